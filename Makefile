@@ -1,0 +1,31 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench nightly clean
+
+demo: .venv/ready
+	$(BIN)/python examples/demo.py
+
+test: .venv/ready lint
+	$(BIN)/python -m pytest -m "not nightly" -n auto
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/ready
+	$(BIN)/python benchmarks/run.py
+
+nightly: .venv/ready
+	$(BIN)/python -m pytest -m nightly -n auto
+
+# The environment is complete once `ready` exists, and is brought up to date when pyproject.toml changes.
+.venv/ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	touch .venv/ready
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache

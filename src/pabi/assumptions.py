@@ -1,0 +1,107 @@
+"""The sentences a user must be able to stand behind, derived from a description."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pabi.iteration import NoisyIteration
+    from pabi.runs import NoisySGD
+
+_ADJACENCY = {
+    "replace_one": "adjacent data sets differ in one record, replaced by any other (replace_one)",
+    "zero_out": "adjacent data sets differ in one record, whose contribution becomes zero while "
+    "n and all divisors stay (zero_out)",
+}
+_ORDER = {
+    "full_batch": "every step uses all records",
+    "cyclic": "the partition into batches and their order do not depend on the data",
+    "shuffle_once": "one permutation is drawn uniformly, independently of the data, is used in every "
+    "epoch, and stays secret",
+    "reshuffle": "a fresh permutation is drawn uniformly every epoch, independently of the data, and "
+    "stays secret",
+}
+
+
+_HIDDEN = "only the last iterate is released; every earlier iterate stays hidden"
+_SHOWN = "every iterate may be released"
+
+
+def noisy_sgd(run: NoisySGD, hidden: bool = True, position: int | None = None) -> tuple[str, ...]:
+    """What a guarantee of `run` rests on.
+
+    `hidden`: whether it needs the path to stay hidden. `position`: the only batch it speaks of.
+    """
+    loss, said = run.loss, [_ADJACENCY[run.adjacency]]
+    said.append(_HIDDEN if hidden else _SHOWN)
+    if position is not None:
+        said.append(
+            f"the record is one of batch {position} (0-based); no other record is spoken of"
+        )
+    said.append(_ORDER[run.batches.kind])
+    said.append(
+        f"every batch sum of gradients, the short last one included, is divided by {run.batch_size}"
+    )
+    said.append(
+        "noise is Gaussian, fresh at every step, independent of the data and never revealed"
+    )
+    if run.gradient_sensitivity is not None:
+        said.append(
+            f"one record moves a batch's gradient sum by at most {run.gradient_sensitivity!r} "
+            "(gradient_sensitivity)"
+        )
+    elif loss.clips(run.clip_norm):
+        said.append(f"each record's gradient is clipped to norm {run.clip_norm!r}")
+    else:
+        said.append(f"each record's gradient has norm at most {loss.gradient_bound!r}")
+    if hidden:
+        said.extend(_about_moduli(run))
+    else:
+        said.append("each step depends on the data only through the noisy gradients so far")
+    return tuple(said)
+
+
+def _about_moduli(run: NoisySGD) -> list[str]:
+    loss, said = run.loss, []
+    parameters = ", ".join(f"{k} = {v!r}" for k, v in loss.parameters)
+    if loss.curvature is not None:
+        lo, hi = loss.curvature
+        said.append(
+            f"each record's loss ({loss.kind}: {parameters}) has curvature in [{lo!r}, {hi!r}] on a convex "
+            "set that holds all iterates"
+        )
+    if loss.l2:
+        said.append(
+            f"the regulariser {loss.l2!r}·‖x‖²/2 is applied exactly, outside clipping and batch"
+        )
+    if run.prox is not None:
+        said.append(
+            f"the proximal map {run.prox!r} is nonexpansive and does not depend on the data"
+        )
+    if run.diameter is not None and getattr(run.prox, "diameter", None) is None:
+        said.append(f"any two iterates are at most {run.diameter!r} apart (diameter)")
+    if run.cooldown_steps:
+        said.append(f"the last {run.cooldown_steps} steps use no data")
+    return said
+
+
+def noisy_iteration(iteration: NoisyIteration, hidden: bool = True) -> tuple[str, ...]:
+    """What a guarantee of a bare iteration rests on; `hidden`: as in `noisy_sgd`."""
+    return iteration_sentences(iteration.adjacency, iteration.diameter, iteration.start, hidden)
+
+
+def iteration_sentences(
+    adjacency: str, diameter: float | None, start: float, hidden: bool
+) -> tuple[str, ...]:
+    """The sentences of `noisy_iteration`, from the fields that matter."""
+    said = [
+        _ADJACENCY[adjacency],
+        _HIDDEN if hidden else _SHOWN,
+        "slopes, step sensitivities and noises are as stated, for the worst record",
+        "noise is Gaussian, fresh at every step, independent of the data and never revealed",
+    ]
+    if hidden and diameter is not None:
+        said.append(f"every map ends in a nonexpansive map onto a set of diameter {diameter!r}")
+    if hidden and start:
+        said.append(f"the starting points are at most {start!r} apart")
+    return tuple(said)

@@ -1,0 +1,95 @@
+"""Which record is touched when: fixed, cyclic and shuffled batches.
+
+A run of n records in batches of `size` has ⌈n/size⌉ batches an epoch, of which the last may be
+short. Every batch sum, the short one included, is divided by the same `size`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pabi import validate
+from pabi.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class Batches:
+    """How records are grouped into batches; see the subclasses."""
+
+    kind: ClassVar[str]
+
+    def batch_size(self, n: int) -> int:
+        """The number that every batch sum is divided by."""
+        raise NotImplementedError
+
+    def per_epoch(self, n: int) -> int:
+        """Batches in one pass over `n` records."""
+        return math.ceil(n / self.batch_size(n))
+
+    def last_size(self, n: int) -> int:
+        """Records in the last batch of a pass, 1..batch_size."""
+        return n - (self.per_epoch(n) - 1) * self.batch_size(n)
+
+    @property
+    def deterministic_order(self) -> bool:
+        """Whether the order of the batches is public, so that a record's position is known."""
+        return True
+
+
+@dataclass(frozen=True)
+class FullBatch(Batches):
+    """Every step uses all n records."""
+
+    kind = "full_batch"
+
+    def batch_size(self, n: int) -> int:
+        return n
+
+
+@dataclass(frozen=True)
+class _Sized(Batches):
+    size: int
+
+    def __post_init__(self) -> None:
+        validate.integer("size", self.size, at_least=1)
+
+    def batch_size(self, n: int) -> int:
+        if self.size > n:
+            raise InvalidInput("size", f"expected an integer in 1..n = {n}, got {self.size}")
+        return self.size
+
+
+@dataclass(frozen=True)
+class Cyclic(_Sized):
+    """A fixed partition into batches of `size`, visited in the same fixed order every epoch."""
+
+    kind = "cyclic"
+
+
+@dataclass(frozen=True)
+class ShuffleOnce(_Sized):
+    """One uniformly random permutation, secret and independent of the data, then cyclic batches."""
+
+    kind = "shuffle_once"
+
+    @property
+    def deterministic_order(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Reshuffle(_Sized):
+    """A fresh uniformly random permutation every epoch, secret and independent of the data."""
+
+    kind = "reshuffle"
+
+    @property
+    def deterministic_order(self) -> bool:
+        return False
+
+
+KINDS: dict[str, type[Batches]] = {
+    cls.kind: cls for cls in (FullBatch, Cyclic, ShuffleOnce, Reshuffle)
+}

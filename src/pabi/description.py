@@ -1,0 +1,152 @@
+"""Descriptions as tables: the form they have in run files and inside certificates."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from pabi import encoding
+from pabi.batches import KINDS as BATCHES
+from pabi.batches import Batches
+from pabi.errors import InvalidInput
+from pabi.iteration import Column, NoisyIteration
+from pabi.losses import Loss, parameter_names
+from pabi.runs import NoisySGD, _FromEpochs
+
+Description = NoisySGD | NoisyIteration
+
+_KIND = {"noisy_sgd": NoisySGD, "noisy_iteration": NoisyIteration}
+_ARRAYS = {
+    "step_size",
+    "noise_std",
+    "noise_multiplier",
+    "contraction",
+    "step_sensitivity",
+    "step_noise_std",
+}
+
+
+@dataclass(frozen=True)
+class StatedProx:
+    """A proximal map known only by name and diameter, as read back from a table; it cannot be run."""
+
+    name: str
+    diameter: float | None = None
+
+    def __call__(self, x: Any, step_size: float) -> Any:
+        raise InvalidInput("prox", f"{self.name} is known by name only and cannot be applied")
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def to_dict(description: Description) -> dict[str, Any]:
+    """A JSON-ready table; fields at their defaults are left out."""
+    if isinstance(description, NoisyIteration) and description.moduli is not None:
+        raise InvalidInput("moduli", "moduli are not written to files; give contraction instead")
+    kind = next(k for k, cls in _KIND.items() if isinstance(description, cls))
+    table: dict[str, Any] = {"kind": kind}
+    for f in fields(description):
+        value = getattr(description, f.name)
+        if isinstance(value, _FromEpochs) or (value == f.default if np.ndim(value) == 0 else False):
+            continue
+        if isinstance(value, Loss):
+            value = value.to_dict()
+        elif isinstance(value, Batches):
+            size = getattr(value, "size", None)
+            value = {"kind": value.kind, **({} if size is None else {"size": int(size)})}
+        elif isinstance(value, (np.ndarray, Column)):
+            value = encoding.floats(np.asarray(value))
+        elif f.name == "prox":
+            value = {"name": repr(value), "diameter": getattr(value, "diameter", None)}
+        elif isinstance(value, np.generic):
+            value = value.item()
+        table[f.name] = value
+    return table
+
+
+def from_dict(table: Mapping[str, Any]) -> Description:
+    """The description a table holds. Raises InvalidInput naming the offending field."""
+    kind = table.get("kind", "noisy_sgd")
+    if kind not in _KIND:
+        raise InvalidInput("kind", f"expected one of {', '.join(_KIND)}, got {kind!r}")
+    cls = _KIND[kind]
+    known = {f.name for f in fields(cls)} - ({"moduli"} if cls is NoisyIteration else set())
+    arguments = {}
+    for key, value in table.items():
+        if key == "kind":
+            continue
+        if key not in known:
+            raise InvalidInput(key, _unknown(key, known))
+        if key in _ARRAYS and not isinstance(value, (int, float)):
+            value = encoding.read_floats(key, value)
+        elif key == "loss":
+            value = _loss(value)
+        elif key == "batches":
+            value = _batches(value)
+        elif key == "prox":
+            value = _prox(value)
+        arguments[key] = value
+    for f in fields(cls):
+        if f.name in ("loss", "n", "batches") and f.name not in arguments:
+            raise InvalidInput(f.name, "missing: a run needs it")
+    built: Description = cls(**arguments)
+    return built
+
+
+def _unknown(key: str, known: set[str], where: str = "the top level") -> str:
+    near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]}?" if near else f"; known keys: {', '.join(sorted(known))}"
+    return f"unknown key in {where}{hint}"
+
+
+def _check_table(name: str, value: Any, known: set[str]) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(name, f"expected a table [{name}], got {value!r}")
+    for key in value:
+        if key in known:
+            continue
+        top = {f.name for f in fields(NoisySGD)}
+        if key in top:
+            raise InvalidInput(
+                key, f"belongs to the top level, not to [{name}]: move it above the first table"
+            )
+        raise InvalidInput(key, _unknown(key, known, f"[{name}]"))
+    return dict(value)
+
+
+def _loss(value: Any) -> Loss:
+    kind = value.get("kind") if isinstance(value, Mapping) else None
+    table = _check_table("loss", value, {"kind", "l2", *parameter_names(kind)})
+    if "kind" not in table:
+        raise InvalidInput("kind", "missing from [loss]")
+    return Loss.from_dict(table)
+
+
+def _batches(value: Any) -> Batches:
+    table = _check_table("batches", value, {"kind", "size"})
+    kind = table.pop("kind", None)
+    if kind not in BATCHES:
+        raise InvalidInput("kind", f"expected [batches] kind in {', '.join(BATCHES)}, got {kind!r}")
+    if kind == "full_batch":
+        if table:
+            raise InvalidInput("size", "a full batch has no size")
+        return BATCHES[kind]()
+    if "size" not in table:
+        raise InvalidInput("size", f"missing from [batches]: {kind} needs it")
+    return BATCHES[kind](table["size"])  # type: ignore[call-arg]
+
+
+def _prox(value: Any) -> StatedProx:
+    table = _check_table("prox", value, {"name", "diameter"})
+    diameter = table.get("diameter")
+    if diameter is not None and not (
+        isinstance(diameter, (int, float)) and 0.0 < diameter < math.inf
+    ):
+        raise InvalidInput("diameter", f"expected a finite number > 0 in [prox], got {diameter!r}")
+    return StatedProx(str(table.get("name", "a proximal map")), diameter)

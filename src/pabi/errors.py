@@ -1,0 +1,34 @@
+"""What can go wrong, in one line each."""
+
+from __future__ import annotations
+
+
+class InvalidInput(ValueError):
+    """An argument or a field of a file is wrong.
+
+    `field` is its name. The message names field and value, and says what was expected.
+    """
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+
+
+class NotApplicable(Exception):
+    """An analysis does not cover this run; the message is the reason."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class TargetUnreachable(ValueError):
+    """No value of the calibrated parameter meets the target; `best` is the least ε that was reached."""
+
+    def __init__(self, message: str, best: float) -> None:
+        super().__init__(message)
+        self.best = best
+
+
+class PrivacyWarning(UserWarning):
+    """A guarantee that holds and yet may protect less than its reader believes."""

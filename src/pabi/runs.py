@@ -1,0 +1,309 @@
+"""Descriptions of runs: what happens to the data, nothing about what it costs.
+
+A description is frozen and complete. The accountant reads it and the trainer executes it, so that
+what was accounted is what ran.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from pabi import validate
+from pabi.batches import Batches
+from pabi.errors import InvalidInput, PrivacyWarning
+from pabi.losses import Loss
+from pabi.rounding import Array, down, fraction_up, times_down, times_up
+
+if TYPE_CHECKING:
+    from pabi.explanation import Explanation
+    from pabi.guarantee import Guarantee
+    from pabi.iteration import NoisyIteration
+
+
+@runtime_checkable
+class Prox(Protocol):
+    """A proximal map of a closed convex function: nonexpansive, x ↦ p(x, step_size)."""
+
+    @property
+    def diameter(self) -> float | None:
+        """The diameter of its range, None if unbounded."""
+
+    def __call__(self, x: Any, step_size: float) -> Any: ...
+
+
+class _FromEpochs(int):
+    """A number of steps that follows from `epochs`; `dataclasses.replace` hands it back unread."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoisySGD:
+    """A run of noisy SGD, X ← Π(X − η(g(X) + λX + ξ)), of which the last iterate is released.
+
+    g is the sum of the batch's (clipped) gradients over `size`, whatever the batch's own length, and
+    ξ ~ N(0, ς²I).
+
+    Parameters
+    ----------
+    loss : Loss
+        One record's loss and the ℓ2 regulariser λ, which is applied exactly at every step.
+    n : int
+        Records.
+    batches : Batches
+        `FullBatch()`, `Cyclic(size)`, `ShuffleOnce(size)` or `Reshuffle(size)`.
+    epochs : float, optional
+        Passes over the data, rounded up to whole batches. Cool-down steps come on top.
+    steps : int, optional
+        All steps, cool-down included, in place of `epochs`.
+    step_size : float or (steps,) array
+        η > 0, one per step, cool-down included.
+    noise_std : float or (steps,) array, optional
+        ς > 0, per coordinate, of the noise on (gradient sum)/size, in units of the gradient.
+    noise_multiplier : float or (steps,) array, optional
+        ς·size/clip_norm in place of `noise_std` (the loss's gradient bound stands in for a missing
+        clip_norm). With neither, only `calibrate` works.
+    clip_norm : float, optional
+        C: each record's gradient is clipped to this norm.
+    gradient_sensitivity : float, optional
+        L: the largest change of the batch's gradient sum between adjacent data sets, where known.
+    adjacency : str
+        "replace_one" (default) or "zero_out", or the dp_accounting.NeighboringRelation of that meaning.
+    prox : Prox, optional
+        A proximal map applied after every step.
+    diameter : float, optional
+        A bound on the distance of any two iterates. Given without `prox` it is an assumption.
+    cooldown_steps : int
+        Final steps with regulariser and noise but without data.
+    update : str
+        "sgd", or "other" (momentum, Adam, averaging): then only composition applies.
+    release : str
+        "last", or "path": then only composition applies.
+
+    Raises InvalidInput, naming the field. Source of the model: Bok, Su, Altschuler 2024, §4.
+    """
+
+    loss: Loss
+    n: int
+    batches: Batches
+    epochs: float | None = None
+    steps: int = None  # type: ignore[assignment]  # always an int once constructed
+    step_size: Any = None
+    noise_std: Any = None
+    noise_multiplier: Any = None
+    clip_norm: float | None = None
+    gradient_sensitivity: float | None = None
+    adjacency: str = "replace_one"
+    prox: Prox | None = None
+    diameter: float | None = None
+    cooldown_steps: int = 0
+    update: str = "sgd"
+    release: str = "last"
+
+    def __post_init__(self) -> None:
+        self._check_data()
+        self._check_steps()
+        self._check_gradients()
+        for name in ("step_size", "noise_std", "noise_multiplier"):
+            value = getattr(self, name)
+            if value is None and name == "step_size":
+                raise InvalidInput(name, "missing: a run needs it")
+            if value is None:
+                continue
+            checked = validate.schedule(name, value, positive=True)
+            if isinstance(checked, np.ndarray) and len(checked) != self.steps:
+                raise InvalidInput(
+                    name,
+                    f"expected {self.steps} entries, one per step (cool-down included), got {len(checked)}",
+                )
+            object.__setattr__(self, name, checked)
+        if self.prox is not None and not (callable(self.prox) and hasattr(self.prox, "diameter")):
+            raise InvalidInput(
+                "prox", f"expected a map p(x, step_size) with a diameter, got {self.prox!r}"
+            )
+        if self.diameter is not None:
+            validate.number("diameter", self.diameter, above=0.0)
+        validate.choice("update", self.update, ("sgd", "other"))
+        validate.choice("release", self.release, ("last", "path"))
+
+    def _check_data(self) -> None:
+        if not isinstance(self.loss, Loss):
+            raise InvalidInput("loss", f"expected a pabi.Loss, got {self.loss!r}")
+        validate.integer("n", self.n, at_least=1)
+        if not isinstance(self.batches, Batches):
+            raise InvalidInput(
+                "batches", f"expected FullBatch(), Cyclic(size), …, got {self.batches!r}"
+            )
+        self.batches.batch_size(self.n)
+        object.__setattr__(self, "adjacency", validate.adjacency(self.adjacency))
+
+    def _check_steps(self) -> None:
+        validate.integer("cooldown_steps", self.cooldown_steps, at_least=0)
+        steps = None if isinstance(self.steps, _FromEpochs) else self.steps
+        if (self.epochs is None) == (steps is None):
+            given = "neither" if steps is None else "both"
+            raise InvalidInput("epochs", f"expected exactly one of epochs and steps, got {given}")
+        if steps is not None:
+            validate.integer("steps", steps, at_least=1)
+            validate.integer(
+                "cooldown_steps",
+                self.cooldown_steps,
+                at_least=0,
+                at_most=steps - 1,
+                of="steps − 1 = ",
+            )
+            return
+        epochs = validate.number("epochs", self.epochs, above=0.0)
+        exact = epochs * self.steps_per_epoch
+        whole = round(exact)  # 2.2 epochs of 5 batches are 11 steps, whatever 2.2 is in binary
+        data_steps = whole if abs(exact - whole) <= 1e-9 * exact else math.ceil(exact)
+        object.__setattr__(self, "steps", _FromEpochs(data_steps + self.cooldown_steps))
+
+    def _check_gradients(self) -> None:
+        if self.noise_std is not None and self.noise_multiplier is not None:
+            raise InvalidInput(
+                "noise_multiplier", "expected at most one of noise_std and noise_multiplier"
+            )
+        if self.clip_norm is not None:
+            validate.number("clip_norm", self.clip_norm, above=0.0)
+        if self.gradient_sensitivity is not None:
+            validate.number("gradient_sensitivity", self.gradient_sensitivity, above=0.0)
+            for other in ("clip_norm", "noise_multiplier"):
+                if getattr(self, other) is not None:
+                    raise InvalidInput(
+                        "gradient_sensitivity", f"expected it alone, got it together with {other}"
+                    )
+        elif self.record_gradient_bound is None:
+            raise InvalidInput(
+                "clip_norm",
+                "missing: nothing bounds one record's gradient; give clip_norm, gradient_sensitivity, "
+                "or a loss with a gradient bound",
+            )
+
+    # What follows from the fields.
+
+    @property
+    def batch_size(self) -> int:
+        """b, by which every batch sum is divided."""
+        return self.batches.batch_size(self.n)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """l = ⌈n/size⌉."""
+        return self.batches.per_epoch(self.n)
+
+    @property
+    def data_steps(self) -> int:
+        """Steps that use data: all but the cool-down."""
+        return self.steps - self.cooldown_steps
+
+    @property
+    def record_gradient_bound(self) -> float | None:
+        """The largest norm of one record's (clipped) gradient: the lesser of clip_norm and the loss's."""
+        bounds = [b for b in (self.clip_norm, self.loss.gradient_bound) if b is not None]
+        return min(bounds) if bounds else None
+
+    @property
+    def sensitivity(self) -> float:
+        """L: how far one record moves a batch's gradient sum under `adjacency`."""
+        if self.gradient_sensitivity is not None:
+            return self.gradient_sensitivity
+        bound = self.record_gradient_bound
+        assert bound is not None
+        return 2.0 * bound if self.adjacency == "replace_one" else bound
+
+    @property
+    def gradient_noise_std(self) -> float | Array:
+        """ς, given or from the multiplier (rounded down). InvalidInput if the run has no noise yet."""
+        if self.noise_std is not None:
+            return self.noise_std  # type: ignore[no-any-return]
+        if self.noise_multiplier is None:
+            raise InvalidInput(
+                "noise_std", "missing: give noise_std or noise_multiplier, or calibrate"
+            )
+        unit = self.clip_norm if self.clip_norm is not None else self.loss.gradient_bound
+        assert unit is not None
+        if isinstance(self.noise_multiplier, np.ndarray):
+            scaled: Array = np.nextafter(
+                times_down(self.noise_multiplier, unit) / self.batch_size, 0.0
+            )
+        else:
+            scaled = down(down(self.noise_multiplier * unit) / self.batch_size)  # type: ignore[assignment]
+        if not np.all(scaled > 0.0):
+            raise InvalidInput("noise_multiplier", "the noise it stands for underflows to zero")
+        return scaled
+
+    @property
+    def range_diameter(self) -> float:
+        """D: the least of the proximal map's and the stated diameter, ∞ if there is none."""
+        bounds = [self.diameter, getattr(self.prox, "diameter", None)]
+        return min((float(d) for d in bounds if d is not None), default=math.inf)
+
+    @property
+    def constant(self) -> bool:
+        """Whether step size and noise are the same at every step."""
+        return not any(isinstance(x, np.ndarray) for x in (self.step_size, self.gradient_noise_std))
+
+    @property
+    def batch_fractions(self) -> tuple[Fraction, Fraction]:
+        """(records in a full batch, records in the last batch of an epoch) over size."""
+        return Fraction(1), Fraction(self.batches.last_size(self.n), self.batch_size)
+
+    def step_constants(self, step_sizes: Array, noise: Array) -> tuple[Array, Array]:
+        """(s_k of a batch with the record in it, rounded up; σ_k, rounded down), arrays."""
+        per_record = fraction_up(Fraction(self.sensitivity) / self.batch_size)
+        return times_up(step_sizes, per_record), np.nextafter(step_sizes * noise, 0.0)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the user must be able to stand behind for a guarantee of this run to hold."""
+        from pabi.assumptions import noisy_sgd
+
+        return noisy_sgd(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, NoisySGD):
+            return NotImplemented
+        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return all(
+            bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) else a is b or bool(a == b)
+            for a, b in pairs
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # What it costs.
+
+    def iteration(self, position: int | None = None) -> NoisyIteration:
+        """The normal form, as seen by a record in batch `position` (0-based; None: the worst one)."""
+        from pabi.positions import iteration
+
+        return iteration(self, position)
+
+    def guarantee(self, delta: float = 1e-5, position: int | None = None) -> Guarantee:
+        """The best proven guarantee, chosen at `delta` and valid at every δ.
+
+        `position`: of the records in that batch (0-based) of a cyclic run only. Raises
+        NotApplicable when no analysis covers the run, and warns when `delta` exceeds 1/n.
+        """
+        from pabi.analyses import best_guarantee
+
+        if delta > 1.0 / self.n:
+            warnings.warn(
+                f"delta = {delta:g} exceeds 1/n = {1.0 / self.n:.3g}: publishing one record outright "
+                "would satisfy it",
+                PrivacyWarning,
+                stacklevel=2,
+            )
+        return best_guarantee(self, delta, position)
+
+    def explain(self, delta: float = 1e-5, also: Sequence[Any] = ()) -> Explanation:
+        """Every analysis with its ε at `delta`, or why it does not apply; see `pabi.explanation`."""
+        from pabi.explanation import explain
+
+        return explain(self, delta, also)

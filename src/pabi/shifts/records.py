@@ -1,0 +1,131 @@
+"""What the optimal shifts prove for each record of a run: one solved normal form per position."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pabi.iteration import Groups, Schedule, Steps
+from pabi.positions import Uses, View
+from pabi.rounding import TINY
+from pabi.shifts import isotonic, periodic
+from pabi.shifts.periodic import PeriodicShifts
+from pabi.shifts.start import Start, best_start
+
+_WRITE_OUT = 4_000_000  # steps up to which a run-length schedule may be expanded
+
+Shifts = PeriodicShifts | Start
+
+
+class Record(NamedTuple):
+    """The proven μ of a record with these uses, and the shifts that prove it (None: never used)."""
+
+    uses: Uses
+    mu: float
+    schedule: Schedule | None
+    shifts: Shifts | None
+
+
+def energy_of(shifts: Shifts) -> float:
+    """μ², rounded up."""
+    return shifts.energy if isinstance(shifts, PeriodicShifts) else shifts.payments.energy
+
+
+def mu_of(energy: float) -> float:
+    """μ from μ², rounded up."""
+    return math.nextafter(math.sqrt(energy), math.inf) if 0.0 < energy < math.inf else energy
+
+
+def solve_schedule(
+    schedule: Schedule, diameter: float, start: float = 0.0
+) -> tuple[Schedule, Shifts]:
+    """The best start and payments for a schedule in either form, and the form that was solved."""
+    if isinstance(schedule, Groups):
+        slopes = [x.c for _, x in schedule.stretches()]
+        exact = math.isinf(diameter) or all(c <= 1.0 for c in slopes)
+        if periodic.solvable(schedule) and (exact or schedule.steps > _WRITE_OUT):
+            return schedule, periodic.best_start(schedule, diameter, start)
+        schedule = Steps(*(np.asarray(x) for x in schedule.columns()))
+    return schedule, best_start(schedule, diameter, start)
+
+
+def record(view: View, uses: Uses) -> Record:
+    """The bound for a record with these uses."""
+    if uses.total == 0:
+        return Record(uses, 0.0, None, None)
+    diameter = view.run.range_diameter
+    schedule, shifts = solve_schedule(view.schedule(uses), diameter)
+    return Record(uses, mu_of(energy_of(shifts)), schedule, shifts)
+
+
+def cyclic(view: View, positions: Any = None) -> list[Record]:
+    """The bounds of the records in each batch of a cyclic run (or of the batches in `positions`)."""
+    where = range(view.period) if positions is None else positions
+    if view.run.constant or math.isfinite(view.run.range_diameter) or (view.arrays.c == 0.0).any():
+        return [record(view, view.uses(j)) for j in where]
+    merged = _EpochSums(view)
+    return [merged.record(j) for j in where]
+
+
+class _EpochSums:
+    """A varying schedule, merged to one piece per use of a record, for every position at once.
+
+    The steps between two uses of position j are the rest of one epoch and the beginning of the next,
+    so that running products and sums from both ends of each epoch give all pieces in O(t).
+    """
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        c, _, sigma = view.arrays
+        whole = view.run.data_steps // view.period
+        self.whole, cut = whole, whole * view.period
+        v = sigma.astype(np.longdouble) ** 2
+        shape = (whole, view.period)
+        self.before = _from_left(c[:cut].reshape(shape), v[:cut].reshape(shape))
+        self.after = _from_right(c[:cut].reshape(shape), v[:cut].reshape(shape))
+        self.rest_before = _from_left(c[None, cut:], v[None, cut:])
+        self.rest_after = _from_right(c[None, cut:], v[None, cut:])
+
+    def record(self, j: int) -> Record:
+        view, uses = self.view, self.view.uses(j)
+        if uses.total == 0:
+            return Record(uses, 0.0, None, None)
+        s, cut = view.arrays.s, self.whole * view.period
+        product, weight = self.after[0][:, j], self.after[1][:, j]
+        demand = s[j : j + cut : view.period][: self.whole] * self.after[0][:, j + 1]
+        in_rest = uses.epochs > self.whole
+        last = j if in_rest else -1  # the steps that follow the last whole epoch's use
+        ahead = np.append(self.before[0][1:, j], self.rest_before[0][0, last] if self.whole else [])
+        room = np.append(self.before[1][1:, j], self.rest_before[1][0, last] if self.whole else [])
+        c, d, v = product * ahead, demand * ahead, weight * ahead * ahead + room
+        if in_rest:
+            c = np.append(c, self.rest_after[0][0, j])
+            d = np.append(d, s[cut + j] * self.rest_after[0][0, j + 1])
+            v = np.append(v, self.rest_after[1][0, j])
+        payments = isotonic.solve(np.maximum(c, TINY), np.maximum(d, TINY), v, steps=view.run.steps)
+        # A piece ends before the record's next use, the last one with the run.
+        after = np.append(uses.steps(view.period)[1:], view.run.steps) - 1
+        moved = payments._replace(first=j, ends=after[payments.ends].astype(np.int64))
+        return Record(uses, mu_of(payments.energy), view.steps(uses), Start(0, 0.0, moved))
+
+
+def _from_left(c: Any, v: Any) -> tuple[Any, Any]:
+    """Per row and column j: the product of the slopes of columns < j, and their capacity."""
+    rows, n = c.shape
+    product, weight = np.ones((rows, n + 1), np.longdouble), np.zeros((rows, n + 1), np.longdouble)
+    for j in range(n):
+        product[:, j + 1] = product[:, j] * c[:, j]
+        weight[:, j + 1] = weight[:, j] * c[:, j] * c[:, j] + v[:, j]
+    return product, weight
+
+
+def _from_right(c: Any, v: Any) -> tuple[Any, Any]:
+    """Per row and column j: the product of the slopes of columns ≥ j, and their capacity."""
+    rows, n = c.shape
+    product, weight = np.ones((rows, n + 1), np.longdouble), np.zeros((rows, n + 1), np.longdouble)
+    for j in reversed(range(n)):
+        weight[:, j] = weight[:, j + 1] + v[:, j] * product[:, j + 1] * product[:, j + 1]
+        product[:, j] = product[:, j + 1] * c[:, j]
+    return product, weight

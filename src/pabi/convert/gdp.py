@@ -1,0 +1,117 @@
+"""Gaussian differential privacy (μ-GDP) to (ε, δ), Rényi and zero-concentrated DP."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, overload
+
+import numpy as np
+
+from pabi.convert import balls
+from pabi.convert.inputs import array, extended, real_line
+from pabi.rounding import Array
+
+
+def gdp_to_delta(mu: float, epsilon: float) -> float:
+    """The least δ such that a `mu`-GDP mechanism is (`epsilon`, δ)-DP, rounded up to a double.
+
+    `mu`: in [0, ∞]. `epsilon`: any real, negative included. Proven in ball arithmetic: the value is
+    the least double not below Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2), up to one unit in the last place.
+    A positive δ below the range of doubles becomes the smallest positive double.
+    Raises InvalidInput. Source: Dong, Roth, Su 2022, Cor. 2.13.
+    """
+    mu = extended("mu", mu, at_least=0.0)
+    delta, _ = balls.gaussian(mu, real_line("epsilon", epsilon))
+    return min(1.0, balls.upper(delta))
+
+
+def gdp_to_epsilon(mu: float, delta: float) -> float:
+    """The least ε ≥ 0 such that a `mu`-GDP mechanism is (ε, `delta`)-DP, rounded up to a double.
+
+    `mu`: in [0, ∞]. `delta`: ≥ 0; 0 gives ∞ unless `mu` is 0, and 1 or more gives 0.
+    δ(ε) ≤ `delta` is proven in ball arithmetic for the value returned. Beyond the range of doubles
+    the result is ∞. Raises InvalidInput. Source: Dong, Roth, Su 2022, Cor. 2.13.
+    """
+    mu, delta = extended("mu", mu, at_least=0.0), extended("delta", delta, at_least=0.0)
+    return _least_epsilon(mu, delta)
+
+
+def gdp_epsilon_bounds(mu: float, delta: float) -> tuple[float, float]:
+    """Proven bounds (lower, upper) on the least ε of `gdp_to_epsilon`, usually adjacent doubles."""
+    mu, delta = extended("mu", mu, at_least=0.0), extended("delta", delta, at_least=0.0)
+    top = _least_epsilon(mu, delta)
+    if top == 0.0 or (top == math.inf and (delta == 0.0 or mu == math.inf)):
+        return top, top
+    return balls.refute_downward(top, lambda e: balls.gaussian(mu, e)[0], delta), top
+
+
+def start_epsilon(mu: float, delta: float) -> float:
+    """An ε (up to rounding) with δ(ε) ≤ `delta`: δ(ε) ≤ Φ(-a) ≤ exp(-a²/2) at a = ε/μ - μ/2 ≥ 0."""
+    return mu * (0.5 * mu + math.sqrt(-2.0 * math.log(delta)))
+
+
+def _least_epsilon(mu: float, delta: float) -> float:
+    from flint import arb, ctx
+
+    if delta >= 1.0 or mu == 0.0:
+        return 0.0
+    if delta == 0.0 or mu == math.inf:
+        return math.inf
+    if balls.gaussian(mu, 0.0)[0] <= delta:
+        return 0.0
+    epsilon = start_epsilon(mu, delta)
+    if epsilon == math.inf:
+        return math.inf
+    # log δ is concave in ε (a convolution of log-concave functions), so that Newton's steps on
+    # log δ descend to the root from the right and never cross it, rounding apart.
+    for _ in range(200):
+        value, slope = balls.gaussian(mu, epsilon)
+        with ctx.workprec(160):
+            if not (value > 0 and slope > 0):
+                break
+            following = max(0.0, float(arb(epsilon) + value / slope * (value / delta).log()))
+        if not following < epsilon:
+            break
+        converged = epsilon - following <= 4.0 * math.ulp(epsilon)
+        epsilon = following
+        if converged:
+            break
+
+    def delta_at(e: float) -> balls.Ball:
+        return balls.gaussian(mu, e)[0]
+
+    epsilon = balls.prove_upward(epsilon, delta_at, delta)
+    for _ in range(8):
+        below = math.nextafter(epsilon, 0.0)
+        if epsilon == math.inf or not delta_at(below) <= delta:
+            break
+        epsilon = below
+    return epsilon
+
+
+@overload
+def gdp_to_rdp(mu: float, order: float) -> float: ...
+@overload
+def gdp_to_rdp(mu: float, order: Array) -> Array: ...
+def gdp_to_rdp(mu: float, order: Any) -> Any:
+    """The Rényi divergence `order`·μ²/2 of `mu`-GDP at `order` > 1 (scalar or array), rounded up.
+
+    Source: Dong, Roth, Su 2022, Cor. B.6; Mironov 2017, Prop. 7.
+    """
+    mu, orders = extended("mu", mu, at_least=0.0), array("order", order, above=1.0)
+    if mu == 0.0:
+        result = np.zeros_like(orders)
+    else:
+        with np.errstate(over="ignore", under="ignore"):
+            # Two roundings; two steps up outweigh them.
+            result = np.nextafter(np.nextafter((0.5 * orders * mu) * mu, np.inf), np.inf)
+    return float(result) if np.ndim(order) == 0 else result
+
+
+def gdp_to_zcdp(mu: float) -> float:
+    """The ρ = μ²/2 of zero-concentrated DP for `mu`-GDP, rounded up.
+
+    Source: Bun, Steinke 2016, Lemma 2.4.
+    """
+    mu = extended("mu", mu, at_least=0.0)
+    return 0.0 if mu == 0.0 else math.nextafter(0.5 * mu * mu, math.inf)

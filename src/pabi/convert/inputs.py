@@ -1,0 +1,46 @@
+"""Checks of arguments in which infinity is a meaning, not a mistake."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+
+from pabi.errors import InvalidInput
+from pabi.rounding import Array
+from pabi.validate import number
+
+
+def extended(field: str, value: Any, **bounds: float) -> float:
+    """`value` as a float within the bounds (those of `number`), +∞ allowed; never NaN."""
+    if isinstance(value, numbers.Real) and not isinstance(value, bool) and value == math.inf:
+        return math.inf
+    return number(field, value, **bounds)
+
+
+def real_line(field: str, value: Any) -> float:
+    """`value` as a float, both infinities allowed; never NaN."""
+    if isinstance(value, numbers.Real) and not isinstance(value, bool) and value == -math.inf:
+        return -math.inf
+    return extended(field, value)
+
+
+def array(
+    field: str, value: Any, *, at_least: float = -math.inf, above: float = -math.inf
+) -> Array:
+    """`value` as an array of doubles without NaN, all ≥ `at_least` and > `above`; +∞ allowed."""
+    try:
+        result = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(field, f"expected numbers, got {value!r:.60}") from None
+    bad = np.isnan(result) | (result < at_least)
+    if above > -math.inf:
+        bad |= result <= above
+    if bad.any():
+        first = float(result[bad].flat[0])
+        wanted = f"> {above:g}" if above > -math.inf else f"≥ {at_least:g}"
+        expected = "numbers" if wanted == "≥ -inf" else f"numbers {wanted}"
+        raise InvalidInput(field, f"expected {expected}, got {first!r}")
+    return result

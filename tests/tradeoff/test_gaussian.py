@@ -1,0 +1,197 @@
+"""Gaussian trade-off functions: values, rates, composition, JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pabi import convert
+from pabi.errors import InvalidInput, NotApplicable
+from pabi.tradeoff import ApproxDP, Gaussian, Identity, Mixture, TradeOff
+from pabi.tradeoff.gaussian import sqrt_up
+
+
+def true_tradeoff(mu: float, alpha: float) -> mp.mpf:
+    with mp.workdps(60 - int(math.log10(alpha))):
+        quantile = -mp.sqrt(2) * mp.erfinv(1 - 2 * mp.mpf(alpha))
+        return mp.erfc((quantile + mp.mpf(mu)) / mp.sqrt(2)) / 2
+
+
+LEVELS = [1e-300, 1e-100, 1e-20, 1e-5, 0.01, 0.3, 0.5, 0.7, 0.99, 1 - 1e-6, 1 - 1e-12, 1 - 2**-53]
+
+
+@pytest.mark.parametrize("mu", [1e-9, 0.01, 0.5, 1.0, 5.0, 30.0])
+def test_values_are_tight_lower_bounds(mu: float) -> None:
+    values = Gaussian(mu)(LEVELS)
+    for alpha, value in zip(LEVELS, values.tolist(), strict=True):
+        truth = true_tradeoff(mu, alpha)
+        assert value <= truth
+        if truth > 1e-300:
+            assert value >= truth * (1 - mp.mpf("5e-12"))
+        assert Gaussian(mu)(alpha) == value
+
+
+def test_end_points() -> None:
+    for mu in (0.0, 1e-9, 1.0, 50.0):
+        assert Gaussian(mu)(0.0) == 1.0
+        assert Gaussian(mu)(1.0) == 0.0
+        assert 0.0 < Gaussian(mu)(5e-324) <= 1.0 or mu == 50.0
+    assert Gaussian(1.0)(5e-324) >= Gaussian(1.0)(1e-300)
+    assert Gaussian(math.inf)([0.0, 0.5, 1.0]).tolist() == [0.0, 0.0, 0.0]
+    assert Gaussian(0.0)(0.25) == 0.75
+    with mp.workdps(40):
+        for alpha in (0.1, 0.3, 1e-17, 1 - 1e-16):
+            assert Identity()(alpha) <= 1 - mp.mpf(alpha)
+            assert Identity()(alpha) >= 1 - mp.mpf(alpha) - mp.mpf(2) ** -53
+
+
+def test_identity_is_gaussian_zero() -> None:
+    assert Identity() == Gaussian(0) == Gaussian(0.0)
+    assert hash(Identity()) == hash(Gaussian(0))
+    assert Gaussian(1.0) != Gaussian(2.0)
+    assert Identity().epsilon(0.0) == 0.0
+    assert Identity().advantage == 0.0
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(1e-3, 20.0), st.floats(1e-10, 1 - 1e-10), st.floats(-10.0, 10.0))
+def test_supporting_lines_lie_below(mu: float, alpha: float, epsilon: float) -> None:
+    g = Gaussian(mu)
+    # f(α) ≥ 1 - δ(ε) - e^ε·α for every ε of either sign.
+    assert g(alpha) >= 1 - g.delta(epsilon) - math.exp(epsilon) * alpha - 1e-12
+    # and it is its own inverse.
+    assert g(g(alpha)) == pytest.approx(alpha, rel=1e-6) or g(alpha) < 1e-280
+
+
+def test_delta_scalar_and_array() -> None:
+    g = Gaussian(0.8)
+    grid = np.array([[-2.0, -0.1], [0.0, 3.0]])
+    values = g.delta(grid)
+    assert values.shape == grid.shape
+    for epsilon, value in zip(grid.ravel().tolist(), values.ravel().tolist(), strict=True):
+        exact = g.delta(epsilon)
+        assert exact == convert.gdp_to_delta(0.8, epsilon)
+        assert exact <= value <= exact * (1 + 2e-13)
+    assert g.delta(np.array(0.5)) == g.delta(0.5)
+
+
+def test_readings() -> None:
+    g = Gaussian(1.0)
+    assert g.epsilon(1e-5) == convert.gdp_to_epsilon(1.0, 1e-5)
+    lower, upper = g.epsilon_bounds(1e-5)
+    assert lower < upper == g.epsilon(1e-5)
+    assert g.rdp(3.0) == convert.gdp_to_rdp(1.0, 3.0)
+    assert g.zcdp == pytest.approx(0.5, rel=1e-15)
+    # δ(0) = Φ(μ/2) - Φ(-μ/2) = erf(μ/√8)
+    assert g.advantage == pytest.approx(math.erf(1 / math.sqrt(8)), rel=1e-15)
+    for fpr in (1e-6, 0.1, 0.9):
+        with mp.workdps(40):
+            assert g.tpr(fpr) >= 1 - true_tradeoff(1.0, fpr)
+        assert g.tpr(fpr) == pytest.approx(1 - g(fpr), rel=1e-15)
+    assert g.tpr([0.0, 1.0]).tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("mu", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("prior", [0.001, 0.3, 0.5, 0.8, 0.9999])
+def test_bayes_success_is_the_best_threshold(mu: float, prior: float) -> None:
+    value = Gaussian(mu).bayes_success(prior)
+    with mp.workdps(40):
+        # The optimal test of N(μ,1), prior p, against N(0,1) rejects above t.
+        p = mp.mpf(prior)
+        t = mp.log((1 - p) / p) / mu + mp.mpf(mu) / 2
+        truth = (1 - p) * mp.ncdf(t) + p * mp.ncdf(mu - t)
+        assert truth <= value <= truth + 1e-13
+    # and no other threshold does better
+    for other in (float(t) - 0.1, float(t) + 0.1):
+        rate = (1 - prior) * float(mp.ncdf(other)) + prior * float(mp.ncdf(mu - other))
+        assert rate <= value
+
+
+def test_bayes_success_of_perfect_privacy_is_the_prior() -> None:
+    assert Identity().bayes_success(0.5) == 0.5
+    assert Identity().bayes_success(0.3) == pytest.approx(0.7, rel=1e-15)
+    assert Identity().bayes_success(0.9) == pytest.approx(0.9, rel=1e-14)
+
+
+def test_composition() -> None:
+    assert Gaussian(3.0).compose(Gaussian(4.0)) == Gaussian(5.0)
+    assert Gaussian(0.1).self_compose(100) == Gaussian(sqrt_up(mp_fraction(0.1, 100)))
+    assert Gaussian(2.0).self_compose(1) == Gaussian(2.0)
+    assert Gaussian(2.0).self_compose(4) == Gaussian(4.0)
+    assert Gaussian(math.inf).self_compose(3) == Gaussian(math.inf)
+    assert Gaussian(1.0).compose(Gaussian(math.inf)) == Gaussian(math.inf)
+    assert Identity().compose(Gaussian(1.5)) == Gaussian(1.5)
+    assert Gaussian(1e308).compose(Gaussian(1.7e308)) == Gaussian(math.inf)
+    with pytest.raises(NotApplicable):
+        Gaussian(1.0).compose(ApproxDP(1.0, 1e-6))
+    assert Identity().compose(ApproxDP(1.0, 1e-6)) == ApproxDP(1.0, 1e-6)
+    assert ApproxDP(1.0, 1e-6).compose(Identity()) == ApproxDP(1.0, 1e-6)
+    with pytest.raises(InvalidInput) as caught:
+        Gaussian(1.0).self_compose(0)
+    assert caught.value.field == "k"
+
+
+def mp_fraction(mu: float, k: int):  # type: ignore[no-untyped-def]
+    from fractions import Fraction
+
+    return k * Fraction(mu) ** 2
+
+
+@given(st.floats(1e-150, 1e150), st.floats(1e-150, 1e150))
+def test_composed_parameter_is_the_next_double_up(a: float, b: float) -> None:
+    with mp.workdps(700):
+        truth = mp.sqrt(mp.mpf(a) ** 2 + mp.mpf(b) ** 2)
+        composed = Gaussian(a).compose(Gaussian(b))
+        assert isinstance(composed, Gaussian)
+        assert truth <= composed.mu
+        assert math.nextafter(composed.mu, 0.0) < truth
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        Gaussian(0.7),
+        Gaussian(math.inf),
+        Identity(),
+        ApproxDP(1.0, 1e-5),
+        ApproxDP(math.inf, 0.0),
+        Mixture([Gaussian(1.0), Gaussian(math.inf)], [0.75, 0.25]),
+    ],
+)
+def test_json_round_trip(f: TradeOff) -> None:
+    text = json.dumps(f.to_dict(), allow_nan=False)
+    assert TradeOff.from_dict(json.loads(text)) == f
+
+
+@pytest.mark.parametrize(
+    ("data", "field"),
+    [
+        ({}, "kind"),
+        ({"kind": "other"}, "kind"),
+        ({"kind": "gaussian"}, "mu"),
+        ({"kind": "gaussian", "mu": -1}, "mu"),
+        ({"kind": "gaussian", "mu": "nan"}, "mu"),
+        ({"kind": "mixture", "mus": [1.0], "weights": [0.3]}, "weights"),
+    ],
+)
+def test_bad_json_names_the_field(data: dict[str, object], field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        TradeOff.from_dict(data)
+    assert caught.value.field == field
+
+
+def test_bad_levels_are_refused() -> None:
+    for bad in (-0.1, 1.1, math.nan):
+        with pytest.raises(InvalidInput) as caught:
+            Gaussian(1.0)(bad)
+        assert caught.value.field == "alpha"
+    with pytest.raises(InvalidInput):
+        Gaussian(1.0).bayes_success(1.0)
+    with pytest.raises(InvalidInput):
+        Gaussian(-1.0)

@@ -1,0 +1,74 @@
+"""One proof technique a file, each a pure function from a description to a guarantee.
+
+An analysis raises NotApplicable, with the reason, where it does not cover a description. To add one,
+add a file and a line to `ANALYSES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pabi import validate
+from pabi.analyses import composition, secret_order, shifted_interpolation
+from pabi.errors import NotApplicable
+from pabi.guarantee import Guarantee, least
+from pabi.iteration import NoisyIteration
+from pabi.runs import NoisySGD
+
+Description = NoisySGD | NoisyIteration
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A named proof technique; `apply(description, delta, position)` returns its guarantee."""
+
+    name: str
+    apply: Callable[[Description, float, int | None], Guarantee]
+
+
+ANALYSES = (
+    Analysis("composition", composition.apply),
+    Analysis("shifted interpolation", shifted_interpolation.apply),
+    Analysis("secret order", secret_order.apply),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one analysis said: a guarantee, or the reason why it does not apply."""
+
+    name: str
+    guarantee: Guarantee | None
+    reason: str | None
+
+
+def outcomes(description: Description, delta: float, position: int | None = None) -> list[Outcome]:
+    """What every analysis says of a description."""
+    validate.number("delta", delta, at_least=0.0, below=1.0)
+    found = []
+    for analysis in ANALYSES:
+        try:
+            found.append(Outcome(analysis.name, analysis.apply(description, delta, position), None))
+        except NotApplicable as no:
+            found.append(Outcome(analysis.name, None, no.reason))
+    return found
+
+
+def best_of(found: list[Outcome], delta: float) -> Guarantee:
+    """The least of them at `delta`; NotApplicable when no analysis applies."""
+    proven = [o.guarantee for o in found if o.guarantee is not None]
+    if not proven:
+        reasons = "; ".join(f"{o.name}: {o.reason}" for o in found)
+        raise NotApplicable(f"no analysis covers this description ({reasons})")
+    # At δ = 0 every Gaussian guarantee reads ε = ∞; compare where they differ.
+    best = least(list(reversed(proven)), delta if delta > 0.0 else 1e-10)
+    every_iterate = next((o.guarantee for o in found if o.name == "composition"), None)
+    return replace(best, tuned_at=delta, composition=every_iterate.curve if every_iterate else None)
+
+
+def best_guarantee(
+    description: Description, delta: float, position: int | None = None
+) -> Guarantee:
+    """The best sound analysis, chosen at `delta`."""
+    return best_of(outcomes(description, delta, position), delta)

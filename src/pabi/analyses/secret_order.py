@@ -1,0 +1,153 @@
+"""Secret order: average over where in the shuffled order the record fell.
+
+The order is drawn uniformly, independently of the data, and never revealed, so that the release is a
+mixture over the record's position J, and by joint convexity δ(ε) = Σ_j P(J = j)·δ_{G(μ_j)}(ε), μ_j
+from the optimal shifts for position j (docs, "Secret order").
+
+With one permutation for all epochs, J is the batch. With a fresh one every epoch, J are the batches of
+the last two epochs, and every older epoch uses the record at its very end, which is worst when steps do
+not expand and step sensitivities do not fall. Many positions are rounded to later ones, for the same
+reason.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import NamedTuple
+
+from pabi.analyses.composition import position_weights
+from pabi.analyses.shifted_interpolation import require_hidden_path
+from pabi.assumptions import noisy_sgd
+from pabi.errors import NotApplicable
+from pabi.guarantee import Guarantee
+from pabi.iteration import NoisyIteration
+from pabi.positions import Uses, View
+from pabi.rounding import fraction_up
+from pabi.runs import NoisySGD
+from pabi.shifts.records import Record, cyclic, record
+from pabi.tradeoff import Gaussian, Mixture
+
+NAME = "secret order"
+SOURCE = (
+    "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts, averaged over the record's position"
+)
+
+_MAX_POSITIONS = 2048  # positions solved one by one under shuffle-once
+_MAX_LAST, _MAX_PREVIOUS = 256, 4  # under reshuffling, for the last two epochs; pairs are solved
+_MAX_WORK = 20_000_000  # steps times solves for schedules that vary
+
+
+class Case(NamedTuple):
+    """An event of probability `weight`, under which the record's uses are no worse than `uses`.
+
+    `ranges`: of positions, [first, last] for each epoch that is averaged over, in the order in which
+    they are used last; None for an epoch that misses the record.
+    """
+
+    uses: Uses
+    weight: Fraction
+    ranges: tuple[tuple[int, int] | None, ...]
+
+
+def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = None) -> Guarantee:
+    """The guarantee of the last iterate when the order of the batches stays secret."""
+    from pabi.certificate import of_run
+
+    if isinstance(run, NoisyIteration):
+        raise NotApplicable("a bare iteration follows one record")
+    if run.batches.deterministic_order:
+        raise NotApplicable("the order of the batches is fixed, not drawn in secret")
+    require_hidden_path(run)
+    view = View(run)
+    if run.batches.kind == "reshuffle":
+        cases = reshuffled(view)
+        records = [record(view, case.uses) for case in cases]
+    else:
+        cases = shuffled_once(view)
+        records = cyclic(view, [case.uses.first for case in cases])
+    curve = Mixture([Gaussian(r.mu) for r in records], [fraction_up(case.weight) for case in cases])
+    said = noisy_sgd(run)
+
+    def solved() -> list[tuple[Record, Case | None]]:
+        return list(zip(records, cases, strict=True))
+
+    return Guarantee(
+        curve, run.adjacency, NAME, SOURCE, said, _prove=lambda: of_run(run, NAME, curve, solved())
+    )
+
+
+def _buckets(count: int, most: int) -> list[tuple[int, int]]:
+    """0..count−1 cut into at most `most` ranges [first, last].
+
+    μ rises steeply towards the last position, so half of the ranges are single positions at the end
+    and the others are of nearly equal length.
+    """
+    single = count if count <= most else most // 2
+    rest, k = count - single, most - most // 2
+    wide = [(i * rest // k, (i + 1) * rest // k - 1) for i in range(k)] if rest else []
+    return [*wide, *((i, i) for i in range(rest, count))]
+
+
+def in_order_of_last_use(view: View) -> list[int]:
+    """Positions from the one whose last use comes first to the one used last.
+
+    Positions that are never used come first.
+    """
+    rest = view.run.data_steps % view.period
+    return [*range(rest, view.period), *range(rest)]
+
+
+def shuffled_once(view: View) -> list[Case]:
+    """The record's batch under one permutation, positions rounded to later ones beyond a limit."""
+    order, weights = in_order_of_last_use(view), position_weights(view.run)
+    most = _MAX_POSITIONS if view.later_is_worse else len(order)
+    cases = []
+    for a, b in _buckets(len(order), most):
+        weight = sum((weights[order[i]] for i in range(a, b + 1)), Fraction(0))
+        cases.append(Case(view.uses(order[b]), weight, ((a, b),)))
+    return cases
+
+
+def reshuffled(view: View) -> list[Case]:
+    """The record's batches in the last two epochs, of which the last may be partial."""
+    run, period = view.run, view.period
+    if not view.nonexpansive:
+        raise NotApplicable(
+            "with steps that can expand, an earlier use can be worse than a later one"
+        )
+    if not view.later_is_worse:
+        raise NotApplicable(
+            "with falling step sensitivities, an earlier use can be worse than a later one"
+        )
+    whole, rest = divmod(run.data_steps, period)
+    epochs = whole + (1 if rest else 0)
+    last_length = rest or period
+    most, most_previous = _MAX_LAST, _MAX_PREVIOUS
+    if not run.constant:
+        most_previous = 1
+        most = max(1, min(most, _MAX_WORK // run.steps))
+    weights = position_weights(run)
+    previous = _weighted(weights, period, most_previous) if epochs > 1 else [(None, Fraction(1))]
+    final = _weighted(weights, last_length, most)
+    cases = []
+    for last, p in final:
+        for before, q in previous:
+            then = [
+                epoch * period + where[1]
+                for epoch, where in ((epochs - 2, before), (epochs - 1, last))
+                if where is not None
+            ]
+            older = max(0, epochs - 2)
+            cases.append(Case(Uses(period - 1, older, tuple(then)), p * q, (before, last)))
+    return cases
+
+
+def _weighted(
+    weights: list[Fraction], length: int, most: int
+) -> list[tuple[tuple[int, int] | None, Fraction]]:
+    """Buckets of the first `length` positions with their probabilities, and the chance of none."""
+    cases: list[tuple[tuple[int, int] | None, Fraction]] = [
+        ((a, b), sum(weights[a : b + 1], Fraction(0))) for a, b in _buckets(length, most)
+    ]
+    missed = sum(weights[length:], Fraction(0))
+    return [*cases, (None, missed)] if missed else cases

@@ -1,0 +1,216 @@
+"""Finding the value of one parameter at which a run meets a privacy target.
+
+Each parameter moves ε monotonically, so that the boundary is bracketed and then narrowed. What is
+returned has been accounted and meets the target, whatever the search did.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pabi import validate
+from pabi.analyses import best_guarantee
+from pabi.errors import InvalidInput, PrivacyWarning, TargetUnreachable
+from pabi.runs import NoisySGD
+
+PARAMETERS = ("noise_std", "noise_multiplier", "epochs", "steps", "clip_norm", "size")
+
+_MOST = 10**9  # epochs or steps beyond which "any number" is the answer
+_RELATIVE = 1e-10  # how closely a continuous parameter meets its boundary
+
+
+def calibrate(
+    run: NoisySGD, epsilon: float, delta: float, parameter: str = "noise_std"
+) -> NoisySGD:
+    """`run` with `parameter` changed so that its guarantee at `delta` is at most `epsilon`.
+
+    The least "noise_std" or "noise_multiplier" (a schedule is scaled as a whole), the most "epochs",
+    "steps" or "clip_norm", and the "size" of batches nearest to the boundary. Continuous parameters
+    meet it to a relative 1e-9. Raises TargetUnreachable, whose `best` is the least ε seen, when no
+    value meets the target, and InvalidInput where the parameter cannot change the guarantee.
+    """
+    if not isinstance(run, NoisySGD):
+        raise InvalidInput("run", f"expected a pabi.NoisySGD, got {type(run).__name__}")
+    target = validate.number("epsilon", epsilon, above=0.0)
+    validate.number("delta", delta, above=0.0, below=1.0)
+    validate.choice("parameter", parameter, PARAMETERS)
+    if delta > 1.0 / run.n:
+        warnings.warn(
+            f"delta = {delta:g} exceeds 1/n = {1.0 / run.n:.3g}", PrivacyWarning, stacklevel=2
+        )
+    search = _Search(parameter, target, delta)
+    if parameter in ("noise_std", "noise_multiplier"):
+        return search.noise(run)
+    if run.noise_std is None and run.noise_multiplier is None:
+        raise InvalidInput("noise_std", f"missing: calibrating {parameter} needs a noise")
+    if parameter == "clip_norm":
+        return search.clip(run)
+    if parameter == "size":
+        return search.size(run)
+    return search.length(run)
+
+
+class _Search:
+    """Accounts candidates and remembers the least ε."""
+
+    def __init__(self, parameter: str, target: float, delta: float) -> None:
+        self.parameter, self.target, self.delta = parameter, target, delta
+        self.best, self.at = math.inf, math.nan
+
+    def epsilon(self, run: NoisySGD, at: float) -> float:
+        value = best_guarantee(run, self.delta).epsilon(self.delta)
+        if value < self.best:
+            self.best, self.at = value, at
+        return value
+
+    def unreachable(self) -> TargetUnreachable:
+        return TargetUnreachable(
+            f"epsilon = {self.target:g} at delta = {self.delta:g} cannot be met by {self.parameter}: "
+            f"the best reachable is epsilon = {self.best:.6g}, at {self.parameter} = {self.at:g}",
+            self.best,
+        )
+
+    # Continuous parameters.
+
+    def noise(self, run: NoisySGD) -> NoisySGD:
+        name = self.parameter
+        other = "noise_multiplier" if name == "noise_std" else "noise_std"
+        given = getattr(run, name)
+        shape = given / float(np.max(given)) if isinstance(given, np.ndarray) else None
+
+        def with_noise(x: float) -> NoisySGD:
+            changes: dict[str, Any] = {name: x if shape is None else x * shape, other: None}
+            return replace(run, **changes)
+
+        guess = 1.0 if name == "noise_multiplier" else run.sensitivity / run.batch_size
+        x = self._boundary(with_noise, guess, rising=False)
+        return with_noise(x)
+
+    def clip(self, run: NoisySGD) -> NoisySGD:
+        if run.noise_multiplier is not None:
+            raise InvalidInput(
+                "noise_multiplier",
+                "the noise grows with clip_norm, which then changes nothing: give noise_std",
+            )
+        if run.gradient_sensitivity is not None:
+            raise InvalidInput("gradient_sensitivity", "it stands in for clip_norm: leave it out")
+        bound = run.loss.gradient_bound
+
+        def clipped(x: float) -> NoisySGD:
+            return replace(run, clip_norm=x)
+
+        if bound is not None and self.epsilon(clipped(bound), bound) <= self.target:
+            return clipped(bound)
+        guess = run.clip_norm if run.clip_norm is not None else bound
+        assert guess is not None
+        return clipped(self._boundary(clipped, guess, rising=True, most=bound))
+
+    def _boundary(
+        self,
+        build: Callable[[float], NoisySGD],
+        guess: float,
+        rising: bool,
+        most: float | None = None,
+    ) -> float:
+        """The value nearest to the boundary that meets the target."""
+
+        def excess(log_x: float) -> float:
+            x = math.exp(log_x)
+            value = self.epsilon(build(x), x)
+            return math.log(min(max(value, 1e-300), 1e300)) - math.log(self.target)
+
+        step = math.log(4.0)
+        a = math.log(guess)
+        fa = excess(a)
+        # Walk towards the boundary until it is behind us.
+        direction = step if (fa > 0.0) != rising else -step
+        while True:
+            b = a + direction
+            if most is not None and b >= math.log(most):
+                b = math.log(most)
+            if not -690.0 < b < 690.0:
+                raise self.unreachable()
+            fb = excess(b)
+            if (fa > 0.0) != (fb > 0.0):
+                break
+            if most is not None and b == math.log(most):
+                break
+            a, fa = b, fb
+        good, bad = (b, a) if fb <= 0.0 else (a, b)
+        if fb != 0.0 and (fa > 0.0) != (fb > 0.0):
+            from scipy.optimize import brentq
+
+            root = brentq(excess, min(a, b), max(a, b), xtol=_RELATIVE, rtol=1e-14)
+            sign = 1.0 if good > bad else -1.0
+            nudge = 0.0
+            while excess(root + sign * nudge) > 0.0:
+                nudge = max(2.0 * nudge, _RELATIVE)
+                if abs(root + sign * nudge - good) < nudge or nudge > abs(good - bad):
+                    return math.exp(good)
+            good = root + sign * nudge
+        return math.exp(good)
+
+    # Whole numbers.
+
+    def length(self, run: NoisySGD) -> NoisySGD:
+        name = self.parameter
+        for field in ("step_size", "noise_std", "noise_multiplier"):
+            if isinstance(getattr(run, field), np.ndarray):
+                raise InvalidInput(
+                    field, f"given one per step, it fixes their number: {name} cannot change"
+                )
+
+        def of(k: int) -> NoisySGD:
+            changes: dict[str, Any] = {"epochs": None, "steps": None, name: k}
+            return replace(run, **changes)
+
+        least = 1 if name == "epochs" else run.cooldown_steps + 1
+        if self.epsilon(of(least), least) > self.target:
+            raise self.unreachable()
+        low, high = least, 2 * least
+        while high <= _MOST and self.epsilon(of(high), high) <= self.target:
+            low, high = high, 2 * high
+        if high > _MOST:
+            limit = self.epsilon(of(low), low)
+            raise InvalidInput(
+                name,
+                f"any number of {name} meets epsilon = {self.target:g}: "
+                f"after {low} of them it is {limit:.6g}; choose one",
+            )
+        return of(self._last_good(of, low, high))
+
+    def size(self, run: NoisySGD) -> NoisySGD:
+        if run.batches.kind == "full_batch":
+            raise InvalidInput("size", "a full batch has no size to calibrate")
+
+        def of(size: int) -> NoisySGD:
+            return replace(run, batches=replace(run.batches, size=size))  # type: ignore[call-arg]
+
+        for field in ("step_size", "noise_std", "noise_multiplier"):
+            if run.epochs is not None and isinstance(getattr(run, field), np.ndarray):
+                raise InvalidInput(
+                    field, "given one per step, it fixes the steps per epoch and so size"
+                )
+        first, last = self.epsilon(of(1), 1), self.epsilon(of(run.n), run.n)
+        good, bad = (run.n, 1) if last < first else (1, run.n)
+        if min(first, last) > self.target:
+            raise self.unreachable()
+        if max(first, last) <= self.target:
+            return of(bad)
+        return of(self._last_good(of, good, bad))
+
+    def _last_good(self, of: Callable[[int], Any], good: int, bad: int) -> int:
+        """Bisection between a value that meets the target and one that does not."""
+        while abs(good - bad) > 1:
+            middle = (good + bad) // 2
+            if self.epsilon(of(middle), middle) <= self.target:
+                good = middle
+            else:
+                bad = middle
+        return good

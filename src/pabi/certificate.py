@@ -1,0 +1,214 @@
+"""What to write down so that a guarantee can be checked by someone who trusts none of our solvers.
+
+A certificate is a JSON object (docs, "Certificates"): the theorem, the description it is about, and for
+each case (a record's position, with its probability) the steps, the start τ and the payments.
+`pabi.verify` checks it in ball arithmetic, and derives the assumptions from the description itself.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pabi import encoding
+from pabi.errors import InvalidInput
+from pabi.iteration import Groups, NoisyIteration, Schedule, Steps
+from pabi.shifts.periodic import PeriodicShifts
+from pabi.shifts.records import Record, Shifts
+from pabi.shifts.start import Start
+from pabi.tradeoff import Gaussian, Mixture, TradeOff
+
+if TYPE_CHECKING:
+    from pabi.analyses.secret_order import Case
+    from pabi.runs import NoisySGD
+    from pabi.verification import Verdict
+
+FORMAT, VERSION = "pabi.certificate", 1
+
+# Written-out steps that a certificate repeats although its description implies them.
+_REPEATED = 20_000
+
+
+class Certificate:
+    """A proof to be verified: `payload` is its JSON object, `verdict` what `pabi.verify` last said."""
+
+    def __init__(self, payload: dict[str, Any]) -> None:
+        self.payload = payload
+        self.verdict: Verdict | None = None
+
+    def to_json(self) -> str:
+        """The certificate as JSON."""
+        return json.dumps(self.payload, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """The certificate written by `to_json`. Raises InvalidInput for another format or version."""
+        return cls.from_dict(parse_json(text))
+
+    @classmethod
+    def from_dict(cls, payload: Any) -> Certificate:
+        """The certificate with this payload, its format and version checked."""
+        return cls(check_format(payload, FORMAT, VERSION))
+
+    def __repr__(self) -> str:
+        return f"<certificate: {self.payload.get('theorem')}, {len(self.to_json())} bytes>"
+
+
+def parse_json(text: str) -> Any:
+    """The JSON value in `text`. Raises InvalidInput with line and column."""
+
+    def no_constant(name: str) -> float:
+        raise InvalidInput("json", f"{name} is not a number that JSON knows")
+
+    try:
+        return json.loads(text, parse_constant=no_constant)
+    except json.JSONDecodeError as bad:
+        raise InvalidInput("json", f"line {bad.lineno}, column {bad.colno}: {bad.msg}") from None
+    except RecursionError:
+        raise InvalidInput("json", "nested too deeply") from None
+
+
+def check_format(data: Any, form: str, version: int) -> dict[str, Any]:
+    """`data` if it is an object of this format and version."""
+    if not isinstance(data, dict):
+        raise InvalidInput("json", f"expected an object, got {type(data).__name__}")
+    if data.get("format") != form:
+        raise InvalidInput("format", f"expected {form!r}, got {data.get('format')!r}")
+    if data.get("version") != version:
+        raise InvalidInput(
+            "version", f"expected {version}, which this pabi reads, got {data.get('version')!r}"
+        )
+    return data
+
+
+def of_run(
+    run: NoisySGD,
+    theorem: str,
+    curve: TradeOff,
+    records: Sequence[tuple[Record, Case | None]] = (),
+    position: int | None = None,
+) -> Certificate:
+    """The certificate of a guarantee of `run`."""
+    from pabi.description import to_dict
+
+    written = any(isinstance(r.schedule, Steps) for r, _ in records)
+    payload = _header(theorem, run.adjacency)
+    payload["run"] = to_dict(run)
+    payload["position"] = position
+    payload["claim"] = _claim(curve)
+    if written:
+        payload["steps"] = _written(run)
+    payload["cases"] = [_case(record, case) for record, case in records]
+    return Certificate(payload)
+
+
+def of_iteration(
+    iteration: NoisyIteration,
+    theorem: str,
+    mu: float,
+    schedule: Schedule | None,
+    shifts: Shifts | None,
+) -> Certificate:
+    """The certificate of a guarantee of a bare iteration: its steps are taken as stated."""
+    payload = _header(theorem, iteration.adjacency)
+    payload["run"] = None
+    payload["claim"] = _claim(Gaussian(mu))
+    payload["diameter"] = iteration.diameter
+    payload["start"] = iteration.start
+    if schedule is None:
+        schedule = iteration.schedule
+    if isinstance(schedule, Steps):
+        payload["steps"] = {
+            name: encoding.floats(column) for name, column in zip(_COLUMNS, schedule, strict=True)
+        }
+    else:
+        payload["groups"] = _groups(schedule)
+    payload["cases"] = [] if shifts is None else [_shifts(shifts)]
+    return Certificate(payload)
+
+
+def composed(parts: Sequence[Certificate]) -> Certificate:
+    """The certificate of several releases from the same data."""
+    payload = _header("composed", parts[0].payload["adjacency"])
+    payload["parts"] = [p.payload for p in parts]
+    return Certificate(payload)
+
+
+_COLUMNS = ("c", "s", "sigma")
+
+
+def _header(theorem: str, adjacency: str) -> dict[str, Any]:
+    return {"format": FORMAT, "version": VERSION, "theorem": theorem, "adjacency": adjacency}
+
+
+def _number(x: float) -> float | str:
+    return "inf" if math.isinf(x) else x
+
+
+def _claim(curve: TradeOff) -> Any:
+    if isinstance(curve, Gaussian):
+        return {"mu": _number(curve.mu)}
+    assert isinstance(curve, Mixture)
+    return {
+        "mixture": [[w, _number(p.mu)] for p, w in zip(curve.parts, curve.weights, strict=True)]
+    }
+
+
+def _written(run: NoisySGD) -> Any:
+    """The steps of a varying schedule, s as if the record were in every batch; left to the
+    description when they are many."""
+    from pabi.positions import View
+
+    if run.steps > _REPEATED:
+        return None
+    view = View(run)
+    if run.constant:
+        return None
+    return {
+        name: encoding.floats(column) for name, column in zip(_COLUMNS, view.arrays, strict=True)
+    }
+
+
+def _case(record: Record, case: Case | None) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "uses": [record.uses.first, record.uses.epochs, list(record.uses.then)],
+        "mu": _number(record.mu),
+    }
+    if case is not None:
+        weight: Fraction = case.weight
+        out["weight"] = [weight.numerator, weight.denominator]
+        out["ranges"] = [None if r is None else list(r) for r in case.ranges]
+    if record.shifts is not None:
+        out |= _shifts(record.shifts)
+    return out
+
+
+def _shifts(shifts: Shifts) -> dict[str, Any]:
+    if isinstance(shifts, PeriodicShifts):
+        return {
+            "tau": shifts.skipped if shifts.distance else 0,
+            "distance": shifts.distance,
+            "skipped": shifts.skipped,
+            "blocks": [
+                {"times": b.times, "groups": _groups(Groups(b.groups))} for b in shifts.blocks
+            ],
+        }
+    assert isinstance(shifts, Start)
+    payments = shifts.payments
+    finite = math.isfinite(payments.energy)
+    return {
+        "tau": shifts.tau,
+        "distance": shifts.distance,
+        "first": payments.first,
+        "ends": encoding.integers(payments.ends if finite else []),
+        "q": encoding.floats(np.asarray(payments.q) if finite else []),
+    }
+
+
+def _groups(groups: Groups) -> list[Any]:
+    return [[g.times, [[x.n, x.c, x.s, x.sigma] for x in g.stretches]] for g in groups]

@@ -1,0 +1,256 @@
+"""What was proven, and everything that can be read from it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, overload
+
+from pabi import validate
+from pabi.errors import InvalidInput, NotApplicable
+from pabi.rounding import Array
+from pabi.tradeoff import Gaussian, TradeOff
+
+if TYPE_CHECKING:
+    from pabi.certificate import Certificate
+
+FORMAT, VERSION = "pabi.guarantee", 1
+TESTING = "noise reproducible: testing only"
+
+
+@dataclass(frozen=True, eq=False)
+class Guarantee:
+    """A proven privacy guarantee: a trade-off function that holds under the listed assumptions.
+
+    `curve`: the trade-off function of (release, release of an adjacent data set). `method` and
+    `source`: the analysis and where it is published. `assumptions`: sentences the user must be able
+    to stand behind. `tuned_at`: the δ at which the analysis was chosen; it is valid at every δ.
+    `composition`: what charging for every iterate would give, for comparison, where known.
+    """
+
+    curve: TradeOff
+    adjacency: str
+    method: str
+    source: str
+    assumptions: tuple[str, ...]
+    tuned_at: float | None = None
+    composition: TradeOff | None = None
+    _prove: Callable[[], Certificate | None] | None = field(default=None, repr=False)
+    _read: dict[float, float] = field(default_factory=dict, repr=False)  # ε by δ, once computed
+
+    # Readings.
+
+    def epsilon(self, delta: float) -> float:
+        """The least ε proven at `delta` in [0, 1), an upper bound; ∞ where there is none."""
+        at = validate.number("delta", delta, at_least=0.0, below=1.0)
+        if at not in self._read:
+            self._read[at] = self.curve.epsilon(at)
+        return self._read[at]
+
+    def epsilon_bounds(self, delta: float, rtol: float = 1e-3) -> tuple[float, float]:
+        """(lower, upper) numerical bounds on the ε that the proven trade-off function implies."""
+        return self.curve.epsilon_bounds(
+            validate.number("delta", delta, at_least=0.0, below=1.0), rtol
+        )
+
+    @overload
+    def delta(self, epsilon: float) -> float: ...
+    @overload
+    def delta(self, epsilon: Array | Sequence[float]) -> Array: ...
+    def delta(self, epsilon: Any) -> Any:
+        """The least δ proven at `epsilon`, scalar or array, an upper bound."""
+        return self.curve.delta(epsilon)
+
+    @overload
+    def tradeoff(self, fpr: float) -> float: ...
+    @overload
+    def tradeoff(self, fpr: Array | Sequence[float]) -> Array: ...
+    def tradeoff(self, fpr: Any) -> Any:
+        """A lower bound on an attacker's type II error at type I error `fpr`, scalar or array."""
+        return self.curve(fpr)
+
+    @property
+    def mu(self) -> float | None:
+        """The Gaussian-DP parameter μ, or None when the guarantee is not Gaussian."""
+        return self.curve.mu if isinstance(self.curve, Gaussian) else None
+
+    def rdp(self, order: float) -> float:
+        """An upper bound on the Rényi divergence of `order` > 1."""
+        return self.curve.rdp(order)
+
+    @property
+    def zcdp(self) -> float:
+        """ρ of zero-concentrated DP: the Rényi divergence of every order α is at most ρα."""
+        return self.curve.zcdp
+
+    @property
+    def advantage(self) -> float:
+        """The largest TPR − FPR of a membership attack."""
+        return self.curve.advantage
+
+    @overload
+    def tpr(self, fpr: float) -> float: ...
+    @overload
+    def tpr(self, fpr: Array | Sequence[float]) -> Array: ...
+    def tpr(self, fpr: Any) -> Any:
+        """The largest true-positive rate of an attack at false-positive rate `fpr`."""
+        return self.curve.tpr(fpr)
+
+    def bayes_success(self, prior: float = 0.5) -> float:
+        """The largest probability of guessing right whether the record is in, at `prior`."""
+        return self.curve.bayes_success(prior)
+
+    # What proves it.
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """What an independent checker verifies, computed on first access; None for test runs."""
+        if "_certificate" not in self.__dict__:
+            object.__setattr__(self, "_certificate", self._prove() if self._prove else None)
+        certificate: Certificate | None = self.__dict__["_certificate"]
+        return certificate
+
+    @property
+    def verified(self) -> bool:
+        """Whether `pabi.verify` has accepted the certificate and it implies this guarantee."""
+        certificate: Certificate | None = self.__dict__.get("_certificate")
+        verdict = certificate.verdict if certificate is not None else None
+        if verdict is None or not verdict.ok:
+            return False
+        from pabi.verification import implied
+
+        said = verdict.assumptions
+        return implied(verdict.parts, verdict.adjacency, said, self.to_dict()) is None
+
+    def for_testing(self) -> Guarantee:
+        """The same numbers for a run with reproducible noise: they protect nobody, so no certificate."""
+        return replace(self, assumptions=(TESTING, *self.assumptions), _prove=None)
+
+    # Writing and showing.
+
+    def to_dict(self, certificate: bool = False) -> dict[str, Any]:
+        """A JSON-ready dictionary; with `certificate`, what proves it is included."""
+        mu = self.mu
+        proof = self.certificate if certificate else None
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "tradeoff": self.curve.to_dict(),
+            "mu": "inf" if mu == math.inf else mu,
+            "adjacency": self.adjacency,
+            "method": self.method,
+            "source": self.source,
+            "assumptions": list(self.assumptions),
+            "tuned_at": self.tuned_at,
+            "composition": self.composition.to_dict() if self.composition else None,
+            "certificate": proof.payload if proof else None,
+        }
+
+    def to_json(self) -> str:
+        """Everything, certificate included, as JSON."""
+        return json.dumps(self.to_dict(certificate=True), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Guarantee:
+        """The guarantee written by `to_json`, unverified. Raises InvalidInput naming the field."""
+        from pabi.certificate import parse_json
+
+        return cls.from_dict(parse_json(text))
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Guarantee:
+        """The guarantee written by `to_dict`, unverified. Raises InvalidInput naming the field."""
+        from pabi.certificate import Certificate, check_format
+
+        data = check_format(data, FORMAT, VERSION)
+        for name, kind in (
+            ("adjacency", str),
+            ("method", str),
+            ("source", str),
+            ("assumptions", list),
+        ):
+            if not isinstance(data.get(name), kind):
+                raise InvalidInput(name, f"expected a {kind.__name__}, got {data.get(name)!r}")
+        proof = data.get("certificate")
+        certificate = None if proof is None else Certificate.from_dict(proof)
+        tuned, composition = data.get("tuned_at"), data.get("composition")
+        curve = TradeOff.from_dict(data.get("tradeoff") or {})
+        guarantee = cls(
+            curve,
+            validate.adjacency(data["adjacency"]),
+            data["method"],
+            data["source"],
+            tuple(str(a) for a in data["assumptions"]),
+            None if tuned is None else validate.number("tuned_at", tuned),
+            None if composition is None else TradeOff.from_dict(composition),
+            _prove=lambda: certificate,
+        )
+        claimed = math.inf if data.get("mu") == "inf" else data.get("mu")
+        if claimed != guarantee.mu:
+            raise InvalidInput("mu", f"expected {guarantee.mu!r} as in tradeoff, got {claimed!r}")
+        object.__setattr__(guarantee, "_certificate", certificate)
+        return guarantee
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the trade-off curve and ε(δ), beside composition; see `pabi.plotting`.
+
+        `ax`: None for a new figure, or a pair of matplotlib axes. Returns the pair of axes.
+        """
+        from pabi.plotting import plot_guarantee
+
+        return plot_guarantee(self, ax)
+
+    def __str__(self) -> str:
+        reading = f"μ = {self.mu:.6g}" if self.mu is not None else repr(self.curve)
+        at = self.tuned_at if self.tuned_at else 1e-5
+        return (
+            f"ε = {self.epsilon(at):.6g} at δ = {at:g} ({reading}, {self.adjacency}, {self.method})"
+        )
+
+
+def compose(*guarantees: Guarantee) -> Guarantee:
+    """The guarantee of releasing several results computed from the same data.
+
+    Lossless where a rule is known (Gaussians, and mixtures of them). Raises InvalidInput for mixed
+    adjacencies, NotApplicable where no lossless rule exists. Source: Dong, Roth, Su 2022, Thm 3.2.
+    """
+    if not guarantees:
+        raise InvalidInput("guarantees", "expected at least one")
+    first = guarantees[0]
+    for g in guarantees[1:]:
+        if g.adjacency != first.adjacency:
+            raise InvalidInput(
+                "adjacency", f"expected {first.adjacency!r} throughout, got {g.adjacency!r} too"
+            )
+    curve, reference = first.curve, first.composition
+    for g in guarantees[1:]:
+        curve = curve.compose(g.curve)
+        reference = reference.compose(g.composition) if reference and g.composition else None
+
+    def prove() -> Certificate | None:
+        from pabi.certificate import composed
+
+        proofs = [g.certificate for g in guarantees]
+        return None if any(p is None for p in proofs) else composed([p for p in proofs if p])
+
+    said = [a for g in guarantees for a in g.assumptions]
+    said.append("the releases are computed with independent noise")
+    return Guarantee(
+        curve,
+        first.adjacency,
+        " + ".join(g.method for g in guarantees),
+        "; ".join(dict.fromkeys(g.source for g in guarantees)) + "; Dong, Roth, Su 2022, Thm 3.2",
+        tuple(dict.fromkeys(said)),
+        first.tuned_at,
+        reference,
+        prove,
+    )
+
+
+def least(candidates: Sequence[Guarantee], delta: float) -> Guarantee:
+    """The candidate with the least ε at `delta`, the first of equals."""
+    if not candidates:
+        raise NotApplicable("no analysis applies")
+    return min(candidates, key=lambda g: g.epsilon(delta))

@@ -1,0 +1,88 @@
+"""Pictures of a guarantee."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pabi.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pabi.guarantee import Guarantee
+
+# Okabe–Ito: told apart by colour-blind readers, and by line style in grey.
+_OURS, _OTHER, _NEUTRAL = "#0072B2", "#D55E00", "#7f7f7f"
+
+
+def plot_guarantee(guarantee: Guarantee, ax: Any = None) -> Any:
+    """Draw (left) the trade-off curve and (right) ε against δ, each beside composition.
+
+    `ax`: None for a new figure, or a pair of matplotlib axes. Returns the pair of axes.
+    """
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+    axes = np.ravel(np.asarray(ax, dtype=object))
+    if axes.size != 2:
+        raise InvalidInput("ax", f"expected a pair of axes, got {axes.size}")
+    _draw_tradeoff(guarantee, axes[0])
+    _draw_epsilon(guarantee, axes[1])
+    return axes
+
+
+def _curves(guarantee: Guarantee) -> list[tuple[Any, str, str, str]]:
+    curves = [(guarantee.curve, f"last iterate ({guarantee.method})", _OURS, "-")]
+    if guarantee.composition is not None and guarantee.method != "composition":
+        curves.append((guarantee.composition, "every iterate (composition)", _OTHER, "--"))
+    return curves
+
+
+def _draw_tradeoff(guarantee: Guarantee, ax: Any) -> None:
+    fpr = np.concatenate(([0.0], np.logspace(-6, -2, 60), np.linspace(0.011, 1.0, 140)))
+    for curve, label, colour, style in _curves(guarantee):
+        ax.plot(fpr, curve(fpr), style, color=colour, label=label, linewidth=2)
+    ax.plot([0, 1], [1, 0], ":", color=_NEUTRAL, label="perfect privacy")
+    ax.set(
+        xlabel="attacker's false-positive rate",
+        ylabel="attacker's false-negative rate (at least)",
+        title="What an attacker must accept",
+        xlim=(0, 1),
+        ylim=(0, 1.02),
+    )
+    ax.set_aspect("equal")
+    ax.legend(frameon=False, loc="upper right", fontsize="small")
+
+
+def _draw_epsilon(guarantee: Guarantee, ax: Any) -> None:
+    deltas = np.logspace(-12, -2, 41)
+    top = 0.0
+    for curve, label, colour, style in _curves(guarantee):
+        epsilons = np.array([curve.epsilon(float(d)) for d in deltas])
+        top = max(top, float(np.max(epsilons[np.isfinite(epsilons)], initial=0.0)))
+        ax.plot(deltas, epsilons, style, color=colour, label=label, linewidth=2)
+        _mark(guarantee, curve, colour, ax)
+    ax.set_xscale("log")
+    ax.set(
+        xlabel="δ", ylabel="ε (at most)", title="The (ε, δ) guarantee", ylim=(0, top * 1.08 or 1)
+    )
+    ax.grid(alpha=0.25)
+    ax.legend(frameon=False, fontsize="small", loc="best")
+
+
+def _mark(guarantee: Guarantee, curve: Any, colour: str, ax: Any) -> None:
+    """The reading at the δ the guarantee was tuned at."""
+    delta = guarantee.tuned_at
+    if not delta or not 1e-12 <= delta <= 1e-2:
+        return
+    epsilon = curve.epsilon(delta)
+    if np.isfinite(epsilon):
+        ax.plot([delta], [epsilon], "o", color=colour)
+        ax.annotate(
+            f"ε = {epsilon:.3g}",
+            (delta, epsilon),
+            textcoords="offset points",
+            xytext=(8, 8),
+            color=colour,
+        )

@@ -1,0 +1,134 @@
+"""The independent checker: does a certificate prove what it claims?
+
+It shares no code with the solvers. Slopes, sensitivities and noises are derived again from the embedded
+description, in exact rational arithmetic (`derivation`), and payments are replayed in ball arithmetic
+(`arithmetic`), so that a "yes" does not depend on floating-point rounding. It is written to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from pabi.certificate import FORMAT, VERSION, Certificate, check_format, parse_json
+from pabi.errors import InvalidInput
+from pabi.guarantee import FORMAT as GUARANTEE
+from pabi.guarantee import Guarantee
+from pabi.verification.claims import Part, check_claim, implied, product
+from pabi.verification.refusal import Refused
+
+__all__ = ["Verdict", "implied", "verify"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the checker found.
+
+    `ok`, and the `reason` in one sentence. `mu`: the proven Gaussian parameter, None for a mixture,
+    whose `parts` are (probability, μ). `scope`: "run" when everything was derived again from the
+    description, "iteration" when the steps were taken as stated. `assumptions`: what it rests on.
+    """
+
+    ok: bool
+    reason: str
+    mu: float | None
+    adjacency: str | None
+    assumptions: tuple[str, ...]
+    scope: str | None
+    parts: tuple[Part, ...] = ()
+
+
+def verify(certificate: Certificate | Guarantee | dict[str, Any] | str) -> Verdict:
+    """The verdict on a certificate or on a guarantee with its certificate (objects, dicts or JSON).
+
+    Raises InvalidInput for text that is not JSON, or of another format or version. Source: docs,
+    "Certificates"; Bok, Su, Altschuler 2024, Thm C.3.
+    """
+    if isinstance(certificate, Guarantee):
+        proof = certificate.certificate
+        if proof is None:
+            return _no("there is no certificate to verify")
+        verdict = verify(proof)
+        return _with_claims(verdict, certificate.to_dict())
+    if isinstance(certificate, str):
+        certificate = parse_json(certificate)
+    if isinstance(certificate, dict) and certificate.get("format") == GUARANTEE:
+        guarantee = Guarantee.from_dict(certificate)
+        return verify(guarantee)
+    if not isinstance(certificate, Certificate):
+        certificate = Certificate(check_format(certificate, FORMAT, VERSION))
+    certificate.verdict = _verify(certificate.payload)
+    return certificate.verdict
+
+
+def _with_claims(verdict: Verdict, guarantee: dict[str, Any]) -> Verdict:
+    if not verdict.ok:
+        return verdict
+    gap = implied(verdict.parts, verdict.adjacency, verdict.assumptions, guarantee)
+    return verdict if gap is None else _no(gap)
+
+
+def _no(reason: str) -> Verdict:
+    return Verdict(False, reason, None, None, (), None)
+
+
+def _verify(payload: dict[str, Any]) -> Verdict:
+    try:
+        return _checked(payload)
+    except Refused as refusal:
+        return _no(str(refusal))
+    except InvalidInput as bad:
+        return _no(f"malformed certificate: {bad}")
+    except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError) as bad:
+        return _no(f"malformed certificate: {type(bad).__name__}: {bad}")
+
+
+def _checked(payload: dict[str, Any]) -> Verdict:
+    if payload["theorem"] == "composed":
+        return _composed(payload["parts"], payload["adjacency"])
+    if payload["run"] is None:
+        from pabi.verification.iterations import check_iteration
+
+        adjacency, assumptions, proven = check_iteration(payload)
+        scope = "iteration"
+    else:
+        from pabi.verification.runs import check_run
+
+        adjacency, assumptions, proven = check_run(payload)
+        scope = "run"
+    if payload["adjacency"] != adjacency:
+        raise Refused(f"adjacency: expected {adjacency!r}, got {payload['adjacency']!r}")
+    parts = check_claim(payload["claim"], proven)
+    return _yes(parts, adjacency, assumptions, scope)
+
+
+def _yes(
+    parts: Sequence[Part], adjacency: str, assumptions: tuple[str, ...], scope: str
+) -> Verdict:
+    mu = parts[0][1] if len(parts) == 1 else None
+    what = f"μ = {mu!r}" if mu is not None else f"a mixture of {len(parts)} positions"
+    return Verdict(True, f"proven: {what}", mu, adjacency, assumptions, scope, tuple(parts))
+
+
+def _composed(payloads: list[dict[str, Any]], adjacency: str) -> Verdict:
+    parts: list[Part] = [(Fraction(1), 0.0)]
+    said: list[str] = []
+    scopes = set()
+    for i, payload in enumerate(payloads):
+        verdict = _verify(check_format(payload, FORMAT, VERSION))
+        if not verdict.ok or verdict.scope is None:
+            raise Refused(f"part {i + 1}: {verdict.reason}")
+        if verdict.adjacency != adjacency:
+            raise Refused(
+                f"part {i + 1}: expected adjacency {adjacency!r}, got {verdict.adjacency!r}"
+            )
+        parts = product(parts, verdict.parts)
+        said.extend(verdict.assumptions)
+        scopes.add(verdict.scope)
+    if not payloads:
+        raise Refused("nothing is composed")
+    scope = "run" if scopes == {"run"} else "iteration"
+    said.append("the releases are computed with independent noise")
+    return _yes(parts, adjacency, tuple(dict.fromkeys(said)), scope)

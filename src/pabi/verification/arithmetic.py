@@ -1,0 +1,167 @@
+"""Replaying payments in ball arithmetic.
+
+Distances follow z_k = max(0, c_k·z_{k−1} + s_k − a_k). Any payments a_k ≥ 0 are allowed, because paying
+the lesser of a_k and what is owed is feasible and cheaper. They prove μ if the distance ends at zero
+and Σ (a_k/σ_k)² ≤ μ². Balls contain the exact values, so that every comparison below is a proof.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from flint import arb, ctx
+
+from pabi.verification.refusal import Refused
+
+ctx.prec = BITS = 256
+
+_MORE = 1 + arb(2) ** -60  # payments are raised by this much, which decides ties
+
+
+class Stretch(NamedTuple):
+    """n equal steps: slope c, sensitivity s, noise σ (doubles, taken exactly)."""
+
+    n: int
+    c: float
+    s: float
+    sigma: float
+
+
+Repeated = tuple[int, tuple[Stretch, ...]]  # how often, and what
+
+
+class Piece(NamedTuple):
+    """Steps z ↦ C·z + d with capacity v: paying y at their end costs y²/v."""
+
+    c: Any
+    d: Any
+    v: Any
+
+    def then(self, later: Piece) -> Piece:
+        return Piece(
+            self.c * later.c, self.d * later.c + later.d, self.v * later.c * later.c + later.v
+        )
+
+
+def one_repetition(stretches: Sequence[Stretch]) -> Piece:
+    """The merged steps of one repetition, whose only demand must be in its first step."""
+    total: Piece | None = None
+    for i, (n, c, s, sigma) in enumerate(stretches):
+        if s > 0.0 and (i > 0 or n > 1):
+            raise Refused("a repetition has a demand after its first step")
+        slope, noise = arb(c), arb(sigma)
+        here = Piece(slope**n, arb(s), noise * noise * _geometric(slope * slope, n))
+        total = here if total is None else total.then(here)
+    if total is None:
+        raise Refused("an empty repetition")
+    return total
+
+
+def _geometric(ratio: Any, terms: int) -> Any:
+    """1 + r + … + r^(terms−1)."""
+    gap = 1 - ratio
+    if gap.is_zero():
+        return arb(terms)
+    return (1 - ratio**terms) / gap
+
+
+def block_cost(groups: Sequence[Repeated], distance: Any, where: str) -> Any:
+    """What it costs to pay off `distance` and the demands of `groups` at one common slope q.
+
+    Paying q·(capacity) at every step leaves no step ahead of its demands if from every group's
+    beginning on, and from the block's, the demands are at most q times the capacity. That covers the
+    steps in between: within a repetition the demand comes first, and repetitions with C ≤ 1 have
+    falling slopes, so that the cumulated demands lie above their chord.
+    """
+    pieces = []
+    for times, stretches in groups:
+        one = one_repetition(stretches)
+        if times > 1 and not one.d.is_zero() and not one.c <= 1:
+            raise Refused(f"{where}: repetitions that expand are pooled")
+        many = Piece(
+            one.c**times,
+            one.d * _geometric(one.c, times),
+            one.v * _geometric(one.c * one.c, times),
+        )
+        pieces.append(many)
+    owed, room, scale = arb(0), arb(0), arb(1)
+    suffixes = []
+    for piece in reversed(pieces):
+        owed, room = owed + piece.d * scale, room + piece.v * scale * scale
+        scale = scale * piece.c
+        suffixes.append((owed, room))
+    owed = owed + distance * scale
+    if not room > 0:
+        raise Refused(f"{where}: no noise is left to pay with")
+    q = owed / room * _MORE
+    if not all(part <= q * capacity for part, capacity in suffixes):
+        raise Refused(f"{where}: the block pays for demands before they arise")
+    return q * q * room
+
+
+class Steps(NamedTuple):
+    """Slopes, sensitivities and noises, one ball each per step."""
+
+    c: Sequence[Any]
+    s: Sequence[Any]
+    sigma: Sequence[Any]
+
+
+def replay(
+    steps: Steps, tau: int, distance: Any, first: int, ends: Sequence[int], q: Sequence[float]
+) -> Any:
+    """The cost of payments in blocks, replayed step by step (0-based) from distance z_τ.
+
+    Block i runs to step ends[i], the first from step `first`; step k of it pays q·σ_k²·(product of the
+    later slopes of its block). Raises Refused, naming a step, if the distance does not end at zero.
+    """
+    t = len(steps.c)
+    payments = [None] * t
+    begin = first
+    for end, slope in zip(ends, q, strict=True):
+        if not (tau <= begin <= end < t) or not 0.0 < slope < math.inf:
+            raise Refused(f"step {end + 1}: blocks out of order, or a payment that is no number")
+        pay = arb(slope)
+        for k in range(end, begin - 1, -1):
+            payments[k] = pay * steps.sigma[k]
+            pay = pay * steps.c[k]
+        begin = end + 1
+    z, cost, uncleared = distance, arb(0), None
+    last_of_block = set(ends)
+    for k in range(tau, t):
+        owed = steps.c[k] * z + steps.s[k]
+        rate = payments[k]
+        if rate is not None:
+            owed = owed - rate * steps.sigma[k]
+            cost = cost + rate * rate
+            if uncleared is None and k in last_of_block and owed > 0:
+                uncleared = k
+        z = arb(0) if owed <= 0 else owed if owed > 0 else owed.upper()
+    if not z.is_zero():
+        k = t - 1 if uncleared is None else uncleared
+        raise Refused(
+            f"step {k + 1}: the payments leave a distance there, and {z.str(5)} at the end"
+        )
+    return cost
+
+
+def root_up(square: Any) -> float:
+    """The least double whose square is not below `square`, a rational or an exact ball."""
+    root = float(arb(square).sqrt().mid())
+    if root == 0.0 or math.isinf(root):
+        return root
+    for candidate in (math.nextafter(root, 0.0), root):
+        if arb(candidate) * arb(candidate) >= square:
+            return candidate
+    return math.nextafter(root, math.inf)
+
+
+def check_cost(cost: Any, mu: float, where: str) -> None:
+    """Refuse unless Σ (a_k/σ_k)² ≤ μ² for sure."""
+    if math.isinf(mu):
+        return
+    if not cost <= arb(mu) * arb(mu):
+        proven = cost.sqrt().str(17, radius=False)
+        raise Refused(f"{where}: mu: the payments cost {proven}, more than the claimed {mu!r}")

@@ -1,0 +1,316 @@
+"""What a description of noisy SGD says about each step, in exact rational arithmetic.
+
+Written independently of the code that accounts: constants of the losses, the rule for regulariser and
+batch fraction, sensitivities, noise, and which steps use a record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from flint import arb, fmpq
+
+from pabi.losses import Loss
+from pabi.runs import NoisySGD
+from pabi.verification.arithmetic import Repeated, Steps, Stretch
+from pabi.verification.refusal import Refused
+
+
+def exact(x: float | int) -> Any:
+    """A double as a rational number."""
+    return fmpq(*float(x).as_integer_ratio())
+
+
+def _above(ball: Any) -> Any:
+    """A rational not below a ball."""
+    mantissa, exponent = ball.upper().man_exp()
+    power = int(exponent)
+    return fmpq(mantissa) * (fmpq(2) ** power if power >= 0 else 1 / fmpq(2) ** -power)
+
+
+def _of_features(loss: Loss, norm: Any) -> tuple[Any, Any, bool]:
+    """(curvature bound, gradient bound, whether the gradient is a scalar times a fixed vector)."""
+    p = {name: exact(value) for name, value in loss.parameters}
+    square = norm * norm
+    if loss.kind == "logistic":
+        return square / 4, norm, True
+    if loss.kind == "softmax":
+        return square / 2, _above(arb(2).sqrt() * arb(norm)), False
+    if loss.kind == "squared":
+        return square, norm * p["residual_bound"], True
+    if loss.kind == "huber":
+        return square, norm * p["threshold"], True
+    if loss.kind == "smoothed_hinge":
+        return square / p["smoothing"], norm, True
+    if loss.kind == "poisson":
+        rate = _above(arb(p["predictor_bound"]).exp())
+        return square * rate, norm * max(p["count_bound"], rate), True
+    raise Refused(f"loss: the checker knows no {loss.kind!r}")
+
+
+def _facts(loss: Loss) -> tuple[tuple[Any, Any] | None, Any | None, bool]:
+    """(curvature interval or None, gradient bound or None, scalar times a fixed vector)."""
+    p = dict(loss.parameters)
+    if "feature_norm" in p:
+        hi, bound, scalar = _of_features(loss, exact(p["feature_norm"]))
+        return (fmpq(0), hi), bound, scalar
+    given = p.get("gradient_bound")
+    bound, scalar = (None if given is None else exact(given)), bool(p.get("glm", False))
+    if loss.kind == "unknown":
+        return None, bound, scalar
+    hi = exact(p["smoothness"])
+    if loss.kind == "convex":
+        lo = fmpq(0)
+    elif loss.kind == "strongly_convex":
+        lo = exact(p["strong_convexity"])
+    elif loss.kind == "nonconvex":
+        lo = -hi
+    elif loss.kind == "weakly_convex":
+        lo = -exact(p["weak_convexity"])
+    else:
+        raise Refused(f"loss: the checker knows no {loss.kind!r}")
+    return (lo, hi), bound, scalar
+
+
+class Derived:
+    """Slopes, sensitivities and noises of `run`, as rationals; steps count from 0."""
+
+    def __init__(self, run: NoisySGD) -> None:
+        self.run = run
+        self.size = run.n if run.batches.kind == "full_batch" else int(run.batches.size)  # type: ignore[attr-defined]
+        self.period = -(-run.n // self.size)
+        self.last_size = run.n - (self.period - 1) * self.size
+        self.total = int(run.steps)
+        self.data = self.total - run.cooldown_steps
+        curvature, self.bound, self.scalar = _facts(run.loss)
+        self.curvature = self._clipped(curvature)
+        self.l2 = exact(run.loss.l2)
+        self.sensitivity = self._sensitivity()
+        self.constant = not any(
+            isinstance(x, np.ndarray) for x in (run.step_size, run.noise_std, run.noise_multiplier)
+        )
+
+    def _clipped(self, curvature: tuple[Any, Any] | None) -> tuple[Any, Any] | None:
+        clip = self.run.clip_norm
+        if curvature is None or clip is None:
+            return curvature
+        if self.bound is not None and exact(clip) >= self.bound:
+            return curvature
+        if not self.scalar:
+            return None
+        lo, hi = curvature
+        return min(lo, fmpq(0)), max(hi, fmpq(0))
+
+    def _sensitivity(self) -> Any:
+        run = self.run
+        if run.gradient_sensitivity is not None:
+            return exact(run.gradient_sensitivity)
+        bounds = [exact(run.clip_norm)] if run.clip_norm is not None else []
+        bounds += [self.bound] if self.bound is not None else []
+        bound = min(bounds)
+        return 2 * bound if run.adjacency == "replace_one" else bound
+
+    def _at(self, schedule: Any, k: int) -> Any:
+        return exact(schedule[k] if isinstance(schedule, np.ndarray) else schedule)
+
+    def step_size(self, k: int) -> Any:
+        return self._at(self.run.step_size, k)
+
+    def noise(self, k: int) -> Any:
+        """ς of step k."""
+        run = self.run
+        if run.noise_std is not None:
+            return self._at(run.noise_std, k)
+        if run.noise_multiplier is None:
+            raise Refused("noise_std: the description has no noise")
+        unit = exact(run.clip_norm) if run.clip_norm is not None else self.bound
+        return self._at(run.noise_multiplier, k) * unit / self.size
+
+    def s(self, k: int) -> Any:
+        """The sensitivity of step k when the record is in its batch."""
+        return self.step_size(k) * self.sensitivity / self.size
+
+    def sigma(self, k: int) -> Any:
+        return self.step_size(k) * self.noise(k)
+
+    def privacy_loss(self, k: int) -> Any:
+        """(s_k/σ_k)², which does not depend on the step size."""
+        ratio = self.sensitivity / (self.size * self.noise(k))
+        return ratio * ratio
+
+    @cached_property
+    def sensitivities(self) -> list[Any]:
+        """s of every step that uses data."""
+        return [self.s(k) for k in range(self.data)]
+
+    @cached_property
+    def slopes(self) -> list[Any]:
+        """The slope of every step."""
+        return [self.slope(k) for k in range(self.total)]
+
+    def slope(self, k: int) -> Any:
+        """max over curvatures h of |1 − ηλ − η·fraction·h|."""
+        if k >= self.data:
+            fraction = fmpq(0)
+        elif k % self.period == self.period - 1:
+            fraction = fmpq(self.last_size, self.size)
+        else:
+            fraction = fmpq(1)
+        if self.curvature is None and fraction != 0:
+            raise Refused("loss: no curvature is known, so no modulus")
+        lo, hi = self.curvature or (fmpq(0), fmpq(0))
+        eta = self.step_size(k)
+        return max(abs(1 - eta * (self.l2 + fraction * h)) for h in (lo, hi))
+
+    def kinds(self, a: int, b: int) -> list[int]:
+        """One step of every kind (full batch, last batch of an epoch, cool-down) in a..b−1."""
+        found = []
+        if b > self.data and b > a:
+            found.append(max(a, self.data))
+        b = min(b, self.data)
+        closing = a + (self.period - 1 - a % self.period)
+        if a < b and closing < b:
+            found.append(closing)
+        if a < b and self.period > 1:
+            plain = a if a % self.period != self.period - 1 else a + 1
+            if plain < b:
+                found.append(plain)
+        return found
+
+    @cached_property
+    def slopes_by_kind(self) -> dict[int, Any]:
+        """For a constant schedule: the slope of every kind of step that is taken."""
+        return {k: self.slope(k) for k in self.kinds(0, min(self.total, self.period))} | {
+            k: self.slope(k) for k in self.kinds(self.data, self.total)
+        }
+
+    def nonexpansive(self) -> bool:
+        """Whether no step stretches distances."""
+        if self.constant:
+            return all(c <= 1 for c in self.slopes_by_kind.values())
+        return all(c <= 1 for c in self.slopes)
+
+    def later_is_worse(self) -> bool:
+        """Rules (i) and (ii) of "The worst record": no earlier use can be worse than a later one."""
+        if (
+            self.constant
+            and self.data == self.total
+            and len(set(self.slopes_by_kind.values())) == 1
+        ):
+            return True
+        if not self.nonexpansive():
+            return False
+        return self.constant or all(a <= b for a, b in pairwise(self.sensitivities))
+
+    def steps(self, used: set[int]) -> Steps:
+        """The normal form written out, for a record used at these steps."""
+        if self.constant:
+            once, sigma = arb(self.s(0)), arb(self.sigma(0))
+            by_kind = [arb(self.slope(k)) for k in self._one_of_each()]
+            return Steps(
+                [by_kind[self._kind(k)] for k in range(self.total)],
+                [once if k in used else arb(0) for k in range(self.total)],
+                [sigma] * self.total,
+            )
+        s = self.sensitivities
+        return Steps(
+            [arb(c) for c in self.slopes],
+            [arb(s[k]) if k in used else arb(0) for k in range(self.total)],
+            [arb(self.sigma(k)) for k in range(self.total)],
+        )
+
+    def _kind(self, k: int) -> int:
+        if k >= self.data:
+            return 2
+        return 1 if k % self.period == self.period - 1 else 0
+
+    def _one_of_each(self) -> list[int]:
+        """A step of every kind, or step 0 where there is none of a kind (never looked up then)."""
+        found = {self._kind(k): k for k in (*self.kinds(0, self.total),)}
+        return [found.get(i, 0) for i in range(3)]
+
+    def weights(self) -> list[Any]:
+        """The probability of every position in a secret order."""
+        full = fmpq(self.size, self.run.n)
+        return [full] * (self.period - 1) + [fmpq(self.last_size, self.run.n)]
+
+
+class Uses:
+    """Steps that use a record: first + i·period for i < count, and those of `then`."""
+
+    def __init__(self, first: int, count: int, then: Sequence[int], period: int) -> None:
+        self.first, self.count, self.then, self.period = first, count, tuple(then), period
+
+    def among(self, a: int, b: int) -> bool:
+        """Whether any of a..b−1 is a use."""
+        if any(a <= k < b for k in self.then):
+            return True
+        last = self.first + (self.count - 1) * self.period
+        if self.count == 0 or b <= self.first or a > last:
+            return False
+        following = a + (self.first - a) % self.period if a > self.first else self.first
+        return following < b and following <= last
+
+    def all(self) -> Iterator[int]:
+        yield from (self.first + i * self.period for i in range(self.count))
+        yield from self.then
+
+    @property
+    def total(self) -> int:
+        return self.count + len(self.then)
+
+
+def check_groups(derived: Derived, uses: Uses, skipped: int, groups: Sequence[Repeated]) -> None:
+    """Refuse unless the groups, from step `skipped` on, are at least what the description implies."""
+    k = skipped
+    for times, stretches in groups:
+        length = sum(x.n for x in stretches)
+        if times > 1 and (
+            length % derived.period
+            or (uses.count and k < uses.first)
+            or k + times * length > derived.data
+            or any(k <= x < k + times * length for x in uses.then)
+        ):
+            raise Refused(f"step {k + 1}: a repetition that the description does not have")
+        for stretch in stretches:
+            _check_stretch(derived, uses, k, stretch)
+            k += stretch.n
+        k += (times - 1) * length
+    if k != derived.total:
+        raise Refused(f"step {k}: the certificate ends there, the run at {derived.total}")
+
+
+def _check_stretch(derived: Derived, uses: Uses, k: int, stretch: Stretch) -> None:
+    for step in derived.kinds(k, k + stretch.n):
+        least = derived.slope(step)
+        if not exact(stretch.c) >= least:
+            raise Refused(_differs(step, "slope", stretch.c, "at least", least))
+    if uses.among(k, k + stretch.n) and not exact(stretch.s) >= derived.s(k):
+        raise Refused(_differs(k, "sensitivity", stretch.s, "at least", derived.s(k)))
+    if not exact(stretch.sigma) <= derived.sigma(k):
+        raise Refused(_differs(k, "noise", stretch.sigma, "at most", derived.sigma(k)))
+
+
+def check_arrays(derived: Derived, c: Any, s: Any, sigma: Any) -> None:
+    """Refuse unless written-out steps are at least what the description implies."""
+    if not len(c) == len(s) == len(sigma) == derived.total:
+        raise Refused(f"steps: expected {derived.total} of each column")
+    for k, least in enumerate(derived.slopes):
+        if not exact(c[k]) >= least:
+            raise Refused(_differs(k, "slope", c[k], "at least", least))
+        if k < derived.data and not exact(s[k]) >= derived.s(k):
+            raise Refused(_differs(k, "sensitivity", s[k], "at least", derived.s(k)))
+        if not exact(sigma[k]) <= derived.sigma(k):
+            raise Refused(_differs(k, "noise", sigma[k], "at most", derived.sigma(k)))
+
+
+def _differs(k: int, what: str, got: float, bound: str, value: Any) -> str:
+    implied = int(value.p) / int(value.q) if value else 0.0
+    if math.isnan(implied):
+        implied = 0.0
+    return f"step {k + 1}: {what}: the description implies {bound} {implied!r}, got {float(got)!r}"

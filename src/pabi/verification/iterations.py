@@ -1,0 +1,185 @@
+"""Certificates of bare iterations: the steps are taken as stated, the arithmetic is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+from flint import arb
+
+from pabi import encoding
+from pabi.validate import adjacency
+from pabi.verification.arithmetic import Repeated, Steps, block_cost, check_cost, replay
+from pabi.verification.claims import Part, read_mu
+from pabi.verification.reading import columns, groups, integer, nonnegative
+from pabi.verification.refusal import Refused
+
+
+def check_iteration(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], list[Part]]:
+    """(adjacency, assumptions, proven cases) of a certificate without a description."""
+    from pabi.assumptions import iteration_sentences
+
+    name = adjacency(payload["adjacency"])
+    diameter = None
+    if payload["diameter"] is not None:
+        diameter = nonnegative("diameter", payload["diameter"])
+    start = nonnegative("start", payload["start"])
+    mu = read_mu(payload["claim"]["mu"])
+    hidden = payload["theorem"] != "composition"
+    if hidden:
+        check_case(payload, payload["cases"][0], mu, diameter, start)
+    elif start > 0.0:
+        raise Refused("start: composition needs equal starts")
+    else:
+        check_cost(_composition(payload), mu, "composition")
+    return name, iteration_sentences(name, diameter, start, hidden), [(Fraction(1), mu)]
+
+
+def _composition(payload: dict[str, Any]) -> Any:
+    total = arb(0)
+    if "groups" in payload:
+        for times, stretches in groups(payload["groups"]):
+            for n, _, s, sigma in stretches:
+                total += times * n * _paid(s, sigma)
+        return total
+    _, s, sigma = columns(payload["steps"])
+    for sensitivity, noise in zip(s.tolist(), sigma.tolist(), strict=True):
+        total += _paid(sensitivity, noise)
+    return total
+
+
+def _paid(s: float, sigma: float) -> Any:
+    if s == 0.0:
+        return arb(0)
+    if sigma == 0.0:
+        return arb("inf")
+    ratio = arb(s) / arb(sigma)
+    return ratio * ratio
+
+
+def check_case(
+    stated: dict[str, Any], case: dict[str, Any], mu: float, diameter: float | None, start: float
+) -> None:
+    """Refuse unless the payments of `case` prove `mu` for the stated steps."""
+    if mu == float("inf"):
+        return
+    distance = arb(check_start(case, diameter, start))
+    if "blocks" in case:
+        blocks = read_blocks(case)
+        skipped = integer("skipped", case["skipped"])
+        _same_steps(list(flat(blocks)), list(_without(groups(stated["groups"]), skipped, start)))
+        check_cost(blocks_cost(blocks, distance, skipped), mu, "the last step")
+        return
+    c, s, sigma = (
+        columns(stated["steps"]) if "steps" in stated else _expanded(groups(stated["groups"]))
+    )
+    steps = Steps(*([arb(x) for x in column.tolist()] for column in (c, s, sigma)))
+    check_cost(replay_case(case, steps, distance), mu, f"step {len(steps.c)}")
+
+
+def check_start(case: dict[str, Any], diameter: float | None, start: float) -> float:
+    """z_τ, if the runs cannot be further apart at τ: w_0 at the beginning, D later."""
+    tau, distance = integer("tau", case["tau"]), nonnegative("distance", case["distance"])
+    least = start if tau == 0 else diameter
+    if least is None:
+        raise Refused(f"step {tau + 1}: tau: a later start needs a diameter")
+    if distance < least:
+        raise Refused(f"step {tau + 1}: distance: expected at least {least!r}, got {distance!r}")
+    return distance
+
+
+def replay_case(case: dict[str, Any], steps: Steps, distance: Any) -> Any:
+    """The cost of written-out payments."""
+    ends = encoding.read_integers("ends", case["ends"]).tolist()
+    q = encoding.read_floats("q", case["q"]).tolist()
+    tau, first = integer("tau", case["tau"]), integer("first", case["first"])
+    if tau >= len(steps.c):
+        raise Refused(f"step {tau + 1}: tau: the run is over")
+    return replay(steps, tau, distance, first, ends, q)
+
+
+Blocks = list[tuple[int, list[Repeated]]]
+
+
+def read_blocks(case: dict[str, Any]) -> Blocks:
+    """Blocks of run-length encoded steps; only a block of one group may be repeated."""
+    blocks = []
+    for block in case["blocks"]:
+        times, inner = integer("times", block["times"]), groups(block["groups"])
+        if times < 1 or not inner or (times > 1 and len(inner) > 1):
+            raise Refused("blocks: expected repetitions of a single group")
+        blocks.append((times, inner))
+    return blocks
+
+
+def flat(blocks: Blocks) -> Iterator[Repeated]:
+    """All groups in order."""
+    for times, inner in blocks:
+        for repeated, stretches in inner:
+            yield times * repeated, stretches
+
+
+def blocks_cost(blocks: Blocks, distance: Any, skipped: int) -> Any:
+    """The cost of all blocks, the first of which also pays off `distance`."""
+    total, k = arb(0), skipped
+    for times, inner in blocks:
+        k += times * sum(m * sum(x.n for x in stretches) for m, stretches in inner)
+        where = f"step {k}"
+        if distance > 0 and times > 1:
+            raise Refused(f"{where}: the first block cannot be repeated")
+        total += times * block_cost(inner, distance, where)
+        distance = arb(0)
+    return total
+
+
+def _without(stated: Sequence[Repeated], skipped: int, start: float) -> Iterator[Repeated]:
+    """The stated groups without their first steps; without a later start these demand nothing."""
+    for times, stretches in stated:
+        length = sum(x.n for x in stretches)
+        whole = min(times, skipped // length)
+        skipped -= whole * length
+        times -= whole
+        if times and skipped:
+            left = []
+            for stretch in stretches:
+                gone = min(skipped, stretch.n)
+                skipped -= gone
+                if stretch.n > gone:
+                    left.append(stretch._replace(n=stretch.n - gone))
+            yield 1, tuple(left)
+            times -= 1
+        if times:
+            yield times, stretches
+
+
+def _merged(parts: Sequence[Repeated]) -> list[Repeated]:
+    out: list[Repeated] = []
+    for times, stretches in parts:
+        if out and out[-1][1] == stretches:
+            out[-1] = (out[-1][0] + times, stretches)
+        else:
+            out.append((times, stretches))
+    return out
+
+
+def _same_steps(used: Sequence[Repeated], stated: Sequence[Repeated]) -> None:
+    if not used:
+        if any(x.s > 0.0 for _, stretches in stated for x in stretches):
+            raise Refused("blocks: demands are left unpaid")
+        return
+    if _merged(used) != _merged(stated):
+        raise Refused("blocks: their steps are not the stated ones")
+
+
+def _expanded(stated: Sequence[Repeated]) -> tuple[Any, Any, Any]:
+    import numpy as np
+
+    if sum(m * sum(x.n for x in stretches) for m, stretches in stated) > 50_000_000:
+        raise Refused("groups: too many steps to replay one by one")
+    parts = [
+        np.tile(np.repeat([x[1:] for x in stretches], [x.n for x in stretches], axis=0), (times, 1))
+        for times, stretches in stated
+    ]
+    table = np.concatenate(parts)
+    return table[:, 0], table[:, 1], table[:, 2]

@@ -1,0 +1,55 @@
+"""Reading a certificate's numbers, refusing what is not of the form the checker knows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pabi import encoding
+from pabi.verification.arithmetic import Repeated, Stretch
+from pabi.verification.refusal import Refused
+
+
+def integer(name: str, value: Any) -> int:
+    """A nonnegative integer."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise Refused(f"{name}: expected an integer ≥ 0, got {value!r}")
+    return value
+
+
+def nonnegative(name: str, value: Any) -> float:
+    """A finite number ≥ 0."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise Refused(f"{name}: expected a number, got {value!r}")
+    x = float(value)
+    if not (0.0 <= x < math.inf):
+        raise Refused(f"{name}: expected a finite number ≥ 0, got {value!r}")
+    return x
+
+
+def groups(value: Any) -> list[Repeated]:
+    """Run-length encoded steps: [[times, [[n, c, s, σ], …]], …]."""
+    out: list[Repeated] = []
+    for times, stretches in value:
+        if integer("times", times) < 1 or not stretches:
+            raise Refused("times: expected a repetition of something")
+        read = []
+        for n, c, s, sigma in stretches:
+            if integer("n", n) < 1:
+                raise Refused("n: expected at least one step")
+            read.append(
+                Stretch(n, nonnegative("c", c), nonnegative("s", s), nonnegative("sigma", sigma))
+            )
+        out.append((times, tuple(read)))
+    return out
+
+
+def columns(value: Any) -> tuple[Any, Any, Any]:
+    """Written-out slopes, sensitivities and noises."""
+    arrays = tuple(encoding.read_floats(name, value[name]) for name in ("c", "s", "sigma"))
+    for name, array in zip(("c", "s", "sigma"), arrays, strict=True):
+        bad = ~((array >= 0.0) & (array < math.inf))
+        if bad.any():
+            k = int(bad.argmax())
+            raise Refused(f"step {k + 1}: {name}: expected a finite number ≥ 0, got {array[k]!r}")
+    return arrays  # type: ignore[return-value]

@@ -1,0 +1,242 @@
+"""Certificates of noisy SGD: everything is derived again from the embedded description."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from flint import arb, fmpq
+
+from pabi.assumptions import noisy_sgd
+from pabi.description import from_dict
+from pabi.runs import NoisySGD
+from pabi.verification.arithmetic import Steps, check_cost, root_up
+from pabi.verification.claims import Part, read_mu
+from pabi.verification.derivation import Derived, Uses, check_arrays, check_groups
+from pabi.verification.iterations import (
+    blocks_cost,
+    check_start,
+    flat,
+    read_blocks,
+    replay_case,
+)
+from pabi.verification.reading import columns, integer
+from pabi.verification.refusal import Refused
+
+Range = tuple[int, int] | None
+
+
+def check_run(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], list[Part]]:
+    """(adjacency, assumptions, proven cases) of a certificate with a description."""
+    run = from_dict(payload["run"])
+    if not isinstance(run, NoisySGD):
+        raise Refused("run: expected a description of noisy SGD")
+    derived = Derived(run)
+    theorem, position = payload["theorem"], payload["position"]
+    if position is not None:
+        if run.batches.kind not in ("cyclic", "full_batch"):
+            raise Refused("position: it is known in cyclic runs only")
+        if integer("position", position) >= derived.period:
+            raise Refused(f"position: expected less than {derived.period}, got {position}")
+    hidden = theorem != "composition"
+    if hidden and (run.release != "last" or run.update != "sgd"):
+        raise Refused("run: the theorem needs plain noisy SGD with a hidden path")
+    if theorem == "composition":
+        proven = _composition(derived, position, payload["claim"])
+    elif theorem == "shifted interpolation":
+        proven = _worst(derived, position, payload)
+    elif theorem == "secret order":
+        proven = _secret_order(derived, payload)
+    else:
+        raise Refused(f"theorem: the checker knows no {theorem!r}")
+    return run.adjacency, noisy_sgd(run, hidden=hidden, position=position), proven
+
+
+def _composition(derived: Derived, position: int | None, claim: Any) -> list[Part]:
+    """Σ (s_k/σ_k)² over the uses of every position."""
+    totals = _totals(derived)
+    if position is not None:
+        totals = [totals[position]]
+    if derived.run.batches.kind != "shuffle_once":
+        mu = read_mu(claim["mu"])
+        check_cost(arb(max(totals)), mu, "composition")
+        return [(Fraction(1), mu)]
+    proven: dict[tuple[int, int], Fraction] = {}
+    for total, weight in zip(totals, derived.weights(), strict=True):
+        key = (int(total.p), int(total.q))
+        proven[key] = proven.get(key, Fraction(0)) + _fraction(weight)
+    return [(weight, root_up(fmpq(*key))) for key, weight in proven.items()]
+
+
+def _totals(derived: Derived) -> list[Any]:
+    period, data = derived.period, derived.data
+    if derived.constant:
+        once, (epochs, rest) = derived.privacy_loss(0), divmod(data, period)
+        if derived.run.batches.kind == "reshuffle":
+            return [once * (epochs + (1 if rest else 0))]
+        return [once * (epochs + (1 if j < rest else 0)) for j in range(period)]
+    losses = [derived.privacy_loss(k) for k in range(data)]
+    if derived.run.batches.kind == "reshuffle":
+        return [sum((max(losses[a : a + period]) for a in range(0, data, period)), fmpq(0))]
+    return [sum(losses[j::period], fmpq(0)) for j in range(period)]
+
+
+def _fraction(x: Any) -> Fraction:
+    return Fraction(int(x.p), int(x.q))
+
+
+def _worst(derived: Derived, position: int | None, payload: dict[str, Any]) -> list[Part]:
+    """One case, or one for every position that could be the worst."""
+    if derived.run.batches.kind == "reshuffle":
+        raise Refused("theorem: a record's place changes every epoch")
+    if position is not None:
+        needed = [position]
+    elif derived.later_is_worse():
+        needed = [(derived.data - 1) % derived.period]
+    else:
+        needed = list(range(derived.period))
+    cases = payload["cases"]
+    if len(cases) != len(needed):
+        raise Refused(f"cases: expected {len(needed)}, one for every position that can be worst")
+    check = CaseCheck(derived, payload)
+    mus = [check(case, _cyclic_uses(derived, j)) for case, j in zip(cases, needed, strict=True)]
+    return [(Fraction(1), max(mus))]
+
+
+def _cyclic_uses(derived: Derived, j: int) -> Uses:
+    count = max(0, -(-(derived.data - j) // derived.period))
+    return Uses(j, count, (), derived.period)
+
+
+class CaseCheck:
+    """Checks the payments of one case after another against one description."""
+
+    def __init__(self, derived: Derived, payload: dict[str, Any]) -> None:
+        self.derived = derived
+        d = derived.run.range_diameter
+        self.diameter = None if d == float("inf") else d
+        self.written: tuple[Any, Any, Any] | None = None
+        if payload.get("steps") is not None:
+            c, s, sigma = columns(payload["steps"])
+            check_arrays(derived, c, s, sigma)
+            balls = ([arb(x) for x in column.tolist()] for column in (c, s, sigma))
+            self.written = tuple(balls)  # type: ignore[assignment]
+
+    def __call__(self, case: dict[str, Any], uses: Uses) -> float:
+        """The μ of the case, if its payments prove it for a record with these uses."""
+        first, count, then = case["uses"]
+        if [first, count, list(then)] != [uses.first, uses.count, list(uses.then)]:
+            raise Refused(
+                f"uses: expected {[uses.first, uses.count, list(uses.then)]}, got {case['uses']}"
+            )
+        mu = read_mu(case["mu"])
+        if uses.total == 0 or mu == float("inf"):
+            return mu
+        distance = arb(check_start(case, self.diameter, 0.0))
+        if "blocks" in case:
+            skipped = integer("skipped", case["skipped"])
+            blocks = read_blocks(case)
+            if case["tau"] not in (0, skipped) or (case["tau"] == 0 and uses.among(0, skipped)):
+                raise Refused(
+                    f"step {skipped + 1}: skipped: steps that use the record are left out"
+                )
+            if not self.derived.constant:
+                raise Refused("blocks: the schedule varies")
+            check_groups(self.derived, uses, skipped, list(flat(blocks)))
+            check_cost(blocks_cost(blocks, distance, skipped), mu, f"step {self.derived.total}")
+            return mu
+        cost = replay_case(case, self._steps(uses), distance)
+        check_cost(cost, mu, f"step {self.derived.total}")
+        return mu
+
+    def _steps(self, uses: Uses) -> Steps:
+        used = set(uses.all())
+        if self.written is None:
+            if self.derived.total > 50_000_000:
+                raise Refused("run: too many steps to replay one by one")
+            return self.derived.steps(used)
+        c, s, sigma = self.written
+        return Steps(c, [x if k in used else arb(0) for k, x in enumerate(s)], sigma)
+
+
+def _secret_order(derived: Derived, payload: dict[str, Any]) -> list[Part]:
+    kind, cases = derived.run.batches.kind, payload["cases"]
+    check = CaseCheck(derived, payload)
+    if kind == "shuffle_once":
+        return _shuffled_once(derived, cases, check)
+    if kind == "reshuffle":
+        return _reshuffled(derived, cases, check)
+    raise Refused("theorem: the order of the batches is not secret")
+
+
+def _shuffled_once(derived: Derived, cases: Sequence[Any], check: CaseCheck) -> list[Part]:
+    """Every position, by itself or rounded to one that is used later."""
+    rest = derived.data % derived.period
+    order = [*range(rest, derived.period), *range(rest)]  # by last use
+    weights, following, proven = derived.weights(), 0, []
+    later_is_worse: bool | None = None
+    for case in cases:
+        ((a, b),) = case["ranges"]
+        if a != following or not a <= b < derived.period:
+            raise Refused(f"ranges: expected one that begins at {following}, got {[a, b]}")
+        if a < b and later_is_worse is None:
+            later_is_worse = derived.later_is_worse()
+        if a < b and not later_is_worse:
+            raise Refused(f"ranges: positions {[a, b]} may not be rounded to a later one")
+        following = b + 1
+        weight = sum((weights[order[i]] for i in range(a, b + 1)), fmpq(0))
+        proven.append((_fraction(weight), check(case, _cyclic_uses(derived, order[b]))))
+    if following != derived.period:
+        raise Refused(f"ranges: positions from {following} on are missing")
+    return proven
+
+
+def _reshuffled(derived: Derived, cases: Sequence[Any], check: CaseCheck) -> list[Part]:
+    """Every pair of positions in the last two epochs, older uses at the end of their epochs."""
+    if not (derived.nonexpansive() and derived.later_is_worse()):
+        raise Refused("theorem: under reshuffling it needs later uses to be worse")
+    period, data = derived.period, derived.data
+    epochs, length = -(-data // period), data % period or period
+    before = sorted({_range(case["ranges"][0]) for case in cases}, key=str)
+    last = sorted({_range(case["ranges"][1]) for case in cases}, key=str)
+    _check_partition(before, period if epochs > 1 else 0, period)
+    _check_partition(last, length, period)
+    weights = derived.weights()
+    seen = set()
+    proven = []
+    for case in cases:
+        pair = tuple(_range(r) for r in case["ranges"])
+        if pair in seen:
+            raise Refused(f"ranges: {pair} comes twice")
+        seen.add(pair)
+        weight, then = fmpq(1), []
+        for epoch, where, covered in (
+            (epochs - 2, pair[0], period if epochs > 1 else 0),
+            (epochs - 1, pair[1], length),
+        ):
+            if where is None:
+                weight *= sum(weights[covered:], fmpq(0))
+            else:
+                weight *= sum(weights[where[0] : where[1] + 1], fmpq(0))
+                then.append(epoch * period + where[1])
+        uses = Uses(period - 1, max(0, epochs - 2), then, period)
+        proven.append((_fraction(weight), check(case, uses)))
+    if len(seen) != len(before) * len(last):
+        raise Refused("ranges: some pairs are missing")
+    return proven
+
+
+def _range(value: Any) -> Range:
+    return None if value is None else (integer("ranges", value[0]), integer("ranges", value[1]))
+
+
+def _check_partition(ranges: Sequence[Range], length: int, period: int) -> None:
+    """Refuse unless the ranges cut 0..length−1, and None stands for the rest of the epoch."""
+    following = 0
+    for a, b in sorted(r for r in ranges if r is not None):
+        if a != following or b < a:
+            raise Refused(f"ranges: expected one that begins at {following}, got {[a, b]}")
+        following = b + 1
+    if following != length or (None in ranges) != (length < period):
+        raise Refused(f"ranges: expected 0..{length - 1} to be covered")

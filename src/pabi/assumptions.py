@@ -78,7 +78,8 @@ def _about_moduli(run: NoisySGD) -> list[str]:
         said.append(
             f"the proximal map {run.prox!r} is nonexpansive and does not depend on the data"
         )
-    if run.diameter is not None and getattr(run.prox, "diameter", None) is None:
+    proven = getattr(run.prox, "diameter", None)
+    if run.diameter is not None and (proven is None or run.diameter < proven):
         said.append(f"any two iterates are at most {run.diameter!r} apart (diameter)")
     if run.cooldown_steps:
         said.append(f"the last {run.cooldown_steps} steps use no data")

@@ -95,8 +95,7 @@ class View:
         """Whether no step that is taken has a slope above one."""
         if self.run.constant:
             full, last, cool, _, _ = self.constants
-            taken = [full] if self.run.data_steps >= self.period > 1 or last == full else []
-            taken += [full] if self.period > 1 else []
+            taken = [full] if self.period > 1 else []
             taken += [last] if self.run.data_steps >= self.period else []
             taken += [cool] if self.run.cooldown_steps else []
             return all(c <= 1.0 for c in taken)

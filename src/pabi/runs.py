@@ -126,8 +126,10 @@ class NoisySGD:
             raise InvalidInput(
                 "prox", f"expected a map p(x, step_size) with a diameter, got {self.prox!r}"
             )
-        if self.diameter is not None:
-            validate.number("diameter", self.diameter, above=0.0)
+        stated = getattr(self.prox, "diameter", None)
+        for name, value in (("diameter", self.diameter), ("prox.diameter", stated)):
+            if value is not None:
+                validate.number(name, value, above=0.0)
         validate.choice("update", self.update, ("sgd", "other"))
         validate.choice("release", self.release, ("last", "path"))
 
@@ -293,7 +295,7 @@ class NoisySGD:
         """
         from pabi.analyses import best_guarantee
 
-        if delta > 1.0 / self.n:
+        if validate.number("delta", delta, at_least=0.0, below=1.0) > 1.0 / self.n:
             warnings.warn(
                 f"delta = {delta:g} exceeds 1/n = {1.0 / self.n:.3g}: publishing one record outright "
                 "would satisfy it",

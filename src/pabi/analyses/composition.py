@@ -20,7 +20,7 @@ from pabi.iteration import Groups, NoisyIteration
 from pabi.positions import check_position
 from pabi.rounding import fraction_up, up
 from pabi.runs import NoisySGD
-from pabi.tradeoff import Gaussian, Mixture
+from pabi.tradeoff import Gaussian, average
 
 NAME = "composition"
 SOURCE = "Dong, Roth, Su 2022, Cor. 3.3"
@@ -45,11 +45,9 @@ def _run(run: NoisySGD, position: int | None) -> Guarantee:
         # A record keeps its place in the secret order: some are used once more than others.
         weights = [fraction_up(w) for w in position_weights(run)]
         mus = [_mu(x) for x in totals]
-        curve: Any = Mixture([Gaussian(m) for m in mus], weights)
+        curve = average(mus, weights)
     else:
         curve = Gaussian(_mu(float(totals.max())))
-    if isinstance(curve, Mixture) and len(curve.parts) == 1:
-        curve = curve.parts[0]
     said = noisy_sgd(run, hidden=False, position=position)
     return Guarantee(
         curve,
@@ -126,4 +124,4 @@ def _paid(iteration: NoisyIteration) -> float:
     if (sigma == 0.0).any():
         return math.inf
     with np.errstate(over="ignore"):
-        return float(math.fsum((s / sigma) ** 2))
+        return float(np.sum((s / sigma) ** 2, dtype=np.longdouble))

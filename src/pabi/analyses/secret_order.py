@@ -25,7 +25,7 @@ from pabi.positions import Uses, View
 from pabi.rounding import fraction_up
 from pabi.runs import NoisySGD
 from pabi.shifts.records import Record, cyclic, record
-from pabi.tradeoff import Gaussian, Mixture
+from pabi.tradeoff import average
 
 NAME = "secret order"
 SOURCE = (
@@ -65,7 +65,7 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
     else:
         cases = shuffled_once(view)
         records = cyclic(view, [case.uses.first for case in cases])
-    curve = Mixture([Gaussian(r.mu) for r in records], [fraction_up(case.weight) for case in cases])
+    curve = average([r.mu for r in records], [fraction_up(case.weight) for case in cases])
     said = noisy_sgd(run)
 
     def solved() -> list[tuple[Record, Case | None]]:

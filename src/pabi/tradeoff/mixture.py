@@ -203,3 +203,9 @@ def _tail_sum(mus: Array, weights: Array, threshold: Array, half: float, directi
 
 def _sum_up(values: list[float]) -> float:
     return values[0] if len(values) == 1 else fraction_up(sum(map(Fraction, values), Fraction(0)))
+
+
+def average(mus: Sequence[float], weights: Sequence[float]) -> Gaussian | Mixture:
+    """The average of G(μ_j) with these weights: a Mixture, or the Gaussian that all of them are."""
+    mixture = Mixture([Gaussian(mu) for mu in mus], weights)
+    return mixture.parts[0] if len(mixture.parts) == 1 else mixture

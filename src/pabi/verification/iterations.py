@@ -67,8 +67,12 @@ def check_case(
     distance = arb(check_start(case, diameter, start))
     if "blocks" in case:
         blocks = read_blocks(case)
-        skipped = integer("skipped", case["skipped"])
-        _same_steps(list(flat(blocks)), list(_without(groups(stated["groups"]), skipped, start)))
+        skipped, steps_stated = integer("skipped", case["skipped"]), groups(stated["groups"])
+        if case["tau"] not in (0, skipped):
+            raise Refused(f"step {skipped + 1}: tau: expected the steps left out, or 0")
+        if case["tau"] == 0 and skipped and (start > 0.0 or _demands_within(steps_stated, skipped)):
+            raise Refused(f"step {skipped}: skipped: steps with something to pay are left out")
+        _same_steps(list(flat(blocks)), list(_without(steps_stated, skipped)))
         check_cost(blocks_cost(blocks, distance, skipped), mu, "the last step")
         return
     c, s, sigma = (
@@ -133,8 +137,20 @@ def blocks_cost(blocks: Blocks, distance: Any, skipped: int) -> Any:
     return total
 
 
-def _without(stated: Sequence[Repeated], skipped: int, start: float) -> Iterator[Repeated]:
-    """The stated groups without their first steps; without a later start these demand nothing."""
+def _demands_within(stated: Sequence[Repeated], steps: int) -> bool:
+    """Whether any of the first steps has a sensitivity."""
+    k = 0
+    for times, stretches in stated:
+        for stretch in stretches:
+            if k < steps and stretch.s > 0.0:
+                return True
+            k += stretch.n
+        k += (times - 1) * sum(x.n for x in stretches)
+    return False
+
+
+def _without(stated: Sequence[Repeated], skipped: int) -> Iterator[Repeated]:
+    """The stated groups without their first steps."""
     for times, stretches in stated:
         length = sum(x.n for x in stretches)
         whole = min(times, skipped // length)

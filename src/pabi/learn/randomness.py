@@ -1,0 +1,55 @@
+"""Where the noise and the permutations of a training run come from."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+
+from pabi import validate
+from pabi.errors import InvalidInput, PrivacyWarning
+
+KEY_BYTES = 32
+
+
+def secret_generator() -> np.random.Generator:
+    """A numpy Generator over ChaCha20, its 256-bit key fresh from the operating system.
+
+    Nobody who sees a released iterate can predict its stream, which a Mersenne Twister or a PCG
+    with a recoverable state does not promise. Source: D. J. Bernstein, "ChaCha, a variant of
+    Salsa20", 2008; `randomgen.ChaCha`, whose `key` is used as it stands, unlike its `seed`.
+    """
+    from randomgen import ChaCha
+
+    key = int.from_bytes(os.urandom(KEY_BYTES), "little")
+    return np.random.Generator(ChaCha(key=key, rounds=20))
+
+
+def generator_from(random_state: Any, *, stacklevel: int = 2) -> tuple[np.random.Generator, bool]:
+    """(the generator to draw from, whether its draws are secret).
+
+    `random_state`: None for `secret_generator`; an int ≥ 0 or a numpy Generator for tests, with a
+    PrivacyWarning, because whoever knows it can subtract the noise. Raises InvalidInput otherwise.
+    """
+    if random_state is None:
+        return secret_generator(), True
+    if isinstance(random_state, np.random.Generator):
+        generator = random_state
+    elif isinstance(random_state, (int, np.integer)):
+        generator = np.random.default_rng(
+            validate.integer("random_state", random_state, at_least=0)
+        )
+    else:
+        kind = type(random_state).__name__
+        raise InvalidInput(
+            "random_state", f"expected None, an int ≥ 0 or a numpy Generator, got a {kind}"
+        )
+    warnings.warn(
+        "random_state was given: the noise is reproducible, so the result is for testing only; "
+        "leave it None to protect anyone",
+        PrivacyWarning,
+        stacklevel=stacklevel + 1,
+    )
+    return generator, False

@@ -1,0 +1,136 @@
+"""Calibration: the result meets the target, and nothing closer to the boundary does."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pabi
+
+DELTA = 1e-5
+LOSS = pabi.Loss.logistic(feature_norm=1.0, l2=0.01)
+
+
+def a_run(batches=None, **changes):
+    fields = {
+        "n": 10_000,
+        "batches": batches or pabi.Cyclic(100),
+        "epochs": 10,
+        "step_size": 0.5,
+        "noise_std": 0.04,
+    }
+    return pabi.NoisySGD(LOSS, **{**fields, **changes})
+
+
+def epsilon(run):
+    return run.guarantee(DELTA).epsilon(DELTA)
+
+
+BATCHES = [pabi.FullBatch(), pabi.Cyclic(100), pabi.ShuffleOnce(130), pabi.Reshuffle(500)]
+
+
+@pytest.mark.parametrize("batches", BATCHES, ids=lambda b: b.kind)
+@pytest.mark.parametrize("target", [0.3, 4.0])
+def test_noise_is_the_least_that_meets_the_target(batches, target):
+    run = pabi.calibrate(a_run(batches, noise_std=None), target, DELTA)
+    assert epsilon(run) <= target
+    assert epsilon(replace(run, noise_std=run.noise_std * (1 - 1e-8))) > target
+
+
+def test_multiplier_and_noise_agree():
+    std = pabi.calibrate(a_run(), 1.0, DELTA)
+    times = pabi.calibrate(a_run(), 1.0, DELTA, parameter="noise_multiplier")
+    assert times.noise_std is None
+    # The logistic gradient bound, 1, stands in for clip_norm.
+    assert times.noise_multiplier == pytest.approx(std.noise_std * 100, rel=1e-8)
+
+
+def test_a_schedule_is_scaled_as_a_whole():
+    shape = np.linspace(1.0, 2.0, 1000)
+    run = pabi.calibrate(a_run(noise_std=0.01 * shape), 1.0, DELTA)
+    assert epsilon(run) <= 1.0
+    np.testing.assert_allclose(run.noise_std / run.noise_std[0], shape, rtol=1e-12)
+    assert epsilon(replace(run, noise_std=run.noise_std * (1 - 1e-8))) > 1.0
+
+
+@pytest.mark.parametrize("parameter", ["epochs", "steps"])
+@pytest.mark.parametrize("batches", BATCHES[1:], ids=lambda b: b.kind)
+def test_length_is_the_most_that_meets_the_target(parameter, batches):
+    run = replace(a_run(batches), loss=pabi.Loss.logistic(feature_norm=1.0))  # ε grows for ever
+    target = 1.02 * epsilon(replace(run, epochs=3))
+    found = pabi.calibrate(run, target, DELTA, parameter=parameter)
+    assert epsilon(found) <= target
+    longer = {"epochs": None, "steps": None, parameter: getattr(found, parameter) + 1}
+    assert epsilon(replace(found, **longer)) > target
+
+
+def test_any_number_of_epochs():
+    """With a strongly convex loss ε converges, so that a target above the limit names no number."""
+    run = a_run(pabi.FullBatch())
+    limit = epsilon(replace(run, epochs=10**8))
+    with pytest.raises(pabi.InvalidInput, match="any number of epochs") as caught:
+        pabi.calibrate(run, 1.01 * limit, DELTA, parameter="epochs")
+    assert caught.value.field == "epochs"
+
+
+def test_clip_norm_is_the_most_that_meets_the_target():
+    run = pabi.calibrate(a_run(), 1.0, DELTA, parameter="clip_norm")
+    assert epsilon(run) <= 1.0 < epsilon(replace(run, clip_norm=run.clip_norm * (1 + 1e-8)))
+    # A target already met without clipping returns the bound of the loss: clipping changes nothing.
+    loose = pabi.calibrate(a_run(), 50.0, DELTA, parameter="clip_norm")
+    assert loose.clip_norm == LOSS.gradient_bound
+
+
+@pytest.mark.parametrize("noise", [{"noise_std": 0.04}, {"noise_std": None, "noise_multiplier": 3.0}])
+def test_size_moves_towards_the_boundary(noise):
+    run = a_run(pabi.Cyclic(100), **noise)
+    ends = [epsilon(replace(run, batches=pabi.Cyclic(s))) for s in (1, 10_000)]
+    target = float(np.mean(ends))
+    found = pabi.calibrate(run, target, DELTA, parameter="size")
+    assert epsilon(found) <= target
+    step = -1 if ends[1] < ends[0] else 1
+    beyond = replace(found, batches=pabi.Cyclic(found.batches.size + step))
+    assert epsilon(beyond) > target
+
+
+def test_unreachable_says_what_is_reachable():
+    run = a_run()
+    for parameter, best in (("epochs", replace(run, epochs=1)), ("size", None)):
+        with pytest.raises(pabi.TargetUnreachable, match="best reachable") as caught:
+            pabi.calibrate(run, 1e-3, DELTA, parameter=parameter)
+        assert caught.value.best > 1e-3
+        if best is not None:
+            assert caught.value.best == epsilon(best)
+
+
+@pytest.mark.parametrize(
+    ("changes", "arguments", "field"),
+    [
+        ({}, (0.0, DELTA), "epsilon"),
+        ({}, (float("nan"), DELTA), "epsilon"),
+        ({}, (1.0, 0.0), "delta"),
+        ({}, (1.0, DELTA, "momentum"), "parameter"),
+        ({"noise_std": None}, (1.0, DELTA, "epochs"), "noise_std"),
+        ({"noise_std": np.full(1000, 0.1)}, (1.0, DELTA, "epochs"), "noise_std"),
+        ({"step_size": np.full(1000, 0.1)}, (1.0, DELTA, "size"), "step_size"),
+        ({"batches": pabi.FullBatch()}, (1.0, DELTA, "size"), "size"),
+        ({"noise_std": None, "noise_multiplier": 1.0}, (1.0, DELTA, "clip_norm"), "noise_multiplier"),
+        ({"gradient_sensitivity": 1.0}, (1.0, DELTA, "clip_norm"), "gradient_sensitivity"),
+        ({"gradient_sensitivity": 1.0}, (1.0, DELTA, "noise_multiplier"), "gradient_sensitivity"),
+    ],
+)
+def test_bad_input_names_the_field(changes, arguments, field):
+    with pytest.raises(pabi.InvalidInput) as caught:
+        pabi.calibrate(a_run(**changes), *arguments)
+    assert caught.value.field == field
+    assert "\n" not in str(caught.value)
+
+
+def test_large_delta_warns_once():
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        pabi.calibrate(a_run(), 1.0, 1e-3)
+    assert [w.category for w in seen] == [pabi.PrivacyWarning]

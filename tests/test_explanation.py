@@ -1,0 +1,96 @@
+"""explain(): every analysis, with its result or its reason."""
+
+from __future__ import annotations
+
+import pytest
+
+import pabi
+from pabi.tradeoff import ApproxDP, Gaussian
+
+LOSS = pabi.Loss.logistic(feature_norm=1.0, l2=0.01)
+
+
+def a_run(**changes):
+    fields = {
+        "loss": LOSS,
+        "n": 10_000,
+        "batches": pabi.ShuffleOnce(100),
+        "epochs": 10,
+        "step_size": 0.5,
+        "noise_std": 0.04,
+    }
+    return pabi.NoisySGD(**{**fields, **changes})
+
+
+def test_rows_agree_with_the_guarantee():
+    run = a_run()
+    explanation = run.explain(1e-5)
+    by_method = {row.method: row for row in explanation}
+    assert next(iter(by_method)) == "composition"
+    assert all(row.applies and row.reason is None for row in explanation)
+    guarantee = run.guarantee(1e-5)
+    assert guarantee.method == "secret order"
+    assert min(row.epsilon for row in explanation) == guarantee.epsilon(1e-5)
+    assert by_method["secret order"].mu is None
+    assert by_method["composition"].mu == pytest.approx((10 * (2 / 100 / 0.04) ** 2) ** 0.5)
+    assert explanation.best.epsilon(1e-5) == guarantee.epsilon(1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "method", "reason"),
+    [
+        ({"batches": pabi.Cyclic(100)}, "secret order", "fixed"),
+        ({"batches": pabi.Reshuffle(100)}, "shifted interpolation", "every epoch"),
+        ({"release": "path"}, "shifted interpolation", "path"),
+        ({"update": "other"}, "shifted interpolation", "not plain noisy SGD"),
+        ({"loss": pabi.Loss.unknown(), "clip_norm": 1.0}, "shifted interpolation", "curvature"),
+        ({"loss": pabi.Loss.softmax(1.0), "clip_norm": 0.5}, "shifted interpolation", "clipping"),
+    ],
+)
+def test_reasons(changes, method, reason):
+    explanation = a_run(**changes).explain(1e-5)
+    row = next(row for row in explanation if row.method == method)
+    assert not row.applies
+    assert reason in row.reason
+    assert row.epsilon is None
+    assert explanation.rows[0].applies, "composition needs nothing of the loss"
+
+
+def test_own_bounds_are_shown_and_never_believed():
+    def too_good(run):
+        return Gaussian(1e-6)
+
+    def not_mine(run):
+        raise pabi.NotApplicable("wrong phase of the moon")
+
+    run = a_run()
+    explanation = run.explain(1e-5, also=[too_good, not_mine, lambda run: ApproxDP(0.5, 1e-6)])
+    rows = {row.method: row for row in explanation}
+    assert rows["too_good"].epsilon == Gaussian(1e-6).epsilon(1e-5)
+    assert rows["not_mine"].reason == "wrong phase of the moon"
+    assert explanation.rows[-1].mu is None
+    assert explanation.best.epsilon(1e-5) == run.guarantee(1e-5).epsilon(1e-5)
+
+
+def test_prints_as_a_table():
+    lines = str(a_run().explain(1e-5)).splitlines()
+    assert len(lines) == 4
+    assert "ε at δ = 1e-05" in lines[0]
+    assert [line.split("  ")[0] for line in lines[1:]] == [
+        "composition",
+        "shifted interpolation",
+        "secret order",
+    ]
+    assert sum("the guarantee" in line for line in lines) == 1
+
+
+def test_nothing_applies():
+    """Two runs that start apart, with a modulus of which nothing is known: no analysis covers it."""
+    it = pabi.NoisyIteration(
+        moduli=pabi.Modulus.unbounded(), step_sensitivity=1.0, step_noise_std=1.0, steps=3, start=1.0
+    )
+    explanation = it.explain(1e-5)
+    assert explanation.best is None
+    assert not any(row.applies for row in explanation)
+    with pytest.raises(pabi.NotApplicable, match=r"composition: .*; shifted interpolation: "):
+        it.guarantee()

@@ -1,0 +1,198 @@
+"""Noisy iterations in normal form: what is stored, what is derived, what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from pabi.errors import InvalidInput
+from pabi.iteration import MAX_ARRAY, Column, Group, Groups, NoisyIteration, Steps, Stretch
+from pabi.moduli import Modulus
+
+
+def arrays(**changes):
+    given = {
+        "contraction": [0.9, 1.1, 1.0],
+        "step_sensitivity": [0.0, 1.0, 0.5],
+        "step_noise_std": [1.0, 0.0, 2.0],
+    }
+    return NoisyIteration(**{**given, **changes})
+
+
+def test_arrays():
+    it = arrays()
+    assert it.steps == 3
+    assert it.adjacency == "replace_one"
+    assert it.diameter is None
+    assert it.start == 0.0
+    assert isinstance(it.schedule, Steps)
+    assert np.array_equal(it.schedule.c, [0.9, 1.1, 1.0])
+    assert np.array_equal(it.schedule.s, [0.0, 1.0, 0.5])
+    assert np.array_equal(it.schedule.sigma, [1.0, 0.0, 2.0])
+
+
+def test_arrays_are_copies_that_cannot_be_changed():
+    c = np.array([0.9, 1.1, 1.0])
+    it = arrays(contraction=c)
+    c[0] = 0.0
+    assert it.contraction[0] == 0.9
+    with pytest.raises(ValueError, match="read-only"):
+        it.contraction[0] = 0.0
+
+
+def test_scalars_need_the_number_of_steps():
+    it = NoisyIteration(0.9, 1.0, 2.0, steps=7)
+    assert it.schedule == Groups((Group(7, (Stretch(1, 0.9, 1.0, 2.0),)),))
+    assert it.schedule.steps == 7
+    with pytest.raises(InvalidInput) as error:
+        NoisyIteration(0.9, 1.0, 2.0)
+    assert error.value.field == "steps"
+
+
+def test_scalars_and_arrays_mix():
+    it = arrays(contraction=0.5)
+    assert it.steps == 3
+    assert np.array_equal(it.schedule.c, [0.5, 0.5, 0.5])
+    assert np.array_equal(it.schedule.s, [0.0, 1.0, 0.5])
+    assert NoisyIteration(0.5, np.float64(1.0), np.array(2.0), steps=2).schedule.steps == 2
+
+
+def test_moduli():
+    it = NoisyIteration(
+        moduli=[Modulus.linear(0.5), Modulus.unbounded()], step_sensitivity=1.0, step_noise_std=1.0
+    )
+    assert it.steps == 2
+    assert it.slopes[0] == 0.5
+    assert math.isnan(it.slopes[1])
+    one = NoisyIteration(
+        moduli=Modulus.linear(0.25), step_sensitivity=1.0, step_noise_std=1.0, steps=4
+    )
+    assert one.slopes == 0.25
+    assert one.schedule.steps == 4
+
+
+def test_replace():
+    it = arrays()
+    assert dataclasses.replace(it, diameter=2.0).diameter == 2.0
+    assert dataclasses.replace(it, adjacency="zero_out").adjacency == "zero_out"
+    assert dataclasses.replace(it, step_sensitivity=[1.0, 1.0, 1.0]).schedule.s[0] == 1.0
+    assert dataclasses.replace(NoisyIteration(0.9, 1.0, 2.0, steps=7), steps=9).schedule.steps == 9
+    assert it == dataclasses.replace(it)
+    assert it != dataclasses.replace(it, start=1.0)
+    assert it != "something else"
+
+
+@pytest.mark.parametrize("field", ["contraction", "step_sensitivity", "step_noise_std"])
+@pytest.mark.parametrize("value", [-1e-9, math.nan, math.inf, -math.inf])
+def test_bad_entries_are_refused_by_name(field, value):
+    good = getattr(arrays(), field)
+    bad = np.array(good)
+    bad[1] = value
+    with pytest.raises(InvalidInput, match="step 2") as error:
+        arrays(**{field: bad})
+    assert error.value.field == field
+    with pytest.raises(InvalidInput) as error:
+        NoisyIteration(
+            **{"contraction": 1.0, "step_sensitivity": 1.0, "step_noise_std": 1.0, field: value},
+            steps=3,
+        )
+    assert error.value.field == field
+
+
+@pytest.mark.parametrize("field", ["contraction", "step_sensitivity", "step_noise_std"])
+@pytest.mark.parametrize("value", [[1.0, 1.0], [1.0] * 4, [], [[1.0, 1.0, 1.0]], "abc", ["a"] * 3])
+def test_bad_lengths_and_shapes_are_refused_by_name(field, value):
+    with pytest.raises(InvalidInput) as error:
+        arrays(**{field: value}, steps=3)
+    assert error.value.field == field
+
+
+def test_lengths_that_disagree_without_steps_are_refused():
+    with pytest.raises(InvalidInput) as error:
+        arrays(step_noise_std=[1.0, 1.0])
+    assert error.value.field in ("step_noise_std", "step_sensitivity", "contraction")
+    with pytest.raises(InvalidInput) as error:
+        NoisyIteration(
+            moduli=[Modulus.linear(1.0)] * 2, step_sensitivity=[1.0] * 3, step_noise_std=1.0
+        )
+    assert error.value.field in ("moduli", "step_sensitivity")
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"diameter": 0.0}, "diameter"),
+        ({"diameter": -1.0}, "diameter"),
+        ({"diameter": math.nan}, "diameter"),
+        ({"diameter": math.inf}, "diameter"),
+        ({"start": -1.0}, "start"),
+        ({"start": math.nan}, "start"),
+        ({"start": math.inf}, "start"),
+        ({"adjacency": "replace"}, "adjacency"),
+        ({"adjacency": None}, "adjacency"),
+        ({"steps": 4}, "contraction"),
+        ({"steps": 0}, "steps"),
+        ({"steps": 3.0}, "steps"),
+        ({"steps": True}, "steps"),
+        ({"step_noise_std": None}, "step_noise_std"),
+        ({"step_sensitivity": None}, "step_sensitivity"),
+        ({"contraction": None}, "contraction"),
+        ({"moduli": [Modulus.linear(1.0)] * 3}, "contraction"),
+        ({"contraction": None, "moduli": [Modulus.linear(1.0), 0.5, 0.5]}, "moduli"),
+        ({"contraction": None, "moduli": [Modulus.linear(1.0)] * 2, "steps": 3}, "moduli"),
+    ],
+)
+def test_bad_fields_are_refused_by_name(changes, field):
+    with pytest.raises(InvalidInput) as error:
+        arrays(**changes)
+    if changes == {"steps": 4}:
+        assert error.value.field in ("contraction", "step_sensitivity", "step_noise_std")
+    else:
+        assert error.value.field == field
+
+
+# Run-length encoded schedules.
+
+GROUPS = Groups(
+    (
+        Group(1, (Stretch(2, 0.9, 0.0, 1.0),)),
+        Group(3, (Stretch(1, 0.8, 1.0, 2.0), Stretch(2, 0.7, 0.0, 3.0))),
+        Group(1, (Stretch(1, 0.6, 1.0, 4.0),)),
+    )
+)
+
+
+def test_columns_write_out_the_schedule():
+    c, s, sigma = GROUPS.columns()
+    assert GROUPS.steps == len(c) == 12
+    assert c.shape == (12,)
+    assert np.array_equal(c, [0.9, 0.9] + [0.8, 0.7, 0.7] * 3 + [0.6])
+    assert np.array_equal(s, [0.0, 0.0] + [1.0, 0.0, 0.0] * 3 + [1.0])
+    assert np.array_equal(sigma, [1.0, 1.0] + [2.0, 3.0, 3.0] * 3 + [4.0])
+    assert c[2] == 0.8
+    assert np.array_equal(c[-2:], [0.7, 0.6])
+    assert c == GROUPS.columns()[0]
+    assert c != s
+
+
+def test_stretches_count_their_repetitions():
+    assert sum(n for n, _ in GROUPS.stretches()) == 12
+    assert [n for n, _ in GROUPS.stretches()] == [2, 3, 6, 1]
+
+
+def test_an_iteration_of_columns_keeps_them():
+    it = NoisyIteration(*GROUPS.columns(), diameter=2.0)
+    assert it.steps == 12
+    assert it.schedule is GROUPS
+    assert isinstance(it.contraction, Column)
+    assert dataclasses.replace(it, diameter=3.0).schedule is GROUPS
+
+
+def test_a_schedule_too_long_to_write_out_is_refused():
+    groups = Groups((Group(MAX_ARRAY + 1, (Stretch(1, 1.0, 0.0, 1.0),)),))
+    with pytest.raises(InvalidInput) as error:
+        np.asarray(groups.columns()[0])
+    assert error.value.field == "steps"

@@ -1,0 +1,66 @@
+"""The picture shows the guarantee's own numbers, beside composition's."""
+
+from __future__ import annotations
+
+import matplotlib
+import numpy as np
+import pytest
+
+import pabi
+
+matplotlib.use("Agg")
+
+RUN = pabi.NoisySGD(
+    pabi.Loss.logistic(feature_norm=1.0, l2=0.01),
+    n=10_000,
+    batches=pabi.ShuffleOnce(100),
+    epochs=10,
+    step_size=0.5,
+    noise_std=0.04,
+)
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+def test_lines_are_the_curves():
+    guarantee = RUN.guarantee()
+    left, right = guarantee.plot()
+    ours, composed, perfect = left.get_lines()
+    np.testing.assert_array_equal(ours.get_ydata(), guarantee.tradeoff(ours.get_xdata()))
+    np.testing.assert_array_equal(composed.get_ydata(), guarantee.composition(composed.get_xdata()))
+    assert (np.asarray(ours.get_ydata()) <= 1 - np.asarray(ours.get_xdata()) + 1e-12).all()
+    assert list(perfect.get_ydata()) == [1, 0]
+    curve = right.get_lines()[0]
+    assert [guarantee.epsilon(d) for d in curve.get_xdata()[::10]] == list(curve.get_ydata()[::10])
+    assert right.get_xscale() == "log"
+    for ax in (left, right):
+        assert ax.get_xlabel()
+        assert ax.get_ylabel()
+        assert ax.get_title()
+
+
+def test_draws_into_given_axes():
+    import matplotlib.pyplot as plt
+
+    _, given = plt.subplots(1, 2)
+    drawn = RUN.guarantee().plot(given)
+    assert list(drawn) == list(given)
+    with pytest.raises(pabi.InvalidInput, match="pair of axes"):
+        RUN.guarantee().plot(given[0])
+
+
+def test_a_guarantee_without_comparison_or_finite_epsilon():
+    for guarantee in (
+        pabi.NoisyIteration(1.0, 1.0, 0.0, steps=1).guarantee(),
+        pabi.NoisySGD(
+            pabi.Loss.unknown(), n=10, batches=pabi.FullBatch(), epochs=1, step_size=1.0, noise_std=1.0, clip_norm=1.0
+        ).guarantee(1e-3),
+    ):
+        left, _ = guarantee.plot()
+        assert len(left.get_lines()) >= 2

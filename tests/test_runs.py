@@ -1,0 +1,480 @@
+"""Descriptions of runs of noisy SGD: steps, noise, sensitivity, and everything that is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pabi.batches import KINDS, Cyclic, FullBatch, Reshuffle, ShuffleOnce
+from pabi.errors import InvalidInput, NotApplicable
+from pabi.iteration import Groups
+from pabi.losses import Loss
+from pabi.positions import View
+from pabi.runs import NoisySGD
+from pabi.shifts.records import cyclic, record
+
+LOGISTIC = Loss.logistic(1.0)
+
+
+def make(**changes):
+    given_ = {
+        "loss": LOGISTIC,
+        "n": 100,
+        "batches": Cyclic(10),
+        "step_size": 0.1,
+        "noise_std": 1.0,
+    }
+    if "epochs" not in changes and "steps" not in changes:
+        given_["epochs"] = 3
+    return NoisySGD(**{**given_, **changes})
+
+
+def refused(field, **changes):
+    with pytest.raises(InvalidInput) as error:
+        make(**changes)
+    assert error.value.field == field
+    assert str(error.value).startswith(field)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+# Steps.
+
+
+@pytest.mark.parametrize(
+    ("n", "batches", "epochs", "cooldown", "steps"),
+    [
+        (100, Cyclic(10), 3, 0, 30),
+        (100, Cyclic(10), 3, 7, 37),
+        (101, Cyclic(10), 3, 0, 33),
+        (100, FullBatch(), 3, 2, 5),
+        (100, Cyclic(100), 3, 0, 3),
+        (100, Cyclic(1), 1, 0, 100),
+        (100, ShuffleOnce(30), 2, 0, 8),
+        (100, Reshuffle(30), 2, 1, 9),
+        (100, Cyclic(10), 2.5, 0, 25),
+        (100, Cyclic(10), 2.51, 0, 26),
+        (100, Cyclic(20), 2.2, 0, 11),
+        (100, Cyclic(10), 0.05, 0, 1),
+        (100, Cyclic(10), 1e-9, 3, 4),
+    ],
+)
+def test_steps_follow_from_epochs(n, batches, epochs, cooldown, steps):
+    run = make(n=n, batches=batches, epochs=epochs, cooldown_steps=cooldown)
+    assert run.steps == steps
+    assert run.data_steps == steps - cooldown
+    assert run.cooldown_steps == cooldown
+
+
+def test_given_steps_include_the_cool_down():
+    run = make(steps=37, cooldown_steps=7)
+    assert run.steps == 37
+    assert run.data_steps == 30
+    assert run.epochs is None
+
+
+@given(st.integers(1, 60), st.integers(1, 10**6), st.integers(1, 500))
+def test_whole_batches_stay_whole(per_epoch, batches, unit):
+    """k batches given as k/l epochs are k steps, whatever k/l is in binary."""
+    epochs = batches / per_epoch
+    run = make(n=per_epoch * unit, batches=Cyclic(unit), epochs=epochs)
+    assert run.steps_per_epoch == per_epoch
+    assert run.steps == batches
+
+
+def test_last_batches():
+    run = make(n=103)
+    assert run.steps_per_epoch == 11
+    assert run.batch_size == 10
+    assert run.batch_fractions == (1, Fraction(3, 10))
+    assert make(n=100).batch_fractions == (1, 1)
+    assert make(batches=FullBatch()).batch_size == 100
+    assert make(batches=FullBatch()).steps_per_epoch == 1
+
+
+def test_replace():
+    run = make(cooldown_steps=4)
+    replace = dataclasses.replace
+    assert replace(run, epochs=5).steps == 54
+    assert replace(run, n=50).steps == 19
+    assert replace(run, batches=Cyclic(20)).steps == 19
+    assert replace(run, cooldown_steps=0).steps == 30
+    assert replace(run, epochs=None, steps=9).data_steps == 5
+    assert replace(run, step_size=0.5).step_size == 0.5
+    assert replace(run, noise_std=0.5).gradient_noise_std == 0.5
+    assert replace(run, noise_std=None, noise_multiplier=2.0).gradient_noise_std < 0.2 + 1e-15
+    assert replace(run, clip_norm=0.5).sensitivity == 1.0
+    assert replace(run, loss=LOGISTIC.with_l2(0.5)).loss.l2 == 0.5
+    assert replace(run) == run
+    assert replace(run, epochs=4) != run
+    by_steps = make(steps=20)
+    assert replace(by_steps, steps=21).steps == 21
+    assert replace(by_steps, steps=None, epochs=2).steps == 20
+    assert replace(by_steps, noise_std=3.0).steps == 20
+    for bad in ({"epochs": None}, {"steps": 9}):
+        with pytest.raises(InvalidInput) as error:
+            replace(run, **bad)
+        assert error.value.field == "epochs"
+
+
+def test_the_steps_of_one_run_can_be_given_to_another():
+    run = make(epochs=3)
+    assert dataclasses.replace(run, epochs=None, steps=run.steps).steps == 30
+    assert make(steps=run.steps).steps == 30
+
+
+def test_arrays_of_steps():
+    sizes = np.linspace(0.1, 0.2, 34)
+    run = make(cooldown_steps=4, step_size=sizes, noise_std=np.ones(34))
+    assert not run.constant
+    assert np.array_equal(run.step_size, sizes)
+    sizes[0] = 9.0
+    assert run.step_size[0] == 0.1
+    with pytest.raises(ValueError, match="read-only"):
+        run.step_size[0] = 1.0
+    assert make().constant
+    assert dataclasses.replace(run) == run
+
+
+# Noise and sensitivity.
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+def test_sensitivity(adjacency):
+    twice = 2.0 if adjacency == "replace_one" else 1.0
+    assert make(adjacency=adjacency).sensitivity == twice  # the loss's own bound, 1
+    assert make(adjacency=adjacency, clip_norm=0.25).sensitivity == 0.25 * twice
+    assert make(adjacency=adjacency, clip_norm=4.0).sensitivity == twice
+    assert make(adjacency=adjacency, gradient_sensitivity=0.3).sensitivity == 0.3
+    unbounded = make(adjacency=adjacency, loss=Loss.convex(1.0), clip_norm=4.0)
+    assert unbounded.sensitivity == 4.0 * twice
+
+
+@given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3), st.integers(1, 100))
+def test_noise_multiplier(multiplier, clip, size):
+    """ς = multiplier·C/size, rounded down by no more than a few units."""
+    run = make(
+        loss=Loss.convex(1.0),
+        batches=Cyclic(size),
+        clip_norm=clip,
+        noise_std=None,
+        noise_multiplier=multiplier,
+    )
+    truth = Fraction(multiplier) * Fraction(clip) / size
+    assert truth * (1 - Fraction(4, 2**52)) <= Fraction(run.gradient_noise_std) <= truth
+    arrays = dataclasses.replace(run, noise_multiplier=np.full(run.steps, multiplier))
+    assert np.all(arrays.gradient_noise_std <= float(truth))
+    assert arrays.gradient_noise_std == pytest.approx(float(truth), rel=1e-15)
+
+
+def test_noise_multiplier_stands_on_the_clip_norm_even_where_it_never_clips():
+    run = make(noise_std=None, noise_multiplier=2.0, clip_norm=5.0)
+    assert run.gradient_noise_std == pytest.approx(2.0 * 5.0 / 10)
+    assert run.sensitivity == 2.0  # the gradients of this loss have norm at most 1
+    run = make(noise_std=None, noise_multiplier=2.0)
+    assert run.gradient_noise_std == pytest.approx(2.0 * 1.0 / 10)
+
+
+def test_a_run_without_noise_can_be_described_but_not_read():
+    run = make(noise_std=None)
+    with pytest.raises(InvalidInput) as error:
+        _ = run.gradient_noise_std
+    assert error.value.field == "noise_std"
+
+
+@given(st.floats(1e-6, 1e3), st.floats(1e-6, 1e3), st.floats(1e-6, 1e3), st.integers(1, 100))
+def test_step_constants_err_on_the_safe_side(eta, noise, bound, size):
+    run = make(
+        loss=Loss.convex(1.0),
+        batches=Cyclic(size),
+        gradient_sensitivity=bound,
+        step_size=eta,
+        noise_std=noise,
+    )
+    s, sigma = (float(x[0]) for x in run.step_constants(np.array([eta]), np.array([noise])))
+    exact_s, exact_sigma = Fraction(eta) * Fraction(bound) / size, Fraction(eta) * Fraction(noise)
+    assert exact_s <= Fraction(s) <= exact_s * (1 + Fraction(3, 2**52))
+    assert exact_sigma * (1 - Fraction(3, 2**52)) <= Fraction(sigma) <= exact_sigma
+
+
+# Adjacency.
+
+
+def test_adjacency_names():
+    assert make().adjacency == "replace_one"
+    assert make(adjacency="zero_out").adjacency == "zero_out"
+
+
+def test_dp_accounting_relations():
+    dp_accounting = pytest.importorskip("dp_accounting")
+    relation = dp_accounting.NeighboringRelation
+    assert make(adjacency=relation.REPLACE_ONE).adjacency == "replace_one"
+    assert make(adjacency=relation.REPLACE_SPECIAL).adjacency == "zero_out"
+    assert "zero_out" in refused("adjacency", adjacency=relation.ADD_OR_REMOVE_ONE)
+
+
+def test_adding_or_removing_is_refused_naming_the_nearest():
+    class Relation:
+        name = "ADD_OR_REMOVE_ONE"
+
+    for given_ in (Relation, "add_or_remove_one", "ADD_OR_REMOVE_ONE"):
+        message = refused("adjacency", adjacency=given_)
+        assert "zero_out" in message
+        assert "nearest" in message
+
+
+@pytest.mark.parametrize("value", ["replace", "", None, 1, "Replace_One"])
+def test_other_adjacencies_are_refused(value):
+    refused("adjacency", adjacency=value)
+
+
+# What is refused.
+
+NOT_POSITIVE = [0.0, -1.0, -1e-300, math.nan, math.inf, -math.inf, "1", True, 1j]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "step_size",
+        "noise_std",
+        "noise_multiplier",
+        "clip_norm",
+        "gradient_sensitivity",
+        "diameter",
+        "epochs",
+    ],
+)
+@pytest.mark.parametrize("value", NOT_POSITIVE)
+def test_numbers_that_are_not_positive_are_refused(field, value):
+    changes = {field: value}
+    if field == "noise_multiplier":
+        changes["noise_std"] = None
+    refused(field, **changes)
+
+
+@pytest.mark.parametrize("field", ["step_size", "noise_std", "noise_multiplier"])
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
+def test_arrays_with_one_bad_entry_are_refused(field, value):
+    bad = np.ones(30)
+    bad[17] = value
+    changes = {"noise_std": None} if field == "noise_multiplier" else {}
+    assert "step 18" in refused(field, **{**changes, field: bad})
+
+
+@pytest.mark.parametrize("field", ["step_size", "noise_std", "noise_multiplier"])
+@pytest.mark.parametrize("length", [1, 29, 31, 300])
+def test_arrays_whose_length_disagrees_with_the_steps_are_refused(field, length):
+    changes = {"noise_std": None} if field == "noise_multiplier" else {}
+    assert "30" in refused(field, **{**changes, field: np.ones(length)})
+
+
+def test_arrays_cover_the_cool_down():
+    refused("step_size", cooldown_steps=4, step_size=np.ones(30))
+    refused("noise_std", cooldown_steps=4, noise_std=np.ones(30))
+    refused("step_size", steps=30, cooldown_steps=4, step_size=np.ones(26))
+    assert make(steps=30, cooldown_steps=4, step_size=np.ones(30)).steps == 30
+
+
+@pytest.mark.parametrize("value", [[], [[0.1] * 30], np.ones((30, 1)), "0.1", ["x"] * 30, {}])
+def test_shapes_other_than_one_number_a_step_are_refused(value):
+    refused("step_size", step_size=value)
+
+
+@pytest.mark.parametrize("value", [0, -1, 101, 1000])
+def test_sizes_outside_one_to_n_are_refused(value):
+    with pytest.raises(InvalidInput) as error:
+        make(batches=Cyclic(value))
+    assert error.value.field == "size"
+
+
+@pytest.mark.parametrize("kind", [Cyclic, ShuffleOnce, Reshuffle])
+@pytest.mark.parametrize("value", [0, -5, 2.0, 2.5, math.nan, math.inf, "10", None, True])
+def test_sizes_that_are_no_counts_are_refused(kind, value):
+    with pytest.raises(InvalidInput) as error:
+        kind(value)
+    assert error.value.field == "size"
+
+
+@pytest.mark.parametrize("field", ["n", "steps", "cooldown_steps"])
+@pytest.mark.parametrize("value", [-1, 2.5, math.nan, math.inf, "3", True])
+def test_counts_that_are_no_counts_are_refused(field, value):
+    changes = {"n": value} if field == "n" else {field: value}
+    refused(field, **changes)
+
+
+def test_counts_of_zero():
+    refused("n", n=0)
+    refused("steps", steps=0)
+    assert make(cooldown_steps=0).steps == 30
+
+
+def test_a_run_of_nothing_but_cool_down_is_refused():
+    refused("cooldown_steps", steps=5, cooldown_steps=5)
+    refused("cooldown_steps", steps=5, cooldown_steps=6)
+    assert make(steps=5, cooldown_steps=4).data_steps == 1
+
+
+def test_epochs_and_steps_exclude_each_other():
+    refused("epochs", epochs=1, steps=10)
+    refused("epochs", epochs=None, steps=None)
+
+
+def test_noise_is_given_at_most_once():
+    refused("noise_multiplier", noise_std=1.0, noise_multiplier=1.0)
+
+
+def test_a_given_sensitivity_stands_alone():
+    refused("gradient_sensitivity", gradient_sensitivity=1.0, clip_norm=1.0)
+    refused("gradient_sensitivity", gradient_sensitivity=1.0, noise_std=None, noise_multiplier=1.0)
+
+
+@pytest.mark.parametrize("loss", [Loss.convex(1.0), Loss.nonconvex(1.0), Loss.unknown()])
+def test_an_unbounded_gradient_is_refused_naming_clip_norm(loss):
+    refused("clip_norm", loss=loss)
+    refused("clip_norm", loss=loss, noise_std=None, noise_multiplier=1.0)
+    assert make(loss=loss, clip_norm=1.0).sensitivity == 2.0
+    assert make(loss=loss, gradient_sensitivity=1.5).sensitivity == 1.5
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("loss", "logistic"),
+        ("loss", None),
+        ("batches", 10),
+        ("batches", "cyclic"),
+        ("update", "adam"),
+        ("update", None),
+        ("release", "all"),
+        ("prox", 3),
+        ("prox", lambda x, step_size: x),
+        ("step_size", None),
+    ],
+)
+def test_other_bad_fields_are_refused(field, value):
+    refused(field, **{field: value})
+
+
+# The diameter.
+
+
+class Ball:
+    def __init__(self, diameter):
+        self.diameter = diameter
+
+    def __call__(self, x, step_size):
+        return x
+
+
+def test_range_diameter():
+    assert make().range_diameter == math.inf
+    assert make(diameter=3.0).range_diameter == 3.0
+    assert make(prox=Ball(2.0)).range_diameter == 2.0
+    assert make(prox=Ball(None)).range_diameter == math.inf
+    assert make(prox=Ball(2.0), diameter=1.0).range_diameter == 1.0
+    assert make(prox=Ball(2.0), diameter=3.0).range_diameter == 2.0
+    assert make(prox=Ball(2.0)).iteration().diameter == 2.0
+    assert make().iteration().diameter is None
+
+
+# The normal form.
+
+
+def test_iteration_of_each_position():
+    run = make(n=35, epochs=2, loss=LOGISTIC.with_l2(0.5), cooldown_steps=2, adjacency="zero_out")
+    for j in range(4):
+        it = run.iteration(j)
+        c, s, sigma = (np.asarray(x) for x in it.schedule.columns())
+        assert it.steps == 10
+        assert it.adjacency == "zero_out"
+        assert np.flatnonzero(s).tolist() == [j, j + 4]
+        assert s[j] == pytest.approx(0.1 * 1.0 / 10, rel=1e-15)
+        assert sigma == pytest.approx(np.full(10, 0.1), rel=1e-15)
+        # λ shrinks every step; curvature starts at 0.
+        assert c == pytest.approx(np.full(10, 0.95), rel=1e-15)
+
+
+def test_iteration_of_short_last_batches():
+    run = make(n=35, epochs=2, loss=Loss.strongly_convex(1.0, 2.0, gradient_bound=1.0))
+    c = np.asarray(run.iteration(0).contraction)
+    assert c == pytest.approx([0.9, 0.9, 0.9, 0.95] * 2, rel=1e-15)
+
+
+@pytest.mark.parametrize("value", [-1, 10, 1.0, "0", True])
+def test_bad_positions_are_refused(value):
+    with pytest.raises(InvalidInput) as error:
+        make().iteration(value)
+    assert error.value.field == "position"
+
+
+@pytest.mark.parametrize("batches", [ShuffleOnce(10), Reshuffle(10)])
+def test_shuffled_runs_have_no_positions(batches):
+    with pytest.raises(InvalidInput) as error:
+        make(batches=batches).iteration(0)
+    assert error.value.field == "position"
+
+
+def test_a_loss_of_which_nothing_is_known_still_has_an_iteration():
+    run = make(loss=Loss.unknown(gradient_bound=1.0))
+    with pytest.raises(NotApplicable):
+        View(run).schedule(View(run).uses(0))
+    it = run.iteration()
+    assert np.all(np.isnan(np.asarray(it.slopes)))
+    assert np.flatnonzero(it.step_sensitivity).tolist() == [9, 19, 29]
+
+
+def test_iteration_takes_the_worst_position():
+    """The last one processed where all steps are alike; found by solving where they are not."""
+    run = make(steps=27)
+    assert np.flatnonzero(np.asarray(run.iteration().step_sensitivity)).tolist() == [6, 16, 26]
+    varying = NoisySGD(
+        Loss.convex(1.0, gradient_bound=0.5),
+        n=2,
+        batches=Cyclic(1),
+        epochs=2,
+        step_size=np.array([1.0, 0.1, 0.09, 0.01]),
+        noise_std=1.0,
+    )
+    assert np.flatnonzero(np.asarray(varying.iteration().step_sensitivity)).tolist() == [0, 2]
+    bounds = [r.mu for r in cyclic(View(varying))]
+    assert bounds == pytest.approx([1.4063797097333888, 1.2459880367986298], rel=1e-9)
+
+
+def test_a_record_that_is_never_used():
+    run = make(steps=3)
+    assert record(View(run), View(run).uses(5)).mu == 0.0
+    assert run.iteration(5).steps == 3
+    assert not np.asarray(run.iteration(5).step_sensitivity).any()
+
+
+def test_a_thousand_million_steps_are_described_in_a_few_numbers():
+    run = make(n=10**6, batches=Cyclic(1000), epochs=10**6)
+    assert run.steps == 10**9
+    schedule = run.iteration().schedule
+    assert isinstance(schedule, Groups)
+    assert schedule.steps == 10**9
+    assert sum(len(group.stretches) for group in schedule) < 10
+
+
+def test_assumptions_are_sentences_about_this_run():
+    text = "\n".join(make(clip_norm=0.5, diameter=2.0, cooldown_steps=3).assumptions)
+    assert "divided by 10" in text
+    assert "clipped to norm 0.5" in text
+    assert "replace_one" in text
+    assert "(diameter)" in text
+    assert "the last 3 steps use no data" in text
+    assert "zero_out" in "\n".join(make(adjacency="zero_out").assumptions)
+    assert "norm at most 1.0" in "\n".join(make(clip_norm=3.0).assumptions)
+    assert "0.7 (gradient_sensitivity)" in "\n".join(make(gradient_sensitivity=0.7).assumptions)
+
+
+def test_kinds_of_batches():
+    assert {"full_batch", "cyclic", "shuffle_once", "reshuffle"} <= set(KINDS)
+    assert all(KINDS[kind].kind == kind for kind in KINDS)

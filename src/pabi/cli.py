@@ -152,15 +152,19 @@ def _built(table: dict[str, Any]) -> Description:
 
 
 def _culprit(table: dict[str, Any], build: Callable[[dict[str, Any]], Any]) -> str:
+    """The key whose value breaks `build`: without it there is no error, or it is said to be missing."""
     for key in table:
-        rest = {k: v for k, v in table.items() if k != key}
+        if key == "kind":
+            continue
         try:
-            build(rest)
-        except InvalidInput:
-            return key
+            build({k: v for k, v in table.items() if k != key})
+        except InvalidInput as bad:
+            if bad.field == key or (key, bad.field) == ("steps", "epochs"):
+                return key
         except (TypeError, ValueError, ArithmeticError):
             continue
-        return key
+        else:
+            return key
     return "description"
 
 

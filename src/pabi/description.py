@@ -15,6 +15,7 @@ from pabi.batches import KINDS as BATCHES
 from pabi.batches import Batches
 from pabi.errors import InvalidInput
 from pabi.iteration import Column, NoisyIteration
+from pabi.losses import KINDS as LOSSES
 from pabi.losses import Loss, parameter_names
 from pabi.runs import NoisySGD, _FromEpochs
 
@@ -121,11 +122,11 @@ def _check_table(name: str, value: Any, known: set[str]) -> dict[str, Any]:
 
 
 def _loss(value: Any) -> Loss:
+    if isinstance(value, Mapping) and value.get("kind") not in LOSSES:
+        got = value.get("kind")
+        raise InvalidInput("kind", f"expected [loss] kind in {', '.join(LOSSES)}, got {got!r}")
     kind = value.get("kind") if isinstance(value, Mapping) else None
-    table = _check_table("loss", value, {"kind", "l2", *parameter_names(kind)})
-    if "kind" not in table:
-        raise InvalidInput("kind", "missing from [loss]")
-    return Loss.from_dict(table)
+    return Loss.from_dict(_check_table("loss", value, {"kind", "l2", *parameter_names(kind)}))
 
 
 def _batches(value: Any) -> Batches:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
 from pabi.rounding import Array
-from pabi.tradeoff import Gaussian, TradeOff
+from pabi.tradeoff import Gaussian, Mixture, TradeOff
 
 if TYPE_CHECKING:
     from pabi.certificate import Certificate
@@ -203,10 +203,14 @@ class Guarantee:
         return plot_guarantee(self, ax)
 
     def __str__(self) -> str:
-        reading = f"μ = {self.mu:.6g}" if self.mu is not None else repr(self.curve)
+        if isinstance(self.curve, Mixture):
+            low, high = self.curve.parts[0].mu, self.curve.parts[-1].mu
+            reading = f"average over {len(self.curve.parts)} cases, μ from {low:.4g} to {high:.4g}"
+        else:
+            reading = f"μ = {self.mu:.6g}" if self.mu is not None else repr(self.curve)
         at = self.tuned_at if self.tuned_at else 1e-5
         return (
-            f"ε = {self.epsilon(at):.6g} at δ = {at:g} ({reading}, {self.adjacency}, {self.method})"
+            f"ε = {self.epsilon(at):.6g} at δ = {at:g} ({reading}; {self.adjacency}; {self.method})"
         )
 
 

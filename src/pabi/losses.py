@@ -120,6 +120,7 @@ _KINDS: dict[str, tuple[tuple[str, ...], Callable[[dict[str, Any]], Facts]]] = {
     ),
     "unknown": ((), _generic(lambda p: None)),
 }
+KINDS = tuple(_KINDS)
 _GENERIC_OPTIONS = ("gradient_bound", "glm")
 _ANY_SIGN = ("predictor_bound",)
 
@@ -390,3 +391,4 @@ def parameter_names(kind: object) -> tuple[str, ...]:
         return ()
     required = _KINDS[kind][0]
     return required if "feature_norm" in required else (*required, *_GENERIC_OPTIONS)
+

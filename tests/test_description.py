@@ -1,0 +1,157 @@
+"""Descriptions survive being written to a table and read back, and tables with mistakes say so."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pabi
+from pabi import encoding
+from pabi.description import StatedProx, from_dict, to_dict
+
+positive = st.floats(1e-6, 1e6)
+losses = st.one_of(
+    st.builds(pabi.Loss.logistic, positive, l2=st.floats(0, 1)),
+    st.builds(pabi.Loss.huber, positive, positive),
+    st.builds(lambda m, l2: pabi.Loss.convex(m, l2, gradient_bound=1.0, glm=True), positive, positive),
+    st.builds(lambda g: pabi.Loss.unknown(gradient_bound=g), positive),
+)
+batches = st.one_of(
+    st.just(pabi.FullBatch()),
+    *(st.builds(kind, st.integers(1, 50)) for kind in (pabi.Cyclic, pabi.ShuffleOnce, pabi.Reshuffle)),
+)
+
+
+@st.composite
+def runs(draw):
+    t = draw(st.integers(2, 200))
+
+    def schedule():
+        return draw(st.one_of(positive, st.lists(positive, min_size=t, max_size=t)))
+
+    return pabi.NoisySGD(
+        draw(losses),
+        n=draw(st.integers(50, 10**9)),
+        batches=draw(batches),
+        steps=t,
+        step_size=schedule(),
+        noise_std=schedule(),
+        clip_norm=draw(st.one_of(st.none(), positive)),
+        adjacency=draw(st.sampled_from(["replace_one", "zero_out"])),
+        prox=draw(st.sampled_from([None, StatedProx("ball(1.0)", 2.0)])),
+        diameter=draw(st.one_of(st.none(), positive)),
+        cooldown_steps=draw(st.integers(0, t - 1)),
+        release=draw(st.sampled_from(["last", "path"])),
+    )
+
+
+def through_json(description):
+    return from_dict(json.loads(json.dumps(to_dict(description))))
+
+
+
+@given(runs())
+@settings(max_examples=150, deadline=None)
+def test_runs_round_trip(run):
+    assert through_json(run) == run
+
+
+def test_epochs_stay_epochs():
+    """What was derived is not written, so that the table says what its author said."""
+    run = pabi.NoisySGD(
+        pabi.Loss.logistic(1.0), n=10, batches=pabi.Cyclic(3), epochs=2, step_size=0.1, noise_std=1.0
+    )
+    table = to_dict(run)
+    assert "steps" not in table
+    assert table["epochs"] == 2
+    assert through_json(run).steps == run.steps == 8
+
+
+def test_iterations_round_trip():
+    rng = np.random.default_rng(0)
+    c, s, sigma = rng.uniform(0.5, 1.0, (3, 300))
+    it = pabi.NoisyIteration(c, s, sigma, diameter=2.0, start=0.5, adjacency="zero_out")
+    assert through_json(it) == it
+    scalars = pabi.NoisyIteration(0.9, 1.0, 2.0, steps=10**9)
+    assert through_json(scalars) == scalars
+
+
+def test_moduli_are_not_written():
+    it = pabi.NoisyIteration(
+        moduli=pabi.Modulus.linear(0.5), step_sensitivity=1.0, step_noise_std=1.0, steps=2
+    )
+    with pytest.raises(pabi.InvalidInput) as caught:
+        to_dict(it)
+    assert caught.value.field == "moduli"
+
+
+GOOD = {
+    "loss": {"kind": "logistic", "feature_norm": 1.0},
+    "n": 10,
+    "batches": {"kind": "cyclic", "size": 2},
+    "epochs": 1,
+    "step_size": 0.1,
+    "noise_std": 1.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "hint"),
+    [
+        ({"kind": "noisy_gd"}, "kind", "noisy_sgd"),
+        ({"step_sise": 1.0}, "step_sise", "step_size"),
+        ({"loss": 3}, "loss", "table"),
+        ({"loss": {"feature_norm": 1.0}}, "kind", "loss"),
+        ({"loss": {"kind": "logistics", "feature_norm": 1.0}}, "kind", "logistic"),
+        ({"loss": {"kind": "logistic"}}, "feature_norm", "missing"),
+        ({"loss": {"kind": "logistic", "feature_norm": 1.0, "n": 3}}, "n", "above the first table"),
+        ({"batches": {"kind": "cyclic"}}, "size", "missing"),
+        ({"batches": {"kind": "cyclic", "size": 2.5}}, "size", "integer"),
+        ({"batches": {"kind": "full_batch", "size": 2}}, "size", "no size"),
+        ({"batches": {"kind": "poisson", "size": 2}}, "kind", "cyclic"),
+        ({"batches": {"kind": "cyclic", "size": 2, "epochs": 3}}, "epochs", "above the first table"),
+        ({"step_size": "fast"}, "step_size", "number"),
+        ({"step_size": [0.1, "fast"]}, "step_size", "number"),
+        ({"step_size": {"f8": "no base64!"}}, "step_size", "base64"),
+        ({"prox": {"diameter": -1.0}}, "diameter", "> 0"),
+        ({"n": "ten"}, "n", "integer"),
+        ({"n": None}, "n", "integer"),
+    ],
+)
+def test_mistakes_name_the_field(changes, field, hint):
+    with pytest.raises(pabi.InvalidInput) as caught:
+        from_dict({**GOOD, **changes})
+    assert caught.value.field == field
+    assert hint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_fields():
+    for name in ("loss", "n", "batches", "epochs", "step_size"):
+        with pytest.raises(pabi.InvalidInput, match=name) as caught:
+            from_dict({k: v for k, v in GOOD.items() if k != name})
+        assert caught.value.field == name
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=200))
+def test_floats_are_exact(values):
+    np.testing.assert_array_equal(
+        encoding.read_floats("x", json.loads(json.dumps(encoding.floats(values)))), values
+    )
+
+
+@given(st.lists(st.integers(0, 10**12), max_size=200))
+def test_integers_are_exact(values):
+    values = sorted(values)
+    np.testing.assert_array_equal(
+        encoding.read_integers("x", json.loads(json.dumps(encoding.integers(values)))), values
+    )
+
+
+def test_a_stated_prox_cannot_be_run():
+    with pytest.raises(pabi.InvalidInput, match="by name only"):
+        StatedProx("ball(1.0)", 2.0)(np.zeros(2), 0.1)

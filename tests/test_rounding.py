@@ -104,6 +104,8 @@ def check_one_minus_product(a, b):
 
 @settings(max_examples=500, phases=FAST)
 @given(POSITIVE, FINITE)
+@example(1e-305, 3e300)
+@example(1.1e-271, -4.1e307)
 def test_one_minus_product_brackets_the_truth_at_every_magnitude(a, b):
     check_one_minus_product(a, b)
 
@@ -120,6 +122,7 @@ def test_one_minus_product_is_within_two_doubles(a, b):
 
 @settings(max_examples=500, phases=FAST)
 @given(st.floats(0.01, 100.0), st.integers(-4, 4))
+@example(3.0, 0)
 def test_one_minus_product_where_it_nearly_vanishes(a, off):
     """η·λ ≈ 1: the result has far fewer digits than its terms."""
     b = 1.0 / a

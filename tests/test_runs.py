@@ -117,7 +117,8 @@ def test_replace():
     assert replace(by_steps, steps=21).steps == 21
     assert replace(by_steps, steps=None, epochs=2).steps == 20
     assert replace(by_steps, noise_std=3.0).steps == 20
-    for bad in ({"epochs": None}, {"steps": 9}):
+    assert replace(run, epochs=None).steps == run.steps  # what it was stays
+    for bad in ({"steps": 9},):
         with pytest.raises(InvalidInput) as error:
             replace(run, **bad)
         assert error.value.field == "epochs"

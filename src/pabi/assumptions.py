@@ -45,6 +45,7 @@ def noisy_sgd(run: NoisySGD, hidden: bool = True, position: int | None = None) -
     said.append(
         "noise is Gaussian, fresh at every step, independent of the data and never revealed"
     )
+    said.append("the starting point, the schedule and all settings do not depend on the data")
     if run.gradient_sensitivity is not None:
         said.append(
             f"one record moves a batch's gradient sum by at most {run.gradient_sensitivity!r} "
@@ -79,6 +80,8 @@ def _about_moduli(run: NoisySGD) -> list[str]:
             f"the proximal map {run.prox!r} is nonexpansive and does not depend on the data"
         )
     proven = getattr(run.prox, "diameter", None)
+    if proven is not None:
+        said.append(f"the range of {run.prox!r} has diameter at most {proven!r}")
     if run.diameter is not None and (proven is None or run.diameter < proven):
         said.append(f"any two iterates are at most {run.diameter!r} apart (diameter)")
     if run.cooldown_steps:

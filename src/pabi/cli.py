@@ -1,6 +1,6 @@
 """The command line: `pabi account`, `explain`, `calibrate` and `verify`.
 
-A run is a TOML file (docs, "Run files"); every value passes through `pabi.description.from_dict`.
+A run is a TOML file (see `examples/`); every value passes through `pabi.description.from_dict`.
 Exit 0 is success, 1 a gate or verdict that says no, 2 bad input, with one line on stderr.
 """
 
@@ -32,6 +32,16 @@ _MOST_BYTES = 1 << 29  # of a file; stops at once on an endless one
 _LONGEST_LINE = 700
 _WRITTEN_OUT = 10_000  # entries of a schedule that a run file still lists one by one
 _USUAL_DELTA = 1e-5
+
+# What reading a value of the wrong type or an absurd size can raise.
+_MALFORMED = (
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    RecursionError,
+)
 
 app = typer.Typer(
     name="pabi",
@@ -99,7 +109,8 @@ def _read(file: str, what: str) -> str:
             with open(file, "rb") as stream:
                 raw = stream.read(_MOST_BYTES + 1)
     except (OSError, ValueError, AttributeError) as bad:
-        reason = getattr(bad, "strerror", None) or str(bad)
+        reason = "it is closed" if sys.stdin is None and file == "-" else str(bad)
+        reason = getattr(bad, "strerror", None) or reason
         raise InvalidInput(_name(file), f"expected {what}: {reason}") from None
     if len(raw) > _MOST_BYTES:
         raise InvalidInput(_name(file), f"expected {what} of at most {_MOST_BYTES >> 20} MiB")
@@ -145,26 +156,24 @@ def _built(table: dict[str, Any]) -> Description:
     except InvalidInput:
         raise
     except (TypeError, ValueError, ArithmeticError) as bad:
-        # A value so odd that no check foresaw it: name the field by leaving out one after another.
+        # A value so odd that no check foresaw it: find out which field it is.
         raise InvalidInput(
             _culprit(table, from_dict), f"not accepted ({type(bad).__name__}: {bad})"
         ) from None
 
 
 def _culprit(table: dict[str, Any], build: Callable[[dict[str, Any]], Any]) -> str:
-    """The key whose value breaks `build`: without it there is no error, or it is said to be missing."""
-    for key in table:
-        if key == "kind":
+    """The key whose value breaks `build`: with 1 in its place nothing breaks."""
+    for key in sorted(table, key=lambda k: k in ("n", "loss", "batches")):
+        if not isinstance(table[key], (int, float, list, dict)):
             continue
         try:
-            build({k: v for k, v in table.items() if k != key})
-        except InvalidInput as bad:
-            if bad.field == key or (key, bad.field) == ("steps", "epochs"):
-                return key
+            build(table | {key: 1})
+        except InvalidInput:
+            return key
         except (TypeError, ValueError, ArithmeticError):
             continue
-        else:
-            return key
+        return key
     return "description"
 
 
@@ -386,7 +395,9 @@ def explain(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Every analysis of a run: its epsilon and mu, or why it does not apply.
+    """Every analysis of a run, or why it does not apply.
+
+    Each with its epsilon at D and its mu; the best is the guarantee.
 
     \b
     Example:
@@ -429,9 +440,10 @@ def calibrate(
     ] = "noise_std",
     as_json: Json = False,
 ) -> None:
-    """The run file with one parameter changed so that the run meets a target.
+    """A run file that meets a privacy target.
 
-    Prints a run file. Exit 1, naming the best reachable epsilon, if no value meets the target.
+    Prints FILE with one parameter changed. Exit 1 if no value meets the target, naming the best
+    reachable epsilon.
 
     \b
     Examples:
@@ -460,6 +472,8 @@ def calibrate(
     run = calibrated(start, target, at, parameter)
     _, best = _explained(run, at)
     cost, table = best.epsilon(at), to_dict(run)
+    if cost > target:
+        raise TargetUnreachable(f"epsilon = {target!r} at delta = {at!r} was missed narrowly", cost)
     if as_json:
         value = table["batches"]["size"] if parameter == "size" else table[parameter]
         found = {"parameter": parameter, "value": value, "epsilon": cost, "delta": at}
@@ -509,7 +523,9 @@ def verify(
         str | None, typer.Option("--delta", metavar="D", help="With --epsilon.")
     ] = None,
 ) -> None:
-    """Whether a certificate proves what it claims, checked without the code that found it.
+    """Whether a certificate proves what it claims.
+
+    It is checked without the code that found it, in exact and ball arithmetic.
 
     Exit 1 if it is refused, or if the privacy asked for by --epsilon and --delta is not implied.
 
@@ -587,7 +603,7 @@ def _verdict(data: Any) -> tuple[Verdict, float]:
         if bad.field in ("json", "format", "version"):
             raise
         verdict = Verdict(False, f"malformed {kind}: {bad}", None, None, (), None)
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError, ArithmeticError) as bad:
+    except _MALFORMED as bad:
         reason = f"malformed {kind}: {type(bad).__name__}: {bad}"
         verdict = Verdict(False, reason, None, None, (), None)
     return verdict, at

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "pabi.guarantee", 1
 TESTING = "noise reproducible: testing only"
+INDEPENDENT = "the releases are computed with independent noise and independent orders of batches"
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +241,7 @@ def compose(*guarantees: Guarantee) -> Guarantee:
         return None if any(p is None for p in proofs) else composed([p for p in proofs if p])
 
     said = [a for g in guarantees for a in g.assumptions]
-    said.append("the releases are computed with independent noise")
+    said.append(INDEPENDENT)
     return Guarantee(
         curve,
         first.adjacency,

@@ -391,4 +391,3 @@ def parameter_names(kind: object) -> tuple[str, ...]:
         return ()
     required = _KINDS[kind][0]
     return required if "feature_norm" in required else (*required, *_GENERIC_OPTIONS)
-

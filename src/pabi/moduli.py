@@ -70,7 +70,7 @@ class Linear(Modulus):
         self.slope = value
 
     def _evaluate(self, distance: Array) -> Array:
-        return self.slope * distance
+        return self.slope * distance if self.slope > 0.0 else np.zeros_like(distance)
 
     def least_slope(self) -> float:
         return self.slope

@@ -210,32 +210,58 @@ def check_position(run: NoisySGD, position: int) -> int:
 
 def iteration(run: NoisySGD, position: int | None = None) -> NoisyIteration:
     """The normal form of `run` for a record in batch `position`, or for the worst record."""
+    if position is not None:
+        check_position(run, position)
     view = View(run)
     diameter = None if math.isinf(run.range_diameter) else run.range_diameter
     try:
-        if position is not None:
-            where = check_position(run, position)
-        elif view.later_is_worse:
-            where = view.last_position
-        else:
-            from pabi.shifts.records import cyclic
-
-            where = max(cyclic(view), key=lambda r: r.mu).uses.first
-        schedule = view.schedule(view.uses(where))
+        uses = _worst(view) if position is None else view.uses(position)
+        schedule = view.schedule(uses)
     except NotApplicable:
-        step = np.broadcast_to(np.asarray(run.step_size, dtype=np.float64), run.steps)
-        noise = np.broadcast_to(np.asarray(run.gradient_noise_std, dtype=np.float64), run.steps)
-        where = view.last_position if position is None else check_position(run, position)
-        used = np.zeros(run.steps, dtype=bool)
-        used[view.uses(where).steps(view.period)] = True
-        s, sigma = run.step_constants(step, noise)
-        return NoisyIteration(
-            moduli=Modulus.unbounded(),
-            step_sensitivity=np.where(used, s, 0.0),
-            step_noise_std=sigma,
-            diameter=diameter,
-            adjacency=run.adjacency,
-        )
+        return _without_moduli(view, position, diameter)
     columns: tuple[Any, ...] = schedule.columns() if isinstance(schedule, Groups) else schedule
     c, s, sigma = columns
     return NoisyIteration(c, s, sigma, diameter=diameter, adjacency=run.adjacency)
+
+
+def _worst(view: View) -> Uses:
+    """The uses of the worst record."""
+    run = view.run
+    if run.batches.kind == "reshuffle":
+        if not (view.nonexpansive and view.later_is_worse):
+            raise InvalidInput(
+                "batches",
+                "reshuffled steps that expand, or whose sensitivity falls, have no worst record",
+            )
+        return Uses(view.period - 1, -(-run.data_steps // view.period) - 1, (run.data_steps - 1,))
+    if view.later_is_worse:
+        return view.uses(view.last_position)
+    from pabi.shifts.records import cyclic
+
+    return max(cyclic(view), key=lambda r: r.mu).uses
+
+
+def _without_moduli(view: View, position: int | None, diameter: float | None) -> NoisyIteration:
+    """The normal form where no modulus is known, so that only composition applies: its worst record."""
+    run, period = view.run, view.period
+    step = np.broadcast_to(np.asarray(run.step_size, dtype=np.float64), run.steps)
+    noise = np.broadcast_to(np.asarray(run.gradient_noise_std, dtype=np.float64), run.steps)
+    s, sigma = run.step_constants(step, noise)
+    paid = np.zeros(-(-run.data_steps // period) * period)
+    paid[: run.data_steps] = 1.0 / noise[: run.data_steps] ** 2
+    per_epoch = paid.reshape(-1, period)
+    if position is not None:
+        used = view.uses(position).steps(period)
+    elif run.batches.kind == "reshuffle":
+        used = per_epoch.argmax(axis=1) + period * np.arange(len(per_epoch))
+    else:
+        used = view.uses(int(per_epoch.sum(axis=0).argmax())).steps(period)
+    own = np.zeros_like(s)
+    own[used] = s[used]
+    return NoisyIteration(
+        moduli=Modulus.unbounded(),
+        step_sensitivity=own,
+        step_noise_std=sigma,
+        diameter=diameter,
+        adjacency=run.adjacency,
+    )

@@ -56,17 +56,32 @@ def one_minus_product(a: Array, b: float) -> tuple[Array, Array]:
     """
     if b == 0.0:
         return np.ones_like(a), np.ones_like(a)
-    product = a * b
-    error = _two_product_error(a, np.full_like(a, b), product)
-    value = 1.0 - product
-    virtual = value - 1.0  # Knuth's two-sum of 1 and -product
-    lost = (1.0 - (value - virtual)) + (-product - virtual)
-    residual = lost - error  # has the sign of (1 - a*b) - value
-    # Outside the range in which Dekker's product is exact, one step is always enough.
-    extreme = ~((np.abs(product) > 1e-280) & (np.abs(product) < 1e280) & (np.abs(a) < 1e290))
-    below = np.where((residual < 0.0) | extreme, np.nextafter(value, -np.inf), value)
-    above = np.where((residual > 0.0) | extreme, np.nextafter(value, np.inf), value)
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = a * b
+        error = _two_product_error(a, np.full_like(a, b), product)
+        difference, lost = _two_sum(np.ones_like(a), -product)
+        residual, more = _two_sum(lost, -error)
+        value, rest = _two_sum(difference, residual)
+        rest = rest + more  # 1 - a*b is value + rest, and rest has the right sign
+    below = np.where(rest < 0.0, np.nextafter(value, -np.inf), value)
+    above = np.where(rest > 0.0, np.nextafter(value, np.inf), value)
+    # Where Dekker's product is not exact: tiny products change 1 by less than an ulp, towards the
+    # side their sign says, and huge ones are rounded by a step.
+    tiny = np.abs(product) < 1e-280
+    huge = ~(np.abs(product) < 1e280) | (a > 1e280) | (abs(b) > 1e280)
+    below = np.where(tiny, 1.0 if b < 0.0 else np.nextafter(1.0, 0.0), below)
+    above = np.where(tiny, 1.0 if b > 0.0 else np.nextafter(1.0, 2.0), above)
+    rough = 1.0 - product
+    below = np.where(huge, np.nextafter(rough, -np.inf), below)
+    above = np.where(huge, np.nextafter(rough, np.inf), above)
     return below, above
+
+
+def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """(a + b rounded, what the rounding lost), exactly (Knuth)."""
+    total = a + b
+    virtual = total - a
+    return total, (a - (total - virtual)) + (b - virtual)
 
 
 def times_up(a: Array, b: float) -> Array:

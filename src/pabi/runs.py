@@ -146,12 +146,13 @@ class NoisySGD:
 
     def _check_steps(self) -> None:
         validate.integer("cooldown_steps", self.cooldown_steps, at_least=0)
-        steps = None if isinstance(self.steps, _FromEpochs) else self.steps
+        derived = isinstance(self.steps, _FromEpochs) and self.epochs is not None
+        steps = None if derived or self.steps is None else self.steps
         if (self.epochs is None) == (steps is None):
             given = "neither" if steps is None else "both"
             raise InvalidInput("epochs", f"expected exactly one of epochs and steps, got {given}")
         if steps is not None:
-            validate.integer("steps", steps, at_least=1)
+            object.__setattr__(self, "steps", validate.integer("steps", steps, at_least=1))
             validate.integer(
                 "cooldown_steps",
                 self.cooldown_steps,

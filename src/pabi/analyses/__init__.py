@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from pabi import validate
 from pabi.analyses import composition, secret_order, shifted_interpolation
 from pabi.errors import NotApplicable
@@ -49,7 +51,10 @@ def outcomes(description: Description, delta: float, position: int | None = None
     found = []
     for analysis in ANALYSES:
         try:
-            found.append(Outcome(analysis.name, analysis.apply(description, delta, position), None))
+            # What overflows becomes ∞ and what is undefined NaN; the solvers treat both as no bound.
+            with np.errstate(all="ignore"):
+                guarantee = analysis.apply(description, delta, position)
+            found.append(Outcome(analysis.name, guarantee, None))
         except NotApplicable as no:
             found.append(Outcome(analysis.name, None, no.reason))
     return found

@@ -15,7 +15,7 @@ import numpy as np
 from pabi.assumptions import noisy_iteration, noisy_sgd
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee
-from pabi.iteration import MAX_ARRAY, Groups, NoisyIteration
+from pabi.iteration import Groups, NoisyIteration
 from pabi.positions import View, check_position
 from pabi.runs import NoisySGD
 from pabi.shifts.records import Record, cyclic, energy_of, mu_of, record, solve_schedule
@@ -83,8 +83,6 @@ def _iteration(iteration: NoisyIteration) -> Guarantee:
     if np.isnan(slopes).any():
         raise NotApplicable("a step's modulus is not linear")
     diameter = math.inf if iteration.diameter is None else iteration.diameter
-    if isinstance(schedule, Groups) and schedule.steps > MAX_ARRAY and (slopes == 0.0).any():
-        raise NotApplicable("a schedule this long with a slope of zero is not supported")
     schedule, shifts = solve_schedule(schedule, diameter, iteration.start)
     mu, said = mu_of(energy_of(shifts)), noisy_iteration(iteration)
     return Guarantee(

@@ -78,18 +78,54 @@ class _Block:
         ratio = later.scale.over(self.scale)
         return self.demand / self.weight * ratio >= later.demand / later.weight
 
-    def merge(self, later: _Block) -> None:
-        """Take in the later block, in the larger of the two scales, rounding against ourselves."""
+    def with_later(self, later: _Block) -> _Block:
+        """Both, in the larger of the two scales, rounded against ourselves."""
         ratio = later.scale.over(self.scale)
         if ratio <= 1.0:
-            self.demand += _keep(later.demand, ratio)
-            self.weight += later.weight * ratio * ratio
-        else:
-            inverse = self.scale.over(later.scale)
-            self.demand = later.demand + _keep(self.demand, inverse)
-            self.weight = later.weight + self.weight * inverse * inverse
-            self.scale = later.scale
-        self.end = later.end
+            demand = self.demand + _keep(later.demand, ratio)
+            return _Block(demand, self.weight + later.weight * ratio * ratio, self.scale, later.end)
+        inverse = self.scale.over(later.scale)
+        demand = later.demand + _keep(self.demand, inverse)
+        weight = later.weight + self.weight * inverse * inverse
+        return _Block(demand, weight, later.scale, later.end)
+
+
+class _Chunk:
+    """Consecutive blocks in one scale; those before `stop` are left."""
+
+    def __init__(
+        self, demand: Array, weight: Array, ends: NDArray[np.int64], scale: _Scale
+    ) -> None:
+        self.demand, self.weight, self.ends, self.scale = demand, weight, ends, scale
+        self.stop = len(demand)
+
+    def block(self, i: int) -> _Block:
+        return _Block(float(self.demand[i]), float(self.weight[i]), self.scale, int(self.ends[i]))
+
+    def between(self, begin: int, stop: int) -> _Chunk:
+        s = slice(begin, stop)
+        return _Chunk(self.demand[s], self.weight[s], self.ends[s], self.scale)
+
+
+class _Blocks(NamedTuple):
+    """The pooled blocks: (blocks,) arrays, each in units of mantissa·2^exponent."""
+
+    demand: Array
+    weight: Array
+    ends: NDArray[np.int64]
+    mantissa: Array
+    exponent: NDArray[np.int64]
+
+    @property
+    def slopes(self) -> Array:
+        """Payments per capacity, in each block's own unit; never zero."""
+        return np.maximum(self.demand / self.weight, TINY)
+
+    def ratio(self, unit: _Scale, which: Any) -> Array:
+        """`unit` over the units of some blocks."""
+        exponent = np.clip(unit.exponent - self.exponent[which], -2000, 1000)
+        out: Array = np.ldexp(unit.mantissa / self.mantissa[which], exponent.astype(np.int32))
+        return out
 
 
 def _keep(x: float, ratio: float) -> float:
@@ -117,11 +153,18 @@ def solve(c: Any, d: Any, v: Any, start: float = 0.0, steps: int = 0) -> Payment
     noise any more. O(n). Relative excess over the optimum: a few 1e-13 for 10⁶ pieces.
     Source: the docs' theory page, "Optimal shifts".
     """
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        return _solve(np.asarray(c), np.asarray(d), np.asarray(v), start, steps)
+
+
+def _solve(c: Any, d: Any, v: Any, start: float, steps: int) -> Payments:
     n = len(c)
     zeros = np.flatnonzero(c == 0.0)
     first = int(zeros[-1]) if zeros.size else 0
-    c, d, v = c[first:], np.asarray(d)[first:], np.asarray(v)[first:]
-    if start > 0.0 and not zeros.size:
+    c, d, v = c[first:], d[first:], v[first:]
+    if zeros.size:
+        c = np.concatenate(([1.0], c[1:]))  # whatever came before is forgotten
+    elif start > 0.0:
         d = d.copy()
         d[0] = (d[0] + np.asarray(c[0], d.dtype) * start) * (1.0 + 4.0 * _EPS)
     used = np.flatnonzero(d > 0.0)
@@ -130,17 +173,17 @@ def solve(c: Any, d: Any, v: Any, start: float = 0.0, steps: int = 0) -> Payment
     first += int(used[0])
     c, d, v = c[used[0] :], d[used[0] :], v[used[0] :]
     index = np.arange(first, n, dtype=np.int64)
-    if not v.all():
-        c, d, v, index = _absorb_noiseless(c, d, v, index)
-        if d.size and d[-1] > 0.0 and v[-1] == 0.0:
-            return _IMPOSSIBLE
-    unit = float(np.sqrt(v.max()))
-    d, v = d / unit, v / unit / unit
-    if not np.isfinite(d.astype(np.float64)).all():
+    if not all(np.isfinite(x.astype(np.float64)).all() for x in (c, d, v)):
         return _IMPOSSIBLE
+    unit = float(np.sqrt(v.max())) or 1.0
+    d = np.where(d > 0.0, np.maximum(d / unit, TINY), 0.0)
+    v = v / unit / unit
+    if not (v >= TINY).all():
+        c, d, v, index = _absorb_noiseless(c, d, v, index)
+        if d[-1] > 0.0 and v[-1] < TINY:
+            return _IMPOSSIBLE
     segments = list(segments_of(c, d, v))
-    blocks = _blocks(segments)
-    payments = _finish(segments, blocks, max(len(c), steps))
+    payments = _finish(segments, _blocks(segments), max(len(c), steps))
     if not math.isfinite(payments.energy):
         return _IMPOSSIBLE
     # Capacities were divided by unit² and demands by unit, so that q = demand/weight gains 1/unit.
@@ -149,12 +192,13 @@ def solve(c: Any, d: Any, v: Any, start: float = 0.0, steps: int = 0) -> Payment
 
 def _absorb_noiseless(c: Array, d: Any, v: Any, index: Any) -> tuple[Array, Any, Any, Any]:
     """Merge every piece without noise into the next one that has some: it pays nothing itself."""
-    keep = v > 0.0
+    keep = v >= TINY
     c, d = c.copy(), d.copy()
     for k in np.flatnonzero(~keep):
         if k + 1 < len(c):
-            d[k + 1] = (d[k + 1] + c[k + 1] * d[k]) * (1.0 + 4.0 * _EPS)
-            c[k + 1] = c[k + 1] * c[k] * (1.0 + 4.0 * _EPS)
+            carried = max(c[k + 1] * d[k], TINY) if d[k] > 0.0 else 0.0
+            d[k + 1] = (d[k + 1] + carried) * (1.0 + 4.0 * _EPS)
+            c[k + 1] = max(c[k + 1] * c[k], TINY) * (1.0 + 4.0 * _EPS)
         elif d[k] > 0.0:
             keep[k] = True  # a demand that no noise is left to hide
     # Trailing noiseless pieces without demand leave a distance of zero at zero, and are dropped.
@@ -196,77 +240,90 @@ def segments_of(c: Array, d: Any, v: Any) -> Iterator[Segment]:
             scale = scale.times(max(product, TINY))
 
 
-def _blocks(segments: list[Segment]) -> list[_Block]:
-    """Pool adjacent violators, inside the segments and then across their cuts."""
+def _pool(segment: Segment) -> _Chunk:
+    """The blocks of one segment by itself."""
     from scipy.optimize import isotonic_regression
 
-    done: list[_Block] = []
+    weights = np.maximum(segment.weight.astype(np.float64), TINY)
+    means = segment.demand.astype(np.float64) / weights
+    starts = isotonic_regression(means, weights=weights).blocks[:-1]
+    demand = np.add.reduceat(segment.demand, starts).astype(np.float64)
+    weight = np.maximum(np.add.reduceat(segment.weight, starts).astype(np.float64), TINY)
+    ends = np.append(starts[1:], segment.hi - segment.lo) + (segment.lo - 1)
+    return _Chunk(demand, weight, ends.astype(np.int64), segment.scale)
+
+
+def _blocks(segments: list[Segment]) -> _Blocks:
+    """Pool adjacent violators, inside the segments and then across their cuts."""
+    done: list[_Chunk] = []
     for segment in reversed(segments):
-        weights = np.maximum(segment.weight.astype(np.float64), TINY)
-        means = segment.demand.astype(np.float64) / weights
-        starts = isotonic_regression(means, weights=weights).blocks[:-1]
-        demand = np.add.reduceat(segment.demand, starts).tolist()
-        weight = np.maximum(np.add.reduceat(segment.weight, starts), TINY).tolist()
-        ends = (np.append(starts[1:], segment.hi - segment.lo) + (segment.lo - 1)).tolist()
-        fresh = [
-            _Block(float(a), float(b), segment.scale, e)
-            for a, b, e in zip(demand, weight, ends, strict=True)
-        ]
-        taken = 0
-        if done:
-            current, taken = fresh[0], 1
-            while True:
-                if done and done[-1].violates(current):
-                    done[-1].merge(current)
-                    current = done.pop()
-                elif taken < len(fresh) and current.violates(fresh[taken]):
-                    current.merge(fresh[taken])
-                    taken += 1
-                else:
-                    break
-            done.append(current)
-        done.extend(fresh[taken:])
-    return done
+        fresh = _pool(segment)
+        if not done:
+            done.append(fresh)
+            continue
+        current, taken = fresh.block(0), 1
+        while True:
+            if done and (before := done[-1].block(done[-1].stop - 1)).violates(current):
+                current = before.with_later(current)
+                done[-1].stop -= 1
+                if done[-1].stop == 0:
+                    done.pop()
+            elif taken < fresh.stop and current.violates(after := fresh.block(taken)):
+                current = current.with_later(after)
+                taken += 1
+            else:
+                break
+        joint = np.array([current.demand]), np.array([current.weight]), np.array([current.end])
+        done.append(_Chunk(*joint, current.scale))
+        if taken < fresh.stop:
+            done.append(fresh.between(taken, fresh.stop))
+    left = [chunk.between(0, chunk.stop) for chunk in done]
+    sizes = [chunk.stop for chunk in left]
+    return _Blocks(
+        np.concatenate([chunk.demand for chunk in left]),
+        np.concatenate([chunk.weight for chunk in left]),
+        np.concatenate([chunk.ends for chunk in left]),
+        np.repeat([chunk.scale.mantissa for chunk in left], sizes),
+        np.repeat(np.array([chunk.scale.exponent for chunk in left], dtype=np.int64), sizes),
+    )
 
 
-def _finish(segments: list[Segment], blocks: list[_Block], n: int) -> Payments:
+def _finish(segments: list[Segment], blocks: _Blocks, n: int) -> Payments:
     """Slopes in units of each block's end, raised until the payments surely suffice."""
-    ends = np.array([b.end for b in blocks], dtype=np.int64)
-    slopes = np.array([b.demand / b.weight for b in blocks])
-    costs = np.array([b.demand * (b.demand / b.weight) for b in blocks])
+    slopes = blocks.slopes
+    costs = blocks.demand * slopes
     # Products and sums of n terms in long double are off by at most n/2 units each; the payments
     # need 3n units of slack to cover every demand for sure, and their cost is known to 2.5n.
-    factor = _shortfall(segments, blocks, ends, slopes)
+    factor = _shortfall(segments, blocks, slopes)
     factor *= 1.0 + 3.5 * n * _EPS_LONG + 64.0 * _EPS
     q = np.empty_like(slopes)
-    owner = np.searchsorted([-s.lo for s in segments], -ends)  # segments run from the end
-    for i, block in enumerate(blocks):
-        segment = segments[owner[i]]
-        at_end = float(segment.relative[block.end - segment.lo]) * segment.scale.over(block.scale)
-        q[i] = slopes[i] * factor * at_end
+    stop = len(slopes)
+    for segment in segments:  # from the end
+        begin = int(np.searchsorted(blocks.ends, segment.lo))
+        own = slice(begin, stop)
+        at_end = segment.relative[blocks.ends[own] - segment.lo].astype(np.float64)
+        q[own] = slopes[own] * factor * (at_end * blocks.ratio(segment.scale, own))
+        stop = begin
     cost_slack = 1.0 + 3.0 * n * _EPS_LONG + 64.0 * _EPS
-    energy = float(np.sum(costs.astype(np.longdouble))) * factor * factor * cost_slack
-    return Payments(max(energy, TINY), 0, ends, np.maximum(q, TINY), costs)
+    energy = float(np.sum(costs, dtype=np.longdouble)) * factor * factor * cost_slack
+    return Payments(max(energy, TINY), 0, blocks.ends, np.maximum(q, TINY), costs)
 
 
-def _shortfall(
-    segments: list[Segment], blocks: list[_Block], ends: NDArray[np.int64], slopes: Array
-) -> float:
+def _shortfall(segments: list[Segment], blocks: _Blocks, slopes: Array) -> float:
     """By how much (≥ 1) the payments must be raised so that from every piece on they cover what is
     left to pay: rounding in the regression may have left them short by a few 1e-14."""
     worst, carry_demand, carry_paid = 1.0, np.longdouble(0.0), np.longdouble(0.0)
     for segment in segments:
-        b_lo = int(np.searchsorted(ends, segment.lo))
-        b_hi = int(np.searchsorted(ends, segment.hi - 1)) + 1
-        ratios = [segment.scale.over(b.scale) for b in blocks[b_lo:b_hi]]
-        lengths = np.diff(np.minimum(ends[b_lo:b_hi], segment.hi - 1), prepend=segment.lo - 1)
-        q = np.repeat(slopes[b_lo:b_hi] * np.array(ratios), lengths)
+        begin = int(np.searchsorted(blocks.ends, segment.lo))
+        stop = int(np.searchsorted(blocks.ends, segment.hi - 1)) + 1
+        within = slice(begin, stop)
+        lengths = np.diff(np.minimum(blocks.ends[within], segment.hi - 1), prepend=segment.lo - 1)
+        q = np.repeat(slopes[within] * blocks.ratio(segment.scale, within), lengths)
         demand = np.cumsum(segment.demand[::-1]) + carry_demand
         paid = np.cumsum((segment.weight * q)[::-1]) + carry_paid
         short = demand > paid
         if short.any():
-            with np.errstate(divide="ignore"):
-                worst = max(worst, float(np.max(demand[short] / paid[short])))
+            worst = max(worst, float(np.max(demand[short] / paid[short])))
         carry_demand, carry_paid = demand[-1], paid[-1]
         if carry_paid > 0.0:
             # Only the ratio matters from here on; keep the magnitudes representable.

@@ -16,34 +16,48 @@ from typing import NamedTuple
 from pabi.iteration import Group, Groups, Stretch
 from pabi.rounding import TINY
 
-_SLACK = 1.0 + 4e-13  # exponentials of arguments up to 700, each off by at most 700 half units
-_CAPACITY = 1e300  # less than infinite: a capacity that overflows is understated, never a demand
+_EPS = 2.3e-16
+_SLACK = 1.0 + 4e-13  # sums and exponentials whose arguments stay below 700
 _UNROLL = 1000  # repetitions taken out of a group one by one before settling for a feasible optimum
 
 
 class Piece(NamedTuple):
-    """z ↦ exp(log_c)·z + d with capacity v: some steps merged, in units of the distance at their end."""
+    """z ↦ exp(log_c)·z + d with capacity v: some steps merged.
+
+    d and √v are in units of exp(unit) at the piece's end, so that neither over- nor underflows.
+    """
 
     log_c: float
     d: float
     v: float
+    unit: float = 0.0
 
     def then(self, later: Piece) -> Piece:
         """Both, one after the other."""
-        c = _exp(later.log_c)
-        d = max(self.d * c, TINY) if self.d > 0.0 else 0.0
+        carried = self.unit + later.log_c
+        unit = max(carried, later.unit)
+        early, late = _exp(carried - unit), _exp(later.unit - unit)
+        d = _keep(self.d, early) + _keep(later.d, late)
         return Piece(
-            self.log_c + later.log_c, d + later.d, min(self.v * c * c + later.v, _CAPACITY)
+            self.log_c + later.log_c, d, self.v * early * early + later.v * late * late, unit
         )
 
     def repeated(self, times: int) -> Piece:
         """`times` repetitions in a row."""
-        d = self.d * _geometric(self.log_c, times) if self.d > 0.0 else 0.0
-        v = min(self.v * _geometric(2.0 * self.log_c, times), _CAPACITY)
-        return Piece(self.log_c * times, d, v)
+        # The largest term of the geometric sums is the unit: the last one if C ≤ 1, else the first.
+        falling = -abs(self.log_c)
+        return Piece(
+            self.log_c * times if times > 1 else self.log_c,
+            self.d * _geometric(falling, times),
+            self.v * _geometric(2.0 * falling, times),
+            self.unit + (max(self.log_c, 0.0) * (times - 1) if times > 1 else 0.0),
+        )
 
     @property
     def slope(self) -> float:
+        """d/v, in units of exp(−unit)."""
+        if self.v == 0.0:
+            return math.inf if self.d > 0.0 else 0.0
         return self.d / self.v
 
     @property
@@ -52,16 +66,19 @@ class Piece(NamedTuple):
         return self.d * self.slope if self.d > 0.0 else 0.0
 
 
+def _keep(x: float, ratio: float) -> float:
+    """x·ratio; a positive demand never underflows to none."""
+    return max(x * ratio, TINY) if x > 0.0 else 0.0
+
+
 def _exp(x: float) -> float:
     return math.inf if x > 709.0 else math.exp(x)
 
 
 def _geometric(log_ratio: float, terms: int) -> float:
-    """1 + r + … + r^(terms−1), stable for r near 1; ∞ on overflow."""
+    """1 + r + … + r^(terms−1) for log r ≤ 0, stable for r near 1."""
     if log_ratio == 0.0 or terms == 1:
         return float(terms)
-    if log_ratio * terms > 700.0:
-        return math.inf
     return math.expm1(log_ratio * terms) / math.expm1(log_ratio)
 
 
@@ -89,6 +106,8 @@ _FREE = PeriodicShifts(0.0, 0.0, 0, ())
 
 
 def _log(c: float) -> float:
+    if c == 0.0 or math.isinf(c):
+        return -math.inf if c == 0.0 else math.inf
     return math.log1p(c - 1.0) if 0.5 < c < 2.0 else math.log(c)
 
 
@@ -109,10 +128,8 @@ def _demand_first(group: Group) -> bool:
 
 
 def solvable(groups: Groups) -> bool:
-    """Whether this module covers the schedule: noise and slopes positive, demands first."""
-    return all(
-        _demand_first(g) and all(x.sigma > 0.0 and x.c > 0.0 for x in g.stretches) for g in groups
-    )
+    """Whether every repetition has its demand first; then what `solve` returns is feasible."""
+    return all(_demand_first(g) for g in groups)
 
 
 def solve(groups: Groups, start: float = 0.0) -> PeriodicShifts:
@@ -125,8 +142,7 @@ def solve(groups: Groups, start: float = 0.0) -> PeriodicShifts:
             if group.times > 1:
                 rest = Groups((group._replace(times=group.times - 1), *groups[1:]))
                 return solve(Groups((group._replace(times=1), *rest)), start)
-            arriving = start * _exp(piece.log_c) * _SLACK
-            piece = piece._replace(d=piece.d + max(arriving, TINY))
+            piece = Piece(0.0, start * _SLACK, 0.0).then(piece)
         if piece.d == 0.0 and not blocks:
             skipped += group.steps
             continue
@@ -134,7 +150,9 @@ def solve(groups: Groups, start: float = 0.0) -> PeriodicShifts:
             _push(blocks, block)
     if not blocks:
         return _FREE
-    energy = sum(b.times * b.piece.energy for b in blocks) * _SLACK
+    # Expansion by e^u makes u, and so what it scales, uncertain by a few u units in the last place.
+    scales = max(b.piece.unit for b in blocks)
+    energy = sum(b.times * b.piece.energy for b in blocks) * (_SLACK + 12.0 * _EPS * scales)
     energy = math.inf if math.isnan(energy) else max(energy, TINY)
     return PeriodicShifts(energy, start, skipped, tuple(blocks))
 
@@ -154,8 +172,9 @@ def _push(blocks: list[Block], new: Block) -> None:
     unrolled = 0
     while blocks:
         last = blocks[-1]
-        # Slopes in units of the end of `new`'s first repetition: an earlier slope shrinks by its C.
-        if new.piece.d > 0.0 and last.piece.slope < new.piece.slope * _exp(new.piece.log_c):
+        # In common units: the earlier slope counts less by the product of the later slopes.
+        apart = last.piece.unit + new.piece.log_c - new.piece.unit
+        if new.piece.d > 0.0 and last.piece.slope < new.piece.slope * _exp(apart):
             break
         if unrolled >= _UNROLL:
             break  # still feasible: every block pays for itself
@@ -223,7 +242,7 @@ def _after_demand(groups: Groups, i: int, m: int) -> Groups:
 
 def _least(f: Callable[[int], float], high: int) -> int:
     """An integer in 0..high at which the unimodal f is least; on a plateau, the smallest found."""
-    low = 0
+    low, ends = 0, {0, min(1, high), high}
     while high - low > 2:
         a = low + (high - low) // 3
         b = high - (high - low) // 3
@@ -231,4 +250,6 @@ def _least(f: Callable[[int], float], high: int) -> int:
             high = b
         else:
             low = a
-    return min(range(low, high + 1), key=f)
+    # Rounding can make a plateau of a slope; the ends are what it hides.
+    candidates: list[int] = sorted({*range(low, high + 1), *ends})
+    return min(candidates, key=f)

@@ -14,6 +14,7 @@ from pabi.shifts import isotonic, periodic
 from pabi.shifts.periodic import PeriodicShifts
 from pabi.shifts.start import Start, best_start
 
+_FAR = 1e140  # beyond it, squares of products get close to overflow
 _WRITE_OUT = 4_000_000  # steps up to which a run-length schedule may be expanded
 
 Shifts = PeriodicShifts | Start
@@ -66,6 +67,8 @@ def cyclic(view: View, positions: Any = None) -> list[Record]:
     if view.run.constant or math.isfinite(view.run.range_diameter) or (view.arrays.c == 0.0).any():
         return [record(view, view.uses(j)) for j in where]
     merged = _EpochSums(view)
+    if not merged.accurate:
+        return [record(view, view.uses(j)) for j in where]
     return [merged.record(j) for j in where]
 
 
@@ -87,6 +90,15 @@ class _EpochSums:
         self.after = _from_right(c[:cut].reshape(shape), v[:cut].reshape(shape))
         self.rest_before = _from_left(c[None, cut:], v[None, cut:])
         self.rest_after = _from_right(c[None, cut:], v[None, cut:])
+
+    @property
+    def accurate(self) -> bool:
+        """Whether all products and sums stay far from the ends of the range of doubles."""
+        return all(
+            bool(np.all((x >= low) & (x <= _FAR)))
+            for sums in (self.before, self.after, self.rest_before, self.rest_after)
+            for x, low in zip(sums, (1.0 / _FAR, 0.0), strict=True)
+        )
 
     def record(self, j: int) -> Record:
         view, uses = self.view, self.view.uses(j)

@@ -48,7 +48,8 @@ def best_start(steps: Steps, diameter: float = math.inf, start: float = 0.0) -> 
 
     `steps`: slopes, sensitivities and noises, (t,) each. `diameter`: D, ∞ if none. `start`: w_0.
     """
-    c, s, v = steps.c, steps.s, steps.sigma**2
+    with np.errstate(over="ignore"):
+        c, s, v = steps.c, steps.s, steps.sigma**2
     best = Start(0, start, solve(c, s, v, start))
     if math.isinf(diameter) or best.payments.energy == 0.0:
         return best

@@ -15,7 +15,7 @@ from typing import Any
 from pabi.certificate import FORMAT, VERSION, Certificate, check_format, parse_json
 from pabi.errors import InvalidInput
 from pabi.guarantee import FORMAT as GUARANTEE
-from pabi.guarantee import Guarantee
+from pabi.guarantee import INDEPENDENT, Guarantee
 from pabi.verification.claims import Part, check_claim, implied, product
 from pabi.verification.refusal import Refused
 
@@ -130,5 +130,5 @@ def _composed(payloads: list[dict[str, Any]], adjacency: str) -> Verdict:
     if not payloads:
         raise Refused("nothing is composed")
     scope = "run" if scopes == {"run"} else "iteration"
-    said.append("the releases are computed with independent noise")
+    said.append(INDEPENDENT)
     return _yes(parts, adjacency, tuple(dict.fromkeys(said)), scope)

@@ -134,6 +134,8 @@ def blocks_cost(blocks: Blocks, distance: Any, skipped: int) -> Any:
             raise Refused(f"{where}: the first block cannot be repeated")
         total += times * block_cost(inner, distance, where)
         distance = arb(0)
+    if not distance.is_zero():
+        raise Refused(f"step {k + 1}: blocks: the distance at the start is never paid off")
     return total
 
 

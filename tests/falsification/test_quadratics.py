@@ -1,0 +1,388 @@
+"""What is proven must not fall below what is exactly true of quadratic losses.
+
+On quadratics every step is affine, X ← a_k·X + (shift) + noise, so the last iterates of two
+adjacent runs are Gaussians of equal covariance whose means differ by Σ W_k·d_k, W_k the product of
+the later a_j: per coordinate, μ² = (Σ W_k·d_k)²/Σ W_k²σ_k². This file computes that from its own
+reading of the algorithm and never from the library's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+import pabi.shifts.isotonic
+from pabi.batches import Cyclic, FullBatch, ShuffleOnce
+from pabi.iteration import NoisyIteration, Steps
+from pabi.losses import Loss
+from pabi.positions import View
+from pabi.runs import NoisySGD
+from pabi.shifts.records import cyclic, energy_of, mu_of, record, solve_schedule
+from pabi.shifts.start import best_start
+
+ROUNDING = 1.0 - 1e-13  # of the few hundred additions in the truth below
+
+
+def exact_mu(a, d, sigma):
+    """The GDP parameter of the last iterate: (…, t) signed slopes, mean shifts and noises."""
+    w = np.ones_like(a)
+    w[..., :-1] = np.cumprod(a[..., :0:-1], axis=-1)[..., ::-1]
+    return np.abs(np.sum(w * d, axis=-1)) / np.sqrt(np.sum((w * sigma) ** 2, axis=-1))
+
+
+def worst_signs(a, s):
+    """The shifts ±s whose effects on the last iterate all add up."""
+    w = np.ones_like(a)
+    w[..., :-1] = np.cumprod(a[..., :0:-1], axis=-1)[..., ::-1]
+    return np.where(w < 0.0, -s, s)
+
+
+SCHEDULES = 10_000
+BATCH = 500
+
+
+def test_ten_thousand_random_schedules_in_one_dimension():
+    """Slopes with modulus c_k: at their extremes, of either sign, or somewhere between."""
+    rng = np.random.default_rng(20240904)
+    ratios = []
+    for _ in range(SCHEDULES // BATCH):
+        t = int(rng.integers(1, 60))
+        shape = (BATCH, t)
+        c = np.where(rng.random((BATCH, 1)) < 0.5, 1.0, rng.uniform(0.5, 1.3, shape))
+        c = np.where(rng.random(shape) < 0.7, c, rng.uniform(0.2, 1.2, shape))
+        used = rng.random(shape) < rng.choice([0.05, 0.3, 1.0], (BATCH, 1))
+        s = np.where(used, rng.uniform(0.1, 2.0, shape), 0.0)
+        sigma = rng.uniform(0.2, 2.0, shape)
+        inside = rng.random((BATCH, 1)) < 0.3
+        a = np.where(rng.random(shape) < 0.2, -c, c)
+        a = np.where(inside, rng.uniform(-1.0, 1.0, shape) * c, a)
+        truth = exact_mu(a, worst_signs(a, s), sigma)
+        random_signs = exact_mu(a, rng.choice([-1.0, 1.0], shape) * s, sigma)
+        v = sigma * sigma
+        proven = np.array(
+            [mu_of(pabi.shifts.isotonic.solve(c[i], s[i], v[i]).energy) for i in range(BATCH)]
+        )
+        assert np.all(proven >= truth * ROUNDING)
+        assert np.all(proven >= random_signs * ROUNDING)
+        some = truth > 0.0
+        ratios.append(proven[some] / truth[some])
+    ratio = np.concatenate(ratios)
+    # The instances come close to the bound, so that the comparison means something.
+    assert np.quantile(ratio, 0.05) < 1.0 + 1e-9
+    assert np.median(ratio) < 2.0
+
+
+def test_the_front_door_on_random_schedules():
+    """The same through NoisyIteration, with a start distance: the starting points differ by w_0."""
+    rng = np.random.default_rng(20240905)
+    for _ in range(300):
+        t = int(rng.integers(1, 40))
+        c, sigma = rng.uniform(0.4, 1.3, t), rng.uniform(0.2, 2.0, t)
+        s = np.where(rng.random(t) < 0.4, rng.uniform(0.0, 1.0, t), 0.0)
+        start = float(rng.choice([0.0, 1.5]))
+        it = NoisyIteration(c, s, sigma, start=start)
+        _, shifts = solve_schedule(it.schedule, math.inf, it.start)
+        # The start acts like a shift of c_1·w_0 at the first step.
+        shift = s.copy()
+        shift[0] += c[0] * start
+        assert mu_of(energy_of(shifts)) >= exact_mu(c, shift, sigma) * ROUNDING
+
+
+def test_diagonal_quadratics_in_three_dimensions():
+    """Each coordinate has its own curvature, and the shift of length s_k its own direction."""
+    rng = np.random.default_rng(20240906)
+    for _ in range(1000):
+        t = int(rng.integers(1, 40))
+        lo, hi = np.sort(rng.uniform(-0.5, 2.0, 2))
+        h = rng.choice([lo, hi], 3) if rng.random() < 0.5 else rng.uniform(lo, hi, 3)
+        eta = rng.uniform(0.05, 1.2, t)
+        a = 1.0 - eta * h[:, None]
+        c = np.maximum(np.abs(1.0 - eta * lo), np.abs(1.0 - eta * hi))
+        s = np.where(rng.random(t) < 0.5, eta * rng.uniform(0.1, 1.0, t), 0.0)
+        sigma = eta * rng.uniform(0.3, 2.0, t)
+        direction = rng.standard_normal((3, t))
+        direction /= np.linalg.norm(direction, axis=0)
+        if rng.random() < 0.5:
+            direction = np.tile(direction[:, :1], t)  # one record, one direction
+        shift = np.where(rng.random() < 0.5, worst_signs(a, np.abs(direction) * s), direction * s)
+        truth = np.linalg.norm(exact_mu(a, shift, np.broadcast_to(sigma, a.shape)))
+        proven = mu_of(best_start(Steps(c, s, sigma)).payments.energy)
+        assert proven >= truth * ROUNDING
+
+
+def test_simulated_runs_have_the_exact_means_and_variances():
+    """The formula itself, against the recursion of the two means and of the variance."""
+    rng = np.random.default_rng(1)
+    t = 30
+    a, d, sigma = rng.uniform(-1.2, 1.2, t), rng.standard_normal(t), rng.uniform(0.1, 1.0, t)
+    mean, other, variance = 0.0, 0.0, 0.0
+    for k in range(t):
+        common = rng.standard_normal()
+        mean, other = a[k] * mean + common, a[k] * other + common + d[k]
+        variance = a[k] ** 2 * variance + sigma[k] ** 2
+    assert exact_mu(a, d, sigma) == pytest.approx(
+        abs(other - mean) / math.sqrt(variance), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("c", [0.3, 0.9, 0.99, 1.0])
+@pytest.mark.parametrize("t", [1, 5, 300])
+def test_full_batches_of_constant_slope_are_exact(c, t):
+    """The equality case of Bok, Su, Altschuler 2024, Thm 4.2."""
+    s, sigma = 0.37, 1.3
+    truth = exact_mu(np.full(t, c), np.full(t, s), np.full(t, sigma))
+    it = NoisyIteration(c, s, sigma, steps=t)
+    _, shifts = solve_schedule(it.schedule, math.inf)
+    assert mu_of(energy_of(shifts)) == pytest.approx(truth, rel=1e-9, abs=0.0)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+def test_full_batch_runs_are_exact(adjacency):
+    run = NoisySGD(
+        Loss.strongly_convex(0.3, 2.0, l2=0.1, gradient_bound=3.0),
+        n=50,
+        batches=FullBatch(),
+        epochs=70,
+        step_size=0.2,
+        noise_std=0.4,
+        adjacency=adjacency,
+    )
+    sensitivity = 6.0 if adjacency == "replace_one" else 3.0
+    a = np.full(70, 1.0 - 0.2 * (0.3 + 0.1))
+    truth = exact_mu(a, np.full(70, 0.2 * sensitivity / 50), np.full(70, 0.2 * 0.4))
+    assert record(View(run), View(run).uses(0)).mu == pytest.approx(truth, rel=1e-9, abs=0.0)
+
+
+# Runs of noisy SGD.
+
+
+def simulate(run, position, curvature, sensitivity, noise):
+    """(slopes, shifts, noises) of a record in batch `position`; curvature (t,) of each batch.
+
+    Written from the description: batch k mod l of records in order, each sum over `size`, the
+    regulariser at every step, cool-down steps without data at the end.
+    """
+    n, b = run.n, getattr(run.batches, "size", run.n)
+    per_epoch = -(-n // b)
+    t, data = run.steps, run.steps - run.cooldown_steps
+    eta = np.broadcast_to(np.asarray(run.step_size, dtype=float), t)
+    noise = np.broadcast_to(np.asarray(noise, dtype=float), t)
+    a, d = np.empty(t), np.zeros(t)
+    for k in range(t):
+        batch = k % per_epoch
+        if k >= data:
+            records = 0
+        else:
+            records = min(n, (batch + 1) * b) - batch * b
+            if batch == position:
+                d[k] = eta[k] * sensitivity / b
+        a[k] = 1.0 - eta[k] * (run.loss.l2 + curvature[k] * records / b)
+    return a, d, eta * noise
+
+
+CONSTANT = NoisySGD(
+    Loss.convex(2.0, gradient_bound=1.0),
+    n=40,
+    batches=Cyclic(10),
+    epochs=6,
+    step_size=0.3,
+    noise_std=0.2,
+)
+
+
+def varied(**changes):
+    return dataclasses.replace(CONSTANT, **changes)
+
+
+def schedule(run, **which):
+    """`run` with arrays in place of numbers; a function of the step each."""
+    k = np.arange(run.steps)
+    return dataclasses.replace(run, **{name: f(k) for name, f in which.items()})
+
+
+SHORT = varied(n=37, batches=Cyclic(10))  # the last batch has 7 records
+STRONG = Loss.strongly_convex(0.2, 2.0, gradient_bound=1.0)
+NONCONVEX = Loss.nonconvex(1.0, gradient_bound=1.0)
+
+RUNS = {
+    "cyclic": CONSTANT,
+    "full batch": varied(batches=FullBatch(), epochs=20),
+    "short last batch": SHORT,
+    "short last batch, strongly convex": dataclasses.replace(SHORT, loss=STRONG),
+    "batch of one left over": varied(n=31, batches=Cyclic(10), loss=STRONG),
+    "partial epoch": varied(epochs=None, steps=22),
+    "partial epoch, short last batch": dataclasses.replace(SHORT, epochs=None, steps=22),
+    "less than an epoch": varied(epochs=None, steps=3),
+    "fractional epochs": varied(epochs=2.4, loss=STRONG),
+    "cool-down": varied(cooldown_steps=9),
+    "cool-down, l2": varied(cooldown_steps=9, loss=STRONG.with_l2(0.4)),
+    "cool-down, steps, short": dataclasses.replace(
+        SHORT, epochs=None, steps=30, cooldown_steps=5, loss=STRONG.with_l2(0.1)
+    ),
+    "l2": varied(loss=CONSTANT.loss.with_l2(0.5)),
+    "zero_out": varied(adjacency="zero_out", loss=STRONG),
+    "large steps": varied(step_size=1.3, loss=STRONG),
+    "large steps, short": dataclasses.replace(SHORT, step_size=1.3, loss=STRONG, cooldown_steps=3),
+    "step that inverts": varied(
+        step_size=0.9, loss=Loss.strongly_convex(2.0, 2.0, gradient_bound=1.0)
+    ),
+    "nonconvex": varied(loss=NONCONVEX),
+    "nonconvex, short, cool-down": dataclasses.replace(
+        SHORT, loss=NONCONVEX.with_l2(0.3), cooldown_steps=4
+    ),
+    "weakly convex": varied(loss=Loss.weakly_convex(0.1, 2.0, gradient_bound=1.0)),
+    "clipped": varied(loss=Loss.logistic(3.0, l2=0.05), clip_norm=0.5),
+    "clipped above the bound": varied(loss=Loss.logistic(0.5), clip_norm=2.0),
+    "clipped, noise multiplier": varied(
+        loss=Loss.logistic(2.0), clip_norm=0.25, noise_std=None, noise_multiplier=1.5
+    ),
+    "noise multiplier without clip": varied(noise_std=None, noise_multiplier=4.0),
+    "given sensitivity": varied(loss=Loss.convex(2.0), gradient_sensitivity=0.7),
+    "one batch": varied(batches=Cyclic(40), loss=STRONG),
+    "batches of one": varied(n=12, batches=Cyclic(1), loss=STRONG),
+    "shuffle once": varied(batches=ShuffleOnce(10), loss=STRONG),
+    "falling steps": schedule(CONSTANT, step_size=lambda k: 0.4 / (1.0 + 0.3 * k)),
+    "rising steps": schedule(CONSTANT, step_size=lambda k: 0.01 * (1 + k)),
+    "changing noise": schedule(
+        dataclasses.replace(SHORT, loss=STRONG),
+        noise_std=lambda k: 0.1 + 0.3 * (k % 3),
+        step_size=lambda k: 0.1 + 0.2 * (k % 5 == 0),
+    ),
+    "changing multiplier": schedule(
+        varied(epochs=None, steps=23, cooldown_steps=2, noise_std=None),
+        noise_multiplier=lambda k: 2.0 + np.sin(k),
+    ),
+    "schedule, cool-down, short, expanding": schedule(
+        dataclasses.replace(SHORT, loss=NONCONVEX, epochs=None, steps=27, cooldown_steps=6),
+        step_size=lambda k: 0.3 + 0.2 * np.cos(k),
+    ),
+    "an early use is the worst": schedule(
+        varied(n=2, batches=Cyclic(1), epochs=2),
+        step_size=lambda k: np.array([1.0, 0.1, 0.09, 0.01])[k],
+    ),
+}
+
+# The sensitivity of a batch's gradient sum, and the noise, where they differ from the usual.
+SENSITIVITY = {
+    "zero_out": 1.0,
+    "clipped": 1.0,
+    "clipped above the bound": 1.0,
+    "clipped, noise multiplier": 0.5,
+    "given sensitivity": 0.7,
+}
+NOISE = {
+    "clipped, noise multiplier": 1.5 * 0.25 / 10,
+    "noise multiplier without clip": 4.0 * 1.0 / 10,
+    "changing multiplier": (2.0 + np.sin(np.arange(23))) * 1.0 / 10,
+}
+CURVATURE = {
+    "clipped": (0.0, 9.0 / 4),
+    "clipped above the bound": (0.0, 0.25 / 4),
+    "clipped, noise multiplier": (0.0, 1.0),
+    "step that inverts": (2.0, 2.0),
+    "weakly convex": (-0.1, 2.0),
+}
+
+
+def curvature_of(name, run):
+    known = {"convex": (0.0, 2.0), "strongly_convex": (0.2, 2.0), "nonconvex": (-1.0, 1.0)}
+    return CURVATURE.get(name) or known[run.loss.kind]
+
+
+def truths(name, run, position):
+    """The exact μ of several quadratics: all batches at lo, at hi, between, and each at either."""
+    lo, hi = curvature_of(name, run)
+    sensitivity = SENSITIVITY.get(name, 2.0)
+    noise = NOISE.get(name, run.noise_std)
+    rng = np.random.default_rng(position)
+    t = run.steps
+    patterns = [np.full(t, lo), np.full(t, hi), np.full(t, 0.5 * (lo + hi))]
+    patterns += [rng.choice([lo, hi], t) for _ in range(20)]
+    for curvature in patterns:
+        a, d, sigma = simulate(run, position, curvature, sensitivity, noise)
+        yield exact_mu(a, d, sigma)
+        yield exact_mu(a, worst_signs(a, d), sigma)
+
+
+def proven_mu(iteration):
+    diameter = math.inf if iteration.diameter is None else iteration.diameter
+    _, shifts = solve_schedule(iteration.schedule, diameter, iteration.start)
+    return mu_of(energy_of(shifts))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_runs_are_never_safer_than_proven(name):
+    run = RUNS[name]
+    view = View(run)
+    size = getattr(run.batches, "size", run.n)
+    positions = range(-(-run.n // size))
+    bounds = cyclic(view)
+    assert len(bounds) == len(positions)
+    worst = proven_mu(run.iteration())
+    for j in positions:
+        proven = [record(view, view.uses(j)).mu, bounds[j].mu]
+        if run.batches.kind in ("full_batch", "cyclic"):
+            proven.append(proven_mu(run.iteration(j)))
+        best = max(truths(name, run, j))
+        assert min(proven) >= best * ROUNDING
+        assert max(proven) == pytest.approx(min(proven), rel=1e-9, abs=0.0)
+        assert worst >= min(proven) * (1 - 1e-9)
+        if j * size >= run.n or j >= run.steps - run.cooldown_steps:
+            assert max(proven) == 0.0
+
+
+@pytest.mark.parametrize(
+    "name", ["full batch", "step that inverts", "one batch", "batches of one", "cyclic"]
+)
+def test_runs_whose_worst_record_is_known_are_met(name):
+    """Nonexpansive, alike steps: a quadratic of the least slope comes within a small factor."""
+    run = RUNS[name]
+    j = -(-run.n // getattr(run.batches, "size", run.n)) - 1
+    ratio = proven_mu(run.iteration()) / max(truths(name, run, j))
+    exact = name in ("full batch", "one batch")
+    assert 1.0 - 1e-13 <= ratio < (1.0 + 1e-9 if exact else 2.0)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("n", [100, 2000, 5000, 10_000, 20_000])
+@pytest.mark.parametrize("varying", [False, True], ids=["constant", "arrays"])
+def test_long_epochs_of_expanding_steps(n, varying):
+    """Slopes 1.1 over a whole epoch: 1.1^20000 is far beyond doubles, the truth is of order one."""
+    t = 3 * n
+    run = NoisySGD(
+        Loss.nonconvex(1.0, gradient_bound=1.0),
+        n=n,
+        batches=Cyclic(1),
+        steps=t,
+        step_size=np.full(t, 0.1) if varying else 0.1,
+        noise_std=1.0,
+    )
+    # The last of its uses alone: shift 2η, then n − 1 − j steps; the earlier ones start from zero.
+    for found, rest in zip(cyclic(View(run), [0, n - 1]), (n - 1, 0), strict=True):
+        used_last = math.sqrt(4.0 * (1 - 1.1**-2) / (1 - 1.1 ** -min(2.0 * (rest + 1), 600.0)))
+        assert found.mu >= used_last * (1 - 1e-9)
+        assert found.mu <= math.sqrt(3.0) * 2.0 * (1 + 1e-9)  # composition
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("n", [100, 2000, 20_000])
+def test_long_epochs_of_contracting_steps(n):
+    t = 3 * n
+    run = NoisySGD(
+        Loss.strongly_convex(1.0, 1.0, gradient_bound=1.0),
+        n=n,
+        batches=Cyclic(1),
+        steps=t,
+        step_size=np.linspace(0.1, 0.1001, t),
+        noise_std=1.0,
+    )
+    first, last = cyclic(View(run), [0, n - 1])
+    eta = run.step_size
+    for found, j in ((first, 0), (last, n - 1)):
+        d = np.zeros(t)
+        d[j::n] = eta[j::n] * 2.0
+        assert found.mu >= exact_mu(1.0 - eta, d, eta) * (1 - 1e-11)
+        assert math.isfinite(found.mu)

@@ -1,0 +1,277 @@
+"""Run-length encoded schedules against the same schedules written out, and against closed forms.
+
+P1 is Bok, Su, Altschuler 2024, "Shifted interpolation for differential privacy".
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+
+from pabi.iteration import Group, Groups, Steps, Stretch
+from pabi.shifts import isotonic, periodic
+from pabi.shifts.records import mu_of, solve_schedule
+from pabi.shifts.start import best_start
+
+# Shrinking a schedule takes a minute.
+FAST = (Phase.explicit, Phase.reuse, Phase.generate)
+
+# The run-length solver adds 4e-13 for its exponentials, the other one less.
+AGREE = 2e-12
+
+
+def written_out(groups):
+    return Steps(*(np.asarray(column) for column in groups.columns()))
+
+
+def schedules(slopes):
+    """Up to five groups, each repetition with its one demand, if any, in its first step."""
+    sigma = st.sampled_from([0.1, 0.5, 1.0, 1.7])
+    idle = st.builds(Stretch, st.integers(1, 12), slopes, st.just(0.0), sigma)
+    use = st.builds(Stretch, st.just(1), slopes, st.sampled_from([0.01, 0.3, 1.0, 2.5]), sigma)
+    repetition = st.builds(
+        lambda head, rest: (head, *rest), st.one_of(use, use, idle), st.lists(idle, max_size=3)
+    )
+    group = st.builds(Group, st.integers(1, 30), repetition)
+    return st.lists(group, min_size=1, max_size=5).map(Groups)
+
+
+def growth(groups):
+    """log of the most that any stretch of the schedule can expand a distance."""
+    return sum(n * max(0.0, math.log(x.c)) for n, x in groups.stretches())
+
+
+NONEXPANSIVE = st.sampled_from([0.3, 0.9, 0.99, 1.0, 1.0])
+ANY_SLOPE = st.sampled_from([0.3, 0.9, 0.99, 1.0, 1.001, 1.1, 2.0])
+STARTS = st.sampled_from([0.0, 0.0, 0.7])
+
+
+@settings(max_examples=300, deadline=None, phases=FAST)
+@given(schedules(ANY_SLOPE).filter(lambda groups: growth(groups) < 300.0), STARTS)
+def test_agrees_with_arrays_without_a_diameter(groups, start):
+    assert periodic.solvable(groups)
+    c, s, sigma = written_out(groups)
+    truth = isotonic.solve(c, s, sigma**2, start).energy
+    assert periodic.solve(groups, start).energy == pytest.approx(truth, rel=AGREE, abs=1e-290)
+    assert periodic.best_start(groups, math.inf, start) == periodic.solve(groups, start)
+
+
+@settings(max_examples=300, deadline=None, phases=FAST)
+@given(schedules(NONEXPANSIVE), st.sampled_from([0.05, 0.7, 3.0, 20.0]), STARTS)
+def test_agrees_with_arrays_on_a_diameter(groups, diameter, start):
+    truth = best_start(written_out(groups), diameter, min(start, diameter)).payments.energy
+    got = periodic.best_start(groups, diameter, min(start, diameter)).energy
+    assert got == pytest.approx(truth, rel=1e-9, abs=1e-200)
+
+
+@settings(max_examples=100, deadline=None, phases=FAST)
+@given(
+    schedules(ANY_SLOPE).filter(lambda groups: growth(groups) < 300.0),
+    st.sampled_from([0.05, 0.7, 3.0]),
+)
+def test_is_never_below_the_optimum_when_steps_expand(groups, diameter):
+    """Where the search over starts is not exact it is still an upper bound."""
+    truth = best_start(written_out(groups), diameter).payments.energy
+    # Energies below 1e-200 say nothing: the search over starts stops telling them apart.
+    assert periodic.best_start(groups, diameter).energy >= truth * (1 - 1e-9) - 1e-200
+    # The front door picks an exact solver for runs as short as these.
+    _, found = solve_schedule(groups, diameter)
+    energy = found.energy if hasattr(found, "energy") else found.payments.energy
+    assert energy == pytest.approx(truth, rel=1e-9, abs=1e-200)
+
+
+def replay(groups, found):
+    """(distance at the end, cost) when every block pays what it owes, in rationals.
+
+    A block of demand d and capacity v pays (d/v)·σ_k²·W_k, W_k up to the block's end; here d and v
+    are recomputed from the steps without rounding.
+    """
+    steps = [x for g in groups for _ in range(g.times) for x in g.stretches for _ in range(x.n)]
+    k, z, cost, paid = found.skipped, Fraction(found.distance), Fraction(0), []
+    blocks, arriving = [], Fraction(found.distance)
+    for block in found.blocks:
+        for _ in range(block.times):
+            n = Groups(block.groups).steps
+            blocks.append(steps[k : k + n])
+            k += n
+    assert k == len(steps)
+    for block in blocks:
+        w, demand, room, weights = Fraction(1), Fraction(0), Fraction(0), []
+        for _, c, s, sigma in reversed(block):
+            demand, room = demand + w * Fraction(s), room + (w * Fraction(sigma)) ** 2
+            weights.append(w * Fraction(sigma) ** 2)
+            w *= Fraction(c)
+        demand, arriving = demand + w * arriving, Fraction(0)
+        q = demand / room
+        cost += demand * q
+        paid += [q * weight for weight in reversed(weights)]
+    for (_, c, s, _), a in zip(steps[found.skipped :], paid, strict=True):
+        left = Fraction(c) * z + Fraction(s) - a
+        assert left >= 0
+        z = left
+    return z, cost
+
+
+def few_steps(slopes):
+    return schedules(slopes).filter(lambda groups: groups.steps <= 120)
+
+
+@settings(max_examples=60, deadline=None, phases=FAST)
+@given(few_steps(ANY_SLOPE), st.sampled_from([0.05, 0.7, 3.0, math.inf]), STARTS)
+def test_blocks_are_feasible_and_cost_no_more_than_stated(groups, diameter, start):
+    start = min(start, diameter)
+    found = periodic.best_start(groups, diameter, start)
+    if not found.blocks:
+        assert found.energy == 0.0
+        return
+    rest, cost = replay(groups, found)
+    assert rest == 0
+    assert cost <= Fraction(found.energy)
+    w = Fraction(start)
+    steps = [x for g in groups for _ in range(g.times) for x in g.stretches for _ in range(x.n)]
+    for _, c, s, _ in steps[: found.skipped]:
+        w = Fraction(c) * w + Fraction(s)
+        w = w if math.isinf(diameter) else min(w, Fraction(diameter))
+    assert Fraction(found.distance) >= w
+
+
+@settings(max_examples=40, deadline=None, phases=FAST)
+@given(
+    st.sampled_from([0.9, 0.999, 1.0, 1.0003]),
+    st.integers(1, 60),
+    st.integers(1, 400),
+    st.integers(0, 70),
+    st.sampled_from([1.0, 5.0, math.inf]),
+)
+def test_cyclic_runs_of_many_epochs(c, length, epochs, after, diameter):
+    used, idle = Stretch(1, c, 1.0, 1.0), Stretch(length, c, 0.0, 1.0)
+    cool = Stretch(after, 0.97, 0.0, 1.0)
+    parts = [Group(epochs, (used, idle)), Group(1, (used,))]
+    groups = Groups([*parts, Group(1, (cool,))] if after else parts)
+    truth = best_start(written_out(groups), diameter).payments.energy
+    _, found = solve_schedule(groups, diameter)
+    energy = found.energy if hasattr(found, "energy") else found.payments.energy
+    assert energy == pytest.approx(truth, rel=1e-9, abs=0.0)
+
+
+# A thousand million steps.
+
+BILLION = 1_000_000_000
+
+
+@pytest.mark.parametrize("c", [0.5, 0.9, 0.999999, 1.0 - 2.0**-40, 1.0, 1.0 + 2.0**-40, 1.1])
+def test_full_batches_of_a_thousand_million_steps(c):
+    """P1 Thm 4.2, and composition where steps expand."""
+    groups = Groups((Group(BILLION, (Stretch(1, c, 0.1, 2.0),)),))
+    with mp.workdps(60):
+        x = mpf(c)
+        truth = mpf(BILLION)
+        if c < 1.0:
+            truth = (1 - x**BILLION) / (1 + x**BILLION) * (1 + x) / (1 - x)
+        truth *= (mpf(0.1) / mpf(2.0)) ** 2
+        got = periodic.solve(groups).energy
+        assert truth <= got <= truth * (1 + mpf(2e-12))
+
+
+@pytest.mark.parametrize("c", [0.9, 1.0])
+def test_full_batches_of_a_thousand_million_steps_on_a_diameter(c):
+    """c = 1: D(2s/σ²) once sD is a whole number of steps (P1 Thm 4.5, optimised)."""
+    groups = Groups((Group(BILLION, (Stretch(1, c, 0.125, 1.0),)),))
+    got = periodic.best_start(groups, 1.0).energy
+    short = Groups((Group(3000, (Stretch(1, c, 0.125, 1.0),)),))
+    assert got == pytest.approx(
+        best_start(written_out(short), 1.0).payments.energy, rel=1e-9, abs=0.0
+    )
+    if c == 1.0:
+        assert got == pytest.approx((1.0 + 8 * 0.125) ** 2 / 8, rel=1e-9, abs=0.0)
+
+
+def test_many_epochs_with_many_batches():
+    """10⁶ epochs of 10³ contracting steps: each use is forgotten before the next."""
+    used, idle = Stretch(1, 0.9, 1.0, 1.0), Stretch(999, 0.9, 0.0, 1.0)
+    groups = Groups((Group(1_000_000, (used, idle)), Group(1, (used,))))
+    with mp.workdps(60):
+        truth = 1 / (1 + mpf(0.9) ** 1000)  # of the last use, with all earlier ones pooled
+        assert truth * (1 - mpf(1e-12)) <= periodic.solve(groups).energy <= 1 + 1e-11
+
+
+@pytest.mark.parametrize("after", [100, 1000, 3000, 10_000, 1_000_000])
+@pytest.mark.parametrize("c", [0.9, 1.01, 1.1])
+def test_one_use_and_many_steps_after(c, after):
+    """s²·W²/ΣW²σ²: for expanding steps it tends to s²(1 − c^−2), however many there are."""
+    groups = Groups((Group(1, (Stretch(1, c, 1.0, 1.0), Stretch(after, c, 0.0, 1.0))),))
+    with mp.workdps(60):
+        x = mpf(c)
+        truth = (1 - x ** (-2)) / (1 - x ** (-2 * (after + 1)))
+        got = periodic.solve(groups).energy
+        assert math.isfinite(got)
+        if truth > mpf(1e-290):
+            # An expansion by e^u is known to a few u units in the last place.
+            slack = mpf(2e-12) + mpf(4e-15) * max(0, after * mp.log(x))
+            assert truth <= got <= truth * (1 + slack)
+        else:
+            assert truth <= got <= 1e-280
+
+
+def test_expanding_runs_of_few_long_epochs():
+    """Three uses ten thousand expanding steps apart are three uses of their own."""
+    used, idle = Stretch(1, 1.1, 1.0, 1.0), Stretch(10_000, 1.1, 0.0, 1.0)
+    groups = Groups((Group(3, (used, idle)),))
+    c, s, sigma = written_out(groups)
+    truth = isotonic.solve(c, s, sigma**2).energy
+    assert truth == pytest.approx(3 * (1 - 1.1**-2), rel=1e-9, abs=0.0)
+    assert periodic.solve(groups).energy == pytest.approx(truth, rel=1e-9, abs=0.0)
+
+
+# The border.
+
+
+def test_what_it_covers():
+    used, idle = Stretch(1, 0.9, 1.0, 1.0), Stretch(4, 0.9, 0.0, 1.0)
+    assert periodic.solvable(Groups((Group(3, (used, idle)),)))
+    assert not periodic.solvable(Groups((Group(3, (idle, used)),)))
+    assert not periodic.solvable(Groups((Group(3, (used._replace(n=2), idle)),)))
+    # Steps that forget everything, or have no noise, are covered too.
+    for odd in (idle._replace(c=0.0), idle._replace(sigma=0.0)):
+        groups = Groups((Group(3, (used, odd)),))
+        assert periodic.solvable(groups)
+        c, s, sigma = written_out(groups)
+        expected = isotonic.solve(c, s, sigma**2).energy
+        assert periodic.solve(groups).energy == pytest.approx(expected, rel=1e-11, abs=1e-290)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("sigma", [0.0, 5e-324, 1e-200, 1e-163, 1e-150, 1e150, 1e200, 1e308])
+@pytest.mark.parametrize("diameter", [1.0, math.inf])
+def test_extreme_noise_is_never_below_the_truth(sigma, diameter):
+    """μ² of ten uses is at least that of the last alone, (s/σ)²·(1 − c²)."""
+    groups = Groups((Group(10, (Stretch(1, 0.5, 0.25, sigma), Stretch(3, 0.5, 0.0, sigma))),))
+    groups = Groups((*groups, Group(1, (Stretch(1, 0.5, 0.25, sigma),))))
+    _, found = solve_schedule(groups, diameter)
+    energy = found.energy if hasattr(found, "energy") else found.payments.energy
+    with mp.workdps(60):
+        last = mp.inf if sigma == 0.0 else (mpf(0.25) / mpf(sigma)) ** 2 * (1 - mpf(0.25))
+        assert energy >= min(last, mpf("1e308"))
+
+
+def test_nothing_to_pay():
+    groups = Groups((Group(5, (Stretch(7, 0.9, 0.0, 1.0),)),))
+    assert periodic.solve(groups).energy == 0.0
+    assert periodic.best_start(groups, 1.0).energy == 0.0
+    assert mu_of(0.0) == 0.0
+
+
+def test_the_last_start_is_found_behind_a_plateau_of_equal_ones():
+    """Epochs that forget everything, and D below one step's sensitivity: only the start right after
+    the last use beats the others, which cost the same up to rounding."""
+    for epochs in (2, 3, 5, 10, 50):
+        used, idle = Stretch(1, 0.9, 1.0, 0.1), Stretch(10, 0.3, 0.0, 0.1)
+        groups = Groups((Group(1, (Stretch(1, 0.3, 0.01, 0.1),)), Group(epochs, (used, idle))))
+        truth = best_start(written_out(groups), 0.7).payments.energy
+        assert periodic.best_start(groups, 0.7).energy == pytest.approx(truth, rel=1e-9, abs=0.0)

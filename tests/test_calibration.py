@@ -84,7 +84,9 @@ def test_clip_norm_is_the_most_that_meets_the_target():
     assert loose.clip_norm == LOSS.gradient_bound
 
 
-@pytest.mark.parametrize("noise", [{"noise_std": 0.04}, {"noise_std": None, "noise_multiplier": 3.0}])
+@pytest.mark.parametrize(
+    "noise", [{"noise_std": 0.04}, {"noise_std": None, "noise_multiplier": 3.0}]
+)
 def test_size_moves_towards_the_boundary(noise):
     run = a_run(pabi.Cyclic(100), **noise)
     ends = [epsilon(replace(run, batches=pabi.Cyclic(s))) for s in (1, 10_000)]
@@ -117,7 +119,11 @@ def test_unreachable_says_what_is_reachable():
         ({"noise_std": np.full(1000, 0.1)}, (1.0, DELTA, "epochs"), "noise_std"),
         ({"step_size": np.full(1000, 0.1)}, (1.0, DELTA, "size"), "step_size"),
         ({"batches": pabi.FullBatch()}, (1.0, DELTA, "size"), "size"),
-        ({"noise_std": None, "noise_multiplier": 1.0}, (1.0, DELTA, "clip_norm"), "noise_multiplier"),
+        (
+            {"noise_std": None, "noise_multiplier": 1.0},
+            (1.0, DELTA, "clip_norm"),
+            "noise_multiplier",
+        ),
         ({"gradient_sensitivity": 1.0}, (1.0, DELTA, "clip_norm"), "gradient_sensitivity"),
         ({"gradient_sensitivity": 1.0}, (1.0, DELTA, "noise_multiplier"), "gradient_sensitivity"),
     ],

@@ -17,12 +17,17 @@ positive = st.floats(1e-6, 1e6)
 losses = st.one_of(
     st.builds(pabi.Loss.logistic, positive, l2=st.floats(0, 1)),
     st.builds(pabi.Loss.huber, positive, positive),
-    st.builds(lambda m, l2: pabi.Loss.convex(m, l2, gradient_bound=1.0, glm=True), positive, positive),
+    st.builds(
+        lambda m, l2: pabi.Loss.convex(m, l2, gradient_bound=1.0, glm=True), positive, positive
+    ),
     st.builds(lambda g: pabi.Loss.unknown(gradient_bound=g), positive),
 )
 batches = st.one_of(
     st.just(pabi.FullBatch()),
-    *(st.builds(kind, st.integers(1, 50)) for kind in (pabi.Cyclic, pabi.ShuffleOnce, pabi.Reshuffle)),
+    *(
+        st.builds(kind, st.integers(1, 50))
+        for kind in (pabi.Cyclic, pabi.ShuffleOnce, pabi.Reshuffle)
+    ),
 )
 
 
@@ -53,7 +58,6 @@ def through_json(description):
     return from_dict(json.loads(json.dumps(to_dict(description))))
 
 
-
 @given(runs())
 @settings(max_examples=150, deadline=None)
 def test_runs_round_trip(run):
@@ -63,7 +67,12 @@ def test_runs_round_trip(run):
 def test_epochs_stay_epochs():
     """What was derived is not written, so that the table says what its author said."""
     run = pabi.NoisySGD(
-        pabi.Loss.logistic(1.0), n=10, batches=pabi.Cyclic(3), epochs=2, step_size=0.1, noise_std=1.0
+        pabi.Loss.logistic(1.0),
+        n=10,
+        batches=pabi.Cyclic(3),
+        epochs=2,
+        step_size=0.1,
+        noise_std=1.0,
     )
     table = to_dict(run)
     assert "steps" not in table
@@ -113,7 +122,11 @@ GOOD = {
         ({"batches": {"kind": "cyclic", "size": 2.5}}, "size", "integer"),
         ({"batches": {"kind": "full_batch", "size": 2}}, "size", "no size"),
         ({"batches": {"kind": "poisson", "size": 2}}, "kind", "cyclic"),
-        ({"batches": {"kind": "cyclic", "size": 2, "epochs": 3}}, "epochs", "above the first table"),
+        (
+            {"batches": {"kind": "cyclic", "size": 2, "epochs": 3}},
+            "epochs",
+            "above the first table",
+        ),
         ({"step_size": "fast"}, "step_size", "number"),
         ({"step_size": [0.1, "fast"]}, "step_size", "number"),
         ({"step_size": {"f8": "no base64!"}}, "step_size", "base64"),

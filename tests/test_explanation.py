@@ -87,7 +87,11 @@ def test_prints_as_a_table():
 def test_nothing_applies():
     """Two runs that start apart, with a modulus of which nothing is known: no analysis covers it."""
     it = pabi.NoisyIteration(
-        moduli=pabi.Modulus.unbounded(), step_sensitivity=1.0, step_noise_std=1.0, steps=3, start=1.0
+        moduli=pabi.Modulus.unbounded(),
+        step_sensitivity=1.0,
+        step_noise_std=1.0,
+        steps=3,
+        start=1.0,
     )
     explanation = it.explain(1e-5)
     assert explanation.best is None

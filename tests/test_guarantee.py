@@ -827,7 +827,7 @@ class TestOverflow:
         assert pabi.verify(g).ok
 
     @pytest.mark.parametrize("batches", [Cyclic(10), ShuffleOnce(10), Reshuffle(10)])
-    @pytest.mark.parametrize("epochs", [1e12, 1e300])
+    @pytest.mark.parametrize("epochs", [1e12, 1e16])
     def test_many_epochs(self, batches, epochs):
         g = guarded(make(batches=batches, epochs=epochs), delta=DELTA)
         assert g.epsilon(DELTA) > 0.0
@@ -835,6 +835,7 @@ class TestOverflow:
 
     def test_too_many_epochs(self):
         """The number of steps is no longer a number."""
-        with pytest.raises(InvalidInput) as error:
-            make(epochs=1e308)
-        assert error.value.field == "epochs"
+        for epochs in (1e18, 1e300, 1e308):
+            with pytest.raises(InvalidInput) as error:
+                make(epochs=epochs)
+            assert error.value.field == "epochs"

@@ -59,7 +59,13 @@ def test_a_guarantee_without_comparison_or_finite_epsilon():
     for guarantee in (
         pabi.NoisyIteration(1.0, 1.0, 0.0, steps=1).guarantee(),
         pabi.NoisySGD(
-            pabi.Loss.unknown(), n=10, batches=pabi.FullBatch(), epochs=1, step_size=1.0, noise_std=1.0, clip_norm=1.0
+            pabi.Loss.unknown(),
+            n=10,
+            batches=pabi.FullBatch(),
+            epochs=1,
+            step_size=1.0,
+            noise_std=1.0,
+            clip_norm=1.0,
         ).guarantee(1e-3),
     ):
         left, _ = guarantee.plot()

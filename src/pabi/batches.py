@@ -6,7 +6,6 @@ short. Every batch sum, the short one included, is divided by the same `size`.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,7 +25,7 @@ class Batches:
 
     def per_epoch(self, n: int) -> int:
         """Batches in one pass over `n` records."""
-        return math.ceil(n / self.batch_size(n))
+        return -(-n // self.batch_size(n))
 
     def last_size(self, n: int) -> int:
         """Records in the last batch of a pass, 1..batch_size."""

@@ -123,7 +123,9 @@ class _Search:
         def excess(log_x: float) -> float:
             x = math.exp(log_x)
             value = self.epsilon(build(x), x)
-            return math.log(min(max(value, 1e-300), 1e300)) - math.log(self.target)
+            gap = math.log(min(max(value, 1e-300), 1e300)) - math.log(self.target)
+            # The logarithms may round to equal; the comparison itself must not.
+            return max(gap, 1e-300) if value > self.target else min(gap, 0.0)
 
         step = math.log(4.0)
         a = math.log(guess)

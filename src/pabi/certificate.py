@@ -71,6 +71,10 @@ def parse_json(text: str) -> Any:
         raise InvalidInput("json", f"line {bad.lineno}, column {bad.colno}: {bad.msg}") from None
     except RecursionError:
         raise InvalidInput("json", "nested too deeply") from None
+    except ValueError as bad:  # an integer of more digits than Python reads
+        if isinstance(bad, InvalidInput):
+            raise
+        raise InvalidInput("json", f"a number that cannot be read: {bad}") from None
 
 
 def check_format(data: Any, form: str, version: int) -> dict[str, Any]:
@@ -79,7 +83,7 @@ def check_format(data: Any, form: str, version: int) -> dict[str, Any]:
         raise InvalidInput("json", f"expected an object, got {type(data).__name__}")
     if data.get("format") != form:
         raise InvalidInput("format", f"expected {form!r}, got {data.get('format')!r}")
-    if data.get("version") != version:
+    if type(data.get("version")) is not int or data["version"] != version:
         raise InvalidInput(
             "version", f"expected {version}, which this pabi reads, got {data.get('version')!r}"
         )
@@ -205,6 +209,7 @@ def _shifts(shifts: Shifts) -> dict[str, Any]:
         "tau": shifts.tau,
         "distance": shifts.distance,
         "first": payments.first,
+        "unit": shifts.unit,
         "ends": encoding.integers(payments.ends if finite else []),
         "q": encoding.floats(np.asarray(payments.q) if finite else []),
     }

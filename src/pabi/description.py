@@ -64,7 +64,8 @@ def to_dict(description: Description) -> dict[str, Any]:
         elif isinstance(value, (np.ndarray, Column)):
             value = encoding.floats(np.asarray(value))
         elif f.name == "prox":
-            value = {"name": repr(value), "diameter": getattr(value, "diameter", None)}
+            diameter = getattr(value, "diameter", None)
+            value = {"name": repr(value), **({} if diameter is None else {"diameter": diameter})}
         elif isinstance(value, np.generic):
             value = value.item()
         table[f.name] = value
@@ -73,8 +74,10 @@ def to_dict(description: Description) -> dict[str, Any]:
 
 def from_dict(table: Mapping[str, Any]) -> Description:
     """The description a table holds. Raises InvalidInput naming the offending field."""
+    if not isinstance(table, Mapping):
+        raise InvalidInput("run", f"expected a table, got {table!r}")
     kind = table.get("kind", "noisy_sgd")
-    if kind not in _KIND:
+    if not isinstance(kind, str) or kind not in _KIND:
         raise InvalidInput("kind", f"expected one of {', '.join(_KIND)}, got {kind!r}")
     cls = _KIND[kind]
     known = {f.name for f in fields(cls)} - ({"moduli"} if cls is NoisyIteration else set())
@@ -132,7 +135,7 @@ def _loss(value: Any) -> Loss:
 def _batches(value: Any) -> Batches:
     table = _check_table("batches", value, {"kind", "size"})
     kind = table.pop("kind", None)
-    if kind not in BATCHES:
+    if not isinstance(kind, str) or kind not in BATCHES:
         raise InvalidInput("kind", f"expected [batches] kind in {', '.join(BATCHES)}, got {kind!r}")
     if kind == "full_batch":
         if table:

@@ -56,8 +56,11 @@ def read_floats(field: str, value: Any) -> Array:
     if isinstance(value, list) and all(
         isinstance(x, (int, float)) and not isinstance(x, bool) for x in value
     ):
-        return np.array(value, dtype=np.float64)
-    raise InvalidInput(field, f"expected a list of numbers, got {type(value).__name__}")
+        try:
+            return np.array(value, dtype=np.float64)
+        except OverflowError:
+            raise InvalidInput(field, "expected numbers within the range of doubles") from None
+    raise InvalidInput(field, f"expected a number or a list of numbers, got {_short(value)}")
 
 
 def read_integers(field: str, value: Any) -> NDArray[np.int64]:
@@ -71,4 +74,9 @@ def read_integers(field: str, value: Any) -> NDArray[np.int64]:
         isinstance(x, int) and not isinstance(x, bool) and abs(x) < 2**62 for x in value
     ):
         return np.array(value, dtype=np.int64)
-    raise InvalidInput(field, f"expected a list of integers, got {type(value).__name__}")
+    raise InvalidInput(field, f"expected a list of integers, got {_short(value)}")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -177,15 +177,15 @@ class Guarantee:
         proof = data.get("certificate")
         certificate = None if proof is None else Certificate.from_dict(proof)
         tuned, composition = data.get("tuned_at"), data.get("composition")
-        curve = TradeOff.from_dict(data.get("tradeoff") or {})
+        curve = _read_curve("tradeoff", data.get("tradeoff"))
         guarantee = cls(
             curve,
             validate.adjacency(data["adjacency"]),
             data["method"],
             data["source"],
             tuple(str(a) for a in data["assumptions"]),
-            None if tuned is None else validate.number("tuned_at", tuned),
-            None if composition is None else TradeOff.from_dict(composition),
+            None if tuned is None else validate.number("tuned_at", tuned, at_least=0.0, below=1.0),
+            None if composition is None else _read_curve("composition", composition),
             _prove=lambda: certificate,
         )
         claimed = math.inf if data.get("mu") == "inf" else data.get("mu")
@@ -252,6 +252,16 @@ def compose(*guarantees: Guarantee) -> Guarantee:
         reference,
         prove,
     )
+
+
+def _read_curve(field: str, data: Any) -> TradeOff:
+    """The trade-off function written at `field`."""
+    try:
+        return TradeOff.from_dict(data)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, ArithmeticError, AttributeError) as bad:
+        raise InvalidInput(field, f"expected a trade-off function: {bad}") from None
 
 
 def least(candidates: Sequence[Guarantee], delta: float) -> Guarantee:

@@ -149,6 +149,8 @@ class Loss:
             given[name] = validate.number(name, given[name], **bound)
         for name in sorted(set(given) - set(parameter_names(self.kind))):
             raise InvalidInput(name, f"a {self.kind} loss has no such parameter")
+        if not isinstance(given.get("glm", False), bool):
+            raise InvalidInput("glm", f"expected true or false, got {given['glm']!r}")
         if given.get("gradient_bound") is not None:
             given["gradient_bound"] = validate.number(
                 "gradient_bound", given["gradient_bound"], above=0.0

@@ -255,7 +255,8 @@ def _without_moduli(view: View, position: int | None, diameter: float | None) ->
     elif run.batches.kind == "reshuffle":
         used = per_epoch.argmax(axis=1) + period * np.arange(len(per_epoch))
     else:
-        used = view.uses(int(per_epoch.sum(axis=0).argmax())).steps(period)
+        totals = per_epoch.sum(axis=0)  # the last of the largest
+        used = view.uses(period - 1 - int(totals[::-1].argmax())).steps(period)
     own = np.zeros_like(s)
     own[used] = s[used]
     return NoisyIteration(

@@ -868,7 +868,7 @@ class TestCases:
     def test_pooling_where_it_may(self):
         payload = payload_of("shuffle once")
         last = payload["cases"][-1]
-        last["ranges"] = [[0, len(payload["cases"]) - 1]]
+        last["ranges"], last["weight"] = [[0, len(payload["cases"]) - 1]], [1, 1]
         payload["cases"], payload["claim"] = [last], {"mu": last["mu"]}
         verdict = pabi.verify(payload)
         assert verdict.ok, verdict.reason

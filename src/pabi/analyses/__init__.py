@@ -67,7 +67,8 @@ def best_of(found: list[Outcome], delta: float) -> Guarantee:
         reasons = "; ".join(f"{o.name}: {o.reason}" for o in found)
         raise NotApplicable(f"no analysis covers this description ({reasons})")
     # At δ = 0 every Gaussian guarantee reads ε = ∞; compare where they differ.
-    best = least(list(reversed(proven)), delta if delta > 0.0 else 1e-10)
+    # Of equals the first, composition, assumes least.
+    best = least(proven, delta if delta > 0.0 else 1e-10)
     every_iterate = next((o.guarantee for o in found if o.name == "composition"), None)
     return replace(best, tuned_at=delta, composition=every_iterate.curve if every_iterate else None)
 

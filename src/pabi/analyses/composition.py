@@ -18,7 +18,7 @@ from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee
 from pabi.iteration import Groups, NoisyIteration
 from pabi.positions import check_position
-from pabi.rounding import fraction_up, up
+from pabi.rounding import TINY, fraction_up, up
 from pabi.runs import NoisySGD
 from pabi.tradeoff import Gaussian, average
 
@@ -38,60 +38,74 @@ def apply(
 def _run(run: NoisySGD, position: int | None) -> Guarantee:
     from pabi.certificate import of_run
 
-    totals = _totals(run)
     if position is not None:
-        totals = totals[check_position(run, position)][None]
+        check_position(run, position)
+    cases = _cases(run, position)
+    mus = [_mu(total, used) for total, used, _ in cases]
     if run.batches.kind == "shuffle_once":
         # A record keeps its place in the secret order: some are used once more than others.
-        weights = [fraction_up(w) for w in position_weights(run)]
-        mus = [_mu(x) for x in totals]
-        curve = average(mus, weights)
+        curve: Any = average(mus, [fraction_up(share) for _, _, share in cases])
     else:
-        curve = Gaussian(_mu(float(totals.max())))
-    said = noisy_sgd(run, hidden=False, position=position)
+        curve = Gaussian(max(mus))
     return Guarantee(
         curve,
         run.adjacency,
         NAME,
         SOURCE,
-        said,
+        noisy_sgd(run, hidden=False, position=position),
         _prove=lambda: of_run(run, NAME, curve, position=position),
     )
 
 
-def position_weights(run: NoisySGD) -> list[Fraction]:
-    """The probability of each position of a batch in a secret order: |B_j|/n."""
-    size, period = run.batch_size, run.steps_per_epoch
-    last = Fraction(run.batches.last_size(run.n), run.n)
-    return [Fraction(size, run.n)] * (period - 1) + [last]
+def _cases(run: NoisySGD, position: int | None) -> list[tuple[float, bool, Fraction]]:
+    """(Σ (L/(b·ς_k))² over the uses, whether there are any, share of the records) of every position.
 
-
-def _totals(run: NoisySGD) -> Any:
-    """Σ (L/(b·ς_k))² over the uses of each position, (steps_per_epoch,), up to rounding.
-
-    Reshuffled batches use a record once an epoch anywhere: one entry, each epoch at its worst.
+    Equal positions come together. Reshuffled batches use a record once an epoch anywhere: one case,
+    each epoch at its worst.
     """
     ratio = run.sensitivity / run.batch_size
     period, data = run.steps_per_epoch, run.data_steps
-    noise = run.gradient_noise_std
+    epochs, rest = divmod(data, period)
+    noise, whole = run.gradient_noise_std, Fraction(1)
     if not isinstance(noise, np.ndarray):
-        epochs, rest = divmod(data, period)
-        uses = np.full(period, float(epochs))
-        uses[:rest] += 1.0
-        if run.batches.kind == "reshuffle":
-            uses = uses[:1]
-        return uses * (ratio / noise) ** 2
-    losses = np.zeros(-(-data // period) * period)
-    losses[:data] = (ratio / noise[:data]) ** 2
-    per_epoch = losses.reshape(-1, period)
+        once = (ratio / noise) * (ratio / noise)
+        if position is not None:
+            uses = epochs + (1 if position < rest else 0)
+            return [(uses * once, uses > 0, whole)]
+        most = epochs + (1 if rest else 0)
+        late = share(run, 0, rest - 1) if rest else whole
+        if run.batches.kind != "shuffle_once" or late == 1:
+            return [(most * once, True, whole)]
+        return [(most * once, True, late), (epochs * once, epochs > 0, 1 - late)]
+    losses = (ratio / noise[:data]) * (ratio / noise[:data])
+    if position is not None:
+        own = losses[position::period]
+        return [(_sum(own), own.size > 0, whole)]
     if run.batches.kind == "reshuffle":
-        return np.array([math.fsum(per_epoch.max(axis=1))])
-    return np.array([math.fsum(column) for column in per_epoch.T])
+        worst = np.maximum.reduceat(losses, np.arange(0, data, period))
+        return [(_sum(worst), True, whole)]
+    used = min(period, data)
+    found = [(_sum(losses[j::period]), True, share(run, j, j)) for j in range(used)]
+    return [*found, (0.0, False, share(run, used, period - 1))] if used < period else found
 
 
-def _mu(total: float) -> float:
-    """√total, rounded up past the few roundings of its terms."""
-    return up(math.sqrt(total) * (1.0 + 2e-15)) if total > 0.0 else 0.0
+def share(run: NoisySGD, a: int, b: int) -> Fraction:
+    """The share of the records that are in batches a..b: their probability in a secret order."""
+    missing = run.batch_size - run.batches.last_size(run.n) if b == run.steps_per_epoch - 1 else 0
+    return Fraction((b - a + 1) * run.batch_size - missing, run.n)
+
+
+def _sum(terms: Any) -> float:
+    return float(np.sum(terms, dtype=np.longdouble))
+
+
+def _mu(total: float, used: bool) -> float:
+    """√total, rounded up past the few roundings of its terms; never 0 for a record that is used."""
+    if not used:
+        return 0.0
+    if math.isnan(total):
+        return math.inf
+    return up(math.sqrt(max(total, TINY)) * (1.0 + 4e-15))
 
 
 def _iteration(iteration: NoisyIteration) -> Guarantee:
@@ -99,7 +113,7 @@ def _iteration(iteration: NoisyIteration) -> Guarantee:
 
     if iteration.start > 0.0:
         raise NotApplicable("the runs start apart, which no noisy step has paid for")
-    mu = _mu(_paid(iteration))
+    mu = _mu(*_paid(iteration))
     said = noisy_iteration(iteration, hidden=False)
     return Guarantee(
         Gaussian(mu),
@@ -111,17 +125,16 @@ def _iteration(iteration: NoisyIteration) -> Guarantee:
     )
 
 
-def _paid(iteration: NoisyIteration) -> float:
-    """Σ (s_k/σ_k)²; ∞ where a step with a demand has no noise."""
+def _paid(iteration: NoisyIteration) -> tuple[float, bool]:
+    """(Σ (s_k/σ_k)², whether any s_k > 0); ∞ where a step with a demand has no noise."""
     schedule = iteration.schedule
     if isinstance(schedule, Groups):
-        stretches = list(schedule.stretches())
-        if any(x.s > 0.0 and x.sigma == 0.0 for _, x in stretches):
-            return math.inf
-        return math.fsum(n * (x.s / x.sigma) ** 2 for n, x in stretches if x.s > 0.0)
+        stretches = [(n, x) for n, x in schedule.stretches() if x.s > 0.0]
+        if any(x.sigma == 0.0 for _, x in stretches):
+            return math.inf, True
+        return sum(n * (x.s / x.sigma) * (x.s / x.sigma) for n, x in stretches), bool(stretches)
     used = schedule.s > 0.0
     s, sigma = schedule.s[used], schedule.sigma[used]
     if (sigma == 0.0).any():
-        return math.inf
-    with np.errstate(over="ignore"):
-        return float(np.sum((s / sigma) ** 2, dtype=np.longdouble))
+        return math.inf, True
+    return _sum((s / sigma) * (s / sigma)), bool(used.any())

@@ -15,8 +15,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple
 
-from pabi.analyses.composition import position_weights
-from pabi.analyses.shifted_interpolation import require_hidden_path
+from pabi.analyses.composition import share
+from pabi.analyses.shifted_interpolation import MOST_SOLVED, require_hidden_path
 from pabi.assumptions import noisy_sgd
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee
@@ -88,23 +88,24 @@ def _buckets(count: int, most: int) -> list[tuple[int, int]]:
     return [*wide, *((i, i) for i in range(rest, count))]
 
 
-def in_order_of_last_use(view: View) -> list[int]:
-    """Positions from the one whose last use comes first to the one used last.
-
-    Positions that are never used come first.
-    """
-    rest = view.run.data_steps % view.period
-    return [*range(rest, view.period), *range(rest)]
-
-
 def shuffled_once(view: View) -> list[Case]:
-    """The record's batch under one permutation, positions rounded to later ones beyond a limit."""
-    order, weights = in_order_of_last_use(view), position_weights(view.run)
-    most = _MAX_POSITIONS if view.later_is_worse else len(order)
+    """The record's batch under one permutation, positions rounded to later ones beyond a limit.
+
+    The order in which positions are used last is rest, …, period − 1, 0, …, rest − 1, where rest is
+    the number of batches in the last epoch if it is partial. (Those never used come first.)
+    """
+    run, period = view.run, view.period
+    if not view.later_is_worse and period > MOST_SOLVED:
+        raise NotApplicable(f"any of {period} positions can be the worst: too many to solve")
+    rest = run.data_steps % period
     cases = []
-    for a, b in _buckets(len(order), most):
-        weight = sum((weights[order[i]] for i in range(a, b + 1)), Fraction(0))
-        cases.append(Case(view.uses(order[b]), weight, ((a, b),)))
+    for a, b in _buckets(period, _MAX_POSITIONS if view.later_is_worse else period):
+        first, last = (rest + a) % period, (rest + b) % period
+        if first <= last:
+            weight = share(run, first, last)
+        else:
+            weight = share(run, first, period - 1) + share(run, 0, last)
+        cases.append(Case(view.uses(last), weight, ((a, b),)))
     return cases
 
 
@@ -126,9 +127,8 @@ def reshuffled(view: View) -> list[Case]:
     if not run.constant:
         most_previous = 1
         most = max(1, min(most, _MAX_WORK // run.steps))
-    weights = position_weights(run)
-    previous = _weighted(weights, period, most_previous) if epochs > 1 else [(None, Fraction(1))]
-    final = _weighted(weights, last_length, most)
+    previous = _weighted(run, period, most_previous) if epochs > 1 else [(None, Fraction(1))]
+    final = _weighted(run, last_length, most)
     cases = []
     for last, p in final:
         for before, q in previous:
@@ -143,11 +143,12 @@ def reshuffled(view: View) -> list[Case]:
 
 
 def _weighted(
-    weights: list[Fraction], length: int, most: int
+    run: NoisySGD, length: int, most: int
 ) -> list[tuple[tuple[int, int] | None, Fraction]]:
     """Buckets of the first `length` positions with their probabilities, and the chance of none."""
     cases: list[tuple[tuple[int, int] | None, Fraction]] = [
-        ((a, b), sum(weights[a : b + 1], Fraction(0))) for a, b in _buckets(length, most)
+        ((a, b), share(run, a, b)) for a, b in _buckets(length, most)
     ]
-    missed = sum(weights[length:], Fraction(0))
-    return [*cases, (None, missed)] if missed else cases
+    if length == run.steps_per_epoch:
+        return cases
+    return [*cases, (None, share(run, length, run.steps_per_epoch - 1))]

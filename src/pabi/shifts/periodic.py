@@ -67,8 +67,11 @@ class Piece(NamedTuple):
 
 
 def _keep(x: float, ratio: float) -> float:
-    """x·ratio; a positive demand never underflows to none."""
-    return max(x * ratio, TINY) if x > 0.0 else 0.0
+    """x·ratio; a positive demand never underflows to none, and ∞·0 stays ∞."""
+    if x == 0.0:
+        return 0.0
+    y = x * ratio
+    return math.inf if math.isnan(y) else max(y, TINY)
 
 
 def _exp(x: float) -> float:
@@ -111,11 +114,19 @@ def _log(c: float) -> float:
     return math.log1p(c - 1.0) if 0.5 < c < 2.0 else math.log(c)
 
 
-def _piece(stretches: tuple[Stretch, ...]) -> Piece:
-    """The merged steps of one repetition."""
+def _unit(groups: Groups) -> float:
+    """The power of two below the largest noise: in its units squares neither over- nor underflow."""
+    largest = max(x.sigma for _, x in groups.stretches())
+    return math.ldexp(1.0, max(-1000, min(1000, math.frexp(largest)[1])))
+
+
+def _piece(stretches: tuple[Stretch, ...], unit: float) -> Piece:
+    """The merged steps of one repetition, in multiples of `unit`."""
     total: Piece | None = None
     for n, c, s, sigma in stretches:
-        here = Piece(_log(c), s, sigma * sigma).repeated(n)
+        v = (sigma / unit) * (sigma / unit)
+        # A capacity that loses digits is taken for none.
+        here = Piece(_log(c), _keep(s, 1.0 / unit), v if v >= TINY else 0.0).repeated(n)
         total = here if total is None else total.then(here)
     assert total is not None
     return total
@@ -135,14 +146,14 @@ def solvable(groups: Groups) -> bool:
 def solve(groups: Groups, start: float = 0.0) -> PeriodicShifts:
     """The best payments from distance `start`."""
     blocks: list[Block] = []
-    skipped = 0
+    skipped, unit = 0, _unit(groups)
     for i, group in enumerate(groups):
-        piece = _piece(group.stretches)
+        piece = _piece(group.stretches, unit)
         if i == 0 and start > 0.0:
             if group.times > 1:
                 rest = Groups((group._replace(times=group.times - 1), *groups[1:]))
                 return solve(Groups((group._replace(times=1), *rest)), start)
-            piece = Piece(0.0, start * _SLACK, 0.0).then(piece)
+            piece = Piece(0.0, _keep(start * _SLACK, 1.0 / unit), 0.0).then(piece)
         if piece.d == 0.0 and not blocks:
             skipped += group.steps
             continue

@@ -12,7 +12,7 @@ from pabi.positions import Uses, View
 from pabi.rounding import TINY
 from pabi.shifts import isotonic, periodic
 from pabi.shifts.periodic import PeriodicShifts
-from pabi.shifts.start import Start, best_start
+from pabi.shifts.start import Start, best_start, power_of_two_near
 
 _FAR = 1e140  # beyond it, squares of products get close to overflow
 _WRITE_OUT = 4_000_000  # steps up to which a run-length schedule may be expanded
@@ -84,7 +84,8 @@ class _EpochSums:
         c, _, sigma = view.arrays
         whole = view.run.data_steps // view.period
         self.whole, cut = whole, whole * view.period
-        v = sigma.astype(np.longdouble) ** 2
+        self.unit = power_of_two_near(sigma)
+        v = np.square((sigma / self.unit).astype(np.longdouble))
         shape = (whole, view.period)
         self.before = _from_left(c[:cut].reshape(shape), v[:cut].reshape(shape))
         self.after = _from_right(c[:cut].reshape(shape), v[:cut].reshape(shape))
@@ -104,7 +105,7 @@ class _EpochSums:
         view, uses = self.view, self.view.uses(j)
         if uses.total == 0:
             return Record(uses, 0.0, None, None)
-        s, cut = view.arrays.s, self.whole * view.period
+        s, cut = view.arrays.s / self.unit, self.whole * view.period
         product, weight = self.after[0][:, j], self.after[1][:, j]
         demand = s[j : j + cut : view.period][: self.whole] * self.after[0][:, j + 1]
         in_rest = uses.epochs > self.whole
@@ -119,8 +120,11 @@ class _EpochSums:
         payments = isotonic.solve(np.maximum(c, TINY), np.maximum(d, TINY), v, steps=view.run.steps)
         # A piece ends before the record's next use, the last one with the run.
         after = np.append(uses.steps(view.period)[1:], view.run.steps) - 1
-        moved = payments._replace(first=j, ends=after[payments.ends].astype(np.int64))
-        return Record(uses, mu_of(payments.energy), view.steps(uses), Start(0, 0.0, moved))
+        ends = after[payments.ends].astype(np.int64)
+        moved = payments._replace(first=j, ends=ends)
+        return Record(
+            uses, mu_of(payments.energy), view.steps(uses), Start(0, 0.0, moved, self.unit)
+        )
 
 
 def _from_left(c: Any, v: Any) -> tuple[Any, Any]:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.iteration import Steps
-from pabi.rounding import Array
+from pabi.rounding import TINY, Array
 from pabi.shifts.isotonic import Payments, segments_of, solve
 
 _ATTAINED = 1.0 - 1e-12  # a bound this close to the best cost cannot be told from it by doubles
@@ -35,12 +35,14 @@ _HUGE = 1e250
 class Start(NamedTuple):
     """Start before step `tau` (0-based) at distance `distance`, and pay as `payments` says.
 
-    `payments.first` and `payments.ends` count from the first step of the run.
+    `payments.first` and `payments.ends` count from the first step of the run. Slopes of payments are
+    per `unit` of length, a power of two.
     """
 
     tau: int
     distance: float
     payments: Payments
+    unit: float = 1.0
 
 
 def best_start(steps: Steps, diameter: float = math.inf, start: float = 0.0) -> Start:
@@ -48,12 +50,26 @@ def best_start(steps: Steps, diameter: float = math.inf, start: float = 0.0) -> 
 
     `steps`: slopes, sensitivities and noises, (t,) each. `diameter`: D, ∞ if none. `start`: w_0.
     """
-    with np.errstate(over="ignore"):
-        c, s, v = steps.c, steps.s, steps.sigma**2
+    # In units of a power of two near the largest noise, squares neither over- nor underflow.
+    unit = power_of_two_near(steps.sigma)
+    with np.errstate(over="ignore", under="ignore"):
+        v = np.square(steps.sigma / unit)
+        s = np.where(steps.s > 0.0, np.maximum(steps.s / unit, TINY), 0.0)
+    found = _best_start(steps.c, s, v, diameter / unit, max(start / unit, TINY) if start else 0.0)
+    distance = start if found.tau == 0 else diameter
+    return found._replace(distance=distance, unit=unit)
+
+
+def power_of_two_near(sigma: Array) -> float:
+    """The power of two above the largest entry, within the range whose inverse is a double."""
+    return math.ldexp(1.0, max(-1000, min(1000, math.frexp(float(sigma.max()))[1])))
+
+
+def _best_start(c: Array, s: Array, v: Array, diameter: float, start: float) -> Start:
     best = Start(0, start, solve(c, s, v, start))
     if math.isinf(diameter) or best.payments.energy == 0.0:
         return best
-    t, zeros = steps.steps, np.flatnonzero(c == 0.0)
+    t, zeros = len(c), np.flatnonzero(c == 0.0)
     earliest = int(zeros[-1]) + 1 if zeros.size else 1
     size = 1024
     while True:

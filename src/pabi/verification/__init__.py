@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
+
+from flint import ctx
 
 from pabi.certificate import FORMAT, VERSION, Certificate, check_format, parse_json
 from pabi.errors import InvalidInput
 from pabi.guarantee import FORMAT as GUARANTEE
 from pabi.guarantee import INDEPENDENT, Guarantee
+from pabi.verification.arithmetic import BITS
 from pabi.verification.claims import Part, check_claim, implied, product
 from pabi.verification.refusal import Refused
 
@@ -76,16 +79,31 @@ def _no(reason: str) -> Verdict:
 
 def _verify(payload: dict[str, Any]) -> Verdict:
     try:
-        return _checked(payload)
+        with ctx.workprec(BITS):
+            return _yes(_checked(payload))
     except Refused as refusal:
         return _no(str(refusal))
     except InvalidInput as bad:
         return _no(f"malformed certificate: {bad}")
-    except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError) as bad:
-        return _no(f"malformed certificate: {type(bad).__name__}: {bad}")
+    except KeyError as bad:
+        return _no(f"malformed certificate: {bad.args[0]} is missing")
+    except (TypeError, ValueError, IndexError, ArithmeticError, AttributeError) as bad:
+        return _no(f"malformed certificate: {bad}")
+    except RecursionError:
+        return _no("malformed certificate: nested too deeply")
 
 
-def _checked(payload: dict[str, Any]) -> Verdict:
+class _Finding(NamedTuple):
+    """What a certificate claims, and the cases that were proven."""
+
+    adjacency: str
+    assumptions: tuple[str, ...]
+    scope: str
+    claimed: Sequence[Part]
+    proven: Sequence[Part]
+
+
+def _checked(payload: dict[str, Any]) -> _Finding:
     if payload["theorem"] == "composed":
         return _composed(payload["parts"], payload["adjacency"])
     if payload["run"] is None:
@@ -100,35 +118,36 @@ def _checked(payload: dict[str, Any]) -> Verdict:
         scope = "run"
     if payload["adjacency"] != adjacency:
         raise Refused(f"adjacency: expected {adjacency!r}, got {payload['adjacency']!r}")
-    parts = check_claim(payload["claim"], proven)
-    return _yes(parts, adjacency, assumptions, scope)
+    claimed = check_claim(payload["claim"], proven)
+    return _Finding(adjacency, assumptions, scope, claimed, proven)
 
 
-def _yes(
-    parts: Sequence[Part], adjacency: str, assumptions: tuple[str, ...], scope: str
-) -> Verdict:
-    mu = parts[0][1] if len(parts) == 1 else None
+def _yes(found: _Finding) -> Verdict:
+    adjacency, assumptions, scope, parts, _ = found
+    values = {value for _, value in parts}
+    mu = values.pop() if len(values) == 1 else None
     what = f"μ = {mu!r}" if mu is not None else f"a mixture of {len(parts)} positions"
     return Verdict(True, f"proven: {what}", mu, adjacency, assumptions, scope, tuple(parts))
 
 
-def _composed(payloads: list[dict[str, Any]], adjacency: str) -> Verdict:
+def _composed(payloads: list[dict[str, Any]], adjacency: str) -> _Finding:
     parts: list[Part] = [(Fraction(1), 0.0)]
     said: list[str] = []
     scopes = set()
     for i, payload in enumerate(payloads):
-        verdict = _verify(check_format(payload, FORMAT, VERSION))
-        if not verdict.ok or verdict.scope is None:
-            raise Refused(f"part {i + 1}: {verdict.reason}")
-        if verdict.adjacency != adjacency:
+        try:
+            found = _checked(check_format(payload, FORMAT, VERSION))
+        except Refused as refusal:
+            raise Refused(f"part {i + 1}: {refusal}") from None
+        if found.adjacency != adjacency:
             raise Refused(
-                f"part {i + 1}: expected adjacency {adjacency!r}, got {verdict.adjacency!r}"
+                f"part {i + 1}: expected adjacency {adjacency!r}, got {found.adjacency!r}"
             )
-        parts = product(parts, verdict.parts)
-        said.extend(verdict.assumptions)
-        scopes.add(verdict.scope)
+        parts = product(parts, found.proven)
+        said.extend(found.assumptions)
+        scopes.add(found.scope)
     if not payloads:
         raise Refused("nothing is composed")
     scope = "run" if scopes == {"run"} else "iteration"
     said.append(INDEPENDENT)
-    return _yes(parts, adjacency, tuple(dict.fromkeys(said)), scope)
+    return _Finding(adjacency, tuple(dict.fromkeys(said)), scope, parts, parts)

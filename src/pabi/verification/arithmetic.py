@@ -11,13 +11,11 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from flint import arb, ctx
+from flint import arb
 
 from pabi.verification.refusal import Refused
 
-ctx.prec = BITS = 256
-
-_MORE = 1 + arb(2) ** -60  # payments are raised by this much, which decides ties
+BITS = 256  # working precision, set for the time of a verification
 
 
 class Stretch(NamedTuple):
@@ -95,7 +93,7 @@ def block_cost(groups: Sequence[Repeated], distance: Any, where: str) -> Any:
     owed = owed + distance * scale
     if not room > 0:
         raise Refused(f"{where}: no noise is left to pay with")
-    q = owed / room * _MORE
+    q = owed / room * (1 + arb(2) ** -60)  # raised by so little, to decide ties
     if not all(part <= q * capacity for part, capacity in suffixes):
         raise Refused(f"{where}: the block pays for demands before they arise")
     return q * q * room
@@ -110,7 +108,7 @@ class Steps(NamedTuple):
 
 
 def replay(
-    steps: Steps, tau: int, distance: Any, first: int, ends: Sequence[int], q: Sequence[float]
+    steps: Steps, tau: int, distance: Any, first: int, ends: Sequence[int], q: Sequence[Any]
 ) -> Any:
     """The cost of payments in blocks, replayed step by step (0-based) from distance z_τ.
 
@@ -121,9 +119,9 @@ def replay(
     payments = [None] * t
     begin = first
     for end, slope in zip(ends, q, strict=True):
-        if not (tau <= begin <= end < t) or not 0.0 < slope < math.inf:
+        if not (tau <= begin <= end < t) or not (slope > 0 and slope.is_finite()):
             raise Refused(f"step {end + 1}: blocks out of order, or a payment that is no number")
-        pay = arb(slope)
+        pay = slope
         for k in range(end, begin - 1, -1):
             payments[k] = pay * steps.sigma[k]
             pay = pay * steps.c[k]
@@ -152,10 +150,10 @@ def root_up(square: Any) -> float:
     root = float(arb(square).sqrt().mid())
     if root == 0.0 or math.isinf(root):
         return root
-    for candidate in (math.nextafter(root, 0.0), root):
-        if arb(candidate) * arb(candidate) >= square:
-            return candidate
-    return math.nextafter(root, math.inf)
+    candidate = math.nextafter(root, 0.0)
+    while not arb(candidate) * arb(candidate) >= square:
+        candidate = math.nextafter(candidate, math.inf)
+    return candidate
 
 
 def check_cost(cost: Any, mu: float, where: str) -> None:

@@ -45,10 +45,10 @@ def read_parts(claim: Any) -> list[Part]:
 def check_claim(claim: Any, proven: Sequence[Part]) -> list[Part]:
     """The claimed cases, if the proven ones imply them."""
     claimed = read_parts(claim)
-    if dominated(proven, claimed):
-        return claimed
-    worst = max(mu for _, mu in proven)
-    raise Refused(f"mu: the cases prove up to {worst!r}, which does not imply the claim")
+    if not dominated(proven, claimed):
+        worst = max(mu for _, mu in proven)
+        raise Refused(f"mu: the cases prove up to {worst!r}, which does not imply the claim")
+    return claimed
 
 
 def dominated(proven: Sequence[Part], claimed: Sequence[Part]) -> bool:

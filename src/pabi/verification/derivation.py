@@ -128,7 +128,8 @@ class Derived:
             return self._at(run.noise_std, k)
         if run.noise_multiplier is None:
             raise Refused("noise_std: the description has no noise")
-        unit = exact(run.clip_norm) if run.clip_norm is not None else self.bound
+        # What the multiplier multiplies is part of the description, as the trainer reads it.
+        unit = exact(run.clip_norm if run.clip_norm is not None else run.loss.gradient_bound or 0.0)
         return self._at(run.noise_multiplier, k) * unit / self.size
 
     def s(self, k: int) -> Any:
@@ -234,10 +235,12 @@ class Derived:
         found = {self._kind(k): k for k in (*self.kinds(0, self.total),)}
         return [found.get(i, 0) for i in range(3)]
 
-    def weights(self) -> list[Any]:
-        """The probability of every position in a secret order."""
-        full = fmpq(self.size, self.run.n)
-        return [full] * (self.period - 1) + [fmpq(self.last_size, self.run.n)]
+    def share(self, a: int, b: int) -> Any:
+        """The share of the records that are in batches a..b, cyclically if b < a."""
+        if b < a:
+            return self.share(a, self.period - 1) + self.share(0, b)
+        missing = self.size - self.last_size if b == self.period - 1 else 0
+        return fmpq((b - a + 1) * self.size - missing, self.run.n)
 
 
 class Uses:

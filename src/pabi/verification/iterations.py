@@ -100,7 +100,10 @@ def replay_case(case: dict[str, Any], steps: Steps, distance: Any) -> Any:
     tau, first = integer("tau", case["tau"]), integer("first", case["first"])
     if tau >= len(steps.c):
         raise Refused(f"step {tau + 1}: tau: the run is over")
-    return replay(steps, tau, distance, first, ends, q)
+    unit = nonnegative("unit", case["unit"])
+    if unit == 0.0:
+        raise Refused("unit: expected a number > 0")
+    return replay(steps, tau, distance, first, ends, [arb(x) / arb(unit) for x in q])
 
 
 Blocks = list[tuple[int, list[Repeated]]]

@@ -52,4 +52,6 @@ def columns(value: Any) -> tuple[Any, Any, Any]:
         if bad.any():
             k = int(bad.argmax())
             raise Refused(f"step {k + 1}: {name}: expected a finite number ≥ 0, got {array[k]!r}")
+    if not len(arrays[0]) == len(arrays[1]) == len(arrays[2]) > 0:
+        raise Refused("steps: expected columns of equal length")
     return arrays  # type: ignore[return-value]

@@ -55,31 +55,40 @@ def check_run(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], list[Part]
 
 def _composition(derived: Derived, position: int | None, claim: Any) -> list[Part]:
     """Σ (s_k/σ_k)² over the uses of every position."""
-    totals = _totals(derived)
-    if position is not None:
-        totals = [totals[position]]
+    totals = _totals(derived, position)
     if derived.run.batches.kind != "shuffle_once":
         mu = read_mu(claim["mu"])
-        check_cost(arb(max(totals)), mu, "composition")
+        check_cost(arb(max(total for total, _ in totals)), mu, "composition")
         return [(Fraction(1), mu)]
-    proven: dict[tuple[int, int], Fraction] = {}
-    for total, weight in zip(totals, derived.weights(), strict=True):
-        key = (int(total.p), int(total.q))
-        proven[key] = proven.get(key, Fraction(0)) + _fraction(weight)
-    return [(weight, root_up(fmpq(*key))) for key, weight in proven.items()]
+    return [(_fraction(share), root_up(total)) for total, share in totals if share]
 
 
-def _totals(derived: Derived) -> list[Any]:
+def _totals(derived: Derived, position: int | None) -> list[tuple[Any, Any]]:
+    """(Σ (s_k/σ_k)², share of the records) for every position, equal ones together."""
     period, data = derived.period, derived.data
+    epochs, rest = divmod(data, period)
     if derived.constant:
-        once, (epochs, rest) = derived.privacy_loss(0), divmod(data, period)
+        once, more = derived.privacy_loss(0), 1 if rest else 0
+        if position is not None:
+            return [(once * (epochs + (1 if position < rest else 0)), fmpq(1))]
         if derived.run.batches.kind == "reshuffle":
-            return [once * (epochs + (1 if rest else 0))]
-        return [once * (epochs + (1 if j < rest else 0)) for j in range(period)]
+            return [(once * (epochs + more), fmpq(1))]
+        late = derived.share(0, rest - 1) if rest else fmpq(1)
+        return [(once * (epochs + more), late), (once * epochs, 1 - late)]
     losses = [derived.privacy_loss(k) for k in range(data)]
+    if position is not None:
+        return [(sum(losses[position::period], fmpq(0)), fmpq(1))]
     if derived.run.batches.kind == "reshuffle":
-        return [sum((max(losses[a : a + period]) for a in range(0, data, period)), fmpq(0))]
-    return [sum(losses[j::period], fmpq(0)) for j in range(period)]
+        worst = (max(losses[a : a + period]) for a in range(0, data, period))
+        return [(sum(worst, fmpq(0)), fmpq(1))]
+    used = min(period, data)
+    found = [(sum(losses[j::period], fmpq(0)), derived.share(j, j)) for j in range(used)]
+    return [*found, (fmpq(0), derived.share(used, period - 1))] if used < period else found
+
+
+def _check_weight(case: dict[str, Any], weight: Fraction) -> None:
+    if list(case["weight"]) != [weight.numerator, weight.denominator]:
+        raise Refused(f"weight: expected {weight}, got {case['weight']!r}")
 
 
 def _fraction(x: Any) -> Fraction:
@@ -172,9 +181,9 @@ def _secret_order(derived: Derived, payload: dict[str, Any]) -> list[Part]:
 
 def _shuffled_once(derived: Derived, cases: Sequence[Any], check: CaseCheck) -> list[Part]:
     """Every position, by itself or rounded to one that is used later."""
-    rest = derived.data % derived.period
-    order = [*range(rest, derived.period), *range(rest)]  # by last use
-    weights, following, proven = derived.weights(), 0, []
+    period = derived.period
+    rest = derived.data % period  # by last use, positions come in the order rest.., 0..rest − 1
+    following, proven = 0, []
     later_is_worse: bool | None = None
     for case in cases:
         ((a, b),) = case["ranges"]
@@ -185,8 +194,9 @@ def _shuffled_once(derived: Derived, cases: Sequence[Any], check: CaseCheck) -> 
         if a < b and not later_is_worse:
             raise Refused(f"ranges: positions {[a, b]} may not be rounded to a later one")
         following = b + 1
-        weight = sum((weights[order[i]] for i in range(a, b + 1)), fmpq(0))
-        proven.append((_fraction(weight), check(case, _cyclic_uses(derived, order[b]))))
+        weight = _fraction(derived.share((rest + a) % period, (rest + b) % period))
+        _check_weight(case, weight)
+        proven.append((weight, check(case, _cyclic_uses(derived, (rest + b) % period))))
     if following != derived.period:
         raise Refused(f"ranges: positions from {following} on are missing")
     return proven
@@ -202,7 +212,6 @@ def _reshuffled(derived: Derived, cases: Sequence[Any], check: CaseCheck) -> lis
     last = sorted({_range(case["ranges"][1]) for case in cases}, key=str)
     _check_partition(before, period if epochs > 1 else 0, period)
     _check_partition(last, length, period)
-    weights = derived.weights()
     seen = set()
     proven = []
     for case in cases:
@@ -216,11 +225,12 @@ def _reshuffled(derived: Derived, cases: Sequence[Any], check: CaseCheck) -> lis
             (epochs - 1, pair[1], length),
         ):
             if where is None:
-                weight *= sum(weights[covered:], fmpq(0))
+                weight *= derived.share(covered, period - 1)
             else:
-                weight *= sum(weights[where[0] : where[1] + 1], fmpq(0))
+                weight *= derived.share(*where)
                 then.append(epoch * period + where[1])
         uses = Uses(period - 1, max(0, epochs - 2), then, period)
+        _check_weight(case, _fraction(weight))
         proven.append((_fraction(weight), check(case, uses)))
     if len(seen) != len(before) * len(last):
         raise Refused("ranges: some pairs are missing")

@@ -125,8 +125,9 @@ def main() -> None:
 
     startup = median_time(process("-c", "pass"))
     rows.append(("python (bare process)", startup, "—"))
-    rows.append(("import pabi, process less bare python", median_time(process("-c", "import pabi")) - startup, "0.3 s"))
-    rows.append(("import numpy, process less bare python", median_time(process("-c", "import numpy")) - startup, "—"))
+    for module, goal in (("pabi", "0.3 s"), ("numpy", "—")):
+        seconds = median_time(process("-c", f"import {module}")) - startup
+        rows.append((f"import {module}, process less bare python", seconds, goal))
     for name in ("mnist-cyclic.toml", "logistic-shuffle-once.toml"):
         command = process("-m", "pabi.cli", "account", str(EXAMPLES / name), "--delta", "1e-5")
         rows.append((f"pabi account {name}, process", median_time(command), "1 s"))
@@ -138,7 +139,9 @@ def main() -> None:
     console = Console(width=100)
     console.print(table)
     console.print(f"one numpy pass over the three arrays of 10⁶: {1000 * numpy_pass:.2f} ms")
-    console.print(f"peak memory of a process that accounts 10⁶ steps: {peak_memory():.0f} MB (goal 500 MB)")
+    console.print(
+        f"peak memory of a process that accounts 10⁶ steps: {peak_memory():.0f} MB (goal 500 MB)"
+    )
     console.print(f"certificate of 10⁵ arbitrary steps: {size / 1e6:.2f} MB (goal 5 MB)")
     console.print(f"certificate of 10⁹ constant steps: {len(short.to_json())} bytes")
 

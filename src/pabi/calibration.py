@@ -7,7 +7,6 @@ returned has been accounted and meets the target, whatever the search did.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,8 +15,8 @@ import numpy as np
 
 from pabi import validate
 from pabi.analyses import best_guarantee
-from pabi.errors import InvalidInput, PrivacyWarning, TargetUnreachable
-from pabi.runs import NoisySGD
+from pabi.errors import InvalidInput, TargetUnreachable
+from pabi.runs import NoisySGD, warn_of_large_delta
 
 PARAMETERS = ("noise_std", "noise_multiplier", "epochs", "steps", "clip_norm", "size")
 
@@ -40,10 +39,7 @@ def calibrate(
     target = validate.number("epsilon", epsilon, above=0.0)
     validate.number("delta", delta, above=0.0, below=1.0)
     validate.choice("parameter", parameter, PARAMETERS)
-    if delta > 1.0 / run.n:
-        warnings.warn(
-            f"delta = {delta:g} exceeds 1/n = {1.0 / run.n:.3g}", PrivacyWarning, stacklevel=2
-        )
+    warn_of_large_delta(run, delta)
     search = _Search(parameter, target, delta)
     if parameter in ("noise_std", "noise_multiplier"):
         return search.noise(run)

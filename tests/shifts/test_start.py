@@ -118,11 +118,11 @@ def replay(c, s, sigma, found):
     c, s, sigma = ([Fraction(float(x)) for x in column] for column in (c, s, sigma))
     pay, cost, begin = [Fraction(0)] * len(c), Fraction(0), found.payments.first
     blocks = zip(found.payments.ends.tolist(), found.payments.q.tolist(), strict=True)
-    for end, q in blocks:
-        w = Fraction(1)
+    for end, per_unit in blocks:
+        w, q = Fraction(1), Fraction(per_unit) / Fraction(found.unit)
         for k in range(end, begin - 1, -1):
-            pay[k] = Fraction(q) * sigma[k] ** 2 * w
-            cost += (Fraction(q) * sigma[k] * w) ** 2
+            pay[k] = q * sigma[k] ** 2 * w
+            cost += (q * sigma[k] * w) ** 2
             w *= c[k]
         begin = end + 1
     assert not any(pay[: found.tau])

@@ -302,7 +302,10 @@ def _finish(segments: list[Segment], blocks: _Blocks, n: int) -> Payments:
         begin = int(np.searchsorted(blocks.ends, segment.lo))
         own = slice(begin, stop)
         at_end = segment.relative[blocks.ends[own] - segment.lo].astype(np.float64)
-        q[own] = slopes[own] * factor * (at_end * blocks.ratio(segment.scale, own))
+        at_end *= blocks.ratio(segment.scale, own)
+        q[own] = slopes[own] * factor * at_end
+        if np.any((q[own] < TINY) & (at_end < 1e-150)):
+            return _IMPOSSIBLE  # a block expands so far that its slope is no double at its end
         stop = begin
     cost_slack = 1.0 + 3.0 * n * _EPS_LONG + 64.0 * _EPS
     energy = float(np.sum(costs, dtype=np.longdouble)) * factor * factor * cost_slack

@@ -1,0 +1,412 @@
+"""The command line: `pabi account`, `explain`, `calibrate` and `verify`.
+
+A run is a TOML file (see `examples/`); every value passes through `pabi.description.from_dict`.
+Exit 0 is success, 1 a gate or verdict that says no, 2 bad input, with one line on stderr.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pabi.cli.reading import (
+    USUAL_DELTA,
+    describe,
+    file_name,
+    parsed_json,
+    read_delta,
+    read_epsilon,
+    required,
+    verdict_on,
+)
+from pabi.cli.writing import aligned, basis, complain, emit, emit_json, one_line, shape, up
+from pabi.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
+
+if TYPE_CHECKING:
+    from pabi.analyses import Description
+    from pabi.explanation import Explanation
+    from pabi.guarantee import Guarantee
+    from pabi.tradeoff import TradeOff
+    from pabi.verification import Verdict
+
+_WRITTEN_OUT = 10_000  # entries of a schedule that a run file still lists one by one
+
+app = typer.Typer(
+    name="pabi",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def _explained(description: Description, delta: float) -> tuple[Explanation, Guarantee]:
+    """Every analysis, and the best of them; NotApplicable where none applies."""
+    explanation = description.explain(delta)
+    if explanation.best is None:
+        reasons = "; ".join(f"{row.method}: {row.reason}" for row in explanation)
+        raise NotApplicable(f"no analysis covers this description ({reasons})")
+    return explanation, explanation.best
+
+
+def _candidates(explanation: Explanation) -> list[dict[str, Any]]:
+    names = ("method", "applies", "reason", "epsilon", "mu")
+    return [{name: getattr(row, name) for name in names} for row in explanation]
+
+
+def _reading(guarantee: Guarantee, epsilon: float, delta: float) -> dict[str, Any]:
+    return {**guarantee.to_dict(certificate=True), "epsilon": epsilon, "delta": delta}
+
+
+# Commands.
+
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="A run file (TOML); - is standard input.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from pabi import __version__
+
+        emit(f"pabi {__version__}")
+        raise typer.Exit(0)
+
+
+@app.callback()
+def _pabi(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and leave."
+        ),
+    ] = False,
+) -> None:
+    """The tightest provable privacy guarantee for a model of which only the last iterate is released.
+
+    \b
+    Example:
+      pabi account run.toml --delta 1e-5
+
+    Exit status: 0 success, 1 a gate or verdict says no, 2 bad input (one line on stderr).
+    """
+
+
+@app.command()
+def account(
+    file: File,
+    delta: Annotated[
+        str | None, typer.Option("--delta", metavar="D", help="Read epsilon at this delta.")
+    ] = None,
+    epsilon: Annotated[
+        str | None,
+        typer.Option(
+            "--epsilon", metavar="E", help="Read delta at this epsilon; with --delta, a gate."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """What a run costs: epsilon at a delta, or delta at an epsilon.
+
+    With both --delta and --epsilon it is a gate: exit 1 if epsilon at D exceeds E.
+
+    \b
+    Examples:
+      pabi account run.toml --delta 1e-5
+      pabi account run.toml --epsilon 1 --delta 1e-5 && python train.py
+      pabi account run.toml --delta 1e-5 --json > guarantee.json
+    """
+    at, limit = read_delta(delta), read_epsilon(epsilon)
+    if at is None and limit is None:
+        raise InvalidInput("--delta", "missing: expected --delta, --epsilon, or both for a gate")
+    description = describe(file)
+    if at is None:
+        assert limit is not None
+        explanation, best, at = _delta_at(description, limit)
+        cost = limit
+        headline = f"delta        {up(at)} at epsilon {limit!r}"
+    else:
+        explanation, best = _explained(description, at)
+        cost = best.epsilon(at)
+        headline = f"epsilon      {up(cost)} at delta {at!r}"
+    gate = delta is not None and limit is not None
+    passed = not gate or cost <= (limit or 0.0)
+    verdict = (
+        f"{'passed' if passed else 'FAILED'}: epsilon {up(cost)} at delta {at!r} "
+        f"{'is at most' if passed else 'exceeds'} {limit!r}"
+    )
+    if as_json:
+        emit_json(_reading(best, cost, at) | {"candidates": _candidates(explanation)})
+        if not passed:
+            complain("gate", verdict)
+    else:
+        lines = [f"gate         {verdict}"] if gate else []
+        lines += [headline, f"mu           {shape(best.curve)}"]
+        lines += [f"method       {best.method}", f"source       {best.source}"]
+        lines.append(f"composition  {_compared(best, cost, at, reads_delta=delta is None)}")
+        emit("\n".join(lines + basis(best.adjacency, best.assumptions)))
+    if not passed:
+        raise typer.Exit(1)
+
+
+def _delta_at(description: Description, epsilon: float) -> tuple[Explanation, Guarantee, float]:
+    """The analysis with the least δ at `epsilon`, chosen near that δ."""
+    explanation, best = _explained(description, USUAL_DELTA)
+    delta = best.delta(epsilon)
+    if 0.0 < delta < 1.0:
+        closer, other = _explained(description, delta)
+        if other.delta(epsilon) <= delta:
+            explanation, best, delta = closer, other, other.delta(epsilon)
+    return explanation, best, delta
+
+
+def _compared(best: Guarantee, epsilon: float, delta: float, reads_delta: bool) -> str:
+    """What releasing every iterate would cost."""
+    if best.composition is None:
+        return "does not apply"
+    if reads_delta:
+        return f"delta {up(best.composition.delta(epsilon))} if every iterate were released"
+    every = best.composition.epsilon(delta)
+    times = f" ({every / epsilon:.3g} times as much)" if 0.0 < epsilon < every < math.inf else ""
+    return f"epsilon {up(every)} if every iterate were released{times}"
+
+
+@app.command()
+def explain(
+    file: File,
+    delta: Annotated[
+        str | None, typer.Option("--delta", metavar="D", help="Compare at this delta. Required.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Every analysis of a run, or why it does not apply.
+
+    Each with its epsilon at D and its mu; the best is the guarantee.
+
+    \b
+    Example:
+      pabi explain run.toml --delta 1e-5
+    """
+    at = required("--delta", read_delta(delta))
+    description = describe(file)
+    explanation, best = _explained(description, at)
+    if as_json:
+        chosen = ("adjacency", "method", "source", "assumptions", "mu")
+        about = {name: getattr(best, name) for name in chosen}
+        cost = best.epsilon(at)
+        emit_json({"delta": at, "epsilon": cost, **about, "candidates": _candidates(explanation)})
+        return
+    rows: list[tuple[str, ...]] = [("method", f"epsilon at delta {at!r}", "mu", "")]
+    for row in explanation:
+        note = row.reason or ("<- the guarantee" if row.method == best.method else "")
+        values = ["-" if x is None else up(x) for x in (row.epsilon, row.mu)]
+        rows.append((one_line(row.method), *values, one_line(note)))
+    emit("\n".join([*aligned(rows), "", *basis(best.adjacency, best.assumptions)]))
+
+
+@app.command()
+def calibrate(
+    file: File,
+    epsilon: Annotated[
+        str | None, typer.Option("--epsilon", metavar="E", help="The target epsilon. Required.")
+    ] = None,
+    delta: Annotated[
+        str | None, typer.Option("--delta", metavar="D", help="The target's delta. Required.")
+    ] = None,
+    parameter: Annotated[
+        str,
+        typer.Option(
+            "--parameter",
+            metavar="P",
+            help="noise_std, noise_multiplier, epochs, steps, clip_norm or size.",
+        ),
+    ] = "noise_std",
+    as_json: Json = False,
+) -> None:
+    """A run file that meets a privacy target.
+
+    Prints FILE with one parameter changed. Exit 1 if no value meets the target, naming the best
+    reachable epsilon.
+
+    \b
+    Examples:
+      pabi calibrate run.toml --epsilon 1 --delta 1e-5 > private.toml
+      pabi calibrate run.toml --epsilon 1 --delta 1e-5 --parameter epochs | pabi account - --delta 1e-5
+    """
+    from pabi.calibration import PARAMETERS
+    from pabi.calibration import calibrate as calibrated
+    from pabi.description import to_dict
+    from pabi.runs import NoisySGD
+
+    target = required("--epsilon", read_epsilon(epsilon))
+    at = required("--delta", read_delta(delta))
+    for name, text, value in (("--epsilon", epsilon, target), ("--delta", delta, at)):
+        if value == 0.0:
+            raise InvalidInput(name, f"expected a number > 0, got {text!r}")
+    if parameter not in PARAMETERS:
+        raise InvalidInput(
+            "--parameter", f"expected one of {', '.join(PARAMETERS)}, got {parameter!r}"
+        )
+    start = describe(file)
+    if not isinstance(start, NoisySGD):
+        raise InvalidInput(
+            file_name(file), 'kind: expected "noisy_sgd", the only kind that can be calibrated'
+        )
+    run = calibrated(start, target, at, parameter)
+    _, best = _explained(run, at)
+    cost, table = best.epsilon(at), to_dict(run)
+    if cost > target:
+        raise TargetUnreachable(f"epsilon = {target!r} at delta = {at!r} was missed narrowly", cost)
+    if as_json:
+        value = table["batches"]["size"] if parameter == "size" else table[parameter]
+        found = {"parameter": parameter, "value": value, "epsilon": cost, "delta": at}
+        about = {name: getattr(best, name) for name in ("adjacency", "method", "assumptions")}
+        emit_json({**found, "target": target, **about, "run": table})
+        return
+    import tomli_w
+
+    said = [
+        f"{parameter} calibrated: epsilon {up(cost)} at delta {at!r} (target {target!r}), {best.method}",
+        *basis(best.adjacency, best.assumptions),
+    ]
+    comments = "".join(f"# {line}\n" for line in said)
+    emit(f"{comments}\n{tomli_w.dumps(_toml_ready(table))}")
+
+
+@app.command()
+def verify(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A certificate, a guarantee, or what account --json prints; - is standard input.",
+        ),
+    ],
+    epsilon: Annotated[
+        str | None,
+        typer.Option("--epsilon", metavar="E", help="With --delta: is (E, D) privacy implied?"),
+    ] = None,
+    delta: Annotated[
+        str | None, typer.Option("--delta", metavar="D", help="With --epsilon.")
+    ] = None,
+) -> None:
+    """Whether a certificate proves what it claims.
+
+    It is checked without the code that found it, in exact and ball arithmetic.
+
+    Exit 1 if it is refused, or if the privacy asked for by --epsilon and --delta is not implied.
+
+    \b
+    Examples:
+      pabi account run.toml --delta 1e-5 --json | pabi verify -
+      pabi verify guarantee.json --epsilon 1 --delta 1e-5
+    """
+    limit, at = read_epsilon(epsilon), read_delta(delta)
+    if (limit is None) != (at is None):
+        missing = "--epsilon" if limit is None else "--delta"
+        raise InvalidInput(missing, "missing: --epsilon and --delta go together")
+    verdict, stated_at = verdict_on(parsed_json(file))
+    if not verdict.ok:
+        emit(f"verdict      refused: {one_line(verdict.reason)}")
+        raise typer.Exit(1)
+    curve = _proven(verdict)
+    where = at if at is not None else stated_at
+    cost = curve.epsilon(where)
+    met = limit is None or cost <= limit
+    scope = {
+        "run": "run (slopes, sensitivities and noises derived again from the description)",
+        "iteration": "iteration (arithmetic only; the steps are taken as stated)",
+    }
+    lines = ["verdict      accepted: the certificate proves what it claims"]
+    if limit is not None:
+        says = "implied: at most" if met else "NOT implied: exceeds"
+        lines.append(f"target       {says} epsilon {limit!r} at delta {where!r}")
+    lines.append(f"proven       epsilon {up(cost)} at delta {where!r}; mu {shape(curve)}")
+    lines.append(f"scope        {scope.get(verdict.scope or '', verdict.scope)}")
+    emit("\n".join(lines + basis(verdict.adjacency, verdict.assumptions)))
+    if not met:
+        raise typer.Exit(1)
+
+
+def _toml_ready(table: dict[str, Any]) -> dict[str, Any]:
+    """A description's table for TOML, which has no null, with packed schedules listed."""
+    from pabi.encoding import read_floats
+
+    ready = {}
+    for key, value in table.items():
+        if isinstance(value, dict) and set(value) == {"f8"}:
+            entries = read_floats(key, value)
+            value = entries.tolist() if len(entries) <= _WRITTEN_OUT else value
+        elif isinstance(value, dict):
+            value = _toml_ready(value)
+        if value is not None:
+            ready[key] = value
+    return ready
+
+
+def _proven(verdict: Verdict) -> TradeOff:
+    """The trade-off function that the verdict's cases prove."""
+    from pabi.rounding import fraction_up
+    from pabi.tradeoff import Gaussian, Mixture
+
+    if verdict.mu is not None:
+        return Gaussian(verdict.mu)
+    # Claimed weights may add up to more than 1. What is left over is taken from the smallest μ.
+    left, parts, weights = Fraction(1), [], []
+    for weight, mu in sorted(verdict.parts, key=lambda part: -part[1]):
+        kept = min(weight, left)
+        left -= kept
+        parts.append(Gaussian(mu))
+        weights.append(fraction_up(kept))
+    return Mixture(parts, weights)
+
+
+# The entry point.
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line on `arguments` (default: those of the process); returns the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", PrivacyWarning)
+        status, problem = _run(given)
+    if problem is not None:
+        complain("error", problem)
+        return status
+    for line in dict.fromkeys(str(warning.message) for warning in caught):
+        complain("warning", line)
+    return status
+
+
+def _run(arguments: list[str]) -> tuple[int, str | None]:
+    """The exit status, and the one line to say why there is no result."""
+    try:
+        command = typer.main.get_command(app)
+        status = command.main(args=arguments, prog_name="pabi", standalone_mode=False)
+        return (status if isinstance(status, int) else 0), None
+    except TargetUnreachable as no:
+        text = str(no)
+        return (
+            1,
+            text if "best" in text else f"{text}; the best reachable epsilon is {up(no.best)}",
+        )
+    except (InvalidInput, NotApplicable) as bad:
+        return 2, str(bad)
+    except MemoryError:
+        return 2, "not enough memory for a description of this size"
+    except typer.Abort:
+        return 130, "interrupted"
+    except Exception as bad:
+        if hasattr(bad, "format_message"):  # a usage error, whichever module of typer defines it
+            return 2, f"{bad.format_message()} (see pabi --help)"
+        return 2, f"unexpected {type(bad).__name__}: {bad}; please report this as a defect of pabi"

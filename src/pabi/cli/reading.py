@@ -1,0 +1,202 @@
+"""What the command line reads: options, run files, certificates; every mistake is one InvalidInput."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pabi.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pabi.analyses import Description
+    from pabi.guarantee import Guarantee
+    from pabi.verification import Verdict
+
+_MOST_BYTES = 1 << 29  # of a file; stops at once on an endless one
+USUAL_DELTA = 1e-5
+_MALFORMED = (
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    RecursionError,
+)
+
+
+def file_name(file: str) -> str:
+    return "standard input" if file == "-" else file
+
+
+def read_text(file: str, what: str) -> str:
+    try:
+        if file == "-":
+            raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        else:
+            with open(file, "rb") as stream:
+                raw = stream.read(_MOST_BYTES + 1)
+    except (OSError, ValueError, AttributeError) as bad:
+        reason = "it is closed" if sys.stdin is None and file == "-" else str(bad)
+        reason = getattr(bad, "strerror", None) or reason
+        raise InvalidInput(file_name(file), f"expected {what}: {reason}") from None
+    if len(raw) > _MOST_BYTES:
+        raise InvalidInput(file_name(file), f"expected {what} of at most {_MOST_BYTES >> 20} MiB")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as bad:
+        raise InvalidInput(
+            file_name(file),
+            f"expected {what} in UTF-8, got {bad.object[bad.start]:#04x} at byte {bad.start}",
+        ) from None
+
+
+def describe(file: str) -> Description:
+    """The description in a run file."""
+    import tomllib
+
+    text = read_text(file, "a run file (TOML)")
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as bad:
+        reason = str(bad).replace(
+            "end of document", f"end of document, line {text.count(chr(10)) + 1}"
+        )
+        raise InvalidInput(file_name(file), f"malformed TOML: {reason}") from None
+    except (ValueError, RecursionError) as bad:  # a number or a nesting beyond what Python reads
+        raise InvalidInput(file_name(file), f"malformed TOML: {bad}") from None
+    try:
+        return _built(table)
+    except InvalidInput as bad:
+        raise InvalidInput(file_name(file), str(bad)) from None
+
+
+def _built(table: dict[str, Any]) -> Description:
+    from pabi.description import from_dict
+
+    batches = table.get("batches")
+    for where, part in (("the top level", table), ("[batches]", batches)):
+        kind = part.get("kind", "") if isinstance(part, dict) else ""
+        if not isinstance(kind, str):
+            raise InvalidInput("kind", f"expected a string in {where}, got {kind!r}")
+    try:
+        return from_dict(table)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, ArithmeticError) as bad:
+        # A value so odd that no check foresaw it: find out which field it is.
+        raise InvalidInput(
+            _culprit(table, from_dict), f"not accepted ({type(bad).__name__}: {bad})"
+        ) from None
+
+
+def _culprit(table: dict[str, Any], build: Callable[[dict[str, Any]], Any]) -> str:
+    """The key whose value breaks `build`: with 1 in its place nothing breaks."""
+    for key in sorted(table, key=lambda k: k in ("n", "loss", "batches")):
+        if not isinstance(table[key], (int, float, list, dict)):
+            continue
+        try:
+            build(table | {key: 1})
+        except InvalidInput:
+            return key
+        except (TypeError, ValueError, ArithmeticError):
+            continue
+        return key
+    return "description"
+
+
+def _option(name: str, text: str | None, wanted: str, ok: Callable[[float], bool]) -> float | None:
+    """The number given for an option, None if it was not given."""
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not ok(value):
+        raise InvalidInput(name, f"expected {wanted}, got {text!r}")
+    return value
+
+
+def read_delta(text: str | None) -> float | None:
+    return _option("--delta", text, "a number ≥ 0 and < 1", lambda x: 0.0 <= x < 1.0)
+
+
+def read_epsilon(text: str | None) -> float | None:
+    return _option("--epsilon", text, "a finite number ≥ 0", lambda x: 0.0 <= x < math.inf)
+
+
+def required(name: str, value: float | None) -> float:
+    if value is None:
+        raise InvalidInput(name, "missing: this command needs it")
+    return value
+
+
+def parsed_json(file: str) -> Any:
+    from pabi.certificate import parse_json
+
+    text = read_text(file, "a certificate or guarantee (JSON)")
+    try:
+        return parse_json(text)
+    except InvalidInput as bad:
+        reason = str(bad).removeprefix("json: ")
+        raise InvalidInput(file_name(file), f"malformed JSON: {reason}") from None
+    except ValueError as bad:  # an integer longer than Python reads
+        raise InvalidInput(file_name(file), f"malformed JSON: {bad}") from None
+
+
+def verdict_on(data: Any) -> tuple[Verdict, float]:
+    """The verdict on parsed JSON, and a δ at which to read it.
+
+    What is not of our format and version is bad input; anything wrong within is refused.
+    """
+    from pabi.guarantee import FORMAT, Guarantee
+    from pabi.verification import Verdict
+    from pabi.verification import verify as check
+
+    at = USUAL_DELTA
+    if isinstance(data, dict) and "format" in data and data["format"] == FORMAT:
+        kind = "guarantee"
+    else:
+        kind = "certificate"
+    try:
+        if kind == "certificate":
+            verdict = check(data)
+        else:
+            guarantee = Guarantee.from_dict(data)
+            if guarantee.tuned_at is not None and 0.0 < guarantee.tuned_at < 1.0:
+                at = guarantee.tuned_at
+            verdict = check(guarantee)
+            lie = _misread(data, guarantee) if verdict.ok else None
+            if lie is not None:
+                verdict = Verdict(False, lie, None, None, (), None)
+    except InvalidInput as bad:
+        if bad.field in ("json", "format", "version"):
+            raise
+        verdict = Verdict(False, f"malformed {kind}: {bad}", None, None, (), None)
+    except _MALFORMED as bad:
+        reason = f"malformed {kind}: {type(bad).__name__}: {bad}"
+        verdict = Verdict(False, reason, None, None, (), None)
+    return verdict, at
+
+
+def _misread(data: dict[str, Any], guarantee: Guarantee) -> str | None:
+    """What is wrong with the reading that `account --json` adds to a guarantee, None if nothing."""
+    if "epsilon" not in data and "delta" not in data:
+        return None
+    stated = {
+        name: math.inf if data.get(name) == "inf" else data.get(name)
+        for name in ("epsilon", "delta")
+    }
+    for name, value in stated.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0.0:
+            return f"{name}: expected a number ≥ 0, got {value!r}"
+    epsilon, delta = float(stated["epsilon"]), float(stated["delta"])  # type: ignore[arg-type]
+    if delta >= 1.0 or math.isinf(epsilon):
+        return None
+    # A reading of either kind, δ at ε or ε at δ, is the same number as before.
+    if guarantee.epsilon(delta) <= epsilon or guarantee.delta(epsilon) <= delta:
+        return None
+    proven = guarantee.epsilon(delta)
+    return f"epsilon: the file states {epsilon!r} at delta {delta!r}, but proves only {proven!r}"

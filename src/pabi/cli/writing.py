@@ -1,0 +1,94 @@
+"""What the command line prints: plain text, one-line complaints, and JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import sys
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import TYPE_CHECKING, Any
+
+from pabi.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pabi.tradeoff import TradeOff
+
+_LONGEST_LINE = 700
+
+
+def one_line(text: object) -> str:
+    """`text` without line breaks and control characters, shortened in the middle."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    if len(line) <= _LONGEST_LINE:
+        return line
+    half = _LONGEST_LINE // 2
+    return f"{line[:half]} … {line[-half:]}"
+
+
+def complain(kind: str, text: object) -> None:
+    with contextlib.suppress(OSError):
+        print(f"{kind}: {one_line(text)}", file=sys.stderr)
+
+
+def emit(text: str) -> None:
+    """Print to standard output; a reader that has left early is no error."""
+    try:
+        print(text.rstrip("\n"), flush=True)
+    except BrokenPipeError:
+        # Or the interpreter complains when it flushes at exit.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as bad:
+        raise InvalidInput("standard output", f"cannot be written: {bad.strerror}") from None
+
+
+def emit_json(value: dict[str, Any]) -> None:
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    plain = not encoding.lower().replace("-", "").startswith("utf8")
+    emit(json.dumps(_json_ready(value), ensure_ascii=plain, allow_nan=False))
+
+
+def _json_ready(value: Any) -> Any:
+    """`value` with infinities as "inf", which JSON lacks."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {str(k): _json_ready(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json_ready(v) for v in value]
+    return value
+
+
+def up(x: float) -> str:
+    """Six significant digits, rounded up: no privacy loss may be shown too small."""
+    if not math.isfinite(x):
+        return "inf"
+    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(Decimal(x))):.6g}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def basis(adjacency: str | None, assumptions: Sequence[str]) -> list[str]:
+    """What a reading means nothing without."""
+    said = [f"  - {one_line(sentence)}" for sentence in assumptions]
+    return [f"adjacency    {adjacency}", "assumptions", *(said or ["  (none)"])]
+
+
+def shape(curve: TradeOff) -> str:
+    from pabi.tradeoff import Gaussian, Mixture
+
+    if isinstance(curve, Gaussian):
+        return up(curve.mu)
+    if isinstance(curve, Mixture):
+        mus = [part.mu for part in curve.parts]
+        return f"none (a mixture of {len(mus)} Gaussians, mu from {up(min(mus))} to {up(max(mus))})"
+    return f"none ({curve.kind})"

@@ -212,6 +212,7 @@ def _shifts(shifts: Shifts) -> dict[str, Any]:
         "unit": shifts.unit,
         "ends": encoding.integers(payments.ends if finite else []),
         "q": encoding.floats(np.asarray(payments.q) if finite else []),
+        **({"shift": encoding.integers(payments.shift)} if payments.shift.any() else {}),
     }
 
 

@@ -33,18 +33,21 @@ class Payments(NamedTuple):
     """Feasible payments in blocks, and what they cost, rounded up.
 
     Block i ends with piece `ends[i]` (the first begins with piece `first`), where the distance
-    returns to zero. Within it, piece k pays q·v_k·W_k/W_end, W_end at the block's last piece.
+    returns to zero. Within it, piece k pays q·2^shift·v_k·W_k/W_end, W_end at the block's last piece;
+    shift is 0 unless the slope is no double.
     """
 
     energy: float  # μ², an upper bound on the cost of exactly these payments
     first: int
     ends: NDArray[np.int64]
     q: Array
+    shift: NDArray[np.int64]
     costs: Array  # of each block; they add up to about `energy`
 
 
-_NOTHING = Payments(0.0, 0, np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
-_IMPOSSIBLE = Payments(math.inf, 0, np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+_NONE = np.zeros(0, np.int64)
+_NOTHING = Payments(0.0, 0, _NONE, np.zeros(0), _NONE, np.zeros(0))
+_IMPOSSIBLE = Payments(math.inf, 0, _NONE, np.zeros(0), _NONE, np.zeros(0))
 
 
 class _Scale(NamedTuple):
@@ -296,20 +299,22 @@ def _finish(segments: list[Segment], blocks: _Blocks, n: int) -> Payments:
     # need 3n units of slack to cover every demand for sure, and their cost is known to 2.5n.
     factor = _shortfall(segments, blocks, slopes)
     factor *= 1.0 + 3.5 * n * _EPS_LONG + 64.0 * _EPS
-    q = np.empty_like(slopes)
+    q, shift = np.empty_like(slopes), np.zeros(len(slopes), dtype=np.int64)
     stop = len(slopes)
     for segment in segments:  # from the end
         begin = int(np.searchsorted(blocks.ends, segment.lo))
         own = slice(begin, stop)
-        at_end = segment.relative[blocks.ends[own] - segment.lo].astype(np.float64)
-        at_end *= blocks.ratio(segment.scale, own)
-        q[own] = slopes[own] * factor * at_end
-        if np.any((q[own] < TINY) & (at_end < 1e-150)):
-            return _IMPOSSIBLE  # a block expands so far that its slope is no double at its end
+        at_end = segment.relative[blocks.ends[own] - segment.lo]
+        mantissa = slopes[own] * factor * at_end * (segment.scale.mantissa / blocks.mantissa[own])
+        q[own], exponent = np.frexp(mantissa)
+        shift[own] = exponent + (segment.scale.exponent - blocks.exponent[own])
         stop = begin
     cost_slack = 1.0 + 3.0 * n * _EPS_LONG + 64.0 * _EPS
     energy = float(np.sum(costs, dtype=np.longdouble)) * factor * factor * cost_slack
-    return Payments(max(energy, TINY), 0, blocks.ends, np.maximum(q, TINY), costs)
+    plain = (shift >= -1021) & (shift < 1000)  # normal doubles
+    q = np.where(plain, np.ldexp(q, np.where(plain, shift, 0).astype(np.int32)), q)
+    q = np.nextafter(q, np.inf)
+    return Payments(max(energy, TINY), 0, blocks.ends, q, np.where(plain, 0, shift), costs)
 
 
 def _shortfall(segments: list[Segment], blocks: _Blocks, slopes: Array) -> float:

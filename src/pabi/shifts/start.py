@@ -178,7 +178,8 @@ def _chain(payments: Payments, tau: int, tails: _Tails) -> _Chain:
     later = len(payments.q) - 1
     if later > 0:
         cost[:later] = np.cumsum(payments.costs[::-1])[::-1][1:]
-        slope[:later] = payments.q[1:] * tails.ratio(h[:later], h[1 : later + 1])
+        q = np.ldexp(payments.q[1:], np.clip(payments.shift[1:], -3000, 3000).astype(np.int32))
+        slope[:later] = q * tails.ratio(h[:later], h[1 : later + 1])
     return _Chain(h, cost, slope)
 
 

@@ -103,7 +103,9 @@ def replay_case(case: dict[str, Any], steps: Steps, distance: Any) -> Any:
     unit = nonnegative("unit", case["unit"])
     if unit == 0.0:
         raise Refused("unit: expected a number > 0")
-    return replay(steps, tau, distance, first, ends, [arb(x) / arb(unit) for x in q])
+    shift = encoding.read_integers("shift", case.get("shift", [0] * len(q))).tolist()
+    slopes = [arb(x) * arb(2) ** power / arb(unit) for x, power in zip(q, shift, strict=True)]
+    return replay(steps, tau, distance, first, ends, slopes)
 
 
 Blocks = list[tuple[int, list[Repeated]]]

@@ -218,10 +218,16 @@ class Derived:
                 [once if k in used else arb(0) for k in range(self.total)],
                 [sigma] * self.total,
             )
-        s = self.sensitivities
-        return Steps(
+        slopes, demands, noises = self._balls
+        own = [demands[k] if k in used else arb(0) for k in range(self.total)]
+        return Steps(slopes, own, noises)
+
+    @cached_property
+    def _balls(self) -> tuple[list[Any], list[Any], list[Any]]:
+        """Every step of a varying schedule, s as if the record were in every batch."""
+        return (
             [arb(c) for c in self.slopes],
-            [arb(s[k]) if k in used else arb(0) for k in range(self.total)],
+            [arb(s) for s in self.sensitivities] + [arb(0)] * (self.total - self.data),
             [arb(self.sigma(k)) for k in range(self.total)],
         )
 

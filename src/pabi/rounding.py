@@ -25,6 +25,12 @@ def down(x: float) -> float:
     return x if x == 0.0 or math.isinf(x) else math.nextafter(x, -math.inf)
 
 
+def power_of_two_near(x: float) -> float:
+    """The power of two above `x` > 0, within the range whose inverse is a double: dividing lengths by
+    it is exact, and their squares neither over- nor underflow."""
+    return math.ldexp(1.0, max(-1000, min(1000, math.frexp(x)[1])))
+
+
 def fraction_up(x: Fraction) -> float:
     """The least double not below the rational `x`; ∞ beyond the range of doubles."""
     try:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from pabi.iteration import Group, Groups, Stretch
-from pabi.rounding import TINY
+from pabi.rounding import TINY, power_of_two_near
 
 _EPS = 2.3e-16
 _SLACK = 1.0 + 4e-13  # sums and exponentials whose arguments stay below 700
@@ -114,12 +114,6 @@ def _log(c: float) -> float:
     return math.log1p(c - 1.0) if 0.5 < c < 2.0 else math.log(c)
 
 
-def _unit(groups: Groups) -> float:
-    """The power of two below the largest noise: in its units squares neither over- nor underflow."""
-    largest = max(x.sigma for _, x in groups.stretches())
-    return math.ldexp(1.0, max(-1000, min(1000, math.frexp(largest)[1])))
-
-
 def _piece(stretches: tuple[Stretch, ...], unit: float) -> Piece:
     """The merged steps of one repetition, in multiples of `unit`."""
     total: Piece | None = None
@@ -146,7 +140,7 @@ def solvable(groups: Groups) -> bool:
 def solve(groups: Groups, start: float = 0.0) -> PeriodicShifts:
     """The best payments from distance `start`."""
     blocks: list[Block] = []
-    skipped, unit = 0, _unit(groups)
+    skipped, unit = 0, power_of_two_near(max(x.sigma for _, x in groups.stretches()))
     for i, group in enumerate(groups):
         piece = _piece(group.stretches, unit)
         if i == 0 and start > 0.0:

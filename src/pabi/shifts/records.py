@@ -9,10 +9,10 @@ import numpy as np
 
 from pabi.iteration import Groups, Schedule, Steps
 from pabi.positions import Uses, View
-from pabi.rounding import TINY
+from pabi.rounding import TINY, power_of_two_near
 from pabi.shifts import isotonic, periodic
 from pabi.shifts.periodic import PeriodicShifts
-from pabi.shifts.start import Start, best_start, power_of_two_near
+from pabi.shifts.start import Start, best_start
 
 _FAR = 1e140  # beyond it, squares of products get close to overflow
 _WRITE_OUT = 4_000_000  # steps up to which a run-length schedule may be expanded
@@ -84,7 +84,7 @@ class _EpochSums:
         c, _, sigma = view.arrays
         whole = view.run.data_steps // view.period
         self.whole, cut = whole, whole * view.period
-        self.unit = power_of_two_near(sigma)
+        self.unit = power_of_two_near(float(sigma.max()))
         v = np.square((sigma / self.unit).astype(np.longdouble))
         shape = (whole, view.period)
         self.before = _from_left(c[:cut].reshape(shape), v[:cut].reshape(shape))

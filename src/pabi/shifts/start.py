@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.iteration import Steps
-from pabi.rounding import TINY, Array
+from pabi.rounding import TINY, Array, power_of_two_near
 from pabi.shifts.isotonic import Payments, segments_of, solve
 
 _ATTAINED = 1.0 - 1e-12  # a bound this close to the best cost cannot be told from it by doubles
@@ -50,19 +50,13 @@ def best_start(steps: Steps, diameter: float = math.inf, start: float = 0.0) -> 
 
     `steps`: slopes, sensitivities and noises, (t,) each. `diameter`: D, ∞ if none. `start`: w_0.
     """
-    # In units of a power of two near the largest noise, squares neither over- nor underflow.
-    unit = power_of_two_near(steps.sigma)
+    unit = power_of_two_near(float(steps.sigma.max()))
     with np.errstate(over="ignore", under="ignore"):
         v = np.square(steps.sigma / unit)
         s = np.where(steps.s > 0.0, np.maximum(steps.s / unit, TINY), 0.0)
     found = _best_start(steps.c, s, v, diameter / unit, max(start / unit, TINY) if start else 0.0)
     distance = start if found.tau == 0 else diameter
     return found._replace(distance=distance, unit=unit)
-
-
-def power_of_two_near(sigma: Array) -> float:
-    """The power of two above the largest entry, within the range whose inverse is a double."""
-    return math.ldexp(1.0, max(-1000, min(1000, math.frexp(float(sigma.max()))[1])))
 
 
 def _best_start(c: Array, s: Array, v: Array, diameter: float, start: float) -> Start:

@@ -839,3 +839,12 @@ class TestOverflow:
             with pytest.raises(InvalidInput) as error:
                 make(epochs=epochs)
             assert error.value.field == "epochs"
+
+
+def test_a_replaced_curve_is_read_anew():
+    """No reading of the old curve may answer for the new one."""
+    g = make().guarantee(delta=DELTA)
+    before = g.epsilon(DELTA)
+    worse = dataclasses.replace(g, curve=pabi.tradeoff.Gaussian(2.0 * g.mu))
+    assert worse.epsilon(DELTA) == worse.curve.epsilon(DELTA) > before
+    assert g.epsilon(DELTA) == before

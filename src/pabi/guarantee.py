@@ -39,16 +39,18 @@ class Guarantee:
     tuned_at: float | None = None
     composition: TradeOff | None = None
     _prove: Callable[[], Certificate | None] | None = field(default=None, repr=False)
-    _read: dict[float, float] = field(default_factory=dict, repr=False)  # ε by δ, once computed
+    # ε by curve and δ, once computed; the curve is part of the key, so that `replace` is safe.
+    _read: dict[tuple[TradeOff, float], float] = field(default_factory=dict, repr=False)
 
     # Readings.
 
     def epsilon(self, delta: float) -> float:
         """The least ε proven at `delta` in [0, 1), an upper bound; ∞ where there is none."""
         at = validate.number("delta", delta, at_least=0.0, below=1.0)
-        if at not in self._read:
-            self._read[at] = self.curve.epsilon(at)
-        return self._read[at]
+        key = self.curve, at
+        if key not in self._read:
+            self._read[key] = self.curve.epsilon(at)
+        return self._read[key]
 
     def epsilon_bounds(self, delta: float, rtol: float = 1e-3) -> tuple[float, float]:
         """(lower, upper) numerical bounds on the ε that the proven trade-off function implies."""

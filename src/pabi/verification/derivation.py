@@ -6,7 +6,6 @@ batch fraction, sensitivities, noise, and which steps use a record.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -319,7 +318,5 @@ def check_arrays(derived: Derived, c: Any, s: Any, sigma: Any) -> None:
 
 
 def _differs(k: int, what: str, got: float, bound: str, value: Any) -> str:
-    implied = int(value.p) / int(value.q) if value else 0.0
-    if math.isnan(implied):
-        implied = 0.0
+    implied = float(arb(value).mid())
     return f"step {k + 1}: {what}: the description implies {bound} {implied!r}, got {float(got)!r}"

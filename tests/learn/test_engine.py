@@ -38,8 +38,9 @@ class Cost:
 
 @pytest.fixture
 def free(monkeypatch):
-    """No accounting: thousands of runs that are about their iterates."""
+    """No accounting and no rounding of the result: runs that are about their iterates."""
     monkeypatch.setattr(NoisySGD, "guarantee", lambda self, delta=DELTA, position=None: Cost())
+    monkeypatch.setattr("pabi.learn.engine._GRID", 2.0**-100)
 
 
 class Silent(np.random.Generator):

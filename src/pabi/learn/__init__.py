@@ -1,9 +1,66 @@
 """Training that executes exactly the run that was accounted.
 
-Nothing but numpy is imported here: scipy and randomgen load when they are first used.
+`train` runs any differentiable model; the estimators are scikit-learn's linear models, private.
+Nothing but numpy is imported here: the rest loads when it is first used.
 """
 
-from pabi.learn.engine import Trained, train
-from pabi.learn.logistic import LogisticGradients, bound_rows, with_intercept
+from __future__ import annotations
 
-__all__ = ["LogisticGradients", "Trained", "bound_rows", "train", "with_intercept"]
+from typing import TYPE_CHECKING, Any
+
+from pabi.learn.engine import Trained, train
+from pabi.learn.linear_gradients import (
+    LinearGradients,
+    LogisticGradients,
+    OneVsRestGradients,
+    PoissonGradients,
+    SmoothedHingeGradients,
+    SoftmaxGradients,
+    SquaredGradients,
+)
+from pabi.learn.records import Records, bound_rows, with_intercept
+
+if TYPE_CHECKING:
+    from pabi.learn.classifiers import PrivateLinearSVC, PrivateLogisticRegression
+    from pabi.learn.regressors import (
+        PrivateHuberRegressor,
+        PrivateLinearRegression,
+        PrivatePoissonRegressor,
+    )
+
+__all__ = [
+    "LinearGradients",
+    "LogisticGradients",
+    "OneVsRestGradients",
+    "PoissonGradients",
+    "PrivateHuberRegressor",
+    "PrivateLinearRegression",
+    "PrivateLinearSVC",
+    "PrivateLogisticRegression",
+    "PrivatePoissonRegressor",
+    "Records",
+    "SmoothedHingeGradients",
+    "SoftmaxGradients",
+    "SquaredGradients",
+    "Trained",
+    "bound_rows",
+    "train",
+    "with_intercept",
+]
+
+# scikit-learn takes a second to import.
+_LAZY = {
+    "PrivateHuberRegressor": "pabi.learn.regressors",
+    "PrivateLinearRegression": "pabi.learn.regressors",
+    "PrivateLinearSVC": "pabi.learn.classifiers",
+    "PrivateLogisticRegression": "pabi.learn.classifiers",
+    "PrivatePoissonRegressor": "pabi.learn.regressors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'pabi.learn' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LAZY[name]), name)

@@ -1,33 +1,45 @@
 """Executes the run that was accounted: the same description, read by a trainer.
 
-Only the last iterate leaves this file. Nothing else that depends on an iterate or on the order of
-the batches is printed, logged, returned, stored, or left behind in an exception.
+Only the last iterate leaves this package. Nothing else that depends on an iterate or on the order of
+the batches is printed, logged, returned, or left behind in an exception; a checkpoint, where one is
+asked for, is a secret file that is removed at the end.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pabi import validate
 from pabi.errors import InvalidInput
-from pabi.learn.clipping import clip_norms
+from pabi.learn.checkpoint import Checkpoint, State
+from pabi.learn.orders import Order
+from pabi.learn.progress import progress_bar
 from pabi.learn.randomness import generator_from
+from pabi.learn.sums import GradientSum, fast_sum, per_record_sum, stated_sum
 from pabi.rounding import Array
 from pabi.runs import NoisySGD
 
 if TYPE_CHECKING:
     from pabi.guarantee import Guarantee
 
-Rows = NDArray[np.intp]
-PerRecordGradients = Callable[[Array, Rows], ArrayLike]
+PerRecordGradients = Callable[[Array, NDArray[np.intp]], ArrayLike]
+ClippedGradientSum = Callable[[Array, NDArray[np.intp], float | None], ArrayLike]
+Watch = Callable[[int, Array], None]
 
-_GRADIENTS = "per_record_gradients"
+CLIPS_ITSELF = (
+    "clipped_gradient_sum clips each record's gradient to the bound it is given and returns the sum of "
+    "the batch, rounding included"
+)
+_GRID = 2.0**-20  # of the last step's noise: the spacing of what is released
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +57,17 @@ class Trained:
 
 def train(
     run: NoisySGD,
-    per_record_gradients: PerRecordGradients,
-    x0: ArrayLike,
+    per_record_gradients: PerRecordGradients | None = None,
+    x0: ArrayLike | None = None,
     random_state: int | np.random.Generator | None = None,
     *,
+    clipped_gradient_sum: ClippedGradientSum | None = None,
     delta: float = 1e-5,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: bool = False,
+    watch: Watch | None = None,
 ) -> Trained:
     """The last iterate of `run` on your data, with its guarantee.
 
@@ -58,8 +76,9 @@ def train(
     exactly, and ξ ~ N(0, ς²I) with ς = `run.gradient_noise_std`. A cool-down step has G = 0. Each
     record's gradient is clipped to `run.record_gradient_bound`, so that the sensitivity is
     enforced even where the loss already promises it; only a run that states its
-    `gradient_sensitivity` is taken at its word. The guarantee is one of exact arithmetic; the
-    clipping is rounded so as never to exceed the bound.
+    `gradient_sensitivity` is taken at its word. The clipping leaves room for the rounding of the sum
+    (see `pabi.learn.sums`), and the last step is rounded to a grid of 2⁻²⁰ of its noise, so that
+    the low-order bits of what is released say nothing.
 
     Parameters
     ----------
@@ -68,39 +87,66 @@ def train(
         (`ShuffleOnce`) or afresh every epoch (`Reshuffle`).
     per_record_gradients : callable
         (x, rows) ↦ (len(rows), *x.shape): each record's gradient at x, unclipped and without the
-        regulariser, for the (m,) integer array `rows`. It must not keep or show what it is given,
-        and must return finite numbers for every conceivable record: an error is seen by everyone.
+        regulariser, for the (m,) integer array `rows`, a batch or a part of one. It must not keep
+        or show what it is given, and must return finite numbers for every conceivable record: an
+        error is seen by everyone. Linear models (`LogisticGradients` and its kin) are summed by two
+        matrix products instead of being called.
     x0 : array
         The starting point, chosen without looking at the data.
     random_state : None, int or numpy Generator
         None (default): noise and permutations from a ChaCha generator keyed by the operating
         system. Anything else is for tests: a PrivacyWarning, and a guarantee that says so.
+    clipped_gradient_sum : callable, in place of `per_record_gradients`
+        (x, rows, clip_norm) ↦ x.shape: the sum of the batch's gradients, each clipped to
+        `clip_norm` (None where the run states its sensitivity). Its clipping becomes an assumption.
     delta : float
         At which the guarantee is chosen; it is valid at every δ.
+    checkpoint : path, optional
+        A file, not there yet, that is rewritten every `checkpoint_seconds` and removed at the end.
+        It holds a hidden iterate: keep it secret, and off backups.
+    resume : path, optional
+        The checkpoint of the same run on the same data, from which to go on; it is kept up to date
+        unless `checkpoint` names another file. Noise is drawn afresh.
+    progress : bool
+        Steps and time on standard error.
+    watch : callable, optional
+        (step, x) after every step, only for a run with `release="path"`.
 
     Raises
     ------
     InvalidInput
-        `diameter` where it is only assumed, `update` other than "sgd", `x0`, `random_state`, or
-        gradients of the wrong shape or not finite (`per_record_gradients`).
+        `diameter` where it is only assumed, `update` other than "sgd", `x0`, `random_state`, a
+        checkpoint of another run, or gradients of the wrong shape or not finite.
     NotApplicable
         No analysis covers the run; nothing has then been computed from the data.
 
     Source: the iteration of Bok, Su, Altschuler 2024, §4 (their `noisy SGD`).
     """
     _refuse_unenforceable(run)
+    gradient_sum = _gradient_sum(run, per_record_gradients, clipped_gradient_sum)
     start = _starting_point(x0)
+    file, state = _checkpoint(run, checkpoint, resume, checkpoint_seconds, start)
+    if watch is not None and run.release != "path":
+        raise InvalidInput("watch", 'only a run with release="path" may be watched')
     guarantee = run.guarantee(delta)  # before the data is touched: it does not depend on it
+    if clipped_gradient_sum is not None:
+        guarantee = replace(guarantee, assumptions=(*guarantee.assumptions, CLIPS_ITSELF))
     generator, secret = generator_from(random_state)
     if not secret:
         guarantee = guarantee.for_testing()
     handled_outside = sys.exc_info()[1]
     try:
-        with np.errstate(all="ignore"):  # a floating-point warning would report on a hidden iterate
-            x = _execute(run, per_record_gradients, start, generator)
+        # A floating-point warning would report on a hidden iterate.
+        with np.errstate(all="ignore"), progress_bar(progress, run.steps, state.step) as advance:
+            after_step = _Aftermath(file, watch, advance)
+            x = _execute(run, gradient_sum, state, generator, after_step)
     except BaseException as error:
         _forget_frames(error, handled_outside)
         raise
+    if file is not None:
+        file.remove()
+    if resume is not None:
+        Checkpoint(resume, run, checkpoint_seconds).remove()
     return Trained(x, guarantee, run)
 
 
@@ -112,9 +158,6 @@ def _refuse_unenforceable(run: NoisySGD) -> None:
         raise InvalidInput(
             "update", f'expected "sgd", the only update trained here, got {run.update!r}'
         )
-    if run.batches.kind not in _ORDERS:
-        kinds = ", ".join(_ORDERS)
-        raise InvalidInput("batches", f"expected one of {kinds}, got {run.batches.kind}")
     enforced = getattr(run.prox, "diameter", None)
     if run.diameter is not None and (enforced is None or not enforced <= run.diameter):
         kept = (
@@ -129,7 +172,40 @@ def _refuse_unenforceable(run: NoisySGD) -> None:
         )
 
 
-def _starting_point(x0: ArrayLike) -> Array:
+def _gradient_sum(
+    run: NoisySGD,
+    per_record_gradients: PerRecordGradients | None,
+    clipped_gradient_sum: ClippedGradientSum | None,
+) -> GradientSum:
+    Order(run, np.random.default_rng(0))  # refuses batches that are not trained here
+    if (per_record_gradients is None) == (clipped_gradient_sum is None):
+        given = "neither" if per_record_gradients is None else "both"
+        raise InvalidInput(
+            "per_record_gradients",
+            f"expected exactly one of per_record_gradients and clipped_gradient_sum, got {given}",
+        )
+    for name, value in (
+        ("per_record_gradients", per_record_gradients),
+        ("clipped_gradient_sum", clipped_gradient_sum),
+    ):
+        if value is not None and not callable(value):
+            raise InvalidInput(name, f"expected a callable, got a {type(value).__name__}")
+    if clipped_gradient_sum is not None:
+        return stated_sum(clipped_gradient_sum, run)
+    assert per_record_gradients is not None
+    from pabi.learn.linear_gradients import LinearGradients
+
+    if isinstance(per_record_gradients, LinearGradients):
+        held = per_record_gradients.records.n
+        if held != run.n:
+            raise InvalidInput("n", f"expected {held}, the rows of X, got {run.n}")
+        return fast_sum(per_record_gradients, run)
+    return per_record_sum(per_record_gradients, run)
+
+
+def _starting_point(x0: ArrayLike | None) -> Array:
+    if x0 is None:
+        raise InvalidInput("x0", "missing: training starts somewhere")
     try:
         start = np.array(x0, dtype=np.float64)
     except (TypeError, ValueError):
@@ -141,92 +217,85 @@ def _starting_point(x0: ArrayLike) -> Array:
     return start
 
 
-# The order of the records, epoch by epoch.
+def _checkpoint(
+    run: NoisySGD,
+    checkpoint: str | os.PathLike[str] | None,
+    resume: str | os.PathLike[str] | None,
+    seconds: float,
+    start: Array,
+) -> tuple[Checkpoint | None, State]:
+    """The file to keep up to date, and where to begin."""
+    validate.number("checkpoint_seconds", seconds, at_least=0.0)
+    state = State(0, start, None)
+    if resume is not None:
+        state = Checkpoint(resume, run, seconds).read(start.shape)
+        if checkpoint is None:
+            return Checkpoint(resume, run, seconds), state
+    if checkpoint is None:
+        return None, state
+    file = Checkpoint(checkpoint, run, seconds)
+    if resume is None or os.fspath(resume) != os.fspath(checkpoint):
+        file.refuse_existing()
+    return file, state
 
 
-def _in_order(n: int, generator: np.random.Generator) -> Iterator[Rows]:
-    rows = np.arange(n)
-    while True:
-        yield rows
+class _Aftermath:
+    """What happens after a step, none of which is seen unless the path is released."""
 
+    def __init__(
+        self, file: Checkpoint | None, watch: Watch | None, advance: Callable[[], None]
+    ) -> None:
+        self._file, self._watch, self._advance = file, watch, advance
 
-def _shuffled_once(n: int, generator: np.random.Generator) -> Iterator[Rows]:
-    rows = generator.permutation(n)
-    while True:
-        yield rows
-
-
-def _reshuffled(n: int, generator: np.random.Generator) -> Iterator[Rows]:
-    while True:
-        yield generator.permutation(n)
-
-
-_ORDERS: dict[str, Callable[[int, np.random.Generator], Iterator[Rows]]] = {
-    "full_batch": _in_order,
-    "cyclic": _in_order,
-    "shuffle_once": _shuffled_once,
-    "reshuffle": _reshuffled,
-}
-
-
-def _batches(run: NoisySGD, generator: np.random.Generator) -> Iterator[Rows]:
-    """The rows of one batch after another, without end."""
-    for order in _ORDERS[run.batches.kind](run.n, generator):
-        for first in range(0, run.n, run.batch_size):
-            yield order[first : first + run.batch_size].copy()  # the callee may do as it likes
+    def __call__(self, step: int, x: Array, order: Order) -> None:
+        if self._file is not None:
+            self._file.write_if_due(step, x, order.permutation)
+        if self._watch is not None:
+            self._watch(step, x.copy())
+        self._advance()
 
 
 def _execute(
     run: NoisySGD,
-    per_record_gradients: PerRecordGradients,
-    x: Array,
+    gradient_sum: GradientSum,
+    state: State,
     generator: np.random.Generator,
+    after_step: _Aftermath,
 ) -> Array:
     """The last iterate. Every local here is secret but the result."""
-    bound = None if run.gradient_sensitivity is not None else run.record_gradient_bound
     step_sizes = np.broadcast_to(np.asarray(run.step_size, dtype=np.float64), run.steps)
     noise_stds = np.broadcast_to(np.asarray(run.gradient_noise_std, dtype=np.float64), run.steps)
-    batches = _batches(run, generator)
-    for k in range(run.steps):
-        step_size = float(step_sizes[k])
-        direction = run.loss.l2 * x
+    order = Order(run, generator, state.permutation)
+    x, l2 = state.x, run.loss.l2
+    for k in range(state.step, run.steps):
+        step_size, noise_std = float(step_sizes[k]), float(noise_stds[k])
+        direction = l2 * x
         if k < run.data_steps:
-            rows = next(batches)
-            gradients = _checked(per_record_gradients(_read_only(x), rows), (len(rows), *x.shape))
-            if bound is not None:
-                gradients = clip_norms(gradients, bound)
-            direction = direction + np.sum(gradients, axis=0) / run.batch_size
-        noise = float(noise_stds[k]) * generator.standard_normal(x.shape)
+            direction = direction + gradient_sum(x, order.batch(k)) / run.batch_size
+        noise = noise_std * generator.standard_normal(x.shape)
         x = np.asarray(x - step_size * (direction + noise))
+        if k + 1 == run.steps:
+            x = _on_grid(x, step_size * noise_std)
         if run.prox is not None:
             x = _mapped(run.prox(x, step_size), x.shape)
+        after_step(k + 1, x, order)
     last = np.array(x, dtype=np.float64)  # its own memory, not a view of something hidden
     last.flags.writeable = False
     return last
 
 
-def _read_only(x: Array) -> Array:
-    view = x.view()
-    view.flags.writeable = False
-    return view
+def _on_grid(x: Array, noise_std: float) -> Array:
+    """`x` rounded to a power of two of about 2⁻²⁰ of the noise just added.
 
-
-def _checked(value: Any, shape: tuple[int, ...]) -> Array:
-    """Gradients as float64, or InvalidInput, which says nothing about their values."""
-    try:
-        gradients = np.asarray(value)
-    except (TypeError, ValueError):
-        raise InvalidInput(_GRADIENTS, f"expected an array of shape {shape}") from None
-    if gradients.dtype.kind not in "fiu":
-        raise InvalidInput(_GRADIENTS, f"expected real numbers, got dtype {gradients.dtype}")
-    if gradients.shape != shape:
-        raise InvalidInput(
-            _GRADIENTS, f"expected shape (len(rows), *x.shape) = {shape}, got {gradients.shape}"
-        )
-    gradients = gradients.astype(np.float64, copy=False)
-    if not np.all(np.isfinite(gradients)):
-        raise InvalidInput(_GRADIENTS, "expected finite numbers for every record")
-    return gradients
+    Floating-point noise has a pattern in its last bits from which the sum before it can be read
+    (Mironov 2012). On a grid far coarser than the doubles and far finer than the noise nothing of it
+    is left; everything that follows is post-processing.
+    """
+    grid = math.ldexp(1.0, math.frexp(noise_std * _GRID)[1]) if noise_std > 0.0 else 0.0
+    if not (2.0**-900 < grid < 2.0**900):
+        return x
+    rounded: Array = np.asarray(np.rint(x / grid) * grid)
+    return rounded
 
 
 def _mapped(value: Any, shape: tuple[int, ...]) -> Array:

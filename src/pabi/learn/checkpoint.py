@@ -1,0 +1,128 @@
+"""Checkpoints: what a long run needs to go on after a crash. Their content is secret.
+
+A checkpoint holds a hidden iterate and the secret order of the records. Whoever reads it knows more
+than the guarantee allows, so the file is readable by its owner only and is removed when the run ends.
+It holds no state of the noise generator: noise after a restart is drawn afresh, so that no draw is
+ever used twice, not even when one checkpoint is resumed twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import time
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pabi.errors import InvalidInput
+from pabi.rounding import Array
+from pabi.runs import NoisySGD
+
+_FORMAT = "pabi.checkpoint.1"
+
+
+@dataclass(frozen=True)
+class State:
+    """After `step` steps: the iterate and the permutation in force."""
+
+    step: int
+    x: Array
+    permutation: NDArray[np.intp] | None
+
+
+class Checkpoint:
+    """A file that is rewritten atomically every `seconds` while a run is under way."""
+
+    def __init__(self, path: str | os.PathLike[str], run: NoisySGD, seconds: float) -> None:
+        self._path = Path(path)
+        self._run = _digest(run)
+        self._seconds = seconds
+        self._last = time.monotonic()
+
+    def refuse_existing(self) -> None:
+        """InvalidInput where a file is in the way: it may be the only copy of somebody's work."""
+        if self._path.exists():
+            raise InvalidInput(
+                "checkpoint", f"{self._path} exists: pass it as resume, or remove it to start over"
+            )
+
+    def write_if_due(self, step: int, x: Array, permutation: NDArray[np.intp] | None) -> None:
+        if time.monotonic() - self._last >= self._seconds:
+            self.write(State(step, x, permutation))
+            self._last = time.monotonic()
+
+    def write(self, state: State) -> None:
+        """Replaces the file in one step: at any moment it is the old one or the new one."""
+        content = io.BytesIO()
+        arrays: dict[str, Any] = {
+            "format": _FORMAT,
+            "run": self._run,
+            "step": state.step,
+            "x": state.x,
+        }
+        if state.permutation is not None:
+            arrays["permutation"] = state.permutation
+        np.savez(content, **arrays)
+        partial = self._path.with_name(f".{self._path.name}.{os.getpid()}.partial")
+        with contextlib.suppress(FileNotFoundError):
+            partial.unlink()
+        try:
+            handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content.getbuffer())
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(partial, self._path)
+            _sync_folder(self._path.parent)
+        except OSError as bad:
+            raise InvalidInput("checkpoint", f"cannot write {self._path}: {bad.strerror}") from None
+        finally:
+            with contextlib.suppress(OSError):
+                partial.unlink()
+
+    def read(self, shape: tuple[int, ...]) -> State:
+        """What `write` wrote for the same run, or InvalidInput."""
+        try:
+            with np.load(self._path, allow_pickle=False) as held:
+                known = str(held["format"]) == _FORMAT
+                same = str(held["run"]) == self._run
+                step, x = int(held["step"]), np.array(held["x"], dtype=np.float64)
+                permutation = np.array(held["permutation"]) if "permutation" in held else None
+        except OSError as bad:
+            reason = bad.strerror or "not a checkpoint"
+            raise InvalidInput("resume", f"cannot read {self._path}: {reason}") from None
+        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+            raise InvalidInput("resume", f"{self._path} is not a checkpoint of pabi") from None
+        if not known:
+            raise InvalidInput("resume", f"{self._path} is not a checkpoint of this version")
+        if not same or x.shape != shape:
+            raise InvalidInput("resume", f"{self._path} belongs to another run")
+        return State(step, x, permutation)
+
+    def remove(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._path.unlink()
+
+
+def _digest(run: NoisySGD) -> str:
+    from pabi.description import to_dict
+
+    return hashlib.sha256(json.dumps(to_dict(run), sort_keys=True).encode()).hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the renaming itself survive a loss of power, where the system can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,321 @@
+"""Private linear classifiers with the interface of scikit-learn's."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from pabi import validate
+from pabi.batches import Batches
+from pabi.errors import InvalidInput
+from pabi.learn.estimators import LABELS, PrivateLinearModel, _decided
+from pabi.learn.linear_gradients import (
+    LinearGradients,
+    LogisticGradients,
+    OneVsRestGradients,
+    SmoothedHingeGradients,
+    SoftmaxGradients,
+)
+from pabi.learn.records import seen_norm
+from pabi.losses import Loss
+from pabi.rounding import Array, fraction_up, up
+
+_SIGNAL = 2.0  # logits of linear models on real data, over rows at their bound
+_MARGIN = 1.0  # a hinge loss is done at a margin of one
+
+
+class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+    """Labels, classes and the choice of the largest predictor."""
+
+    classes: Any
+
+    def _labelled(self, X: Any, y: Any) -> tuple[Any, NDArray[np.intp], tuple[str, ...]]:
+        """(X, class numbers, sentences); sets `classes_`."""
+        X, y = self._validated(X, y)
+        check_classification_targets(y)
+        y = column_or_1d(y)
+        if self.classes is None:
+            self.classes_ = np.unique(y)
+            said: tuple[str, ...] = (LABELS,)
+        else:
+            self.classes_, said = _declared(self.classes), ()
+        if len(self.classes_) < 2:
+            raise InvalidInput("y", "expected at least two classes, got one class only")
+        codes = np.searchsorted(self.classes_, y)
+        codes = np.minimum(codes, len(self.classes_) - 1)
+        if not np.all(self.classes_[codes] == y):
+            raise InvalidInput("y", "it holds a label that is not among the declared classes")
+        return X, codes, said
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # On a few hundred records and at a small ε noise is most of the model: that is the point.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """(n,) or (n, K): the linear predictor of rows brought within the declared bounds.
+
+        For rows within them it is X @ coef_.T + intercept_. Raises ValueError for bad X.
+        """
+        scores = self._predictor(X)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """(n,): the class of the largest predictor."""
+        scores = self.decision_function(X)
+        numbers = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        predicted: NDArray[Any] = self.classes_[numbers]
+        return predicted
+
+
+class PrivateLogisticRegression(_LinearClassifier):
+    """Logistic regression with a proven (ε, δ): only the last iterate of noisy SGD is released.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The target; noise is calibrated to meet it exactly. With `noise_std` given, ε is read from
+        `guarantee_` instead and `epsilon` only guides the choice of settings.
+    feature_norm : float
+        R > 0, public. Rows of X longer than R are scaled down to it, in fitting and in predicting.
+    feature_ranges : (low, high), (2, d) array or {column: (low, high)}, optional
+        Public ranges. Features are clipped to them and mapped onto [−1, 1] before the norm is bounded.
+    l2 : float or "auto"
+        λ of the regulariser λ‖θ‖²/2 on the mean loss, intercept included; 1/(C·n) in scikit-learn's
+        terms. "auto": 1/n.
+    epochs, batches, step_size, cooldown_epochs : number, `Batches` or "auto"
+        The schedule. "auto" takes what `pabi.learn.defaults` predicts to be best from n, the number of
+        features, ε and δ: it never looks at the data.
+    clip_norm : float, None or "auto"
+        Clips each record's gradient (binary only, where it is harmless). None: not below the loss's
+        own bound. "auto" lets the rule halve it; `predict_proba` takes the clipping into account.
+    adjacency : str
+        "replace_one" or "zero_out".
+    noise_std : float, optional
+        ς of the noise on the mean gradient, in place of `epsilon`.
+    classes : array-like, optional
+        The public label set. None: the labels seen, and the guarantee assumes that they are public.
+    fit_intercept : bool
+        Whether to add a feature of constant `intercept_scaling`, a public number > 0. The loss then
+        sees vectors of norm √(feature_norm² + intercept_scaling²).
+    multi_class : str
+        "auto" and "multinomial": one softmax model. "ovr": one logistic model a class, trained and
+        accounted together.
+    random_state : None or int
+        None: noise from the operating system's entropy. An int makes the fit reproducible, for tests
+        only: the noise can then be subtracted, and the guarantee says so.
+    verbose : bool
+        Show a progress bar (steps and time).
+
+    Attributes
+    ----------
+    coef_ : (1, d) or (K, d); intercept_ : (1,) or (K,), in the units of X.
+    classes_ : (K,); n_features_in_, feature_names_in_; n_iter_ : steps.
+    guarantee_ : `Guarantee` of the release of this model; run_ : the `NoisySGD` that was executed.
+
+    There is no `sample_weight`: a weight multiplies what a record contributes, so that the sensitivity
+    would be that of the largest weight any record could have, and weights computed from the data would
+    leak. Raises InvalidInput (a ValueError) naming the argument. Source: docs, "Training".
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        feature_norm: float = 1.0,
+        l2: float | str = "auto",
+        epochs: float | str = "auto",
+        batches: Batches | str = "auto",
+        adjacency: str = "replace_one",
+        noise_std: float | None = None,
+        classes: Any = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        multi_class: str = "auto",
+        random_state: Any = None,
+        *,
+        feature_ranges: Any = None,
+        step_size: float | str = "auto",
+        cooldown_epochs: float | str = "auto",
+        clip_norm: float | str | None = "auto",
+        verbose: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.feature_norm = feature_norm
+        self.l2 = l2
+        self.epochs = epochs
+        self.batches = batches
+        self.adjacency = adjacency
+        self.noise_std = noise_std
+        self.classes = classes
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.multi_class = multi_class
+        self.random_state = random_state
+        self.feature_ranges = feature_ranges
+        self.step_size = step_size
+        self.cooldown_epochs = cooldown_epochs
+        self.clip_norm = clip_norm
+        self.verbose = verbose
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train on X (n, d), dense or sparse, and labels y (n,)."""
+        validate.choice("multi_class", self.multi_class, ("auto", "multinomial", "ovr"))
+        given = X
+        X, codes, said = self._labelled(X, y)
+        records = self._records(X, given)
+        classes = len(self.classes_)
+        norm = seen_norm(self.feature_norm, self._intercept_feature)
+        gradients: LinearGradients
+        if classes == 2:
+            gradients, loss = LogisticGradients(records, codes), Loss.logistic(norm)
+        elif self.multi_class == "ovr":
+            gradients, loss = (
+                OneVsRestGradients(records, codes, classes),
+                _joint(norm, 4.0, classes),
+            )
+        else:
+            gradients, loss = SoftmaxGradients(records, codes, classes), Loss.softmax(norm)
+        outputs = 1 if classes == 2 else classes
+        theta = self._train(gradients, loss, signal=_SIGNAL, outputs=outputs, said=said)
+        self._set_coefficients(theta.reshape(records.width, outputs))
+        return self
+
+    def _clip(self, loss: Loss) -> float | None:
+        if isinstance(self.clip_norm, str) and self.clip_norm == "auto":
+            return None if loss.glm else 1.0
+        if self.clip_norm is None:
+            return 1.0
+        clip = _decided("clip_norm", self.clip_norm, above=0.0)
+        assert clip is not None
+        assert loss.gradient_bound is not None
+        if not loss.glm and clip < loss.gradient_bound:
+            raise InvalidInput(
+                "clip_norm",
+                f"expected None with more than two classes, got {clip!r}: clipping the gradients of "
+                "such a loss voids the bound; lower feature_norm instead",
+            )
+        return min(1.0, clip / loss.gradient_bound)
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """(n, K): class probabilities.
+
+        Where gradients were clipped to C, a record's residual stops at c = C/‖x‖, and what minimises
+        p·min(σ(−z), c) + … is the z with p : 1 − p = min(σ(z), c) : min(σ(−z), c); that p is returned.
+        """
+        from scipy.special import expit, softmax
+
+        check_is_fitted(self)
+        scores, norm = self._bounded_predictor(X)
+        if len(self.classes_) > 2:
+            if self.multi_class == "ovr":
+                each = expit(scores)
+                shares: Array = each / np.maximum(each.sum(axis=1, keepdims=True), 1e-300)
+                return shares
+            probabilities: Array = softmax(scores, axis=1)
+            return probabilities
+        positive, negative = expit(scores[:, 0]), expit(-scores[:, 0])
+        if self.run_.clip_norm is not None:
+            most = self.run_.clip_norm / np.maximum(norm, 1e-300)
+            positive, negative = np.minimum(positive, most), np.minimum(negative, most)
+        both: Array = np.column_stack([negative, positive]) / (positive + negative)[:, None]
+        return both
+
+    def predict_log_proba(self, X: ArrayLike) -> Array:
+        """(n, K): logarithms of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+
+class PrivateLinearSVC(_LinearClassifier):
+    """A linear support vector classifier with a proven (ε, δ), on the hinge loss smoothed over
+    `smoothing` = γ > 0: max(0, 1 − m) is replaced by a parabola for margins m in [1 − γ, 1].
+
+    More than two classes: one against the rest, trained and accounted together. All other
+    parameters and attributes are those of `PrivateLogisticRegression`.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        feature_norm: float = 1.0,
+        smoothing: float = 1.0,
+        l2: float | str = "auto",
+        epochs: float | str = "auto",
+        batches: Batches | str = "auto",
+        adjacency: str = "replace_one",
+        noise_std: float | None = None,
+        classes: Any = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        random_state: Any = None,
+        *,
+        feature_ranges: Any = None,
+        step_size: float | str = "auto",
+        cooldown_epochs: float | str = "auto",
+        verbose: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.feature_norm = feature_norm
+        self.smoothing = smoothing
+        self.l2 = l2
+        self.epochs = epochs
+        self.batches = batches
+        self.adjacency = adjacency
+        self.noise_std = noise_std
+        self.classes = classes
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.random_state = random_state
+        self.feature_ranges = feature_ranges
+        self.step_size = step_size
+        self.cooldown_epochs = cooldown_epochs
+        self.verbose = verbose
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train on X (n, d), dense or sparse, and labels y (n,)."""
+        width = validate.number("smoothing", self.smoothing, above=0.0)
+        given = X
+        X, codes, said = self._labelled(X, y)
+        records = self._records(X, given)
+        classes = len(self.classes_)
+        norm = seen_norm(self.feature_norm, self._intercept_feature)
+        outputs = 1 if classes == 2 else classes
+        loss = Loss.smoothed_hinge(norm, width) if classes == 2 else _joint(norm, width, classes)
+        gradients = SmoothedHingeGradients(records, codes, width, None if classes == 2 else classes)
+        theta = self._train(gradients, loss, signal=_MARGIN, outputs=outputs, said=said)
+        self._set_coefficients(theta.reshape(records.width, outputs))
+        return self
+
+
+def _joint(norm: float, flatness: float, classes: int) -> Loss:
+    """K losses of curvature at most R²/flatness side by side, each of slope at most 1.
+
+    Each acts on parameters of its own, so that the curvature is that of one of them, while a record's
+    gradient has up to √K times its norm.
+    """
+    square = Fraction(norm) * Fraction(norm)
+    return Loss.convex(
+        smoothness=fraction_up(square / Fraction(flatness)),
+        gradient_bound=fraction_up(Fraction(norm) * Fraction(up(float(np.sqrt(classes))))),
+    )
+
+
+def _declared(classes: Any) -> NDArray[Any]:
+    try:
+        labels = np.unique(np.asarray(classes))
+    except TypeError:
+        raise InvalidInput("classes", "expected labels of one kind") from None
+    if type_of_target(np.asarray(classes)) not in ("binary", "multiclass"):
+        raise InvalidInput("classes", "expected a one-dimensional array of labels")
+    return labels

@@ -1,0 +1,244 @@
+"""Settings chosen without a look at the data, by what they are predicted to achieve.
+
+The excess risk of a linear model after noisy gradient steps is predicted on a model problem: a
+quadratic whose curvatures fall like 1/j, from the trace that rows of norm R allow, and whose optimum
+has coordinates of one size (about the size that predictors of real problems have). There the
+remaining error of a run is exact: what the steps have not yet removed, what the privacy noise adds
+(for the noise that the accountant demands of this very schedule when nothing contracts), and what
+sampling batches adds. The least prediction over a grid of schedules wins. All it knows is n, the
+dimension, ε, δ, the adjacency and the loss; docs, "Training", derives every term.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pabi.batches import Batches, FullBatch, ShuffleOnce
+from pabi.rounding import Array
+
+# The model problem. The first two were set once on public benchmarks; results depend on them weakly.
+TRACE = 0.5  # average curvature over its bound: p(1 − p) against 1/4
+CLIPPING = 0.002  # excess risk charged for halving the gradient bound, in units of the loss
+RESIDUAL = 0.1  # variance of a residual over its bound squared
+MOST_EPOCHS = 20
+_EPOCHS = (1, 2, 5, 10, 20)
+_BATCHES = 24  # sizes n, n/2, n/4, …, at least 1
+_STEPS = 2.0 ** np.arange(-10.0, 0.5)  # step sizes, over 1/M
+_COOLDOWNS = (0.0, 0.25, 0.5, 1.0)  # over an epoch
+_CLIPS = (1.0, 0.5)  # gradient bounds, over the loss's own
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What the rule may know. `curvature`: M, the largest of one record; `gradient`: its bound;
+    `signal`: the size of predictors, in their unit; `feature_norm`: R as the model sees it;
+    `clippable`: whether a lower gradient bound leaves the loss what it is."""
+
+    n: int
+    width: int
+    outputs: int
+    curvature: float
+    gradient: float
+    feature_norm: float
+    signal: float
+    epsilon: float
+    delta: float
+    adjacency: str
+    clippable: bool = False
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The chosen schedule; `predicted` is its excess risk on the model problem, `clip` the gradient
+    bound over the loss's own."""
+
+    batches: Batches
+    epochs: float
+    step_size: float
+    cooldown_steps: int
+    clip: float
+    l2: float
+    predicted: float
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What the user has decided; None leaves it to the rule."""
+
+    batches: Batches | None = None
+    epochs: float | None = None
+    step_size: float | None = None
+    cooldown_epochs: float | None = None
+    clip: float | None = None
+    l2: float | None = None
+
+
+@functools.lru_cache(maxsize=256)
+def settings(problem: Problem, fixed: Fixed = Fixed()) -> Settings:
+    """The schedule of least predicted error among those that respect `fixed`."""
+    spectrum = _Spectrum.of(problem)
+    best: Settings | None = None
+    for candidate in _candidates(problem, fixed):
+        predicted = spectrum.predict(problem, candidate)
+        if best is None or predicted < best.predicted * (1.0 - 1e-3):
+            best = _settings(problem, candidate, predicted)
+    assert best is not None
+    return best
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    size: int
+    full: bool
+    batches: Batches | None
+    epochs: float
+    step: float  # η
+    cooldown: int
+    clip: float
+    l2: float
+
+
+def _candidates(problem: Problem, fixed: Fixed) -> Iterator[_Candidate]:
+    n = problem.n
+    if fixed.batches is not None:
+        sizes = [fixed.batches.batch_size(n)]
+    else:
+        sizes = sorted({max(1, n >> k) for k in range(_BATCHES)} | {n}, reverse=True)
+        sizes = [b for b in sizes if b >= min(n, 16)]
+    l2 = 1.0 / n if fixed.l2 is None else fixed.l2
+    clips = (fixed.clip,) if fixed.clip is not None else _CLIPS if problem.clippable else (1.0,)
+    steps = _STEPS / problem.curvature if fixed.step_size is None else (fixed.step_size,)
+    for epochs in _EPOCHS if fixed.epochs is None else (fixed.epochs,):
+        for size in sizes:
+            per_epoch = -(-n // size)
+            wanted = _COOLDOWNS if fixed.cooldown_epochs is None else (fixed.cooldown_epochs,)
+            cooldowns = {math.ceil(share * per_epoch) for share in wanted}
+            if size == n and fixed.cooldown_epochs is None:
+                cooldowns = {0}  # every record is in every step: waiting helps nobody
+            for cooldown in sorted(cooldowns):
+                for clip in clips:
+                    for step in steps:
+                        yield _Candidate(
+                            size,
+                            fixed.batches is None and size == n,
+                            fixed.batches,
+                            epochs,
+                            float(step),
+                            cooldown,
+                            clip,
+                            l2,
+                        )
+
+
+def _settings(problem: Problem, chosen: _Candidate, predicted: float) -> Settings:
+    batches = chosen.batches or (FullBatch() if chosen.full else ShuffleOnce(chosen.size))
+    return Settings(
+        batches,
+        chosen.epochs,
+        chosen.step,
+        chosen.cooldown,
+        chosen.clip,
+        chosen.l2,
+        predicted,
+    )
+
+
+@dataclass(frozen=True)
+class _Spectrum:
+    """Curvatures of the model problem, each standing for `count` directions."""
+
+    curvature: Array
+    count: Array
+
+    @classmethod
+    def of(cls, problem: Problem) -> _Spectrum:
+        edges = np.unique(np.geomspace(1, problem.width + 1, 200).astype(int))
+        count = np.diff(edges).astype(float)
+        middle = np.sqrt(edges[:-1] * (edges[1:] - 1.0))
+        weight = 1.0 / middle
+        share = weight / np.sum(weight * count)
+        return cls(TRACE * problem.curvature * share, count)
+
+    def predict(self, problem: Problem, run: _Candidate) -> float:
+        """Excess risk: what is left of the start, plus privacy noise, plus sampling noise."""
+        per_epoch = -(-problem.n // run.size)
+        steps = math.ceil(run.epochs * per_epoch)
+        # A gradient bound of one half flattens the loss about as much.
+        h = self.curvature * run.clip
+        kept = np.abs(1.0 - run.step * (h + run.l2))
+        left = kept**steps
+        spread = _geometric(kept**2, steps)  # Σ of the squared factors that noise of a step meets
+        size = problem.signal / problem.feature_norm
+        bias = size * (left * h + run.l2 * (1.0 - left)) / (h + run.l2)
+        noise_std = noise_needed(problem, run.size, steps, run.cooldown, run.clip)
+        noise = (run.step * noise_std) ** 2 * (spread + run.cooldown)
+        sampled: Array | float = 0.0
+        if run.size < problem.n:
+            variance = RESIDUAL * (run.clip * problem.gradient) ** 2 / run.size
+            sampled = run.step**2 * variance * h / np.sum(h * self.count) * spread
+        risk = 0.5 * self.curvature * self.count * (bias**2 + noise + sampled)
+        halved = CLIPPING * math.log2(1.0 / run.clip) if run.clip < 1.0 else 0.0
+        return problem.outputs * float(np.sum(risk)) + halved
+
+
+def _geometric(ratio: Array, terms: int) -> Array:
+    """1 + ratio + … + ratio^(terms − 1)."""
+    near = np.abs(1.0 - ratio) < 1e-12
+    safe = np.where(near, 0.5, ratio)
+    with np.errstate(over="ignore"):
+        return np.where(near, float(terms), (1.0 - safe**terms) / (1.0 - safe))
+
+
+@functools.lru_cache(maxsize=64)
+def _mu(epsilon: float, delta: float) -> float:
+    """The μ at which δ_{G(μ)}(ε) = δ, to a relative 10⁻³."""
+    from pabi.convert import gaussian_delta
+
+    low, high = 1e-9, 1e3
+    while high > low * (1.0 + 1e-3):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if gaussian_delta(middle, epsilon) <= delta else (low, middle)
+    return low
+
+
+@functools.lru_cache(maxsize=4096)
+def _noise(
+    per_epoch: int, epochs: int, rest: int, cooldown: int, epsilon: float, delta: float
+) -> float:
+    """ς·b over the gradient sensitivity that (ε, δ) needs without contraction: the mean of δ over
+    positions, each of which pays evenly over the steps that follow its uses."""
+    from pabi.convert import gaussian_delta
+
+    # 64 midpoints stand for the positions of a long epoch.
+    position = (np.arange(min(per_epoch, 64)) + 0.5) * per_epoch / min(per_epoch, 64) - 0.5
+    uses = epochs + (position < rest)
+    waiting = np.where(position < rest, rest - position, rest + per_epoch - position) + cooldown
+    earlier = (uses - 1) * per_epoch
+    # A last use that waits longer than the others is paid for together with them.
+    mu_squared = np.minimum(
+        earlier / per_epoch**2 + 1.0 / waiting,
+        np.where(waiting > per_epoch, uses**2 / (earlier + waiting), np.inf),
+    )
+    rate = np.sqrt(mu_squared)
+    low, high = (float(edge) / _mu(epsilon, delta) for edge in (np.min(rate), np.max(rate)))
+    while high > low * (1.0 + 1e-3):
+        middle = math.sqrt(low * high)
+        met = float(np.mean(gaussian_delta(rate / middle, epsilon))) <= delta
+        low, high = (low, middle) if met else (middle, high)
+    return high
+
+
+def noise_needed(problem: Problem, size: int, steps: int, cooldown: int, clip: float) -> float:
+    """ς that the problem's (ε, δ) needs for steps that neither contract nor expand, predicted."""
+    per_epoch = -(-problem.n // size)
+    whole, rest = divmod(steps, per_epoch)
+    if rest == 0:
+        whole, rest = whole - 1, per_epoch
+    sensitivity = clip * problem.gradient * (2.0 if problem.adjacency == "replace_one" else 1.0)
+    unit = _noise(per_epoch, whole, rest, cooldown, problem.epsilon, problem.delta)
+    return unit * sensitivity / size

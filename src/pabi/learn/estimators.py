@@ -1,0 +1,244 @@
+"""What the private linear models have in common: from constructor arguments to a trained run."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pabi import validate
+from pabi.batches import Batches
+from pabi.calibration import calibrate
+from pabi.errors import InvalidInput
+from pabi.learn import defaults
+from pabi.learn.engine import train
+from pabi.learn.linear_gradients import LinearGradients
+from pabi.learn.records import Records, seen_norm
+from pabi.losses import Loss
+from pabi.rounding import Array
+from pabi.runs import NoisySGD
+
+PREPROCESSING = "preprocessing used no private data"
+ONE_FIT = "one fit; searches and refits are composed"
+LABELS = "the label set is public"
+
+_DTYPES = (np.float64, np.float32, np.uint8, np.int8, np.int16, np.int32, np.int64)
+
+
+class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+    """Shared by the estimators; it knows features, schedules and noise, not losses."""
+
+    # Constructor arguments, stored as given by the subclasses.
+    epsilon: float
+    delta: float
+    feature_norm: float
+    feature_ranges: Any
+    l2: float | str
+    epochs: float | str
+    batches: Batches | str
+    step_size: float | str
+    cooldown_epochs: float | str
+    adjacency: str
+    noise_std: float | None
+    fit_intercept: bool
+    intercept_scaling: float
+    random_state: Any
+    verbose: bool
+
+    # Fitting.
+
+    def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
+        return validate_data(  # type: ignore[no-any-return]
+            self, X, y, accept_sparse="csr", dtype=_DTYPES, order=None, y_numeric=False
+        )
+
+    def _records(self, X: Any, source: Any) -> Records:
+        """The rows of `X` within the declared bounds; `source` is what the user gave, for names."""
+        return Records(X, self.feature_norm, self._intercept_feature, self._ranges(source))
+
+    @property
+    def _intercept_feature(self) -> float | None:
+        return self.intercept_scaling if self.fit_intercept else None
+
+    def _ranges(self, source: Any) -> Any:
+        if not isinstance(self.feature_ranges, dict):
+            return self.feature_ranges
+        names = getattr(self, "feature_names_in_", None)
+        return _by_column(self.feature_ranges, names, self.n_features_in_)
+
+    def _train(
+        self,
+        gradients: LinearGradients,
+        loss: Loss,
+        *,
+        signal: float,
+        outputs: int = 1,
+        said: tuple[str, ...] = (),
+    ) -> Array:
+        """Accounts and executes the run; sets `run_`, `guarantee_`, `n_iter_`; returns θ."""
+        records = gradients.records
+        if records.shortened:
+            # One bit, for whoever holds the data; neither stored nor counted.
+            warnings.warn(
+                "some rows exceed feature_norm or feature_ranges and were scaled down; this warning "
+                "depends on the data: keep it to yourself",
+                UserWarning,
+                stacklevel=4,
+            )
+        run = self._described(loss, records.n, records.width, outputs, signal)
+        result = train(
+            run,
+            gradients,
+            np.zeros(gradients.shape),
+            self.random_state,
+            delta=self.delta,
+            progress=bool(self.verbose),
+        )
+        assumptions = (*result.guarantee.assumptions, PREPROCESSING, ONE_FIT, *said)
+        self.guarantee_ = replace(result.guarantee, assumptions=assumptions)
+        self.run_ = run
+        self.n_iter_ = int(run.steps)
+        return result.x
+
+    def _described(self, loss: Loss, n: int, width: int, outputs: int, signal: float) -> NoisySGD:
+        """The run that the arguments ask for, noise included."""
+        problem, fixed = self._problem(loss, n, width, outputs, signal)
+        chosen = defaults.settings(problem, fixed)
+        clip_norm = None
+        if chosen.clip < 1.0:
+            assert loss.gradient_bound is not None
+            clip_norm = chosen.clip * loss.gradient_bound
+        run = NoisySGD(
+            loss.with_l2(chosen.l2),
+            n=n,
+            batches=chosen.batches,
+            epochs=chosen.epochs,
+            step_size=chosen.step_size,
+            noise_std=self.noise_std,
+            clip_norm=clip_norm,
+            adjacency=self.adjacency,
+            cooldown_steps=chosen.cooldown_steps,
+        )
+        return run if self.noise_std is not None else calibrate(run, self.epsilon, self.delta)
+
+    def _problem(
+        self, loss: Loss, n: int, width: int, outputs: int, signal: float
+    ) -> tuple[defaults.Problem, defaults.Fixed]:
+        epsilon = validate.number("epsilon", self.epsilon, above=0.0)
+        delta = validate.number("delta", self.delta, above=0.0, below=1.0)
+        curvature, gradient = loss.curvature, loss.gradient_bound
+        assert curvature is not None
+        assert gradient is not None
+        adjacency = validate.adjacency(self.adjacency)
+        fixed = defaults.Fixed(
+            self._batches(n),
+            _decided("epochs", self.epochs, above=0.0),
+            _decided("step_size", self.step_size, above=0.0),
+            _decided("cooldown_epochs", self.cooldown_epochs, at_least=0.0),
+            self._clip(loss),
+            _decided("l2", self.l2, at_least=0.0),
+        )
+        problem = defaults.Problem(
+            n,
+            width,
+            outputs,
+            curvature[1],
+            gradient,
+            seen_norm(self.feature_norm, self._intercept_feature),
+            signal,
+            epsilon,
+            delta,
+            adjacency,
+            clippable=fixed.clip is None,
+        )
+        return problem, fixed
+
+    def _batches(self, n: int) -> Batches | None:
+        if isinstance(self.batches, str) and self.batches == "auto":
+            return None
+        if not isinstance(self.batches, Batches):
+            raise InvalidInput(
+                "batches",
+                f'expected "auto", FullBatch(), ShuffleOnce(size), …, got {self.batches!r}',
+            )
+        self.batches.batch_size(n)
+        return self.batches
+
+    def _clip(self, loss: Loss) -> float | None:
+        """The gradient bound over the loss's own; None leaves it to the rule."""
+        return 1.0
+
+    # Reading a fitted model.
+
+    def _set_coefficients(self, theta: Array) -> None:
+        """`coef_` (K, d) and `intercept_` (K,) in the units of X, from θ of shape (width, K)."""
+        weights = theta[: self.n_features_in_].T.copy()
+        constant = np.zeros(len(weights))
+        if self.fit_intercept:
+            constant = self.intercept_scaling * theta[-1]
+        centre, reach = self._map()
+        self.coef_ = weights / reach
+        self.intercept_ = constant - self.coef_ @ centre
+
+    def _map(self) -> tuple[Array, Array]:
+        """Centres and half widths of the declared ranges, 0 and 1 without them."""
+        d = self.n_features_in_
+        blank = Records(np.zeros((1, d)), ranges=self._ranges(None))
+        return (
+            np.zeros(d) if blank.centre is None else blank.centre,
+            np.ones(d) if blank.reach is None else blank.reach,
+        )
+
+    def _predictor(self, X: Any) -> Array:
+        """(n, K): the linear predictor of rows brought within the declared bounds, as in training."""
+        check_is_fitted(self)
+        return self._bounded_predictor(X)[0]
+
+    def _bounded_predictor(self, X: Any) -> tuple[Array, Array]:
+        """(predictor (n, K), norms (n,) of the vectors the model sees)."""
+        given = validate_data(self, X, reset=False, accept_sparse="csr", dtype=_DTYPES)
+        records = self._records(given, X)
+        centre, reach = self._map()
+        coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
+        theta = (coef * reach).T
+        if records.intercept_scaling is not None:
+            # The constant's weight, so that intercept_ is unaffected by the scaling of rows.
+            last = (intercept + coef @ centre) / records.intercept_scaling
+            theta = np.vstack([theta, last])
+        blocks = list(records.blocks(slice(0, records.n)))
+        predictor = np.concatenate([records.predictor(block, theta) for block in blocks])
+        return predictor, np.concatenate([block.norm for block in blocks])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _decided(name: str, value: Any, **bounds: float) -> float | None:
+    """A number the user gave, None for "auto"."""
+    if isinstance(value, str):
+        if value != "auto":
+            raise InvalidInput(name, f'expected "auto" or a number, got {value!r}')
+        return None
+    return validate.number(name, value, **bounds)
+
+
+def _by_column(ranges: dict[Any, Any], names: Any, d: int) -> Array:
+    """Ranges given by column name or number, as (2, d)."""
+    columns = list(range(d)) if names is None else [str(name) for name in names]
+    known = set(columns)
+    for name in ranges:
+        if name not in known:
+            raise InvalidInput("feature_ranges", f"there is no column {name!r}")
+    for name in columns:
+        if name not in ranges:
+            raise InvalidInput("feature_ranges", f"missing: a range for column {name!r}")
+    try:
+        return np.array([ranges[name] for name in columns], dtype=np.float64).reshape(d, 2).T
+    except (TypeError, ValueError):
+        raise InvalidInput("feature_ranges", "expected pairs (low, high)") from None

@@ -1,0 +1,267 @@
+"""Gradients of linear models: one weight a record, two matrix products a step.
+
+The gradient of a linear model's loss at a record is residual·x, with a residual that depends on the
+predictor x·θ and the target alone. So its norm is |residual|·‖x‖, clipping is a change of the
+residual, and the sum over a batch is Xᵀ·residuals: no gradient of a single record is ever formed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pabi import validate
+from pabi.errors import InvalidInput
+from pabi.learn.records import MOST_ROWS, Records, Rows, as_labels
+from pabi.learn.sums import Limit, Total
+from pabi.rounding import Array
+
+Residual = Callable[[Array, Any], Array]
+
+
+class LinearGradients:
+    """Per-record gradients residual(x·θ, y)·x, for `pabi.learn.train`, which sums them directly.
+
+    Parameters
+    ----------
+    X : (n, d) array-like, memory-mapped array, scipy sparse matrix or `Records`
+        Features, finite; with `Records` they are brought within a public norm.
+    targets : (n, …) array
+        What `residual` is given beside the predictor, row by row.
+    residual : callable
+        (predictor (m,) or (m, K), targets (m, …)) ↦ array of the predictor's shape.
+    outputs : int, optional
+        K: θ has shape (width, K). None: one output, θ of shape (width,).
+
+    Calling it with θ and rows returns the gradients themselves, (m, *θ.shape). Raises InvalidInput
+    naming `theta`, `X` or `y`; no message shows data. Source: docs, "Training", the fast path.
+    """
+
+    def __init__(
+        self, X: Any, targets: NDArray[Any], residual: Residual, outputs: int | None = None
+    ) -> None:
+        self.records = X if isinstance(X, Records) else Records(X)
+        self._targets = targets
+        self._residual = residual
+        self.shape = (self.records.width,) if outputs is None else (self.records.width, outputs)
+
+    def __call__(self, theta: ArrayLike, rows: NDArray[np.intp]) -> Array:
+        point = self._point(theta)
+        weights = [
+            self._residual(self.records.predictor(block, point), self._of(rows, block.part))
+            for block in self.records.blocks(rows)
+        ]
+        weight = np.concatenate(weights) if weights else np.zeros((0, *self.shape[1:]))
+        x = self.records.dense(rows)
+        gradients: Array = weight[:, None] * (x if weight.ndim == 1 else x[:, :, None])
+        return gradients
+
+    def clipped_sum(self, x: Array, rows: Rows, limit: Limit) -> Array:
+        """Σ of the gradients over `rows`, each within `limit`."""
+        point = self._point(x)
+        total = Total(point.shape)
+        for block in self.records.blocks(rows):
+            target = self._of(rows, block.part)
+            weight = self._residual(self.records.predictor(block, point), target)
+            if limit.shrink != 1.0:
+                weight *= limit.shrink
+            if limit.clip is not None:
+                weight = _clipped(weight, block.norm, limit.clip)
+            term = np.zeros(point.shape)
+            self.records.add_weighted(block, weight, term)
+            total.add(term)
+        return total.value
+
+    def additions(self, batch: int) -> int:
+        """Within a block every row is one addition; across blocks the sum is compensated."""
+        return min(batch, MOST_ROWS)
+
+    def _of(self, rows: Rows, part: slice) -> Any:
+        if isinstance(rows, slice):
+            return self._targets[rows.start + part.start : rows.start + part.stop]
+        return self._targets[rows[part]]
+
+    def _point(self, theta: ArrayLike) -> Array:
+        point = np.asarray(theta, dtype=np.float64)
+        if point.shape != self.shape:
+            raise InvalidInput("theta", f"expected shape {self.shape}, got {point.shape}")
+        return point
+
+
+def _clipped(weight: Array, norm: Array, clip: float) -> Array:
+    """Residuals so small that residual·x has norm at most `clip`, where ‖x‖ ≤ `norm`."""
+    size = np.abs(weight) if weight.ndim == 1 else np.sqrt(np.einsum("ij,ij->i", weight, weight))
+    longest = size * norm
+    if not np.any(longest > clip):
+        return weight
+    factor = np.where(longest > clip, clip / np.maximum(longest, clip), 1.0)
+    factor *= 1.0 - 2.0**-50
+    clipped: Array = weight * (factor if weight.ndim == 1 else factor[:, None])
+    return clipped
+
+
+class LogisticGradients(LinearGradients):
+    """Gradients of log(1 + exp(−y·xᵀθ)), −y·x/(1 + exp(y·xᵀθ)).
+
+    `y`: (n,) labels, all in {0, 1} or all in {−1, 1}; 1 is the positive class. Where ‖x‖ ≤ R the
+    loss is `Loss.logistic(feature_norm=R)`. Source: the logistic loss of Bok, Su, Altschuler 2024,
+    §5.
+    """
+
+    def __init__(self, X: Any, y: ArrayLike) -> None:
+        records = X if isinstance(X, Records) else Records(X)
+        super().__init__(records, _signs(y, records.n), _logistic)
+
+
+class OneVsRestGradients(LinearGradients):
+    """Gradients of K logistic losses at once, class k against the others; θ has shape (width, K).
+
+    `y`: (n,) class numbers 0..K − 1. A record's gradient has norm at most √K·R.
+    """
+
+    def __init__(self, X: Any, y: ArrayLike, classes: int) -> None:
+        records = X if isinstance(X, Records) else Records(X)
+        codes = _codes(y, records.n, classes)
+        super().__init__(records, codes, _one_vs_rest, classes)
+
+
+class SoftmaxGradients(LinearGradients):
+    """Gradients of log Σ_k exp(x·θ_k) − x·θ_y; θ has shape (width, K).
+
+    `y`: (n,) class numbers 0..K − 1. Where ‖x‖ ≤ R the loss is `Loss.softmax(feature_norm=R)`.
+    """
+
+    def __init__(self, X: Any, y: ArrayLike, classes: int) -> None:
+        records = X if isinstance(X, Records) else Records(X)
+        codes = _codes(y, records.n, classes)
+        super().__init__(records, codes, _softmax, classes)
+
+
+class SquaredGradients(LinearGradients):
+    """Gradients of ½(x·θ − y)² with the residual clipped at `residual_bound`, or, which is the same
+    function, of the Huber loss of that threshold: `Loss.squared`, `Loss.huber`.
+
+    `y`: (n,) targets, finite.
+    """
+
+    def __init__(self, X: Any, y: ArrayLike, residual_bound: float) -> None:
+        records = X if isinstance(X, Records) else Records(X)
+        bound = validate.number("residual_bound", residual_bound, above=0.0)
+
+        def residual(predictor: Array, target: Array) -> Array:
+            return np.clip(predictor - target, -bound, bound)
+
+        super().__init__(records, _numbers(y, records.n), residual)
+
+
+class SmoothedHingeGradients(LinearGradients):
+    """Gradients of the hinge loss max(0, 1 − y·xᵀθ) smoothed over a width `smoothing` = γ: −y·x times
+    min(1, max(0, 1 − y·xᵀθ)/γ).
+
+    `y`: labels in {0, 1} or {−1, 1}, `Loss.smoothed_hinge`; with `classes` = K class numbers
+    0..K − 1, of which each is told from the rest by a loss of its own, θ of shape (width, K).
+    """
+
+    def __init__(self, X: Any, y: ArrayLike, smoothing: float, classes: int | None = None) -> None:
+        records = X if isinstance(X, Records) else Records(X)
+        gamma = validate.number("smoothing", smoothing, above=0.0)
+
+        def residual(predictor: Array, sign: Array) -> Array:
+            return -sign * np.clip((1.0 - sign * predictor) / gamma, 0.0, 1.0)
+
+        if classes is None:
+            super().__init__(records, _signs(y, records.n), residual)
+            return
+        codes = _codes(y, records.n, classes)
+
+        def against_rest(predictor: Array, code: NDArray[np.intp]) -> Array:
+            return residual(predictor, np.where(code[:, None] == np.arange(classes), 1.0, -1.0))
+
+        super().__init__(records, codes, against_rest, classes)
+
+
+class PoissonGradients(LinearGradients):
+    """Gradients of exp(x·θ) − y·xᵀθ, continued linearly beyond a predictor of `predictor_bound`.
+
+    `y`: (n,) counts ≥ 0; those above `count_bound` are taken as `count_bound`. `Loss.poisson`.
+    """
+
+    def __init__(self, X: Any, y: ArrayLike, predictor_bound: float, count_bound: float) -> None:
+        records = X if isinstance(X, Records) else Records(X)
+        most = validate.number("predictor_bound", predictor_bound)
+        counts = _numbers(y, records.n)
+        if np.any(counts < 0.0):
+            raise InvalidInput("y", "expected counts ≥ 0")
+        # One unit short of e^z, so that its rounding cannot exceed the bound.
+        rate = math.exp(most) * (1.0 - 2.0**-52)
+
+        def residual(predictor: Array, count: Array) -> Array:
+            weight: Array = np.minimum(np.exp(np.minimum(predictor, most)), rate) - count
+            return weight
+
+        bound = validate.number("count_bound", count_bound, above=0.0)
+        super().__init__(records, np.minimum(counts, bound), residual)
+
+
+# Residuals. They own what they return, so that it may be scaled in place.
+
+
+def _logistic(predictor: Array, sign: Array) -> Array:
+    from scipy.special import expit
+
+    weight: Array = -sign * expit(-sign * predictor)
+    return weight
+
+
+def _one_vs_rest(predictor: Array, code: NDArray[np.intp]) -> Array:
+    from scipy.special import expit
+
+    weight: Array = expit(predictor)
+    # σ(z) − 1 = −σ(−z), without cancellation for large z.
+    own = np.arange(len(code)), code
+    weight[own] = -expit(-predictor[own])
+    return weight
+
+
+def _softmax(predictor: Array, code: NDArray[np.intp]) -> Array:
+    weight: Array = np.exp(predictor - np.max(predictor, axis=1, keepdims=True))
+    weight /= np.sum(weight, axis=1, keepdims=True)
+    weight[np.arange(len(code)), code] -= 1.0
+    return weight
+
+
+# Targets.
+
+
+def _signs(y: ArrayLike, n: int) -> Array:
+    """Labels as ±1."""
+    labels = as_labels(y, n)
+    if labels.dtype.kind in "biuf":
+        for negative in (0, -1):
+            if np.all((labels == negative) | (labels == 1)):
+                return np.where(labels == 1, 1.0, -1.0)
+    raise InvalidInput("y", "expected labels all in {0, 1} or all in {-1, 1}")
+
+
+def _codes(y: ArrayLike, n: int, classes: int) -> NDArray[np.intp]:
+    validate.integer("classes", classes, at_least=2)
+    codes = as_labels(y, n)
+    if codes.dtype.kind not in "iu" or np.any(codes < 0) or np.any(codes >= classes):
+        raise InvalidInput("y", f"expected class numbers 0..{classes - 1}")
+    return codes.astype(np.intp)
+
+
+def _numbers(y: ArrayLike, n: int) -> Array:
+    try:
+        targets = as_labels(y, n).astype(np.float64)
+    except (TypeError, ValueError) as bad:
+        if isinstance(bad, InvalidInput):
+            raise
+        raise InvalidInput("y", "expected numbers") from None
+    if not np.all(np.isfinite(targets)):
+        raise InvalidInput("y", "expected finite numbers")
+    return targets

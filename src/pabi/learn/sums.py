@@ -1,0 +1,154 @@
+"""Sums of clipped gradients whose rounding never carries them past the stated sensitivity.
+
+A sum of B vectors of norm at most C, in which each coordinate goes through at most m additions in
+any order, is off by at most B·C·(m + 16)·2⁻⁵³ in norm, and so is that of the adjacent data set. Every
+gradient is therefore bounded by C·(1 − 2B(m + 16)·2⁻⁵³) instead of C: what rounding may add was taken
+off before. For 1 500 records in blocks of 4 096 that is a relative 10⁻⁹.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pabi.errors import InvalidInput
+from pabi.learn.clipping import clip_norms
+from pabi.learn.records import Rows
+from pabi.rounding import Array
+from pabi.runs import NoisySGD
+
+_HELD = 1 << 23  # numbers of per-record gradients in memory at once (64 MB)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What one record may contribute: its gradient is multiplied by `shrink` and then clipped to
+    norm `clip`, which leaves room for the rounding of the sum. `shrink` is 1 where gradients of
+    strong curvature must keep it; `clip` is None where a run states its own sensitivity."""
+
+    clip: float | None
+    shrink: float
+
+    @classmethod
+    def of(cls, run: NoisySGD, additions: int) -> Limit:
+        """For sums of one batch of `run` in which each coordinate sees `additions` in a chain."""
+        if run.gradient_sensitivity is not None:
+            return cls(None, 1.0)
+        bound = run.record_gradient_bound
+        assert bound is not None
+        room = 2.0 * run.batch_size * (additions + 16.0) * 2.0**-53
+        if not room < 0.5:
+            raise InvalidInput(
+                "batches", f"batches of {run.batch_size} are too large to be summed in float64"
+            )
+        curvature = run.loss.curvature
+        keeps_curvature = curvature is not None and curvature[0] > 0.0
+        return cls(bound * (1.0 - room), 1.0 if keeps_curvature else 1.0 - room)
+
+
+class GradientSum(Protocol):
+    """(x, rows) ↦ the float64 sum of the records' clipped gradients, of the shape of x."""
+
+    def __call__(self, x: Array, rows: Rows) -> Array: ...
+
+
+class SummableGradients(Protocol):
+    """Gradients that know how to sum themselves without ever being formed one by one."""
+
+    def clipped_sum(self, x: Array, rows: Rows, limit: Limit) -> Array: ...
+
+    def additions(self, batch: int) -> int:
+        """The longest chain of additions in a sum over a batch."""
+
+
+class Total:
+    """A running sum of arrays that rounds as two additions do, however many there are (Kahan)."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.value = np.zeros(shape)
+        self._lost = np.zeros(shape)
+        self._terms = 0
+
+    def add(self, term: Array) -> None:
+        if self._terms == 0:
+            self.value += term
+        else:
+            term = term - self._lost
+            risen = self.value + term
+            self._lost = (risen - self.value) - term
+            self.value = risen
+        self._terms += 1
+
+
+def fast_sum(source: SummableGradients, run: NoisySGD) -> GradientSum:
+    """The sum that `source` computes by itself."""
+    limit = Limit.of(run, source.additions(run.batch_size))
+    return lambda x, rows: source.clipped_sum(x, rows, limit)
+
+
+def per_record_sum(gradients: Callable[[Array, Any], ArrayLike], run: NoisySGD) -> GradientSum:
+    """The sum of what a callable (x, rows) ↦ (len(rows), *x.shape) returns, clipped record by record.
+
+    A batch whose gradients would not fit in 64 MB is asked for in several parts.
+    """
+
+    def total(x: Array, rows: Rows) -> Array:
+        indices = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        held = max(1, _HELD // max(x.size, 1))
+        limit = Limit.of(run, min(held, run.batch_size))
+        result = Total(x.shape)
+        for first in range(0, len(indices), held):
+            part = indices[first : first + held].copy()  # the callee may do as it likes
+            given = gradients(_read_only(x), part)
+            each = _checked("per_record_gradients", given, (len(part), *x.shape), _EACH)
+            if limit.shrink != 1.0:
+                each = each * limit.shrink
+            if limit.clip is not None:
+                each = clip_norms(each, limit.clip)
+            result.add(np.sum(each, axis=0))
+        return result.value
+
+    return total
+
+
+def stated_sum(
+    clipped_gradient_sum: Callable[[Array, Any, float | None], ArrayLike], run: NoisySGD
+) -> GradientSum:
+    """What a callable (x, rows, clip_norm) ↦ x.shape returns, taken at its word."""
+    bound = None if run.gradient_sensitivity is not None else run.record_gradient_bound
+
+    def total(x: Array, rows: Rows) -> Array:
+        indices = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows.copy()
+        given = clipped_gradient_sum(_read_only(x), indices, bound)
+        return _checked("clipped_gradient_sum", given, x.shape, "x.shape")
+
+    return total
+
+
+_EACH = "(len(rows), *x.shape)"
+
+
+def _read_only(x: Array) -> Array:
+    view = x.view()
+    view.flags.writeable = False
+    return view
+
+
+def _checked(field: str, value: Any, shape: tuple[int, ...], wanted: str) -> NDArray[np.float64]:
+    """Gradients as float64, or InvalidInput, which says nothing about their values."""
+    try:
+        gradients = np.asarray(value)
+    except (TypeError, ValueError):
+        raise InvalidInput(field, f"expected an array of shape {shape}") from None
+    if gradients.dtype.kind not in "fiu":
+        raise InvalidInput(field, f"expected real numbers, got dtype {gradients.dtype}")
+    if gradients.shape != shape:
+        raise InvalidInput(field, f"expected shape {wanted} = {shape}, got {gradients.shape}")
+    gradients = gradients.astype(np.float64, copy=False)
+    if not np.all(np.isfinite(gradients)):
+        raise InvalidInput(field, "expected finite numbers for every record")
+    return gradients

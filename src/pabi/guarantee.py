@@ -105,6 +105,16 @@ class Guarantee:
         """The largest probability of guessing right whether the record is in, at `prior`."""
         return self.curve.bayes_success(prior)
 
+    # Pickling (joblib, skops, copies): as the JSON text, so that a stored model carries the
+    # certificate, and nothing of the solver or the run that computed it.
+
+    def __getstate__(self) -> dict[str, str]:
+        return {"json": self.to_json()}
+
+    def __setstate__(self, state: dict[str, str]) -> None:
+        read = Guarantee.from_json(state["json"])
+        self.__dict__.update(read.__dict__)
+
     # What proves it.
 
     @property

@@ -289,6 +289,16 @@ class NoisySGD:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The constructor's arguments that were given."""
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        if isinstance(self.steps, _FromEpochs):
+            del given["steps"]
+        return {name: value for name, value in given.items() if value is not None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        type(self).__init__(self, **state)
+
     # What it costs.
 
     def iteration(self, position: int | None = None) -> NoisyIteration:

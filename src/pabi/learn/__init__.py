@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         PrivateLinearRegression,
         PrivatePoissonRegressor,
     )
+    from pabi.learn.schema import SchemaEncoder
 
 __all__ = [
     "LinearGradients",
@@ -39,6 +40,7 @@ __all__ = [
     "PrivateLogisticRegression",
     "PrivatePoissonRegressor",
     "Records",
+    "SchemaEncoder",
     "SmoothedHingeGradients",
     "SoftmaxGradients",
     "SquaredGradients",
@@ -55,6 +57,7 @@ _LAZY = {
     "PrivateLinearSVC": "pabi.learn.classifiers",
     "PrivateLogisticRegression": "pabi.learn.classifiers",
     "PrivatePoissonRegressor": "pabi.learn.regressors",
+    "SchemaEncoder": "pabi.learn.schema",
 }
 
 

@@ -43,6 +43,7 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], run: NoisySGD, seconds: float) -> None:
         self._path = Path(path)
+        self._partial = self._path.with_name(f".{self._path.name}.partial")
         self._run = _digest(run)
         self._seconds = seconds
         self._last = time.monotonic()
@@ -71,9 +72,9 @@ class Checkpoint:
         if state.permutation is not None:
             arrays["permutation"] = state.permutation
         np.savez(content, **arrays)
-        partial = self._path.with_name(f".{self._path.name}.{os.getpid()}.partial")
+        partial = self._partial
         with contextlib.suppress(FileNotFoundError):
-            partial.unlink()
+            partial.unlink()  # of a crash while it was written
         try:
             handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(handle, "wb") as stream:
@@ -108,8 +109,9 @@ class Checkpoint:
         return State(step, x, permutation)
 
     def remove(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()
+        for file in (self._path, self._partial):
+            with contextlib.suppress(FileNotFoundError):
+                file.unlink()
 
 
 def _digest(run: NoisySGD) -> str:

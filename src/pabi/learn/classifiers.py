@@ -26,7 +26,7 @@ from pabi.learn.records import seen_norm
 from pabi.losses import Loss
 from pabi.rounding import Array, fraction_up, up
 
-_SIGNAL = 2.0  # logits of linear models on real data, over rows at their bound
+_SIGNAL = 3.0  # logits of linear models on real data, over rows at their bound
 _MARGIN = 1.0  # a hinge loss is done at a margin of one
 
 
@@ -94,8 +94,9 @@ class PrivateLogisticRegression(_LinearClassifier):
         The schedule. "auto" takes what `pabi.learn.defaults` predicts to be best from n, the number of
         features, ε and δ: it never looks at the data.
     clip_norm : float, None or "auto"
-        Clips each record's gradient (binary only, where it is harmless). None: not below the loss's
-        own bound. "auto" lets the rule halve it; `predict_proba` takes the clipping into account.
+        Clips each record's gradient; None: only to the loss's own bound. With two classes clipping is
+        harmless and `predict_proba` takes it into account; with more it leaves composition alone,
+        which costs nothing on full batches. "auto" leaves the choice to the rule.
     adjacency : str
         "replace_one" or "zero_out".
     noise_std : float, optional
@@ -191,18 +192,12 @@ class PrivateLogisticRegression(_LinearClassifier):
 
     def _clip(self, loss: Loss) -> float | None:
         if isinstance(self.clip_norm, str) and self.clip_norm == "auto":
-            return None if loss.glm else 1.0
+            return None
         if self.clip_norm is None:
             return 1.0
         clip = _decided("clip_norm", self.clip_norm, above=0.0)
         assert clip is not None
         assert loss.gradient_bound is not None
-        if not loss.glm and clip < loss.gradient_bound:
-            raise InvalidInput(
-                "clip_norm",
-                f"expected None with more than two classes, got {clip!r}: clipping the gradients of "
-                "such a loss voids the bound; lower feature_norm instead",
-            )
         return min(1.0, clip / loss.gradient_bound)
 
     def predict_proba(self, X: ArrayLike) -> Array:

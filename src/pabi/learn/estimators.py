@@ -52,9 +52,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     # Fitting.
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
-        return validate_data(  # type: ignore[no-any-return]
-            self, X, y, accept_sparse="csr", dtype=_DTYPES, order=None, y_numeric=False
-        )
+        return self._checked(X, y=y)  # type: ignore[no-any-return]
+
+    def _checked(self, X: Any, **kwargs: Any) -> Any:
+        """scikit-learn's checks, whose complaint about text would show it."""
+        try:
+            return validate_data(self, X, accept_sparse="csr", dtype=_DTYPES, **kwargs)
+        except ValueError as bad:
+            if "could not convert" in str(bad):
+                raise InvalidInput("X", "expected numbers, got text") from None
+            raise
 
     def _records(self, X: Any, source: Any) -> Records:
         """The rows of `X` within the declared bounds; `source` is what the user gave, for names."""
@@ -153,7 +160,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             epsilon,
             delta,
             adjacency,
-            clippable=fixed.clip is None,
+            clippable=loss.glm,
         )
         return problem, fixed
 
@@ -200,7 +207,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _bounded_predictor(self, X: Any) -> tuple[Array, Array]:
         """(predictor (n, K), norms (n,) of the vectors the model sees)."""
-        given = validate_data(self, X, reset=False, accept_sparse="csr", dtype=_DTYPES)
+        given = self._checked(X, reset=False)
         records = self._records(given, X)
         centre, reach = self._map()
         coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
@@ -209,9 +216,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             # The constant's weight, so that intercept_ is unaffected by the scaling of rows.
             last = (intercept + coef @ centre) / records.intercept_scaling
             theta = np.vstack([theta, last])
-        blocks = list(records.blocks(slice(0, records.n)))
-        predictor = np.concatenate([records.predictor(block, theta) for block in blocks])
-        return predictor, np.concatenate([block.norm for block in blocks])
+        predictor, norm = np.empty((records.n, theta.shape[1])), np.empty(records.n)
+        for block in records.blocks(slice(0, records.n)):
+            predictor[block.part] = records.predictor(block, theta)
+            norm[block.part] = block.norm
+        return predictor, norm
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -67,6 +67,8 @@ class LinearGradients:
         for block in self.records.blocks(rows):
             target = self._of(rows, block.part)
             weight = self._residual(self.records.predictor(block, point), target)
+            # Where a predictor overflows, the record is left out: it must not turn the sum into NaN.
+            weight[~np.isfinite(weight)] = 0.0
             if limit.shrink != 1.0:
                 weight *= limit.shrink
             if limit.clip is not None:

@@ -17,9 +17,8 @@ from pabi.rounding import Array, up
 Rows = NDArray[np.intp] | slice
 
 MOST_ROWS = 4096  # of a block: sums of that many terms round by at most a relative 2⁻⁴¹
-_BLOCK = (
-    1 << 17
-)  # entries of a dense block (1 MB in float64): it stays in the cache between products
+LARGEST = 2.0**250  # of entries, norms and their inverses: products of three stay normal
+_BLOCK = 1 << 17  # entries of a dense block, 1 MB: it stays in the cache between products
 
 
 @dataclass(frozen=True)
@@ -70,10 +69,10 @@ class Records:
         self.sparse = not isinstance(self._X, np.ndarray)
         self.feature_norm = feature_norm
         if feature_norm is not None:
-            validate.number("feature_norm", feature_norm, above=0.0)
+            _norm("feature_norm", feature_norm)
         self.intercept_scaling = intercept_scaling
         if intercept_scaling is not None:
-            validate.number("intercept_scaling", intercept_scaling, above=0.0)
+            _norm("intercept_scaling", intercept_scaling)
         self.centre, self.reach = _ranges(ranges, self.d, self.sparse)
         self.shortened = False
         self._scale, self._norm = self._measured()
@@ -186,11 +185,10 @@ class Records:
         scale, norm = np.ones(self.n), np.empty(self.n)
         for part, features in self._raw(slice(0, self.n)):
             peak, length = _lengths(features)
-            if not np.all(np.isfinite(peak)):
-                raise InvalidInput("X", "expected finite numbers, got NaN or infinity")
+            if not np.all(peak <= LARGEST):
+                raise InvalidInput("X", "expected finite numbers up to 2^250, got NaN or larger")
             length *= 1.0 + (self.d + 16) * 2.0**-53  # at least the true norm
-            with np.errstate(over="ignore"):
-                norm[part] = peak * length
+            norm[part] = peak * length
             if self.feature_norm is not None:
                 beyond = norm[part] > self.feature_norm
                 # Below the exact factor by more than everything that rounds on the way.
@@ -199,7 +197,7 @@ class Records:
                 )
                 scale[part] = np.where(beyond, factor * (1.0 - 2.0**-50), 1.0)
                 norm[part] = np.minimum(norm[part], self.feature_norm)
-        self.shortened = bool(np.any(scale < 1.0)) or self._out_of_range()
+        self.shortened = bool(np.any(scale < 1.0 - 2.0**-30)) or self._out_of_range()
         if self.intercept_scaling is not None:
             norm = np.hypot(norm, self.intercept_scaling) * (1.0 + 2.0**-50)
         return (None if np.all(scale == 1.0) else scale), norm
@@ -228,15 +226,14 @@ def _lengths(features: Any) -> tuple[Array, Array]:
     """(largest entry, norm relative to it) of each row; the true norm is their product."""
     m = features.shape[0]
     if isinstance(features, np.ndarray):
-        # Without `axis` magic on huge blocks: |max| and |min| need no copy of absolute values.
         peak = np.maximum(np.max(features, axis=1), -np.min(features, axis=1))
         unit = features / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)[:, None]
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             return peak, np.sqrt(np.einsum("ij,ij->i", unit, unit))
     row = np.repeat(np.arange(m), np.diff(features.indptr))
     peak = np.zeros(m)
     np.maximum.at(peak, row, np.abs(features.data))
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         unit = features.data / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)[row]
         return peak, np.sqrt(np.bincount(row, unit * unit, minlength=m))
 
@@ -251,6 +248,10 @@ def _part_of(rows: Rows, part: slice) -> Rows:
     return rows[part]
 
 
+def _norm(field: str, value: float) -> float:
+    return validate.number(field, value, at_least=1.0 / LARGEST, at_most=LARGEST)
+
+
 def _matrix(X: Any) -> Any:
     """`X` as a real two-dimensional array or CSR matrix; arrays of numbers are not copied."""
     if hasattr(X, "tocsr"):
@@ -263,9 +264,13 @@ def _matrix(X: Any) -> Any:
     else:
         try:
             matrix = np.asarray(X)
+            if matrix.dtype.kind == "c":
+                raise InvalidInput("X", "expected real numbers, got complex ones")
             if matrix.dtype.kind not in "fiub":
                 matrix = matrix.astype(np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError) as bad:
+            if isinstance(bad, InvalidInput):
+                raise
             raise InvalidInput("X", "expected an (n, d) array of numbers") from None
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InvalidInput("X", f"expected shape (n, d), not empty, got {matrix.shape}")

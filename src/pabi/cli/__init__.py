@@ -1,4 +1,4 @@
-"""The command line: `pabi account`, `explain`, `calibrate` and `verify`.
+"""The command line: `pabi account`, `explain`, `calibrate`, `verify` and `train`.
 
 A run is a TOML file (see `examples/`); every value passes through `pabi.description.from_dict`.
 Exit 0 is success, 1 a gate or verdict that says no, 2 bad input, with one line on stderr.
@@ -22,10 +22,12 @@ from pabi.cli.reading import (
     parsed_json,
     read_delta,
     read_epsilon,
+    read_target,
     required,
     verdict_on,
 )
-from pabi.cli.writing import aligned, basis, complain, emit, emit_json, one_line, shape, up
+from pabi.cli.training import train
+from pabi.cli.writing import aligned, basis, complain, emit, emit_json, one_line, reading, shape, up
 from pabi.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
 
 if TYPE_CHECKING:
@@ -57,10 +59,6 @@ def _explained(description: Description, delta: float) -> tuple[Explanation, Gua
 def _candidates(explanation: Explanation) -> list[dict[str, Any]]:
     names = ("method", "applies", "reason", "epsilon", "mu")
     return [{name: getattr(row, name) for name in names} for row in explanation]
-
-
-def _reading(guarantee: Guarantee, epsilon: float, delta: float) -> dict[str, Any]:
-    return {**guarantee.to_dict(certificate=True), "epsilon": epsilon, "delta": delta}
 
 
 # Commands.
@@ -142,7 +140,7 @@ def account(
         f"{'is at most' if passed else 'exceeds'} {limit!r}"
     )
     if as_json:
-        emit_json(_reading(best, cost, at) | {"candidates": _candidates(explanation)})
+        emit_json(reading(best, cost, at) | {"candidates": _candidates(explanation)})
         if not passed:
             complain("gate", verdict)
     else:
@@ -244,11 +242,7 @@ def calibrate(
     from pabi.description import to_dict
     from pabi.runs import NoisySGD
 
-    target = required("--epsilon", read_epsilon(epsilon))
-    at = required("--delta", read_delta(delta))
-    for name, text, value in (("--epsilon", epsilon, target), ("--delta", delta, at)):
-        if value == 0.0:
-            raise InvalidInput(name, f"expected a number > 0, got {text!r}")
+    target, at = read_target(epsilon, delta)
     if parameter not in PARAMETERS:
         raise InvalidInput(
             "--parameter", f"expected one of {', '.join(PARAMETERS)}, got {parameter!r}"
@@ -332,6 +326,9 @@ def verify(
     emit("\n".join(lines + basis(verdict.adjacency, verdict.assumptions)))
     if not met:
         raise typer.Exit(1)
+
+
+app.command()(train)
 
 
 def _toml_ready(table: dict[str, Any]) -> dict[str, Any]:

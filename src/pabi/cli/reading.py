@@ -52,13 +52,13 @@ def read_text(file: str, what: str) -> str:
         ) from None
 
 
-def describe(file: str) -> Description:
-    """The description in a run file."""
+def parsed_toml(file: str, what: str) -> dict[str, Any]:
+    """The tables of a TOML file."""
     import tomllib
 
-    text = read_text(file, "a run file (TOML)")
+    text = read_text(file, what)
     try:
-        table = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as bad:
         reason = str(bad).replace(
             "end of document", f"end of document, line {text.count(chr(10)) + 1}"
@@ -66,6 +66,11 @@ def describe(file: str) -> Description:
         raise InvalidInput(file_name(file), f"malformed TOML: {reason}") from None
     except (ValueError, RecursionError) as bad:  # a number or a nesting beyond what Python reads
         raise InvalidInput(file_name(file), f"malformed TOML: {bad}") from None
+
+
+def describe(file: str) -> Description:
+    """The description in a run file."""
+    table = parsed_toml(file, "a run file (TOML)")
     try:
         return _built(table)
     except InvalidInput as bad:
@@ -127,10 +132,24 @@ def read_epsilon(text: str | None) -> float | None:
     return _option("--epsilon", text, "a finite number ≥ 0", lambda x: 0.0 <= x < math.inf)
 
 
+def read_positive(name: str, text: str | None) -> float | None:
+    return _option(name, text, "a finite number > 0", lambda x: 0.0 < x < math.inf)
+
+
 def required(name: str, value: float | None) -> float:
     if value is None:
         raise InvalidInput(name, "missing: this command needs it")
     return value
+
+
+def read_target(epsilon: str | None, delta: str | None) -> tuple[float, float]:
+    """(ε, δ) to aim for, both given and above 0."""
+    target = required("--epsilon", read_epsilon(epsilon))
+    at = required("--delta", read_delta(delta))
+    for name, text, value in (("--epsilon", epsilon, target), ("--delta", delta, at)):
+        if value == 0.0:
+            raise InvalidInput(name, f"expected a number > 0, got {text!r}")
+    return target, at
 
 
 def parsed_json(file: str) -> Any:

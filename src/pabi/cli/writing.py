@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pabi.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from pabi.guarantee import Guarantee
     from pabi.tradeoff import TradeOff
 
 _LONGEST_LINE = 700
@@ -48,7 +49,17 @@ def emit(text: str) -> None:
 def emit_json(value: dict[str, Any]) -> None:
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
     plain = not encoding.lower().replace("-", "").startswith("utf8")
-    emit(json.dumps(_json_ready(value), ensure_ascii=plain, allow_nan=False))
+    emit(json_text(value, plain))
+
+
+def json_text(value: dict[str, Any], plain: bool = False) -> str:
+    """`value` as JSON; `plain`: in ASCII only."""
+    return json.dumps(_json_ready(value), ensure_ascii=plain, allow_nan=False)
+
+
+def reading(guarantee: Guarantee, epsilon: float, delta: float) -> dict[str, Any]:
+    """A guarantee with its certificate, and what it says at one δ."""
+    return {**guarantee.to_dict(certificate=True), "epsilon": epsilon, "delta": delta}
 
 
 def _json_ready(value: Any) -> Any:

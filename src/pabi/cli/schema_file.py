@@ -1,0 +1,209 @@
+"""The schema file of `pabi train`: columns, target and model, declared before anyone sees the data."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+import pabi.learn
+from pabi.batches import Batches
+from pabi.cli.reading import file_name, parsed_toml
+from pabi.description import _batches, _unknown
+from pabi.errors import InvalidInput
+from pabi.learn.schema import (
+    MISSING,
+    SchemaEncoder,
+    cells_of,
+    numbers,
+    read_columns,
+    read_levels,
+    read_range,
+    text,
+)
+from pabi.rounding import Array
+
+MODELS = {
+    "logistic": "PrivateLogisticRegression",
+    "linear": "PrivateLinearRegression",
+    "svc": "PrivateLinearSVC",
+    "poisson": "PrivatePoissonRegressor",
+    "huber": "PrivateHuberRegressor",
+}
+CLASSIFIERS = ("logistic", "svc")
+_KEYS = {"columns": set[str](), "target": {"levels", "range"}}
+# Arguments of the estimators that other options decide.
+_ELSEWHERE = {
+    "epsilon",
+    "delta",
+    "classes",
+    "noise_std",
+    "random_state",
+    "feature_ranges",
+    "verbose",
+}
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A schema file for one model. `columns`, `settings`: arguments of `SchemaEncoder` and of the
+    model's estimator. `levels`, `range`: the target's, as far as they are declared."""
+
+    model: str
+    columns: dict[str, Any]
+    settings: dict[str, Any]
+    levels: list[Any] | None
+    range: tuple[float, float] | None
+
+    @property
+    def encoder(self) -> SchemaEncoder:
+        return SchemaEncoder(self.columns)
+
+    def estimator(self, **arguments: Any) -> Any:
+        """The model's estimator, with what the schema decides; `arguments` come on top."""
+        # √p bounds the norm of every row, so that none is scaled down. Never below it by rounding.
+        longest = (math.floor(1000.0 * math.sqrt(len(self.columns))) + 1) / 1000.0
+        decided = {"feature_norm": longest} | self._bounds() | self.settings | arguments
+        return getattr(pabi.learn, MODELS[self.model])(**decided)
+
+    def _bounds(self) -> dict[str, Any]:
+        """What the estimator needs to know about the target.
+
+        Few residuals come near half the width of a range. Bounds of a quarter and an eighth of it
+        keep the noise low.
+        """
+        if self.range is None:
+            return {"classes": self.levels}
+        low, high = self.range
+        width = high - low
+        return {
+            "linear": {"residual_bound": width / 4.0},
+            "huber": {"threshold": width / 8.0},
+            "poisson": {"predictor_bound": math.log(high), "count_bound": high},
+        }[self.model]
+
+    def targets(self, name: str, column: Any) -> tuple[NDArray[Any], float]:
+        """(what the estimator is fitted to, what its intercept lacks) from the column `name`."""
+        cells = cells_of(name, column)
+        if self.range is None:
+            return _labels(name, cells, self.levels), 0.0
+        amounts = _amounts(name, cells)
+        low, high = self.range
+        if self.model == "poisson":
+            if np.any(amounts < 0.0):
+                raise InvalidInput(name, "expected counts ≥ 0 in every row of the target")
+            return amounts, 0.0
+        centre = low / 2.0 + high / 2.0
+        return np.clip(amounts, low, high) - centre, centre
+
+
+def read_schema(file: str, model: str) -> Schema:
+    """The schema in a TOML file. Raises InvalidInput naming file and key."""
+    tables = parsed_toml(file, "a schema file (TOML)")
+    try:
+        return _schema(tables, model)
+    except InvalidInput as bad:
+        raise InvalidInput(file_name(file), str(bad)) from None
+
+
+def _schema(tables: dict[str, Any], model: str) -> Schema:
+    known = {m: _arguments(m) for m in MODELS}
+    homes = _KEYS | {"model": known[model]}
+    for key, table in tables.items():
+        if key not in homes:
+            if isinstance(table, Mapping) and {"kind", "range", "levels"} & set(table):
+                raise InvalidInput(key, f"a column is declared as [columns.{key}]")
+            _refuse(key, set(homes), homes, "the top level")
+        elif not isinstance(table, Mapping):
+            raise InvalidInput(key, f"expected a table [{key}], got {table!r}")
+    columns, target = tables.get("columns"), tables.get("target", {})
+    read_columns(columns)
+    for key in target:
+        if key not in _KEYS["target"]:
+            _refuse(key, _KEYS["target"], homes, "[target]")
+    settings = dict(tables.get("model", {}))
+    for key in settings:
+        owner = next((m for m in MODELS if key in known[m]), None)
+        if key not in known[model] and owner is not None:
+            raise InvalidInput(f"model.{key}", f"belongs to --model {owner}, not to {model}")
+        if key not in known[model]:
+            _refuse(key, known[model], homes, "[model]")
+    if "fit_intercept" in settings and not isinstance(settings["fit_intercept"], bool):
+        got = settings["fit_intercept"]
+        raise InvalidInput("model.fit_intercept", f"expected true or false, got {got!r}")
+    if settings.get("batches", "auto") != "auto":
+        settings["batches"] = _read_batches(settings["batches"])
+    assert columns is not None
+    return Schema(model, columns, settings, *_target(target, model))
+
+
+def _read_batches(value: Any) -> Batches:
+    for key in value if isinstance(value, Mapping) else ():
+        if key not in ("kind", "size"):
+            raise InvalidInput(
+                f"model.batches.{key}", "unknown key: expected kind and size; settings go above it"
+            )
+    return _batches(value)
+
+
+def _arguments(model: str) -> set[str]:
+    estimator = getattr(pabi.learn, MODELS[model])
+    return set(estimator().get_params()) - _ELSEWHERE
+
+
+def _refuse(key: str, known: set[str], homes: Mapping[str, set[str]], where: str) -> NoReturn:
+    home = next((name for name, keys in homes.items() if key in keys), None)
+    said = f"belongs to [{home}], not to {where}" if home else _unknown(key, known, where)
+    raise InvalidInput(key, said)
+
+
+def _target(
+    table: Mapping[str, Any], model: str
+) -> tuple[list[Any] | None, tuple[float, float] | None]:
+    """(levels, range), the one that does not go with the model None."""
+    wanted, other = ("levels", "range") if model in CLASSIFIERS else ("range", "levels")
+    if other in table:
+        raise InvalidInput(f"target.{other}", f"does not go with --model {model}")
+    if wanted == "levels":
+        if "levels" not in table:
+            return None, None
+        return read_levels("target.levels", table["levels"], at_least=2), None
+    if "range" not in table:
+        raise InvalidInput(
+            "target.range", f"missing: --model {model} needs the public range of the target"
+        )
+    low, high = read_range("target.range", table["range"])
+    if model == "poisson" and low != 0.0:
+        raise InvalidInput("target.range", f"expected [0, largest count], got {table['range']!r}")
+    return None, (low, high)
+
+
+def _labels(name: str, cells: NDArray[Any], levels: list[Any] | None) -> NDArray[Any]:
+    """(n,) labels in the type of the declared levels; undeclared ones are integers or text."""
+    found = [text(cell) for cell in cells.tolist()]
+    seen = set(found)
+    if levels is None:
+        if any(label.lower() in MISSING for label in seen):
+            raise InvalidInput(name, "expected a label in every row of the target, some lack it")
+        if len(seen) < 2:
+            raise InvalidInput(name, "expected at least two classes, got one class only")
+        whole = all(re.fullmatch("0|-?[1-9][0-9]{0,17}", label) for label in seen)
+        return np.array(found).astype(np.int64) if whole else np.array(found)
+    declared = {text(level): level for level in levels}
+    if not seen <= set(declared):
+        raise InvalidInput(
+            name, "the target holds a label, or a missing one, that target.levels does not declare"
+        )
+    return np.array([declared[label] for label in found])
+
+
+def _amounts(name: str, cells: NDArray[Any]) -> Array:
+    amounts = numbers(name, cells)
+    if not np.all(np.isfinite(amounts)):
+        raise InvalidInput(name, "expected a finite number in every row of the target")
+    return amounts

@@ -1,0 +1,190 @@
+"""`pabi train`: a table and a public schema in, a model and its guarantee out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pabi.cli.reading import read_positive, read_target
+from pabi.cli.tables import extra, read_table
+from pabi.cli.writing import basis, emit, json_text, one_line, reading, shape, up
+from pabi.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pabi.cli.schema_file import Schema
+    from pabi.guarantee import Guarantee
+
+DECLARED = "the schema (columns, ranges, levels, settings) was declared without looking at the data"
+
+
+def train(
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="A table: CSV with a header line, or Parquet.")
+    ],
+    schema: Annotated[
+        str,
+        typer.Option("--schema", metavar="FILE", help="The schema (TOML); - is standard input."),
+    ],
+    target: Annotated[str, typer.Option("--target", metavar="T", help="The column to predict.")],
+    out: Annotated[
+        str, typer.Option("--out", metavar="FILE", help="Where to write the model (skops).")
+    ],
+    guarantee: Annotated[
+        str,
+        typer.Option("--guarantee", metavar="FILE", help="Where to write its guarantee (JSON)."),
+    ],
+    epsilon: Annotated[
+        str | None, typer.Option("--epsilon", metavar="E", help="The target epsilon. Required.")
+    ] = None,
+    delta: Annotated[
+        str | None, typer.Option("--delta", metavar="D", help="The target's delta. Required.")
+    ] = None,
+    model: Annotated[
+        str, typer.Option("--model", metavar="M", help="logistic, linear, svc, poisson or huber.")
+    ] = "logistic",
+    adjacency: Annotated[
+        str | None,
+        typer.Option("--adjacency", metavar="A", help="replace_one (default) or zero_out."),
+    ] = None,
+    feature_norm: Annotated[
+        str | None,
+        typer.Option(
+            "--feature-norm",
+            metavar="R",
+            help="Scale longer rows down to this norm; by default no row is longer.",
+        ),
+    ] = None,
+    epochs: Annotated[
+        str | None, typer.Option("--epochs", metavar="N", help="Passes over the data.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    progress: Annotated[
+        bool | None,
+        typer.Option(
+            "--progress/--no-progress", help="Show steps and time; default: on a terminal."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", min=0, metavar="S", help="Reproducible noise: for tests only."),
+    ] = None,
+) -> None:
+    """Train a private linear model on a table.
+
+    The schema declares columns with public ranges or levels, the target and settings; see examples/.
+    The model is a scikit-learn pipeline for tables with the same columns. Nothing else that depends
+    on the data is shown, training accuracy in particular: that would be another release.
+
+    \b
+    Examples:
+      pabi train people.csv --schema schema.toml --target income --epsilon 1 --delta 1e-6 \\
+        --out model.skops --guarantee guarantee.json
+      pabi verify guarantee.json --epsilon 1 --delta 1e-6
+    """
+    limit, at = read_target(epsilon, delta)
+    given = {
+        "adjacency": adjacency,
+        "feature_norm": read_positive("--feature-norm", feature_norm),
+        "epochs": read_positive("--epochs", epochs),
+    }
+    declared = _declared(schema, model, target)
+    skops = extra("skops.io")
+    with _written((out, guarantee), force, unlike=(data, schema)) as (model_file, guarantee_file):
+        frame = read_table(data, [*declared.columns, target])
+        fitted = _fitted(
+            declared,
+            frame,
+            target,
+            **{name: value for name, value in given.items() if value is not None},
+            epsilon=limit,
+            delta=at,
+            random_state=seed,
+            verbose=sys.stderr.isatty() if progress is None else progress,
+        )
+        proven = fitted[-1].guarantee_
+        skops.dump(fitted, model_file)
+        text = json_text(reading(proven, proven.epsilon(at), at))
+        guarantee_file.write_text(f"{text}\n", encoding="utf-8")
+    features = len(fitted[0].get_feature_names_out())
+    about = f"{model}: {one_line(target)} from {len(declared.columns)} columns, {features} features"
+    emit("\n".join([f"model        {about}", f"records      {len(frame)}", *_said(proven, at)]))
+
+
+def _said(guarantee: Guarantee, delta: float) -> list[str]:
+    return [
+        f"epsilon      {up(guarantee.epsilon(delta))} at delta {delta!r}",
+        f"mu           {shape(guarantee.curve)}",
+        f"method       {guarantee.method}",
+        f"source       {guarantee.source}",
+        *basis(guarantee.adjacency, guarantee.assumptions),
+    ]
+
+
+def _declared(file: str, model: str, target: str) -> Schema:
+    from pabi.cli.schema_file import MODELS, read_schema
+
+    if model not in MODELS:
+        raise InvalidInput("--model", f"expected one of {', '.join(MODELS)}, got {model!r}")
+    schema = read_schema(file, model)
+    if target in schema.columns:
+        raise InvalidInput(
+            "--target", f"expected a column that is not a feature, got [columns.{target}]"
+        )
+    return schema
+
+
+def _fitted(schema: Schema, frame: Any, target: str, **arguments: Any) -> Any:
+    """A pipeline from raw columns to predictions, the guarantee with its last step."""
+    from sklearn.pipeline import make_pipeline
+
+    y, centre = schema.targets(target, frame[target])
+    pipeline = make_pipeline(schema.encoder, schema.estimator(**arguments))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("always", ".*keep it to yourself")  # for whoever holds the data
+        pipeline.fit(frame, y)
+    fitted = pipeline[-1]
+    if centre:
+        fitted.intercept_ += centre
+    said = (*fitted.guarantee_.assumptions, DECLARED)
+    fitted.guarantee_ = replace(fitted.guarantee_, assumptions=said)
+    return pipeline
+
+
+@contextlib.contextmanager
+def _written(files: tuple[str, ...], force: bool, unlike: tuple[str, ...]) -> Iterator[list[Path]]:
+    """Paths to write to, which take the names in `files` all together, once nothing went wrong."""
+    paths = [Path(file) for file in files]
+    for path in paths:
+        if not path.parent.is_dir():
+            raise InvalidInput(str(path), "expected a file in an existing folder")
+        if path.is_dir():
+            raise InvalidInput(str(path), "expected a file to write, got a folder")
+        if path.exists() and not force:
+            raise InvalidInput(str(path), "exists already: expected a new name, or --force")
+    used = [os.path.realpath(name) for name in (*unlike, *files)]
+    if len(set(used)) < len(used):
+        raise InvalidInput(
+            "--out", "expected files of their own for data, schema, out and guarantee"
+        )
+    parts = [path.with_name(f".{path.name}.{os.getpid()}.part") for path in paths]
+    try:
+        for part in parts:
+            part.touch(exist_ok=False)
+        yield parts
+        for part, path in zip(parts, paths, strict=True):
+            os.replace(part, path)
+    except OSError as bad:
+        raise InvalidInput(
+            " and ".join(files), f"cannot be written: {bad.strerror or bad}"
+        ) from None
+    finally:
+        for part in parts:
+            part.unlink(missing_ok=True)

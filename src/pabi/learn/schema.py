@@ -1,0 +1,304 @@
+"""Rows from declared columns: each is prepared from itself and from a public schema, never from others."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from pabi import validate
+from pabi.description import _unknown
+from pabi.errors import InvalidInput
+from pabi.rounding import Array
+
+MISSING = frozenset({"", "?", "na", "n/a", "nan", "none", "null"})  # of any case
+_TRUTH = dict.fromkeys(("true", "t", "yes", "y", "1"), 1.0) | dict.fromkeys(
+    ("false", "f", "no", "n", "0"), -1.0
+)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A column of m cells, each of them one feature.
+
+    `feature`: (m,) which of the column's features, from 0. `value`: (m,) in [−1, 1]; the column's
+    other features are 0. `beyond`: whether a cell is outside what was declared, a fact about the data.
+    """
+
+    feature: NDArray[np.intp]
+    value: Array
+    beyond: bool
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """One feature: clipped to [low, high], on a logarithmic scale or not, and mapped onto [−1, 1]."""
+
+    low: float
+    high: float
+    log1p: bool
+
+    def features(self, name: str) -> list[str]:
+        return [name]
+
+    def encode(self, name: str, cells: NDArray[Any]) -> Encoded:
+        x = numbers(name, cells)
+        clipped = np.clip(x, self.low, self.high)
+        low, high = self.low, self.high
+        if self.log1p:
+            clipped, low, high = np.log1p(clipped), math.log1p(low), math.log1p(high)
+        centre, reach = low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
+        value = np.clip((clipped - centre) / reach, -1.0, 1.0)
+        beyond = bool(np.any((x < self.low) | (x > self.high)))
+        return Encoded(np.zeros(len(x), np.intp), np.where(np.isnan(value), 0.0, value), beyond)
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """One feature a level, 1 for the cell's own. Any other cell, a missing one too: all 0, or with
+    `other` 1 for a feature of its own."""
+
+    levels: tuple[str, ...]
+    other: bool
+
+    def features(self, name: str) -> list[str]:
+        return [f"{name}={level}" for level in self.levels] + [f"{name}: other"] * self.other
+
+    def encode(self, name: str, cells: NDArray[Any]) -> Encoded:
+        number = {level: i for i, level in enumerate(self.levels)}
+        found = [text(cell) for cell in cells.tolist()]
+        feature = np.array([number.get(level, len(number)) for level in found], dtype=np.intp)
+        declared = feature < len(number)
+        beyond = not self.other and any(
+            level not in number and level.lower() not in MISSING for level in set(found)
+        )
+        if not self.other:
+            feature[~declared] = 0
+        return Encoded(feature, np.where(declared | self.other, 1.0, 0.0), beyond)
+
+
+@dataclass(frozen=True)
+class Boolean:
+    """One feature: 1 for true, −1 for false, 0 where it is missing."""
+
+    def features(self, name: str) -> list[str]:
+        return [name]
+
+    def encode(self, name: str, cells: NDArray[Any]) -> Encoded:
+        truth = _TRUTH | dict.fromkeys(MISSING, 0.0)
+        try:
+            value = np.array([truth[text(cell).lower()] for cell in cells.tolist()])
+        except KeyError:
+            raise InvalidInput(
+                name, "expected true or false, 1 or 0, yes or no in every row of a boolean column"
+            ) from None
+        return Encoded(np.zeros(len(value), np.intp), value, False)
+
+
+Column = Numeric | Categorical | Boolean
+
+_KEYS = {
+    "numeric": {"kind", "range", "transform"},
+    "categorical": {"kind", "levels", "other"},
+    "boolean": {"kind"},
+}
+
+
+def read_columns(tables: Any) -> dict[str, Column]:
+    """The declared columns, by name, in order. Raises InvalidInput naming `columns.NAME.KEY`."""
+    if not isinstance(tables, Mapping) or not tables:
+        raise InvalidInput("columns", "expected a table [columns.NAME] for every column to use")
+    return {str(name): _column(f"columns.{name}", table) for name, table in tables.items()}
+
+
+def _column(field: str, table: Any) -> Column:
+    if not isinstance(table, Mapping):
+        raise InvalidInput(field, f"expected a table [{field}], got {table!r}")
+    kind = validate.choice(f"{field}.kind", table.get("kind"), tuple(_KEYS))
+    for key in table:
+        if key in _KEYS[kind]:
+            continue
+        owner = next((other for other, keys in _KEYS.items() if key in keys), None)
+        said = f"belongs to {owner} columns, and this one is {kind}" if owner else None
+        raise InvalidInput(f"{field}.{key}", said or _unknown(key, _KEYS[kind], f"[{field}]"))
+    if kind == "boolean":
+        return Boolean()
+    if kind == "categorical":
+        other = validate.choice(f"{field}.other", table.get("other", "zero"), ("zero", "level"))
+        levels = read_levels(f"{field}.levels", table.get("levels"), at_least=1)
+        return Categorical(tuple(text(level) for level in levels), other == "level")
+    transform = validate.choice(
+        f"{field}.transform", table.get("transform", "none"), ("none", "log1p")
+    )
+    low, high = read_range(f"{field}.range", table.get("range"))
+    if transform == "log1p" and low <= -1.0:
+        raise InvalidInput(f"{field}.range", f"expected a low end > -1 for log1p, got {low!r}")
+    return Numeric(low, high, transform == "log1p")
+
+
+def read_range(field: str, value: Any) -> tuple[float, float]:
+    """Finite (low, high), low < high, from [low, high]."""
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        raise InvalidInput(field, f"expected [low, high], got {value!r}")
+    low, high = (validate.number(field, end) for end in value)
+    if not low < high or not math.isfinite(high - low):
+        raise InvalidInput(field, f"expected [low, high] with low < high, got {value!r}")
+    return low, high
+
+
+def read_levels(field: str, value: Any, at_least: int) -> list[Any]:
+    """Distinct levels, all strings or all integers."""
+    wanted = f"expected a list of {at_least} or more distinct strings, or of integers"
+    if not isinstance(value, (list, tuple)) or len(value) < at_least:
+        raise InvalidInput(field, f"{wanted}, got {value!r}")
+    kinds, texts = {type(level) for level in value}, [text(level) for level in value]
+    if len(kinds) > 1 or not kinds <= {str, int} or "" in texts:
+        raise InvalidInput(field, f"{wanted}, got {value!r}")
+    twice = next((level for level in texts if texts.count(level) > 1), None)
+    if twice is not None:
+        raise InvalidInput(field, f"expected distinct levels, got {twice!r} twice")
+    return list(value)
+
+
+# Cells.
+
+
+def cells_of(name: str, column: Any) -> NDArray[Any]:
+    """(m,) numbers, text or objects. Raises InvalidInput for dates and the like."""
+    array = np.asarray(column)
+    if array.ndim != 1 or array.dtype.kind not in "biufOUT":
+        raise InvalidInput(name, f"expected a column of numbers or text, got {array.dtype}")
+    return array
+
+
+def text(cell: Any) -> str:
+    """The cell as a level: without outer blanks, whole numbers without a point, "" where missing."""
+    if isinstance(cell, str):
+        return cell.strip()
+    if _is_missing(cell):
+        return ""
+    if isinstance(cell, np.generic):
+        cell = cell.item()
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    return str(cell)
+
+
+def numbers(name: str, cells: NDArray[Any]) -> Array:
+    """(m,) float64, NaN where missing. Raises InvalidInput naming the column, and no cell."""
+    if cells.dtype.kind in "biuf":
+        return cells.astype(np.float64)
+    try:
+        return np.array([_number(cell) for cell in cells.tolist()], dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(
+            name, "expected numbers in every row of a numeric column, got something else"
+        ) from None
+
+
+def _number(cell: Any) -> float:
+    if isinstance(cell, str):
+        cell = cell.strip()
+        return math.nan if cell.lower() in MISSING else float(cell)
+    return math.nan if _is_missing(cell) else float(cell)
+
+
+def _is_missing(cell: Any) -> bool:
+    try:
+        return cell is None or bool(cell != cell)
+    except (TypeError, ValueError):  # pandas.NA has no truth value
+        return True
+
+
+# The transformer.
+
+
+class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Features from the columns of a table, by a public map that treats every row by itself.
+
+    Parameters
+    ----------
+    columns : dict
+        One table a column to use, by name, as in a schema file:
+
+        `{"kind": "numeric", "range": [low, high]}`: clipped to the range, which is mapped onto
+        [−1, 1]; a missing number is 0. With `"transform": "log1p"` on the scale of log(1 + x).
+        `{"kind": "categorical", "levels": [...]}`: one feature a level, 1 for the cell's own. Another
+        or a missing cell leaves them all 0; with `"other": "level"` it has a feature of its own.
+        `{"kind": "boolean"}`: 1 for true, −1 for false, 0 for missing.
+
+    Levels are compared as text without outer blanks. Each column has at most one nonzero feature a
+    row, so that a row's norm is at most √(number of columns). Declare everything without looking at
+    the data: what is read off them is not covered by any guarantee.
+
+    `fit` learns nothing; it warns, which is for the holder of the data only, where some cell is
+    outside what was declared. `feature_names_in_`: the columns. Raises InvalidInput (a ValueError)
+    naming the key of the schema or the column; no message shows data. Source: docs, "Training".
+    """
+
+    def __init__(self, columns: dict[str, dict[str, Any]]) -> None:
+        self.columns = columns
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Checks the schema and the columns of X, a data frame or a dict of columns."""
+        self.feature_names_in_ = np.array(list(self.columns), dtype=object)
+        if any(part.beyond for part in self._encoded(X)):
+            warnings.warn(
+                "some cells are outside the declared ranges or levels; this warning depends on the "
+                "data: keep it to yourself",
+                UserWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """(n, d) float64 features of X, a data frame or a dict of columns: CSR where a column is
+        categorical, else dense."""
+        from scipy.sparse import csr_matrix
+
+        columns = read_columns(self.columns)
+        parts = list(self._encoded(X))
+        widths = [len(column.features(name)) for name, column in columns.items()]
+        first = np.cumsum([0, *widths])
+        indices = np.stack([p.feature + at for p, at in zip(parts, first, strict=False)], axis=1)
+        data = np.stack([part.value for part in parts], axis=1)
+        n, p = data.shape
+        rows = csr_matrix(
+            (data.ravel(), indices.ravel(), p * np.arange(n + 1)), shape=(n, int(first[-1]))
+        )
+        rows.eliminate_zeros()
+        categorical = any(isinstance(column, Categorical) for column in columns.values())
+        return rows if categorical else rows.toarray()
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """(d,): a column's name, or name=level; `input_features` is ignored."""
+        columns = read_columns(self.columns).items()
+        return np.array([f for name, column in columns for f in column.features(name)], object)
+
+    def _encoded(self, X: Any) -> Iterable[Encoded]:
+        columns = read_columns(self.columns)
+        present = X if isinstance(X, Mapping) else getattr(X, "columns", None)
+        if present is None:
+            raise InvalidInput(
+                "X", f"expected a data frame or a dict of columns, got a {type(X).__name__}"
+            )
+        absent = next((name for name in columns if name not in present), None)
+        if absent is not None:
+            raise InvalidInput("X", f"expected a column {absent!r}, as the schema declares")
+        cells = {name: cells_of(name, X[name]) for name in columns}
+        if len({len(column) for column in cells.values()}) > 1:
+            raise InvalidInput("X", "expected columns of one length")
+        return (column.encode(name, cells[name]) for name, column in columns.items())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags

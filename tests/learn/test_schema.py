@@ -1,0 +1,209 @@
+"""Rows from declared columns: what each cell becomes, and that no other row has a say in it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from pabi.errors import InvalidInput
+from pabi.learn import PrivateLogisticRegression, SchemaEncoder
+
+AGE = {"kind": "numeric", "range": [20, 60]}
+GAIN = {"kind": "numeric", "range": [0, 99], "transform": "log1p"}
+JOB = {"kind": "categorical", "levels": ["clerk", "smith"]}
+RANK = {"kind": "categorical", "levels": [1, 2], "other": "level"}
+CITIZEN = {"kind": "boolean"}
+ALL = {"age": AGE, "gain": GAIN, "job": JOB, "rank": RANK, "citizen": CITIZEN}
+
+
+def encoded(column: dict[str, Any], cells: Any) -> np.ndarray:
+    """The features of one column, without the warning to the holder of the data."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        features = SchemaEncoder({"x": column}).fit_transform({"x": cells})
+    return features.toarray() if hasattr(features, "toarray") else features
+
+
+def test_numbers_are_mapped_onto_minus_one_to_one() -> None:
+    features = encoded(AGE, [20.0, 30.0, 40.0, 60.0, 0.0, 1e300, math.inf, -math.inf])
+    assert features.ravel().tolist() == [-1.0, -0.5, 0.0, 1.0, -1.0, 1.0, 1.0, -1.0]
+
+
+def test_log1p_maps_the_logarithm() -> None:
+    # log 1, log 10 and log 100 lie evenly.
+    assert encoded(GAIN, [0.0, 9.0, 99.0, 1e6]).ravel() == pytest.approx([-1.0, 0.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("missing", ["", " ", "?", "NA", "nan", "NULL", None, math.nan])
+def test_missing_cells_have_a_declared_place(missing: Any) -> None:
+    cells = np.array([missing], dtype=object)
+    assert encoded(AGE, cells).tolist() == [[0.0]]
+    assert encoded(CITIZEN, cells).tolist() == [[0.0]]
+    assert encoded(JOB, cells).tolist() == [[0.0, 0.0]]
+    assert encoded(RANK, cells).tolist() == [[0.0, 0.0, 1.0]]
+
+
+def test_undeclared_levels_are_zero_or_a_level_of_their_own() -> None:
+    assert encoded(JOB, ["smith", "clerk", "baker"]).tolist() == [[0, 1], [1, 0], [0, 0]]
+    assert encoded(RANK, [2, 1, 7]).tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize("cells", [["1", " 2 "], [1, 2], [1.0, 2.0], np.array([1, 2], np.int8)])
+def test_levels_are_compared_as_text(cells: Any) -> None:
+    assert encoded(RANK, cells).tolist() == [[1, 0, 0], [0, 1, 0]]
+
+
+def test_truth_has_many_names() -> None:
+    cells = np.array([True, "Yes", "1", 1.0, False, "no", "f", 0], dtype=object)
+    assert encoded(CITIZEN, cells).ravel().tolist() == [1.0] * 4 + [-1.0] * 4
+
+
+CELLS = st.one_of(
+    st.none(), st.integers(-(10**6), 10**6), st.floats(), st.sampled_from(["smith", "?", "", "7"])
+)
+WORDS = st.one_of(CELLS, st.booleans(), st.text(max_size=5))
+
+
+@given(st.lists(st.tuples(CELLS, WORDS, WORDS), min_size=1, max_size=6))
+def test_a_row_depends_on_itself_alone_and_has_bounded_norm(rows: list[Any]) -> None:
+    rows = [(None if a == "smith" else a, b, c) for a, b, c in rows]
+    encoder = SchemaEncoder({"age": AGE, "job": JOB, "rank": RANK})
+
+    def features(chosen: list[Any]) -> np.ndarray:
+        columns = {
+            name: np.array([*cells, None], dtype=object)[:-1]
+            for name, cells in zip(encoder.columns, zip(*chosen, strict=True), strict=True)
+        }
+        return encoder.transform(columns).toarray()
+
+    together = features(rows)
+    assert np.array_equal(together, np.vstack([features([row]) for row in rows]))
+    assert np.all(np.count_nonzero(together, axis=1) <= 3)
+    assert np.all(np.abs(together) <= 1.0)
+
+
+def test_names_and_columns() -> None:
+    encoder = clone(SchemaEncoder(ALL))
+    expected = [
+        "age",
+        "gain",
+        "job=clerk",
+        "job=smith",
+        "rank=1",
+        "rank=2",
+        "rank: other",
+        "citizen",
+    ]
+    assert encoder.get_feature_names_out().tolist() == expected
+    # Nothing is learned: it transforms before it is fitted.
+    row = {"age": [40], "gain": [0], "job": ["clerk"], "rank": [3], "citizen": ["no"], "more": [1]}
+    assert encoder.transform(row).toarray().tolist() == [[0, -1, 1, 0, 0, 0, 1, -1]]
+    assert encoder.fit(row).feature_names_in_.tolist() == list(ALL)
+
+
+def test_dense_without_categories() -> None:
+    assert isinstance(SchemaEncoder({"age": AGE}).transform({"age": [40]}), np.ndarray)
+
+
+def test_data_frames_of_every_type() -> None:
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    frame = pandas.DataFrame(
+        {
+            "age": pandas.array([20, None], dtype="Int64"),
+            "gain": pandas.array(["0", "99"], dtype="string"),
+            "job": pandas.Categorical(["smith", None]),
+            "rank": [1.0, math.nan],
+            "citizen": pandas.array([True, None], dtype="boolean"),
+        }
+    )
+    expected = [[-1, -1, 0, 1, 1, 0, 0, 1], [0, 1, 0, 0, 0, 0, 1, 0]]
+    assert SchemaEncoder(ALL).transform(frame).toarray().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("column", "cells"), [(AGE, [19.9]), (AGE, ["61"]), (GAIN, [-1e-9]), (JOB, ["baker"])]
+)
+def test_cells_outside_the_schema_warn_without_saying_which(
+    column: dict[str, Any], cells: Any
+) -> None:
+    with pytest.warns(UserWarning, match="keep it to yourself"):
+        SchemaEncoder({"x": column}).fit({"x": cells})
+
+
+def test_what_is_declared_does_not_warn() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SchemaEncoder({"x": AGE}).fit({"x": ["20", "60", "?"]})
+        SchemaEncoder({"x": JOB}).fit({"x": ["smith", "?"]})
+        SchemaEncoder({"x": RANK}).fit({"x": ["9"]})  # a level of its own is a place for anything
+
+
+@pytest.mark.parametrize(
+    ("columns", "field"),
+    [
+        ({}, "columns"),
+        ([AGE], "columns"),
+        ({"x": 3}, "columns.x"),
+        ({"x": {}}, "columns.x.kind"),
+        ({"x": {"kind": "number"}}, "columns.x.kind"),
+        ({"x": {"kind": "numeric"}}, "columns.x.range"),
+        ({"x": {"kind": "numeric", "range": [3, 3]}}, "columns.x.range"),
+        ({"x": {"kind": "numeric", "range": [0, math.nan]}}, "columns.x.range"),
+        ({"x": {"kind": "numeric", "range": [-1e308, 1e308]}}, "columns.x.range"),
+        ({"x": {"kind": "numeric", "range": [0, 1], "levels": ["a"]}}, "columns.x.levels"),
+        ({"x": {"kind": "numeric", "range": [0, 1], "rnge": 1}}, "columns.x.rnge"),
+        ({"x": {"kind": "numeric", "range": [0, 1], "transform": "exp"}}, "columns.x.transform"),
+        ({"x": {"kind": "numeric", "range": [-1, 1], "transform": "log1p"}}, "columns.x.range"),
+        ({"x": {"kind": "categorical"}}, "columns.x.levels"),
+        ({"x": {"kind": "categorical", "levels": []}}, "columns.x.levels"),
+        ({"x": {"kind": "categorical", "levels": ["a", " a"]}}, "columns.x.levels"),
+        ({"x": {"kind": "categorical", "levels": ["a", 1]}}, "columns.x.levels"),
+        ({"x": {"kind": "categorical", "levels": ["a", " "]}}, "columns.x.levels"),
+        ({"x": {"kind": "categorical", "levels": ["a"], "other": "drop"}}, "columns.x.other"),
+        ({"x": {"kind": "boolean", "range": [0, 1]}}, "columns.x.range"),
+    ],
+)
+def test_bad_schemas_are_named(columns: Any, field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        SchemaEncoder(columns).transform({"x": [1]})
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("columns", "X", "field"),
+    [
+        ({"x": AGE}, {"y": [1]}, "X"),
+        ({"x": AGE}, np.ones((1, 1)), "X"),
+        ({"x": AGE, "y": AGE}, {"x": [1], "y": [1, 2]}, "X"),
+        ({"x": AGE}, {"x": ["secret-7"]}, "x"),
+        ({"x": AGE}, {"x": np.array(["2020-01-01"], "datetime64[D]")}, "x"),
+        ({"x": CITIZEN}, {"x": ["secret-7"]}, "x"),
+    ],
+)
+def test_bad_data_are_named_and_not_shown(columns: Any, X: Any, field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        SchemaEncoder(columns).transform(X)
+    assert caught.value.field == field
+    assert "secret-7" not in str(caught.value)
+
+
+def test_a_pipeline_learns_from_raw_columns() -> None:
+    rng = np.random.default_rng(0)
+    age = rng.uniform(20.0, 60.0, 4000)
+    rows = {"age": age, "job": rng.choice(["clerk", "smith", "baker"], 4000)}
+    labels = np.where(age > 40.0, "old", "young")
+    model = make_pipeline(
+        SchemaEncoder({"age": AGE, "job": JOB}), PrivateLogisticRegression(feature_norm=1.5)
+    )
+    with pytest.warns(UserWarning, match="outside the declared"):
+        model.fit(rows, labels)
+    # Far beyond chance: 30 standard deviations of a coin.
+    assert np.mean(model.predict(rows) == labels) > 0.75

@@ -33,7 +33,7 @@ LOADERS = {
     "digits": datasets.digits,
     "mnist": datasets.mnist,
 }
-GRID = {"step": (0.5, 1.0, 2.0, 4.0), "clip": (0.5, 1.0), "intercept_scaling": (0.5, 1.0)}
+GRID = {"step": (0.5, 1.0, 2.0, 4.0, 8.0), "clip": (0.5, 1.0), "intercept_scaling": (0.5, 1.0)}
 
 
 def scores(data: Any, epsilon: float, seeds: range, **settings: Any) -> tuple[list[float], Any]:
@@ -113,7 +113,7 @@ def main() -> None:
                 if mean > best_mean:
                     best, best_mean = settings, mean
             found.append(entry(dataset, epsilon, "grid", data, given.seeds, **best))
-        for line in found[-2:]:
+        for line in found[-2 + given.no_grid :]:
             print(
                 f"{dataset} ε={epsilon} {line['library']}: {line['mean']:.4f} ± {line['std']:.4f}"
             )

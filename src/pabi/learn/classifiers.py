@@ -27,6 +27,7 @@ from pabi.losses import Loss
 from pabi.rounding import Array, fraction_up, up
 
 _SIGNAL = 3.0  # logits of linear models on real data, over rows at their bound
+_TIE = 1e-9  # weight of the unclipped probability
 _MARGIN = 1.0  # a hinge loss is done at a margin of one
 
 
@@ -217,11 +218,13 @@ class PrivateLogisticRegression(_LinearClassifier):
                 return shares
             probabilities: Array = softmax(scores, axis=1)
             return probabilities
-        positive, negative = expit(scores[:, 0]), expit(-scores[:, 0])
+        both: Array = expit(np.column_stack([-scores[:, 0], scores[:, 0]]))
         if self.run_.clip_norm is not None:
             most = self.run_.clip_norm / np.maximum(norm, 1e-300)
-            positive, negative = np.minimum(positive, most), np.minimum(negative, most)
-        both: Array = np.column_stack([negative, positive]) / (positive + negative)[:, None]
+            clipped = np.minimum(both, most[:, None])
+            clipped /= clipped.sum(axis=1, keepdims=True)
+            # Where both are clipped every z is a minimiser at p = 1/2; the score breaks the tie.
+            both = (1.0 - _TIE) * clipped + _TIE * both
         return both
 
     def predict_log_proba(self, X: ArrayLike) -> Array:

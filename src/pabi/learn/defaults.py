@@ -127,7 +127,9 @@ def _plans(problem: Problem, fixed: Fixed) -> Iterator[_Plan]:
         sizes = [fixed.batches.batch_size(n)]
     else:
         sizes = sorted({max(min(n, 16), n >> k) for k in range(10)}, reverse=True)
-    clips = _CLIPS if fixed.clip is None else (fixed.clip,)
+    clips: tuple[float, ...] = _CLIPS if fixed.clip is None else (fixed.clip,)
+    if problem.clippable and fixed.clip is None:
+        clips = tuple(c for c in clips if c >= 0.5)  # below, probabilities near one half are lost
     affordable = [e for e in _EPOCHS if e <= MOST_EPOCHS or e * n <= FREE]
     for epochs in affordable if fixed.epochs is None else [fixed.epochs]:
         for size in sizes:
@@ -138,7 +140,7 @@ def _plans(problem: Problem, fixed: Fixed) -> Iterator[_Plan]:
             for cooldown in sorted({math.ceil(share * per_epoch) for share in shares}):
                 for clip in clips:
                     # Full batches lose nothing by composition, which needs no smoothness.
-                    if clip == 1.0 or problem.clippable or size == n:
+                    if clip in (1.0, fixed.clip) or problem.clippable or size == n:
                         yield _Plan(size, epochs, cooldown, clip)
 
 

@@ -18,7 +18,7 @@ Rows = NDArray[np.intp] | slice
 
 MOST_ROWS = 4096  # of a block: sums of that many terms round by at most a relative 2⁻⁴¹
 LARGEST = 2.0**250  # of entries, norms and their inverses: products of three stay normal
-_BLOCK = 1 << 17  # entries of a dense block, 1 MB: it stays in the cache between products
+_BLOCK = 1 << 19  # entries of a dense block, 4 MB: both products read it from the cache
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,10 @@ class Records:
             total[-1] += self.intercept_scaling * weight.sum(axis=0)
         if block.scale is not None:
             weight = weight * (block.scale if weight.ndim == 1 else block.scale[:, None])
-        total[: self.d] += block.features.T @ weight
+        if self.sparse:
+            total[: self.d] += block.features.T @ weight
+        else:  # Xᵀ·weight, in the order that reads X along its rows: several times as fast
+            total[: self.d] += (weight.T @ block.features).T
 
     # Reading.
 

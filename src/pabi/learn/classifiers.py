@@ -46,7 +46,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             said: tuple[str, ...] = (LABELS,)
         else:
             self.classes_, said = _declared(self.classes), ()
-        if len(self.classes_) < 2:
+        if len(self.classes_) < 2 and self.classes is None:
             raise InvalidInput("y", "expected at least two classes, got one class only")
         codes = np.searchsorted(self.classes_, y)
         codes = np.minimum(codes, len(self.classes_) - 1)
@@ -312,8 +312,9 @@ def _joint(norm: float, flatness: float, classes: int) -> Loss:
 def _declared(classes: Any) -> NDArray[Any]:
     try:
         labels = np.unique(np.asarray(classes))
-    except TypeError:
+        kind = type_of_target(np.asarray(classes))
+    except (TypeError, ValueError):
         raise InvalidInput("classes", "expected labels of one kind") from None
-    if type_of_target(np.asarray(classes)) not in ("binary", "multiclass"):
-        raise InvalidInput("classes", "expected a one-dimensional array of labels")
+    if kind not in ("binary", "multiclass") or len(labels) < 2:
+        raise InvalidInput("classes", "expected a one-dimensional array of two labels or more")
     return labels

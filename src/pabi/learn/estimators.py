@@ -55,13 +55,22 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return self._checked(X, y=y)  # type: ignore[no-any-return]
 
     def _checked(self, X: Any, **kwargs: Any) -> Any:
-        """scikit-learn's checks, whose complaint about text would show it."""
+        """scikit-learn's checks, without the data that some of its complaints show."""
         try:
             return validate_data(self, X, accept_sparse="csr", dtype=_DTYPES, **kwargs)
         except ValueError as bad:
-            if "could not convert" in str(bad):
-                raise InvalidInput("X", "expected numbers, got text") from None
-            raise
+            problem = str(bad)
+            if "could not convert" in problem:
+                problem = "expected numbers, got text"
+            elif "array=" in problem:
+                problem = (
+                    problem.partition(":\narray=")[0] + ". Reshape your data: one row a record"
+                )
+            elif "Complex data" in problem:
+                problem = "Complex data not supported"
+            else:
+                raise
+            raise InvalidInput("X", problem) from None
 
     def _records(self, X: Any, source: Any) -> Records:
         """The rows of `X` within the declared bounds; `source` is what the user gave, for names."""
@@ -143,7 +152,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         adjacency = validate.adjacency(self.adjacency)
         fixed = defaults.Fixed(
             self._batches(n),
-            _decided("epochs", self.epochs, above=0.0),
+            _decided("epochs", self.epochs, above=0.0, at_most=1e9),
             _decided("step_size", self.step_size, above=0.0),
             _decided("cooldown_epochs", self.cooldown_epochs, at_least=0.0),
             self._clip(loss),

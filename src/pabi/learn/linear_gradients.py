@@ -198,6 +198,8 @@ class PoissonGradients(LinearGradients):
         counts = _numbers(y, records.n)
         if np.any(counts < 0.0):
             raise InvalidInput("y", "expected counts ≥ 0")
+        if most > 700.0:
+            raise InvalidInput("predictor_bound", f"expected at most 700, got {most!r}")
         # One unit short of e^z, so that its rounding cannot exceed the bound.
         rate = math.exp(most) * (1.0 - 2.0**-52)
 

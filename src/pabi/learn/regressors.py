@@ -212,7 +212,7 @@ class PrivatePoissonRegressor(_LinearRegressor):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train on X (n, d), dense or sparse, and counts y (n,), ≥ 0."""
-        bound = validate.number("predictor_bound", self.predictor_bound)
+        bound = validate.number("predictor_bound", self.predictor_bound, at_most=700.0)
         most = validate.number("count_bound", self.count_bound, above=0.0)
         given = X
         X, targets, norm = self._measured(X, y)

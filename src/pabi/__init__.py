@@ -12,7 +12,7 @@ from pabi.moduli import Modulus
 from pabi.runs import NoisySGD
 
 if TYPE_CHECKING:
-    from pabi import convert, learn, tradeoff
+    from pabi import convert, learn, prox, tradeoff
     from pabi.calibration import calibrate
     from pabi.certificate import Certificate
     from pabi.guarantee import Guarantee, compose
@@ -40,6 +40,7 @@ __all__ = [
     "compose",
     "convert",
     "learn",
+    "prox",
     "tradeoff",
     "verify",
 ]
@@ -54,6 +55,7 @@ _LAZY = {
     "verify": "pabi.verification",
     "convert": "",
     "learn": "",
+    "prox": "",
     "tradeoff": "",
 }
 

@@ -17,7 +17,9 @@ from pabi.errors import InvalidInput
 from pabi.iteration import Column, NoisyIteration
 from pabi.losses import KINDS as LOSSES
 from pabi.losses import Loss, parameter_names
-from pabi.runs import NoisySGD, _FromEpochs
+from pabi.prox import KINDS as PROXIMAL_MAPS
+from pabi.prox import ProximalMap
+from pabi.runs import NoisySGD, Prox, _FromEpochs
 
 Description = NoisySGD | NoisyIteration
 
@@ -56,7 +58,7 @@ def to_dict(description: Description) -> dict[str, Any]:
         value = getattr(description, f.name)
         if isinstance(value, _FromEpochs) or (value == f.default if np.ndim(value) == 0 else False):
             continue
-        if isinstance(value, Loss):
+        if isinstance(value, (Loss, ProximalMap)):
             value = value.to_dict()
         elif isinstance(value, Batches):
             size = getattr(value, "size", None)
@@ -146,8 +148,16 @@ def _batches(value: Any) -> Batches:
     return BATCHES[kind](table["size"])  # type: ignore[call-arg]
 
 
-def _prox(value: Any) -> StatedProx:
-    table = _check_table("prox", value, {"name", "diameter"})
+def _prox(value: Any) -> Prox:
+    """One of pabi's own maps by its kind, or what is known of another."""
+    if isinstance(value, Mapping) and "kind" in value:
+        kind = value["kind"]
+        if not isinstance(kind, str) or kind not in PROXIMAL_MAPS:
+            kinds = ", ".join(PROXIMAL_MAPS)
+            raise InvalidInput("kind", f"expected [prox] kind in {kinds}, got {kind!r}")
+        known = {f.name for f in fields(PROXIMAL_MAPS[kind])}
+        return ProximalMap.from_dict(_check_table("prox", value, {"kind", "diameter", *known}))
+    table = _check_table("prox", value, {"kind", "name", "diameter"})
     diameter = table.get("diameter")
     if diameter is not None and not (
         isinstance(diameter, (int, float)) and 0.0 < diameter < math.inf

@@ -1,0 +1,991 @@
+"""Every proximal map against general solvers, its theory, and its set in exact arithmetic."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import math
+import pickle
+import subprocess
+import sys
+import tomllib
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import tomli_w
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import svdvals
+from scipy.optimize import minimize
+
+import pabi
+from pabi import prox
+from pabi.description import StatedProx, from_dict, to_dict
+from pabi.runs import Prox
+
+U = Fraction(1, 2**53)  # the largest relative error of one rounding
+SMALLEST = Fraction(5e-324)
+INF = math.inf
+
+
+def exact(x):
+    """The entries as rationals."""
+    return [Fraction(float(v)) for v in np.ravel(x)]
+
+
+def inner(a, b):
+    return sum((p * q for p, q in zip(a, b, strict=True)), start=Fraction(0))
+
+
+def minus(a, b):
+    return [p - q for p, q in zip(a, b, strict=True)]
+
+
+def size(a):
+    """A rational not below the norm: that of the sum of absolute values."""
+    return sum((abs(v) for v in a), start=Fraction(0))
+
+
+# Truth: the minimiser that a general solver finds.
+
+
+def smooth(x, penalty=lambda u: 0.0, **how):
+    """argmin ½‖u − x‖² + penalty(u), with SLSQP."""
+    found = minimize(
+        lambda u: 0.5 * np.sum((u - x.ravel()) ** 2) + penalty(u),
+        np.zeros(x.size),
+        method="SLSQP",
+        options={"ftol": 1e-15, "maxiter": 1000},
+        **how,
+    )
+    return found.x.reshape(x.shape)
+
+
+def split(x, l1, l2):
+    """argmin ½‖u − x‖² + l1·‖u‖₁ + (l2/2)‖u‖² over u = a − b with a, b ≥ 0."""
+    d = x.size
+
+    def objective(ab):
+        u = ab[:d] - ab[d:]
+        slope = u - x.ravel() + l2 * u
+        value = 0.5 * np.sum((u - x.ravel()) ** 2) + l1 * np.sum(ab) + 0.5 * l2 * np.sum(u**2)
+        return value, np.concatenate([slope + l1, -slope + l1])
+
+    found = minimize(
+        objective,
+        np.ones(2 * d),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0.0, None)] * (2 * d),
+        options={"ftol": 1e-16, "gtol": 1e-10, "maxiter": 10_000},
+    )
+    return (found.x[:d] - found.x[d:]).reshape(x.shape)
+
+
+def factored(x, threshold):
+    """argmin ½‖u − x‖² + threshold·‖u‖_* over u = ab, where ‖u‖_* = min ½(‖a‖² + ‖b‖²)."""
+    m, n = x.shape
+    k = min(m, n)
+
+    def objective(ab):
+        a, b = ab[: m * k].reshape(m, k), ab[m * k :].reshape(k, n)
+        rest = a @ b - x
+        slopes = rest @ b.T + threshold * a, a.T @ rest + threshold * b
+        value = 0.5 * np.sum(rest**2) + 0.5 * threshold * np.sum(ab**2)
+        return value, np.concatenate([s.ravel() for s in slopes])
+
+    found = minimize(
+        objective,
+        np.random.default_rng(1).normal(size=(m + n) * k),
+        jac=True,
+        method="L-BFGS-B",
+        options={"ftol": 1e-16, "gtol": 1e-10, "maxiter": 10_000},
+    )
+    return found.x[: m * k].reshape(m, k) @ found.x[m * k :].reshape(k, n)
+
+
+def nuclear(u):
+    return np.sum(svdvals(u))
+
+
+def nothing(u):
+    return 0.0
+
+
+def into_ball(u, center, radius):
+    return center + (u - center) * min(1.0, radius / max(np.linalg.norm(u - center), 1e-300))
+
+
+def into_simplex(u, total):
+    return np.abs(u) * (total / np.sum(np.abs(u)))
+
+
+def into_halfspace(u, normal, offset):
+    excess = max(0.0, np.sum(normal * u) - offset)
+    return u - normal * excess / np.sum(normal**2)
+
+
+CENTER = np.array([1.0, -0.5, 0.25, 2.0])
+NORMAL = np.array([1.0, -2.0, 0.0, 0.5])
+LOW, HIGH = np.array([-1.0, 0.0, -INF, 0.5]), np.array([1.0, 0.25, 0.0, INF])
+
+# Map, g, the solver's answer for η = 0.7, and a map from any point to one of the domain of g.
+TRUTHS = {
+    "l1": (
+        prox.l1(0.8),
+        lambda u: 0.8 * np.sum(np.abs(u)),
+        lambda x: split(x, 0.7 * 0.8, 0.0),
+        lambda u: u,
+    ),
+    "l2": (
+        prox.l2(0.8),
+        lambda u: 0.4 * np.sum(u**2),
+        lambda x: smooth(x, lambda u: 0.7 * 0.4 * np.sum(u**2)),
+        lambda u: u,
+    ),
+    "elastic_net": (
+        prox.elastic_net(0.8, 0.5),
+        lambda u: 0.8 * np.sum(np.abs(u)) + 0.25 * np.sum(u**2),
+        lambda x: split(x, 0.7 * 0.8, 0.7 * 0.5),
+        lambda u: u,
+    ),
+    "nuclear_norm": (
+        prox.nuclear_norm(0.8),
+        lambda u: 0.8 * nuclear(u),
+        lambda x: factored(x, 0.7 * 0.8),
+        lambda u: u,
+    ),
+    "ball": (
+        prox.ball(1.5),
+        nothing,
+        lambda x: smooth(x, constraints={"type": "ineq", "fun": lambda u: 2.25 - np.sum(u**2)}),
+        lambda u: into_ball(u, 0.0, 1.5),
+    ),
+    "ball, off the origin": (
+        prox.ball(1.5, CENTER),
+        nothing,
+        lambda x: smooth(
+            x, constraints={"type": "ineq", "fun": lambda u: 2.25 - np.sum((u - CENTER) ** 2)}
+        ),
+        lambda u: into_ball(u, CENTER, 1.5),
+    ),
+    "box": (
+        prox.box(LOW, HIGH),
+        nothing,
+        lambda x: smooth(x, bounds=list(zip(LOW, HIGH, strict=True))),
+        lambda u: np.clip(u, LOW, HIGH),
+    ),
+    "simplex": (
+        prox.simplex(2.0),
+        nothing,
+        lambda x: smooth(
+            x,
+            bounds=[(0.0, None)] * x.size,
+            constraints={"type": "eq", "fun": lambda u: np.sum(u) - 2.0},
+        ),
+        lambda u: into_simplex(u, 2.0),
+    ),
+    "halfspace": (
+        prox.halfspace(NORMAL, -1.0),
+        nothing,
+        lambda x: smooth(
+            x, constraints={"type": "ineq", "fun": lambda u: -1.0 - np.sum(NORMAL * u)}
+        ),
+        lambda u: into_halfspace(u, NORMAL, -1.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+def test_no_point_is_better(name):
+    """F(u) = ½‖u − x‖² + η·g(u) is 1-strongly convex: p minimises it if and only if
+    F(u) ≥ F(p) + ½‖u − p‖² at every u of the domain, above all at the one that a solver finds."""
+    p, g, solve, into_domain = TRUTHS[name]
+    rng = np.random.default_rng(7)
+    shape = (3, 4) if name == "nuclear_norm" else (4,)
+    for _ in range(10):
+        x = rng.normal(scale=2.0, size=shape)
+        ours, solution = p(x, 0.7), into_domain(solve(x))
+
+        def objective(u, x=x):
+            return 0.5 * np.sum((u - x) ** 2) + 0.7 * g(u)
+
+        assert np.linalg.norm(solution - ours) < 1e-4  # the solver found its way
+        spread = [into_domain(ours + rng.normal(scale=s, size=shape)) for s in (1e-3, 1e-1, 1, 10)]
+        for u in (solution, *spread):
+            gap = objective(u) - objective(ours) - 0.5 * np.sum((u - ours) ** 2)
+            # A few dozen terms below 1e3 are summed, and points are in the domain up to rounding.
+            assert gap > -1e-11
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 4), (1, 6), (6, 1), (40, 30)])
+@pytest.mark.parametrize("strength", [0.1, 1.0, 3.0])
+def test_nuclear_norm_satisfies_its_optimality_conditions(shape, strength):
+    """(x − p)/η·strength is a subgradient of the nuclear norm at p: of spectral norm at most 1, and
+    its product with p is p's nuclear norm."""
+    x = np.random.default_rng(3).normal(size=shape)
+    p = prox.nuclear_norm(strength)(x, 0.5)
+    subgradient = (x - p) / (0.5 * strength)
+    rounding = 100 * max(shape) * float(U) * np.linalg.norm(x)
+    assert np.linalg.norm(subgradient, 2) <= 1.0 + rounding / (0.5 * strength)
+    assert abs(np.sum(subgradient * p) - np.linalg.norm(p, "nuc")) <= (
+        rounding * (1.0 + np.linalg.norm(p)) * math.sqrt(max(shape)) / (0.5 * strength)
+    )
+
+
+def test_nuclear_norm_of_a_diagonal_is_l1():
+    rng = np.random.default_rng(4)
+    values = rng.normal(size=6)
+    np.testing.assert_allclose(
+        prox.nuclear_norm(0.4)(np.diag(values), 0.5),
+        np.diag(prox.l1(0.4)(values, 0.5)),
+        atol=100 * float(U) * np.linalg.norm(values),
+    )
+
+
+def by_hand():
+    third = [[1.0, 2.0], [-3.0, 0.25]]
+    return [
+        (prox.l1(2.0), [3.0, -1.0, -4.0, 1.5], 0.5, [2.0, 0.0, -3.0, 0.5]),
+        (prox.l1(0.0), [3.0, -1.0], 0.5, [3.0, -1.0]),
+        (prox.l2(2.0), [3.0, -1.0], 0.5, [1.5, -0.5]),
+        (prox.elastic_net(l1=2.0, l2=6.0), [3.0, -1.0, -9.0], 0.5, [0.5, 0.0, -2.0]),
+        (prox.nuclear_norm(2.0), [[4.0, 0.0], [0.0, 0.5]], 0.5, [[3.0, 0.0], [0.0, 0.0]]),
+        (prox.ball(1.0), [3.0, -4.0], 0.5, [0.6, -0.8]),
+        (prox.ball(6.0), [3.0, -4.0], 0.5, [3.0, -4.0]),
+        (prox.ball(1.0, center=[1.0, 1.0]), [4.0, -3.0], 0.5, [1.6, 0.2]),
+        (prox.box(-1.0, 0.5), third, 0.5, [[0.5, 0.5], [-1.0, 0.25]]),
+        (prox.simplex(), [0.5, 0.9, -3.0], 0.5, [0.3, 0.7, 0.0]),
+        (prox.simplex(3.0), [5.0, 5.0, 5.0], 0.5, [1.0, 1.0, 1.0]),
+        (prox.halfspace([1.0, 1.0], 0.0), [2.0, 1.0], 0.5, [0.5, -0.5]),
+        (prox.halfspace([1.0, 1.0], 4.0), [2.0, 1.0], 0.5, [2.0, 1.0]),
+    ]
+
+
+@pytest.mark.parametrize(("p", "x", "step_size", "expected"), by_hand(), ids=repr)
+def test_by_hand(p, x, step_size, expected):
+    # The documented slacks, for sets of size 1 to 3 in dimension 2 and 3.
+    np.testing.assert_allclose(p(x, step_size), expected, rtol=1e-14, atol=5e-15)
+
+
+@given(st.lists(st.floats(-1e300, 1e300), max_size=5), st.floats(1e-300, 1e300))
+def test_moreau_decomposition(x, threshold):
+    """x is its prox under g plus that under the conjugate of g: for the ℓ1 norm, a box."""
+    shrunk, clipped = prox.l1(threshold)(x, 1.0), prox.box(-threshold, threshold)(x, 1.0)
+    for value, a, b in zip(exact(x), exact(shrunk), exact(clipped), strict=True):
+        assert abs(value - a - b) <= U * abs(value) + SMALLEST
+
+
+# Theory, in exact arithmetic, at every scale.
+
+
+EXPONENTS = st.integers(-300, 300)
+
+
+@st.composite
+def vectors(draw, d, exponents=EXPONENTS, smallest=0.0):
+    """Entries of one scale or of many."""
+    entry = st.floats(-1.0, 1.0).filter(lambda v: v == 0.0 or abs(v) >= smallest)
+    if draw(st.booleans()):
+        scale = 10.0 ** draw(exponents)
+        return np.array([scale * draw(entry) for _ in range(d)])
+    return np.array([10.0 ** draw(exponents) * draw(entry) for _ in range(d)])
+
+
+scales = EXPONENTS.flatmap(lambda e: st.floats(1.0, 9.0).map(lambda m: m * 10.0**e))
+
+
+@st.composite
+def maps(draw, d, kinds=tuple(prox.KINDS)):
+    """(a map for d numbers, a bound on its error in terms of x).
+
+    Errors of a few roundings: of every entry of x for the penalties, in units of the set's size for
+    the projections. The constants count the operations of the module, generously.
+    """
+    kind = draw(st.sampled_from(kinds))
+    strength = draw(st.one_of(st.just(0.0), scales))
+    if kind in ("l1", "l2"):
+        return prox.KINDS[kind](strength), lambda x: 4 * U * size(x) + 4 * d * SMALLEST
+    if kind == "elastic_net":
+        return prox.elastic_net(
+            strength, draw(scales)
+        ), lambda x: 8 * U * size(x) + 8 * d * SMALLEST
+    if kind == "nuclear_norm":
+        # A backward stable decomposition is that of a matrix nearby; the map is nonexpansive.
+        return prox.nuclear_norm(strength), lambda x: 200 * d * U * size(x) + 8 * d * SMALLEST
+    if kind == "ball":
+        radius, center = draw(scales), draw(st.one_of(st.none(), vectors(d)))
+        extent = Fraction(radius) + (0 if center is None else size(exact(center)))
+        return prox.ball(radius, center), lambda x: (4 * d + 80) * U * extent + d * SMALLEST
+    if kind == "box":
+        a, b = draw(vectors(d)), draw(vectors(d))
+        return prox.box(np.minimum(a, b), np.maximum(a, b)), lambda x: 0
+    if kind == "simplex":
+        total = draw(scales)
+        return prox.simplex(total), lambda x: 4 * (d + 8) ** 2 * U * Fraction(total) + d * SMALLEST
+    normal = draw(vectors(d).filter(np.any))
+    peak = Fraction(float(np.max(np.abs(normal))))
+    offset = draw(st.floats(-1.0, 1.0)) * min(float(peak), 1.0)
+    return (
+        prox.halfspace(normal, offset),
+        lambda x: 64 * (d + 8) * U * (size(x) + abs(Fraction(offset)) / peak) + d * SMALLEST,
+    )
+
+
+@given(st.data(), st.integers(1, 4))
+@settings(max_examples=400, deadline=None)
+def test_firmly_nonexpansive(data, d):
+    """‖p(x) − p(y)‖² ≤ <p(x) − p(y), x − y> for the exact map. If the computed difference P is off by
+    at most e, ‖P‖² ≤ <P, x − y> + e(2‖P‖ + ‖x − y‖)."""
+    p, error = data.draw(maps(d))
+    x, y = data.draw(vectors(d)), data.draw(vectors(d))
+    step = data.draw(scales)
+    shape = (1, d) if isinstance(p, prox.nuclear_norm) else (d,)
+    px, py = (exact(p(v.reshape(shape), step)) for v in (x, y))
+    x, y = exact(x), exact(y)
+    moved, apart = minus(px, py), minus(x, y)
+    slack = (error(x) + error(y)) * (2 * size(moved) + size(apart))
+    assert inner(moved, moved) <= inner(moved, apart) + slack
+
+
+@given(st.data(), st.integers(1, 4))
+@settings(max_examples=300, deadline=None)
+def test_the_nuclear_norm_is_firmly_nonexpansive(data, d):
+    p = prox.nuclear_norm(data.draw(st.floats(0.0, 2.0)))
+    x, y = (data.draw(vectors(2 * d, st.integers(-2, 2))).reshape(2, d) for _ in range(2))
+    px, py = exact(p(x, 1.0)), exact(p(y, 1.0))
+    x, y = exact(x), exact(y)
+    moved, apart = minus(px, py), minus(x, y)
+    slack = 200 * d * U * (size(x) + size(y)) * (2 * size(moved) + size(apart))
+    assert inner(moved, moved) <= inner(moved, apart) + slack
+
+
+@given(st.data(), st.integers(1, 6), scales)
+@settings(max_examples=400, deadline=None)
+def test_a_ball_is_never_left(data, d, radius):
+    """In exact arithmetic, so that 2·radius bounds the distance of results; and what is well inside
+    stays."""
+    center = data.draw(st.one_of(st.none(), vectors(d)))
+    x = data.draw(vectors(d))
+    if data.draw(st.booleans()):  # close to the boundary
+        unit = x / max(np.max(np.abs(x)), 1e-305)
+        unit = unit / max(np.linalg.norm(unit), 1.0)
+        x = radius * unit + (0.0 if center is None else center)
+    p = prox.ball(radius, center)
+    middle = [Fraction(0)] * d if center is None else exact(center)
+    result = p(x, 1.0)
+    from_center = minus(exact(result), middle)
+    assert inner(from_center, from_center) <= Fraction(radius) ** 2
+    before = minus(exact(x), middle)
+    if inner(before, before) <= (Fraction(radius) * (1 - 2 * (d + 16) * U)) ** 2:
+        np.testing.assert_array_equal(result, x)
+    np.testing.assert_array_equal(p(result, 1.0), result)
+
+
+@pytest.mark.parametrize("d", [1, 2, 100, 10_000])
+def test_long_vectors_end_in_the_ball_and_near_its_surface(d):
+    rng = np.random.default_rng(d)
+    for center in (None, rng.normal(scale=100.0, size=d)):
+        result = prox.ball(0.1, center)(rng.normal(size=d) * 1e3, 1.0)
+        squared = inner(
+            *2 * [minus(exact(result), exact(np.zeros(d) if center is None else center))]
+        )
+        assert squared <= Fraction(0.1) ** 2
+        # Rounding towards the center loses an ulp of it in every entry.
+        lost = 0 if center is None else Fraction(2.0**-45) * d
+        assert squared >= (Fraction(0.1) * (1 - (4 * d + 80) * U) - lost) ** 2
+
+
+def test_a_ball_at_the_end_of_the_doubles():
+    """The way from its center to a point can be longer than the largest double."""
+    p = prox.ball(1e307, center=[1.5e308, 0.0])
+    for x in ([-1.7e308, 0.0], [-INF, 1e308]):
+        offset = minus(exact(p(x, 1.0)), exact(p.center))
+        assert offset[0] < 0 <= offset[1]
+        assert Fraction(0.999e307) ** 2 <= inner(offset, offset) <= Fraction(1e307) ** 2
+
+
+@given(st.data(), st.integers(1, 6))
+def test_a_box_is_exact(data, d):
+    a, b, x = (data.draw(vectors(d)) for _ in range(3))
+    p = prox.box(np.minimum(a, b), np.maximum(a, b))
+    result = p(x, 1.0)
+    for low, high, before, after in zip(p.lower, p.upper, x, result, strict=True):
+        assert after == min(max(before, low), high)
+    np.testing.assert_array_equal(p(result, 1.0), result)
+
+
+@given(st.data(), st.integers(1, 6), scales)
+@settings(max_examples=400, deadline=None)
+def test_a_simplex_is_never_exceeded(data, d, total):
+    x = data.draw(vectors(d))
+    p = prox.simplex(total)
+    result = exact(p(x, 1.0))
+    assert min(result) >= 0
+    short = (4 * d + 32) * U * Fraction(total)
+    assert Fraction(total) - short <= sum(result) <= Fraction(total)
+    # The point lacks at most `short` of the simplex, and the map is off by its own error.
+    again = exact(p(p(x, 1.0), 1.0))
+    assert size(minus(again, result)) <= d * (short + 4 * (d + 8) ** 2 * U * Fraction(total))
+
+
+def test_a_large_simplex():
+    x = np.random.default_rng(0).normal(size=100_000)
+    result = exact(prox.simplex(5.0)(x, 1.0))
+    assert min(result) >= 0
+    assert 5 * (1 - (4 * x.size + 32) * U) <= sum(result) <= 5
+
+
+@given(st.data(), st.integers(1, 6))
+@settings(max_examples=400, deadline=None)
+def test_a_halfspace_is_never_left(data, d):
+    """Exactly: who is inside stays, who is outside ends inside, and neither moves again."""
+    moderate = st.integers(-60, 60)  # products of products neither over- nor underflow
+    normal = data.draw(vectors(d, moderate, 1e-3).filter(np.any))
+    x = data.draw(vectors(d, moderate, 1e-3))
+    offset = data.draw(st.one_of(st.just(0.0), st.just(float(np.dot(normal, x))), st.floats(-1, 1)))
+    p = prox.halfspace(normal, 0.0 if abs(offset) < 1e-100 else offset)
+    result = p(x, 1.0)
+    assert inner(exact(normal), exact(result)) <= Fraction(p.offset)
+    if inner(exact(normal), exact(x)) <= Fraction(p.offset):
+        np.testing.assert_array_equal(result, x)
+    np.testing.assert_array_equal(p(result, 1.0), result)
+
+
+@pytest.mark.parametrize("exponent", [-1000, -300, 300, 1015])
+def test_the_unit_of_a_halfspace_is_no_matter(exponent):
+    rng, unit = np.random.default_rng(0), 2.0**exponent
+    for _ in range(20):
+        normal, x, offset = rng.normal(size=5), 4.0 * rng.normal(size=5), rng.normal()
+        result = prox.halfspace(normal, offset)(x, 1.0)
+        inside = prox.halfspace(normal, unit * offset)(unit * x, 1.0)
+        # A few dozen roundings of numbers below 20.
+        assert inner(exact(normal), exact(inside)) <= Fraction(unit * offset)
+        np.testing.assert_allclose(inside / unit, result, rtol=0.0, atol=1e-13)
+        same = prox.halfspace(unit * normal, unit * offset)(x, 1.0)
+        np.testing.assert_allclose(same, result, rtol=0.0, atol=1e-13)
+
+
+# The diameter.
+
+
+def distance_squared(p, x, y):
+    apart = minus(exact(p(x, 1.0)), exact(p(y, 1.0)))
+    return inner(apart, apart)
+
+
+@given(st.data(), st.integers(1, 5))
+@settings(max_examples=400, deadline=None)
+def test_the_diameter_is_never_exceeded(data, d):
+    p, _ = data.draw(maps(d, ("ball", "box", "simplex")))
+    x, y = data.draw(vectors(d)), data.draw(vectors(d))
+    with np.errstate(over="ignore"):
+        far = 1e305 * x
+    for a, b in ((x, y), (far, -far), (np.full(d, INF), np.full(d, -INF))):
+        assert distance_squared(p, a, b) <= Fraction(p.diameter) ** 2
+
+
+@pytest.mark.parametrize("d", [1, 3, 50])
+@pytest.mark.parametrize("radius", [1e-300, 0.1, 1.0, 1e300])
+def test_the_diameter_of_a_ball_is_attained(d, radius):
+    p = prox.ball(radius)
+    direction = np.random.default_rng(d).normal(size=d)
+    far = 1e4 * radius * direction
+    assert p.diameter == 2 * radius
+    assert distance_squared(p, far, -far) >= (Fraction(p.diameter) * (1 - (4 * d + 80) * U)) ** 2
+
+
+@given(st.data(), st.integers(1, 6))
+def test_the_diameter_of_a_box_is_that_of_its_corners(data, d):
+    a, b = data.draw(vectors(d)), data.draw(vectors(d))
+    p = prox.box(np.minimum(a, b), np.maximum(a, b))
+    squared = distance_squared(p, p.lower, p.upper)
+    widths = minus(exact(p.upper), exact(p.lower))
+    assert squared == inner(widths, widths)
+    assert squared <= Fraction(p.diameter) ** 2
+    # Two roundings up, of the widths and of the result.
+    least = max(Fraction(p.diameter) - SMALLEST, Fraction(0))
+    assert least**2 <= squared * (1 + 2 * U) ** 4
+    if all(Fraction(float(w)) == w for w in widths) and squared:
+        assert Fraction(math.nextafter(p.diameter, 0.0)) ** 2 < squared
+
+
+def test_the_diameter_of_a_box_of_numbers():
+    assert prox.box(-1.0, 1.0).diameter is None
+    assert prox.box(-1.0, 1.0, shape=4).diameter == 4.0
+    assert prox.box(-1.0, 1.0, shape=(2, 8)).diameter == 8.0
+    assert prox.box(0.0, 1.0, shape=10**16).diameter == 1e8
+    assert prox.box([-1.0] * 4, 1.0).diameter == 4.0
+    assert prox.box(0.0, [3.0, 4.0]).diameter == 5.0
+    assert prox.box([0.0, 0.0], [1.0, INF]).diameter is None
+    assert prox.box(0.0, [1.0, 1e-25]).diameter == 1.0 + 2.0**-52  # more than 1, if by 5e-51
+    assert prox.box(-INF, 1.0, shape=3).diameter is None
+    assert prox.box(-1e308, 1e308, shape=1).diameter is None  # beyond the range of doubles
+    assert prox.box(0.0, 1.7e308, shape=2).diameter is None
+    assert prox.box(1.0, 1.0, shape=3).diameter == 0.0
+
+
+@pytest.mark.parametrize("total", [1e-300, 0.1, 1.0, 3.0, 1e300])
+def test_the_diameter_of_a_simplex_is_attained(total):
+    p = prox.simplex(total)
+    assert Fraction(math.nextafter(p.diameter, 0.0)) ** 2 < 2 * Fraction(total) ** 2
+    assert 2 * Fraction(total) ** 2 <= Fraction(p.diameter) ** 2
+    squared = distance_squared(p, [total, 0.0, 0.0], [0.0, 0.0, total])
+    assert squared >= 2 * (Fraction(total) * (1 - 44 * U)) ** 2
+
+
+@pytest.mark.parametrize(
+    "p",
+    [prox.l1(1), prox.l2(1), prox.elastic_net(1, 1), prox.nuclear_norm(1), prox.halfspace([1], 0)],
+    ids=repr,
+)
+def test_the_others_are_unbounded(p):
+    assert p.diameter is None
+
+
+# Arrays.
+
+ANYWHERE = [
+    prox.l1(0.1),
+    prox.l2(0.1),
+    prox.elastic_net(0.1, 0.1),
+    prox.ball(1.0),
+    prox.box(-0.5, 0.5),
+    prox.simplex(2.0),
+]
+
+
+@pytest.mark.parametrize("p", ANYWHERE, ids=repr)
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3), (2, 3, 4)])
+def test_shapes_are_kept_and_are_no_matter(p, shape):
+    x = np.random.default_rng(0).normal(size=shape)
+    result = p(x, 0.5)
+    assert type(result) is np.ndarray
+    assert result.shape == shape
+    assert result.dtype == np.float64
+    np.testing.assert_array_equal(result.ravel(), p(x.ravel(), 0.5))
+    assert isinstance(p, Prox)
+
+
+@pytest.mark.parametrize(
+    ("p", "shape"),
+    [
+        (prox.ball(1.0, np.ones((2, 3))), (2, 3)),
+        (prox.box(np.zeros((2, 3)), 1.0), (2, 3)),
+        (prox.box(np.zeros((2, 1)), np.ones(3)), (2, 3)),
+        (prox.box(0.0, 1.0, shape=(2, 3)), (2, 3)),
+        (prox.halfspace(np.ones((2, 3)), 1.0), (2, 3)),
+        (prox.ball(1.0, 3.0), ()),
+    ],
+    ids=repr,
+)
+def test_arrays_fix_the_shape(p, shape):
+    assert p(np.full(shape, 9.0), 1.0).shape == shape
+    with pytest.raises(pabi.InvalidInput, match=r"x: expected shape .*, got \(6,\)"):
+        p(np.full(6, 9.0), 1.0)
+
+
+@pytest.mark.parametrize(
+    "p", [*ANYWHERE, prox.nuclear_norm(0.1), prox.halfspace(np.ones((3, 2)), 0.0)], ids=repr
+)
+@pytest.mark.parametrize("scale", [1e-3, 10.0])  # points that stay and points that move
+def test_the_input_is_left_alone(p, scale):
+    x = scale * np.random.default_rng(0).normal(size=(3, 2))
+    before = x.copy()
+    result = p(x, 0.5)
+    assert not np.shares_memory(result, x)
+    result[...] = 7.0
+    np.testing.assert_array_equal(x, before)
+    x.flags.writeable = False
+    again = p(x, 0.5)
+    np.testing.assert_array_equal(p(np.asfortranarray(x), 0.5), again)
+    np.testing.assert_array_equal(p(x.tolist(), 0.5), again)
+    np.testing.assert_array_equal(p(x.astype(np.float32), 0.5), p(np.float32(x).astype(float), 0.5))
+    assert p(np.ones((3, 2), dtype=int), 0.5).dtype == np.float64
+
+
+@pytest.mark.parametrize("p", [p for p in ANYWHERE if p != prox.simplex(2.0)], ids=repr)
+def test_nothing_stays_nothing(p):
+    assert p(np.empty((0, 3)), 0.5).shape == (0, 3)
+
+
+@pytest.mark.parametrize("p", [prox.ball(1.0), prox.box(0, 1), prox.simplex()], ids=repr)
+def test_projections_ignore_the_step_size(p):
+    x = np.array([0.3, -2.0, 5.0])
+    np.testing.assert_array_equal(p(x, 1e-9), p(x, 1e9))
+
+
+@pytest.mark.parametrize("kind", [prox.l1, prox.l2, prox.nuclear_norm])
+def test_penalties_are_scaled_by_the_step_size(kind):
+    x = np.array([[0.3, -2.0, 5.0]])
+    np.testing.assert_array_equal(kind(0.5)(x, 0.25), kind(0.125)(x, 1.0))
+
+
+@pytest.mark.parametrize(
+    "p",
+    [*ANYWHERE, prox.nuclear_norm(1e300), prox.halfspace(np.ones((2, 2)), 0.0), prox.l1(1e300)],
+    ids=repr,
+)
+@pytest.mark.parametrize("value", [INF, -INF, math.nan, 1.7e308, -1.7e308, 5e-324])
+def test_odd_values_raise_and_warn_of_nothing(p, value):
+    """Iterates are hidden, so that nothing may tell whether one of them overflowed."""
+    x = np.array([[value, 1.0], [value, -2.0]])
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        for step_size in (1e-300, 1.0, 1e300):
+            result = p(x, step_size)
+            assert result.shape == (2, 2)
+            assert np.isnan(result).any() == np.isnan(value)
+            assert not np.isinf(result).any()
+
+
+# Values.
+
+EVERY = [
+    *ANYWHERE,
+    prox.nuclear_norm(0.1),
+    prox.ball(2.0, center=[0.1, -0.2]),
+    prox.ball(2.0, center=np.arange(6.0).reshape(2, 3)),
+    prox.ball(2.0, center=np.random.default_rng(0).normal(size=100)),
+    prox.box(-1.0, 1.0, shape=(2, 3)),
+    prox.box(0.0, INF),
+    prox.box([-INF, 0.0, 1.0], [0.5, INF, 1.0]),
+    prox.box(-1.0, np.random.default_rng(0).uniform(size=(20, 5))),
+    prox.box(-1.0, np.where(np.arange(80) < 5, INF, 0.1)),
+    prox.simplex(),
+    prox.halfspace([1.0, -0.0, 0.1], -2.5),
+    prox.halfspace(np.ones((9, 9, 9)), 1.0),
+]
+
+
+def test_equality_and_hash():
+    for i, a in enumerate(EVERY):
+        for j, b in enumerate(EVERY):
+            assert (a == b) == (i == j)
+        for same in (copy.deepcopy(a), pickle.loads(pickle.dumps(a)), dataclasses.replace(a)):
+            assert same == a
+            assert hash(same) == hash(a)
+            assert same.diameter == a.diameter
+        assert a != "ball"
+    assert prox.l1(1.0) != prox.l2(1.0)
+    assert prox.ball(1) == prox.ball(1.0)
+    assert prox.ball(1.0, [1, 2]) != prox.ball(1.0, [1, 3]) != prox.ball(1.0)
+    assert prox.ball(1.0, [[1, 2]]) != prox.ball(1.0, [1, 2])
+    assert prox.halfspace([0.0, 1.0], 0.0) == prox.halfspace([-0.0, 1.0], -0.0)
+
+
+def test_reprs_read_like_constructors():
+    assert repr(prox.ball(1)) == "ball(1.0)"
+    assert repr(prox.ball(1, (1, 2))) == "ball(radius=1.0, center=[1.0, 2.0])"
+    assert repr(prox.box(-1, 1)) == "box(lower=-1.0, upper=1.0)"
+    assert repr(prox.elastic_net(0.1, 0.2)) == "elastic_net(l1=0.1, l2=0.2)"
+    assert repr(prox.simplex()) == "simplex(1.0)"
+    assert repr(prox.halfspace(np.ones((4, 5)), 2)) == (
+        "halfspace(normal=<array of shape (4, 5)>, offset=2.0)"
+    )
+    for p in EVERY:
+        if "<" not in repr(p):
+            assert eval(repr(p), {"inf": INF, **prox.KINDS}) == p
+
+
+def test_frozen():
+    p = prox.box([0.0, 0.0], [1.0, 1.0])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        p.lower = -1.0
+    with pytest.raises(ValueError, match="read-only"):
+        p.upper[0] = 2.0
+    mine = np.array([1.0, 2.0])
+    q = prox.ball(1.0, mine)
+    mine[0] = 9.0
+    assert q.center[0] == 1.0
+
+
+# Descriptions and certificates.
+
+
+def run_with(p, **changes):
+    given = {
+        "loss": pabi.Loss.convex(1.0, gradient_bound=1.0),
+        "n": 100,
+        "batches": pabi.Cyclic(10),
+        "epochs": 200,
+        "step_size": 0.1,
+        "noise_std": 1.0,
+        "prox": p,
+    }
+    return pabi.NoisySGD(**{**given, **changes})
+
+
+@pytest.mark.parametrize("p", EVERY, ids=repr)
+def test_round_trip(p):
+    run = run_with(p)
+    table = json.loads(json.dumps(to_dict(run), allow_nan=False))
+    assert table["prox"]["kind"] == type(p).__name__
+    assert table["prox"].get("diameter") == p.diameter
+    read = from_dict(table)
+    assert read == run
+    assert type(read.prox) is type(p)
+    assert read.prox.diameter == p.diameter
+    assert from_dict(tomllib.loads(tomli_w.dumps(to_dict(run)))) == run
+    assert ".." not in json.dumps(table)
+
+
+def test_what_was_read_can_be_run():
+    read = from_dict(to_dict(run_with(prox.ball(1.0)))).prox
+    np.testing.assert_array_equal(read([3.0, 4.0], 0.1), prox.ball(1.0)([3.0, 4.0], 0.1))
+
+
+def test_foreign_maps_stay_names():
+    class Mine:
+        diameter = 3.0
+
+        def __call__(self, x, step_size):
+            return x
+
+        def __repr__(self):
+            return "Mine()"
+
+    table = to_dict(run_with(Mine()))
+    assert table["prox"] == {"name": "Mine()", "diameter": 3.0}
+    assert from_dict(table).prox == StatedProx("Mine()", 3.0)
+
+
+RUN_FILE = """
+n = 100
+epochs = 2
+step_size = 0.1
+noise_std = 1.0
+loss = {kind = "logistic", feature_norm = 1.0}
+batches = {kind = "cyclic", size = 10}
+
+[prox]
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ('kind = "ball"\nradius = 2.0', prox.ball(2.0)),
+        ('kind = "ball"\nradius = 2\ncenter = [0, 1.5]', prox.ball(2.0, [0.0, 1.5])),
+        ('kind = "ball"\nradius = 2.0\ndiameter = 4.5', prox.ball(2.0)),
+        ('kind = "box"\nlower = -1\nupper = inf', prox.box(-1.0, INF)),
+        ('kind = "box"\nlower = [0, "-inf"]\nupper = [1, inf]', prox.box([0, -INF], [1, INF])),
+        ('kind = "box"\nlower = -1\nupper = 1\nshape = [2, 3]', prox.box(-1.0, 1.0, (2, 3))),
+        ('kind = "box"\nlower = -1\nupper = 1\nshape = 3', prox.box(-1.0, 1.0, 3)),
+        ('kind = "simplex"', prox.simplex()),
+        ('kind = "elastic_net"\nl1 = 0.1\nl2 = 1', prox.elastic_net(0.1, 1.0)),
+        (
+            'kind = "halfspace"\nnormal = [[1, 2], [3, 4]]\noffset = 1',
+            prox.halfspace([[1, 2], [3, 4]], 1.0),
+        ),
+        ('name = "mine"\ndiameter = 2', StatedProx("mine", 2)),
+    ],
+)
+def test_run_files(lines, expected):
+    assert from_dict(tomllib.loads(RUN_FILE + lines)).prox == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "field", "hint"),
+    [
+        ('kind = "bal"\nradius = 2.0', "kind", "ball"),
+        ("kind = 3", "kind", "3"),
+        ("knd = 3", "knd", "did you mean kind"),
+        ('kind = "ball"', "radius", "missing"),
+        ('kind = "ball"\nraduis = 2.0', "raduis", "did you mean radius"),
+        ('kind = "ball"\nradius = 2.0\nstep_size = 1.0', "step_size", "above the first table"),
+        ('kind = "ball"\nradius = 2.0\nname = "ball"', "name", "unknown key in [prox]"),
+        ('kind = "ball"\nradius = 2.0\ndiameter = 3.9', "diameter", "at least"),
+        ('kind = "ball"\nradius = 2.0\ndiameter = nan', "diameter", "nan"),
+        ('kind = "ball"\nradius = "2"', "radius", "number"),
+        ('kind = "ball"\nradius = 1\ncenter = ["1"]', "center", "real numbers"),
+        ('kind = "ball"\nradius = 1\ncenter = [[1], [1, 2]]', "center", "real numbers"),
+        ('kind = "ball"\nradius = 1\ncenter = {f8 = "!"}', "center", "base64"),
+        ('kind = "ball"\nradius = 1\ncenter = {}', "center", "number"),
+        ('kind = "l1"\nstrength = 1\ndiameter = 5.0', "diameter", "unbounded"),
+        ('kind = "box"\nlower = -1\nupper = 1\ndiameter = 5.0', "diameter", "unbounded"),
+        ('kind = "box"\nlower = -1\nupper = 1\nshape = 2.5', "shape", "integer"),
+    ],
+)
+def test_mistakes_in_run_files(lines, field, hint):
+    with pytest.raises(pabi.InvalidInput) as caught:
+        from_dict(tomllib.loads(RUN_FILE + lines))
+    assert caught.value.field == field
+    assert hint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_packed_arrays_of_the_wrong_length():
+    table = to_dict(run_with(prox.ball(1.0, np.ones((10, 10)))))
+    table["prox"]["center"]["shape"] = [10, 11]
+    with pytest.raises(pabi.InvalidInput, match=r"center: .*\(10, 11\), got 100"):
+        from_dict(table)
+
+
+ODD = st.recursive(
+    st.one_of(st.floats(), st.integers(), st.booleans(), st.none(), st.text(max_size=4)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(["f8", "shape"]), inner)
+    ),
+    max_leaves=5,
+)
+
+
+@given(st.sampled_from(sorted(prox.KINDS)), st.data())
+@settings(max_examples=400, deadline=None)
+def test_odd_tables_are_refused_by_name_or_read(kind, data):
+    names = [f.name for f in dataclasses.fields(prox.KINDS[kind])] + ["diameter"]
+    table = {"kind": kind, **data.draw(st.dictionaries(st.sampled_from(names), ODD))}
+    try:
+        read = from_dict({**to_dict(run_with(None)), "prox": table})
+    except pabi.InvalidInput as bad:
+        refused = bad.field.removeprefix("prox.")
+    else:
+        refused = None
+        assert from_dict(json.loads(json.dumps(to_dict(read), allow_nan=False))) == read
+    assert refused in (None, *names)
+
+
+def test_deep_lists_are_refused():
+    deep = 1.0
+    for _ in range(600):
+        deep = [deep]
+    with pytest.raises(pabi.InvalidInput, match="center"):
+        from_dict(
+            {**to_dict(run_with(None)), "prox": {"kind": "ball", "radius": 1, "center": deep}}
+        )
+
+
+DELTA = 1e-3
+
+
+@pytest.fixture(scope="module")
+def certified():
+    return run_with(prox.ball(0.05)).guarantee(DELTA)
+
+
+class TestCertificates:
+    def test_the_diameter_counts_and_is_verified(self, certified):
+        assert certified.mu < run_with(None).guarantee(DELTA).mu
+        verdict = pabi.verify(certified.certificate.to_json())
+        assert verdict.ok, verdict.reason
+        assert verdict.scope == "run"
+        assert any("ball(0.05) has diameter at most 0.1" in s for s in verdict.assumptions)
+        again = pabi.Guarantee.from_json(certified.to_json())
+        assert pabi.verify(again).ok
+
+    @pytest.mark.parametrize("p", [prox.box(-0.02, 0.02, shape=4), prox.simplex(0.05)], ids=repr)
+    def test_other_bounded_sets(self, p):
+        g = run_with(p).guarantee(DELTA)
+        assert g.mu < run_with(None).guarantee(DELTA).mu
+        assert pabi.verify(g.certificate.to_json()).ok
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"radius": 0.06},  # and a stated diameter that is too small for it
+            {"radius": 0.06, "diameter": None},
+            {"radius": 0.06, "diameter": 0.12},
+            {"diameter": 0.09},
+            {"kind": "l1"},
+            {"kind": "box", "lower": -1.0, "upper": 1.0},
+        ],
+        ids=str,
+    )
+    def test_tampering_is_found(self, certified, changes):
+        payload = copy.deepcopy(certified.certificate.payload)
+        payload["run"]["prox"].update(changes)
+        assert not pabi.verify(payload).ok
+
+    def test_a_smaller_ball_needs_no_new_proof(self, certified):
+        payload = copy.deepcopy(certified.certificate.payload)
+        payload["run"]["prox"]["radius"] = 0.04
+        assert pabi.verify(payload).ok
+
+
+def test_training_ends_in_the_ball():
+    run = run_with(prox.ball(0.05, center=[1.0, 2.0]), epochs=2, diameter=0.1)
+    result = pabi.learn.train(run, lambda x, rows: np.ones((len(rows), 2)), [1.0, 2.0])
+    offset = minus(exact(result.x), exact([1.0, 2.0]))
+    assert Fraction(0.04) ** 2 <= inner(offset, offset) <= Fraction(0.05) ** 2
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        *(
+            (lambda v=v: prox.l1(v), "strength")
+            for v in (-1.0, math.nan, INF, "1", None, True, [1])
+        ),
+        (lambda: prox.l2(-1.0), "strength"),
+        (lambda: prox.nuclear_norm(math.nan), "strength"),
+        (lambda: prox.elastic_net(-1.0, 1.0), "l1"),
+        (lambda: prox.elastic_net(1.0, math.nan), "l2"),
+        *((lambda v=v: prox.ball(v), "radius") for v in (0.0, -1.0, math.nan, INF, 1e308, "1")),
+        (lambda: prox.ball(1.0, [math.nan, 1.0]), "center"),
+        (lambda: prox.ball(1.0, [INF, 1.0]), "center"),
+        (lambda: prox.ball(1e307, [1.79e308]), "center"),
+        (lambda: prox.ball(1.0, "here"), "center"),
+        (lambda: prox.ball(1.0, [1j]), "center"),
+        (lambda: prox.ball(1.0, [[1.0], [1.0, 2.0]]), "center"),
+        (lambda: prox.box(1.0, -1.0), "lower"),
+        (lambda: prox.box([0.0, 2.0], 1.0), "lower"),
+        (lambda: prox.box(INF, INF), "lower"),
+        (lambda: prox.box(-INF, -INF), "lower"),
+        (lambda: prox.box(math.nan, 1.0), "lower"),
+        (lambda: prox.box(0.0, [1.0, math.nan]), "upper"),
+        (lambda: prox.box(None, 1.0), "lower"),
+        (lambda: prox.box([0.0, 0.0], [1.0, 1.0, 1.0]), "upper"),
+        (lambda: prox.box([0.0, 0.0], 1.0, shape=3), "shape"),
+        (lambda: prox.box(0.0, 1.0, shape=(2, 0)), "shape"),
+        (lambda: prox.box(0.0, 1.0, shape="3"), "shape"),
+        *((lambda v=v: prox.simplex(v), "total") for v in (0.0, -1.0, math.nan, INF)),
+        (lambda: prox.halfspace([0.0, 0.0], 1.0), "normal"),
+        (lambda: prox.halfspace([], 1.0), "normal"),
+        (lambda: prox.halfspace([1.0, INF], 1.0), "normal"),
+        (lambda: prox.halfspace([1.0], math.nan), "offset"),
+        (lambda: prox.halfspace([1e-300], -1e300), "offset"),
+        *((lambda v=v: prox.l1(1.0)([1.0], v), "step_size") for v in (0.0, -1.0, math.nan, None)),
+        (lambda: prox.elastic_net(1.0, 1.0)([1.0], 0.0), "step_size"),
+        (lambda: prox.simplex()([], 1.0), "x"),
+    ],
+)
+def test_bad_input_names_the_field(make, field):
+    with pytest.raises(pabi.InvalidInput) as caught:
+        make()
+    assert caught.value.field == field
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("p", "x"),
+    [
+        (prox.nuclear_norm(1.0), [8675309.0, 1.0]),
+        (prox.ball(1.0, [0.0]), [8675309.0, 1.0]),
+        (prox.halfspace([1.0], 0.0), [8675309.0, 1.0]),
+        (prox.ball(1.0), ["8675309.0"]),
+        (prox.ball(1.0), [8675309.0, None]),
+        (prox.ball(1.0), [[8675309.0], [1.0, 2.0]]),
+        (prox.ball(1.0), [8675309.0j]),
+    ],
+)
+def test_complaints_about_an_iterate_do_not_show_it(p, x):
+    with pytest.raises(pabi.InvalidInput) as caught:
+        p(x, 1.0)
+    assert caught.value.field == "x"
+    assert "8675309" not in str(caught.value)
+
+
+def test_loaded_on_first_use_and_light():
+    code = (
+        "import sys, pabi; assert 'pabi.prox' not in sys.modules; pabi.prox.ball(1.0)([2.0], 1.0); "
+        "print([m for m in ('scipy', 'matplotlib', 'sklearn', 'flint') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -97,12 +97,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path)
     parser.add_argument("--datasets", nargs="+", choices=list(LOADERS), default=list(LOADERS))
+    parser.add_argument("--epsilons", nargs="+", type=float, default=list(EPSILONS))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--no-grid", action="store_true")
     given = parser.parse_args()
     warnings.simplefilter("ignore", PrivacyWarning)
     found: list[Any] = []
-    for dataset, epsilon in itertools.product(given.datasets, EPSILONS):
+    for dataset, epsilon in itertools.product(given.datasets, given.epsilons):
         data = LOADERS[dataset]()
         found.append(entry(dataset, epsilon, "default", data, given.seeds))
         if not given.no_grid:

@@ -18,7 +18,7 @@ Rows = NDArray[np.intp] | slice
 
 MOST_ROWS = 4096  # of a block: sums of that many terms round by at most a relative 2⁻⁴¹
 LARGEST = 2.0**250  # of entries, norms and their inverses: products of three stay normal
-_BLOCK = 1 << 19  # entries of a dense block, 4 MB: both products read it from the cache
+_BLOCK = 1 << 18  # entries of a dense block, 2 MB: both products read it from the cache
 
 
 @dataclass(frozen=True)

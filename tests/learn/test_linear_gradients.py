@@ -1,0 +1,887 @@
+"""The fast path: derivatives of the stated losses, sums that never pass the stated sensitivity, and data
+that is neither copied nor densified."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from pabi.batches import FullBatch, ShuffleOnce
+from pabi.errors import InvalidInput, PrivacyWarning
+from pabi.learn import (
+    LogisticGradients,
+    OneVsRestGradients,
+    PoissonGradients,
+    PrivateLogisticRegression,
+    Records,
+    SmoothedHingeGradients,
+    SoftmaxGradients,
+    SquaredGradients,
+    train,
+)
+from pabi.learn.records import seen_norm
+from pabi.learn.sums import Limit, fast_sum
+from pabi.losses import Loss
+from pabi.rounding import fraction_up
+from pabi.runs import NoisySGD
+
+ULP = 2.0**-53
+K = 3  # classes
+B = 0.7  # residual bound, Huber threshold
+GAMMA = 0.4
+Z_MAX, COUNT_MAX = 1.5, 6.0
+
+
+# The losses, written out in mpmath: what the gradients must be derivatives of.
+
+
+def binary_loss(z, y):
+    return mpmath.log1p(mpmath.exp(-(1 if y == 1 else -1) * z[0]))
+
+
+def one_vs_rest_loss(z, y):
+    return sum(mpmath.log1p(mpmath.exp(-z[k] if k == y else z[k])) for k in range(K))
+
+
+def softmax_loss(z, y):
+    return mpmath.log(sum(mpmath.exp(v) for v in z)) - z[y]
+
+
+def huber_loss(z, y):
+    r = abs(z[0] - y)
+    return r**2 / 2 if r <= B else B * r - mpmath.mpf(B) ** 2 / 2
+
+
+def hinge(margin):
+    gamma = mpmath.mpf(GAMMA)
+    if margin >= 1:
+        return mpmath.mpf(0)
+    return (1 - margin) ** 2 / (2 * gamma) if margin >= 1 - gamma else 1 - margin - gamma / 2
+
+
+def hinge_loss(z, y):
+    return hinge((1 if y == 1 else -1) * z[0])
+
+
+def joint_hinge_loss(z, y):
+    return sum(hinge(z[k] if k == y else -z[k]) for k in range(K))
+
+
+def poisson_loss(z, y):
+    most, y = mpmath.mpf(Z_MAX), min(y, COUNT_MAX)
+    if z[0] <= most:
+        return mpmath.exp(z[0]) - y * z[0]
+    return mpmath.exp(most) * (1 + z[0] - most) - y * z[0]
+
+
+# name: (gradients of (X, y), the mpmath loss, targets, largest residual, its slope in the predictor,
+# the pabi loss for rows of norm R).
+
+LABELS = np.array([0, 1])
+CLASSES = np.arange(K)
+REALS = np.array([-2.0, -0.3, 0.0, 0.1, 1.7])
+COUNTS = np.array([0.0, 1.0, 3.0, 6.0, 40.0])
+
+
+def joint(norm, flatness):
+    """K losses side by side: curvature of one, K gradients at once."""
+    return Loss.convex(
+        smoothness=fraction_up(Fraction(norm) ** 2 / Fraction(flatness)),
+        gradient_bound=math.nextafter(math.sqrt(K), 2.0) * norm * (1 + 2 * ULP),
+    )
+
+
+FAMILY = {
+    "logistic": (
+        LogisticGradients,
+        binary_loss,
+        LABELS,
+        1.0,
+        0.25,
+        Loss.logistic,
+    ),
+    "one_vs_rest": (
+        lambda X, y: OneVsRestGradients(X, y, K),
+        one_vs_rest_loss,
+        CLASSES,
+        math.sqrt(K),
+        0.25,
+        lambda R: joint(R, 4.0),
+    ),
+    "softmax": (
+        lambda X, y: SoftmaxGradients(X, y, K),
+        softmax_loss,
+        CLASSES,
+        math.sqrt(2.0),
+        0.5,
+        Loss.softmax,
+    ),
+    "squared": (
+        lambda X, y: SquaredGradients(X, y, B),
+        huber_loss,
+        REALS,
+        B,
+        1.0,
+        lambda R: Loss.squared(R, B),
+    ),
+    "hinge": (
+        lambda X, y: SmoothedHingeGradients(X, y, GAMMA),
+        hinge_loss,
+        LABELS,
+        1.0,
+        1.0 / GAMMA,
+        lambda R: Loss.smoothed_hinge(R, GAMMA),
+    ),
+    "joint_hinge": (
+        lambda X, y: SmoothedHingeGradients(X, y, GAMMA, K),
+        joint_hinge_loss,
+        CLASSES,
+        math.sqrt(K),
+        1.0 / GAMMA,
+        lambda R: joint(R, GAMMA),
+    ),
+    "poisson": (
+        lambda X, y: PoissonGradients(X, y, Z_MAX, COUNT_MAX),
+        poisson_loss,
+        COUNTS,
+        COUNT_MAX,
+        math.exp(Z_MAX),
+        lambda R: Loss.poisson(R, Z_MAX, COUNT_MAX),
+    ),
+}
+each_family = pytest.mark.parametrize("name", FAMILY)
+
+
+def targets(name, n, rng):
+    return rng.choice(FAMILY[name][2], size=n)
+
+
+def norm_squared(array):
+    """The exact squared Euclidean norm of an array of doubles."""
+    return sum((Fraction(float(v)) ** 2 for v in np.ravel(array)), Fraction(0))
+
+
+def one_step(loss, n, clip_norm=None, adjacency="replace_one"):
+    return NoisySGD(
+        loss,
+        n=n,
+        batches=FullBatch(),
+        steps=1,
+        step_size=1.0,
+        noise_std=1.0,
+        clip_norm=clip_norm,
+        adjacency=adjacency,
+    )
+
+
+# Derivatives.
+
+
+def slope(loss, row, theta, y, at):
+    """∂/∂θ[at] of one record's loss in 40 digits, by central differences of a smooth branch."""
+    point = [[mpmath.mpf(float(v)) for v in np.ravel(theta[j])] for j in range(len(row))]
+    x = [mpmath.mpf(float(v)) for v in row]
+    outputs = len(point[0])
+
+    def shifted(h):
+        moved = [
+            [
+                point[j][k] + (h if (j, k) == (at[0], at[1] if len(at) > 1 else 0) else 0)
+                for k in range(outputs)
+            ]
+            for j in range(len(x))
+        ]
+        z = [sum(x[j] * moved[j][k] for j in range(len(x))) for k in range(outputs)]
+        return loss(z, y)
+
+    # Truncation h²/6 times a third derivative below 10³, rounding 10⁻⁴⁰/h: both below 10⁻¹⁸.
+    h = mpmath.mpf(10) ** -12
+    return (shifted(h) - shifted(-h)) / (2 * h)
+
+
+@each_family
+@pytest.mark.parametrize("size", [0.05, 1.0, 8.0])
+def test_gradients_are_the_derivatives_of_the_loss(name, size):
+    """Against 40 digits. A predictor of d terms is off by (d + 2)·2⁻⁵³·‖x‖‖θ‖, the residual by its
+    slope times that and a few units of its own; a kink crossed by the difference quotient costs the
+    slope times 10⁻¹²."""
+    build, loss, _, largest, steepness, _ = FAMILY[name]
+    rng = np.random.default_rng(11)
+    n, d = 12, 3
+    X, y = rng.normal(size=(n, d)), targets(name, n, rng)
+    gradients = build(X, y)
+    theta = rng.normal(size=gradients.shape) * size
+    got = gradients(theta, np.arange(n))
+    assert got.shape == (n, *gradients.shape)
+    with mpmath.workdps(40):
+        for i in range(n):
+            length = np.linalg.norm(X[i])
+            z_error = (d + 2) * ULP * length * np.linalg.norm(theta)
+            allowed = length * (steepness * (z_error + 1e-12 * length) + 16 * ULP * largest)
+            for at in np.ndindex(*gradients.shape):
+                truth = slope(loss, X[i], theta, y[i].item(), at)
+                assert abs(got[i][at] - float(truth)) <= allowed
+
+
+def test_the_derivative_check_notices_a_wrong_sign_and_a_wrong_branch():
+    """The yardstick itself: the slope of a parabola, of its linear continuation, and of the other label."""
+    with mpmath.workdps(40):
+        assert float(slope(huber_loss, [2.0], np.array([0.1]), 0.0, (0,))) == pytest.approx(0.4)
+        assert float(slope(huber_loss, [2.0], np.array([9.0]), 0.0, (0,))) == pytest.approx(2 * B)
+        up, down = (float(slope(binary_loss, [1.0], np.array([0.0]), y, (0,))) for y in (0, 1))
+    assert (up, down) == pytest.approx((0.5, -0.5))
+
+
+@each_family
+def test_residuals_of_extreme_predictors_are_exact_limits(name):
+    """At predictors of ±10³ every loss is linear or flat, and nothing overflows on the way."""
+    build, loss, known, largest, _, _ = FAMILY[name]
+    y = np.array(known)
+    gradients = build(np.ones((len(y), 1)), y)
+    for signs in ([1.0] * K, [-1.0] * K, [1.0, -1.0, 0.5]):
+        theta = 1e3 * np.array(signs[:1] if len(gradients.shape) == 1 else [signs])
+        with np.errstate(all="raise", under="ignore"):
+            got = gradients(theta, np.arange(len(y)))
+        with mpmath.workdps(40):
+            for i, at in np.ndindex(len(y), gradients.shape[-1]):
+                at = (0, at) if len(gradients.shape) == 2 else (0,)
+                truth = float(slope(loss, [1.0], theta, y[i].item(), at))
+                assert got[i][at] == pytest.approx(truth, abs=16 * ULP * largest)
+
+
+# The sum over a batch is the sum of the clipped gradients of its records.
+
+
+def weights_by_hand(name, z, y):
+    """The residuals of scalars, by the textbook: z a list of predictors of one record."""
+    sigma = lambda t: 1.0 / (1.0 + math.exp(-t)) if t > -700 else 0.0  # noqa: E731
+    if name == "logistic":
+        return [sigma(z[0]) - y]
+    if name == "one_vs_rest":
+        return [sigma(z[k]) - (k == y) for k in range(K)]
+    if name == "softmax":
+        whole = math.fsum(math.exp(v - max(z)) for v in z)
+        return [math.exp(z[k] - max(z)) / whole - (k == y) for k in range(K)]
+    if name == "squared":
+        return [max(-B, min(B, z[0] - y))]
+    if name == "poisson":
+        return [math.exp(min(z[0], Z_MAX)) - min(y, COUNT_MAX)]
+    signs = [1 if y == 1 else -1] if name == "hinge" else [1 if k == y else -1 for k in range(K)]
+    return [-s * max(0.0, min(1.0, (1.0 - s * v) / GAMMA)) for s, v in zip(signs, z, strict=True)]
+
+
+def seen(X, feature_norm, intercept, ranges):
+    """The rows as the model sees them, one at a time."""
+    out = []
+    for row in X:
+        row = [float(v) for v in row]
+        if ranges is not None:
+            low, high = ranges
+            row = [
+                (max(lo, min(hi, v)) - (lo + hi) / 2) / ((hi - lo) / 2)
+                for v, lo, hi in zip(row, low, high, strict=True)
+            ]
+        length = math.hypot(*row)
+        if feature_norm is not None and length > feature_norm:
+            row = [v * (feature_norm / length) for v in row]
+        out.append(row + ([intercept] if intercept is not None else []))
+    return out
+
+
+def clipped_sum_by_hand(name, rows, y, theta, clip):
+    """Σ of gradients, each clipped to `clip`, with correctly rounded sums."""
+    columns = np.atleast_2d(theta.T).T if theta.ndim == 1 else theta
+    outputs = 1 if theta.ndim == 1 else theta.shape[1]
+    columns = theta.reshape(len(theta), outputs)
+    terms = []
+    for row, label in zip(rows, y, strict=True):
+        z = [math.fsum(x * columns[j, k] for j, x in enumerate(row)) for k in range(outputs)]
+        weight = weights_by_hand(name, z, label)
+        norm = math.hypot(*weight) * math.hypot(*row)
+        if clip is not None and norm > clip:
+            weight = [w * (clip / norm) for w in weight]
+        terms.append([[x * w for w in weight] for x in row])
+    width = len(rows[0])
+    total = [[math.fsum(t[j][k] for t in terms) for k in range(outputs)] for j in range(width)]
+    return np.array(total).reshape(theta.shape)
+
+
+def allowance(name, rows, theta, additions):
+    """How far two ways to sum these gradients may lie apart: (m + 64) roundings of every term, with
+    predictors of d terms behind each residual."""
+    _, _, _, largest, steepness, _ = FAMILY[name]
+    longest = max(math.hypot(*row) for row in rows)
+    z_error = (len(rows[0]) + 16) * ULP * longest * float(np.linalg.norm(theta))
+    each = longest * (steepness * z_error + (additions + 64) * ULP * largest)
+    return 2 * len(rows) * each
+
+
+N, D = 57, 4
+BASE = np.random.default_rng(5).integers(0, 9, size=(N, D))  # every type below holds it exactly
+
+
+def in_a_file(X, folder):
+    path = folder / "features.dat"
+    np.asarray(X, dtype=np.float32).tofile(path)
+    return np.memmap(path, dtype=np.float32, mode="r", shape=X.shape)
+
+
+def strided(X):
+    wide = np.full((2 * N, 2 * D + 1), 7.5)
+    wide[::2, 1::2] = X
+    return wide[::2, 1::2]
+
+
+FORMATS = {
+    "float64": lambda X, _: X.astype(np.float64),
+    "fortran": lambda X, _: np.asfortranarray(X, dtype=np.float64),
+    "strided": lambda X, _: strided(X),
+    "backwards": lambda X, _: X[::-1].astype(np.float64)[::-1],
+    "float32": lambda X, _: X.astype(np.float32),
+    "float16": lambda X, _: X.astype(np.float16),
+    "uint8": lambda X, _: X.astype(np.uint8),
+    "int64": lambda X, _: X.astype(np.int64),
+    "big-endian": lambda X, _: X.astype(">f8"),
+    "list": lambda X, _: X.tolist(),
+    "memmap": in_a_file,
+    "pandas": lambda X, _: pd.DataFrame(X.astype(np.float32), columns=list("abcd")),
+    "pandas-mixed": lambda X, _: pd.DataFrame(X).astype({0: "uint8", 1: "float64", 2: "int16"}),
+    "csr": lambda X, _: sparse.csr_matrix(X.astype(np.float64)),
+    "csr32": lambda X, _: sparse.csr_matrix(X.astype(np.float32)),
+    "csr-uint8": lambda X, _: sparse.csr_matrix(X.astype(np.uint8)),
+    "csr-array": lambda X, _: sparse.csr_array(X.astype(np.float64)),
+    "csc": lambda X, _: sparse.csc_matrix(X.astype(np.float64)),
+    "coo": lambda X, _: sparse.coo_array(X.astype(np.float64)),
+}
+ROWS = {
+    "all": slice(0, N),
+    "part": slice(9, 31),
+    "shuffled": np.random.default_rng(6).permutation(N),
+    "few": np.array([56, 0, 7, 8]),
+    "none": np.array([], dtype=np.intp),
+}
+
+
+def indices(rows):
+    return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("intercept", [None, 1.5])
+def test_every_format_gives_the_sum_of_the_clipped_gradients(tmp_path, form, rows, intercept):
+    """For every family; rows beyond the norm scaled down, gradients clipped at half their bound."""
+    X = FORMATS[form](BASE, tmp_path)
+    chosen = indices(ROWS[rows])
+    for name, (build, _, _, largest, _, _) in FAMILY.items():
+        rng = np.random.default_rng(7)
+        y = targets(name, N, rng)
+        gradients = build(Records(X, 9.0, intercept), y)
+        theta = rng.normal(size=gradients.shape) * 0.3
+        clip = 0.5 * largest * 9.0
+        got = gradients.clipped_sum(theta, ROWS[rows], Limit(clip, 1.0))
+        if len(chosen) == 0:
+            assert np.array_equal(got, np.zeros(gradients.shape))
+            continue
+        model_rows = seen(BASE[chosen], 9.0, intercept, None)
+        expected = clipped_sum_by_hand(name, model_rows, y[chosen], theta, clip)
+        error = np.linalg.norm(got - expected)
+        assert error <= allowance(name, model_rows, theta, len(chosen)), name
+
+
+def test_the_rows_of_that_test_need_scaling_and_clipping():
+    """So that it would fail without either."""
+    lengths = np.linalg.norm(BASE, axis=1)
+    assert np.any(lengths > 9.0)
+    assert np.any(lengths < 9.0)
+    y, theta = np.zeros(N), np.full(D, 0.3)
+    rows = seen(BASE, 9.0, None, None)
+    free, clipped = (clipped_sum_by_hand("logistic", rows, y, theta, clip) for clip in (None, 4.5))
+    unscaled = clipped_sum_by_hand("logistic", BASE.tolist(), y, theta, None)
+    far = 1e6 * allowance("logistic", rows, theta, N)
+    assert np.linalg.norm(free - clipped) > far
+    assert np.linalg.norm(unscaled - free) > far
+
+
+@each_family
+@pytest.mark.parametrize("form", ["float64", "float32", "uint8", "memmap", "pandas", "csr"])
+@pytest.mark.parametrize("clip", [None, 0.3])
+def test_ranges_are_applied_before_the_norm(tmp_path, name, form, clip):
+    """Symmetric ranges where X is sparse, others where it is dense; features beyond them are clipped."""
+    high = np.array([4.0, 6.0, 8.0, 2.0])
+    low = -high if form == "csr" else np.array([0.0, 1.0, -8.0, 1.0])
+    X = FORMATS[form](BASE, tmp_path)
+    rng = np.random.default_rng(8)
+    y = targets(name, N, rng)
+    gradients = FAMILY[name][0](Records(X, 1.2, 0.5, ranges=[low, high]), y)
+    theta = rng.normal(size=gradients.shape)
+    rows = seen(BASE, 1.2, 0.5, (low, high))
+    for part in ROWS.values():
+        chosen = indices(part)
+        if len(chosen) == 0:
+            continue
+        kept = [rows[i] for i in chosen]
+        expected = clipped_sum_by_hand(name, kept, y[chosen], theta, clip)
+        got = gradients.clipped_sum(theta, part, Limit(clip, 1.0))
+        assert np.linalg.norm(got - expected) <= allowance(name, kept, theta, len(chosen))
+
+
+@each_family
+@pytest.mark.parametrize(
+    ("n", "d", "dense"), [(5_001, 2, True), (5_001, 2, False), (150, 1_500, True)]
+)
+def test_sums_over_many_blocks(name, n, d, dense):
+    """More rows than a block holds, contiguous and shuffled: the sum of the gradients called one by
+    one, which the tests above have checked, added without rounding."""
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(n, d)) / math.sqrt(d)
+    y = targets(name, n, rng)
+    data = X if dense else sparse.csr_matrix(X)
+    gradients = FAMILY[name][0](Records(data, 1.0, 1.0), y)
+    theta = rng.normal(size=gradients.shape) / math.sqrt(d)
+    clip = 0.6 * FAMILY[name][3]
+    shuffled = rng.permutation(n)
+    for rows in (slice(0, n), slice(5, n - 3), shuffled, shuffled[: n // 2]):
+        chosen = indices(rows)
+        each = gradients(theta, chosen).reshape(len(chosen), -1)
+        lengths = np.linalg.norm(each, axis=1)
+        each *= np.minimum(1.0, clip / np.maximum(lengths, 1e-300))[:, None]
+        expected = np.array([math.fsum(column) for column in each.T]).reshape(theta.shape)
+        got = gradients.clipped_sum(theta, rows, Limit(clip, 1.0))
+        _, _, _, largest, steepness, _ = FAMILY[name]
+        reach = math.sqrt(2.0)
+        z_error = 2 * (d + 16) * ULP * reach * float(np.linalg.norm(theta))
+        terms = min(len(chosen), 4096) + 64
+        each_error = reach * (steepness * z_error + terms * ULP * largest)
+        assert np.linalg.norm(got - expected) <= len(chosen) * each_error
+
+
+@each_family
+def test_training_by_products_is_training_record_by_record(name):
+    """Six steps on either path from the same generator: sums apart by a few roundings, results by no
+    more than one place of the grid of the last step, a power of two up to 2⁻¹⁹ of its noise."""
+    rng = np.random.default_rng(10)
+    X, y = rng.normal(size=(20, 3)), targets(name, 20, rng)
+    build, _, _, _, _, describe = FAMILY[name]
+    gradients = build(Records(X, 1.0, 1.0), y)
+    loss = describe(seen_norm(1.0, 1.0))
+    run = NoisySGD(
+        loss,
+        n=20,
+        batches=ShuffleOnce(6),
+        steps=6,
+        step_size=0.1 / loss.curvature[1],
+        noise_std=1.0,
+    )
+    results = []
+    for source in (gradients, lambda x, rows: gradients(x, rows)):
+        with pytest.warns(PrivacyWarning):
+            results.append(train(run, source, np.zeros(gradients.shape), 3).x)
+    grid = run.step_size * 2.0**-19
+    assert np.max(np.abs(results[0] - results[1])) <= grid
+    assert np.linalg.norm(results[0]) > 100 * grid
+
+
+# No record contributes more than its bound, in exact arithmetic.
+
+BIG = [1.7976931348623157e308, 1e200, 1e75, 1e60, 1e38, 1e20]
+SMALL = [1e-20, 1e-100, 1e-160, 2.3e-308, 1e-310, 5e-324]
+WORST = {
+    "largest": [[v, v, v] for v in BIG],
+    "opposed": [[v, -v, v] for v in BIG],
+    "opposed-even": [[v, -v, 0.0] for v in BIG],
+    "lonely": [[v, 0.0, 0.0] for v in BIG],
+    "mixed": [[big, small, -1.0] for big, small in zip(BIG, SMALL, strict=True)],
+    "smallest": [[v, -v, v] for v in SMALL],
+    "just-over": [[1.0, 2.0**-k, 2.0**-k] for k in (20, 26, 27, 28, 40)],
+    "unit": (np.random.default_rng(2).normal(size=(8, 3))).tolist(),
+    "normalised": (lambda v: v / np.linalg.norm(v, axis=1)[:, None])(
+        np.random.default_rng(3).normal(size=(10, 3))
+    ).tolist(),
+}
+POINTS = {
+    "zero": lambda shape, rng: np.zeros(shape),
+    "ones": lambda shape, rng: np.full(shape, 2.0),
+    "random": lambda shape, rng: rng.normal(size=shape) * 3.0,
+    "huge": lambda shape, rng: rng.normal(size=shape) * 1e12,
+}
+
+
+def accepted(rows, feature_norm, intercept, stored):
+    """`Records` of the rows and a plain one. Entries beyond 2²⁵⁰ are refused like infinities, for the
+    factors that would bring them down are hardly doubles; nothing smaller is."""
+    kept = []
+    for row in rows:
+        try:
+            Records(np.array([row]), feature_norm)
+        except InvalidInput as refused:
+            if refused.field != "X" or max(map(abs, row)) <= 2.0**250:
+                raise
+        else:
+            kept.append(row)
+    X = np.array([*kept, [0.1, 0.2, -0.1]])
+    return Records(X if stored == "dense" else sparse.csr_matrix(X), feature_norm, intercept)
+
+
+def contributions(name, rows, intercept, stored, clips):
+    """(row, what it adds, the bound it must keep) for both extreme targets, every point and clip."""
+    build, _, known, _, _, describe = FAMILY[name]
+    records = accepted(rows, 1.0, intercept, stored)
+    loss = describe(seen_norm(1.0, intercept))
+    for y in (known[0], known[-1]):
+        gradients = build(records, np.full(records.n, y))
+        for clip in clips:
+            bound = loss.gradient_bound if clip is None else clip * loss.gradient_bound
+            # The last, partial batch of two: room for the rounding of two records.
+            run = one_step(loss, 2, None if clip is None else bound)
+            total = fast_sum(gradients, run)
+            for point in POINTS.values():
+                theta = point(gradients.shape, np.random.default_rng(4))
+                for i in range(records.n):
+                    with np.errstate(all="ignore"):
+                        yield i, total(theta, slice(i, i + 1)), bound
+
+
+@each_family
+@pytest.mark.parametrize("stored", ["dense", "csr"])
+@pytest.mark.parametrize("intercept", [None, 1.0])
+@pytest.mark.parametrize("rows", WORST)
+def test_no_record_contributes_more_than_its_bound(name, stored, intercept, rows):
+    """Exact rational norms. A sum that is not finite would betray its
+    record whatever the noise."""
+    for i, got, bound in contributions(name, WORST[rows], intercept, stored, [None]):
+        assert np.all(np.isfinite(got)), i
+        assert norm_squared(got) <= Fraction(bound) ** 2, i
+
+
+@pytest.mark.parametrize("name", ["logistic", "squared", "hinge", "poisson"])
+@pytest.mark.parametrize("stored", ["dense", "csr"])
+@pytest.mark.parametrize("rows", WORST)
+def test_no_clipped_record_contributes_more_than_the_clip(name, stored, rows):
+    for i, got, bound in contributions(name, WORST[rows], None, stored, [0.5, 1e-15]):
+        assert np.all(np.isfinite(got)), i
+        assert norm_squared(got) <= Fraction(bound) ** 2, i
+
+
+@pytest.mark.parametrize("feature_norm", [2.0**-250, 1e-60, 4.5e-16, 1e-3, 0.1, 1.0, 1e8, 2.0**250])
+@pytest.mark.parametrize("stored", ["dense", "csr"])
+def test_rows_are_brought_within_the_norm_exactly(feature_norm, stored):
+    """What the model multiplies, factor times row, in rational arithmetic, whatever the size of
+    either; the norm that clipping relies on is not below it."""
+    for rows in WORST.values():
+        records = accepted(rows, feature_norm, None, stored)
+        for block in records.blocks(slice(0, records.n)):
+            stored_rows = block.features if stored == "dense" else block.features.toarray()
+            for i, row in enumerate(stored_rows):
+                factor = 1.0 if block.scale is None else float(block.scale[i])
+                exact = norm_squared(row) * Fraction(factor) ** 2
+                assert exact <= Fraction(feature_norm) ** 2
+                assert exact <= Fraction(float(block.norm[i])) ** 2
+
+
+@pytest.mark.parametrize("feature_norm", [1e-3, 1.0, 1e8])
+@pytest.mark.parametrize("intercept", [None, 0.5])
+def test_rows_keep_their_direction_and_short_ones_their_length(feature_norm, intercept):
+    """A relative 2⁻⁴⁰ of a shortened row at most; nothing at all of a short one."""
+    X = np.array(WORST["unit"]) * feature_norm
+    inside = Records(X, feature_norm, intercept).dense(slice(0, len(X)))
+    if intercept is not None:
+        assert np.all(inside[:, -1] == intercept)
+        inside = inside[:, :-1]
+    lengths = np.linalg.norm(X, axis=1)
+    short = lengths < feature_norm * (1 - 2.0**-40)
+    assert 0 < np.sum(short) < len(X)
+    assert np.array_equal(inside[short], X[short])
+    wanted = (X * (feature_norm / lengths)[:, None])[~short]
+    assert np.allclose(inside[~short], wanted, rtol=2.0**-40, atol=0.0)
+
+
+# Adjacent data sets.
+
+
+def aligned_sums(name, adjacency, limit_of, n, rng):
+    """Two sums over adjacent data sets made to round badly: all rows alike, so that errors add up, and
+    gradients as long as the limit lets them be. Replacing a record turns its gradient round, where the
+    loss allows that; zeroing it takes it away."""
+    build, _, known, _, _, describe = FAMILY[name]
+    loss = describe(1.0)
+    # At θ = 0 gradients are still longer than this, whatever the label.
+    clip = 0.2 * loss.gradient_bound if loss.glm else None
+    run = one_step(loss, n, clip, adjacency)
+    row = rng.normal(size=3)
+    X = np.tile(5.0 * row / np.linalg.norm(row), (n, 1))
+    y = np.full(n, known[-1])
+    at = int(rng.integers(n))
+    other_X, other_y = X.copy(), y.copy()
+    if adjacency == "zero_out":
+        other_X[at] = 0.0
+    else:
+        other_y[at] = known[0]
+    sums = []
+    for features, labels in ((X, y), (other_X, other_y)):
+        gradients = build(Records(features, 1.0), labels)
+        limit = limit_of(run, gradients)
+        sums.append(gradients.clipped_sum(np.zeros(gradients.shape), slice(0, n), limit))
+    return apart_squared(*sums), Fraction(run.sensitivity) ** 2
+
+
+def apart_squared(first, second):
+    """The exact squared distance of two arrays of doubles."""
+    pairs = zip(np.ravel(first), np.ravel(second), strict=True)
+    return sum(((Fraction(float(a)) - Fraction(float(b))) ** 2 for a, b in pairs), Fraction(0))
+
+
+def with_room(run, gradients):
+    return Limit.of(run, gradients.additions(run.batch_size))
+
+
+def without_room(run, gradients):
+    return Limit(run.record_gradient_bound, 1.0)
+
+
+@each_family
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+@pytest.mark.parametrize("n", [1, 2, 3, 100, 5000])
+def test_adjacent_sums_differ_by_at_most_the_sensitivity(name, adjacency, n):
+    rng = np.random.default_rng(n)
+    for _ in range(10):
+        apart, limit = aligned_sums(name, adjacency, with_room, n, rng)
+        assert apart <= limit
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+def test_without_room_for_rounding_the_sensitivity_would_be_exceeded(adjacency):
+    """The test above can fail: it does, for sums of gradients of the full length."""
+    rng = np.random.default_rng(0)
+    trials = [
+        aligned_sums(name, adjacency, without_room, 5000, rng) for name in FAMILY for _ in range(5)
+    ]
+    assert any(apart > limit for apart, limit in trials)
+
+
+@each_family
+@pytest.mark.parametrize("stored", ["dense", "csr"])
+def test_one_record_among_others_moves_the_sum_by_no_more(name, stored):
+    """Random data sets with wild rows and targets: replace one record, or zero its row, anywhere."""
+    build, _, known, _, _, describe = FAMILY[name]
+    rng = np.random.default_rng(12)
+    sizes = [1e70, 1e30, 1e3, 1.0, 1e-5, 1e-200]
+    for _ in range(60):
+        n, d = int(rng.integers(2, 40)), int(rng.integers(1, 6))
+        X = rng.normal(size=(n, d)) * rng.choice(sizes, size=(n, 1))
+        y = rng.choice(known, size=n)
+        other_X, other_y = X.copy(), y.copy()
+        at = int(rng.integers(n))
+        zeroed = bool(rng.integers(2))
+        other_X[at] = 0.0 if zeroed else rng.normal(size=d) * rng.choice(sizes)
+        other_y[at] = rng.choice(known)
+        run = one_step(describe(1.0), n, adjacency="zero_out" if zeroed else "replace_one")
+        order = rng.permutation(n)
+        sums, theta = [], None
+        for features, labels in ((X, y), (other_X, other_y)):
+            data = features if stored == "dense" else sparse.csr_matrix(features)
+            gradients = build(Records(data, 1.0), labels)
+            theta = rng.normal(size=gradients.shape) * 20.0 if theta is None else theta
+            with np.errstate(all="ignore"):
+                sums.append(fast_sum(gradients, run)(theta, order))
+        apart = apart_squared(*sums)
+        # The records that both hold have the same predictors on either side, to the last bit.
+        assert apart <= Fraction(run.sensitivity) ** 2
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_neighbours_do_not_change_a_records_own_gradient(kind):
+    """A record's share depends on itself alone: whatever else is in the batch, a lone gradient beside
+    zero rows is the same to the last bit, at every place of a block."""
+    rng = np.random.default_rng(13)
+    row, theta = rng.normal(size=7), rng.normal(size=7)
+    alone = None
+    for n in (1, 2, 3, 4, 5, 8, 31, 64, 100):
+        for at in {0, n // 2, n - 1}:
+            X = np.zeros((n, 7))
+            X[at] = row
+            data = X if kind == "dense" else sparse.csr_matrix(X)
+            gradients = LogisticGradients(Records(data, 1.0), np.ones(n, dtype=int))
+            got = gradients.clipped_sum(theta, slice(0, n), Limit(1.0, 1.0))
+            alone = got if alone is None else alone
+            # Kernels add the terms of a predictor in another order at the edges of a block.
+            slack = (7 + 2) * 2 * ULP * np.linalg.norm(theta) * 0.25 + 4 * ULP
+            assert np.max(np.abs(got - alone)) <= slack
+
+
+# Refusals.
+
+SECRET = 6172.25
+
+
+@pytest.mark.parametrize(
+    ("build", "field"),
+    [
+        (lambda: OneVsRestGradients([[SECRET], [1.0]], [0, 3], 3), "y"),
+        (lambda: OneVsRestGradients([[SECRET], [1.0]], [0, -1], 3), "y"),
+        (lambda: SoftmaxGradients([[SECRET], [1.0]], [0.0, SECRET], 3), "y"),
+        (lambda: SoftmaxGradients([[SECRET], [1.0]], [0, 1], 1), "classes"),
+        (lambda: SquaredGradients([[1.0]], [math.nan], B), "y"),
+        (lambda: SquaredGradients([[1.0]], [math.inf], B), "y"),
+        (lambda: SquaredGradients([[1.0]], ["x6172"], B), "y"),
+        (lambda: SquaredGradients([[1.0]], [1.0], 0.0), "residual_bound"),
+        (lambda: SmoothedHingeGradients([[1.0]], [SECRET], GAMMA), "y"),
+        (lambda: SmoothedHingeGradients([[1.0]], [1], -1.0), "smoothing"),
+        (lambda: PoissonGradients([[1.0]], [-SECRET], 1.0, 2.0), "y"),
+        (lambda: PoissonGradients([[1.0]], [1.0], 1.0, 0.0), "count_bound"),
+        (lambda: PoissonGradients([[1.0]], [1.0], math.inf, 1.0), "predictor_bound"),
+        (lambda: Records([[SECRET, math.nan]], 1.0), "X"),
+        (lambda: Records([["x6172"]], 1.0), "X"),
+        (lambda: Records([[1j * SECRET]], 1.0), "X"),
+        (lambda: Records(sparse.csr_matrix([[SECRET, math.inf]]), 1.0), "X"),
+        (
+            lambda: Records(sparse.csr_matrix([[1.0, 2.0]]), 1.0, ranges=(0.0, 1.0)),
+            "feature_ranges",
+        ),
+        (lambda: Records([[1.0]], 1.0, ranges=(1.0, 1.0)), "feature_ranges"),
+        (lambda: Records([[1.0]], 1.0, ranges=(0.0, math.inf)), "feature_ranges"),
+        (lambda: Records([[1.0]], 1.0, ranges=[[0.0, 0.0], [1.0, 1.0]]), "feature_ranges"),
+        (lambda: Records([[1.0]], 0.0), "feature_norm"),
+        (lambda: Records([[1.0]], 1e-100), "feature_norm"),
+        (lambda: Records([[1.0]], 1e100), "feature_norm"),
+        (lambda: Records([[SECRET, 1e100]], 1.0), "X"),
+        (lambda: Records([[SECRET, -1e100]], 1.0), "X"),
+        (lambda: Records([[1.0]], 1.0, -1.0), "intercept_scaling"),
+    ],
+)
+def test_refusals_name_the_field_and_show_no_data(build, field):
+    with pytest.raises(InvalidInput) as caught:
+        build()
+    assert caught.value.field == field
+    assert "6172" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_repeated_sparse_entries_count_as_their_sum():
+    """Two entries of 0.9 in one place are a feature of 1.8, longer than the norm."""
+    twice = sparse.csr_matrix(
+        (np.array([0.9, 0.9]), np.array([0, 0]), np.array([0, 2])), shape=(1, 2)
+    )
+    records = Records(twice, 1.0)
+    assert norm_squared(records.dense(slice(0, 1))) <= 1
+    assert records.shortened
+    assert twice.nnz == 2  # the user's matrix is left alone
+
+
+def test_a_run_of_another_size_is_refused():
+    gradients = LogisticGradients(np.ones((5, 1)), [0, 1, 0, 1, 0])
+    with pytest.raises(InvalidInput, match="^n: expected 5"):
+        train(one_step(Loss.logistic(1.0), 4), gradients, [0.0])
+
+
+# Memory.
+
+
+def peak_megabytes(work):
+    """The most that `work` held at once beyond what was there before, as numpy reports it."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        result = work()
+        return (tracemalloc.get_traced_memory()[1] - before) / 2**20, result
+    finally:
+        tracemalloc.stop()
+
+
+# A row costs a scale, a norm, its place in the permutation and its target, twice while they are made,
+# and 1 MB blocks come in a handful: 10⁵ rows stay below 100 bytes each and 10 MB of blocks.
+PER_ROW, BLOCKS = 100 / 2**20, 10.0
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """200 MB of float32 in a file, and the labels."""
+    n, d = 100_000, 500
+    rng = np.random.default_rng(14)
+    path = tmp_path_factory.mktemp("data") / "large.dat"
+    block = rng.random((1000, d), dtype=np.float32)
+    with path.open("wb") as stream:
+        for _ in range(n // 1000):
+            stream.write(block.tobytes())
+    X = np.memmap(path, dtype=np.float32, mode="r", shape=(n, d))
+    return X, np.arange(n) % 2
+
+
+@pytest.mark.parametrize("batches", [FullBatch(), ShuffleOnce(7_000)])
+def test_large_data_is_never_copied(large, batches):
+    """200 MB, read from a file and scaled row by row, within 20 MB; a float64 copy would be 400."""
+    X, y = large
+    n, d = X.shape
+
+    def work():
+        gradients = LogisticGradients(Records(X, 1.0, 1.0, ranges=(-1.0, 1.0)), y)
+        run = NoisySGD(
+            Loss.logistic(seen_norm(1.0, 1.0)),
+            n=n,
+            batches=batches,
+            epochs=1,
+            step_size=1.0,
+            noise_std=1.0,
+        )
+        return train(run, gradients, np.zeros(d + 1)).x
+
+    peak, x = peak_megabytes(work)
+    assert x.shape == (d + 1,)
+    assert peak < PER_ROW * n + BLOCKS
+
+
+def test_the_estimator_copies_no_large_data_either(large):
+    X, y = large
+    X = np.array(X)
+    clf = PrivateLogisticRegression(
+        feature_norm=30.0, epochs=1, batches=ShuffleOnce(10_000), step_size=0.01, noise_std=1.0
+    )
+    peak, fitted = peak_megabytes(lambda: clf.fit(X, y))
+    assert fitted.coef_.shape == (1, X.shape[1])
+    assert peak < PER_ROW * len(X) + BLOCKS
+    peak, _ = peak_megabytes(lambda: fitted.predict(X))
+    assert peak < PER_ROW * len(X) + BLOCKS
+
+
+def test_the_memory_check_notices_a_copy(large):
+    X, _ = large
+    peak, _ = peak_megabytes(lambda: X[::4].astype(np.float64).sum())
+    assert peak > 3 * (PER_ROW * len(X) + BLOCKS)
+
+
+@pytest.mark.parametrize("batches", [FullBatch(), ShuffleOnce(10_000)])
+def test_wide_sparse_data_stays_sparse(batches):
+    """10⁵ × 10⁴ with ten entries a row: 12 MB sparse, 8 GB dense, 160 MB for a dense block of 2 000
+    rows. Ten entries a row and the shuffled copy of one batch are within the bound of the rows."""
+    n, d, each = 100_000, 10_000, 10
+    rng = np.random.default_rng(15)
+    columns = np.arange(each) * (d // each) + rng.integers(0, d // each, size=(n, each))
+    X = sparse.csr_matrix(
+        (rng.random(n * each), columns.ravel(), np.arange(0, n * each + 1, each)), shape=(n, d)
+    )
+    y = (X[:, :5000].sum(axis=1).A1 > X[:, 5000:].sum(axis=1).A1).astype(int)
+
+    def work():
+        gradients = LogisticGradients(Records(X, 1.0, 1.0), y)
+        run = NoisySGD(
+            Loss.logistic(seen_norm(1.0, 1.0)),
+            n=n,
+            batches=batches,
+            epochs=3,
+            step_size=4.0,
+            noise_std=1e-6,
+        )
+        return train(run, gradients, np.zeros(d + 1)).x
+
+    peak, x = peak_megabytes(work)
+    assert peak < PER_ROW * n + BLOCKS
+    # It learned: nearly all of the weight of the first half of the columns is on the right side.
+    assert np.mean(x[:5000]) > 0 > np.mean(x[5000:-1])

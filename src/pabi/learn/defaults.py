@@ -219,10 +219,11 @@ def _noise(
     positions, each of which pays evenly over the steps that follow its uses."""
     from pabi.convert import gaussian_delta
 
-    # 64 midpoints stand for the positions of a long epoch.
-    position = (np.arange(min(per_epoch, 64)) + 0.5) * per_epoch / min(per_epoch, 64) - 0.5
-    uses = epochs + (position < rest)
-    waiting = np.where(position < rest, rest - position, rest + per_epoch - position) + cooldown
+    # A last use that `waiting` steps follow, 1..per_epoch: one position each, `rest` of which have
+    # been used once more. The last few carry the mean; before, each block counts as its worst.
+    edges = np.unique(np.append(np.geomspace(1, per_epoch + 1, 64).astype(int), rest + 1))
+    first, weight = edges[:-1], np.diff(edges) / per_epoch
+    uses, waiting = epochs + (first <= rest), first + cooldown
     earlier = (uses - 1) * per_epoch
     # A last use that waits longer than the others is paid for together with them.
     mu_squared = np.minimum(
@@ -233,7 +234,7 @@ def _noise(
     low, high = (float(edge) / _mu(epsilon, delta) for edge in (np.min(rate), np.max(rate)))
     while high > low * (1.0 + 1e-3):
         middle = math.sqrt(low * high)
-        met = float(np.mean(gaussian_delta(rate / middle, epsilon))) <= delta
+        met = float(weight @ gaussian_delta(rate / middle, epsilon)) <= delta
         low, high = (low, middle) if met else (middle, high)
     return high
 

@@ -1,0 +1,619 @@
+"""A crash loses little, leaks nothing, and changes nothing of what is released."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import traceback
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from pabi.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
+from pabi.errors import InvalidInput, PrivacyWarning
+from pabi.learn import checkpoint as checkpoint_module
+from pabi.learn import engine as engine_module
+from pabi.learn import train
+from pabi.learn.checkpoint import Checkpoint, State
+from pabi.learn.randomness import secret_generator
+from pabi.losses import Loss
+from pabi.runs import NoisySGD
+
+CENTRES = np.linspace(-1.0, 2.0, 7)[:, None]
+
+
+def run_of(**changes):
+    """Seven records in batches of three, three and one; four epochs."""
+    given = {
+        "n": 7,
+        "batches": ShuffleOnce(3),
+        "epochs": 4,
+        "step_size": 0.3,
+        "noise_std": 1.0,
+        "gradient_sensitivity": 1.0,
+    }
+    given.update(changes)
+    return NoisySGD(given.pop("loss", Loss.convex(smoothness=1.0)), **given)
+
+
+@pytest.fixture
+def unpriced(monkeypatch):
+    """No accounting and no waiting for the disk: these tests train often."""
+
+    class Unpriced:
+        def for_testing(self):
+            return self
+
+    monkeypatch.setattr(NoisySGD, "guarantee", lambda self, delta=1e-5, position=None: Unpriced())
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+class Crash(BaseException):
+    """What no sensible handler catches."""
+
+
+class Records:
+    """Gradients x − a_i that note which rows were asked for, and crash on the given call (0-based)."""
+
+    def __init__(self, crash_at=None):
+        self.calls = []
+        self._crash_at = crash_at
+
+    def __call__(self, x, rows):
+        if len(self.calls) == self._crash_at:
+            raise Crash
+        self.calls.append(rows.tolist())
+        return x - CENTRES[rows]
+
+
+def interrupted(run, path, at, **others):
+    """The gradients of a training that crashed in step `at` (0-based), after writing every step."""
+    gradients = Records(crash_at=at)
+    with pytest.raises(Crash):
+        train(run, gradients, [0.5], checkpoint=path, **{"checkpoint_seconds": 0.0, **others})
+    return gradients
+
+
+def held(path):
+    with np.load(path, allow_pickle=False) as content:
+        return {name: np.array(content[name]) for name in content.files}
+
+
+# A crash.
+
+
+@pytest.mark.parametrize("at", range(1, 12))
+def test_a_crash_at_any_step_keeps_all_steps_before(unpriced, tmp_path, at):
+    run, path = run_of(), tmp_path / "run.ckpt"
+    interrupted(run, path, at)
+    assert int(held(path)["step"]) == at
+    rest = Records()
+    result = train(run, rest, [0.5], resume=path)
+    assert result.x.shape == (1,)
+    assert len(rest.calls) == 12 - at
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_crash_in_the_first_step_leaves_nothing(unpriced, tmp_path):
+    interrupted(run_of(), tmp_path / "run.ckpt", 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("seconds", "lost"), [(0.0, 0), (1.0, 0), (3.0, 2), (5.0, 4), (100.0, 9)])
+def test_at_most_the_stated_seconds_are_lost(unpriced, monkeypatch, tmp_path, seconds, lost):
+    """A clock on which a step takes one second: after nine steps the file is `lost` steps old or less."""
+    clock = [0.0]
+    monkeypatch.setattr(checkpoint_module.time, "monotonic", lambda: clock[0])
+
+    class Slow(Records):
+        def __call__(self, x, rows):
+            clock[0] += 1.0
+            return super().__call__(x, rows)
+
+    path = tmp_path / "run.ckpt"
+    with pytest.raises(Crash):
+        train(run_of(), Slow(9), [0.5], checkpoint=path, checkpoint_seconds=seconds)
+    step = int(held(path)["step"]) if path.exists() else 0
+    assert 9 - lost <= step <= 9
+    assert (step == 0) == (seconds == 100.0)
+
+
+@pytest.mark.parametrize("batches", [ShuffleOnce(3), ShuffleOnce(1), Reshuffle(3), Cyclic(3)])
+@pytest.mark.parametrize("at", [1, 2, 3, 4, 6, 8])
+def test_every_record_is_used_once_an_epoch_across_the_crash(unpriced, tmp_path, batches, at):
+    """And in the order of before, where there is one order."""
+    run, path = run_of(batches=batches), tmp_path / "run.ckpt"
+    before = interrupted(run, path, at).calls
+    after = Records()
+    train(run, after, [0.5], resume=path)
+    calls, each = [*before, *after.calls], run.steps_per_epoch
+    epochs = [[r for rows in calls[i : i + each] for r in rows] for i in range(0, 4 * each, each)]
+    assert len(calls) == 4 * each
+    assert all(sorted(rows) == list(range(7)) for rows in epochs)
+    if batches.kind != "reshuffle":
+        assert all(rows == epochs[0] for rows in epochs)
+
+
+def test_two_crashes_in_a_row(unpriced, tmp_path):
+    """The file that is resumed is kept up to date, or another one from there on."""
+    run, path = run_of(), tmp_path / "run.ckpt"
+    interrupted(run, path, 2)
+    with pytest.raises(Crash):
+        train(run, Records(3), [0.5], resume=path, checkpoint_seconds=0.0)
+    assert int(held(path)["step"]) == 5
+    other = tmp_path / "other.ckpt"
+    with pytest.raises(Crash):
+        train(run, Records(3), [0.5], resume=path, checkpoint=other, checkpoint_seconds=0.0)
+    assert int(held(path)["step"]) == 5
+    assert int(held(other)["step"]) == 8
+    last = Records()
+    train(run, last, [0.5], resume=other)
+    assert len(last.calls) == 4
+    train(run, Records(), [0.5], resume=path, checkpoint=other)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_law_after_a_crash_is_the_law_without(unpriced, tmp_path):
+    """Full batches of x − a: mean and variance in closed form, the whole law of 600 resumed runs by
+    Dvoretzky–Kiefer–Wolfowitz at a false alarm of 10⁻⁷. A noise left out or used twice changes the
+    variance by a factor of 0.7 or 1.5, a distance of about 0.1 or 0.06; a step left out or repeated
+    moves the mean by half a standard deviation, 0.2."""
+    run = run_of(batches=FullBatch(), epochs=None, steps=4, noise_std=0.2, step_size=0.5)
+    mean, variance = 8.0, 0.0
+    for _ in range(4):
+        mean = 0.5 * mean + 0.5 * CENTRES.mean()
+        variance = 0.25 * variance + (0.5 * 0.2) ** 2
+    runs, path, out = 600, tmp_path / "run.ckpt", []
+    for i in range(runs):
+        with pytest.raises(Crash):
+            train(run, Records(1 + i % 3), [8.0], checkpoint=path, checkpoint_seconds=0.0)
+        out.append(train(run, Records(), [8.0], resume=path).x.item())
+    truth = norm.cdf(np.sort(out), mean, math.sqrt(variance))
+    ranks = np.arange(runs + 1) / runs
+    gap = max(np.max(ranks[1:] - truth), np.max(truth - ranks[:-1]))
+    assert gap < math.sqrt(math.log(2e7) / (2 * runs))
+
+
+CHILD = """
+    import os, signal, sys
+    import numpy as np
+    from pabi.batches import ShuffleOnce
+    from pabi.learn import train
+    from pabi.losses import Loss
+    from pabi.runs import NoisySGD
+
+    path, moment, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    NoisySGD.guarantee = lambda self, delta=1e-5, position=None: None
+    run = NoisySGD(Loss.convex(smoothness=1.0), n=7, batches=ShuffleOnce(3), epochs=4, step_size=0.3,
+                   noise_std=1.0, gradient_sensitivity=1.0)
+    seen = {"step": 0, "fsync": 0, "replace": 0}
+
+    def dies(name, original):
+        def counted(*args, **kwargs):
+            seen[name] += 1
+            if name == moment and seen[name] == count:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return original(*args, **kwargs)
+        return counted
+
+    os.fsync, os.replace = dies("fsync", os.fsync), dies("replace", os.replace)
+    gradients = dies("step", lambda x, rows: x - np.linspace(-1.0, 2.0, 7)[rows, None])
+    train(run, gradients, [0.5], checkpoint=path, checkpoint_seconds=0.0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("moment", "count", "steps"),
+    [
+        ("step", 6, 5),
+        ("replace", 1, 0),  # written, but not in its place: there is no earlier file
+        ("replace", 6, 5),
+        ("fsync", 5, 2),  # the third file (two of its calls a write): the second stays
+    ],
+)
+def test_a_killed_process_leaves_the_last_whole_file(tmp_path, moment, count, steps):
+    """SIGKILL in a step, before the renaming and while the file is written: no handler runs. Nothing
+    stays in the folder once another process has finished the run."""
+    path = tmp_path / "run.ckpt"
+    child = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(CHILD), str(path), moment, str(count)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert child.returncode == -signal.SIGKILL, child.stderr
+    assert all(stat.S_IMODE(f.stat().st_mode) == 0o600 for f in tmp_path.iterdir())
+    if steps == 0:
+        assert not path.exists()
+        train(run_of(), Records(), [0.5], checkpoint=path, checkpoint_seconds=0.0)
+    else:
+        assert int(held(path)["step"]) == steps
+        rest = Records()
+        train(run_of(), rest, [0.5], resume=path)
+        assert len(rest.calls) == 12 - steps
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["open", "fsync", "replace"])
+def test_a_full_disk_is_told_in_one_line_and_keeps_the_file(unpriced, monkeypatch, tmp_path, name):
+    """The message names the file; the frames of the error hold no iterate."""
+    run, path = run_of(), tmp_path / "run.ckpt"
+    interrupted(run, path, 4)
+    before = path.read_bytes()
+
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint_module.os, name, full)
+    with pytest.raises(InvalidInput, match=f"^checkpoint: .*{path.name}.*No space") as caught:
+        train(run, Records(), [0.5], resume=path, checkpoint_seconds=0.0)
+    monkeypatch.undo()
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+    kept = [
+        value
+        for frame, _ in traceback.walk_tb(caught.value.__traceback__)
+        if frame.f_code.co_name not in ("train", sys._getframe().f_code.co_name)
+        for value in frame.f_locals.values()
+    ]
+    assert not any(isinstance(value, (np.ndarray, State, io.BytesIO)) for value in kept)
+
+
+# The file.
+
+
+def test_only_the_owner_can_read_it_whatever_the_umask(unpriced, monkeypatch, tmp_path):
+    """The file and what it is written to before it takes its place."""
+    modes, replace_file = [], os.replace
+
+    def noted(source, target):
+        modes.append(stat.S_IMODE(os.stat(source).st_mode))
+        replace_file(source, target)
+
+    monkeypatch.setattr(checkpoint_module.os, "replace", noted)
+    path, umask = tmp_path / "run.ckpt", os.umask(0)
+    try:
+        interrupted(run_of(), path, 3)
+    finally:
+        os.umask(umask)
+    assert modes == [0o600] * 3
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_it_is_always_whole(unpriced, monkeypatch, tmp_path):
+    """At every call to the system between two writes the file can be read, and is one or the other."""
+    run, path, steps = run_of(), tmp_path / "run.ckpt", []
+
+    def observed(name):
+        original = getattr(os, name)
+
+        def call(*args, **kwargs):
+            if path.exists():
+                steps.append(Checkpoint(path, run, 0.0).read((1,)).step)
+            result = original(*args, **kwargs)
+            if path.exists():
+                steps.append(Checkpoint(path, run, 0.0).read((1,)).step)
+            return result
+
+        return call
+
+    for name in ("fsync", "replace", "close"):
+        monkeypatch.setattr(checkpoint_module.os, name, observed(name))
+    interrupted(run, path, 6)
+    assert set(steps) == set(range(1, 7))
+    assert steps == sorted(steps)
+
+
+@pytest.mark.parametrize("batches", [ShuffleOnce(3), Reshuffle(3), Cyclic(3)])
+def test_it_holds_the_iterate_and_the_order_and_no_generator(
+    unpriced, monkeypatch, tmp_path, batches
+):
+    """Neither the key nor anything of its size: what a draw could be predicted from."""
+    keys = []
+
+    def noted(n, urandom=os.urandom):
+        keys.append(urandom(n))
+        return keys[-1]
+
+    monkeypatch.setattr("os.urandom", noted)
+    path = tmp_path / "run.ckpt"
+    interrupted(run_of(batches=batches), path, 5)
+    content = held(path)
+    order = {"permutation"} if batches.kind != "cyclic" else set()
+    assert set(content) == {"format", "run", "step", "x"} | order
+    assert content["x"].shape == (1,)
+    if order:
+        assert sorted(content["permutation"].tolist()) == list(range(7))
+    data = path.read_bytes()
+    (key,) = [k for k in keys if len(k) == 32]
+    assert not any(piece in data for piece in (key[:8], key[8:16], key[16:24], key[24:], key[::-1]))
+
+
+def test_a_file_in_the_way_is_left_alone(unpriced, tmp_path):
+    path = tmp_path / "run.ckpt"
+    path.write_text("somebody's work")
+    for others in ({}, {"resume": tmp_path / "other.ckpt"}):
+        if others:
+            interrupted(run_of(), tmp_path / "other.ckpt", 2)
+        with pytest.raises(InvalidInput, match="^checkpoint: .*exists"):
+            train(run_of(), Records(), [0.5], checkpoint=path, **others)
+    assert path.read_text() == "somebody's work"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"noise_std": 1.1},
+        {"step_size": 0.31},
+        {"step_size": np.full(12, 0.3)},
+        {"batches": ShuffleOnce(2)},
+        {"batches": Reshuffle(3)},
+        {"epochs": 5},
+        {"n": 8},
+        {"cooldown_steps": 1},
+        {"adjacency": "zero_out"},
+        {"gradient_sensitivity": None, "clip_norm": 0.5},
+        {"loss": Loss.convex(smoothness=1.0, l2=0.1)},
+        {"release": "path"},
+    ],
+)
+def test_the_file_of_another_run_is_refused(unpriced, tmp_path, changes):
+    path = tmp_path / "run.ckpt"
+    interrupted(run_of(), path, 2)
+    with pytest.raises(InvalidInput, match=r"^resume: [^\n]* belongs to another run$"):
+        train(run_of(**changes), Records(), [0.5], resume=path)
+    with pytest.raises(InvalidInput, match="^resume: .* belongs to another run"):
+        train(run_of(), Records(), [0.5, 0.5], resume=path)
+    assert path.exists()
+
+
+def archive(**content):
+    stream = io.BytesIO()
+    np.savez(stream, **content)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"not a checkpoint",
+        b"PK\x03\x04" + bytes(50),
+        b"\x93NUMPY\x01\x00",
+        archive(x=np.zeros(1)),
+        archive(format="pabi.checkpoint.0", run="", step=1, x=np.zeros(1)),
+        archive(format="pabi.checkpoint.1", run="", step="one", x=np.zeros(1)),
+        archive(format="pabi.checkpoint.1", run="", step=[1, 2], x=np.zeros(1)),
+        archive(format="pabi.checkpoint.1", run="", step=1, x=np.array(["a"])),
+        archive(format="pabi.checkpoint.1", run="", step=1, x=np.array([{}], dtype=object)),
+    ],
+    ids=["empty", "text", "zip", "npy", "x", "version", "step", "steps", "strings", "objects"],
+)
+def test_what_is_no_checkpoint_is_refused_in_one_line(unpriced, tmp_path, content):
+    path = tmp_path / "run.ckpt"
+    path.write_bytes(content)
+    with pytest.raises(InvalidInput, match=r"^resume: [^\n]*run\.ckpt[^\n]*$"):
+        train(run_of(), Records(), [0.5], resume=path)
+    assert path.read_bytes() == content
+
+
+def test_a_missing_file_and_a_folder_are_refused(unpriced, tmp_path):
+    for path in (tmp_path / "none.ckpt", tmp_path):
+        with pytest.raises(InvalidInput, match=r"^resume: cannot read [^\n]*$"):
+            train(run_of(), Records(), [0.5], resume=path)
+
+
+def test_a_damaged_file_is_refused_or_harmless(unpriced, tmp_path):
+    """Cut at any length, or with any one byte changed: InvalidInput in one line, or the very state that
+    was written (a byte of the archive that nobody reads). Never another state, never a traceback."""
+    run, path = run_of(), tmp_path / "run.ckpt"
+    interrupted(run, path, 5)
+    whole, file = path.read_bytes(), Checkpoint(path, run, 0.0)
+    written = file.read((1,))
+    rng = np.random.default_rng(0)
+    damaged = [whole[:length] for length in range(0, len(whole), 7)]
+    for at in range(len(whole)):
+        changed = bytearray(whole)
+        changed[at] ^= int(rng.integers(1, 256))
+        damaged.append(bytes(changed))
+    refused = 0
+    for content in damaged:
+        path.write_bytes(content)
+        try:
+            state = file.read((1,))
+        except InvalidInput as bad:
+            refused += 1
+            if bad.field != "resume" or "\n" in str(bad):
+                raise
+        else:
+            assert state.step == written.step
+            assert np.array_equal(state.x, written.x)
+            assert np.array_equal(state.permutation, written.permutation)
+    assert refused > len(damaged) // 3
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        State(-1, np.zeros(1), np.arange(7)),
+        State(13, np.zeros(1), np.arange(7)),
+        State(2, np.full(1, np.nan), np.arange(7)),
+        State(2, np.zeros(1), np.arange(6)),
+        State(2, np.zeros(1), np.zeros(7, dtype=int)),
+        State(2, np.zeros(1), np.arange(7.0)),
+        State(2, np.zeros(1), None),
+    ],
+    ids=["negative", "beyond", "NaN", "short", "repeated", "floats", "no order"],
+)
+def test_a_state_that_no_run_can_be_in_is_refused(unpriced, tmp_path, state):
+    """It would be released without its noise, or use a record twice."""
+    path = tmp_path / "run.ckpt"
+    Checkpoint(path, run_of(), 0.0).write(state)
+    with pytest.raises(InvalidInput, match=r"^resume: [^\n]*$"):
+        train(run_of(), Records(), [0.5], resume=path)
+
+
+def test_paths_may_be_strings_and_relative(unpriced, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    interrupted(run_of(), "run.ckpt", 2)
+    assert Path("run.ckpt").exists()
+    train(run_of(), Records(), [0.5], resume="run.ckpt")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("seconds", [-1.0, math.nan, "60"])
+def test_seconds_are_checked(unpriced, tmp_path, seconds):
+    with pytest.raises(InvalidInput, match="^checkpoint_seconds: "):
+        train(run_of(), Records(), [0.5], checkpoint=tmp_path / "a", checkpoint_seconds=seconds)
+
+
+# Noise.
+
+
+class Noted:
+    """A generator whose normal draws are noted."""
+
+    def __init__(self):
+        self._generator, self.draws = secret_generator(), []
+
+    def standard_normal(self, shape):
+        drawn = self._generator.standard_normal(shape)
+        self.draws.append(drawn.copy())
+        return drawn
+
+    def permutation(self, n):
+        return self._generator.permutation(n)
+
+
+def test_noise_after_a_crash_was_never_drawn_before(unpriced, monkeypatch, tmp_path):
+    """Neither by the run that crashed nor by another that resumed the same file, and not what the
+    crashed run would have drawn next."""
+    generators = []
+
+    def fresh(random_state):
+        generators.append(Noted())
+        return generators[-1], True
+
+    monkeypatch.setattr(engine_module, "generator_from", fresh)
+    run, path = run_of(), tmp_path / "run.ckpt"
+    interrupted(run, path, 5)
+    content = path.read_bytes()
+    results = []
+    for _ in range(2):
+        path.write_bytes(content)
+        results.append(train(run, Records(), [0.5], resume=path).x.item())
+    assert results[0] != results[1]
+    crashed, first, second = (np.concatenate(g.draws).ravel().tolist() for g in generators)
+    ahead = [generators[0].standard_normal((1,)).item() for _ in range(20)]
+    assert (len(crashed), len(first), len(second)) == (5, 7, 7)
+    everything = [*crashed, *ahead, *first, *second]
+    assert len(set(everything)) == len(everything)
+
+
+def test_every_start_asks_the_system_for_a_new_key(unpriced, monkeypatch, tmp_path):
+    keys = []
+
+    def noted(n, urandom=os.urandom):
+        keys.append(urandom(n))
+        return keys[-1]
+
+    monkeypatch.setattr("os.urandom", noted)
+    interrupted(run_of(), tmp_path / "run.ckpt", 5)
+    train(run_of(), Records(), [0.5], resume=tmp_path / "run.ckpt")
+    full = [k for k in keys if len(k) == 32]
+    assert len(set(full)) == len(full) == 2
+
+
+# What is shown while a run is under way.
+
+
+def shown(capfd, scale, seed, **changes):
+    """What a run on data of this scale prints, times replaced."""
+    capfd.readouterr()
+    with pytest.warns(PrivacyWarning):
+        train(
+            run_of(**changes),
+            lambda x, rows: scale * (x - CENTRES[rows]),
+            [0.5],
+            seed,
+            progress=True,
+        )
+    out, err = capfd.readouterr()
+    assert out == ""
+    return re.sub(r"\d+:\d\d:\d\d|-:--:--", "TIME", err)
+
+
+def test_progress_shows_steps_and_time_and_nothing_else(unpriced, capfd):
+    """The same words for other data, another seed and another scale of gradients; a bar, the number of
+    steps and two times are all there is."""
+    texts = {shown(capfd, scale, seed) for scale, seed in ((1.0, 0), (0.1, 1), (-1e6, 2))}
+    assert len(texts) == 1
+    (text,) = texts
+    assert "12/12" in text
+    assert shown(capfd, 1.0, 0, epochs=5) != text
+    assert set(re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text).split()) <= {
+        "training",
+        "12/12",
+        "TIME",
+        *[word for word in text.split() if set(word) <= set("━╸╺")],
+    }
+
+
+def test_progress_counts_from_where_the_run_goes_on(unpriced, tmp_path, capfd):
+    path = tmp_path / "run.ckpt"
+    interrupted(run_of(), path, 5)
+    capfd.readouterr()
+    train(run_of(), Records(), [0.5], resume=path, progress=True)
+    assert "12/12" in capfd.readouterr().err
+
+
+def test_nothing_is_shown_unless_asked_for(unpriced, tmp_path, capfd):
+    train(run_of(), Records(), [0.5], checkpoint=tmp_path / "run.ckpt", checkpoint_seconds=0.0)
+    assert capfd.readouterr() == ("", "")
+
+
+# Watching.
+
+
+def test_a_hidden_path_may_not_be_watched(unpriced):
+    touched = Records()
+    with pytest.raises(InvalidInput, match="^watch: "):
+        train(run_of(), touched, [0.5], watch=lambda step, x: None)
+    assert touched.calls == []
+
+
+def test_a_released_path_is_watched_at_the_price_of_composition():
+    """Every step as it happens, on copies; the guarantee is the one of composition, and dearer."""
+    run = NoisySGD(
+        Loss.logistic(1.0), n=7, batches=Cyclic(3), epochs=4, step_size=0.3, noise_std=2.0
+    )
+    released, seen = replace(run, release="path"), []
+
+    def watch(step, x):
+        seen.append((step, x.copy()))
+        x[:] = 1e9
+
+    with pytest.warns(PrivacyWarning, match="testing only"):
+        result = train(
+            released, lambda x, rows: np.zeros((len(rows), 1)), [0.5], 0, watch=watch, delta=1e-2
+        )
+    assert [step for step, _ in seen] == list(range(1, 13))
+    assert np.array_equal(seen[-1][1], result.x)
+    assert abs(result.x.item()) < 1e3
+    g = result.guarantee
+    assert g.method == "composition"
+    # Four uses of a record, each a Gaussian release of sensitivity 2 over 3 · 2.
+    assert g.mu == pytest.approx(math.sqrt(4.0) * 2.0 / 6.0, rel=1e-12)
+    assert not any("stays hidden" in sentence for sentence in g.assumptions)
+    assert g.mu > run.guarantee(1e-2).mu

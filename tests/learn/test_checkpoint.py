@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import chi2, norm
 
 from pabi.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.errors import InvalidInput, PrivacyWarning
@@ -163,25 +163,33 @@ def test_two_crashes_in_a_row(unpriced, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+class Steady(Records):
+    """The same gradient for every record at every point."""
+
+    def __call__(self, x, rows):
+        return 0.0 * super().__call__(x, rows) - 1.0
+
+
 def test_the_law_after_a_crash_is_the_law_without(unpriced, tmp_path):
-    """Full batches of x − a: mean and variance in closed form, the whole law of 600 resumed runs by
-    Dvoretzky–Kiefer–Wolfowitz at a false alarm of 10⁻⁷. A noise left out or used twice changes the
-    variance by a factor of 0.7 or 1.5, a distance of about 0.1 or 0.06; a step left out or repeated
-    moves the mean by half a standard deviation, 0.2."""
-    run = run_of(batches=FullBatch(), epochs=None, steps=4, noise_std=0.2, step_size=0.5)
-    mean, variance = 8.0, 0.0
-    for _ in range(4):
-        mean = 0.5 * mean + 0.5 * CENTRES.mean()
-        variance = 0.25 * variance + (0.5 * 0.2) ** 2
-    runs, path, out = 600, tmp_path / "run.ckpt", []
-    for i in range(runs):
+    """Two steps of one and the same gradient, a crash between them: N(2η, 2σ²). Sums of squares are
+    chi-squared; 10⁻⁷ of right trainers would fail. A noise left out or added once more, or a step, is
+    two standard errors outside of what is accepted, or more."""
+    run = run_of(batches=FullBatch(), epochs=None, steps=2, noise_std=1.0, step_size=0.5)
+    runs, path, out = 800, tmp_path / "run.ckpt", []
+    for _ in range(runs):
         with pytest.raises(Crash):
-            train(run, Records(1 + i % 3), [8.0], checkpoint=path, checkpoint_seconds=0.0)
-        out.append(train(run, Records(), [8.0], resume=path).x.item())
-    truth = norm.cdf(np.sort(out), mean, math.sqrt(variance))
-    ranks = np.arange(runs + 1) / runs
-    gap = max(np.max(ranks[1:] - truth), np.max(truth - ranks[:-1]))
-    assert gap < math.sqrt(math.log(2e7) / (2 * runs))
+            train(run, Steady(1), [0.0], checkpoint=path, checkpoint_seconds=0.0)
+        out.append(train(run, Steady(), [0.0], resume=path).x.item())
+    deviation, std = np.array(out) - 2 * 0.5, math.sqrt(2.0) * 0.5
+    low, high = chi2.ppf([5e-8, 1.0 - 5e-8], runs)
+    assert low < np.sum(deviation**2) / std**2 < high
+    farthest = norm.isf(5e-8)
+    assert abs(np.mean(deviation)) < farthest * std / math.sqrt(runs)
+    # Variances of one and of three steps, and a mean moved by one step, would not pass.
+    error = 2.0 * math.sqrt(2.0 * runs)
+    assert 0.5 * (runs + error) < low
+    assert 1.5 * (runs - error) > high
+    assert (farthest + 2.0) * std / math.sqrt(runs) < 0.5
 
 
 CHILD = """

@@ -44,7 +44,7 @@ def draw(run, gradients, start, runs, seed):
 FEATURES = np.array([[1.0, 0.2], [-0.3, 0.8], [0.6, -0.5], [0.1, 1.0]])
 TARGETS = np.array([2.0, -1.0, 0.5, 3.0])
 START = np.array([1.0, -2.0])
-RUNS = 1000
+RUNS = 800
 
 
 def least_squares():
@@ -183,7 +183,7 @@ def test_the_law_on_quadratics_is_the_closed_form(unpriced, name):
 def test_the_law_on_quadratics_at_night(unpriced, name, path):
     gradients = least_squares() if path == "products" else quadratics
     seed = [sorted(QUADRATIC_RUNS).index(name), path == "records"]
-    assert_law(quadratic_run(**QUADRATIC_RUNS[name]), gradients, 20 * RUNS, seed)
+    assert_law(quadratic_run(**QUADRATIC_RUNS[name]), gradients, 20_000, seed)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def outcomes(run, runs, seed, at=3):
     ]
 
 
-TRAININGS = 800  # on either data set
+TRAININGS = 600  # on either data set
 ATTACKED = [
     (batches, adjacency)
     for batches in (Cyclic(2), ShuffleOnce(2))

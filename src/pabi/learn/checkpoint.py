@@ -44,7 +44,7 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str], run: NoisySGD, seconds: float) -> None:
         self._path = Path(path)
         self._partial = self._path.with_name(f".{self._path.name}.partial")
-        self._run = _digest(run)
+        self._run, self._digest = run, _digest(run)
         self._seconds = seconds
         self._last = time.monotonic()
 
@@ -56,7 +56,8 @@ class Checkpoint:
             )
 
     def write_if_due(self, step: int, x: Array, permutation: NDArray[np.intp] | None) -> None:
-        if time.monotonic() - self._last >= self._seconds:
+        due = time.monotonic() - self._last >= self._seconds
+        if due and step < self._run.steps:
             self.write(State(step, x, permutation))
             self._last = time.monotonic()
 
@@ -65,7 +66,7 @@ class Checkpoint:
         content = io.BytesIO()
         arrays: dict[str, Any] = {
             "format": _FORMAT,
-            "run": self._run,
+            "run": self._digest,
             "step": state.step,
             "x": state.x,
         }
@@ -94,19 +95,35 @@ class Checkpoint:
         try:
             with np.load(self._path, allow_pickle=False) as held:
                 known = str(held["format"]) == _FORMAT
-                same = str(held["run"]) == self._run
+                same = str(held["run"]) == self._digest
                 step, x = int(held["step"]), np.array(held["x"], dtype=np.float64)
                 permutation = np.array(held["permutation"]) if "permutation" in held else None
         except OSError as bad:
             reason = bad.strerror or "not a checkpoint"
             raise InvalidInput("resume", f"cannot read {self._path}: {reason}") from None
-        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+        except (ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile):
             raise InvalidInput("resume", f"{self._path} is not a checkpoint of pabi") from None
         if not known:
             raise InvalidInput("resume", f"{self._path} is not a checkpoint of this version")
         if not same or x.shape != shape:
             raise InvalidInput("resume", f"{self._path} belongs to another run")
+        if not (
+            0 <= step < self._run.steps and np.all(np.isfinite(x)) and self._serves(permutation)
+        ):
+            raise InvalidInput("resume", f"{self._path} holds a state that no run can be in")
         return State(step, x, permutation)
+
+    def _serves(self, permutation: NDArray[np.intp] | None) -> bool:
+        """Whether it is an order of the run's records, where the run has one."""
+        if self._run.batches.deterministic_order:
+            return permutation is None
+        n = self._run.n
+        return (
+            permutation is not None
+            and permutation.dtype.kind == "i"
+            and np.array_equal(np.sort(permutation, axis=None), np.arange(n))
+            and permutation.shape == (n,)
+        )
 
     def remove(self) -> None:
         for file in (self._path, self._partial):
@@ -117,7 +134,10 @@ class Checkpoint:
 def _digest(run: NoisySGD) -> str:
     from pabi.description import to_dict
 
-    return hashlib.sha256(json.dumps(to_dict(run), sort_keys=True).encode()).hexdigest()
+    table = to_dict(run)
+    if "name" in table.get("prox", {}):  # a map of the user's, whose repr may show an address
+        table["prox"]["name"] = type(run.prox).__qualname__
+    return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -77,8 +77,8 @@ def train(
     record's gradient is clipped to `run.record_gradient_bound`, so that the sensitivity is
     enforced even where the loss already promises it; only a run that states its
     `gradient_sensitivity` is taken at its word. The clipping leaves room for the rounding of the sum
-    (see `pabi.learn.sums`), and the last step is rounded to a grid of 2⁻²⁰ of its noise, so that
-    the low-order bits of what is released say nothing.
+    (see `pabi.learn.sums`), and every step that is released is rounded to a grid of 2⁻²⁰ of its
+    noise, so that low-order bits say nothing.
 
     Parameters
     ----------
@@ -269,12 +269,13 @@ def _execute(
     x, l2 = state.x, run.loss.l2
     for k in range(state.step, run.steps):
         step_size, noise_std = float(step_sizes[k]), float(noise_stds[k])
-        direction = l2 * x
+        gradient = np.zeros(x.shape)
         if k < run.data_steps:
-            direction = direction + gradient_sum(x, order.batch(k)) / run.batch_size
-        noise = noise_std * generator.standard_normal(x.shape)
-        x = np.asarray(x - step_size * (direction + noise))
-        if k + 1 == run.steps:
+            gradient = gradient_sum(x, order.batch(k)) / run.batch_size
+        # Noise first of all, while the rounding is what the clipping left room for.
+        noisy = gradient + noise_std * generator.standard_normal(x.shape)
+        x = np.asarray(x - step_size * (l2 * x + noisy))
+        if k + 1 == run.steps or run.release == "path":
             x = _on_grid(x, step_size * noise_std)
         if run.prox is not None:
             x = _mapped(run.prox(x, step_size), x.shape)

@@ -171,9 +171,8 @@ class PrivateLogisticRegression(_LinearClassifier):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train on X (n, d), dense or sparse, and labels y (n,)."""
         validate.choice("multi_class", self.multi_class, ("auto", "multinomial", "ovr"))
-        given = X
         X, codes, said = self._labelled(X, y)
-        records = self._records(X, given)
+        records = self._records(X)
         classes = len(self.classes_)
         norm = seen_norm(self.feature_norm, self._intercept_feature)
         gradients: LinearGradients
@@ -283,9 +282,8 @@ class PrivateLinearSVC(_LinearClassifier):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train on X (n, d), dense or sparse, and labels y (n,)."""
         width = validate.number("smoothing", self.smoothing, above=0.0)
-        given = X
         X, codes, said = self._labelled(X, y)
-        records = self._records(X, given)
+        records = self._records(X)
         classes = len(self.classes_)
         norm = seen_norm(self.feature_norm, self._intercept_feature)
         outputs = 1 if classes == 2 else classes

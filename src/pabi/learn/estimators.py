@@ -72,15 +72,15 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 raise
             raise InvalidInput("X", problem) from None
 
-    def _records(self, X: Any, source: Any) -> Records:
-        """The rows of `X` within the declared bounds; `source` is what the user gave, for names."""
-        return Records(X, self.feature_norm, self._intercept_feature, self._ranges(source))
+    def _records(self, X: Any) -> Records:
+        """The rows of `X` within the declared bounds."""
+        return Records(X, self.feature_norm, self._intercept_feature, self._ranges())
 
     @property
     def _intercept_feature(self) -> float | None:
         return self.intercept_scaling if self.fit_intercept else None
 
-    def _ranges(self, source: Any) -> Any:
+    def _ranges(self) -> Any:
         if not isinstance(self.feature_ranges, dict):
             return self.feature_ranges
         names = getattr(self, "feature_names_in_", None)
@@ -203,7 +203,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _map(self) -> tuple[Array, Array]:
         """Centres and half widths of the declared ranges, 0 and 1 without them."""
         d = self.n_features_in_
-        blank = Records(np.zeros((1, d)), ranges=self._ranges(None))
+        blank = Records(np.zeros((1, d)), ranges=self._ranges())
         return (
             np.zeros(d) if blank.centre is None else blank.centre,
             np.ones(d) if blank.reach is None else blank.reach,
@@ -217,7 +217,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _bounded_predictor(self, X: Any) -> tuple[Array, Array]:
         """(predictor (n, K), norms (n,) of the vectors the model sees)."""
         given = self._checked(X, reset=False)
-        records = self._records(given, X)
+        records = self._records(given)
         centre, reach = self._map()
         coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
         theta = (coef * reach).T

@@ -101,9 +101,8 @@ class PrivateLinearRegression(_LinearRegressor):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train on X (n, d), dense or sparse, and targets y (n,)."""
         bound = validate.number("residual_bound", self.residual_bound, above=0.0)
-        given = X
         X, targets, norm = self._measured(X, y)
-        gradients = SquaredGradients(self._records(X, given), targets, bound)
+        gradients = SquaredGradients(self._records(X), targets, bound)
         theta = self._train(gradients, Loss.squared(norm, bound), signal=bound)
         return self._keep(theta, gradients.records.width)
 
@@ -155,9 +154,8 @@ class PrivateHuberRegressor(_LinearRegressor):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train on X (n, d), dense or sparse, and targets y (n,)."""
         threshold = validate.number("threshold", self.threshold, above=0.0)
-        given = X
         X, targets, norm = self._measured(X, y)
-        gradients = SquaredGradients(self._records(X, given), targets, threshold)
+        gradients = SquaredGradients(self._records(X), targets, threshold)
         theta = self._train(gradients, Loss.huber(norm, threshold), signal=threshold)
         return self._keep(theta, gradients.records.width)
 
@@ -214,9 +212,8 @@ class PrivatePoissonRegressor(_LinearRegressor):
         """Train on X (n, d), dense or sparse, and counts y (n,), ≥ 0."""
         bound = validate.number("predictor_bound", self.predictor_bound, at_most=700.0)
         most = validate.number("count_bound", self.count_bound, above=0.0)
-        given = X
         X, targets, norm = self._measured(X, y)
-        gradients = PoissonGradients(self._records(X, given), targets, bound, most)
+        gradients = PoissonGradients(self._records(X), targets, bound, most)
         theta = self._train(gradients, Loss.poisson(norm, bound, most), signal=1.0)
         return self._keep(theta, gradients.records.width)
 

@@ -1,4 +1,4 @@
-"""Four classification problems, prepared without looking at the data.
+"""Four classification problems, prepared by fixed constants, whatever the data.
 
 Every function returns `(X_train, y_train, X_test, y_test)`: features as float64 with each row of
 Euclidean norm 1, labels as int64 counted from 0. A row is prepared from that row and from constants

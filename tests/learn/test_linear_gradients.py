@@ -885,3 +885,32 @@ def test_wide_sparse_data_stays_sparse(batches):
     assert peak < PER_ROW * n + BLOCKS
     # It learned: nearly all of the weight of the first half of the columns is on the right side.
     assert np.mean(x[:5000]) > 0 > np.mean(x[5000:-1])
+
+
+def test_a_record_that_is_not_clipped_does_not_notice_that_another_is():
+    """Bit for bit: its part of the sum is the same whatever its neighbour does."""
+    X, y = np.array([[0.7], [0.3]]), np.array([1, 0])
+    gradients = [LogisticGradients(Records(X * [[1.0], [s]]), y) for s in (1.0, 0.0)]
+    limit = Limit(clip=0.2, shrink=1.0)
+    theta = np.array([-4.0])  # the first is clipped; the second, of weight σ(−1.2), is not
+    both, alone = (g.clipped_sum(theta, slice(0, 2), limit)[0] for g in gradients)
+    first = gradients[0].clipped_sum(theta, slice(0, 1), limit)[0]
+    second = gradients[0].clipped_sum(theta, slice(1, 2), limit)[0]
+    assert abs(first) < 0.7 * 0.9  # clipped
+    assert alone == first
+    assert both == first + second
+
+
+@pytest.mark.parametrize(("told", "fine"), [(1.0, False), (1.4, False), (1.4143, True)])
+def test_rows_may_not_be_declared_longer_than_the_loss_is_told(told, fine):
+    """The intercept is the usual slip: the model sees vectors of norm √(1 + 1)."""
+    gradients = LogisticGradients(Records(np.eye(4), 1.0, 1.0), np.array([0, 1, 0, 1]))
+    run = NoisySGD(
+        Loss.logistic(told), n=4, batches=FullBatch(), epochs=1, step_size=0.1, noise_std=1.0
+    )
+    if fine:
+        train(run, gradients, np.zeros(5), delta=0.1)
+        return
+    with pytest.raises(InvalidInput, match="feature_norm") as caught:
+        train(run, gradients, np.zeros(5), delta=0.1)
+    assert caught.value.field == "feature_norm"

@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from pabi.learn.checkpoint import Checkpoint, State
 from pabi.learn.orders import Order
 from pabi.learn.progress import progress_bar
 from pabi.learn.randomness import generator_from
+from pabi.learn.records import Records, seen_norm
 from pabi.learn.sums import GradientSum, fast_sum, per_record_sum, stated_sum
 from pabi.rounding import Array
 from pabi.runs import NoisySGD
@@ -199,8 +201,23 @@ def _gradient_sum(
         held = per_record_gradients.records.n
         if held != run.n:
             raise InvalidInput("n", f"expected {held}, the rows of X, got {run.n}")
+        _refuse_longer_rows(run, per_record_gradients.records)
         return fast_sum(per_record_gradients, run)
     return per_record_sum(per_record_gradients, run)
+
+
+def _refuse_longer_rows(run: NoisySGD, records: Records) -> None:
+    """InvalidInput where rows are declared longer than the loss is told, intercept included."""
+    told = dict(run.loss.parameters).get("feature_norm")
+    if told is None or records.feature_norm is None:
+        return
+    declared = Fraction(records.feature_norm) ** 2 + Fraction(records.intercept_scaling or 0.0) ** 2
+    if declared > Fraction(told) ** 2:
+        least = seen_norm(records.feature_norm, records.intercept_scaling)
+        raise InvalidInput(
+            "feature_norm",
+            f"expected at least {least!r} in the loss, the norm of the rows declared, got {told!r}",
+        )
 
 
 def _starting_point(x0: ArrayLike | None) -> Array:

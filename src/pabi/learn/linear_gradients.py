@@ -100,8 +100,8 @@ def _clipped(weight: Array, norm: Array, clip: float) -> Array:
     longest = size * norm
     if not np.any(longest > clip):
         return weight
-    factor = np.where(longest > clip, clip / np.maximum(longest, clip), 1.0)
-    factor *= 1.0 - 2.0**-50
+    # Row by row: a record that is not clipped must not notice that another one is.
+    factor = np.where(longest > clip, clip / np.maximum(longest, clip) * (1.0 - 2.0**-50), 1.0)
     clipped: Array = weight * (factor if weight.ndim == 1 else factor[:, None])
     return clipped
 

@@ -22,7 +22,7 @@ from pabi.learn.linear_gradients import (
     SmoothedHingeGradients,
     SoftmaxGradients,
 )
-from pabi.learn.records import seen_norm
+from pabi.learn.records import Records, seen_norm
 from pabi.losses import Loss
 from pabi.rounding import Array, fraction_up, up
 
@@ -35,6 +35,23 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     """Labels, classes and the choice of the largest predictor."""
 
     classes: Any
+
+    def _model(
+        self, records: Records, codes: NDArray[np.intp], norm: float
+    ) -> tuple[LinearGradients, Loss, float]:
+        """(gradients, what is known of the loss, size of predictors) for rows of norm ≤ `norm`."""
+        raise NotImplementedError
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train on X (n, d), dense or sparse, and labels y (n,). Raises InvalidInput (a ValueError)
+        naming the argument, or ValueError from scikit-learn's checks of X and y."""
+        X, codes, said = self._labelled(X, y)
+        norm = seen_norm(self.feature_norm, self._intercept_feature)
+        gradients, loss, signal = self._model(self._records(X), codes, norm)
+        outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
+        theta = self._train(gradients, loss, signal=signal, outputs=outputs, said=said)
+        self._set_coefficients(theta.reshape(gradients.records.width, outputs))
+        return self
 
     def _labelled(self, X: Any, y: Any) -> tuple[Any, NDArray[np.intp], tuple[str, ...]]:
         """(X, class numbers, sentences); sets `classes_`."""
@@ -127,6 +144,9 @@ class PrivateLogisticRegression(_LinearClassifier):
     leak. Raises InvalidInput (a ValueError) naming the argument. Source: docs, "Training".
     """
 
+    clip_norm: float | str | None
+    multi_class: str
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -149,46 +169,19 @@ class PrivateLogisticRegression(_LinearClassifier):
         clip_norm: float | str | None = "auto",
         verbose: bool = False,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.feature_norm = feature_norm
-        self.l2 = l2
-        self.epochs = epochs
-        self.batches = batches
-        self.adjacency = adjacency
-        self.noise_std = noise_std
-        self.classes = classes
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.multi_class = multi_class
-        self.random_state = random_state
-        self.feature_ranges = feature_ranges
-        self.step_size = step_size
-        self.cooldown_epochs = cooldown_epochs
-        self.clip_norm = clip_norm
-        self.verbose = verbose
+        self._store(locals())
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train on X (n, d), dense or sparse, and labels y (n,)."""
+    def _model(
+        self, records: Records, codes: NDArray[np.intp], norm: float
+    ) -> tuple[LinearGradients, Loss, float]:
         validate.choice("multi_class", self.multi_class, ("auto", "multinomial", "ovr"))
-        X, codes, said = self._labelled(X, y)
-        records = self._records(X)
         classes = len(self.classes_)
-        norm = seen_norm(self.feature_norm, self._intercept_feature)
-        gradients: LinearGradients
         if classes == 2:
-            gradients, loss = LogisticGradients(records, codes), Loss.logistic(norm)
-        elif self.multi_class == "ovr":
-            gradients, loss = (
-                OneVsRestGradients(records, codes, classes),
-                _joint(norm, 4.0, classes),
-            )
-        else:
-            gradients, loss = SoftmaxGradients(records, codes, classes), Loss.softmax(norm)
-        outputs = 1 if classes == 2 else classes
-        theta = self._train(gradients, loss, signal=_SIGNAL, outputs=outputs, said=said)
-        self._set_coefficients(theta.reshape(records.width, outputs))
-        return self
+            return LogisticGradients(records, codes), Loss.logistic(norm), _SIGNAL
+        if self.multi_class == "ovr":
+            gradients = OneVsRestGradients(records, codes, classes)
+            return gradients, _joint(norm, 4.0, classes), _SIGNAL
+        return SoftmaxGradients(records, codes, classes), Loss.softmax(norm), _SIGNAL
 
     def _clip(self, loss: Loss) -> float | None:
         if isinstance(self.clip_norm, str) and self.clip_norm == "auto":
@@ -240,6 +233,8 @@ class PrivateLinearSVC(_LinearClassifier):
     parameters and attributes are those of `PrivateLogisticRegression`.
     """
 
+    smoothing: float
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -261,37 +256,18 @@ class PrivateLinearSVC(_LinearClassifier):
         cooldown_epochs: float | str = "auto",
         verbose: bool = False,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.feature_norm = feature_norm
-        self.smoothing = smoothing
-        self.l2 = l2
-        self.epochs = epochs
-        self.batches = batches
-        self.adjacency = adjacency
-        self.noise_std = noise_std
-        self.classes = classes
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.random_state = random_state
-        self.feature_ranges = feature_ranges
-        self.step_size = step_size
-        self.cooldown_epochs = cooldown_epochs
-        self.verbose = verbose
+        self._store(locals())
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train on X (n, d), dense or sparse, and labels y (n,)."""
+    def _model(
+        self, records: Records, codes: NDArray[np.intp], norm: float
+    ) -> tuple[LinearGradients, Loss, float]:
         width = validate.number("smoothing", self.smoothing, above=0.0)
-        X, codes, said = self._labelled(X, y)
-        records = self._records(X)
         classes = len(self.classes_)
-        norm = seen_norm(self.feature_norm, self._intercept_feature)
-        outputs = 1 if classes == 2 else classes
-        loss = Loss.smoothed_hinge(norm, width) if classes == 2 else _joint(norm, width, classes)
-        gradients = SmoothedHingeGradients(records, codes, width, None if classes == 2 else classes)
-        theta = self._train(gradients, loss, signal=_MARGIN, outputs=outputs, said=said)
-        self._set_coefficients(theta.reshape(records.width, outputs))
-        return self
+        if classes == 2:
+            gradients = SmoothedHingeGradients(records, codes, width)
+            return gradients, Loss.smoothed_hinge(norm, width), _MARGIN
+        gradients = SmoothedHingeGradients(records, codes, width, classes)
+        return gradients, _joint(norm, width, classes), _MARGIN
 
 
 def _joint(norm: float, flatness: float, classes: int) -> Loss:

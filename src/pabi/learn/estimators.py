@@ -49,6 +49,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     random_state: Any
     verbose: bool
 
+    def _store(self, arguments: dict[str, Any]) -> None:
+        """Keeps a constructor's arguments, its `locals()`, as they were given."""
+        for name, value in arguments.items():
+            if name != "self":
+                setattr(self, name, value)
+
     # Fitting.
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:

@@ -13,8 +13,8 @@ from pabi import validate
 from pabi.batches import Batches
 from pabi.errors import InvalidInput
 from pabi.learn.estimators import PrivateLinearModel
-from pabi.learn.linear_gradients import PoissonGradients, SquaredGradients
-from pabi.learn.records import seen_norm
+from pabi.learn.linear_gradients import LinearGradients, PoissonGradients, SquaredGradients
+from pabi.learn.records import Records, seen_norm
 from pabi.losses import Loss
 from pabi.rounding import Array
 
@@ -22,8 +22,15 @@ from pabi.rounding import Array
 class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """Numeric targets and the linear prediction."""
 
-    def _measured(self, X: Any, y: Any) -> tuple[Any, Array, float]:
-        """(X, targets, the norm that the loss sees)."""
+    def _model(
+        self, records: Records, targets: Array, norm: float
+    ) -> tuple[LinearGradients, Loss, float]:
+        """(gradients, what is known of the loss, size of predictors) for rows of norm ≤ `norm`."""
+        raise NotImplementedError
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train on X (n, d), dense or sparse, and targets y (n,). Raises InvalidInput (a ValueError)
+        naming the argument, or ValueError from scikit-learn's checks of X and y."""
         X, y = self._validated(X, y)
         try:
             targets = column_or_1d(y, warn=True).astype(np.float64)
@@ -31,10 +38,10 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             raise InvalidInput("y", "expected one number a row of X") from None
         if not np.all(np.isfinite(targets)):
             raise InvalidInput("y", "expected finite numbers, got NaN or infinity")
-        return X, targets, seen_norm(self.feature_norm, self._intercept_feature)
-
-    def _keep(self, theta: Array, width: int) -> Self:
-        self._set_coefficients(theta.reshape(width, 1))
+        norm = seen_norm(self.feature_norm, self._intercept_feature)
+        gradients, loss, signal = self._model(self._records(X), targets, norm)
+        theta = self._train(gradients, loss, signal=signal)
+        self._set_coefficients(theta.reshape(gradients.records.width, 1))
         self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
         return self
 
@@ -61,6 +68,8 @@ class PrivateLinearRegression(_LinearRegressor):
     `coef_` of shape (d,) and `intercept_` a float.
     """
 
+    residual_bound: float
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -81,30 +90,13 @@ class PrivateLinearRegression(_LinearRegressor):
         cooldown_epochs: float | str = "auto",
         verbose: bool = False,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.feature_norm = feature_norm
-        self.residual_bound = residual_bound
-        self.l2 = l2
-        self.epochs = epochs
-        self.batches = batches
-        self.adjacency = adjacency
-        self.noise_std = noise_std
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.random_state = random_state
-        self.feature_ranges = feature_ranges
-        self.step_size = step_size
-        self.cooldown_epochs = cooldown_epochs
-        self.verbose = verbose
+        self._store(locals())
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train on X (n, d), dense or sparse, and targets y (n,)."""
+    def _model(
+        self, records: Records, targets: Array, norm: float
+    ) -> tuple[LinearGradients, Loss, float]:
         bound = validate.number("residual_bound", self.residual_bound, above=0.0)
-        X, targets, norm = self._measured(X, y)
-        gradients = SquaredGradients(self._records(X), targets, bound)
-        theta = self._train(gradients, Loss.squared(norm, bound), signal=bound)
-        return self._keep(theta, gradients.records.width)
+        return SquaredGradients(records, targets, bound), Loss.squared(norm, bound), bound
 
 
 class PrivateHuberRegressor(_LinearRegressor):
@@ -113,6 +105,8 @@ class PrivateHuberRegressor(_LinearRegressor):
     `threshold` > 0, public, in units of y: residuals up to it count squared, beyond it linearly. All
     other parameters and attributes are those of `PrivateLinearRegression`.
     """
+
+    threshold: float
 
     def __init__(
         self,
@@ -134,30 +128,13 @@ class PrivateHuberRegressor(_LinearRegressor):
         cooldown_epochs: float | str = "auto",
         verbose: bool = False,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.feature_norm = feature_norm
-        self.threshold = threshold
-        self.l2 = l2
-        self.epochs = epochs
-        self.batches = batches
-        self.adjacency = adjacency
-        self.noise_std = noise_std
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.random_state = random_state
-        self.feature_ranges = feature_ranges
-        self.step_size = step_size
-        self.cooldown_epochs = cooldown_epochs
-        self.verbose = verbose
+        self._store(locals())
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train on X (n, d), dense or sparse, and targets y (n,)."""
+    def _model(
+        self, records: Records, targets: Array, norm: float
+    ) -> tuple[LinearGradients, Loss, float]:
         threshold = validate.number("threshold", self.threshold, above=0.0)
-        X, targets, norm = self._measured(X, y)
-        gradients = SquaredGradients(self._records(X), targets, threshold)
-        theta = self._train(gradients, Loss.huber(norm, threshold), signal=threshold)
-        return self._keep(theta, gradients.records.width)
+        return SquaredGradients(records, targets, threshold), Loss.huber(norm, threshold), threshold
 
 
 class PrivatePoissonRegressor(_LinearRegressor):
@@ -168,6 +145,9 @@ class PrivatePoissonRegressor(_LinearRegressor):
     noise, which grows with max(count_bound, e^z). All other parameters and attributes are those of
     `PrivateLinearRegression`.
     """
+
+    predictor_bound: float
+    count_bound: float
 
     def __init__(
         self,
@@ -190,32 +170,15 @@ class PrivatePoissonRegressor(_LinearRegressor):
         cooldown_epochs: float | str = "auto",
         verbose: bool = False,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.feature_norm = feature_norm
-        self.predictor_bound = predictor_bound
-        self.count_bound = count_bound
-        self.l2 = l2
-        self.epochs = epochs
-        self.batches = batches
-        self.adjacency = adjacency
-        self.noise_std = noise_std
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.random_state = random_state
-        self.feature_ranges = feature_ranges
-        self.step_size = step_size
-        self.cooldown_epochs = cooldown_epochs
-        self.verbose = verbose
+        self._store(locals())
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train on X (n, d), dense or sparse, and counts y (n,), ≥ 0."""
+    def _model(
+        self, records: Records, targets: Array, norm: float
+    ) -> tuple[LinearGradients, Loss, float]:
         bound = validate.number("predictor_bound", self.predictor_bound, at_most=700.0)
         most = validate.number("count_bound", self.count_bound, above=0.0)
-        X, targets, norm = self._measured(X, y)
-        gradients = PoissonGradients(self._records(X), targets, bound, most)
-        theta = self._train(gradients, Loss.poisson(norm, bound, most), signal=1.0)
-        return self._keep(theta, gradients.records.width)
+        gradients = PoissonGradients(records, targets, bound, most)
+        return gradients, Loss.poisson(norm, bound, most), 1.0
 
     def predict(self, X: ArrayLike) -> Array:
         """(n,): the expected counts, exp of the linear predictor."""

@@ -46,11 +46,12 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         """Train on X (n, d), dense or sparse, and labels y (n,). Raises InvalidInput (a ValueError)
         naming the argument, or ValueError from scikit-learn's checks of X and y."""
         X, codes, said = self._labelled(X, y)
+        records = self._records(X)  # checks the bounds that the norm follows from
         norm = seen_norm(self.feature_norm, self._intercept_feature)
-        gradients, loss, signal = self._model(self._records(X), codes, norm)
+        gradients, loss, signal = self._model(records, codes, norm)
         outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
         theta = self._train(gradients, loss, signal=signal, outputs=outputs, said=said)
-        self._set_coefficients(theta.reshape(gradients.records.width, outputs))
+        self._set_coefficients(theta.reshape(records.width, outputs))
         return self
 
     def _labelled(self, X: Any, y: Any) -> tuple[Any, NDArray[np.intp], tuple[str, ...]]:

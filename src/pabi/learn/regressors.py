@@ -38,10 +38,11 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             raise InvalidInput("y", "expected one number a row of X") from None
         if not np.all(np.isfinite(targets)):
             raise InvalidInput("y", "expected finite numbers, got NaN or infinity")
+        records = self._records(X)  # checks the bounds that the norm follows from
         norm = seen_norm(self.feature_norm, self._intercept_feature)
-        gradients, loss, signal = self._model(self._records(X), targets, norm)
+        gradients, loss, signal = self._model(records, targets, norm)
         theta = self._train(gradients, loss, signal=signal)
-        self._set_coefficients(theta.reshape(gradients.records.width, 1))
+        self._set_coefficients(theta.reshape(records.width, 1))
         self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
         return self
 

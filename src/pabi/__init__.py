@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pabi.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
+from pabi.batches import Cyclic, FixedSize, FullBatch, Poisson, Reshuffle, ShuffleOnce
 from pabi.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
 from pabi.iteration import NoisyIteration
 from pabi.losses import Loss
@@ -23,6 +23,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "Certificate",
     "Cyclic",
+    "FixedSize",
     "FullBatch",
     "Guarantee",
     "InvalidInput",
@@ -31,6 +32,7 @@ __all__ = [
     "NoisyIteration",
     "NoisySGD",
     "NotApplicable",
+    "Poisson",
     "PrivacyWarning",
     "Reshuffle",
     "ShuffleOnce",

@@ -20,6 +20,10 @@ _ORDER = {
     "epoch, and stays secret",
     "reshuffle": "a fresh permutation is drawn uniformly every epoch, independently of the data, and "
     "stays secret",
+    "fixed_size": "every step draws its batch uniformly without replacement, independently of the data "
+    "and of all other steps, and the batches stay secret",
+    "poisson": "every step includes each record independently with the same probability, independently "
+    "of the data and of all other steps, and the batches stay secret",
 }
 
 
@@ -39,6 +43,11 @@ def noisy_sgd(run: NoisySGD, hidden: bool = True, position: int | None = None) -
             f"the record is one of batch {position} (0-based); no other record is spoken of"
         )
     said.append(_ORDER[run.batches.kind])
+    cap = getattr(run.batches, "cap", None)
+    if cap is not None:
+        said.append(
+            f"a batch of more than {cap} records is replaced by an empty one, never truncated"
+        )
     said.append(
         f"every batch sum of gradients, the short last one included, is divided by {run.batch_size}"
     )

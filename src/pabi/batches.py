@@ -1,4 +1,4 @@
-"""Which record is touched when: fixed, cyclic and shuffled batches.
+"""Which record is touched when: fixed, cyclic, shuffled and sampled batches.
 
 A run of n records in batches of `size` has ⌈n/size⌉ batches an epoch, of which the last may be
 short. Every batch sum, the short one included, is divided by the same `size`.
@@ -35,6 +35,11 @@ class Batches:
     def deterministic_order(self) -> bool:
         """Whether the order of the batches is public, so that a record's position is known."""
         return True
+
+    @property
+    def sampled(self) -> bool:
+        """Whether every step draws its batch afresh, independently of all others."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,47 @@ class Reshuffle(_Sized):
         return False
 
 
+@dataclass(frozen=True)
+class _Sampled(_Sized):
+    @property
+    def deterministic_order(self) -> bool:
+        return False
+
+    @property
+    def sampled(self) -> bool:
+        return True
+
+    def last_size(self, n: int) -> int:
+        return self.batch_size(n)
+
+
+@dataclass(frozen=True)
+class FixedSize(_Sampled):
+    """Every step draws `size` of the n records without replacement, in secret."""
+
+    kind = "fixed_size"
+
+
+@dataclass(frozen=True)
+class Poisson(_Sampled):
+    """Every step includes each record with probability size/n, in secret and independently.
+
+    The sum is divided by `size`, however many records were drawn. `cap`: a batch of more than `cap`
+    ≥ `size` records is replaced by an empty one, so that memory and the moduli are bounded; it is never
+    truncated, which would make one record's membership depend on the others. Without a cap the
+    accountant allows for the small probability of a batch too large for the loss's modulus.
+    """
+
+    cap: int | None = None
+
+    kind = "poisson"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.cap is not None and validate.integer("cap", self.cap, at_least=1) < self.size:
+            raise InvalidInput("cap", f"expected at least size = {self.size}, got {self.cap}")
+
+
 KINDS: dict[str, type[Batches]] = {
-    cls.kind: cls for cls in (FullBatch, Cyclic, ShuffleOnce, Reshuffle)
+    cls.kind: cls for cls in (FullBatch, Cyclic, ShuffleOnce, Reshuffle, FixedSize, Poisson)
 }

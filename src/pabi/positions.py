@@ -212,6 +212,11 @@ def iteration(run: NoisySGD, position: int | None = None) -> NoisyIteration:
     """The normal form of `run` for a record in batch `position`, or for the worst record."""
     if position is not None:
         check_position(run, position)
+    if run.batches.sampled:
+        raise InvalidInput(
+            "batches",
+            "with random batches no step is known to use a record: there is no normal form",
+        )
     view = View(run)
     diameter = None if math.isinf(run.range_diameter) else run.range_diameter
     try:

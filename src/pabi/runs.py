@@ -59,7 +59,8 @@ class NoisySGD:
     n : int
         Records.
     batches : Batches
-        `FullBatch()`, `Cyclic(size)`, `ShuffleOnce(size)` or `Reshuffle(size)`.
+        `FullBatch()`, `Cyclic(size)`, `ShuffleOnce(size)`, `Reshuffle(size)`, `FixedSize(size)` or
+        `Poisson(size, cap=None)`; with the last two an epoch is ⌈n/size⌉ steps.
     epochs : float, optional
         Passes over the data, rounded up to whole batches. Cool-down steps come on top.
     steps : int, optional
@@ -74,7 +75,9 @@ class NoisySGD:
     clip_norm : float, optional
         C: each record's gradient is clipped to this norm.
     gradient_sensitivity : float, optional
-        L: the largest change of the batch's gradient sum between adjacent data sets, where known.
+        L: the largest change of the batch's gradient sum between adjacent data sets, where known. Not
+        with sampled batches, where one record also displaces others, but for `Poisson` under
+        "zero_out".
     adjacency : str
         "replace_one" (default) or "zero_out", or the dp_accounting.NeighboringRelation of that meaning.
     prox : Prox, optional
@@ -190,6 +193,16 @@ class NoisySGD:
                     raise InvalidInput(
                         "gradient_sensitivity", f"expected it alone, got it together with {other}"
                     )
+            if self.batches.sampled and (self.batches.kind, self.adjacency) != (
+                "poisson",
+                "zero_out",
+            ):
+                raise InvalidInput(
+                    "gradient_sensitivity",
+                    f"a {self.batches.kind} batch holds the record in place of others or not at all: what "
+                    "the adjacent pair differ by is not enough; give clip_norm, or a loss with a "
+                    "gradient bound",
+                )
         elif self.record_gradient_bound is None:
             raise InvalidInput(
                 "clip_norm",
@@ -222,12 +235,16 @@ class NoisySGD:
 
     @property
     def sensitivity(self) -> float:
-        """L: how far one record moves a batch's gradient sum under `adjacency`."""
+        """L: how far one record moves a batch's gradient sum under `adjacency`.
+
+        In a batch of fixed size a record takes the place of another, under either adjacency.
+        """
         if self.gradient_sensitivity is not None:
             return self.gradient_sensitivity
         bound = self.record_gradient_bound
         assert bound is not None
-        return 2.0 * bound if self.adjacency == "replace_one" else bound
+        displaces = self.adjacency == "replace_one" or self.batches.kind == "fixed_size"
+        return 2.0 * bound if displaces else bound
 
     @property
     def gradient_noise_std(self) -> float | Array:

@@ -40,6 +40,8 @@ def _run(run: NoisySGD, position: int | None) -> Guarantee:
 
     if position is not None:
         check_position(run, position)
+    if run.batches.sampled:
+        raise NotApplicable("random batches are not composed here")
     cases = _cases(run, position)
     mus = [_mu(total, used) for total, used, _ in cases]
     if run.batches.kind == "shuffle_once":

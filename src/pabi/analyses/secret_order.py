@@ -55,8 +55,9 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
 
     if isinstance(run, NoisyIteration):
         raise NotApplicable("a bare iteration follows one record")
-    if run.batches.deterministic_order:
-        raise NotApplicable("the order of the batches is fixed, not drawn in secret")
+    if run.batches.deterministic_order or run.batches.sampled:
+        how = "are drawn afresh at every step" if run.batches.sampled else "come in a fixed order"
+        raise NotApplicable(f"the batches {how}: there is no secret order")
     require_hidden_path(run)
     view = View(run)
     if run.batches.kind == "reshuffle":

@@ -47,6 +47,8 @@ def _run(run: NoisySGD, position: int | None) -> Guarantee:
     from pabi.certificate import of_run
 
     require_hidden_path(run)
+    if run.batches.sampled:
+        raise NotApplicable("batches are drawn afresh at every step: see random batches")
     view = View(run)
     if position is not None:
         records = cyclic(view, [check_position(run, position)])

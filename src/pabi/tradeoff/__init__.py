@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from pabi.tradeoff.approx_dp import ApproxDP
 from pabi.tradeoff.base import TradeOff
+from pabi.tradeoff.bounded_range import BoundedRange
 from pabi.tradeoff.gaussian import Gaussian, Identity
 from pabi.tradeoff.mixture import Mixture, average
+from pabi.tradeoff.product import Product
+from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
 
-__all__ = ["ApproxDP", "Gaussian", "Identity", "Mixture", "TradeOff", "average"]
+__all__ = [
+    "ApproxDP",
+    "BoundedRange",
+    "Gaussian",
+    "Identity",
+    "Mixture",
+    "PoissonSubsampled",
+    "Product",
+    "Subsampled",
+    "TradeOff",
+    "average",
+]

@@ -13,6 +13,7 @@ from pabi.convert import balls
 from pabi.convert.inputs import extended
 from pabi.rounding import Array, fraction_up
 from pabi.tradeoff.base import TradeOff, decode, encode
+from pabi.tradeoff.pairs import Discrete, Labelled, Pair
 from pabi.validate import number
 
 
@@ -66,6 +67,16 @@ class ApproxDP(TradeOff):
         if self.epsilon_0 == 0.0:
             return 0.0
         return min(self.epsilon_0, math.nextafter(0.5 * self.epsilon_0 * self.epsilon_0, math.inf))
+
+    def losses(self) -> tuple[Pair, ...]:
+        if self.epsilon_0 == math.inf:
+            return (Labelled((math.inf,), (1.0,)),)
+        kept = 1.0 - self.delta_0
+        if self.epsilon_0 == 0.0:
+            return (Labelled((0.0, math.inf), (kept, self.delta_0)),)
+        low = kept / (1.0 + math.exp(min(self.epsilon_0, 700.0)))
+        values = np.array([-self.epsilon_0, self.epsilon_0])
+        return (Discrete(values, np.array([low, kept - low]), self.delta_0),)
 
     def _compose(self, other: TradeOff) -> TradeOff | None:
         if not isinstance(other, ApproxDP) or min(self.epsilon_0, other.epsilon_0) > 0.0:

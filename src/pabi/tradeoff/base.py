@@ -11,15 +11,16 @@ from typing import Any, ClassVar, Self, overload
 import numpy as np
 
 from pabi.convert.inputs import array, extended, real_line
-from pabi.errors import InvalidInput, NotApplicable
+from pabi.errors import InvalidInput
 from pabi.rounding import Array, fraction_up
+from pabi.tradeoff.pairs import Pair
 from pabi.validate import integer, number
 
 _KINDS: dict[str, type[TradeOff]] = {}
 
 
 class TradeOff(ABC):
-    """A symmetric trade-off function f: what any test between two adjacent outputs must accept.
+    """A trade-off function f: what any test between two adjacent outputs must accept.
 
     f(α) is a lower bound on the type II error of every test with type I error at most α (Dong,
     Roth, Su 2022, Def. 2.1). Everything read off errs on the safe side: δ, ε, Rényi divergences and
@@ -112,30 +113,49 @@ class TradeOff(ABC):
         success = 1 - Fraction(p) * (1 - Fraction(self.delta(threshold)))
         return min(1.0, fraction_up(success))
 
+    @property
+    def orientation(self) -> str:
+        """ "symmetric": f is its own inverse. "both": the worse of two inverse functions, each of which
+        is composed by itself. "remove", "add": one of those two."""
+        return "symmetric"
+
+    def inverse(self) -> TradeOff:
+        """f^-1: the data sets in the opposite order."""
+        return self
+
+    def symmetrised(self) -> TradeOff:
+        """min{f, f^-1}**: the worse of both orders."""
+        return self
+
     def compose(self, other: TradeOff) -> TradeOff:
-        """f ⊗ g, both mechanisms run on the same data: a lossless rule, or NotApplicable."""
+        """f ⊗ g, both mechanisms run on the same data, without loss.
+
+        In closed form where there is one, otherwise a `Product`. Raises InvalidInput for "remove"
+        with "add", or either with "both".
+        """
+        from pabi.tradeoff.product import Product
+
         result = self._compose(other)
         if result is None:
             result = other._compose(self)
-        if result is None:
-            raise NotApplicable(
-                f"no lossless composition of {self.kind} with {other.kind} is known"
-            )
-        return result
+        return Product(((self, 1), (other, 1))) if result is None else result
 
     def self_compose(self, k: int) -> TradeOff:
-        """f ⊗ … ⊗ f, `k` ≥ 1 times, by repeated squaring."""
+        """f ⊗ … ⊗ f, `k` ≥ 1 times."""
+        from pabi.tradeoff.product import Product
+
         k = integer("k", k, at_least=1)
-        square: TradeOff = self
-        result: TradeOff | None = None
-        while True:
-            if k & 1:
-                result = square if result is None else result.compose(square)
-            k >>= 1
-            if k == 0:
-                assert result is not None
-                return result
-            square = square.compose(square)
+        if k == 1:
+            return self
+        square = self._compose(self)
+        if square is None:
+            return Product(((self, k),))
+        half = square.self_compose(k // 2)
+        return half.compose(self) if k % 2 else half
+
+    @abstractmethod
+    def losses(self) -> tuple[Pair, ...]:
+        """The privacy losses of the orders of the data sets that differ: (f,), or (f, f^-1)."""
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready dictionary; infinity is written "inf"."""

@@ -20,6 +20,7 @@ from pabi.convert.inputs import extended
 from pabi.convert.vectorised import gaussian_delta
 from pabi.rounding import Array
 from pabi.tradeoff.base import TradeOff, decode, encode
+from pabi.tradeoff.pairs import Labelled, Pair, Symmetrised
 from pabi.validate import integer
 
 # Relative errors allowed for scipy's ndtri and ndtr, several times what was measured against ball
@@ -58,6 +59,11 @@ class Gaussian(TradeOff):
         if math.isinf(self.mu):
             return self
         return Gaussian(sqrt_up(k * Fraction(self.mu) ** 2))
+
+    def losses(self) -> tuple[Pair, ...]:
+        if 0.0 < self.mu < math.inf:
+            return (Symmetrised(self.mu, 1.0),)
+        return (Labelled((self.mu,), (1.0,)),)
 
     def _compose(self, other: TradeOff) -> TradeOff | None:
         if self.mu == 0.0:

@@ -22,6 +22,7 @@ from pabi.errors import InvalidInput
 from pabi.rounding import Array, fraction_up
 from pabi.tradeoff.base import TradeOff, decode, encode
 from pabi.tradeoff.gaussian import Gaussian
+from pabi.tradeoff.pairs import Labelled, Pair
 from pabi.tradeoff.mixture_product import product_mixture, summing_to_one
 from pabi.validate import number
 
@@ -80,6 +81,9 @@ class Mixture(TradeOff):
     def zcdp(self) -> float:
         """That of the largest μ_j: the limit of the Rényi divergence over its order."""
         return self.parts[-1].zcdp
+
+    def losses(self) -> tuple[Pair, ...]:
+        return (Labelled(tuple(self.mus.tolist()), tuple(self._proper.tolist())),)
 
     def _compose(self, other: TradeOff) -> TradeOff | None:
         """The product mixture, μ = √(μ_i² + μ_j²); beyond 4096 parts μ rounds up onto a grid."""

@@ -1,0 +1,250 @@
+"""Sums of many independent privacy losses, around the ε that matters.
+
+Fourier transforms add numbers of all sizes and keep only the digits of the largest. Under the tilted
+law p(y)·e^(λy)/M(λ), with λ such that its mean is the ε of interest, the losses near that ε are the
+most likely ones, and their digits are kept, however small δ is. Three errors remain and are
+accounted for, as masses under the tilted law, of which one that is lost or misplaced changes δ(ε) by
+at most e^(K(λ) - λε) times it: what lies outside the window of the transform (Chernoff's bound), what
+wraps around into it, and rounding (estimated with a wide margin).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pabi.rounding import Array
+from pabi.tradeoff.grids import Losses
+
+MOST_POINTS = 1 << 24
+_OUTSIDE = 1e-11  # tilted mass that may lie outside the window
+_ULP = 2.0**-53
+
+
+class Term(NamedTuple):
+    """A loss on the grid, released `count` times independently."""
+
+    losses: Losses
+    count: int
+
+
+@dataclass(frozen=True)
+class Sum:
+    """The sum of the losses of `terms`, all on grids of this `step`."""
+
+    terms: tuple[Term, ...]
+    step: float
+
+    def grid(self, term: Term) -> Array:
+        """The losses of one term."""
+        indices = np.arange(term.losses.first, term.losses.first + term.losses.p.size)
+        return np.asarray(indices * self.step + term.losses.offset)
+
+    @property
+    def infinity(self) -> float:
+        """A bound on the probability that one of the losses is infinite."""
+        return math.fsum(t.count * t.losses.infinity for t in self.terms)
+
+    def log_moment(self, power: float) -> float:
+        """K(λ) = log E e^(λ·sum) over the finite losses."""
+        return math.fsum(t.count * _log_moment(t.losses.p, self.grid(t), power) for t in self.terms)
+
+    def tilted(self, power: float) -> tuple[float, float, float]:
+        """(K, mean, variance) of the law tilted by λ."""
+        total = [0.0, 0.0, 0.0]
+        for term in self.terms:
+            y = self.grid(term)
+            q = _tilt(term.losses.p, y, power)
+            mean = float(q @ y)
+            variance = float(q @ np.square(y - mean))
+            for i, part in enumerate((_log_moment(term.losses.p, y, power), mean, variance)):
+                total[i] += term.count * part
+        return total[0], total[1], total[2]
+
+    def saddle(self, epsilon: float, guess: float = 1.0) -> float:
+        """The λ ≥ 0 at which the tilted mean is `epsilon`, roughly; 0 if the mean is above it."""
+        if self.tilted(0.0)[1] >= epsilon:
+            return 0.0
+        low, high = 0.0, max(guess, 1e-9)
+        while self.tilted(high)[1] < epsilon:
+            low, high = high, 4.0 * high
+            if high > 1e12:
+                return low
+        for _ in range(40):
+            middle = 0.5 * (low + high) if low == 0.0 or high < 4.0 * low else math.sqrt(low * high)
+            low, high = (middle, high) if self.tilted(middle)[1] < epsilon else (low, middle)
+            if high - low <= 0.02 * high:
+                break
+        return 0.5 * (low + high)
+
+    def window(self, power: float) -> tuple[float, float]:
+        """(low, high) outside which there is at most half of `_OUTSIDE` on either side, tilted."""
+        base, mean, variance = self.tilted(power)
+        spread = math.sqrt(variance) + self.step
+        room = math.log(2.0 / _OUTSIDE)
+        high, low = math.inf, -math.inf
+        for factor in (0.5, 1.0, 2.0, 3.5, 5.0, 7.0, 10.0):
+            theta = factor / spread
+            high = min(high, (self.log_moment(power + theta) - base + room) / theta)
+            low = max(low, (base - self.log_moment(power - theta) - room) / theta)
+        return min(low, mean), max(high, mean)
+
+
+class Profile(NamedTuple):
+    """Bounds on δ at the losses `first·step + offset`, … of a grid; between them, h is convex.
+
+    `lower` and `upper` differ by the errors of the transform, not by that of the grid.
+    """
+
+    epsilon: Array
+    lower: Array
+    upper: Array
+
+    def span(self, excess: float) -> tuple[float, float]:
+        """The range of ε in which the two are within a relative `excess`; empty if (∞, -∞)."""
+        good = np.flatnonzero(self.upper - self.lower <= excess * self.upper)
+        if good.size == 0:
+            return math.inf, -math.inf
+        return float(self.epsilon[good[0]]), float(self.epsilon[good[-1]])
+
+
+def profile(total: Sum, power: float) -> Profile:
+    """δ around the tilted mean at λ = `power`. Raises MemoryError for more than `MOST_POINTS`."""
+    from scipy import fft
+
+    step = total.step
+    low, high = total.window(power)
+    size = fft.next_fast_len(max(16, math.ceil((high - low) / step) + 2), real=True)
+    if size > MOST_POINTS:
+        raise MemoryError(f"{size} points")
+    log_moment = total.log_moment(power)
+    spectra: list[tuple[Array, int]] = []
+    shift, offset = 0, 0.0
+    amplification, log_size = np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)
+    for term in total.terms:
+        y = total.grid(term)
+        q = _tilt(term.losses.p, y, power)
+        centre = round(float(q @ y - term.losses.offset) / step)
+        shift += term.count * centre
+        offset += term.count * term.losses.offset
+        ring = np.bincount((term.losses.first - centre + np.arange(q.size)) % size, q, size)
+        spectrum = fft.rfft(ring)
+        magnitude = np.abs(spectrum)
+        noise = (
+            32.0 * _ULP * math.log2(size) * max(float(np.linalg.norm(ring)), 1.0 / math.sqrt(size))
+        )
+        above = np.maximum(magnitude, noise)
+        amplification += term.count * (noise / above + 16.0 * _ULP)
+        log_size += term.count * np.log(above)
+        spectra.append((spectrum, term.count))
+    transform = _product(spectra, log_size)
+    # Each coefficient may err by its own amplified noise; the sum of all bounds every point.
+    with np.errstate(under="ignore"):
+        size_of = np.exp(log_size)
+    error = 1e-30 + 2.0 / size * float(size_of @ np.expm1(np.minimum(amplification, 30.0)))
+    error += 32.0 * _ULP * math.log2(size) * float(np.linalg.norm(size_of)) * math.sqrt(2.0) / size
+    mass = fft.irfft(transform, size)
+    begin = math.floor((low - offset) / step)
+    mass = np.roll(mass, -((begin - shift) % size))
+    epsilon = (begin + np.arange(size)) * step + offset
+    return _read(epsilon, np.maximum(mass, 0.0), error, power, log_moment, total.infinity, step)
+
+
+def _read(
+    epsilon: Array,
+    mass: Array,
+    error: float,
+    power: float,
+    log_moment: float,
+    infinity: float,
+    step: float,
+) -> Profile:
+    """δ(ε) = Σ_{y > ε} p(y)(1 - e^(ε-y)) from the tilted masses, by running sums from the right."""
+    decay = math.exp(-power * step)
+    # With A = Σ_{j>k} m_j e^(-λ(y_j - y_k)) and B the same for λ + 1, δ_k = e^(K - λy_k)(A - B), and
+    # A_(k-1) = e^-λs(A_k + m_k); the difference G = A - B obeys G_(k-1) = e^-(λ+1)s(G_k + (e^s -
+    # 1)(A_k + m_k)), without cancellation.
+    gap = _gap(mass, decay, step)
+    # The same error at every point adds up to a geometric series, or to all points there are.
+    remaining = np.arange(mass.size, 0, -1.0)
+    series = (
+        1.0 / math.expm1(power * step) - 1.0 / math.expm1((power + 1.0) * step)
+        if power
+        else math.inf
+    )
+    spread = np.minimum(remaining, series)
+    lost = _OUTSIDE * _largest_gain(power) + error * spread
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        scale = np.exp(log_moment - power * epsilon)
+        rounding = 1.0 + 64.0 * _ULP * (8.0 + abs(log_moment) + power * np.abs(epsilon))
+        upper = scale * (gap + lost) * rounding + infinity
+        lower = scale * np.maximum(gap - lost, 0.0) / rounding + infinity
+    upper = np.where(np.isnan(upper), 1.0, np.minimum(upper, 1.0))
+    return Profile(epsilon, np.where(np.isnan(lower), 0.0, np.minimum(lower, upper)), upper)
+
+
+def _gap(mass: Array, decay: float, step: float) -> Array:
+    later = _decaying_sum(mass, decay)
+    return _decaying_sum(math.expm1(step) * (later + mass), decay * math.exp(-step))
+
+
+def _decaying_sum(values: Array, decay: float) -> Array:
+    """S_k = Σ_{j > k} values_j·decay^(j - k)."""
+    from scipy.signal import lfilter
+
+    reversed_sum = lfilter([0.0, decay], [1.0, -decay], values[::-1])
+    return np.asarray(reversed_sum[::-1])
+
+
+def _largest_gain(power: float) -> float:
+    """sup over x ≥ 0 of e^(-λx)(1 - e^-x) = λ^λ/(1 + λ)^(1 + λ)."""
+    if power == 0.0:
+        return 1.0
+    return math.exp(-power * math.log1p(1.0 / power) - math.log1p(power))
+
+
+def _product(spectra: list[tuple[Array, int]], log_size: Array) -> Array:
+    """The product of the powers of spectra, where it is not below 1e-30 of its sum."""
+    kept = np.flatnonzero(log_size > -85.0)
+    log, angle = np.zeros(kept.size), np.zeros(kept.size)
+    with np.errstate(divide="ignore"):
+        for spectrum, count in spectra:
+            part = spectrum[kept]
+            log += count * np.log(np.abs(part))
+            angle += np.remainder(count * np.angle(part), 2.0 * math.pi)
+    result = np.zeros(log_size.size, dtype=np.complex128)
+    result[kept] = np.exp(log) * (np.cos(angle) + 1j * np.sin(angle))
+    return result
+
+
+def _log_moment(p: Array, y: Array, power: float) -> float:
+    scaled = power * y
+    top = float(scaled.max(where=p > 0.0, initial=-math.inf))
+    with np.errstate(under="ignore", over="ignore"):
+        if abs(top) < 1.0 and float(scaled.min(where=p > 0.0, initial=math.inf)) > -700.0:
+            return math.log1p(float(p @ np.expm1(scaled)) + (float(p.sum()) - 1.0))
+        return top + math.log(float(p @ np.exp(np.minimum(scaled - top, 0.0))))
+
+
+def _tilt(p: Array, y: Array, power: float) -> Array:
+    """p·e^(λy), normalised."""
+    scaled = power * y
+    top = float(scaled.max(where=p > 0.0, initial=-math.inf))
+    with np.errstate(under="ignore", over="ignore"):
+        q = p * np.exp(np.minimum(scaled - top, 0.0))
+    return np.asarray(q / q.sum())
+
+
+def crossing(epsilon: Array, delta: Array, target: float) -> float | None:
+    """The ε at which δ, given on a grid and linear in e^ε between, falls to `target`; None outside."""
+    above = np.flatnonzero(delta > target)
+    if above.size == 0 or above[-1] == delta.size - 1:
+        return None
+    k = int(above[-1]) + 1
+    share = (delta[k - 1] - target) / (delta[k - 1] - delta[k])
+    return float(
+        epsilon[k - 1] + math.log1p(share * math.expm1(float(epsilon[k] - epsilon[k - 1])))
+    )

@@ -1,0 +1,191 @@
+"""Privacy losses on a grid: pessimistic and optimistic.
+
+The likelihood ratio e^-Y is a martingale under garbling: what spreads it, keeping its mean under P,
+makes a pair easier to tell apart, and what merges outcomes makes it harder.
+
+Pessimistic (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022, "connect the dots"): the mass of a cell
+goes to the two ends of the cell, so that the masses under both P and Q are kept. Optimistic: the cell
+around a grid point is merged to one outcome, whose loss lies near that point; what it lacks is taken
+from the neighbouring point, on the tangents of h, or where there is too little to take, the loss is
+rounded down. Either errs by O(step²) per release.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pabi.rounding import Array
+from pabi.tradeoff.pairs import Discrete, Pair
+
+_ROUND = 4e-15  # relative: covers the quadrature and rounding of a mass
+MOST_CELLS = 1 << 23
+_MOST_BELOW = 1 << 20  # cells below the highest loss of a pair that is not symmetric
+
+
+class Losses(NamedTuple):
+    """Mass `p[i]` at loss offset + (first + i)·step, and the mass of the infinite loss."""
+
+    first: int
+    p: Array
+    infinity: float
+    offset: float = 0.0
+
+
+def pessimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Losses:
+    """Losses that dominate the pair; what lies beyond a tail of excess `tail` becomes infinite,
+    and the lowest are raised where that raises the mean by no more than `slack`."""
+    low, high = pair.reach(tail, max(slack, 1e-300))
+    last = max(1, math.ceil(high / step))
+    offset = 0.0
+    if not pair.symmetric:
+        offset = _centre(pair, step)
+        first, last = math.floor((low - offset) / step) - 1, last + 1
+        first = max(first, last - _MOST_BELOW)
+    else:
+        first = 0
+    edges = offset + _edges(first, last, step)
+    cells = pair.cells(edges)
+    upper = cells.excess / -math.expm1(-step)
+    upper = np.minimum(upper * (1.0 + _ROUND) + 1e-17 * cells.mass, cells.mass)
+    p = np.zeros(edges.size)
+    p[1:] += upper
+    p[:-1] += cells.mass - upper
+    mass, excess = pair.above(float(edges[-1]))
+    p[-1] += max(0.0, mass - excess)
+    if pair.symmetric:
+        first, p = _mirrored(p, step, pair.atom)
+    # What lies below the grid, or was lost to rounding, is moved up to its lowest point.
+    p[0] += max(0.0, 1.0 - pair.infinity - excess - float(p.sum()))
+    return Losses(first, p * (1.0 + _ROUND), (pair.infinity + excess) * (1.0 + 1e-10), offset)
+
+
+def optimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Losses:
+    """Losses that the pair dominates; what lies beyond a tail of excess `tail` is dropped, and
+    the lowest, where that changes the mean by no more than `slack`."""
+    low, high = pair.reach(tail, max(slack, 1e-300))
+    last = max(1, math.ceil(high / step))
+    offset = 0.0
+    half = math.exp(0.5 * step)
+    if pair.symmetric:
+        centre = pair.cells(np.array([0.0, 0.5 * step]))
+        mass, excess = float(centre.mass[0]), float(centre.excess[0])
+        cells = pair.cells(_edges(0, last, step) + 0.5 * step)
+        # At 0 both P and Q have the atom and the two halves of the cell, one mirrored.
+        level = np.concatenate([[pair.atom + 2.0 * mass - excess], np.zeros(last)])
+        lack = np.zeros(last + 1)
+        level[1:] = (cells.mass - cells.excess)[:last] * half
+        lack[1:] = _lack(cells.mass, cells.excess, step)[:last]
+        with np.errstate(under="ignore"):
+            factor = np.exp(-step * np.arange(last, 0, -1))
+        level = np.concatenate([factor * (level + lack)[:0:-1], level])
+        lack = np.concatenate([-factor * lack[:0:-1], lack])
+        first = -last
+    else:
+        offset = _centre(pair, step)
+        first, last = math.floor((low - offset) / step) - 2, last + 1
+        first = max(first, last - _MOST_BELOW)
+        cells = pair.cells(offset + _edges(first, last + 1, step) - 0.5 * step)
+        level = (cells.mass - cells.excess) * half
+        lack = _lack(cells.mass, cells.excess, step)
+    return Losses(first, _settled(level, lack, step) * (1.0 - _ROUND), pair.infinity, offset)
+
+
+def _edges(first: int, last: int, step: float) -> Array:
+    if last - first > MOST_CELLS:
+        raise MemoryError(f"{last - first} cells")
+    return np.arange(first, last + 1) * step
+
+
+def _centre(pair: Pair, step: float) -> float:
+    """Where the cell around it, merged, has its loss, or a hair below; 0 for discrete pairs.
+
+    A sampled Gaussian has most of its mass within about p of log(1 - p). On a grid with a point there
+    that bulk need not be split, however coarse the grid.
+    """
+    centre = 0.0
+    if isinstance(pair, Discrete):
+        return centre
+    for _ in range(8):
+        cell = pair.cells(np.array([-0.5, 0.5]) * step + centre)
+        mass, excess = float(cell.mass[0]), float(cell.excess[0])
+        if not mass > 0.0:
+            return 0.0
+        # log of P(cell)/Q(cell), where Q(cell) = e^(-left)·(mass - excess)
+        centre += -0.5 * step - math.log1p(-excess / mass)
+    return centre - 4e-16
+
+
+def _mirrored(p: Array, step: float, atom: float) -> tuple[int, Array]:
+    """All losses of a symmetric pair from those ≥ 0: P(-y) = e^-y·P(y)."""
+    with np.errstate(under="ignore"):
+        below = (p * np.exp(-step * np.arange(p.size)))[:0:-1]
+    both = np.concatenate([below, p])
+    both[p.size - 1] += p[0] + atom
+    return 1 - p.size, both
+
+
+def _lack(mass: Array, excess: Array, step: float) -> Array:
+    """P(cell) - e^y·Q(cell), y the middle of the cell: what its P has more than a loss of y gives."""
+    return np.asarray(math.exp(0.5 * step) * excess - math.expm1(0.5 * step) * mass)
+
+
+def _settled(level: Array, lack: Array, step: float) -> Array:
+    """P's masses on the grid, from e^y·Q(cell) and what the cells lack.
+
+    A cell i that lacks d > 0 takes d/(e^step - 1) from i - 1 and then has e^step times that more; one
+    with d < 0 likewise from i + 1. At most half of what a neighbour has is taken; cells that would need
+    more have their loss rounded down if d > 0, and are merged with the one below otherwise.
+    """
+    span = math.expm1(step)
+    level, lack = level.copy(), lack.copy()
+    for attempt in range(_ROUNDS + 1):
+        up = lack > 0.0
+        lack[up & _short(level, lack, span)] = 0.0  # the loss is rounded down
+        short = ~up & _short(level, lack, span)
+        if not short.any():
+            surplus, deficit = np.maximum(lack, 0.0), np.maximum(-lack, 0.0)
+            p = level + (deficit + (1.0 + span) * surplus) / span
+            p[:-1] -= surplus[1:] / span
+            p[1:] -= (1.0 + span) * deficit[:-1] / span
+            return np.maximum(p, 0.0)  # what rounding left of a cell that gave all it has
+        if attempt < _ROUNDS:
+            if short[0]:
+                level[0], lack[0] = 0.0, 0.0
+            short[0] = False
+            short[np.arange(attempt % 2, short.size, 2)] = False  # no two that touch
+            _merge_down(level, lack, np.flatnonzero(short), span)
+    _round_down(level, lack, span)
+    return level
+
+
+_ROUNDS = 24
+
+
+def _short(level: Array, lack: Array, span: float) -> Array:
+    """Which cells need more than half of what the neighbour has from whom they take."""
+    before, after = np.append(0.0, level[:-1]), np.append(level[1:], 0.0)
+    up = lack > 0.0
+    need = np.where(up, lack / span, -lack * (1.0 + span) / span)
+    return np.asarray(need > 0.5 * np.where(up, before, after))
+
+
+def _merge_down(level: Array, lack: Array, cells: NDArray[np.intp], span: float) -> None:
+    """Merges these cells with those below them, in place: one outcome with the sum of the masses."""
+    moved = level[cells] / (1.0 + span)
+    lack[cells - 1] += lack[cells] + level[cells] * (span / (1.0 + span))
+    level[cells - 1] += moved
+    level[cells], lack[cells] = 0.0, 0.0
+
+
+def _round_down(level: Array, lack: Array, span: float) -> None:
+    """Rounds all losses down, in place."""
+    down = np.flatnonzero(lack < 0.0)
+    moved = level[down] / (1.0 + span)  # Q's mass is kept, at the lower loss P's is less
+    level[down] = 0.0
+    kept = down > 0
+    np.add.at(level, down[kept] - 1, moved[kept])
+    lack[:] = 0.0

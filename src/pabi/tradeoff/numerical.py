@@ -1,0 +1,285 @@
+"""The total privacy loss of independent releases, read off at the accuracy asked for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pabi.rounding import Array
+from pabi.tradeoff.convolution import Profile, Sum, Term, crossing, profile
+from pabi.tradeoff.grids import optimistic, pessimistic
+from pabi.tradeoff.pairs import Pair
+
+_SPAN = 1e-3  # how far apart, relatively, the errors of a transform may put its two values of δ
+_SMALLEST = 1e-290  # δ below it is not resolved
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """The sum of independent privacy losses: `terms` are (pair, how often)."""
+
+    terms: tuple[tuple[Pair, int], ...]
+    _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def infinity(self) -> float:
+        """P(the sum is ∞)."""
+        log = math.fsum(k * math.log1p(-p.infinity) for p, k in self.terms if p.infinity < 1.0)
+        return 1.0 if any(p.infinity >= 1.0 for p, _ in self.terms) else -math.expm1(log)
+
+    @property
+    def count(self) -> int:
+        return sum(k for _, k in self.terms)
+
+    def log_moment(self, power: float) -> float:
+        """log E e^(power·Y)."""
+        return math.fsum(k * pair.log_moment(power) for pair, k in self.terms)
+
+    # Where to look.
+
+    def guess(self, delta: float) -> tuple[float, float]:
+        """(λ, ε): an upper bound on ε at `delta` > 0 by moments, up to the infinite losses, and the
+        λ that gives it. Source: Balle, Barthe, Gaboardi, Hsu, Sato 2020, Thm 21."""
+        log_delta = math.log(delta)
+
+        def bound(log_power: float) -> float:
+            x = math.exp(log_power)
+            value = self._finite_moment(x)
+            return (value - log_delta - math.log1p(x)) / x - math.log1p(1.0 / x)
+
+        log_power, epsilon = _minimum(bound)
+        return math.exp(log_power), max(0.0, epsilon)
+
+    def guess_power(self, epsilon: float) -> float:
+        """The λ ≥ 0 that minimises K(λ) - λε: where the tilted mean is ε."""
+        log_power, value = _minimum(
+            lambda log_x: self._finite_moment(math.exp(log_x)) - math.exp(log_x) * epsilon
+        )
+        return math.exp(log_power) if value < 0.0 else 0.0
+
+    def _finite_moment(self, power: float) -> float:
+        if power not in self._cache:
+            self._cache[power] = math.fsum(
+                k * pair.finite_log_moment(power) for pair, k in self.terms
+            )
+        value: float = self._cache[power]
+        return value
+
+    # Readings.
+
+    def epsilon(self, delta: float, rtol: float) -> float:
+        """An upper value of the least ε ≥ 0 with δ(ε) ≤ `delta`."""
+        return self._epsilon(delta, rtol, both=False)[1]
+
+    def epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
+        """(lower, upper) values of the least ε ≥ 0 with δ(ε) ≤ `delta`."""
+        return self._epsilon(delta, rtol, both=True)
+
+    def _epsilon(self, delta: float, rtol: float, both: bool) -> tuple[float, float]:
+        lost = self.infinity
+        if lost > delta or (delta == 0.0 and self._most == math.inf):
+            return math.inf, math.inf
+        if delta == 0.0:
+            return self._most * (1.0 - 1e-14), self._most * (1.0 + 1e-14)
+        finite = delta - lost
+        if finite < max(_SMALLEST, 1e-12 * delta):
+            return 0.0, self._most
+        power, epsilon = self.guess(finite)
+        low, high = 0.0, self._most if lost > 0.0 else min(epsilon * (1.0 + 1e-9), self._most)
+        for step in self._steps(power, max(epsilon, 1e-300), finite, rtol):
+            found = self._epsilon_at(step, power, delta, finite, True)
+            if found is None:
+                break
+            high = min(high, found)
+            if not both:
+                break
+            low = max(low, self._epsilon_at(step, power, delta, finite, False) or 0.0)
+            if high - low <= rtol * high:
+                break
+        return min(low, high), high
+
+    def delta(self, epsilon: float, rtol: float) -> float:
+        """An upper value of δ at any real `epsilon`."""
+        return self._delta(epsilon, rtol, both=False)[1]
+
+    def delta_bounds(self, epsilon: float, rtol: float) -> tuple[float, float]:
+        """(lower, upper) values of δ at any real `epsilon`."""
+        return self._delta(epsilon, rtol, both=True)
+
+    def _delta(self, epsilon: float, rtol: float, both: bool) -> tuple[float, float]:
+        if epsilon == math.inf:
+            return self.infinity, min(1.0, self.infinity * (1.0 + 1e-12))
+        if epsilon == -math.inf:
+            return 1.0, 1.0
+        power = self.guess_power(epsilon)
+        low, high = 0.0, 1.0
+        scale = max(abs(epsilon), self.scale)
+        tail = math.exp(max(-690.0, self._finite_moment(power) - power * epsilon)) if power else 1.0
+        tail = max(tail * 1e-3, _SMALLEST)
+        for step in self._steps(max(power, 1e-3), scale, tail, rtol):
+            for pessimist in (True, False) if both else (True,):
+                total = self._sum(step, tail, pessimist)
+                curve = None if total is None else _profile(total, power)
+                if curve is None:
+                    return low, high
+                at = _at(curve, epsilon)
+                low, high = (low, min(high, at[1])) if pessimist else (max(low, at[0]), high)
+            if not both or high - low <= max(1.0, power * scale) * rtol * high:
+                break
+        return min(low, high), high
+
+    def profile(self) -> tuple[Array, Array]:
+        """(ε ≥ 0, upper values of δ) over the whole range where δ is neither near 1 nor below 1e-15."""
+        if "profile" not in self._cache:
+            scale = max(self.scale, 1e-12)
+            result = None
+            for step in self._steps(1e-3, scale, 1e-15, 3e-4):
+                total = self._sum(step, 1e-17, True)
+                curve = None if total is None else _profile(total, 0.0)
+                if curve is not None:
+                    result = curve
+                    break
+            if result is None:
+                result = Profile(np.array([0.0]), np.array([0.0]), np.array([1.0]))
+            inside = result.epsilon >= 0.0
+            if not inside.any():
+                inside[-1] = True
+            self._cache["profile"] = (
+                np.maximum(result.epsilon[inside], 0.0),
+                result.upper[inside],
+            )
+        found: tuple[Array, Array] = self._cache["profile"]
+        return found
+
+    @property
+    def scale(self) -> float:
+        """About the standard deviation of the sum, or its mean where that is more."""
+        tiny = 1e-4
+        slope = self._finite_moment(tiny) / tiny
+        return max(abs(slope), math.sqrt(abs(slope)) if slope < 1.0 else slope)
+
+    @property
+    def _most(self) -> float:
+        """The largest possible finite loss."""
+        if self.infinity > 0.0:
+            return math.inf
+        return math.fsum(k * pair.most for pair, k in self.terms)
+
+    def _epsilon_at(
+        self, step: float, power: float, delta: float, finite: float, pessimist: bool
+    ) -> float | None:
+        """The ε of one grid, re-tilted until it lies where the transform is accurate."""
+        total = self._sum(step, finite, pessimist)
+        if total is None:
+            return None
+        for _ in range(6):
+            curve = _profile(total, power)
+            if curve is None:
+                return None
+            values = curve.upper if pessimist else curve.lower
+            if curve.upper[0] <= delta and curve.epsilon[0] <= 0.0:
+                return 0.0
+            found = crossing(curve.epsilon, values, delta)
+            begin, end = curve.span(_SPAN)
+            if found is not None and begin <= found <= end:
+                return max(0.0, found)
+            if found is None:
+                target = float(curve.epsilon[-1] if values[-1] > delta else curve.epsilon[0])
+            else:
+                target = found
+            if target <= 0.0:
+                if _at(curve, 0.0)[1] <= delta:
+                    return 0.0
+                target = 0.0
+            following = total.saddle(target, max(power, 1e-6))
+            if abs(following - power) <= 0.02 * power:
+                break
+            power = following
+        return None if found is None else max(0.0, found)
+
+    def _steps(self, power: float, epsilon: float, delta: float, rtol: float) -> Any:
+        """Grid steps, first one whose error is likely below `rtol` relative to `epsilon`."""
+        goal = 0.4 * rtol * epsilon * power
+        self._cache["slack"] = 0.01 * goal / (power * self.count)
+        step = math.sqrt(12.0 * goal / (power * (1.0 + power) * self.count))
+        step = min(max(step, 1e-300), 0.25 / (1.0 + power) if power > 1.0 else 1.0, epsilon)
+        for _ in range(12):  # measured without any transform
+            above, below = self._sum(step, delta, True), self._sum(step, delta, False)
+            if above is None or below is None:
+                step *= 4.0
+                break
+            gap = above.log_moment(power) - below.log_moment(power)
+            if gap > goal:
+                step *= max(0.1, math.sqrt(0.7 * goal / gap))
+            elif gap < 0.1 * goal and step < epsilon / 8.0:
+                step *= min(4.0, math.sqrt(0.5 * goal / max(gap, 1e-300)))
+            else:
+                break
+        for _ in range(6):
+            yield step
+            step *= 0.5
+
+    def _sum(self, step: float, delta: float, pessimist: bool) -> Sum | None:
+        """The losses on a grid, or None where it would have too many cells."""
+        slack = self._cache.get("slack", 0.0)
+        key = step, delta, slack
+        latest = self._cache.get(("sum", pessimist))
+        if latest is None or latest[0] != key:
+            tail = max(1e-6 * delta / self.count, 1e-305)
+            build = pessimistic if pessimist else optimistic
+            try:
+                terms = tuple(Term(build(pair, step, tail, slack), k) for pair, k in self.terms)
+            except MemoryError:
+                return None
+            latest = key, Sum(terms, step)
+            self._cache["sum", pessimist] = latest
+        total: Sum = latest[1]
+        return total
+
+
+def _profile(total: Sum, power: float) -> Profile | None:
+    try:
+        return profile(total, power)
+    except MemoryError:
+        return None
+
+
+def _at(curve: Profile, epsilon: float) -> tuple[float, float]:
+    """(lower, upper) at `epsilon`, on the chord in e^ε between grid points."""
+    grid = curve.epsilon
+    if epsilon >= grid[-1]:
+        return 0.0, float(curve.upper[-1])
+    if epsilon < grid[0]:
+        # The chord from δ = 1 at ε = -∞.
+        return float(curve.lower[0]), 1.0 - (1.0 - float(curve.upper[0])) * math.exp(
+            epsilon - grid[0]
+        )
+    k = int(np.searchsorted(grid, epsilon, side="right")) - 1
+    share = math.expm1(epsilon - grid[k]) / math.expm1(grid[k + 1] - grid[k])
+    low = float(curve.lower[k] + share * (curve.lower[k + 1] - curve.lower[k]))
+    high = float(curve.upper[k] + share * (curve.upper[k + 1] - curve.upper[k]))
+    return low, high * (1.0 + 1e-15)
+
+
+def _minimum(function: Any) -> tuple[float, float]:
+    """(x, value) of the least of a unimodal function of log λ, over λ from 1e-8 to 1e15, roughly."""
+    grid = np.arange(-18.0, 36.0, 2.0)
+    values = [function(x) for x in grid]
+    k = int(np.nanargmin(values))
+    low, high = grid[max(0, k - 1)], grid[min(len(grid) - 1, k + 1)]
+    ratio = 0.5 * (math.sqrt(5.0) - 1.0)
+    a, b = high - ratio * (high - low), low + ratio * (high - low)
+    fa, fb = function(a), function(b)
+    for _ in range(15):
+        if fa <= fb:
+            high, b, fb = b, a, fa
+            a = high - ratio * (high - low)
+            fa = function(a)
+        else:
+            low, a, fa = a, b, fb
+            b = low + ratio * (high - low)
+            fb = function(b)
+    return (float(a), fa) if fa <= fb else (float(b), fb)

@@ -1,0 +1,498 @@
+"""Privacy losses: the law of Y = log dP/dQ under P, for the pairs that dominate a mechanism.
+
+With h(α) = E(1 - α·e^-Y)⁺ the hockey-stick divergence is δ(ε) = h(e^ε), and losses of independent
+releases add. What a discretisation needs of a pair are its cells: for an interval [l, r] of losses
+
+    mass = P(l < Y < r),    excess = E[1 - e^(l-Y); l < Y < r] = mass - e^l·Q(l < Y < r),
+
+the excess without cancellation, because it is what decides between the two ends of the interval.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from pabi.rounding import Array
+
+# Nodes, and the width·(|z| + μ + 1) up to which so many are exact to a few ulps.
+_RULES = tuple((limit, *np.polynomial.legendre.leggauss(n)) for limit, n in ((0.06, 4), (2.0, 10)))
+_PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(16)
+_SQRT_2PI = math.sqrt(2.0 * math.pi)
+
+
+class Cells(NamedTuple):
+    """Mass and excess of every interval between consecutive edges."""
+
+    mass: Array
+    excess: Array
+
+
+class Pair(ABC):
+    """A pair (P, Q), by its privacy loss. Immutable and hashable."""
+
+    symmetric = False  # whether (Q, P) has the same loss: then only losses ≥ 0 need to be known
+
+    @property
+    def infinity(self) -> float:
+        """P(Y = ∞)."""
+        return 0.0
+
+    @property
+    def atom(self) -> float:
+        """P(Y = 0), only where the pair is symmetric (others have their atoms in the cells)."""
+        return 0.0
+
+    @property
+    def most(self) -> float:
+        """The largest possible finite loss."""
+        return math.inf
+
+    def finite_log_moment(self, power: float) -> float:
+        """log E[e^(power·Y); Y < ∞]."""
+        return self.log_moment(power)
+
+    @abstractmethod
+    def cells(self, edges: Array) -> Cells:
+        """The cells between finite increasing edges; of losses ≥ 0 only if the pair is symmetric."""
+
+    @abstractmethod
+    def above(self, y: float) -> tuple[float, float]:
+        """(mass, excess) of the finite losses above `y`."""
+
+    @abstractmethod
+    def reach(self, tail: float, slack: float) -> tuple[float, float]:
+        """(low, high): `above(high)` has excess ≤ `tail`, and raising all losses to `low` raises their
+        mean by about `slack` or less."""
+
+    @abstractmethod
+    def log_moment(self, power: float) -> float:
+        """log E e^(power·Y) for `power` > 0, to 1e-12: power times the Rényi divergence of 1 + power."""
+
+
+@dataclass(frozen=True)
+class SampledGaussian(Pair):
+    """P = p·N(μ, 1) + (1 - p)·N(0, 1) against Q = N(0, 1), whose likelihood ratio at z is
+    L(z) = 1 - p + p·e^(μz - μ²/2). `mu` > 0, `p` in (0, 1]."""
+
+    mu: float
+    p: float
+
+    def cells(self, edges: Array) -> Cells:
+        return _gaussian_cells(self.mu, self.p, edges)
+
+    def above(self, y: float) -> tuple[float, float]:
+        return _gaussian_above(self.mu, self.p, y)
+
+    def reach(self, tail: float, slack: float) -> tuple[float, float]:
+        low = math.log1p(-self.p) if self.p < 1.0 else _loss(self.mu, 1.0, -38.0)
+        return low, _high(self, 0.0, tail)
+
+    def log_moment(self, power: float) -> float:
+        return float(log_moments(np.array([self.mu]), self.p, power)[0])
+
+    def reversed(self) -> Reversed:
+        """(Q, P)."""
+        return Reversed(self)
+
+
+@dataclass(frozen=True)
+class Symmetrised(Pair):
+    """The pair of C_p(G(μ)): δ(ε) = p·δ_G(log(1 + (e^ε - 1)/p)) for ε ≥ 0, the same both ways.
+
+    Losses above 0 are those of the sampled Gaussian, those below their mirror image, and the rest
+    of the mass, (1 - p)·erf(μ/√8), lies at 0. Source: Bok, Su, Altschuler 2024, Prop. D.4.
+    """
+
+    mu: float
+    p: float
+
+    symmetric = True
+
+    @property
+    def atom(self) -> float:
+        return (1.0 - self.p) * math.erf(self.mu / math.sqrt(8.0))
+
+    def cells(self, edges: Array) -> Cells:
+        return _gaussian_cells(self.mu, self.p, edges)
+
+    def above(self, y: float) -> tuple[float, float]:
+        return _gaussian_above(self.mu, self.p, y)
+
+    def reach(self, tail: float, slack: float) -> tuple[float, float]:
+        return 0.0, _high(self, 0.0, tail)
+
+    def log_moment(self, power: float) -> float:
+        return float(log_moments(np.array([self.mu]), self.p, power, symmetrised=True)[0])
+
+
+@dataclass(frozen=True)
+class Labelled(Pair):
+    """The pair (j, G(μ_j)) with P(j) = w_j: the mixture of losses N(μ_j²/2, μ_j²)."""
+
+    mus: tuple[float, ...]
+    weights: tuple[float, ...]
+
+    symmetric = True
+
+    @property
+    def _proper(self) -> list[tuple[float, float]]:
+        return [(m, w) for m, w in zip(self.mus, self.weights, strict=True) if 0.0 < m < math.inf]
+
+    @property
+    def infinity(self) -> float:
+        return math.fsum(w for m, w in zip(self.mus, self.weights, strict=True) if m == math.inf)
+
+    @property
+    def atom(self) -> float:
+        return math.fsum(w for m, w in zip(self.mus, self.weights, strict=True) if m == 0.0)
+
+    def cells(self, edges: Array) -> Cells:
+        mass, excess = np.zeros(edges.size - 1), np.zeros(edges.size - 1)
+        for mu, weight in self._proper:
+            part = _gaussian_cells(mu, 1.0, edges)
+            mass, excess = mass + weight * part.mass, excess + weight * part.excess
+        return Cells(mass, excess)
+
+    def above(self, y: float) -> tuple[float, float]:
+        parts = [(w, *_gaussian_above(m, 1.0, y)) for m, w in self._proper]
+        return math.fsum(w * a for w, a, _ in parts), math.fsum(w * b for w, _, b in parts)
+
+    def reach(self, tail: float, slack: float) -> tuple[float, float]:
+        return 0.0, _high(self, 0.0, tail)
+
+    @property
+    def most(self) -> float:
+        return math.inf if self._proper else 0.0
+
+    def log_moment(self, power: float) -> float:
+        return math.inf if self.infinity > 0.0 else self.finite_log_moment(power)
+
+    def finite_log_moment(self, power: float) -> float:
+        finite = [(m, w) for m, w in zip(self.mus, self.weights, strict=True) if m < math.inf]
+        terms = [(0.5 * power * (power + 1.0) * m * m, w) for m, w in finite]
+        top = max((e for e, _ in terms), default=0.0)
+        if top == math.inf or not terms:
+            return top if terms else -math.inf
+        if top < 1.0:
+            return math.log1p(math.fsum(w * math.expm1(e) for e, w in terms) - self.infinity)
+        return top + math.log(math.fsum(w * math.exp(e - top) for e, w in terms))
+
+
+@dataclass(frozen=True)
+class ExponentialLoss(Pair):
+    """Bounded range: Y has density e^((y-ε)/2)/(2(1 - e^-ε)) on (-ε, ε)."""
+
+    epsilon: float
+
+    symmetric = True
+
+    @property
+    def most(self) -> float:
+        return self.epsilon
+
+    def cells(self, edges: Array) -> Cells:
+        edges = np.minimum(edges, self.epsilon)
+        left, width = edges[:-1], np.diff(edges)
+        level = np.exp(0.5 * (left - self.epsilon)) / -math.expm1(-self.epsilon)
+        mass = level * np.expm1(0.5 * width)
+        return Cells(mass, level * 4.0 * np.square(np.sinh(0.25 * width)))
+
+    def above(self, y: float) -> tuple[float, float]:
+        if y >= self.epsilon:
+            return 0.0, 0.0
+        cell = self.cells(np.array([y, self.epsilon]))
+        return float(cell.mass[0]), float(cell.excess[0])
+
+    def reach(self, tail: float, slack: float) -> tuple[float, float]:
+        return 0.0, self.epsilon
+
+    def log_moment(self, power: float) -> float:
+        # E e^(λY) = e^(λε)·(1 - e^(-(2λ+1)ε))/((2λ+1)(1 - e^-ε)).
+        e = self.epsilon
+        double = 2.0 * power + 1.0
+        ratio = math.log(-math.expm1(-double * e)) - math.log(-math.expm1(-e))
+        return power * e + ratio - math.log(double)
+
+
+@dataclass(frozen=True, eq=False)
+class Discrete(Pair):
+    """Finitely many losses `values` (increasing) of probabilities `masses`, and `infinity_mass`."""
+
+    values: Array
+    masses: Array
+    infinity_mass: float = 0.0
+
+    @property
+    def infinity(self) -> float:
+        return self.infinity_mass
+
+    def cells(self, edges: Array) -> Cells:
+        # An atom on an edge belongs to the cell on its right, where its excess is zero.
+        index = np.searchsorted(edges, self.values, side="right") - 1
+        inside = (index >= 0) & (index < edges.size - 1)
+        index, masses = index[inside], self.masses[inside]
+        share = -np.expm1(edges[index] - self.values[inside])
+        count = edges.size - 1
+        return Cells(
+            np.bincount(index, masses, count).astype(np.float64),
+            np.bincount(index, masses * share, count).astype(np.float64),
+        )
+
+    def above(self, y: float) -> tuple[float, float]:
+        high = self.values >= y
+        masses = self.masses[high]
+        return float(masses.sum()), float(masses @ -np.expm1(y - self.values[high]))
+
+    def reach(self, tail: float, slack: float) -> tuple[float, float]:
+        return float(self.values[0]), float(self.values[-1])
+
+    @property
+    def most(self) -> float:
+        return float(self.values[-1])
+
+    def log_moment(self, power: float) -> float:
+        return math.inf if self.infinity_mass > 0.0 else self.finite_log_moment(power)
+
+    def finite_log_moment(self, power: float) -> float:
+        scaled = power * self.values
+        top = max(0.0, float(scaled.max()))
+        if top < 1.0:
+            return math.log1p(float(self.masses @ np.expm1(scaled)) - self.infinity_mass)
+        return top + math.log(float(self.masses @ np.exp(scaled - top)))
+
+
+@dataclass(frozen=True)
+class Reversed(Pair):
+    """(Q, P) of a sampled Gaussian: its loss is -log L(z) with z ~ N(0, 1), at most -log(1 - p)."""
+
+    pair: SampledGaussian
+
+    @property
+    def most(self) -> float:
+        return -math.log1p(-self.pair.p)
+
+    def cells(self, edges: Array) -> Cells:
+        mass, excess = self.pair.cells(-edges[::-1])
+        left, width = -edges[::-1][:-1], np.diff(edges)[::-1]
+        # Mirrored, the mass is Q's, and the excess what is left of P's over the other end.
+        with np.errstate(over="ignore"):
+            scale = np.exp(-left)
+        mirrored = scale * (mass * -np.expm1(-width) - excess)
+        return Cells((scale * (mass - excess))[::-1], np.maximum(mirrored, 0.0)[::-1])
+
+    def above(self, y: float) -> tuple[float, float]:
+        high = -math.log1p(-self.pair.p)
+        if y >= high:
+            return 0.0, 0.0
+        cell = self.cells(np.array([y, high + 1e-9 * (1.0 + high)]))
+        return float(cell.mass[0]), float(cell.excess[0])
+
+    def reach(self, tail: float, slack: float) -> tuple[float, float]:
+        mu = self.pair.mu
+        low, high = 0.0, 1e-12
+
+        def shift(y: float) -> float:
+            from scipy.special import ndtr
+
+            return (1.0 + mu) * float(ndtr(-_place(mu, self.pair.p, np.array([y]))[0][0]))
+
+        while shift(high) > slack:
+            low, high = high, 2.0 * high
+        return -high, -math.log1p(-self.pair.p)
+
+    def log_moment(self, power: float) -> float:
+        return float(log_moments(np.array([self.pair.mu]), self.pair.p, -power - 1.0)[0])
+
+
+# The sampled Gaussian.
+
+
+def _loss(mu: float, p: float, z: float) -> float:
+    """log L(z)."""
+    gaussian = mu * z - 0.5 * mu * mu
+    if gaussian > 0.0:
+        return gaussian + math.log(p + (1.0 - p) * math.exp(-gaussian))
+    return math.log1p(p * math.expm1(gaussian)) if p < 1.0 else gaussian
+
+
+def _place(mu: float, p: float, edges: Array) -> tuple[Array, Array]:
+    """(z, log of (L(z) - 1 + p)/p = μz - μ²/2) where the loss is `edges`; -∞ below the support."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if p == 1.0:
+            gaussian = edges.copy()
+        else:
+            small = np.log1p(np.maximum(np.expm1(np.minimum(edges, 30.0)) / p, -1.0))
+            large = edges - math.log(p) + np.log1p(-(1.0 - p) * np.exp(-np.maximum(edges, 1.0)))
+            gaussian = np.where(edges > 30.0, large, small)
+        return gaussian / mu + 0.5 * mu, gaussian
+
+
+def _gaussian_cells(mu: float, p: float, edges: Array) -> Cells:
+    """The cells of the sampled Gaussian: mass = ∫ L dQ, excess = ∫ (L - L(left end)) dQ."""
+    z, _ = _place(mu, p, edges)
+    left = z[:-1]
+    with np.errstate(invalid="ignore"):
+        width = np.diff(z)
+        size = width * (np.maximum(np.abs(left), np.abs(z[1:])) + mu + 1.0)
+    mass, excess = np.zeros(width.size), np.zeros(width.size)
+    done = np.zeros(width.size, dtype=bool)
+    for limit, nodes, weights in _RULES:
+        now = ~done & (size <= limit)
+        if now.any():
+            mass[now], excess[now] = _by_quadrature(mu, p, left[now], width[now], nodes, weights)
+            done |= now
+    if not done.all():
+        wide = ~done
+        mass[wide], excess[wide] = _by_difference(mu, p, left[wide], z[1:][wide], edges[:-1][wide])
+    return Cells(mass, excess)
+
+
+def _by_quadrature(
+    mu: float, p: float, left: Array, width: Array, nodes: Array, weights: Array
+) -> tuple[Array, Array]:
+    mass, excess = np.zeros_like(left), np.zeros_like(left)
+    # P's Gaussian part is φ(z - μ) = φ(z)·e^(μz - μ²/2), which neither over- nor underflows alone.
+    for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True):
+        step = 0.5 * (1.0 + node) * width
+        z = left + step
+        shifted = (p * weight) * np.exp(-0.5 * np.square(z - mu))
+        mass += shifted
+        if p < 1.0:
+            mass += ((1.0 - p) * weight) * np.exp(-0.5 * np.square(z))
+        excess -= shifted * np.expm1(-mu * step)
+    share = 0.5 * width / _SQRT_2PI
+    return mass * share, excess * share
+
+
+def _by_difference(
+    mu: float, p: float, left: Array, right: Array, edges: Array
+) -> tuple[Array, Array]:
+    shifted, plain = _normal_mass(left - mu, right - mu), _normal_mass(left, right)
+    mass = p * shifted + (1.0 - p) * plain
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        level = (np.expm1(edges) + p) * plain
+        level = np.where(plain == 0.0, 0.0, level)
+    return mass, np.clip(p * shifted - level, 0.0, mass)
+
+
+def _normal_mass(left: Array, right: Array) -> Array:
+    from scipy.special import ndtr
+
+    flip = left > 0.0
+    a, b = np.where(flip, -right, left), np.where(flip, -left, right)
+    return np.maximum(ndtr(b) - ndtr(a), 0.0)
+
+
+def _gaussian_above(mu: float, p: float, y: float) -> tuple[float, float]:
+    """(P(Y > y), p·δ_G at the place of y)."""
+    from scipy.special import ndtr
+
+    from pabi.convert.vectorised import gaussian_delta
+
+    z, gaussian = _place(mu, p, np.array([y]))
+    mass = p * float(ndtr(mu - z[0])) + (1.0 - p) * float(ndtr(-z[0]))
+    if math.isinf(gaussian[0]):
+        return mass, mass - math.exp(y) if gaussian[0] < 0.0 else 0.0
+    return mass, p * float(gaussian_delta(mu, float(gaussian[0])))
+
+
+@lru_cache(maxsize=4096)
+def _high(pair: Pair, start: float, tail: float) -> float:
+    """A loss whose `above` has excess at most `tail`, found by doubling and bisection."""
+    low, high = start, max(start, 0.0) + 1e-12
+    if pair.above(low)[1] <= tail:
+        return low
+    while pair.above(high)[1] > tail:
+        low, high = high, 2.0 * high
+        if high > 1e300:
+            return high
+    for _ in range(12):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if pair.above(middle)[1] > tail else (low, middle)
+    return high
+
+
+# Moments.
+
+
+def log_moments(mus: Array, p: float, power: float, symmetrised: bool = False) -> Array:
+    """log E_Q L^(1 + power) of sampled Gaussians, `mus` (m,) > 0, any power but 0 and -1; or
+    log E e^(power·Y) of the symmetrised pair, for power > 0. ∞ on overflow.
+
+    Quadrature, good to 1e-12: Gauss-Legendre on panels over which the integrands are analytic.
+    """
+    if p == 1.0:
+        return np.asarray(0.5 * power * (power + 1.0) * mus * mus)
+    return np.array([_log_moment(float(mu), p, power, symmetrised) for mu in mus])
+
+
+@lru_cache(maxsize=65536)
+def _log_moment(mu: float, p: float, power: float, symmetrised: bool) -> float:
+    order = 1.0 + power
+    whole = 0.5 * order * power * mu * mu  # what all records would give: never less
+    if whole > 1e12:
+        return whole
+    z, weight = _nodes(mu, p, order, 0.5 * mu if symmetrised else -math.inf)
+    ratio = log_ratio(mu, p, z)
+    exponent = order * ratio - 0.5 * z * z
+    top = float(exponent.max())
+    density = np.exp(-0.5 * z * z)
+    if top > 1.0:  # the sum is far from 1
+        total = float(weight @ np.exp(exponent - top))
+        if symmetrised:
+            rest = density * (np.exp(-power * ratio) - np.exp(np.minimum(ratio, 600.0)) - 1.0)
+            total += (1.0 + float(weight @ rest)) * math.exp(-top)
+        return top + math.log(total)
+    x = np.expm1(ratio)
+    if symmetrised:  # (1 + x)^(λ+1) - (1 + x) - 1 + (1 + x)^-λ, as a product
+        terms = np.expm1(power * ratio) * (x - np.expm1(-power * ratio))
+    else:
+        terms = _convex_part(x, ratio, order)
+    return math.log1p(float(weight @ (density * terms)))
+
+
+def _nodes(mu: float, p: float, order: float, low: float) -> tuple[Array, Array]:
+    """Nodes and weights (over √2π) of panels that cover where L^order·φ matters."""
+    far = max(61.0, abs(order) * mu + 12.0)
+    outer = np.geomspace(60.0, far, 160)
+    scan = np.concatenate([-outer[::-1], np.linspace(-60.0, 60.0, 481), outer])
+    scan = scan[scan > low]
+    exponent = order * log_ratio(mu, p, scan) - 0.5 * scan * scan
+    kept = np.flatnonzero(exponent >= max(0.0, float(exponent.max())) - 50.0)
+    first, last = max(0, kept[0] - 1), min(scan.size - 1, kept[-1] + 1)
+    begin, end = (max(float(scan[first]), low) if kept[0] else low), float(scan[last])
+    begin = begin if math.isfinite(begin) else float(scan[0])
+    panels = min(20_000, max(8, math.ceil((end - begin) * max(1.0, 0.5 * mu))))
+    half = 0.5 * (end - begin) / panels
+    left = begin + 2.0 * half * np.arange(panels)
+    z = (left[:, None] + half * (1.0 + _PANEL_NODES)).ravel()
+    return z, np.tile(half * _PANEL_WEIGHTS, panels) / _SQRT_2PI
+
+
+def log_ratio(mu: float, p: float, z: Array) -> Array:
+    """log L(z)."""
+    gaussian = mu * z - 0.5 * mu * mu
+    return np.where(
+        gaussian > 0.0,
+        gaussian + np.log(p + (1.0 - p) * np.exp(-np.maximum(gaussian, 0.0))),
+        np.log1p(p * np.expm1(np.minimum(gaussian, 0.0))),
+    )
+
+
+def _convex_part(x: Array, ratio: Array, order: float) -> Array:
+    """(1 + x)^a - 1 - a·x, by its series where it would cancel."""
+    direct = np.expm1(order * ratio) - order * x
+    small = np.abs(x) * (abs(order) + 4.0) < 0.02
+    term = np.where(small, x, 0.0)
+    series, power, coefficient = np.zeros_like(x), term.copy(), order
+    for k in range(2, 9):
+        coefficient *= (order - k + 1.0) / k
+        power = power * term
+        series += coefficient * power
+    return np.where(small, series, direct)

@@ -1,0 +1,196 @@
+"""Products of trade-off functions, composed numerically with an upper and a lower value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from pabi.convert.inputs import extended
+from pabi.errors import InvalidInput
+from pabi.rounding import Array, up
+from pabi.tradeoff.base import TradeOff
+from pabi.tradeoff.gaussian import Gaussian
+from pabi.tradeoff.numerical import Loss
+from pabi.tradeoff.pairs import Pair
+from pabi.tradeoff.supports import supported
+from pabi.validate import integer, number
+
+Factor = tuple[TradeOff, int]
+
+RTOL = 1e-3  # the relative error of ε that is aimed at where none is asked for
+
+
+@dataclass(frozen=True, init=False)
+class Product(TradeOff):
+    """f_1^⊗k_1 ⊗ f_2^⊗k_2 ⊗ …: several mechanisms run on the same data.
+
+    `factors`: pairs (f, k), k ≥ 1; products are flattened, equal factors merged, Gaussians
+    multiplied. `failure`: added to δ at every ε, the probability of an event under which nothing is
+    claimed. The factors are kept as they are: every reading composes their privacy losses on a grid
+    chosen for it, from above and from below, so that composing further loses nothing.
+
+    Source: Dong, Roth, Su 2022, Thm 3.2; docs, "Numerical composition".
+    """
+
+    factors: tuple[Factor, ...]
+    failure: float = 0.0
+    _read: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    kind: ClassVar[str] = "product"
+
+    def __init__(self, factors: Iterable[Factor], failure: float = 0.0) -> None:
+        total = number("failure", failure, at_least=0.0, at_most=1.0)
+        counts: dict[TradeOff, int] = {}
+        gaussian: TradeOff = Gaussian(0.0)
+        for curve, count in factors:
+            times = integer("count", count, at_least=1)
+            if isinstance(curve, Product):
+                total = up(total + up(times * curve.failure))
+                parts: Iterable[Factor] = ((f, k * times) for f, k in curve.factors)
+            elif isinstance(curve, TradeOff):
+                parts = ((curve, times),)
+            else:
+                raise InvalidInput("factors", f"expected trade-off functions, got {curve!r}")
+            for part, k in parts:
+                if isinstance(part, Gaussian):
+                    gaussian = gaussian.compose(part.self_compose(k))
+                else:
+                    counts[part] = counts.get(part, 0) + k
+        if gaussian != Gaussian(0.0) or not counts:
+            counts[gaussian] = 1
+        object.__setattr__(self, "factors", tuple(counts.items()))
+        object.__setattr__(self, "failure", min(1.0, total))
+        object.__setattr__(self, "_read", {})
+        _ = self.orientation
+
+    @property
+    def orientation(self) -> str:
+        found = {curve.orientation for curve, _ in self.factors} - {"symmetric"}
+        if len(found) > 1:
+            raise InvalidInput("orientation", f"expected one throughout, got {sorted(found)}")
+        return found.pop() if found else "symmetric"
+
+    def inverse(self) -> TradeOff:
+        return Product(((curve.inverse(), k) for curve, k in self.factors), self.failure)
+
+    def symmetrised(self) -> TradeOff:
+        return Product(((curve.symmetrised(), k) for curve, k in self.factors), self.failure)
+
+    def losses(self) -> tuple[Pair, ...]:
+        raise InvalidInput("factors", "a product has no loss in closed form; compose its factors")
+
+    # Readings.
+
+    def epsilon(self, delta: float) -> float:
+        """The upper one of `epsilon_bounds`, or a little above it, without computing the lower."""
+        return self._epsilon(delta, RTOL, both=False)[1]
+
+    def epsilon_bounds(self, delta: float, rtol: float = RTOL) -> tuple[float, float]:
+        return self._epsilon(delta, number("rtol", rtol, above=0.0, at_most=1.0), both=True)
+
+    def _epsilon(self, delta: float, rtol: float, both: bool) -> tuple[float, float]:
+        delta = extended("delta", delta, at_least=0.0)
+        if self._alone is not None:
+            return self._alone.epsilon_bounds(delta, rtol)
+        if delta >= 1.0:
+            return 0.0, 0.0
+        left = delta - self.failure
+        if self.failure > 0.0:
+            left = math.nextafter(left, -math.inf)
+        if left < 0.0:
+            return math.inf, math.inf
+        key = left, rtol
+        if key not in self._read or (both and self._read[key][0] is None):
+            if both:
+                bounds = [loss.epsilon_bounds(left, rtol) for loss in self._losses]
+                self._read[key] = tuple(max(b) for b in zip(*bounds, strict=True))
+            else:
+                self._read[key] = None, max(loss.epsilon(left, rtol) for loss in self._losses)
+        low, high = self._read[key]
+        return low or 0.0, high
+
+    @property
+    def _alone(self) -> TradeOff | None:
+        """The only factor, where it answers for itself."""
+        (curve, count), *more = self.factors
+        if more or count > 1 or self.failure > 0.0 or curve.orientation in ("remove", "add"):
+            return None
+        return curve
+
+    def delta_bounds(self, epsilon: float, rtol: float = RTOL) -> tuple[float, float]:
+        """(lower, upper) bounds on δ at `epsilon`; `rtol` is the error in ε that the grid allows."""
+        bounds = [loss.delta_bounds(epsilon, rtol) for loss in self._losses]
+        low, high = max(low for low, _ in bounds), max(high for _, high in bounds)
+        return min(1.0, low + self.failure), min(1.0, up(high + self.failure))
+
+    def rdp(self, order: float) -> float:
+        """The sum of those of the factors, each direction by itself; ∞ if anything may fail."""
+        order = number("order", order, above=1.0)
+        if self.failure > 0.0:
+            return math.inf
+        power = order - 1.0
+        worst = max(loss.log_moment(power) for loss in self._losses)
+        return worst / power * (1.0 + 1e-11) + 1e-320 if worst > 0.0 else 0.0
+
+    @property
+    def zcdp(self) -> float:
+        if self.failure > 0.0:
+            return math.inf
+        return up(math.fsum(up(k * curve.zcdp) for curve, k in self.factors))
+
+    def _compose(self, other: TradeOff) -> TradeOff | None:
+        return Product(((self, 1), (other, 1)))
+
+    def self_compose(self, k: int) -> TradeOff:
+        return Product(((self, integer("k", k, at_least=1)),))
+
+    @property
+    def _losses(self) -> tuple[Loss, ...]:
+        """The total privacy loss in each direction that matters."""
+        if "losses" not in self._read:
+            parts = [(curve.losses(), k) for curve, k in self.factors]
+            directions = max(len(pairs) for pairs, _ in parts)
+            self._read["losses"] = tuple(
+                Loss(tuple((pairs[min(i, len(pairs) - 1)], k) for pairs, k in parts))
+                for i in range(directions)
+            )
+        found: tuple[Loss, ...] = self._read["losses"]
+        return found
+
+    def _delta(self, epsilon: float) -> float:
+        if self._alone is not None:
+            return self._alone._delta(epsilon)
+        worst = max(loss.delta(epsilon, RTOL) for loss in self._losses)
+        return min(1.0, up(worst + self.failure))
+
+    def _tradeoff(self, alpha: Array) -> Array:
+        grids = [loss.profile() for loss in self._losses]
+        epsilon = np.unique(np.concatenate([e for e, _ in grids]))
+        if epsilon.size > 20_000:
+            epsilon = epsilon[:: epsilon.size // 20_000 + 1]
+        delta = np.max([np.interp(epsilon, e, d, left=1.0, right=1.0) for e, d in grids], axis=0)
+        return supported(alpha, epsilon, np.minimum(1.0, delta + self.failure))
+
+    def _fields(self) -> dict[str, Any]:
+        factors = [{**curve.to_dict(), "count": k} for curve, k in self.factors]
+        return {"factors": factors, **({"failure": self.failure} if self.failure else {})}
+
+    @classmethod
+    def _from_fields(cls, fields: dict[str, Any]) -> Self:
+        if not isinstance(fields["factors"], list):
+            raise InvalidInput("factors", f"expected a list, got {fields['factors']!r}")
+        factors = []
+        for entry in fields["factors"]:
+            if not isinstance(entry, dict):
+                raise InvalidInput("factors", f"expected objects, got {entry!r}")
+            curve = {name: value for name, value in entry.items() if name != "count"}
+            factors.append((TradeOff.from_dict(curve), entry.get("count", 1)))
+        return cls(factors, fields.get("failure", 0.0))
+
+    def __str__(self) -> str:
+        parts = [f"{curve!r}" + (f"^{k}" if k > 1 else "") for curve, k in self.factors]
+        return " ⊗ ".join(parts) + (f", failing with {self.failure:.3g}" if self.failure else "")

@@ -98,6 +98,31 @@ def test_size_moves_towards_the_boundary(noise):
     assert epsilon(beyond) > target
 
 
+@pytest.mark.parametrize(("cap", "most"), [(400, 400), (20_000, 10_000), (None, 10_000)])
+@pytest.mark.parametrize("rising", [False, True])
+def test_sizes_beyond_the_cap_are_not_tried(monkeypatch, cap, most, rising):
+    """On a cost that is monotone in the size; the cap stays what it was."""
+    asked = []
+
+    class Cost:
+        def __init__(self, size):
+            self.size = size
+
+        def epsilon(self, delta):
+            return float(self.size if rising else most + 1 - self.size)
+
+    def priced(run, delta):
+        assert run.batches.cap == cap
+        asked.append(run.batches.size)
+        return Cost(run.batches.size)
+
+    monkeypatch.setattr("pabi.calibration.best_guarantee", priced)
+    run = a_run(pabi.Poisson(100, cap))
+    found = pabi.calibrate(run, 100.5, DELTA, parameter="size")
+    assert found.batches == pabi.Poisson(100 if rising else most - 99, cap)
+    assert (min(asked), max(asked)) == (1, most)
+
+
 def test_unreachable_says_what_is_reachable():
     run = a_run()
     for parameter, best in (("epochs", replace(run, epochs=1)), ("size", None)):

@@ -295,7 +295,7 @@ def test_explain_lists_every_analysis() -> None:
     lines = result.out.splitlines()
     assert any(line.startswith("composition") and "30.5063" in line for line in lines)
     assert any(line.startswith("shifted interpolation") and "4.33916" in line for line in lines)
-    assert any(line.startswith("secret order") and "not drawn in secret" in line for line in lines)
+    assert any(line.startswith("secret order") and "no secret order" in line for line in lines)
     assert "adjacency    replace_one" in result.out
     assert "assumptions" in result.out
 
@@ -553,6 +553,14 @@ BAD_RUNS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("size zero", {"batches": {"kind": "cyclic", "size": 0}}, ("size: ", "0")),
     ("size text", {"batches": {"kind": "cyclic", "size": "x"}}, ("size: ", "'x'")),
     ("size of full", {"batches": {"kind": "full_batch", "size": 3}}, ("size: ",)),
+    ("cap of cyclic", {"batches": RUN["batches"] | {"cap": 200}}, ("cap: ", "of kind poisson")),
+    (
+        "cap low",
+        {"batches": {"kind": "poisson", "size": 9, "cap": 8}},
+        ("cap: ", "at least size = 9"),
+    ),
+    ("cap text", {"batches": {"kind": "poisson", "size": 9, "cap": "x"}}, ("cap: ", "'x'")),
+    ("cap elsewhere", {"cap": 200}, ("cap: ", "unknown key in the top level")),
     ("epochs zero", {"epochs": 0}, ("epochs: ", "0")),
     ("epochs inf", {"epochs": math.inf}, ("epochs: ", "inf")),
     ("epochs huge", {"epochs": 1.7e308}, ("epochs: ",)),
@@ -706,7 +714,7 @@ VALUES = st.recursive(
     ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=4),
-        st.dictionaries(st.sampled_from(["kind", "size", "f8", "l2", "x y"]), inner, max_size=3),
+        st.dictionaries(st.sampled_from(["kind", "size", "cap", "f8", "l2"]), inner, max_size=3),
     ),
     max_leaves=5,
 )
@@ -714,7 +722,7 @@ VALUES = st.recursive(
 FIELDS = [
     "adjacency", "clip_norm", "cooldown_steps", "diameter", "gradient_sensitivity", "kind", "loss",
     "batches", "n", "noise_multiplier", "prox", "release", "start", "step_sensitivity", "update",
-    "loss.kind", "loss.feature_norm", "loss.l2", "loss.glm", "batches.kind", "batches.size",
+    "loss.kind", "loss.feature_norm", "loss.l2", "loss.glm", "batches.kind", "batches.size", "batches.cap",
     "prox.name", "prox.diameter", "unknown",
 ]  # fmt: skip
 

@@ -15,6 +15,7 @@ import tomli_w
 
 import pabi
 from pabi import cli
+from pabi.cli.schema_file import read_schema
 
 pandas = pytest.importorskip("pandas", reason="needs pandas: pip install 'pabi[train]'")
 skops = pytest.importorskip("skops.io", reason="needs skops: pip install 'pabi[train]'")
@@ -356,11 +357,38 @@ COLUMN = {"kind": "numeric", "range": [20, 60]}
             SCHEMA | {"model": {"batches": {"kind": "cyclic", "size": 5, "l2": 1.0}}},
             ["model.batches.l2", "settings go above it"],
         ),
+        (
+            SCHEMA | {"model": {"batches": {"kind": "poisson", "size": 9, "caps": 12}}},
+            ["model.batches.caps", "kind, size and cap"],
+        ),
+        (
+            SCHEMA | {"model": {"batches": {"kind": "poisson", "size": 9, "cap": 5}}},
+            ["cap", "got 5"],
+        ),
+        (
+            SCHEMA | {"model": {"batches": {"kind": "cyclic", "size": 9, "cap": 12}}},
+            ["cap", "of kind poisson"],
+        ),
     ],
 )
 def test_bad_schemas(folder: Path, table: dict[str, Any], mentions: list[str]) -> None:
     write_schema(table)
     assert_refused(train(), *mentions)
+
+
+@pytest.mark.parametrize(
+    ("table", "batches"),
+    [
+        ({"kind": "fixed_size", "size": 256}, pabi.FixedSize(256)),
+        ({"kind": "poisson", "size": 256}, pabi.Poisson(256)),
+        ({"kind": "poisson", "size": 256, "cap": 400}, pabi.Poisson(256, cap=400)),
+    ],
+)
+def test_random_batches_in_a_schema(folder: Path, table: dict[str, Any], batches: Any) -> None:
+    write_schema(SCHEMA | {"model": {"batches": table}})
+    schema = read_schema("schema.toml", "logistic")
+    assert schema.settings == {"batches": batches}
+    assert schema.estimator().batches == batches
 
 
 def test_malformed_toml(folder: Path) -> None:

@@ -26,7 +26,10 @@ batches = st.one_of(
     st.just(pabi.FullBatch()),
     *(
         st.builds(kind, st.integers(1, 50))
-        for kind in (pabi.Cyclic, pabi.ShuffleOnce, pabi.Reshuffle)
+        for kind in (pabi.Cyclic, pabi.ShuffleOnce, pabi.Reshuffle, pabi.FixedSize, pabi.Poisson)
+    ),
+    st.builds(
+        lambda size, more: pabi.Poisson(size, size + more), st.integers(1, 50), st.integers(0)
     ),
 )
 
@@ -80,6 +83,25 @@ def test_epochs_stay_epochs():
     assert through_json(run).steps == run.steps == 8
 
 
+@pytest.mark.parametrize(
+    ("batches", "table"),
+    [
+        (pabi.FixedSize(3), {"kind": "fixed_size", "size": 3}),
+        (pabi.Poisson(3), {"kind": "poisson", "size": 3}),
+        (pabi.Poisson(np.int64(3), np.int64(5)), {"kind": "poisson", "size": 3, "cap": 5}),
+        (pabi.FullBatch(), {"kind": "full_batch"}),
+    ],
+    ids=repr,
+)
+def test_tables_of_batches(batches, table):
+    """A missing cap is left out: TOML has no null."""
+    run = from_dict(GOOD | {"batches": table})
+    assert run.batches == batches
+    written = to_dict(pabi.NoisySGD(run.loss, 10, batches, epochs=1, step_size=0.1, noise_std=1.0))
+    assert written["batches"] == table
+    assert all(type(written["batches"][key]) is type(table[key]) for key in table)
+
+
 def test_iterations_round_trip():
     rng = np.random.default_rng(0)
     c, s, sigma = rng.uniform(0.5, 1.0, (3, 300))
@@ -121,7 +143,17 @@ GOOD = {
         ({"batches": {"kind": "cyclic"}}, "size", "missing"),
         ({"batches": {"kind": "cyclic", "size": 2.5}}, "size", "integer"),
         ({"batches": {"kind": "full_batch", "size": 2}}, "size", "no size"),
-        ({"batches": {"kind": "poisson", "size": 2}}, "kind", "cyclic"),
+        ({"batches": {"kind": "poison", "size": 2}}, "kind", "poisson"),
+        ({"batches": {"kind": "fixed_size"}}, "size", "missing"),
+        ({"batches": {"kind": "poisson", "cap": 3}}, "size", "missing"),
+        ({"batches": {"kind": "poisson", "size": 3, "cap": 2}}, "cap", "at least size = 3"),
+        ({"batches": {"kind": "poisson", "size": 3, "cap": 4.5}}, "cap", "integer"),
+        ({"batches": {"kind": "poisson", "size": 3, "cap": True}}, "cap", "integer"),
+        ({"batches": {"kind": "poisson", "size": 3, "caps": 4}}, "caps", "did you mean cap"),
+        ({"batches": {"kind": "poisson", "size": 11, "cap": 20}}, "size", "1..n = 10"),
+        ({"batches": {"kind": "fixed_size", "size": 3, "cap": 4}}, "cap", "of kind poisson"),
+        ({"batches": {"kind": "cyclic", "size": 3, "cap": 4}}, "cap", "of kind poisson"),
+        ({"batches": {"kind": "full_batch", "cap": 4}}, "cap", "of kind poisson"),
         (
             {"batches": {"kind": "cyclic", "size": 2, "epochs": 3}},
             "epochs",

@@ -31,6 +31,10 @@ class Batches:
         """Records in the last batch of a pass, 1..batch_size."""
         return n - (self.per_epoch(n) - 1) * self.batch_size(n)
 
+    def most_records(self, n: int) -> int:
+        """Records in the largest batch whose gradients are ever summed."""
+        return self.batch_size(n)
+
     @property
     def deterministic_order(self) -> bool:
         """Whether the order of the batches is public, so that a record's position is known."""
@@ -133,6 +137,9 @@ class Poisson(_Sampled):
         super().__post_init__()
         if self.cap is not None and validate.integer("cap", self.cap, at_least=1) < self.size:
             raise InvalidInput("cap", f"expected at least size = {self.size}, got {self.cap}")
+
+    def most_records(self, n: int) -> int:
+        return n if self.cap is None else min(self.cap, n)
 
 
 KINDS: dict[str, type[Batches]] = {

@@ -195,8 +195,9 @@ class _Search:
                 raise InvalidInput(
                     field, "given one per step, it fixes the steps per epoch and so size"
                 )
-        first, last = self.epsilon(of(1), 1), self.epsilon(of(run.n), run.n)
-        good, bad = (run.n, 1) if last < first else (1, run.n)
+        most = min(run.n, getattr(run.batches, "cap", None) or run.n)
+        first, last = self.epsilon(of(1), 1), self.epsilon(of(most), most)
+        good, bad = (most, 1) if last < first else (1, most)
         if min(first, last) > self.target:
             raise self.unreachable()
         if max(first, last) <= self.target:

@@ -61,8 +61,9 @@ def to_dict(description: Description) -> dict[str, Any]:
         if isinstance(value, (Loss, ProximalMap)):
             value = value.to_dict()
         elif isinstance(value, Batches):
-            size = getattr(value, "size", None)
-            value = {"kind": value.kind, **({} if size is None else {"size": int(size)})}
+            given = {f.name: getattr(value, f.name) for f in fields(value)}
+            given = {name: int(number) for name, number in given.items() if number is not None}
+            value = {"kind": value.kind, **given}
         elif isinstance(value, (np.ndarray, Column)):
             value = encoding.floats(np.asarray(value))
         elif f.name == "prox":
@@ -135,17 +136,19 @@ def _loss(value: Any) -> Loss:
 
 
 def _batches(value: Any) -> Batches:
-    table = _check_table("batches", value, {"kind", "size"})
+    table = _check_table("batches", value, {"kind", "size", "cap"})
     kind = table.pop("kind", None)
     if not isinstance(kind, str) or kind not in BATCHES:
         raise InvalidInput("kind", f"expected [batches] kind in {', '.join(BATCHES)}, got {kind!r}")
+    if "cap" in table and kind != "poisson":
+        raise InvalidInput("cap", f"belongs to [batches] of kind poisson, got kind {kind!r}")
     if kind == "full_batch":
         if table:
             raise InvalidInput("size", "a full batch has no size")
         return BATCHES[kind]()
     if "size" not in table:
         raise InvalidInput("size", f"missing from [batches]: {kind} needs it")
-    return BATCHES[kind](table["size"])  # type: ignore[call-arg]
+    return BATCHES[kind](**table)
 
 
 def _prox(value: Any) -> Prox:

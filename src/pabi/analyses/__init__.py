@@ -12,7 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pabi import validate
-from pabi.analyses import composition, secret_order, shifted_interpolation
+from pabi.analyses import (
+    composition,
+    one_sided_shift,
+    secret_order,
+    shifted_interpolation,
+    two_sided_shift,
+)
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee, least
 from pabi.iteration import NoisyIteration
@@ -33,6 +39,8 @@ ANALYSES = (
     Analysis("composition", composition.apply),
     Analysis("shifted interpolation", shifted_interpolation.apply),
     Analysis("secret order", secret_order.apply),
+    Analysis("one-sided shift", one_sided_shift.apply),
+    Analysis("two-sided shift", two_sided_shift.apply),
 )
 
 

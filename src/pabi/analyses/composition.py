@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pabi.analyses.tuning import product
 from pabi.assumptions import noisy_iteration, noisy_sgd
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee
@@ -24,6 +25,7 @@ from pabi.tradeoff import Gaussian, average
 
 NAME = "composition"
 SOURCE = "Dong, Roth, Su 2022, Cor. 3.3"
+SOURCE_SAMPLED = "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.8"
 
 
 def apply(
@@ -41,7 +43,7 @@ def _run(run: NoisySGD, position: int | None) -> Guarantee:
     if position is not None:
         check_position(run, position)
     if run.batches.sampled:
-        raise NotApplicable("random batches are not composed here")
+        return _sampled(run)
     cases = _cases(run, position)
     mus = [_mu(total, used) for total, used, _ in cases]
     if run.batches.kind == "shuffle_once":
@@ -57,6 +59,35 @@ def _run(run: NoisySGD, position: int | None) -> Guarantee:
         noisy_sgd(run, hidden=False, position=position),
         _prove=lambda: of_run(run, NAME, curve, position=position),
     )
+
+
+def _sampled(run: NoisySGD) -> Guarantee:
+    """One subsampled factor a step, with equal noises together."""
+    single = run.batches.kind == "poisson" and run.adjacency == "zero_out"
+    curve = product(0.0, [_factors(run)], _probability(run), single, 0.0)
+    source = SOURCE if single else SOURCE_SAMPLED
+    return Guarantee(curve, run.adjacency, NAME, source, noisy_sgd(run, hidden=False))
+
+
+def _probability(run: NoisySGD) -> float:
+    return min(1.0, fraction_up(Fraction(run.batch_size, run.n)))
+
+
+def _factors(run: NoisySGD) -> tuple[Any, Any]:
+    """(parameters of the steps' factors, how often each)."""
+    ratio = fraction_up(Fraction(run.sensitivity) / run.batch_size)
+    noise = run.gradient_noise_std
+    if isinstance(noise, np.ndarray):
+        return ratio / noise[: run.data_steps], np.ones(run.data_steps)
+    return np.array([ratio / noise]), np.array([float(run.data_steps)])
+
+
+def rough_mu(run: NoisySGD) -> float:
+    """About the Gaussian parameter of composing all steps of random batches (central limit)."""
+    mus, counts = _factors(run)
+    p = _probability(run)
+    square = float(counts @ np.square(mus)) * p * p
+    return math.sqrt(min(square, 1e12))
 
 
 def _cases(run: NoisySGD, position: int | None) -> list[tuple[float, bool, Fraction]]:

@@ -144,9 +144,10 @@ def _schema(tables: dict[str, Any], model: str) -> Schema:
 
 def _read_batches(value: Any) -> Batches:
     for key in value if isinstance(value, Mapping) else ():
-        if key not in ("kind", "size"):
+        if key not in ("kind", "size", "cap"):
             raise InvalidInput(
-                f"model.batches.{key}", "unknown key: expected kind and size; settings go above it"
+                f"model.batches.{key}",
+                "unknown key: expected kind, size and cap; settings go above it",
             )
     return _batches(value)
 

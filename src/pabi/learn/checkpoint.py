@@ -2,8 +2,8 @@
 
 A checkpoint holds a hidden iterate and the secret order of the records. Whoever reads it knows more
 than the guarantee allows, so the file is readable by its owner only and is removed when the run ends.
-It holds no state of the noise generator: noise after a restart is drawn afresh, so that no draw is
-ever used twice, not even when one checkpoint is resumed twice.
+It holds no state of the random generator: noise and sampled batches after a restart are drawn afresh,
+so that no draw is ever used twice, not even when one checkpoint is resumed twice.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class Checkpoint:
         return State(step, x, permutation)
 
     def _serves(self, permutation: NDArray[np.intp] | None) -> bool:
-        """Whether it is an order of the run's records, where the run has one."""
-        if self._run.batches.deterministic_order:
+        """Whether it is an order of the run's records, where the run has a secret one."""
+        if self._run.batches.deterministic_order or self._run.batches.sampled:
             return permutation is None
         n = self._run.n
         return (

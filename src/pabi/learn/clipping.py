@@ -6,6 +6,8 @@ import numpy as np
 
 from pabi.rounding import Array
 
+_TOGETHER = 4096  # columns: within numpy's buffer, beyond which it would cut rows anywhere
+
 
 def clip_norms(vectors: Array, bound: float) -> Array:
     """`vectors` with each longer than `bound` scaled down to it; short ones as they are.
@@ -24,7 +26,20 @@ def clip_norms(vectors: Array, bound: float) -> Array:
     # Relative to the largest entry nothing over- or underflows, whatever the size of the vector.
     peak = np.max(np.abs(flat), axis=1)
     unit = flat / np.where(peak > 0.0, peak, 1.0)[:, None]
-    length = np.maximum(np.sqrt(np.einsum("ij,ij->i", unit, unit)), 1.0)  # 1..√d where peak > 0
+    length = np.maximum(np.sqrt(by_row("ij,ij->i", unit, unit)), 1.0)  # 1..√d where peak > 0
     target = bound / length * (1.0 - (flat.shape[1] + 16) * 2.0**-53)
     clipped = np.where((peak > target)[:, None], unit * target[:, None], flat)
     return clipped.reshape(vectors.shape)
+
+
+def by_row(subscripts: str, rows: Array, other: Array) -> Array:
+    """np.einsum of (m, d) `rows` and `other`, summed over the last axis of both.
+
+    To the last bit, what a row yields depends on that row and on `other` alone, not on its place or
+    on how many rows there are. Matrix products from BLAS add in another order at the edges of a block.
+    """
+    total: Array = np.einsum(subscripts, rows[:, :_TOGETHER], other[..., :_TOGETHER])
+    for first in range(_TOGETHER, rows.shape[1], _TOGETHER):
+        part = slice(first, first + _TOGETHER)
+        total += np.einsum(subscripts, rows[:, part], other[..., part])
+    return total

@@ -75,7 +75,8 @@ def train(
 
     Every step is x ← prox(x − η(G/b + λx + ξ), η): G the float64 sum of the batch's clipped
     gradients, b = `run.batch_size` whatever the batch's own length, λ the loss's `l2`, applied
-    exactly, and ξ ~ N(0, ς²I) with ς = `run.gradient_noise_std`. A cool-down step has G = 0. Each
+    exactly, and ξ ~ N(0, ς²I) with ς = `run.gradient_noise_std`. A cool-down step has G = 0, and so
+    has one whose batch is empty: no record was drawn, or more than the cap. Each
     record's gradient is clipped to `run.record_gradient_bound`, so that the sensitivity is
     enforced even where the loss already promises it; only a run that states its
     `gradient_sensitivity` is taken at its word. The clipping leaves room for the rounding of the sum
@@ -86,18 +87,20 @@ def train(
     ----------
     run : NoisySGD
         What to do. Batch j of an epoch holds rows jb..(j+1)b − 1 of 0..n − 1, permuted once
-        (`ShuffleOnce`) or afresh every epoch (`Reshuffle`).
+        (`ShuffleOnce`) or afresh every epoch (`Reshuffle`); or every step draws its batch, b rows
+        (`FixedSize`) or each row with probability b/n (`Poisson`).
     per_record_gradients : callable
         (x, rows) ↦ (len(rows), *x.shape): each record's gradient at x, unclipped and without the
-        regulariser, for the (m,) integer array `rows`, a batch or a part of one. It must not keep
-        or show what it is given, and must return finite numbers for every conceivable record: an
-        error is seen by everyone. Linear models (`LogisticGradients` and its kin) are summed by two
-        matrix products instead of being called.
+        regulariser, for the (m,) integer array `rows`, a batch or a part of one, never empty. Each
+        is computed from x and its own record alone. It must not keep or show what it is given, and
+        must return finite numbers for every conceivable record: an error is seen by everyone. Linear
+        models (`LogisticGradients` and its kin) are summed by two matrix products instead of being
+        called.
     x0 : array
         The starting point, chosen without looking at the data.
     random_state : None, int or numpy Generator
-        None (default): noise and permutations from a ChaCha generator keyed by the operating
-        system. Anything else is for tests: a PrivacyWarning, and a guarantee that says so.
+        None (default): noise, permutations and sampled batches from a ChaCha generator keyed by the
+        operating system. Anything else is for tests: a PrivacyWarning, and a guarantee that says so.
     clipped_gradient_sum : callable, in place of `per_record_gradients`
         (x, rows, clip_norm) ↦ x.shape: the sum of the batch's gradients, each clipped to
         `clip_norm` (None where the run states its sensitivity). Its clipping becomes an assumption.
@@ -108,7 +111,7 @@ def train(
         It holds a hidden iterate: keep it secret, and off backups.
     resume : path, optional
         The checkpoint of the same run on the same data, from which to go on; it is kept up to date
-        unless `checkpoint` names another file. Noise is drawn afresh.
+        unless `checkpoint` names another file. Noise and sampled batches are drawn afresh.
     progress : bool
         Steps and time on standard error.
     watch : callable, optional
@@ -287,8 +290,9 @@ def _execute(
     for k in range(state.step, run.steps):
         step_size, noise_std = float(step_sizes[k]), float(noise_stds[k])
         gradient = np.zeros(x.shape)
-        if k < run.data_steps:
-            gradient = gradient_sum(x, order.batch(k)) / run.batch_size
+        rows = order.batch(k) if k < run.data_steps else None
+        if rows is not None:
+            gradient = gradient_sum(x, rows) / run.batch_size
         # Noise first of all, while the rounding is what the clipping left room for.
         noisy = gradient + noise_std * generator.standard_normal(x.shape)
         x = np.asarray(x - step_size * (l2 * x + noisy))

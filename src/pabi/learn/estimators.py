@@ -185,7 +185,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.batches, Batches):
             raise InvalidInput(
                 "batches",
-                f'expected "auto", FullBatch(), ShuffleOnce(size), …, got {self.batches!r}',
+                f'expected "auto", FullBatch(), ShuffleOnce(size), Poisson(size), …, got {self.batches!r}',
             )
         self.batches.batch_size(n)
         return self.batches

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi import validate
 from pabi.errors import InvalidInput
+from pabi.learn.clipping import by_row
 from pabi.learn.records import MOST_ROWS, Records, Rows, as_labels
 from pabi.learn.sums import Limit, Total
 from pabi.rounding import Array
@@ -33,7 +34,7 @@ class LinearGradients:
     targets : (n, …) array
         What `residual` is given beside the predictor, row by row.
     residual : callable
-        (predictor (m,) or (m, K), targets (m, …)) ↦ array of the predictor's shape.
+        (predictor (m,) or (m, K), targets (m, …)) ↦ array of the predictor's shape, row by row.
     outputs : int, optional
         K: θ has shape (width, K). None: one output, θ of shape (width,).
 
@@ -66,7 +67,7 @@ class LinearGradients:
         total = Total(point.shape)
         for block in self.records.blocks(rows):
             target = self._of(rows, block.part)
-            weight = self._residual(self.records.predictor(block, point), target)
+            weight = self._residual(self.records.predictor(block, point, limit.anywhere), target)
             # Where a predictor overflows, the record is left out: it must not turn the sum into NaN.
             weight[~np.isfinite(weight)] = 0.0
             if limit.shrink != 1.0:
@@ -96,12 +97,13 @@ class LinearGradients:
 
 def _clipped(weight: Array, norm: Array, clip: float) -> Array:
     """Residuals so small that residual·x has norm at most `clip`, where ‖x‖ ≤ `norm`."""
-    size = np.abs(weight) if weight.ndim == 1 else np.sqrt(np.einsum("ij,ij->i", weight, weight))
+    size = np.abs(weight) if weight.ndim == 1 else np.sqrt(by_row("ij,ij->i", weight, weight))
     longest = size * norm
     if not np.any(longest > clip):
         return weight
     # Row by row: a record that is not clipped must not notice that another one is.
-    factor = np.where(longest > clip, clip / np.maximum(longest, clip) * (1.0 - 2.0**-50), 1.0)
+    margin = 1.0 - (16 + weight.size // len(weight)) * 2.0**-53  # as in clip_norms
+    factor = np.where(longest > clip, clip / np.maximum(longest, clip) * margin, 1.0)
     clipped: Array = weight * (factor if weight.ndim == 1 else factor[:, None])
     return clipped
 

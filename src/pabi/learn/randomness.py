@@ -1,4 +1,4 @@
-"""Where the noise and the permutations of a training run come from."""
+"""Where the noise and the secret batches of a training run come from."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi import validate
 from pabi.errors import InvalidInput
-from pabi.learn.clipping import clip_norms
+from pabi.learn.clipping import by_row, clip_norms
 from pabi.rounding import Array, up
 
 Rows = NDArray[np.intp] | slice
@@ -105,9 +105,17 @@ class Records:
             parts.append(features)
         return np.concatenate(parts) if parts else np.zeros((0, self.width))
 
-    def predictor(self, block: Block, theta: Array) -> Array:
-        """(m,) or (m, K): x·θ of the block's rows, for θ of shape (width,) or (width, K)."""
-        product: Array = np.asarray(block.features @ theta[: self.d])
+    def predictor(self, block: Block, theta: Array, anywhere: bool = False) -> Array:
+        """(m,) or (m, K): x·θ of the block's rows, for θ of shape (width,) or (width, K).
+
+        `anywhere`: whether a row's must be the same to the last bit wherever in a block it stands.
+        """
+        product: Array
+        if anywhere and not self.sparse:  # products of sparse matrices go row by row
+            subscripts = "ij,j->i" if theta.ndim == 1 else "ij,kj->ik"
+            product = by_row(subscripts, block.features, np.ascontiguousarray(theta[: self.d].T))
+        else:
+            product = np.asarray(block.features @ theta[: self.d])
         if block.scale is not None:
             product *= block.scale if product.ndim == 1 else block.scale[:, None]
         if self.intercept_scaling is not None:

@@ -1,9 +1,16 @@
 """Sums of clipped gradients whose rounding never carries them past the stated sensitivity.
 
-A sum of B vectors of norm at most C, in which each coordinate goes through at most m additions in
-any order, is off by at most B·C·(m + 16)·2⁻⁵³ in norm, and so is that of the adjacent data set. Every
+A sum of at most B vectors of norm at most C, in which each coordinate goes through at most m additions
+in any order, is off by at most B·C·(m + 16)·2⁻⁵³ in norm, and so is the one it is compared with. Every
 gradient is therefore bounded by C·(1 − 2B(m + 16)·2⁻⁵³) instead of C: what rounding may add was taken
 off before. For 1 500 records in blocks of 4 096 that is a relative 10⁻⁹.
+
+Where batches are sampled, sums are compared that hold a record, another one in its place, or none:
+their lengths differ, and records that both hold stand at different places. So B is the largest batch
+that is ever summed (n, or the cap, for Poisson sampling, not the expected size), and a record's own
+gradient is computed such that its place does not change it. Then a record that comes on top moves the
+computed sum by at most C, one that takes another's place by at most 2C. A zeroed record is one that
+is drawn and not summed.
 """
 
 from __future__ import annotations
@@ -17,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi.errors import InvalidInput
 from pabi.learn.clipping import clip_norms
-from pabi.learn.records import Rows
+from pabi.learn.records import MOST_ROWS, Rows
 from pabi.rounding import Array
 from pabi.runs import NoisySGD
 
@@ -28,26 +35,30 @@ _HELD = 1 << 23  # numbers of per-record gradients in memory at once (64 MB)
 class Limit:
     """What one record may contribute: its gradient is multiplied by `shrink` and then clipped to
     norm `clip`, which leaves room for the rounding of the sum. `shrink` is 1 where gradients of
-    strong curvature must keep it; `clip` is None where a run states its own sensitivity."""
+    strong curvature must keep it; `clip` is None where a run states its own sensitivity. `anywhere`:
+    whether the gradient must be the same to the last bit wherever in a batch the record stands."""
 
     clip: float | None
     shrink: float
+    anywhere: bool = False
 
     @classmethod
     def of(cls, run: NoisySGD, additions: int) -> Limit:
         """For sums of one batch of `run` in which each coordinate sees `additions` in a chain."""
+        anywhere = run.batches.sampled
         if run.gradient_sensitivity is not None:
-            return cls(None, 1.0)
+            return cls(None, 1.0, anywhere)
         bound = run.record_gradient_bound
         assert bound is not None
-        room = 2.0 * run.batch_size * (additions + 16.0) * 2.0**-53
+        most = run.batches.most_records(run.n)
+        room = 2.0 * most * (additions + 16.0) * 2.0**-53
         if not room < 0.5:
             raise InvalidInput(
-                "batches", f"batches of {run.batch_size} are too large to be summed in float64"
+                "batches", f"batches of up to {most} records are too large for sums in float64"
             )
         curvature = run.loss.curvature
         keeps_curvature = curvature is not None and curvature[0] > 0.0
-        return cls(bound * (1.0 - room), 1.0 if keeps_curvature else 1.0 - room)
+        return cls(bound * (1.0 - room), 1.0 if keeps_curvature else 1.0 - room, anywhere)
 
 
 class GradientSum(Protocol):
@@ -86,7 +97,7 @@ class Total:
 
 def fast_sum(source: SummableGradients, run: NoisySGD) -> GradientSum:
     """The sum that `source` computes by itself."""
-    limit = Limit.of(run, source.additions(run.batch_size))
+    limit = Limit.of(run, source.additions(run.batches.most_records(run.n)))
     return lambda x, rows: source.clipped_sum(x, rows, limit)
 
 
@@ -95,11 +106,12 @@ def per_record_sum(gradients: Callable[[Array, Any], ArrayLike], run: NoisySGD) 
 
     A batch whose gradients would not fit in 64 MB is asked for in several parts.
     """
+    most = run.batches.most_records(run.n)
 
     def total(x: Array, rows: Rows) -> Array:
         indices = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
         held = max(1, _HELD // max(x.size, 1))
-        limit = Limit.of(run, min(held, run.batch_size))
+        limit = Limit.of(run, min(held, most, MOST_ROWS))
         result = Total(x.shape)
         for first in range(0, len(indices), held):
             part = indices[first : first + held].copy()  # the callee may do as it likes
@@ -109,7 +121,8 @@ def per_record_sum(gradients: Callable[[Array, Any], ArrayLike], run: NoisySGD) 
                 each = each * limit.shrink
             if limit.clip is not None:
                 each = clip_norms(each, limit.clip)
-            result.add(np.sum(each, axis=0))
+            for row in range(0, len(each), MOST_ROWS):
+                result.add(np.sum(each[row : row + MOST_ROWS], axis=0))
         return result.value
 
     return total

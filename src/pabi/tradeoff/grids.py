@@ -64,8 +64,8 @@ def pessimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Los
 
 
 def optimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Losses:
-    """Losses that the pair dominates; what lies beyond a tail of excess `tail` is dropped, and
-    the lowest, where that changes the mean by no more than `slack`."""
+    """Losses that the pair dominates; those beyond a tail of excess `tail` are rounded down, and the
+    lowest dropped where that changes the mean by no more than `slack`."""
     low, high = pair.reach(tail, max(slack, 1e-300))
     last = max(1, math.ceil(high / step))
     offset = 0.0
@@ -91,7 +91,11 @@ def optimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Loss
         cells = pair.cells(offset + _edges(first, last + 1, step) - 0.5 * step)
         level = (cells.mass - cells.excess) * half
         lack = _lack(cells.mass, cells.excess, step)
-    return Losses(first, _settled(level, lack, step) * (1.0 - _ROUND), pair.infinity, offset)
+    p = _settled(level, lack, step)
+    # Losses above the grid are rounded down to its last point: e^y·Q of them.
+    mass, excess = pair.above(offset + (last + 0.5) * step)
+    p[-1] += max(0.0, mass - excess) / half
+    return Losses(first, p * (1.0 - _ROUND), pair.infinity, offset)
 
 
 def _edges(first: int, last: int, step: float) -> Array:

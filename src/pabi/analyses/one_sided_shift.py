@@ -1,0 +1,140 @@
+"""One-sided shift for random batches: a third run starts on the second and is led onto the first.
+
+From step τ on, where the two runs are at most w_τ apart, the third run follows the second's law but for
+two things: a shift towards the first run, which costs a Gaussian factor, and the record's own pull as the
+first run feels it, which costs a subsampled factor, because whether the record is in a batch is
+independent of where the runs are. The two share each step's noise. τ = 0 is composition. (Docs, "Random
+batches".)
+
+Fixed size, and Poisson under replace_one: Bok, Su, Altschuler 2024, Thm 4.10, for slopes of any size,
+with the forward distance in place of the diameter and the record's pulls compared at the distance
+they are. Poisson under zero_out: the record is there or not, so that its factor is O_p, each direction
+composed by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+
+from pabi.analyses.composition import rough_mu
+from pabi.analyses.shifted_interpolation import require_hidden_path
+from pabi.analyses.tuning import product, tuned
+from pabi.assumptions import noisy_sgd
+from pabi.errors import NotApplicable
+from pabi.guarantee import Guarantee
+from pabi.iteration import NoisyIteration
+from pabi.rounding import Array
+from pabi.runs import NoisySGD
+from pabi.sampled import Blocks, SampledRun, require_sampling
+from pabi.shifts.random import Cost, PayOff, Split
+from pabi.tradeoff import TradeOff
+
+NAME = "one-sided shift"
+SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, extended (docs, Random batches)"
+SOURCE_POISSON = "docs, Random batches (Poisson batches, zero_out)"
+
+T = TypeVar("T")
+
+
+def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = None) -> Guarantee:
+    """The guarantee of the last iterate."""
+    if isinstance(run, NoisyIteration):
+        raise NotApplicable("a bare iteration follows one record")
+    require_sampling(run)
+    require_hidden_path(run)
+    view = SampledRun(run, delta if delta > 0.0 else 1e-10)
+    view.window(1)  # NotApplicable here, if no modulus is known
+    plan = tuned(lambda power: planned(view, power), rough_mu(run), delta)
+    source = SOURCE_POISSON if _single(run) else SOURCE
+    return Guarantee(plan.curve, run.adjacency, NAME, source, noisy_sgd(run))
+
+
+@dataclass(frozen=True)
+class OneSided:
+    """The start τ = steps - window, and how the distance there is paid off."""
+
+    view: SampledRun
+    window: int
+    blocks: Blocks
+    split: Split
+
+    @cached_property
+    def curve(self) -> TradeOff:
+        """The product that these payments prove."""
+        view, split = self.view, self.split
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factors = pulls(view)(self.blocks, split.before) / np.sqrt(1.0 - split.share)
+        factors = np.where(self.blocks.s > 0.0, factors, 0.0)
+        records = [(factors, self.blocks.length.astype(np.float64))]
+        single = _single(view.run)
+        return product(split.gaussian, records, view.probability, single, view.failure)
+
+
+def planned(view: SampledRun, power: float) -> OneSided:
+    """The best start and payments for the tilt λ = `power`."""
+    run = view.run
+    pull = pulls(view)
+    blocks = view.window(1 if run.constant else min(view.most, 1000))
+    busy = blocks.s > 0.0
+    strongest = float(np.max(2.0 * blocks.s[busy] / blocks.sigma[busy], initial=1e-9))
+    if run.constant:
+        _, _, s, sigma, _ = view.constants
+        strongest = 2.0 * s / sigma
+    cost = Cost(view.probability, power, not _single(run), 4.0 * strongest)
+    pay_off = PayOff(cost, pull)
+
+    def at(window: int) -> OneSided:
+        part = view.window(window, pieces=48)
+        start = view.distance(run.steps - window, forward_pull(run))
+        return OneSided(view, window, part, pay_off.best(part, start))
+
+    return least_window(at, view.most, lambda plan: plan.split.cost)
+
+
+def least_window(at: Callable[[int], T], most: int, cost: Callable[[T], float]) -> T:
+    """The best of the plans at(1), …, at(most) whose cost falls and then rises with the window: a
+    geometric grid, then closer around its best."""
+    grid = sorted({min(most, max(1, round(x))) for x in np.geomspace(1.0, most, 16).tolist()})
+    plans = {window: at(window) for window in grid}
+    for _ in range(4):
+        windows = sorted(plans)
+        best = min(windows, key=lambda w: cost(plans[w]))
+        place = windows.index(best)
+        for other in windows[max(0, place - 1) : place + 2]:
+            middle = round(math.sqrt(best * other))
+            if middle not in plans:
+                plans[middle] = at(middle)
+    return min(plans.values(), key=cost)
+
+
+def _single(run: NoisySGD) -> bool:
+    """Whether the record is there or not, and nothing takes its place."""
+    return run.batches.kind == "poisson" and run.adjacency == "zero_out"
+
+
+def forward_pull(run: NoisySGD) -> float:
+    """By how many s the two runs can drift apart in one step: under Poisson batches and replace_one
+    two records pull, possibly in opposite ways."""
+    return 2.0 if run.batches.kind == "poisson" and run.adjacency == "replace_one" else 1.0
+
+
+def pulls(view: SampledRun, sides: float = 1.0) -> Callable[[Blocks, Array], Array]:
+    """The parameter of the record's factor (β = 1) from the distance before a block, when each of `sides`
+    runs is that far from its shifted one."""
+    run = view.run
+    if run.batches.kind == "fixed_size":
+
+        def of(blocks: Blocks, before: Array) -> Array:
+            # The pulls of two records at places z apart differ by at most s + ρz, and by 2s.
+            grown = blocks.s + sides * blocks.rho * before
+            return np.asarray(np.where(blocks.s > 0.0, np.minimum(2.0 * blocks.s, grown), 0.0) / blocks.sigma)
+
+        return of
+    factor = 2.0 if run.adjacency == "replace_one" else 1.0
+    return lambda blocks, before: factor * blocks.s / blocks.sigma

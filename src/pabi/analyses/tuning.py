@@ -1,0 +1,109 @@
+"""Choosing the free parameters of an analysis of random batches at the δ asked for.
+
+Whatever is chosen is valid. The first guess is the tilt of a Gaussian limit (Bok, Su, Altschuler 2024,
+Props C.14 and C.15, choose by it alone); then the tilt is taken from the exact composition of the
+best plan so far, and what is reported is the exact composition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from pabi.rounding import Array
+from pabi.tradeoff import Gaussian, PoissonSubsampled, Product, Subsampled, TradeOff
+
+_MARGIN = 1e-11  # relative, over the roundings of a factor's parameter
+_CLOSE = 2e-4  # relative: parameters so close are rounded up to the largest of them
+_BINS = 48  # distinct parameters that are composed
+
+
+class Plan(Protocol):
+    """A choice of free parameters, and what it proves."""
+
+    @property
+    def curve(self) -> TradeOff: ...
+
+
+P = TypeVar("P", bound=Plan)
+
+
+def tuned(plan_at: Callable[[float], P], mu: float, delta: float) -> P:
+    """The plan of least ε at `delta` among those that are best for a few tilts λ.
+
+    `mu`: a rough Gaussian parameter of the whole.
+    """
+    aim = delta if delta > 0.0 else 1e-10
+    power = math.sqrt(2.0 * math.log(1.0 / aim)) / min(max(mu, 1e-9), 1e6)
+    best, least = plan_at(power), math.inf
+    for attempt in range(4):
+        plan = best if attempt == 0 else plan_at(power)
+        epsilon = plan.curve.epsilon(aim)
+        if epsilon < least:
+            best, least = plan, epsilon
+        elif attempt > 1:
+            break
+        following = _tilt(plan.curve, aim)
+        if abs(math.log(following / power)) < 0.1:
+            break
+        power = following
+    return best
+
+
+def _tilt(curve: TradeOff, delta: float) -> float:
+    """The λ at which moments give the least ε for this curve."""
+    if isinstance(curve, Gaussian) or not isinstance(curve, Product):
+        mu = curve.epsilon(delta) / math.sqrt(2.0 * math.log(1.0 / delta))
+        return math.sqrt(2.0 * math.log(1.0 / delta)) / max(mu, 1e-9)
+    left = delta - curve.failure
+    return curve.tilt(left if left > 0.0 else delta)
+
+
+def product(
+    gaussian: float,
+    records: Iterable[tuple[Array, Array]],
+    probability: float,
+    poisson: bool,
+    failure: float,
+) -> TradeOff:
+    """G(gaussian) ⊗ the records' factors, given as arrays of parameters and counts.
+
+    `poisson`: factors O_p, for a record that is there or not; otherwise C_p. Parameters are rounded up to
+    at most 48 distinct ones.
+    """
+    mus = np.concatenate([m for m, _ in records] or [np.zeros(0)])
+    counts = np.concatenate([n for _, n in records] or [np.zeros(0)])
+    factors: list[tuple[TradeOff, int]] = []
+    for mu, count in binned(mus * (1.0 + _MARGIN), counts):
+        base: TradeOff = (
+            PoissonSubsampled(mu, probability)
+            if poisson
+            else Subsampled(Gaussian(mu), probability)
+        )
+        factors.append((base, count))
+    if gaussian > 0.0:
+        factors.append((Gaussian(gaussian * (1.0 + _MARGIN)), 1))
+    if not factors:
+        factors.append((Gaussian(0.0), 1))
+    return Product(factors, failure)
+
+
+def binned(mus: Array, counts: Array) -> list[tuple[float, int]]:
+    """(parameter, count), close ones together, rounded up to few distinct ones; zeros left out."""
+    kept = (mus > 0.0) & (counts > 0)
+    level = np.ceil(np.log(mus[kept]) / _CLOSE)
+    levels, index = np.unique(level, return_inverse=True)
+    values = np.zeros(levels.size)
+    np.maximum.at(values, index, mus[kept])
+    totals = np.bincount(index, counts[kept], values.size)
+    if values.size > _BINS:
+        # Bins that hold about equal parts of Σ count·μ², what rounding up costs is then spread evenly.
+        weight = np.cumsum(totals * values**2)
+        bins = np.minimum((weight / weight[-1] * _BINS).astype(np.int64), _BINS - 1)
+        last = np.append(np.flatnonzero(np.diff(bins)), values.size - 1)
+        sums = np.diff(np.append(0.0, np.cumsum(totals)[last]))
+        values, totals = values[last], sums
+    return [(float(v), round(float(n))) for v, n in zip(values, totals, strict=True)]

@@ -1,0 +1,129 @@
+"""Two-sided shift for random batches: both runs are replaced, each by one that lags behind.
+
+While the record is in a batch both shifted runs follow theirs by a step a ≤ s only; the rest stays as a
+distance z, and what the attacker sees of the record is hidden by sampling. (On the branch without the
+record nothing is shifted, so that the distance there is cz: paying more than s could not help.) In the
+last steps the distances are paid off whatever the batch holds, which costs a Gaussian factor of twice
+the distance, and the record's pull a subsampled one.
+
+Source: Bok, Su, Altschuler 2024, Thm C.13 (Thm 4.9), sharpened: the two pulls are compared at the
+distance they are, and the distance is paid off over several steps (docs, "Random batches").
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pabi.analyses.composition import rough_mu
+from pabi.analyses.one_sided_shift import pulls
+from pabi.analyses.shifted_interpolation import require_hidden_path
+from pabi.analyses.tuning import product, tuned
+from pabi.assumptions import noisy_sgd
+from pabi.errors import NotApplicable
+from pabi.guarantee import Guarantee
+from pabi.iteration import NoisyIteration
+from pabi.rounding import Array
+from pabi.runs import NoisySGD
+from pabi.sampled import Blocks, SampledRun, require_sampling
+from pabi.shifts.random import Cost, Descent, PayOff, Split, two_sided
+from pabi.tradeoff import TradeOff
+
+NAME = "two-sided shift"
+SOURCE = "Bok, Su, Altschuler 2024, Thm C.13, sharpened (docs, Random batches)"
+
+_FINAL = (1, 2, 3, 4, 6, 9, 14, 20, 30, 50, 80)  # data steps over which the distance is paid off
+
+
+def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = None) -> Guarantee:
+    """The guarantee of the last iterate."""
+    if isinstance(run, NoisyIteration):
+        raise NotApplicable("a bare iteration follows one record")
+    require_sampling(run)
+    require_hidden_path(run)
+    if run.batches.kind == "poisson" and run.adjacency == "zero_out":
+        raise NotApplicable("the other data set's record pulls nowhere: see one-sided shift")
+    if not run.constant:
+        raise NotApplicable("step sizes or noises vary: see one-sided shift")
+    view = SampledRun(run, delta if delta > 0.0 else 1e-10)
+    view.window(1)
+    if run.data_steps < 2:
+        raise NotApplicable("one step leaves nothing to lag behind")
+    plan = tuned(lambda power: planned(view, power), rough_mu(run), delta)
+    return Guarantee(plan.curve, run.adjacency, NAME, SOURCE, noisy_sgd(run))
+
+
+@dataclass(frozen=True)
+class TwoSided:
+    """Payments while lagging, and how the distance that remains is paid off at the end."""
+
+    view: SampledRun
+    descent: Descent
+    blocks: Blocks
+    split: Split
+
+    @cached_property
+    def curve(self) -> TradeOff:
+        """The product that these payments prove."""
+        view, split, descent = self.view, self.split, self.descent
+        lagging = stage(view, descent.before[:-1], descent.payments)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            final = pulls(view, 2.0)(self.blocks, split.before) / np.sqrt(1.0 - split.share)
+        final = np.where(self.blocks.s > 0.0, final, 0.0)
+        records = [
+            (lagging, np.ones(lagging.size)),
+            (final, self.blocks.length.astype(np.float64)),
+        ]
+        return product(split.gaussian, records, view.probability, False, view.failure)
+
+
+def stage(view: SampledRun, z: Array, a: Array) -> Array:
+    """The parameter of the factor of a step with payment a at distance z.
+
+    The two shifted pulls differ by λ(2cz + s), λ = a/(cz + s), under fixed size; by 2a under Poisson.
+    """
+    c, _, s, sigma, _ = view.constants
+    if view.run.batches.kind == "poisson":
+        return np.asarray(2.0 * a / sigma)
+    return np.asarray(a * (2.0 * c * z + s) / ((c * z + s) * sigma))
+
+
+def planned(view: SampledRun, power: float) -> TwoSided:
+    """The best payments for the tilt λ = `power`."""
+    run = view.run
+    c, _, s, sigma, _ = view.constants
+    cost = Cost(view.probability, power, True, 8.0 * s / sigma)
+    pay_off = PayOff(cost, pulls(view, 2.0), doubled=2.0)
+    highest = view.distance(run.data_steps)  # with s in every step, and within the diameter
+    if not math.isfinite(highest):
+        raise NotApplicable("the distance between the runs overflows")
+    lengths = [n for n in _FINAL if n < run.data_steps]
+    finals = {n: view.window(run.cooldown_steps + n) for n in lengths}
+    points = highest * np.linspace(0.0, 1.0, 17) ** 1.5
+    table = np.array([[pay_off.best(finals[n], z).cost for z in points.tolist()] for n in lengths])
+    best_plan: TwoSided | None = None
+    best_cost = math.inf
+    for row, n in zip(table, lengths, strict=True):
+        if best_plan is not None and row.min() > best_cost:
+            continue
+
+        def after(z: Array, row: Array = row) -> Array:
+            return np.interp(z, points, row)
+
+        descent = two_sided(
+            c,
+            s,
+            highest,
+            run.data_steps - n,
+            after,
+            lambda z, a: cost(stage(view, z, a)),
+        )
+        if descent.cost < best_cost:
+            best_cost = descent.cost
+            split = pay_off.best(finals[n], float(descent.before[-1]))
+            best_plan = TwoSided(view, descent, finals[n], split)
+    assert best_plan is not None
+    return best_plan

@@ -1,0 +1,239 @@
+"""A run with random batches, seen step by step from its end.
+
+Steps are kept in blocks of equal ones, so that a constant run of 10⁹ steps stays a few hundred
+numbers. What a theorem needs of a step are its slope c, the norm s of what one record adds to it, its
+noise σ, and ρ = η(hi − lo)/b, by which the change of a record's own pull grows with the distance.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pabi.errors import NotApplicable
+from pabi.rounding import Array, fraction_up, up
+from pabi.runs import NoisySGD
+
+_VARIATION = 0.08  # of log c² within a block
+_NEGLIGIBLE = 40.0  # c²ⁿ below e^-40 of the last step's weight is nothing
+_MOST_WRITTEN = 50_000  # steps of a varying schedule that a window may hold
+_MARGIN = 1e-12  # relative, over the roundings of sums and powers
+_FAILING = 1e-3  # the share of δ that may be spent on batches that are too large
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Equal steps together, in the order of the run: how many, c, s, σ and ρ."""
+
+    length: NDArray[np.int64]
+    c: Array
+    s: Array
+    sigma: Array
+    rho: Array
+
+    @property
+    def steps(self) -> int:
+        return int(self.length.sum())
+
+    @cached_property
+    def later(self) -> Array:
+        """log of the product of the slopes of all later blocks; read as e^later, 0 for slope 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.where(self.length > 0, self.length * np.log(self.c), 0.0)
+        return np.append(np.cumsum(logs[::-1])[::-1][1:], 0.0)
+
+    @cached_property
+    def contraction(self) -> float:
+        """The product of all slopes, rounded up."""
+        with np.errstate(divide="ignore"):
+            log = float(np.sum(self.length * np.log(self.c)))
+        return math.exp(min(log, 700.0)) * (1.0 + 1e-12 + 1e-15 * abs(log)) if log > -745.0 else 0.0
+
+    @cached_property
+    def room(self) -> Array:
+        """Σ σ²W² over each block, W the product of the slopes of later steps; rounded down."""
+        gap = -np.expm1(2.0 * np.log(np.maximum(self.c, 1e-300)))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            powers = -np.expm1(2.0 * self.length * np.log(np.maximum(self.c, 1e-300)))
+            terms = np.where(gap == 0.0, self.length, powers / gap)
+            weight = np.square(self.sigma) * np.exp(2.0 * self.later) * terms
+        return np.nan_to_num(weight, nan=0.0, posinf=1e300) * (1.0 - _MARGIN)
+
+
+@dataclass(frozen=True)
+class SampledRun:
+    """`run` with batches of at most `cap` records, but for a probability `failure`.
+
+    Raises NotApplicable where the loss gives no linear modulus.
+    """
+
+    run: NoisySGD
+    delta: float
+
+    @cached_property
+    def probability(self) -> float:
+        """p = b/n, rounded up."""
+        return min(1.0, fraction_up(Fraction(self.run.batch_size, self.run.n)))
+
+    @cached_property
+    def record_norm(self) -> float:
+        """The norm of one record's own gradient (Poisson), or of the change when it takes another's
+        place (fixed size)."""
+        run = self.run
+        if run.batches.kind == "fixed_size" or run.gradient_sensitivity is not None:
+            return run.sensitivity
+        bound = run.record_gradient_bound
+        assert bound is not None
+        return bound
+
+    @cached_property
+    def cap(self) -> int:
+        """The largest batch that the moduli must cover."""
+        return self._cap_and_failure[0]
+
+    @cached_property
+    def failure(self) -> float:
+        """A bound on the probability that any batch is larger than `cap`."""
+        return self._cap_and_failure[1]
+
+    @cached_property
+    def _cap_and_failure(self) -> tuple[int, float]:
+        run = self.run
+        stated = getattr(run.batches, "cap", None)
+        if run.batches.kind == "fixed_size":
+            return run.batch_size, 0.0
+        if stated is not None:
+            return min(stated, run.n), 0.0
+        from scipy.stats import binom
+
+        def failure(cap: int) -> float:
+            if cap >= run.n:
+                return 0.0
+            once = float(binom.sf(cap, run.n, self.probability))
+            return min(1.0, run.data_steps * once * (1.0 + 1e-6))
+
+        low, high = run.batch_size, run.n
+        while low < high:
+            middle = (low + high) // 2
+            if failure(middle) <= _FAILING * self.delta:
+                high = middle
+            else:
+                low = middle + 1
+        return low, failure(low)
+
+    @cached_property
+    def fractions(self) -> tuple[Fraction, ...]:
+        """The batch fractions between which all possible batches lie."""
+        if self.run.batches.kind == "fixed_size":
+            return (Fraction(1),)
+        return Fraction(0), Fraction(self.cap, self.run.batch_size)
+
+    def _columns(self, step: Array, noise: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """(c with data, c in the cool-down, s, σ, ρ) for these step sizes and noises."""
+        run = self.run
+        slopes = [run.loss.slopes(step, run.clip_norm, f) for f in self.fractions]
+        cool = run.loss.slopes(step, run.clip_norm, Fraction(0))
+        lo, hi = run.loss.effective_curvature(run.clip_norm)
+        norm = fraction_up(Fraction(self.record_norm) / run.batch_size)
+        spread = fraction_up((Fraction(hi) - Fraction(lo)) / run.batch_size)
+        return (
+            np.max(slopes, axis=0),
+            cool,
+            np.nextafter(step * norm, np.inf),
+            np.nextafter(step * noise, 0.0),
+            np.nextafter(step * spread, np.inf),
+        )
+
+    @cached_property
+    def constants(self) -> tuple[float, float, float, float, float]:
+        """(c with data, c in the cool-down, s, σ, ρ) of a constant schedule."""
+        step, noise = np.array([self.run.step_size]), np.array([self.run.gradient_noise_std])
+        c, cool, s, sigma, rho = (float(x[0]) for x in self._columns(step, noise))
+        return c, cool, s, sigma, rho
+
+    @cached_property
+    def _arrays(self) -> tuple[Array, Array, Array, Array]:
+        run = self.run
+        step = np.broadcast_to(np.asarray(run.step_size, dtype=np.float64), run.steps)
+        noise = np.broadcast_to(np.asarray(run.gradient_noise_std, dtype=np.float64), run.steps)
+        c, cool, s, sigma, rho = self._columns(step, noise)
+        idle = np.arange(run.steps) >= run.data_steps
+        return np.where(idle, cool, c), np.where(idle, 0.0, s), sigma, np.where(idle, 0.0, rho)
+
+    @property
+    def most(self) -> int:
+        """The longest window that is looked at."""
+        return self.run.steps if self.run.constant else min(self.run.steps, _MOST_WRITTEN)
+
+    def window(self, steps: int, pieces: int = 1) -> Blocks:
+        """The last `steps` steps, long stretches cut into blocks that contract little, and into at
+        least `pieces`."""
+        if not self.run.constant:
+            columns = [x[self.run.steps - steps :] for x in self._arrays]
+            return Blocks(np.ones(steps, dtype=np.int64), *columns)
+        c, cool, s, sigma, rho = self.constants
+        idle = min(steps, self.run.cooldown_steps)
+        data_lengths = _lengths(c, steps - idle, pieces)
+        idle_lengths = _lengths(cool, idle, 1)
+        n, m = len(data_lengths), len(idle_lengths)
+        return Blocks(
+            np.array([*data_lengths[::-1], *idle_lengths[::-1]], dtype=np.int64),
+            np.repeat([c, cool], [n, m]),
+            np.repeat([s, 0.0], [n, m]),
+            np.full(n + m, sigma),
+            np.repeat([rho, 0.0], [n, m]),
+        )
+
+    def distance(self, steps: int, pull: float = 1.0) -> float:
+        """How far the two runs can be apart after `steps` steps, `pull`·s being added in each."""
+        diameter = self.run.range_diameter
+        if not self.run.constant:
+            return float(self._distances(pull)[steps])
+        c, cool, s, _, _ = self.constants
+        busy = min(steps, self.run.data_steps)
+        log = busy * math.log(c) if c > 0.0 else -math.inf
+        if c == 1.0:
+            total = busy * s
+        elif log > 700.0:
+            total = math.inf
+        else:
+            total = s * math.expm1(log) / (c - 1.0) if busy else 0.0
+        idle = steps - busy
+        if idle:
+            total *= math.exp(min(700.0, idle * math.log(cool))) if cool > 0.0 else 0.0
+        return min(diameter, pull * total * (1.0 + 1e-11))
+
+    def _distances(self, pull: float) -> Array:
+        c, s, _, _ = self._arrays
+        diameter, w = self.run.range_diameter, 0.0
+        found = np.empty(len(c) + 1)
+        found[0] = 0.0
+        for k, (slope, added) in enumerate(zip(c.tolist(), s.tolist(), strict=True)):
+            w = min(diameter, up(up(slope * w) + up(pull * added)))
+            found[k + 1] = w
+        return found
+
+
+def require_sampling(run: NoisySGD) -> None:
+    """NotApplicable unless batches are drawn afresh at every step."""
+    if not run.batches.sampled:
+        raise NotApplicable("the batches are not drawn afresh at every step")
+
+
+def _lengths(c: float, steps: int, pieces: int) -> list[int]:
+    """Lengths of blocks, from the end of a stretch backwards."""
+    if steps <= 0:
+        return []
+    rate = abs(math.log(c)) if c > 0.0 else math.inf
+    longest = max(1, steps // pieces)
+    if rate > 0.0:
+        longest = max(1, min(longest, int(_VARIATION / rate)))
+    matters = steps if rate == 0.0 else min(steps, math.ceil(_NEGLIGIBLE / rate))
+    lengths = [longest] * (matters // longest)
+    rest = steps - longest * len(lengths)
+    return [*lengths, rest] if rest else lengths

@@ -1,0 +1,174 @@
+"""Payments under random batches: what to pay where, and how to share each step's noise.
+
+Under random batches a step may pay in two ways: a shift that is there whatever the batch holds costs a
+Gaussian factor, what only the record's presence causes costs a subsampled one, and the two share the
+step's noise, 1/α² + 1/β² = 1. The best choice for one tilt λ minimises the sum of the factors'
+log-moments at λ, on which ε at the δ asked for depends to first order (Chernoff, saddle point). Costs
+are scaled so that G(μ) costs μ².
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pabi.rounding import Array
+from pabi.sampled import Blocks
+from pabi.tradeoff.pairs import log_moments
+
+# Shares 1 - u of a step's noise that hide the shift; β = 1/√u multiplies the record's factor.
+SHARES = np.concatenate([[0.0], np.geomspace(1e-5, 0.05, 12), np.linspace(0.08, 0.92, 15)])
+_BETA = 1.0 / np.sqrt(1.0 - SHARES)
+_TABLE = 48
+
+
+class Cost:
+    """μ ↦ 2·log-moment/(λ(λ+1)) of the subsampled factor with parameter μ, interpolated."""
+
+    def __init__(self, probability: float, power: float, symmetrised: bool, most: float) -> None:
+        top = min(max(most, 1e-6), 60.0)
+        mus = np.geomspace(top * 1e-5, top, _TABLE)
+        scale = 2.0 / (power * (power + 1.0))
+        moments = scale * log_moments(mus, probability, power, symmetrised)
+        with np.errstate(divide="ignore"):
+            self._log_mu, self._log_ratio = np.log(mus), np.log(np.maximum(moments, 1e-300) / mus**2)
+
+    def __call__(self, mu: Array) -> Array:
+        with np.errstate(divide="ignore", over="ignore"):
+            log_mu = np.log(mu)
+            ratio = np.interp(log_mu, self._log_mu, self._log_ratio)
+            return np.where(mu > 0.0, np.exp(np.minimum(2.0 * log_mu + ratio, 700.0)), 0.0)
+
+
+class Split(NamedTuple):
+    """How a distance is paid off over blocks: the cost, the shares 1 - u of each block's noise (an
+    index into `SHARES`), the Gaussian parameter Σ(αa/σ)² under the root, and the distance at the
+    beginning of each block."""
+
+    cost: float
+    share: Array
+    gaussian: float
+    before: Array
+
+
+@dataclass(frozen=True)
+class PayOff:
+    """Paying a distance to zero over the blocks, while every step with data costs a record factor.
+
+    `pulls(before)`: the parameter of the record's factor at β = 1, one per block, from the distance
+    before the block. `doubled`: 2 where both runs are shifted, each by its own payment.
+    """
+
+    cost: Cost
+    pulls: Callable[[Blocks, Array], Array]
+    doubled: float = 1.0
+
+    def best(self, blocks: Blocks, distance: float) -> Split:
+        """The cheapest shares found."""
+        before = np.full(blocks.length.size, distance)
+        if distance == 0.0 or blocks.contraction == 0.0:
+            before = np.append(distance, np.zeros(before.size - 1))
+            return self._unshifted(blocks, before)
+        demand = self.doubled * distance * blocks.contraction
+        split = None
+        for _ in range(3):
+            pulls = self.pulls(blocks, before)
+            factors = self.cost(_BETA * pulls[:, None]) * blocks.length[:, None]
+            choice = self._choose(blocks.room, factors, demand)
+            idle = pulls == 0.0  # no record to hide: all noise hides the shift
+            share = np.where(idle, 1.0, SHARES[choice])
+            room = float(blocks.room @ share)
+            gaussian = demand / math.sqrt(room) if room > 0.0 else math.inf
+            before = distances(blocks, share, distance, room)
+            records = self.cost(_BETA[choice] * self.pulls(blocks, before)) @ blocks.length
+            total = gaussian * gaussian + float(records)
+            if split is None or total < split.cost:
+                split = Split(total, share, gaussian, before)
+        assert split is not None
+        return split
+
+    def _unshifted(self, blocks: Blocks, before: Array) -> Split:
+        total = float(self.cost(self.pulls(blocks, before)) @ blocks.length)
+        return Split(total, np.zeros(blocks.length.size), 0.0, before)
+
+    def _choose(self, room: Array, factors: Array, demand: float) -> Array:
+        """For one price of room per block the best share is chosen block by block; the best price of
+        a geometric range is taken."""
+        best, chosen = math.inf, np.zeros(room.size, dtype=np.int64)
+        whole = float(room.sum())
+        if not whole > 0.0:
+            return chosen
+        centre = (demand / whole) ** 2
+        rows = np.arange(room.size)
+        for price in centre * np.geomspace(1e-2, 1e5, 21):
+            choice = np.argmin(factors - price * room[:, None] * SHARES, axis=1)
+            kept = float(room @ SHARES[choice])
+            if kept > 0.0:
+                total = demand * demand / kept + float(factors[rows, choice].sum())
+                if total < best:
+                    best, chosen = total, choice
+        return chosen
+
+
+def distances(blocks: Blocks, share: Array, distance: float, room: float) -> Array:
+    """The distance before each block, when every step pays in proportion to its room, rounded up.
+
+    With W the product of the slopes up to a block's beginning, z = distance·W·(1 - the part of the room
+    that lies before it).
+    """
+    with np.errstate(divide="ignore", under="ignore"):
+        logs = np.append(0.0, np.cumsum(blocks.length * np.log(blocks.c)))[:-1]
+        grown = np.exp(np.minimum(logs, 700.0))
+    used = np.append(0.0, np.cumsum(blocks.room * share))[:-1] / room if room > 0.0 else 0.0
+    return np.asarray(distance * grown * (np.maximum(1.0 - used, 0.0) + 1e-11) * (1.0 + 1e-11))
+
+
+class Descent(NamedTuple):
+    """Payments of a two-sided shift step by step: payments, and the distances before each."""
+
+    cost: float
+    payments: Array
+    before: Array
+
+
+def two_sided(
+    c: float,
+    s: float,
+    highest: float,
+    steps: int,
+    final: Callable[[Array], Array],
+    stage: Callable[[Array, Array], Array],
+    most: int = 4000,
+) -> Descent:
+    """Payments a ≤ s of at most `steps` equal steps z ↦ min(highest, cz + s - a), the last of them first
+    to be found (dynamic programming on a grid of z), so that stage(z, a) summed, and final(z) after
+    them, is least. Before the steps that pay anything, z is `highest`."""
+    points = 97
+    grid = highest * np.linspace(0.0, 1.0, points) ** 1.5
+    actions = s * np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 40)])
+    value = final(grid)
+    after = np.minimum(highest, c * grid[:, None] + s - actions)
+    price = stage(grid[:, None], actions[None, :])
+    policies = []
+    for _ in range(min(steps, most)):
+        options = price + np.interp(after, grid, value)
+        best = np.argmin(options, axis=1)
+        following = options[np.arange(points), best]
+        if best[-1] == 0:
+            break
+        policies.append(actions[best])
+        value = following
+    z, payments, before, cost = highest, [], [], 0.0
+    for policy in reversed(policies):
+        a = float(np.interp(z, grid, policy))
+        payments.append(a)
+        before.append(z)
+        cost += float(stage(np.array([z]), np.array([a]))[0])
+        z = min(highest, (c * z + s - a) * (1.0 + 1e-13))
+    return Descent(
+        cost + float(final(np.array([z]))[0]), np.array(payments), np.array([*before, z])
+    )

@@ -1,0 +1,405 @@
+"""What is proven of random batches must not fall below what is exactly true in one dimension.
+
+First the truth itself (`random_batches`) against closed forms and simulation, then every analysis against
+the truth, then that the comparison can fail: wrong claims are caught by the same search.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import ndtr
+from scipy.stats import binom
+
+from pabi import FixedSize, Loss, Poisson
+from pabi.analyses import best_of, outcomes
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from random_batches import (
+    SAMPLERS,
+    ZERO,
+    Constant,
+    Gaussians,
+    Instance,
+    Line,
+    Sigmoid,
+    batch_law,
+    divergences,
+    hockey_stick,
+    last_law,
+    random_instance,
+    structured_instances,
+)
+
+EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
+CONVEX = Loss.convex(1.0, gradient_bound=1.0)
+
+
+def gaussian_delta(mu, epsilon):
+    return ndtr(-epsilon / mu + mu / 2) - np.exp(epsilon) * ndtr(-epsilon / mu - mu / 2)
+
+
+def sampled_delta(mu, p, epsilon):
+    """δ(ε) of C_p(G(mu)), ε ≥ 0: also of p·N(mu, 1) + (1 − p)·N(0, 1) against N(0, 1)."""
+    return p * gaussian_delta(mu, np.log1p(np.expm1(epsilon) / p))
+
+
+# The truth.
+
+
+@pytest.mark.parametrize("mu", [0.2, 1.0, 4.0])
+@pytest.mark.parametrize(("n", "b"), [(2, 1), (5, 2), (50, 1), (4, 4)])
+def test_one_poisson_step_is_the_sampled_gaussian(mu, n, b):
+    base = ((Constant(0.0), n - 1),)
+    one = Instance(base, Constant(1.0), ZERO, Poisson(b), (0.7,), (1.0 / (b * mu),), CONVEX)
+    found, error = hockey_stick(one, EPSILONS)
+    p = b / n
+    assert error <= 1e-8
+    assert found[0] == pytest.approx(sampled_delta(mu, p, EPSILONS), rel=1e-9, abs=1e-9)
+    # (q − e^ε·(p·m + (1 − p)·q))₊, whole where m is negligible
+    rest = 1.0 - np.exp(EPSILONS) * (1.0 - p)
+    some = rest > 0.0
+    back = rest[some] * gaussian_delta(mu, np.log(p * np.exp(EPSILONS[some]) / rest[some]))
+    assert found[1][some] == pytest.approx(back, rel=1e-9, abs=1e-9)
+    assert found[1][~some] == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.5])
+def test_one_step_of_fixed_size_meets_the_bound_that_counts_both_records(mu):
+    """The record takes the place of one that pulls the other way: 2C, even when it then is zeroed."""
+    base, noise = ((Constant(-1.0), 4),), (2.0 / (2 * mu),)
+    one = Instance(base, Constant(1.0), Constant(-1.0), FixedSize(2), (0.3,), noise, CONVEX)
+    found, _ = hockey_stick(one, EPSILONS)
+    assert found[0] == pytest.approx(sampled_delta(mu, 0.4, EPSILONS), rel=1e-9, abs=1e-9)
+    zeroed, _ = hockey_stick(replace(one, other=ZERO), EPSILONS)
+    law = Gaussians(np.array([0.6, 0.4]), np.array([0.0, mu]), 1.0)
+    half = Gaussians(np.array([0.6, 0.4]), np.array([0.0, mu / 2]), 1.0)
+    assert zeroed == pytest.approx(divergences(law, half, EPSILONS, math.inf), abs=1e-9)
+
+
+def test_divergences_of_mixtures_are_their_integrals():
+    p = Gaussians(np.array([0.2, 0.5, 0.3]), np.array([-2.0, 0.3, 1.0]), 0.4)
+    q = Gaussians(np.array([0.6, 0.4]), np.array([0.0, 1.6]), 0.4)
+    found = divergences(p, q, EPSILONS, math.inf)
+    for (i, epsilon), (order, (a, b)) in itertools.product(
+        enumerate(EPSILONS), enumerate(((p, q), (q, p)))
+    ):
+
+        def excess(y, a=a, b=b, epsilon=epsilon):
+            return max(0.0, float(a.pdf([y])[0] - math.exp(epsilon) * b.pdf([y])[0]))
+
+        truth = sum(quad(excess, y, y + 0.5, epsabs=1e-10)[0] for y in np.arange(-5.0, 5.0, 0.5))
+        assert found[order, i] == pytest.approx(truth, abs=1e-7)
+        assert found[order, i] <= truth + 1e-8
+
+
+@pytest.mark.parametrize("sampler", ["fixed_size", "poisson"])
+def test_linear_losses_add_up_binomially(sampler):
+    """X_t = −(Σ V_k)·s + noise: a mixture over how often the record was drawn."""
+    n, b, t, eta, noise = 6, 2, 7, 0.4, 0.45
+    draw = FixedSize(b) if sampler == "fixed_size" else Poisson(b)
+    base = ((Constant(0.0), n - 1),)
+    run = Instance(base, Constant(1.0), Constant(-1.0), draw, (eta,) * t, (noise,) * t, CONVEX)
+    found, error = hockey_stick(run, EPSILONS)
+    uses = binom.pmf(np.arange(t + 1), t, b / n)
+    shifts = np.arange(t + 1) * eta / b
+    std = eta * noise * math.sqrt(t)
+    truth = divergences(
+        Gaussians(uses, -shifts, std), Gaussians(uses, shifts, std), EPSILONS, math.inf
+    )
+    assert error <= 1e-7
+    assert found == pytest.approx(truth, abs=1e-8)
+
+
+def test_full_batches_of_quadratics_are_gaussian():
+    """μ = |Σ W_k·d_k|/√(Σ W_k²σ_k²), W_k the product of the later slopes."""
+    eta, noise = np.array([0.3, 0.5, 0.2, 0.7, 0.4]), np.array([1.0, 0.7, 1.5, 0.6, 1.1])
+    slope, l2, n, cooldown = 0.8, 0.3, 3, 1
+    loss = Loss.strongly_convex(slope, slope, gradient_bound=1e3).with_l2(l2)
+    run = Instance(
+        ((Line(slope, 2.0), n - 1),),
+        Line(slope, -1.0),
+        Line(slope, 1.5),
+        FixedSize(n),
+        tuple(eta),
+        tuple(noise),
+        loss,
+        start=0.7,
+        cooldown=cooldown,
+    )
+    drawn = np.arange(len(eta)) < len(eta) - cooldown
+    slopes = 1.0 - eta * (l2 + slope * drawn)
+    later = np.append(np.cumprod(slopes[:0:-1])[::-1], 1.0)
+    moved = np.sum(later * eta * slope * 2.5 / n * drawn)
+    mu = moved / math.sqrt(np.sum((later * eta * noise) ** 2))
+    found, error = hockey_stick(run, EPSILONS)
+    assert error <= 1e-7
+    for row in found:
+        assert row == pytest.approx(gaussian_delta(mu, EPSILONS), abs=1e-8)
+
+
+def test_one_step_between_walls():
+    """Two atoms and a density, each compared by itself."""
+    one = Instance(
+        ((Constant(0.0), 1),),
+        Constant(1.0),
+        Constant(-1.0),
+        FixedSize(2),
+        (1.0,),
+        (0.5,),
+        CONVEX,
+        diameter=1.2,
+    )
+    found, _ = hockey_stick(one, EPSILONS)
+    for row, epsilon in zip(found.T, EPSILONS, strict=True):
+        # N(−1/2, 1/4) against N(1/2, 1/4): the likelihood ratio is e^(−4x), cut at ±0.6.
+        factor = math.exp(epsilon)
+        tail, other = ndtr((-0.6 + 0.5) / 0.5), ndtr((-0.6 - 0.5) / 0.5)
+        truth = max(0.0, tail - factor * other)
+        cut = min(0.6, -epsilon / 4.0)
+        if cut > -0.6:
+            truth += ndtr((cut + 0.5) / 0.5) - tail - factor * (ndtr((cut - 0.5) / 0.5) - other)
+        assert row == pytest.approx([truth, truth], abs=1e-9)
+
+
+SIMULATED = {
+    "fixed size": FixedSize(2),
+    "Poisson": Poisson(2),
+    "Poisson, cap": Poisson(2, cap=2),
+}
+
+
+@pytest.mark.parametrize("walls", [None, 1.5])
+@pytest.mark.parametrize("name", SIMULATED)
+def test_the_law_is_that_of_the_algorithm(name, walls):
+    """Simulated from the description: who is in the batch, one by one, and what they pull."""
+    records = [Line(1.5, 0.4, 1.0), Line(1.5, 0.4, 1.0), Constant(-1.0), Sigmoid(1.0, 1.5, -0.3)]
+    run = Instance(
+        ((records[0], 2), (records[2], 1)),
+        records[3],
+        ZERO,
+        SIMULATED[name],
+        (0.8, 0.5, 0.7),
+        (0.3, 0.4, 0.2),
+        Loss.convex(1.5, gradient_bound=1.0).with_l2(0.2),
+        diameter=walls,
+        start=0.3,
+        cooldown=1,
+    )
+    rng, samples = np.random.default_rng(5), 200_000
+    x, half = np.full(samples, run.start), run.half
+    for k, (eta, noise) in enumerate(zip(run.eta, run.noise, strict=True)):
+        x = np.clip(x, -half, half) if k else x
+        if name == "fixed size":
+            order = np.argsort(rng.random((samples, 4)), axis=1)
+            inside = order < 2
+        else:
+            inside = rng.random((samples, 4)) < 0.5
+        if name == "Poisson, cap":
+            inside &= inside.sum(axis=1, keepdims=True) <= 2
+        pull = sum(inside[:, i] * g(x) for i, g in enumerate(records)) if k < 2 else 0.0
+        x = x - eta * (pull / 2 + 0.2 * x) + eta * noise * rng.standard_normal(samples)
+    law = last_law(run, run.record, 10)
+    at = np.linspace(-1.5, 1.5, 61)
+    seen = np.searchsorted(np.sort(x), at) / samples
+    # The largest of 61 dependent deviations, each of standard deviation ≤ 1/(2√samples).
+    assert np.abs(law.cdf(at) - seen).max() <= 4.0 * 0.5 / math.sqrt(samples)
+
+
+@pytest.mark.parametrize("rule", ["empty", "truncate", "uncounted"])
+def test_batch_laws_sum_to_one(rule):
+    run = Instance(
+        ((Constant(1.0), 4), (Constant(0.0), 3)),
+        ZERO,
+        ZERO,
+        Poisson(2, cap=3),
+        (1.0,),
+        (1.0,),
+        CONVEX,
+    )
+    law = batch_law(run, rule)
+    assert sum(q for q, _, _ in law) == pytest.approx(1.0, abs=1e-13)
+    assert max(sum(kinds) + v for _, kinds, v in law) == (3 if rule != "uncounted" else 4)
+    fixed = batch_law(replace(run, batches=FixedSize(5)))
+    assert sum(q for q, _, _ in fixed) == pytest.approx(1.0, abs=1e-13)
+    assert {sum(kinds) + v for _, kinds, v in fixed} == {5}
+    assert sum(q * kinds[0] for q, kinds, _ in fixed) == pytest.approx(5 * 4 / 8, abs=1e-13)
+
+
+# The accountant.
+
+
+def claimed(instance: Instance, delta: float) -> dict[str, np.ndarray]:
+    """δ(EPSILONS) of every analysis that applies, and of the guarantee made of them."""
+    run = instance.run
+    found = outcomes(run, delta)
+    claims = {o.name: np.asarray(o.guarantee.delta(EPSILONS)) for o in found if o.guarantee}
+    return {**claims, "the guarantee": np.asarray(best_of(found, delta).delta(EPSILONS))}
+
+
+def violations(instance: Instance, claims: dict[str, np.ndarray], rules=("empty", "empty")):
+    """[(name, ε, true δ, claimed δ)] of the claims that the exact divergences exceed."""
+    both, error = hockey_stick(instance, EPSILONS, rules)
+    truth = both.max(axis=0)
+    assert error <= 1e-7
+    return [
+        (name, float(epsilon), float(true), float(said))
+        for name, row in claims.items()
+        for epsilon, true, said in zip(EPSILONS, truth, row, strict=True)
+        if not true - error <= said
+    ]
+
+
+def instances(sampler, adjacency, projected, count, seed=0):
+    rng = np.random.default_rng([seed, SAMPLERS.index((sampler, adjacency)), projected])
+    for _ in range(count):
+        yield random_instance(rng, sampler, adjacency, projected), float(10 ** rng.uniform(-6, -1))
+
+
+NAMES = [f"{sampler}, {adjacency}" for sampler, adjacency in SAMPLERS]
+
+
+@pytest.mark.parametrize("count", [15, pytest.param(400, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("projected", [False, True], ids=["free", "walls"])
+@pytest.mark.parametrize(("sampler", "adjacency"), SAMPLERS, ids=NAMES)
+def test_random_instances_are_never_safer_than_proven(sampler, adjacency, projected, count):
+    for instance, delta in instances(sampler, adjacency, projected, count, seed=count):
+        found = violations(instance, claimed(instance, delta))
+        assert not found, (found, delta, instance)
+
+
+STRUCTURED = [
+    pytest.param(
+        instance,
+        id=f"{sampler}, {adjacency}: {name}",
+        marks=() if i % 4 == j else pytest.mark.nightly,
+    )
+    for j, (sampler, adjacency) in enumerate(SAMPLERS)
+    for i, (name, instance) in enumerate(structured_instances(sampler, adjacency))
+]
+
+
+@pytest.mark.parametrize("instance", STRUCTURED)
+def test_structured_instances_are_never_safer_than_proven(instance):
+    for delta in (1e-5, 1e-2):
+        found = violations(instance, claimed(instance, delta))
+        assert not found, (found, delta)
+
+
+def accumulated(sampler, adjacency, t=100, sharpness=3.0):
+    """(run, δ of it at EPSILONS): linear losses whose pulls all stay in the iterate, p = 1/10.
+
+    p·√t·s/σ = 3: whoever pays for the record at one step with one factor of probability p is wrong.
+    """
+    n, p, eta = 10, 0.1, 0.5
+    fixed = sampler == "fixed_size"
+    record, other = Constant(1.0), ZERO if adjacency == "zero_out" else Constant(-1.0)
+    base = Constant(-1.0) if fixed else Constant(0.0)
+    noise = (2.0 if fixed else 1.0) / sharpness
+    run = Instance(
+        ((base, n - 1),),
+        record,
+        other,
+        FixedSize(1) if fixed else Poisson(1),
+        (eta,) * t,
+        (noise,) * t,
+        CONVEX,
+    )
+    times = np.arange(t + 1)
+    used, std = binom.pmf(times, t, p), eta * noise * math.sqrt(t)
+    laws = [
+        Gaussians(used, -eta * (times * g.value + (t - times) * base.value), std)
+        for g in (record, other)
+    ]
+    return run, divergences(*laws, EPSILONS, math.inf).max(axis=0)
+
+
+@pytest.mark.parametrize(("sampler", "adjacency"), SAMPLERS, ids=NAMES)
+def test_what_accumulates_is_paid_in_full(sampler, adjacency):
+    run, truth = accumulated(sampler, adjacency)
+    for name, row in claimed(run, 1e-3).items():
+        assert (row >= truth - 1e-9).all(), name
+
+
+# That the search can fail.
+
+
+def half_told(instance: Instance) -> Instance:
+    """The same run, of which the accountant hears half the gradient bound: L = C in place of 2C."""
+    if instance.clip is not None:
+        return replace(instance, clip=instance.clip / 2)
+    told = dict(instance.loss.parameters)
+    told["gradient_bound"] /= 2
+    return replace(instance, loss=replace(instance.loss, parameters=tuple(told.items())))
+
+
+def test_forgetting_that_the_record_displaces_another_is_caught():
+    """Under fixed size a zeroed record counts 2C; C is refuted by random search and by one step."""
+    caught = sum(
+        bool(violations(instance, claimed(half_told(instance), delta)))
+        for instance, delta in instances("fixed_size", "zero_out", False, 12)
+    )
+    assert caught >= 1
+    # One step against a base that pulls the other way, C_p(G(C/(bς))) written out.
+    base = ((Constant(-1.0), 9),)
+    one = Instance(base, Constant(1.0), ZERO, FixedSize(1), (1.0,), (1.0,), CONVEX)
+    assert violations(one, {"C for 2C": sampled_delta(1.0, 0.1, EPSILONS)})
+    assert not violations(one, {"2C": sampled_delta(2.0, 0.1, EPSILONS)})
+
+
+def test_two_pulls_accounted_as_one_are_caught():
+    """Poisson batches, a record replaced by one that pulls the other way, accounted as zeroed."""
+    caught = sum(
+        bool(violations(instance, claimed(replace(instance, other=ZERO), delta)))
+        for instance, delta in instances("poisson", "replace_one", False, 12)
+    )
+    assert caught >= 1
+
+
+def test_truncated_batches_are_caught():
+    """A part of a batch above the cap, in place of none of it, exceeds the guarantee of zero_out."""
+    base = ((Constant(1.0), 49),)
+    one = Instance(base, Constant(-1.0), ZERO, Poisson(1, cap=1), (1.0,), (1.0,), CONVEX)
+    epsilon = np.array([0.2])
+    truth, error = hockey_stick(one, epsilon, ("truncate", "truncate"))
+    claim = sampled_delta(1.0, 0.02, epsilon)[0]
+    assert truth.max() == pytest.approx(2.268e-4, rel=1e-3)
+    assert claim == pytest.approx(1.292e-4, rel=1e-3)
+    assert error <= 1e-7
+    said = float(np.asarray(one.run.guarantee(1e-5).delta(epsilon))[0])
+    assert said == pytest.approx(claim, rel=0.05)
+    assert truth.max() - error > said
+    kept, _ = hockey_stick(one, epsilon)
+    assert kept.max() <= said
+
+
+def test_a_record_that_does_not_count_towards_the_cap_is_caught():
+    """A zeroed record is still drawn: were it gone from the count, whole batches would differ."""
+    base = ((Constant(1.0), 2),)
+    one = Instance(base, Constant(-1.0), ZERO, Poisson(2, cap=2), (1.0,), (0.5,), CONVEX)
+    claims = claimed(one, 1e-3)
+    assert not violations(one, claims)
+    assert {name for name, *_ in violations(one, claims, ("empty", "uncounted"))} == set(claims)
+
+
+def test_paying_more_than_one_step_at_one_step_is_caught():
+    """The two-sided shift may pay s_k a step, and no more.
+
+    While the record is not drawn nothing is paid and the distance stays c·z: with a = c·z + s at
+    the last but one of t steps the next distance is c·z, not 0. Taking it for 0 leaves the factors
+    C_p(G((2c·z + s)/σ)) ⊗ C_p(G(s/σ)), whose δ(0) is at most the sum of theirs, at most 2p.
+    """
+    t, sharpness, p = 100, 3.0, 0.1
+    run, truth = accumulated("fixed_size", "replace_one", t, sharpness)
+    z = (t - 2) * sharpness  # in units of σ; c = 1
+    wrong = sampled_delta(2 * z + sharpness, p, 0.0) + sampled_delta(sharpness, p, 0.0)
+    assert wrong <= 2 * p < 0.7 < truth[0]
+    assert claimed(run, 1e-3)["the guarantee"][0] >= truth[0] - 1e-9

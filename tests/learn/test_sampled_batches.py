@@ -1,0 +1,884 @@
+"""Sampled batches: drawn as described, summed within the stated sensitivity, never cut, never kept.
+
+Seeds are fixed, so that a failure repeats. p-values below 10⁻⁶ fail.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.stats import binom, chi2
+
+import pabi
+from pabi.batches import Cyclic, FixedSize, FullBatch, Poisson, ShuffleOnce
+from pabi.errors import InvalidInput, PrivacyWarning
+from pabi.learn import (
+    LogisticGradients,
+    PrivateHuberRegressor,
+    PrivateLogisticRegression,
+    Records,
+    SoftmaxGradients,
+    train,
+)
+from pabi.learn import sums as sums_module
+from pabi.learn.binomial import Binomial
+from pabi.learn.checkpoint import Checkpoint, State
+from pabi.learn.engine import _Aftermath, _execute
+from pabi.learn.orders import Order
+from pabi.learn.sums import Limit, fast_sum, per_record_sum
+from pabi.losses import Loss
+from pabi.runs import NoisySGD
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pabi.errors.PrivacyWarning"),
+    pytest.mark.filterwarnings("ignore:some rows exceed"),
+]
+
+RARE = 1e-6
+
+
+@dataclass(frozen=True)
+class Unpriced:
+    """Stands in for a guarantee where a test is not about it."""
+
+    assumptions: tuple[str, ...] = ()
+
+    def for_testing(self):
+        return self
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """No accounting and no rounding of the result."""
+    monkeypatch.setattr(NoisySGD, "guarantee", lambda self, delta=1e-5, position=None: Unpriced())
+    monkeypatch.setattr("pabi.learn.engine._GRID", 2.0**-100)
+
+
+def run_of(n, batches, **changes):
+    given = {
+        "steps": 12,
+        "step_size": 0.3,
+        "noise_std": 1.0,
+        "clip_norm": 100.0,
+    } | changes
+    return NoisySGD(given.pop("loss", Loss.convex(smoothness=1.0)), n=n, batches=batches, **given)
+
+
+def drawn(n, batches, count, seed=0):
+    """Batches as tuples of rows, () for an empty one."""
+    order = Order(run_of(n, batches), np.random.default_rng(seed))
+    found = (order.batch(k) for k in range(count))
+    return [() if rows is None else tuple(rows.tolist()) for rows in found]
+
+
+def assert_law(observed, law):
+    """Pearson's chi-squared test of `observed` values against {value: probability}, rare values pooled;
+    nothing outside of the law may occur."""
+    counts = dict.fromkeys(law, 0)
+    for value in observed:
+        counts[value] += 1
+    total = len(observed)
+    common = [value for value in law if law[value] * total >= 10.0]
+    cells = [(counts[value], law[value] * total) for value in common]
+    rest = sum(p for value, p in law.items() if value not in set(common)) * total
+    if rest > 0.0:
+        cells.append((total - sum(counts[value] for value in common), rest))
+    if len(cells) == 1:
+        return
+    statistic = sum((o - e) ** 2 / e for o, e in cells if e > 1.0)
+    assert chi2.sf(statistic, len(cells) - 1) > RARE
+    # Numbers that agree too well would not be independent draws.
+    assert chi2.cdf(statistic, len(cells) - 1) > RARE or len(cells) < 10
+
+
+def law_of(n, batches):
+    """{set of rows: probability}, from the description."""
+    size = batches.size
+    sets = [s for k in range(n + 1) for s in itertools.combinations(range(n), k)]
+    if batches.kind == "fixed_size":
+        return {s: 1.0 / math.comb(n, size) for s in sets if len(s) == size}
+    p = size / n
+    law = {s: p ** len(s) * (1.0 - p) ** (n - len(s)) for s in sets}
+    if batches.cap is not None:
+        beyond = sum(law.pop(s) for s in sets if len(s) > batches.cap)
+        law[()] += beyond
+    return {s: w for s, w in law.items() if w > 0.0}
+
+
+# The numbers of records.
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"), [(1, 1), (5, 5), (5, 1), (7, 3), (50, 1), (50, 49), (300, 150), (1000, 3)]
+)
+def test_probabilities_of_sizes_are_exact(n, expected):
+    """In rational arithmetic: apart by less than 2⁻¹⁸⁰ from the binomial."""
+    sizes = Binomial(n, expected)
+    weights = np.diff(np.array([0, *sizes._cumulative], dtype=object))
+    p, total = Fraction(expected, n), sizes._cumulative[-1]
+    off = Fraction(1)
+    for k in range(n + 1):
+        at = k - sizes._first
+        found = Fraction(int(weights[at]), total) if 0 <= at < len(weights) else Fraction(0)
+        exact = math.comb(n, k) * p**k * (1 - p) ** (n - k)
+        assert abs(found - exact) < Fraction(1, 2**180)
+        off -= found
+    assert off == 0
+
+
+class Bits:
+    """A generator that hands out the given integers as bytes."""
+
+    def __init__(self, *values):
+        self.values = list(values)
+
+    def bytes(self, count):
+        return self.values.pop(0).to_bytes(count, "little")
+
+
+def test_every_random_number_stands_for_the_right_size():
+    """The ends of each size's share of the numbers below the total; larger numbers are drawn again."""
+    sizes = Binomial(7, 3)
+    total = sizes._cumulative[-1]
+    length = 8 * ((total.bit_length() + 7) // 8)
+    shift = length - total.bit_length()
+    low = 0
+    for k, high in enumerate(sizes._cumulative):
+        for value in (low, high - 1):
+            assert sizes.draw(Bits(value << shift)) == k + sizes._first
+        low = high
+    assert sizes.draw(Bits((1 << length) - 1, total << shift, 0)) == sizes._first
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"), [(20, 1), (100, 50), (60_000, 1500), (10**6, 100), (10**12, 1000)]
+)
+def test_sizes_follow_the_binomial(n, expected):
+    sizes, generator = Binomial(n, expected), np.random.default_rng(n % 1000 + expected)
+    found = [sizes.draw(generator) for _ in range(20_000)]
+    low, high = (int(x) for x in binom.interval(1.0 - 1e-12, n, expected / n))
+    law = {k: float(binom.pmf(k, n, expected / n)) for k in range(low, high + 1)}
+    assert sum(law.values()) == pytest.approx(1.0, abs=1e-10)
+    assert_law(found, law)
+
+
+# Who is in a batch.
+
+SMALL = [
+    (1, FixedSize(1)),
+    (5, FixedSize(1)),
+    (5, FixedSize(5)),
+    (6, FixedSize(2)),
+    (7, FixedSize(4)),
+    (1, Poisson(1)),
+    (5, Poisson(1)),
+    (5, Poisson(5)),
+    (6, Poisson(2)),
+    (6, Poisson(2, cap=2)),
+    (6, Poisson(1, cap=1)),
+    (7, Poisson(4, cap=6)),
+    (4, Poisson(2, cap=9)),
+]
+
+
+def named(value):
+    return repr(value) if isinstance(value, (FixedSize, Poisson)) else None
+
+
+@pytest.mark.parametrize(("n", "batches"), SMALL, ids=named)
+def test_the_law_over_all_sets_of_records(n, batches):
+    """Every set, hence every record, pair and number of records, at its own probability."""
+    assert_law(drawn(n, batches, 20_000), law_of(n, batches))
+
+
+@pytest.mark.parametrize(
+    ("n", "batches"),
+    [
+        (40, FixedSize(7)),
+        (40, Poisson(7)),
+        (40, Poisson(7, cap=9)),
+        (20_000, FixedSize(2_000)),  # numpy shuffles a part of all rows
+        (20_000, FixedSize(100)),
+        (20_000, Poisson(2_000)),
+        (20_000, Poisson(100, cap=120)),
+    ],
+    ids=named,
+)
+def test_records_and_pairs_are_included_as_often_as_they_should(n, batches):
+    """Counts of each of the first 40 records, and of each pair of them, at z-scores of 6 or less."""
+    steps, watched, everyone = 3000, 40, set(range(n))
+    inside = np.zeros((steps, watched))
+    for k, rows in enumerate(drawn(n, batches, steps, seed=n)):
+        assert list(rows) == sorted(set(rows))
+        assert set(rows) <= everyone
+        inside[k, [i for i in rows if i < watched]] = 1.0
+    # Given its size a batch is uniform, whatever the cap.
+    sizes = np.arange(n + 1)
+    if batches.kind == "fixed_size":
+        weight = (sizes == batches.size).astype(float)
+    else:
+        weight = binom.pmf(sizes, n, batches.size / n) * (sizes <= (batches.cap or n))
+    one = float(np.sum(weight * sizes / n))
+    two = float(np.sum(weight * sizes * (sizes - 1) / (n * (n - 1))))
+    counts = inside.T @ inside
+    spread = math.sqrt(steps * one * (1.0 - one))
+    assert np.all(np.abs(np.diag(counts) - steps * one) < 6 * spread)
+    pairs = counts[np.triu_indices(watched, 1)]
+    limit = 6 * math.sqrt(steps * two * (1.0 - two)) + 3.0  # few are rather Poisson than normal
+    assert np.all(np.abs(pairs - steps * two) < limit)
+
+
+@pytest.mark.parametrize("batches", [FixedSize(1), FixedSize(2), Poisson(1), Poisson(2, cap=2)])
+@pytest.mark.parametrize("lag", [1, 2])
+def test_steps_are_independent(batches, lag):
+    """The joint law of two batches is the product, and the noise in between does not matter."""
+    law = law_of(3, batches)
+    order = Order(run_of(3, batches), np.random.default_rng(5))
+    found = []
+    for k in range(20_000):
+        rows = order.batch(k)
+        order._generator.standard_normal(2)
+        found.append(() if rows is None else tuple(rows.tolist()))
+    pairs = list(zip(found, found[lag:], strict=False))[:: lag + 1]
+    assert_law(pairs, {(a, b): law[a] * law[b] for a in law for b in law})
+
+
+@pytest.mark.parametrize(("n", "size", "cap"), [(50, 1, 1), (50, 5, 7), (400, 100, 110)])
+def test_a_batch_beyond_the_cap_is_empty_and_never_cut(n, size, cap):
+    """As many batches of exactly `cap` records as a binomial has, no more; larger ones not at all."""
+    found = [len(rows) for rows in drawn(n, Poisson(size, cap), 20_000)]
+    law = {k: float(binom.pmf(k, n, size / n)) for k in range(cap + 1)}
+    law[0] += float(binom.sf(cap, n, size / n))
+    assert_law(found, law)
+    assert max(found) == cap
+
+
+def test_batches_without_a_cap_are_as_large_as_drawn():
+    found = [len(rows) for rows in drawn(50, Poisson(2), 20_000)]
+    assert max(found) > 6
+    assert_law(found, {k: float(binom.pmf(k, 50, 0.04)) for k in range(51)})
+
+
+@pytest.mark.parametrize("batches", [FixedSize(1000), Poisson(1000), Poisson(1000, cap=1200)])
+def test_no_work_in_proportion_to_the_number_of_records(batches):
+    """Among 10¹² records, of which not even a list would fit in memory."""
+    order = Order(run_of(10**12, batches), np.random.default_rng(0))
+    rows = order.batch(0)
+    assert 800 < len(rows) < 1200
+    assert len(set(rows.tolist())) == len(rows)
+    assert rows.dtype == np.intp
+
+
+def test_nothing_of_a_batch_is_kept():
+    for batches in (FixedSize(3), Poisson(3), Poisson(3, cap=4)):
+        order = Order(run_of(7, batches), np.random.default_rng(0))
+        before = {name: value for name, value in vars(order).items() if name != "_generator"}
+        for k in range(20):
+            order.batch(k)
+        assert {n: v for n, v in vars(order).items() if n != "_generator"} == before
+        assert order.permutation is None
+
+
+def test_steps_per_epoch():
+    for batches in (FixedSize(3), Poisson(3), Poisson(3, cap=4)):
+        run = run_of(7, batches, epochs=2, steps=None, cooldown_steps=2)
+        assert run.steps_per_epoch == 3
+        assert run.steps == 8
+
+
+# What is executed.
+
+CENTRES = np.random.default_rng(7).normal(size=(7, 2)) * [1.0, 3.0]
+
+
+class Noted:
+    """Gradients x − a_i that note which rows were asked for."""
+
+    def __init__(self, centres=CENTRES):
+        self.calls, self.centres = [], centres
+
+    def __call__(self, x, rows):
+        assert rows.ndim == 1
+        assert len(rows) > 0
+        self.calls.append(rows.tolist())
+        return x - self.centres[rows]
+
+
+class Heard(np.random.Generator):
+    """A generator whose noise is noted, one array a step."""
+
+    def __init__(self, seed):
+        super().__init__(np.random.PCG64(seed))
+        self.noise = []
+
+    def standard_normal(self, *args, **kwargs):
+        self.noise.append(super().standard_normal(*args, **kwargs))
+        return self.noise[-1].copy()
+
+
+@pytest.mark.parametrize(
+    "batches", [Poisson(2), Poisson(2, cap=2), Poisson(1, cap=1), FixedSize(2), FixedSize(7)]
+)
+def test_every_step_is_the_described_one(free, batches):
+    """Step by step: the sum over the batch divided by `size` whatever its length; nothing but
+    regulariser and noise, to the last bit, where the batch is empty or the data are left out."""
+    loss = Loss.convex(smoothness=1.0, l2=0.2)
+    run = run_of(7, batches, loss=loss, steps=60, cooldown_steps=5, release="path")
+    gradients, generator, path = Noted(), Heard(3), [np.array([0.5, -1.0])]
+    result = train(run, gradients, path[0], generator, watch=lambda k, x: path.append(x))
+    assert np.array_equal(result.x, path[-1])
+    expected = drawn_between(run, Heard(3))
+    assert [list(rows) for rows in expected if rows] == gradients.calls
+    empty = 0
+    for k in range(60):
+        x, noise = path[k], generator.noise[k]
+        rows = list(expected[k]) if k < 55 else []
+        if rows:
+            total = np.sum(x - CENTRES[rows], axis=0) / batches.size
+            wanted = x - 0.3 * (total + 0.2 * x + noise)
+            assert path[k + 1] == pytest.approx(wanted, rel=1e-12, abs=1e-12)
+        else:
+            empty += 1
+            assert np.array_equal(path[k + 1], x - 0.3 * (0.2 * x + noise))
+    assert (empty > 5) == (batches.kind == "poisson")
+    longest = max(map(len, gradients.calls))
+    assert longest <= (getattr(batches, "cap", None) or 7)
+    if batches == Poisson(2):
+        assert longest > 2
+
+
+def drawn_between(run, generator):
+    """The batches of a run whose noise is drawn in between."""
+    order, found = Order(run, generator), []
+    for k in range(run.data_steps):
+        rows = order.batch(k)
+        found.append(() if rows is None else tuple(rows.tolist()))
+        generator.standard_normal((2,))
+    return found
+
+
+@pytest.mark.parametrize("release", ["last", "path"])
+def test_what_is_trained_is_what_was_accounted(release):
+    run = run_of(
+        200, Poisson(10, cap=20), loss=Loss.logistic(1.0), steps=5, noise_std=0.5, release=release
+    )
+    X, y = np.ones((200, 2)), np.arange(200) % 2
+    result = train(run, LogisticGradients(Records(X, 1.0), y), np.zeros(2))
+    assert result.run is run
+    assert result.guarantee.epsilon(1e-5) == run.guarantee(1e-5).epsilon(1e-5)
+    assert any("never truncated" in sentence for sentence in result.guarantee.assumptions)
+
+
+def test_the_fast_path_is_not_asked_for_empty_sums(free, monkeypatch):
+    X, y = np.ones((6, 2)), np.array([0, 1, 0, 1, 0, 1])
+    gradients, lengths = LogisticGradients(Records(X, 1.0), y), []
+    whole = gradients.clipped_sum
+
+    def clipped_sum(x, rows, limit):
+        lengths.append(len(rows))
+        return whole(x, rows, limit)
+
+    monkeypatch.setattr(gradients, "clipped_sum", clipped_sum)
+    run = run_of(6, Poisson(1, cap=1), loss=Loss.logistic(1.0), steps=100)
+    assert np.all(np.isfinite(train(run, gradients, np.zeros(2), 0).x))
+    assert set(lengths) == {1}
+    assert 20 < len(lengths) < 60  # of 100 · 0.402
+
+
+def test_a_stated_sum_is_not_asked_for_empty_batches(free):
+    lengths = []
+
+    def clipped_gradient_sum(x, rows, clip_norm):
+        lengths.append(len(rows))
+        return np.zeros(1)
+
+    run = run_of(6, Poisson(1), clip_norm=1.0, steps=100)
+    train(run, None, [0.0], 1, clipped_gradient_sum=clipped_gradient_sum)
+    assert min(lengths) == 1
+    assert max(lengths) > 1
+
+
+def test_records_that_all_overflow_the_memory_are_asked_for_in_parts(free, monkeypatch):
+    """Batches beyond `size` are summed whole, part by part."""
+    monkeypatch.setattr(sums_module, "_HELD", 4)  # two records of two numbers
+    run = run_of(7, Poisson(3), loss=Loss.convex(smoothness=1.0), steps=200)
+    whole, parts = Noted(), Noted()
+    expected = per_record_sum(whole, replace(run, batches=FullBatch()))
+    total = per_record_sum(parts, run)
+    rows, x = np.arange(7), np.array([0.3, 0.2])
+    assert total(x, rows) == pytest.approx(np.sum(x - CENTRES, axis=0), rel=1e-12)
+    assert expected(x, rows) == pytest.approx(np.sum(x - CENTRES, axis=0), rel=1e-12)
+    assert list(map(len, parts.calls)) == [2, 2, 2, 1]
+
+
+@pytest.mark.parametrize("batches", [FixedSize(3), Poisson(3), Poisson(3, cap=4)])
+def test_seeds_reproduce(free, batches):
+    run = run_of(7, batches, steps=40)
+    first, again, other = Noted(), Noted(), Noted()
+    results = [
+        train(run, gradients, [0.0, 0.0], seed).x
+        for gradients, seed in ((first, 4), (again, 4), (other, 5))
+    ]
+    assert np.array_equal(results[0], results[1])
+    assert first.calls == again.calls != other.calls
+
+
+@pytest.mark.parametrize("batches", [FixedSize(3), Poisson(3)])
+def test_batches_from_the_operating_system_differ(free, batches):
+    """Forty batches of seven records agree by chance with probability below 10⁻⁶⁰."""
+    calls = []
+    for _ in range(2):
+        gradients = Noted()
+        train(run_of(7, batches, steps=40), gradients, [0.0, 0.0])
+        calls.append(gradients.calls)
+    assert calls[0] != calls[1]
+
+
+# Data of other kinds.
+
+
+@pytest.mark.parametrize("batches", [FixedSize(40), Poisson(40), Poisson(40, cap=44)])
+@pytest.mark.parametrize("stored", ["memmap", "csr", "float32", "callable"])
+def test_data_of_every_kind(free, tmp_path, batches, stored):
+    """The same seed on the same rows: apart by what rounding does."""
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((300, 9)) < 0.4, rng.normal(size=(300, 9)), 0.0).astype(np.float32)
+    y = rng.integers(0, 2, 300)
+    other = X
+    if stored == "memmap":
+        np.save(tmp_path / "X.npy", X)
+        other = np.load(tmp_path / "X.npy", mmap_mode="r")
+    elif stored == "csr":
+        other = sparse.csr_matrix(X)
+    run = run_of(300, batches, loss=Loss.logistic(2.0), steps=50, noise_std=0.01, clip_norm=None)
+    dense = LogisticGradients(Records(X.astype(float), 2.0), y)
+    gradients = dense if stored == "callable" else LogisticGradients(Records(other, 2.0), y)
+    called = (lambda x, rows: gradients(x, rows)) if stored == "callable" else gradients
+    wanted = train(run, dense, np.zeros(9), 2).x
+    assert train(run, called, np.zeros(9), 2).x == pytest.approx(wanted, rel=1e-6, abs=1e-6)
+
+
+# The law of the last iterate.
+
+FEATURES = np.array([[1.0, 0.2], [-0.3, 0.8], [0.6, -0.5], [0.1, 1.0]])
+TARGETS = np.array([2.0, -1.0, 0.5, 3.0])
+START = np.array([1.0, -2.0])
+
+
+def least_squares(x, rows):
+    return FEATURES[rows] * (FEATURES[rows] @ x - TARGETS[rows])[:, None]
+
+
+def moments(run):
+    """(mean, covariance) of the last iterate: every step is a random affine map, drawn afresh, so that
+    first and second moments follow a linear recursion."""
+    mean, second = START, np.outer(START, START)
+    law = law_of(4, run.batches)
+    for k in range(run.steps):
+        sets = law if k < run.data_steps else {(): 1.0}
+        new_mean, new_second = np.zeros(2), (0.3 * run.noise_std) ** 2 * np.eye(2)
+        for rows, weight in sets.items():
+            rows = list(rows)
+            matrix = FEATURES[rows].T @ FEATURES[rows] / run.batch_size + run.loss.l2 * np.eye(2)
+            step = np.eye(2) - 0.3 * matrix
+            pull = 0.3 * FEATURES[rows].T @ TARGETS[rows] / run.batch_size
+            cross = np.outer(step @ mean, pull)
+            new_mean = new_mean + weight * (step @ mean + pull)
+            new_second += weight * (step @ second @ step.T + cross + cross.T + np.outer(pull, pull))
+        mean, second = new_mean, new_second
+    return mean, second - np.outer(mean, mean)
+
+
+@pytest.mark.parametrize(
+    ("batches", "cooldown"),
+    [(FixedSize(2), 0), (Poisson(2), 0), (Poisson(2, cap=2), 1)],
+)
+def test_mean_and_covariance_on_quadratics(free, batches, cooldown):
+    """20 000 independent runs of four steps. Standard errors are those of the sample; at six of them one
+    in 10⁷ right trainers fails. Other batches, even of the same mean, do."""
+    loss = Loss.convex(smoothness=2.0, l2=0.3)
+    run = run_of(4, batches, loss=loss, steps=4, noise_std=0.5, cooldown_steps=cooldown)
+    generator, runs = np.random.default_rng(11), 20_000
+    total, start = per_record_sum(least_squares, run), State(0, START, None)
+    silent = _Aftermath(None, None, lambda: None)
+    draws = np.array([_execute(run, total, start, generator, silent) for _ in range(runs)])
+
+    def furthest(mean, cov):
+        centred = draws - mean
+        products = centred[:, :, None] * centred[:, None, :]
+        z_mean = (draws.mean(axis=0) - mean) / np.sqrt(np.diag(cov) / runs)
+        z_cov = (products.mean(axis=0) - cov) / (products.std(axis=0) / math.sqrt(runs))
+        return max(np.max(np.abs(z_mean)), np.max(np.abs(z_cov)))
+
+    assert furthest(*moments(run)) < 6.0
+    for other in (FixedSize(2), FixedSize(1), Poisson(2), Poisson(2, cap=2), Poisson(2, cap=3)):
+        if other != batches:
+            assert furthest(*moments(replace(run, batches=other))) > 6.0
+
+
+# A record's share of the sum.
+
+
+def apart_squared(first, second):
+    """The exact squared distance of two arrays of doubles."""
+    pairs = zip(np.ravel(first), np.ravel(second), strict=True)
+    return sum(((Fraction(float(a)) - Fraction(float(b))) ** 2 for a, b in pairs), Fraction(0))
+
+
+def aligned(n, rng):
+    """Rows all alike, so that rounding errors add up, with gradients longer than the clip."""
+    row = rng.normal(size=3)
+    X = np.tile(5.0 * row / np.linalg.norm(row), (n, 1))
+    return LogisticGradients(Records(X, 1.0), np.ones(n, dtype=int))
+
+
+def clipped_run(n, batches, **changes):
+    loss = Loss.logistic(1.0)
+    return run_of(n, batches, loss=loss, clip_norm=0.2, adjacency="zero_out", **changes)
+
+
+def one_more(gradients, total, size, theta):
+    """The exact squared distance of the sums over `size` records and over one more."""
+    return apart_squared(total(theta, np.arange(size)), total(theta, np.arange(size + 1)))
+
+
+@pytest.mark.parametrize("cap", [None, 3000])
+@pytest.mark.parametrize("stored", ["fast", "callable"])
+def test_one_more_record_moves_the_sum_by_no_more_than_its_bound(cap, stored):
+    """For batches hundreds of times the expected size."""
+    n, rng = 5000, np.random.default_rng(1)
+    run = clipped_run(n, Poisson(10, cap))
+    for _ in range(10):
+        gradients = aligned(n, rng)
+        total = fast_sum(gradients, run) if stored == "fast" else per_record_sum(gradients, run)
+        for size in rng.integers(1, cap or n, 3):
+            moved = one_more(gradients, total, int(size), np.zeros(3))
+            assert Fraction(0.19) ** 2 < moved <= Fraction(0.2) ** 2
+
+
+def test_room_for_the_expected_size_would_not_do():
+    """The test above can fail: it does where only `size` records are reckoned with."""
+    n, rng = 5000, np.random.default_rng(1)
+    exceeded = 0
+    for _ in range(10):
+        gradients = aligned(n, rng)
+        total = fast_sum(gradients, run_of_size := clipped_run(n, FixedSize(10)))
+        assert Limit.of(run_of_size, 10).clip > Limit.of(clipped_run(n, Poisson(10)), 10).clip
+        for size in rng.integers(1, n, 3):
+            exceeded += one_more(gradients, total, int(size), np.zeros(3)) > Fraction(0.2) ** 2
+    assert exceeded > 0
+
+
+@pytest.mark.parametrize(
+    ("batches", "most"),
+    [
+        (Poisson(10), 5000),
+        (Poisson(10, cap=40), 40),
+        (Poisson(10, cap=9000), 5000),
+        (FixedSize(10), 10),
+        (Cyclic(10), 10),
+        (FullBatch(), 5000),
+        (ShuffleOnce(10), 10),
+    ],
+    ids=repr,
+)
+def test_the_limit_is_that_of_the_largest_batch(batches, most):
+    assert batches.most_records(5000) == most
+    limit = Limit.of(clipped_run(5000, batches), 100)
+    assert limit.clip == pytest.approx(0.2 * (1.0 - 2.0 * most * 116 * 2.0**-53), rel=1e-15)
+    assert limit.shrink == pytest.approx(1.0 - 2.0 * most * 116 * 2.0**-53, rel=1e-15)
+    assert limit.anywhere == batches.sampled
+
+
+def test_batches_too_large_to_be_summed_are_refused():
+    with pytest.raises(InvalidInput, match="^batches: "):
+        Limit.of(clipped_run(10**15, Poisson(10)), 4096)
+    assert Limit.of(clipped_run(10**15, Poisson(10, cap=100)), 4096).clip > 0.19
+
+
+def near_zero_predictors(n, d, theta, rng):
+    """Rows of length one whose product with a long θ nearly cancels: small residual, large rounding."""
+    X = rng.normal(size=(n, d))
+    X -= np.outer(X @ theta, theta) / (theta @ theta)
+    return X / np.linalg.norm(X, axis=1)[:, None]
+
+
+def compared(gradients, run, theta, sets, anywhere=None):
+    limit = Limit.of(run, gradients.additions(run.batches.most_records(run.n)))
+    if anywhere is not None:
+        limit = replace(limit, anywhere=anywhere)
+    sums = [gradients.clipped_sum(theta, np.array(rows, dtype=np.intp), limit) for rows in sets]
+    return apart_squared(*sums)
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr", "intercept"])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_a_record_moves_the_sum_by_no_more_wherever_the_others_stand(kind, outputs):
+    """One record on top of others, or in another's place, before and between them: the others' own
+    gradients are the same to the last bit, however badly their predictors round."""
+    rng = np.random.default_rng(3)
+    for trial in range(60):
+        n, d = 40, int(rng.integers(2, 80))
+        theta = rng.normal(size=d) * 1e6
+        X = near_zero_predictors(n, d, theta, rng)
+        if trial % 3 == 0:
+            X *= rng.choice([1e-3, 1.0, 1e9], (n, 1))
+        y = rng.integers(0, outputs if outputs > 1 else 2, n)
+        data = sparse.csr_matrix(X) if kind == "csr" else X
+        records = Records(data, 1.0, 0.5 if kind == "intercept" else None)
+        if outputs == 1:
+            gradients, loss = LogisticGradients(records, y), Loss.logistic(1.25)
+        else:
+            gradients, loss = SoftmaxGradients(records, y, 3), Loss.softmax(1.25)
+        point = theta if outputs == 1 else np.outer(theta, rng.normal(size=3))
+        if kind == "intercept":
+            point = np.concatenate([point, np.zeros((1, *point.shape[1:]))])
+        # A bound that every record's gradient exceeds, so that nothing is left to spare.
+        run = run_of(n, Poisson(3), loss=loss, clip_norm=0.01)
+        bound = Fraction(0.01) ** 2
+        others = np.sort(rng.choice(n - 1, int(rng.integers(1, n - 1)), replace=False))
+        others[others >= (at := int(rng.integers(n)))] += 1
+        both = np.sort(np.append(others, at))
+        assert compared(gradients, run, point, (others, both)) <= bound
+        left_out = rng.choice(others)
+        assert compared(gradients, run, point, (both[both != left_out], others)) <= 4 * bound
+        fixed = replace(run, batches=FixedSize(len(others)))
+        assert compared(gradients, fixed, point, (both[both != left_out], others)) <= 4 * bound
+
+
+@pytest.mark.parametrize("anywhere", [True, False])
+def test_matrix_products_would_let_the_others_move_as_well(anywhere):
+    """A clipped record among others whose predictors nearly vanish and whose residuals follow them. BLAS
+    adds up a predictor in another order at the edges of a block, and the bound is exceeded; row by row
+    it is not."""
+    rng, n, d = np.random.default_rng(4), 40, 61
+    run, exceeded = run_of(n, Poisson(3), loss=Loss.logistic(1.0), clip_norm=0.6), 0
+    for _ in range(100):
+        theta = rng.normal(size=d) * 1e6
+        common = rng.normal(size=d) * np.ones((n, 1))
+        X = common + 0.3 * rng.normal(size=(n, d))
+        X -= np.outer(X @ theta, theta) / (theta @ theta)
+        X[0] += theta / np.linalg.norm(theta)
+        X /= np.linalg.norm(X, axis=1)[:, None]
+        gradients = LogisticGradients(Records(X, 1.0), np.zeros(n, dtype=int))
+        moved = compared(gradients, run, theta, (range(1, n), range(n)), anywhere)
+        assert moved > Fraction(0.59) ** 2
+        exceeded += moved > Fraction(0.6) ** 2
+    assert (exceeded > 10) != anywhere
+    assert exceeded == 0 or not anywhere
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 60, 785, 4096, 4097, 9000, 20_000])
+@pytest.mark.parametrize("outputs", [None, 1, 3, 10])
+def test_predictors_do_not_depend_on_place_or_company(d, outputs):
+    """To the last bit, on rows longer than numpy's buffer as well."""
+    rng = np.random.default_rng(d)
+    n = 24
+    records = Records(rng.normal(size=(n, d)), 1.0, 0.5)
+    theta = rng.normal(size=(d + 1,) if outputs is None else (d + 1, outputs))
+
+    def predictor(rows):
+        parts = [records.predictor(b, theta, anywhere=True) for b in records.blocks(rows)]
+        return np.concatenate(parts)
+
+    alone = np.concatenate([predictor(np.array([i])) for i in range(n)])
+    exact = records.dense(slice(0, n)) @ theta
+    assert alone == pytest.approx(exact, rel=1e-9, abs=1e-12)
+    for _ in range(30):
+        rows = rng.permutation(n)[: int(rng.integers(1, n + 1))]
+        assert np.array_equal(predictor(rows), alone[rows])
+
+
+@pytest.mark.parametrize("d", [1, 3, 50, 8200, 20_000])
+def test_clipping_does_not_depend_on_place_or_company(d):
+    from pabi.learn.clipping import clip_norms
+
+    rng = np.random.default_rng(d)
+    vectors = rng.normal(size=(20, d))
+    alone = np.concatenate([clip_norms(vectors[i : i + 1], 0.7) for i in range(20)])
+    for first, last in ((0, 20), (1, 20), (0, 19), (5, 8), (13, 20)):
+        assert np.array_equal(clip_norms(vectors[first:last], 0.7), alone[first:last])
+
+
+def test_residuals_do_not_depend_on_place_or_company():
+    rng = np.random.default_rng(6)
+    X, n = rng.normal(size=(60, 5)), 60
+    y = rng.integers(0, 3, n)
+    theta = rng.normal(size=(5, 3)) * 4.0
+    limit = Limit(0.3, 1.0, True)
+    gradients = SoftmaxGradients(Records(X, 1.0), y, 3)
+    residual = gradients._residual
+    block = next(gradients.records.blocks(slice(0, n)))
+    predictor = gradients.records.predictor(block, theta, anywhere=True)
+    whole = residual(predictor.copy(), y)
+    for rows in (slice(0, 7), slice(3, 60), slice(59, 60), slice(10, 43)):
+        assert np.array_equal(residual(predictor[rows].copy(), y[rows]), whole[rows])
+    assert np.all(np.isfinite(gradients.clipped_sum(theta, slice(0, n), limit)))
+
+
+# Checkpoints.
+
+
+class Crash(BaseException):
+    """What no sensible handler catches."""
+
+
+def interrupted(run, path, at):
+    """Rows asked for by a training that crashed after step `at`, having written every step."""
+    gradients, steps = Noted(), itertools.count(1)
+
+    def gradient(x, rows):
+        if next(steps) == at:
+            raise Crash
+        return gradients(x, rows)
+
+    with pytest.raises(Crash):
+        train(run, gradient, [0.5, 0.5], checkpoint=path, checkpoint_seconds=0.0)
+    return gradients.calls
+
+
+def held(path):
+    with np.load(path, allow_pickle=False) as content:
+        return {name: np.array(content[name]) for name in content.files}
+
+
+@pytest.mark.parametrize("batches", [FixedSize(3), Poisson(5), Poisson(5, cap=6)])
+def test_runs_go_on_after_a_crash(free, tmp_path, batches):
+    """With the iterate alone in the file, and with batches never drawn before."""
+    run, path = run_of(7, batches, steps=60), tmp_path / "run.ckpt"
+    interrupted(run, path, 20)
+    content = held(path)
+    assert set(content) == {"format", "run", "step", "x"}
+    done, data = int(content["step"]), path.read_bytes()
+    assert 19 <= done < 60
+    calls = []
+    for _ in range(2):
+        path.write_bytes(data)
+        rest = Noted()
+        result = train(run, rest, [0.5, 0.5], resume=path)
+        assert result.x.shape == (2,)
+        assert not path.exists()
+        assert len(rest.calls) <= 60 - done
+        if batches.kind == "fixed_size":
+            assert len(rest.calls) == 60 - done
+        calls.append(rest.calls)
+    assert calls[0] != calls[1]
+
+
+@pytest.mark.parametrize("batches", [FixedSize(3), Poisson(3), Poisson(3, cap=4)])
+def test_a_file_with_an_order_is_none_of_a_sampled_run(free, tmp_path, batches):
+    run, path = run_of(7, batches), tmp_path / "run.ckpt"
+    file = Checkpoint(path, run, 0.0)
+    file.write(State(2, np.zeros(2), np.arange(7)))
+    with pytest.raises(InvalidInput, match=r"^resume: [^\n]*no run can be in$"):
+        train(run, Noted(), [0.5, 0.5], resume=path)
+    file.write(State(2, np.zeros(2), None))
+    assert file.read((2,)).step == 2
+
+
+def test_the_file_of_another_cap_is_refused(free, tmp_path):
+    path = tmp_path / "run.ckpt"
+    kinds = (Poisson(3, cap=4), Poisson(3, cap=5), Poisson(3), FixedSize(3), ShuffleOnce(3))
+    Checkpoint(path, run_of(7, kinds[0]), 0.0).write(State(2, np.zeros(2), None))
+    for other in kinds[1:]:
+        with pytest.raises(InvalidInput, match="belongs to another run"):
+            train(run_of(7, other), Noted(), [0.5, 0.5], resume=path)
+    train(run_of(7, Poisson(3, cap=4)), Noted(), [0.5, 0.5], resume=path)
+
+
+# Secrecy.
+
+
+@pytest.mark.parametrize("batches", [FixedSize(3), Poisson(3), Poisson(3, cap=6)])
+def test_exceptions_hold_no_batch(free, batches):
+    """Neither iterates nor rows are left in the frames of the package, but for the starting point in
+    that of `train` itself."""
+
+    def broken(x, rows):
+        del x, rows
+        raise ValueError("own error")
+
+    with pytest.raises(ValueError, match="own error") as caught:
+        train(run_of(7, batches), broken, [0.5, 0.5])
+    trace, kept = caught.value.__traceback__, []
+    while trace is not None:
+        where = trace.tb_frame
+        if "pabi" in where.f_globals.get("__name__", "") and where.f_code.co_name != "train":
+            kept += where.f_locals.values()
+        trace = trace.tb_next
+    assert not any(isinstance(value, (np.ndarray, Order, State)) for value in kept)
+
+
+def test_a_hidden_path_may_not_be_watched_and_nothing_is_shown(free, capfd):
+    run = run_of(7, Poisson(3))
+    with pytest.raises(InvalidInput, match="^watch: "):
+        train(run, Noted(), [0.5, 0.5], watch=lambda k, x: None)
+    result = train(run, Noted(), [0.5, 0.5])
+    assert capfd.readouterr() == ("", "")
+    assert set(vars(result)) == {"x", "guarantee", "run"}
+
+
+def test_progress_counts_empty_steps_like_any_other(free, capfd):
+    texts = set()
+    for seed in (0, 1):
+        train(run_of(7, Poisson(1, cap=1)), Noted(), [0.5, 0.5], seed, progress=True)
+        err = capfd.readouterr().err
+        assert "12/12" in err
+        texts.add(err.count("12/12"))
+    assert len(texts) == 1
+
+
+# Estimators.
+
+
+@pytest.fixture
+def priced_as_full(monkeypatch):
+    """The guarantee of full batches in place of that of sampled ones."""
+    own = NoisySGD.guarantee
+
+    def guarantee(self, delta=1e-5, position=None):
+        return own(replace(self, batches=FullBatch()), delta, position)
+
+    monkeypatch.setattr(NoisySGD, "guarantee", guarantee)
+
+
+@pytest.mark.parametrize("batches", [FixedSize(64), Poisson(64), Poisson(64, cap=96)])
+@pytest.mark.parametrize("model", [PrivateLogisticRegression, PrivateHuberRegressor])
+def test_estimators_train_on_sampled_batches(priced_as_full, batches, model):
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(400, 5)) / 3.0
+    target = X @ [2.0, -1.0, 0.0, 1.0, 0.5]
+    y = (target > 0.0) if model is PrivateLogisticRegression else target
+    fitted = model(batches=batches, epochs=10, noise_std=0.01, delta=1e-3, step_size=1.0)
+    fitted.fit(X, y)
+    assert fitted.run_.batches == batches
+    assert fitted.n_iter_ >= 10 * 7
+    assert fitted.score(X, y) > (0.8 if model is PrivateLogisticRegression else 0.3)
+    copy = io.BytesIO()
+    np.save(copy, fitted.coef_)
+    assert pabi.description.from_dict(pabi.description.to_dict(fitted.run_)) == fitted.run_
+
+
+def test_a_seed_makes_the_fit_reproducible(priced_as_full):
+    rng = np.random.default_rng(9)
+    X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
+    model = PrivateLogisticRegression(
+        batches=Poisson(20, cap=40), epochs=2, noise_std=0.1, delta=1e-3, random_state=1
+    )
+    with pytest.warns(PrivacyWarning):
+        first = model.fit(X, y).coef_
+    assert np.array_equal(first, model.fit(X, y).coef_)
+
+
+def test_sizes_beyond_the_data_are_refused(priced_as_full):
+    X, y = np.ones((10, 2)), np.array([0, 1] * 5)
+    for batches in (FixedSize(11), Poisson(11), Poisson(11, cap=20)):
+        with pytest.raises(InvalidInput, match="^size: "):
+            PrivateLogisticRegression(batches=batches).fit(X, y)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "pabi.certificate", 1
 
+_READING = 1.004  # how much more than its own value of ε a certificate of random batches claims
+
 # Written-out steps that a certificate repeats although its description implies them.
 _REPEATED = 20_000
 
@@ -108,6 +110,23 @@ def of_run(
     if written:
         payload["steps"] = _written(run)
     payload["cases"] = [_case(record, case) for record, case in records]
+    return Certificate(payload)
+
+
+def of_sampled(
+    run: NoisySGD, theorem: str, curve: TradeOff, delta: float, plan: dict[str, Any]
+) -> Certificate:
+    """The certificate of a guarantee of a run with random batches: the factors it claims, what they
+    amount to at `delta`, and the `plan` of payments that needs them."""
+    from pabi.description import to_dict
+
+    payload = _header(theorem, run.adjacency)
+    payload["run"] = to_dict(run)
+    payload["position"] = None
+    payload["claim"] = {"product": curve.to_dict()}
+    # Rounded up by more than another grid errs.
+    payload["reading"] = {"delta": delta, "epsilon": _number(curve.epsilon(delta) * _READING)}
+    payload["plan"] = plan
     return Certificate(payload)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
 from pabi.rounding import Array
-from pabi.tradeoff import Gaussian, Mixture, TradeOff
+from pabi.tradeoff import Gaussian, Mixture, Product, TradeOff
 
 if TYPE_CHECKING:
     from pabi.certificate import Certificate
@@ -53,7 +53,8 @@ class Guarantee:
         return self._read[key]
 
     def epsilon_bounds(self, delta: float, rtol: float = 1e-3) -> tuple[float, float]:
-        """(lower, upper) numerical bounds on the ε that the proven trade-off function implies."""
+        """(lower, upper) numerical bounds on the ε that the proven trade-off function implies, at most
+        a relative `rtol` apart where the numerics allow."""
         return self.curve.epsilon_bounds(
             validate.number("delta", delta, at_least=0.0, below=1.0), rtol
         )
@@ -219,6 +220,8 @@ class Guarantee:
         if isinstance(self.curve, Mixture):
             low, high = self.curve.parts[0].mu, self.curve.parts[-1].mu
             reading = f"average over {len(self.curve.parts)} cases, μ from {low:.4g} to {high:.4g}"
+        elif isinstance(self.curve, Product):
+            reading = f"a product of {sum(k for _, k in self.curve.factors)} factors"
         else:
             reading = f"μ = {self.mu:.6g}" if self.mu is not None else repr(self.curve)
         at = self.tuned_at if self.tuned_at else 1e-5
@@ -230,8 +233,9 @@ class Guarantee:
 def compose(*guarantees: Guarantee) -> Guarantee:
     """The guarantee of releasing several results computed from the same data.
 
-    Lossless where a rule is known (Gaussians, and mixtures of them). Raises InvalidInput for mixed
-    adjacencies, NotApplicable where no lossless rule exists. Source: Dong, Roth, Su 2022, Thm 3.2.
+    Lossless: in closed form where there is one (Gaussians, and mixtures of them), otherwise composed
+    numerically where it is read. Raises InvalidInput for mixed adjacencies. Source: Dong, Roth, Su
+    2022, Thm 3.2.
     """
     if not guarantees:
         raise InvalidInput("guarantees", "expected at least one")

@@ -62,7 +62,7 @@ class Blocks:
             powers = -np.expm1(2.0 * self.length * np.log(np.maximum(self.c, 1e-300)))
             terms = np.where(gap == 0.0, self.length, powers / gap)
             weight = np.square(self.sigma) * np.exp(2.0 * self.later) * terms
-        return np.nan_to_num(weight, nan=0.0, posinf=1e300) * (1.0 - _MARGIN)
+        return np.asarray(np.nan_to_num(weight, nan=0.0, posinf=1e300) * (1.0 - _MARGIN))
 
 
 @dataclass(frozen=True)
@@ -109,13 +109,9 @@ class SampledRun:
             return run.batch_size, 0.0
         if stated is not None:
             return min(stated, run.n), 0.0
-        from scipy.stats import binom
 
         def failure(cap: int) -> float:
-            if cap >= run.n:
-                return 0.0
-            once = float(binom.sf(cap, run.n, self.probability))
-            return min(1.0, run.data_steps * once * (1.0 + 1e-6))
+            return min(1.0, run.data_steps * binomial_tail(run.n, self.probability, cap))
 
         low, high = run.batch_size, run.n
         while low < high:
@@ -217,6 +213,25 @@ class SampledRun:
             w = min(diameter, up(up(slope * w) + up(pull * added)))
             found[k + 1] = w
         return found
+
+
+def binomial_tail(n: int, p: float, cap: int) -> float:
+    """An upper bound on P(Bin(n, p) > cap): beyond cap + 1 the probabilities fall at least as fast as a
+    geometric series of the ratio there. 1 where they do not fall."""
+    from scipy.special import gammaln
+
+    k = cap + 1
+    if k > n or p <= 0.0:
+        return 0.0
+    if p >= 1.0:
+        return 1.0
+    ratio = (n - k) / (k + 1) * p / (1.0 - p)
+    if ratio >= 1.0:
+        return 1.0
+    log = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+    log += k * math.log(p) + (n - k) * math.log1p(-p)
+    size = gammaln(n + 1.0) + n  # what the terms that cancel are made of
+    return min(1.0, math.exp(log + 1e-14 * size) / (1.0 - ratio) * (1.0 + 1e-9))
 
 
 def require_sampling(run: NoisySGD) -> None:

@@ -96,9 +96,8 @@ def test_divergences_of_mixtures_are_their_integrals():
         def excess(y, a=a, b=b, epsilon=epsilon):
             return max(0.0, float(a.pdf([y])[0] - math.exp(epsilon) * b.pdf([y])[0]))
 
-        truth = sum(quad(excess, y, y + 0.5, epsabs=1e-10)[0] for y in np.arange(-5.0, 5.0, 0.5))
-        assert found[order, i] == pytest.approx(truth, abs=1e-7)
-        assert found[order, i] <= truth + 1e-8
+        truth = sum(quad(excess, y, y + 0.1)[0] for y in np.arange(-5.0, 5.0, 0.1))
+        assert found[order, i] == pytest.approx(truth, abs=2e-8)  # quad's, at the kinks
 
 
 @pytest.mark.parametrize("sampler", ["fixed_size", "poisson"])

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pabi.analyses.tuning import product
+from pabi.analyses.tuning import DEFAULT_DELTA, product
 from pabi.assumptions import noisy_iteration, noisy_sgd
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee
@@ -22,6 +22,9 @@ from pabi.positions import check_position
 from pabi.rounding import TINY, fraction_up, up
 from pabi.runs import NoisySGD
 from pabi.tradeoff import Gaussian, average
+
+if TYPE_CHECKING:
+    from pabi.certificate import Certificate
 
 NAME = "composition"
 SOURCE = "Dong, Roth, Su 2022, Cor. 3.3"
@@ -34,16 +37,16 @@ def apply(
     """The guarantee of releasing every iterate."""
     if isinstance(description, NoisyIteration):
         return _iteration(description)
-    return _run(description, position)
+    return _run(description, delta, position)
 
 
-def _run(run: NoisySGD, position: int | None) -> Guarantee:
+def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
     from pabi.certificate import of_run
 
     if position is not None:
         check_position(run, position)
     if run.batches.sampled:
-        return _sampled(run)
+        return _sampled(run, delta)
     cases = _cases(run, position)
     mus = [_mu(total, used) for total, used, _ in cases]
     if run.batches.kind == "shuffle_once":
@@ -61,12 +64,19 @@ def _run(run: NoisySGD, position: int | None) -> Guarantee:
     )
 
 
-def _sampled(run: NoisySGD) -> Guarantee:
+def _sampled(run: NoisySGD, delta: float) -> Guarantee:
     """One subsampled factor a step, with equal noises together."""
+    from pabi.certificate import of_sampled
+
     single = run.batches.kind == "poisson" and run.adjacency == "zero_out"
     curve = product(0.0, [_factors(run)], _probability(run), single, 0.0)
     source = SOURCE if single else SOURCE_SAMPLED
-    return Guarantee(curve, run.adjacency, NAME, source, noisy_sgd(run, hidden=False))
+    said = noisy_sgd(run, hidden=False)
+
+    def prove() -> Certificate:
+        return of_sampled(run, NAME, curve, delta or DEFAULT_DELTA, {})
+
+    return Guarantee(curve, run.adjacency, NAME, source, said, _prove=prove)
 
 
 def _probability(run: NoisySGD) -> float:

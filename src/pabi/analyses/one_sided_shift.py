@@ -18,13 +18,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from pabi import encoding
 from pabi.analyses.composition import rough_mu
 from pabi.analyses.shifted_interpolation import require_hidden_path
-from pabi.analyses.tuning import product, tuned
+from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
 from pabi.assumptions import noisy_sgd
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee
@@ -48,11 +49,21 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
         raise NotApplicable("a bare iteration follows one record")
     require_sampling(run)
     require_hidden_path(run)
-    view = SampledRun(run, delta if delta > 0.0 else 1e-10)
+    from pabi.certificate import of_sampled
+
+    at = delta or DEFAULT_DELTA
+    view = SampledRun(run, at)
     view.window(1)  # NotApplicable here, if no modulus is known
-    plan = tuned(lambda power: planned(view, power), rough_mu(run), delta)
-    source = SOURCE_POISSON if _single(run) else SOURCE
-    return Guarantee(plan.curve, run.adjacency, NAME, source, noisy_sgd(run))
+    plan = tuned(lambda power: planned(view, power), rough_mu(run), at)
+    source = SOURCE_POISSON if single(run) else SOURCE
+    return Guarantee(
+        plan.curve,
+        run.adjacency,
+        NAME,
+        source,
+        noisy_sgd(run),
+        _prove=lambda: of_sampled(run, NAME, plan.curve, at, plan.to_dict()),
+    )
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,10 @@ class OneSided:
     blocks: Blocks
     split: Split
 
+    def to_dict(self) -> dict[str, Any]:
+        """For a certificate: the blocks cover the last `window` steps."""
+        return {"cap": self.view.cap, **pay_off_dict(self.blocks, self.split)}
+
     @cached_property
     def curve(self) -> TradeOff:
         """The product that these payments prove."""
@@ -72,8 +87,8 @@ class OneSided:
             factors = pulls(view)(self.blocks, split.before) / np.sqrt(1.0 - split.share)
         factors = np.where(self.blocks.s > 0.0, factors, 0.0)
         records = [(factors, self.blocks.length.astype(np.float64))]
-        single = _single(view.run)
-        return product(split.gaussian, records, view.probability, single, view.failure)
+        poisson = single(view.run)
+        return product(split.gaussian, records, view.probability, poisson, view.failure)
 
 
 def planned(view: SampledRun, power: float) -> OneSided:
@@ -86,7 +101,7 @@ def planned(view: SampledRun, power: float) -> OneSided:
     if run.constant:
         _, _, s, sigma, _ = view.constants
         strongest = 2.0 * s / sigma
-    cost = Cost(view.probability, power, not _single(run), 4.0 * strongest)
+    cost = Cost(view.probability, power, not single(run), 4.0 * strongest)
     pay_off = PayOff(cost, pull)
 
     def at(window: int) -> OneSided:
@@ -113,7 +128,16 @@ def least_window(at: Callable[[int], T], most: int, cost: Callable[[T], float]) 
     return min(plans.values(), key=cost)
 
 
-def _single(run: NoisySGD) -> bool:
+def pay_off_dict(blocks: Blocks, split: Split) -> dict[str, Any]:
+    """For a certificate: how many steps each block has, and the share of its noise that hides the
+    shift."""
+    return {
+        "lengths": [int(n) for n in blocks.length],
+        "shares": encoding.floats(split.share),
+    }
+
+
+def single(run: NoisySGD) -> bool:
     """Whether the record is there or not, and nothing takes its place."""
     return run.batches.kind == "poisson" and run.adjacency == "zero_out"
 
@@ -133,7 +157,9 @@ def pulls(view: SampledRun, sides: float = 1.0) -> Callable[[Blocks, Array], Arr
         def of(blocks: Blocks, before: Array) -> Array:
             # The pulls of two records at places z apart differ by at most s + ρz, and by 2s.
             grown = blocks.s + sides * blocks.rho * before
-            return np.asarray(np.where(blocks.s > 0.0, np.minimum(2.0 * blocks.s, grown), 0.0) / blocks.sigma)
+            return np.asarray(
+                np.where(blocks.s > 0.0, np.minimum(2.0 * blocks.s, grown), 0.0) / blocks.sigma
+            )
 
         return of
     factor = 2.0 if run.adjacency == "replace_one" else 1.0

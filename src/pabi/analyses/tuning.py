@@ -16,6 +16,7 @@ import numpy as np
 from pabi.rounding import Array
 from pabi.tradeoff import Gaussian, PoissonSubsampled, Product, Subsampled, TradeOff
 
+DEFAULT_DELTA = 1e-10  # at which plans are compared where δ = 0 is asked for: ε is infinite there
 _MARGIN = 1e-11  # relative, over the roundings of a factor's parameter
 _CLOSE = 2e-4  # relative: parameters so close are rounded up to the largest of them
 _BINS = 48  # distinct parameters that are composed
@@ -36,7 +37,7 @@ def tuned(plan_at: Callable[[float], P], mu: float, delta: float) -> P:
 
     `mu`: a rough Gaussian parameter of the whole.
     """
-    aim = delta if delta > 0.0 else 1e-10
+    aim = delta or DEFAULT_DELTA
     power = math.sqrt(2.0 * math.log(1.0 / aim)) / min(max(mu, 1e-9), 1e6)
     best, least = plan_at(power), math.inf
     for attempt in range(4):
@@ -79,9 +80,7 @@ def product(
     factors: list[tuple[TradeOff, int]] = []
     for mu, count in binned(mus * (1.0 + _MARGIN), counts):
         base: TradeOff = (
-            PoissonSubsampled(mu, probability)
-            if poisson
-            else Subsampled(Gaussian(mu), probability)
+            PoissonSubsampled(mu, probability) if poisson else Subsampled(Gaussian(mu), probability)
         )
         factors.append((base, count))
     if gaussian > 0.0:

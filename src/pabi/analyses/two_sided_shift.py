@@ -15,13 +15,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from pabi import encoding
 from pabi.analyses.composition import rough_mu
-from pabi.analyses.one_sided_shift import pulls
+from pabi.analyses.one_sided_shift import pay_off_dict, pulls
 from pabi.analyses.shifted_interpolation import require_hidden_path
-from pabi.analyses.tuning import product, tuned
+from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
 from pabi.assumptions import noisy_sgd
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee
@@ -48,12 +50,22 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
         raise NotApplicable("the other data set's record pulls nowhere: see one-sided shift")
     if not run.constant:
         raise NotApplicable("step sizes or noises vary: see one-sided shift")
-    view = SampledRun(run, delta if delta > 0.0 else 1e-10)
+    from pabi.certificate import of_sampled
+
+    at = delta or DEFAULT_DELTA
+    view = SampledRun(run, at)
     view.window(1)
     if run.data_steps < 2:
         raise NotApplicable("one step leaves nothing to lag behind")
-    plan = tuned(lambda power: planned(view, power), rough_mu(run), delta)
-    return Guarantee(plan.curve, run.adjacency, NAME, SOURCE, noisy_sgd(run))
+    plan = tuned(lambda power: planned(view, power), rough_mu(run), at)
+    return Guarantee(
+        plan.curve,
+        run.adjacency,
+        NAME,
+        SOURCE,
+        noisy_sgd(run),
+        _prove=lambda: of_sampled(run, NAME, plan.curve, at, plan.to_dict()),
+    )
 
 
 @dataclass(frozen=True)
@@ -64,6 +76,12 @@ class TwoSided:
     descent: Descent
     blocks: Blocks
     split: Split
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a certificate: the payments come right before the steps that the blocks cover."""
+        payments = encoding.floats(self.descent.payments)
+        pay_off = pay_off_dict(self.blocks, self.split)
+        return {"cap": self.view.cap, "payments": payments, **pay_off}
 
     @cached_property
     def curve(self) -> TradeOff:
@@ -116,7 +134,7 @@ def planned(view: SampledRun, power: float) -> TwoSided:
         descent = two_sided(
             c,
             s,
-            highest,
+            view.distance,
             run.data_steps - n,
             after,
             lambda z, a: cost(stage(view, z, a)),

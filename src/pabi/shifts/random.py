@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pabi.rounding import Array
 from pabi.sampled import Blocks
@@ -35,7 +36,10 @@ class Cost:
         scale = 2.0 / (power * (power + 1.0))
         moments = scale * log_moments(mus, probability, power, symmetrised)
         with np.errstate(divide="ignore"):
-            self._log_mu, self._log_ratio = np.log(mus), np.log(np.maximum(moments, 1e-300) / mus**2)
+            self._log_mu, self._log_ratio = (
+                np.log(mus),
+                np.log(np.maximum(moments, 1e-300) / mus**2),
+            )
 
     def __call__(self, mu: Array) -> Array:
         with np.errstate(divide="ignore", over="ignore"):
@@ -95,10 +99,10 @@ class PayOff:
         total = float(self.cost(self.pulls(blocks, before)) @ blocks.length)
         return Split(total, np.zeros(blocks.length.size), 0.0, before)
 
-    def _choose(self, room: Array, factors: Array, demand: float) -> Array:
+    def _choose(self, room: Array, factors: Array, demand: float) -> NDArray[np.intp]:
         """For one price of room per block the best share is chosen block by block; the best price of
         a geometric range is taken."""
-        best, chosen = math.inf, np.zeros(room.size, dtype=np.int64)
+        best, chosen = math.inf, np.zeros(room.size, dtype=np.intp)
         whole = float(room.sum())
         if not whole > 0.0:
             return chosen
@@ -138,16 +142,16 @@ class Descent(NamedTuple):
 def two_sided(
     c: float,
     s: float,
-    highest: float,
+    apart: Callable[[int], float],
     steps: int,
     final: Callable[[Array], Array],
     stage: Callable[[Array, Array], Array],
     most: int = 4000,
 ) -> Descent:
-    """Payments a ≤ s of at most `steps` equal steps z ↦ min(highest, cz + s - a), the last of them first
-    to be found (dynamic programming on a grid of z), so that stage(z, a) summed, and final(z) after
-    them, is least. Before the steps that pay anything, z is `highest`."""
-    points = 97
+    """Payments a ≤ s of equal steps z ↦ cz + s - a, found from the last backwards (dynamic programming
+    on a grid of z), so that stage(z, a) summed, and final(z) after them, is least. After k of all
+    `steps` steps, as long as none has paid, z is `apart(k)`."""
+    points, highest = 97, apart(steps)
     grid = highest * np.linspace(0.0, 1.0, points) ** 1.5
     actions = s * np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 40)])
     value = final(grid)
@@ -162,7 +166,7 @@ def two_sided(
             break
         policies.append(actions[best])
         value = following
-    z, payments, before, cost = highest, [], [], 0.0
+    z, payments, before, cost = apart(steps - len(policies)), [], [], 0.0
     for policy in reversed(policies):
         a = float(np.interp(z, grid, policy))
         payments.append(a)

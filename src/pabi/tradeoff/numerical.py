@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,13 +51,17 @@ class Loss:
             value = self._finite_moment(x)
             return (value - log_delta - math.log1p(x)) / x - math.log1p(1.0 / x)
 
-        log_power, epsilon = _minimum(bound)
+        start = math.sqrt(-2.0 * log_delta / min(max(self._finite_moment(1.0), 1e-300), 1e12))
+        log_power, epsilon = _minimum(bound, math.log(max(start, 1e-8)))
         return math.exp(log_power), max(0.0, epsilon)
 
     def guess_power(self, epsilon: float) -> float:
         """The λ ≥ 0 that minimises K(λ) - λε: where the tilted mean is ε."""
+        # For a Gaussian sum K(λ) = λ(λ + 1)K(1)/2.
+        start = epsilon / min(max(self._finite_moment(1.0), 1e-300), 1e12) - 0.5
         log_power, value = _minimum(
-            lambda log_x: self._finite_moment(math.exp(log_x)) - math.exp(log_x) * epsilon
+            lambda log_x: self._finite_moment(math.exp(log_x)) - math.exp(log_x) * epsilon,
+            math.log(min(max(start, 1e-4), 1e15)),
         )
         return math.exp(log_power) if value < 0.0 else 0.0
 
@@ -264,22 +269,28 @@ def _at(curve: Profile, epsilon: float) -> tuple[float, float]:
     return low, high * (1.0 + 1e-15)
 
 
-def _minimum(function: Any) -> tuple[float, float]:
-    """(x, value) of the least of a unimodal function of log λ, over λ from 1e-8 to 1e15, roughly."""
-    grid = np.arange(-18.0, 36.0, 2.0)
-    values = [function(x) for x in grid]
-    k = int(np.nanargmin(values))
-    low, high = grid[max(0, k - 1)], grid[min(len(grid) - 1, k + 1)]
-    ratio = 0.5 * (math.sqrt(5.0) - 1.0)
-    a, b = high - ratio * (high - low), low + ratio * (high - low)
-    fa, fb = function(a), function(b)
-    for _ in range(15):
-        if fa <= fb:
-            high, b, fb = b, a, fa
-            a = high - ratio * (high - low)
-            fa = function(a)
+def _minimum(function: Callable[[float], float], start: float) -> tuple[float, float]:
+    """(x, value) of the least of a unimodal function of log λ, sought from `start` on, roughly."""
+    stride, ratio = 1.0, 0.5 * (math.sqrt(5.0) - 1.0)
+    low, middle, high = start - stride, start, start + stride
+    values = {x: function(x) for x in (low, middle, high)}
+
+    def at(x: float) -> float:
+        if x not in values:
+            values[x] = function(x)
+        return values[x] if values[x] == values[x] else math.inf
+
+    while at(low) <= at(middle) and low > -40.0:
+        low, middle, high = low - 2.0 * stride, low, middle
+        stride *= 2.0
+    while at(high) < at(middle) and high < 40.0:
+        low, middle, high = middle, high, high + 2.0 * stride
+        stride *= 2.0
+    while high - low > 0.12:
+        if high - middle > middle - low:
+            x = middle + (1.0 - ratio) * (high - middle)
+            low, middle, high = (middle, x, high) if at(x) < at(middle) else (low, middle, x)
         else:
-            low, a, fa = a, b, fb
-            b = low + ratio * (high - low)
-            fb = function(b)
-    return (float(a), fa) if fa <= fb else (float(b), fb)
+            x = middle - (1.0 - ratio) * (middle - low)
+            low, middle, high = (low, x, middle) if at(x) < at(middle) else (x, middle, high)
+    return middle, at(middle)

@@ -117,7 +117,7 @@ def least_window(at: Callable[[int], T], most: int, cost: Callable[[T], float]) 
     geometric grid, then closer around its best."""
     grid = sorted({min(most, max(1, round(x))) for x in np.geomspace(1.0, most, 16).tolist()})
     plans = {window: at(window) for window in grid}
-    for _ in range(4):
+    for _ in range(6):
         windows = sorted(plans)
         best = min(windows, key=lambda w: cost(plans[w]))
         place = windows.index(best)

@@ -33,34 +33,32 @@ P = TypeVar("P", bound=Plan)
 
 
 def tuned(plan_at: Callable[[float], P], mu: float, delta: float) -> P:
-    """The plan of least ε at `delta` among those that are best for a few tilts λ.
+    """The plan of least ε at `delta` > 0 among those that are best for a few tilts λ.
 
-    `mu`: a rough Gaussian parameter of the whole.
+    `mu`: a rough Gaussian parameter of the whole. The tilt is taken from the moments of the exact
+    composition of the plan before; the two plans with the least moments are compared by their ε.
     """
-    aim = delta or DEFAULT_DELTA
-    power = math.sqrt(2.0 * math.log(1.0 / aim)) / min(max(mu, 1e-9), 1e6)
-    best, least = plan_at(power), math.inf
-    for attempt in range(4):
-        plan = best if attempt == 0 else plan_at(power)
-        epsilon = plan.curve.epsilon(aim)
-        if epsilon < least:
-            best, least = plan, epsilon
-        elif attempt > 1:
+    power = math.sqrt(2.0 * math.log(1.0 / delta)) / min(max(mu, 1e-9), 1e6)
+    plans: list[tuple[float, P]] = []
+    for _ in range(6):
+        plan = plan_at(power)
+        following, epsilon = moments(plan.curve, delta)
+        plans.append((epsilon, plan))
+        if abs(math.log(following / power)) < 0.03:
             break
-        following = _tilt(plan.curve, aim)
-        if abs(math.log(following / power)) < 0.1:
-            break
-        power = following
-    return best
+        power = math.sqrt(power * following)  # it overshoots
+    plans.sort(key=lambda found: found[0])
+    close = [plan for epsilon, plan in plans[:2] if epsilon <= 1.03 * plans[0][0]]
+    return min(close, key=lambda plan: plan.curve.epsilon(delta)) if len(close) > 1 else close[0]
 
 
-def _tilt(curve: TradeOff, delta: float) -> float:
-    """The λ at which moments give the least ε for this curve."""
-    if isinstance(curve, Gaussian) or not isinstance(curve, Product):
-        mu = curve.epsilon(delta) / math.sqrt(2.0 * math.log(1.0 / delta))
-        return math.sqrt(2.0 * math.log(1.0 / delta)) / max(mu, 1e-9)
-    left = delta - curve.failure
-    return curve.tilt(left if left > 0.0 else delta)
+def moments(curve: TradeOff, delta: float) -> tuple[float, float]:
+    """(λ, ε): what Rényi divergences say of ε at `delta`, and the tilt (order - 1) that says it."""
+    if isinstance(curve, Product):
+        left = delta - curve.failure
+        return curve.by_moments(left if left > 0.0 else delta)
+    mu = max(curve.epsilon(delta) / math.sqrt(2.0 * math.log(1.0 / delta)), 1e-9)
+    return math.sqrt(2.0 * math.log(1.0 / delta)) / mu, curve.epsilon(delta)
 
 
 def product(

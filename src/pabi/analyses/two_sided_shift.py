@@ -21,7 +21,7 @@ import numpy as np
 
 from pabi import encoding
 from pabi.analyses.composition import rough_mu
-from pabi.analyses.one_sided_shift import pay_off_dict, pulls
+from pabi.analyses.one_sided_shift import least_window, pay_off_dict, pulls
 from pabi.analyses.shifted_interpolation import require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
 from pabi.assumptions import noisy_sgd
@@ -37,7 +37,7 @@ from pabi.tradeoff import TradeOff
 NAME = "two-sided shift"
 SOURCE = "Bok, Su, Altschuler 2024, Thm C.13, sharpened (docs, Random batches)"
 
-_FINAL = (1, 2, 3, 4, 6, 9, 14, 20, 30, 50, 80)  # data steps over which the distance is paid off
+_SHORTER = (1.0, 0.8, 0.6, 0.4)  # of the best pay-off without lagging: what is tried with it
 
 
 def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = None) -> Guarantee:
@@ -118,9 +118,15 @@ def planned(view: SampledRun, power: float) -> TwoSided:
     highest = view.distance(run.data_steps)  # with s in every step, and within the diameter
     if not math.isfinite(highest):
         raise NotApplicable("the distance between the runs overflows")
-    lengths = [n for n in _FINAL if n < run.data_steps]
+
+    def at_once(n: int) -> tuple[int, float]:
+        blocks = view.window(run.cooldown_steps + n)
+        return n, pay_off.best(blocks, view.distance(run.data_steps - n)).cost
+
+    alone, _ = least_window(at_once, min(view.most, run.data_steps) - 1, lambda found: found[1])
+    lengths = sorted({1, *(max(1, round(share * alone)) for share in _SHORTER)})
     finals = {n: view.window(run.cooldown_steps + n) for n in lengths}
-    points = highest * np.linspace(0.0, 1.0, 17) ** 1.5
+    points = highest * np.linspace(0.0, 1.0, 15) ** 1.5
     table = np.array([[pay_off.best(finals[n], z).cost for z in points.tolist()] for n in lengths])
     best_plan: TwoSided | None = None
     best_cost = math.inf

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pabi.rounding import Array
 from pabi.sampled import Blocks
 from pabi.tradeoff.pairs import log_moments
 
-# Shares 1 - u of a step's noise that hide the shift; β = 1/√u multiplies the record's factor.
-SHARES = np.concatenate([[0.0], np.geomspace(1e-5, 0.05, 12), np.linspace(0.08, 0.92, 15)])
-_BETA = 1.0 / np.sqrt(1.0 - SHARES)
+# Shares 1 - u of a step's noise that may hide the shift; β = 1/√u multiplies the record's factor.
+_FEW = np.concatenate([[0.0], np.geomspace(1e-5, 0.05, 10), np.linspace(0.1, 0.9, 9)])
+_MANY = np.concatenate([[0.0], np.geomspace(1e-4, 0.04, 40), np.linspace(0.05, 0.97, 93)])
+_COARSE, _CLOSE = np.geomspace(1e-2, 1e5, 21), np.geomspace(0.5, 2.0, 7)
 _TABLE = 48
 
 
@@ -49,8 +49,8 @@ class Cost:
 
 
 class Split(NamedTuple):
-    """How a distance is paid off over blocks: the cost, the shares 1 - u of each block's noise (an
-    index into `SHARES`), the Gaussian parameter Σ(αa/σ)² under the root, and the distance at the
+    """How a distance is paid off over blocks: the cost, the shares 1 - u of each block's noise, the
+    Gaussian parameter Σ(αa/σ)² under the root, and the distance at the
     beginning of each block."""
 
     cost: float
@@ -79,17 +79,16 @@ class PayOff:
             return self._unshifted(blocks, before)
         demand = self.doubled * distance * blocks.contraction
         split = None
-        for _ in range(3):
+        for _ in range(2):
             pulls = self.pulls(blocks, before)
-            factors = self.cost(_BETA * pulls[:, None]) * blocks.length[:, None]
-            choice = self._choose(blocks.room, factors, demand)
-            idle = pulls == 0.0  # no record to hide: all noise hides the shift
-            share = np.where(idle, 1.0, SHARES[choice])
+            share = self._shares(blocks, pulls, demand)
             room = float(blocks.room @ share)
             gaussian = demand / math.sqrt(room) if room > 0.0 else math.inf
             before = distances(blocks, share, distance, room)
-            records = self.cost(_BETA[choice] * self.pulls(blocks, before)) @ blocks.length
-            total = gaussian * gaussian + float(records)
+            after = self.pulls(blocks, before)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                records = np.where(after > 0.0, after / np.sqrt(1.0 - share), 0.0)
+            total = gaussian * gaussian + float(self.cost(records) @ blocks.length)
             if split is None or total < split.cost:
                 split = Split(total, share, gaussian, before)
         assert split is not None
@@ -99,23 +98,35 @@ class PayOff:
         total = float(self.cost(self.pulls(blocks, before)) @ blocks.length)
         return Split(total, np.zeros(blocks.length.size), 0.0, before)
 
-    def _choose(self, room: Array, factors: Array, demand: float) -> NDArray[np.intp]:
-        """For one price of room per block the best share is chosen block by block; the best price of
-        a geometric range is taken."""
-        best, chosen = math.inf, np.zeros(room.size, dtype=np.intp)
+    def _shares(self, blocks: Blocks, pulls: Array, demand: float) -> Array:
+        """For one price of room the best share is chosen block by block. The best price is sought over a
+        geometric range with few shares to choose from, then closer by, with many where it matters."""
+        room, idle = blocks.room, pulls == 0.0  # with no record to hide all noise hides the shift
+        best, share, price = math.inf, np.where(idle, 1.0, 0.0), 0.0
         whole = float(room.sum())
         if not whole > 0.0:
-            return chosen
+            return share
+        active = np.flatnonzero(~idle)
         centre = (demand / whole) ** 2
-        rows = np.arange(room.size)
-        for price in centre * np.geomspace(1e-2, 1e5, 21):
-            choice = np.argmin(factors - price * room[:, None] * SHARES, axis=1)
-            kept = float(room @ SHARES[choice])
-            if kept > 0.0:
-                total = demand * demand / kept + float(factors[rows, choice].sum())
-                if total < best:
-                    best, chosen = total, choice
-        return chosen
+        for shares, prices in ((_FEW, _COARSE), (_MANY, _CLOSE)):
+            weights = room[active]
+            beta = 1.0 / np.sqrt(1.0 - shares)
+            factors = self.cost(beta * pulls[active, None]) * blocks.length[active, None]
+            rows, rest = np.arange(active.size), float(room @ np.where(idle, 1.0, 0.0))
+            base = centre if price == 0.0 else price
+            unshared = factors[:, 0].sum() if active.size else 0.0
+            for trial in base * prices:
+                choice = np.argmin(factors - trial * weights[:, None] * shares, axis=1)
+                kept = rest + float(weights @ shares[choice])
+                if kept > 0.0:
+                    extra = float(factors[rows, choice].sum()) - unshared
+                    total = demand * demand / kept + extra
+                    if total < best:
+                        best, price = total, float(trial)
+                        share = np.where(idle, 1.0, 0.0)
+                        share[active] = shares[choice]
+            active = active[share[active] > 1e-4]
+        return share
 
 
 def distances(blocks: Blocks, share: Array, distance: float, room: float) -> Array:

@@ -136,10 +136,10 @@ class Product(TradeOff):
         worst = max(loss.log_moment(power) for loss in self._losses)
         return worst / power * (1.0 + 1e-11) + 1e-320 if worst > 0.0 else 0.0
 
-    def tilt(self, delta: float) -> float:
-        """The λ = order - 1 at which Rényi divergences give the least ε at `delta`, in the worse
-        direction."""
-        return max((loss.guess(delta) for loss in self._losses), key=lambda found: found[1])[0]
+    def by_moments(self, delta: float) -> tuple[float, float]:
+        """(order - 1, ε): the order at which Rényi divergences give the least ε at `delta`, in the worse
+        direction, and that ε, about."""
+        return max((loss.guess(delta) for loss in self._losses), key=lambda found: found[1])
 
     @property
     def zcdp(self) -> float:

@@ -22,6 +22,7 @@ PARAMETERS = ("noise_std", "noise_multiplier", "epochs", "steps", "clip_norm", "
 
 _MOST = 10**9  # epochs or steps beyond which "any number" is the answer
 _RELATIVE = 1e-10  # how closely a continuous parameter meets its boundary
+_RELATIVE_SAMPLED = 1e-4  # with random batches, whose ε is composed numerically to 1e-3
 
 
 def calibrate(
@@ -31,7 +32,7 @@ def calibrate(
 
     The least "noise_std" or "noise_multiplier" (a schedule is scaled as a whole), the most "epochs",
     "steps" or "clip_norm", and the "size" of batches nearest to the boundary. Continuous parameters
-    meet it to a relative 1e-9. Raises TargetUnreachable, whose `best` is the least ε seen, when no
+    meet it to a relative 1e-9 (1e-3 with random batches). Raises TargetUnreachable, whose `best` is the least ε seen, when no
     value meets the target, and InvalidInput where the parameter cannot change the guarantee.
     """
     if not isinstance(run, NoisySGD):
@@ -40,7 +41,7 @@ def calibrate(
     validate.number("delta", delta, above=0.0, below=1.0)
     validate.choice("parameter", parameter, PARAMETERS)
     warn_of_large_delta(run, delta)
-    search = _Search(parameter, target, delta)
+    search = _Search(parameter, target, delta, sampled=run.batches.sampled)
     if parameter in ("noise_std", "noise_multiplier"):
         return search.noise(run)
     if run.noise_std is None and run.noise_multiplier is None:
@@ -55,8 +56,9 @@ def calibrate(
 class _Search:
     """Accounts candidates and remembers the least ε."""
 
-    def __init__(self, parameter: str, target: float, delta: float) -> None:
+    def __init__(self, parameter: str, target: float, delta: float, sampled: bool) -> None:
         self.parameter, self.target, self.delta = parameter, target, delta
+        self.close = _RELATIVE_SAMPLED if sampled else _RELATIVE
         self.best, self.at = math.inf, math.nan
 
     def epsilon(self, run: NoisySGD, at: float) -> float:
@@ -144,11 +146,11 @@ class _Search:
         if fb != 0.0 and (fa > 0.0) != (fb > 0.0):
             from scipy.optimize import brentq
 
-            root = brentq(excess, min(a, b), max(a, b), xtol=_RELATIVE, rtol=1e-14)
+            root = brentq(excess, min(a, b), max(a, b), xtol=self.close, rtol=1e-14)
             sign = 1.0 if good > bad else -1.0
             nudge = 0.0
             while excess(root + sign * nudge) > 0.0:
-                nudge = max(2.0 * nudge, _RELATIVE)
+                nudge = max(2.0 * nudge, self.close)
                 if abs(root + sign * nudge - good) < nudge or nudge > abs(good - bad):
                     return math.exp(good)
             good = root + sign * nudge

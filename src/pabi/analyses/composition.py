@@ -92,14 +92,6 @@ def _factors(run: NoisySGD) -> tuple[Any, Any]:
     return np.array([ratio / noise]), np.array([float(run.data_steps)])
 
 
-def rough_mu(run: NoisySGD) -> float:
-    """About the Gaussian parameter of composing all steps of random batches (central limit)."""
-    mus, counts = _factors(run)
-    p = _probability(run)
-    square = float(counts @ np.square(mus)) * p * p
-    return math.sqrt(min(square, 1e12))
-
-
 def _cases(run: NoisySGD, position: int | None) -> list[tuple[float, bool, Fraction]]:
     """(Σ (L/(b·ς_k))² over the uses, whether there are any, share of the records) of every position.
 

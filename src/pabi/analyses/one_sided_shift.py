@@ -23,7 +23,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pabi import encoding
-from pabi.analyses.composition import rough_mu
 from pabi.analyses.shifted_interpolation import require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
 from pabi.assumptions import noisy_sgd
@@ -54,7 +53,7 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
     at = delta or DEFAULT_DELTA
     view = SampledRun(run, at)
     view.window(1)  # NotApplicable here, if no modulus is known
-    plan = tuned(lambda power: planned(view, power), rough_mu(run), at)
+    plan = tuned(lambda power: planned(view, power), at)
     source = SOURCE_POISSON if single(run) else SOURCE
     return Guarantee(
         plan.curve,
@@ -113,10 +112,15 @@ def planned(view: SampledRun, power: float) -> OneSided:
 
 
 def least_window(at: Callable[[int], T], most: int, cost: Callable[[T], float]) -> T:
-    """The best of the plans at(1), …, at(most) whose cost falls and then rises with the window: a
-    geometric grid, then closer around its best."""
-    grid = sorted({min(most, max(1, round(x))) for x in np.geomspace(1.0, most, 16).tolist()})
-    plans = {window: at(window) for window in grid}
+    """The best of the plans at(1), …, at(most), whose cost falls and then rises with the window: powers
+    of four (the same ones however long the run is), then closer around the best."""
+    plans = {most: at(most)}
+    window = 1
+    while window < most:
+        plans[window] = at(window)
+        if window > 4096 and cost(plans[window]) > 4.0 * min(map(cost, plans.values())):
+            break
+        window *= 4
     for _ in range(6):
         windows = sorted(plans)
         best = min(windows, key=lambda w: cost(plans[w]))

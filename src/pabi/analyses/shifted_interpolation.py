@@ -48,7 +48,9 @@ def _run(run: NoisySGD, position: int | None) -> Guarantee:
 
     require_hidden_path(run)
     if run.batches.sampled:
-        raise NotApplicable("batches are drawn afresh at every step: see the one- and two-sided shifts")
+        raise NotApplicable(
+            "batches are drawn afresh at every step: see the one- and two-sided shifts"
+        )
     view = View(run)
     if position is not None:
         records = cyclic(view, [check_position(run, position)])

@@ -32,21 +32,23 @@ class Plan(Protocol):
 P = TypeVar("P", bound=Plan)
 
 
-def tuned(plan_at: Callable[[float], P], mu: float, delta: float) -> P:
+def tuned(plan_at: Callable[[float], P], delta: float) -> P:
     """The plan of least ε at `delta` > 0 among those that are best for a few tilts λ.
 
-    `mu`: a rough Gaussian parameter of the whole. The tilt is taken from the moments of the exact
-    composition of the plan before; the two plans with the least moments are compared by their ε.
+    The first tilt is that of G(1), whatever the run, so that runs that differ only in what is forgotten
+    are treated alike. Then it is taken from the moments of the exact composition of the plan before;
+    the two plans with the least moments are compared by their ε.
     """
-    power = math.sqrt(2.0 * math.log(1.0 / delta)) / min(max(mu, 1e-9), 1e6)
+    power = math.sqrt(2.0 * math.log(1.0 / delta))
     plans: list[tuple[float, P]] = []
-    for _ in range(6):
+    for attempt in range(7):
         plan = plan_at(power)
         following, epsilon = moments(plan.curve, delta)
         plans.append((epsilon, plan))
         if abs(math.log(following / power)) < 0.03:
             break
-        power = math.sqrt(power * following)  # it overshoots
+        # Close to the fixed point it overshoots.
+        power = following if attempt < 2 else math.sqrt(power * following)
     plans.sort(key=lambda found: found[0])
     close = [plan for epsilon, plan in plans[:2] if epsilon <= 1.03 * plans[0][0]]
     return min(close, key=lambda plan: plan.curve.epsilon(delta)) if len(close) > 1 else close[0]

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from pabi import encoding
-from pabi.analyses.composition import rough_mu
 from pabi.analyses.one_sided_shift import least_window, pay_off_dict, pulls
 from pabi.analyses.shifted_interpolation import require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
@@ -57,7 +56,7 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
     view.window(1)
     if run.data_steps < 2:
         raise NotApplicable("one step leaves nothing to lag behind")
-    plan = tuned(lambda power: planned(view, power), rough_mu(run), at)
+    plan = tuned(lambda power: planned(view, power), at)
     return Guarantee(
         plan.curve,
         run.adjacency,

@@ -24,22 +24,22 @@ from pabi.tradeoff.pairs import log_moments
 _FEW = np.concatenate([[0.0], np.geomspace(1e-5, 0.05, 10), np.linspace(0.1, 0.9, 9)])
 _MANY = np.concatenate([[0.0], np.geomspace(1e-4, 0.04, 40), np.linspace(0.05, 0.97, 93)])
 _COARSE, _CLOSE = np.geomspace(1e-2, 1e5, 21), np.geomspace(0.5, 2.0, 7)
-_TABLE = 48
+_RANGE, _KNOTS, _TABLE = 7.0, 100, 4000  # of log μ, where moments are computed and interpolated
 
 
 class Cost:
     """μ ↦ 2·log-moment/(λ(λ+1)) of the subsampled factor with parameter μ, interpolated."""
 
     def __init__(self, probability: float, power: float, symmetrised: bool, most: float) -> None:
-        top = min(max(most, 1e-6), 60.0)
-        mus = np.geomspace(top * 1e-5, top, _TABLE)
-        scale = 2.0 / (power * (power + 1.0))
-        moments = scale * log_moments(mus, probability, power, symmetrised)
-        with np.errstate(divide="ignore"):
-            self._log_mu, self._log_ratio = (
-                np.log(mus),
-                np.log(np.maximum(moments, 1e-300) / mus**2),
-            )
+        from scipy.interpolate import CubicSpline
+
+        top = math.log(min(max(most, 1e-6), 60.0))
+        knots = np.linspace(top - _RANGE, top, _KNOTS)
+        mus = np.exp(knots)
+        moments = 2.0 / (power * (power + 1.0)) * log_moments(mus, probability, power, symmetrised)
+        ratio = np.log(np.maximum(moments, 1e-300)) - 2.0 * knots
+        self._log_mu = np.linspace(top - _RANGE, top, _TABLE)
+        self._log_ratio = CubicSpline(knots, ratio)(self._log_mu)
 
     def __call__(self, mu: Array) -> Array:
         with np.errstate(divide="ignore", over="ignore"):

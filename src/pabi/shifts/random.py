@@ -78,6 +78,8 @@ class PayOff:
             before = np.append(distance, np.zeros(before.size - 1))
             return self._unshifted(blocks, before)
         demand = self.doubled * distance * blocks.contraction
+        if not demand < 1e150:  # its square overflows
+            return Split(math.inf, np.zeros(before.size), math.inf, before)
         split = None
         for _ in range(2):
             pulls = self.pulls(blocks, before)

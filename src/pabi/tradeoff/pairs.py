@@ -91,7 +91,7 @@ class SampledGaussian(Pair):
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
         low = math.log1p(-self.p) if self.p < 1.0 else _loss(self.mu, 1.0, -38.0)
-        return low, _high(self, 0.0, tail)
+        return low, _high(self.mu, self.p, tail)
 
     def log_moment(self, power: float) -> float:
         return float(log_moments(np.array([self.mu]), self.p, power)[0])
@@ -125,7 +125,7 @@ class Symmetrised(Pair):
         return _gaussian_above(self.mu, self.p, y)
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
-        return 0.0, _high(self, 0.0, tail)
+        return 0.0, _high(self.mu, self.p, tail)
 
     def log_moment(self, power: float) -> float:
         return float(log_moments(np.array([self.mu]), self.p, power, symmetrised=True)[0])
@@ -164,7 +164,7 @@ class Labelled(Pair):
         return math.fsum(w * a for w, a, _ in parts), math.fsum(w * b for w, _, b in parts)
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
-        return 0.0, _high(self, 0.0, tail)
+        return 0.0, max((_high(m, 1.0, tail) for m, _ in self._proper), default=0.0)
 
     @property
     def most(self) -> float:
@@ -402,20 +402,13 @@ def _gaussian_above(mu: float, p: float, y: float) -> tuple[float, float]:
     return mass, p * float(gaussian_delta(mu, float(gaussian[0])))
 
 
-@lru_cache(maxsize=4096)
-def _high(pair: Pair, start: float, tail: float) -> float:
-    """A loss whose `above` has excess at most `tail`, found by doubling and bisection."""
-    low, high = start, max(start, 0.0) + 1e-12
-    if pair.above(low)[1] <= tail:
-        return low
-    while pair.above(high)[1] > tail:
-        low, high = high, 2.0 * high
-        if high > 1e300:
-            return high
-    for _ in range(12):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if pair.above(middle)[1] > tail else (low, middle)
-    return high
+def _high(mu: float, p: float, tail: float) -> float:
+    """A loss above which the sampled Gaussian has at most about the mass `tail`: p of N(μ, 1) does."""
+    from scipy.special import ndtri
+
+    share = tail / p
+    z = mu - float(ndtri(max(share, 1e-305))) if share < 0.5 else mu
+    return max(_loss(mu, p, z), 0.0)
 
 
 # Moments.
@@ -425,7 +418,7 @@ def log_moments(mus: Array, p: float, power: float, symmetrised: bool = False) -
     """log E_Q L^(1 + power) of sampled Gaussians, `mus` (m,) > 0, any power but 0 and -1; or
     log E e^(power·Y) of the symmetrised pair, for power > 0. ∞ on overflow.
 
-    Quadrature, good to 1e-12: Gauss-Legendre on panels over which the integrands are analytic.
+    Quadrature, good to 1e-8 where they are tiny and to 1e-12 elsewhere: Gauss-Legendre on panels over which the integrands are analytic.
     """
     if p == 1.0:
         return np.asarray(0.5 * power * (power + 1.0) * mus * mus)
@@ -449,12 +442,16 @@ def _log_moment(mu: float, p: float, power: float, symmetrised: bool) -> float:
             rest = density * (np.exp(-power * ratio) - np.exp(np.minimum(ratio, 600.0)) - 1.0)
             total += (1.0 + float(weight @ rest)) * math.exp(-top)
         return top + math.log(total)
-    x = np.expm1(ratio)
+    # Far out the power dwarfs what is subtracted from it, and the terms would overflow.
+    far = np.abs(order * ratio) > 40.0
+    near = np.where(far, 0.0, ratio)
+    x = np.expm1(near)
     if symmetrised:  # (1 + x)^(λ+1) - (1 + x) - 1 + (1 + x)^-λ, as a product
-        terms = np.expm1(power * ratio) * (x - np.expm1(-power * ratio))
+        terms = np.expm1(power * near) * (x - np.expm1(-power * near))
     else:
-        terms = _convex_part(x, ratio, order)
-    return math.log1p(float(weight @ (density * terms)))
+        terms = _convex_part(x, near, order)
+    value = np.where(far, np.exp(np.minimum(exponent, 1.0)), density * terms)
+    return math.log1p(float(weight @ value))
 
 
 def _nodes(mu: float, p: float, order: float, low: float) -> tuple[Array, Array]:

@@ -134,7 +134,7 @@ class Product(TradeOff):
             return math.inf
         power = order - 1.0
         worst = max(loss.log_moment(power) for loss in self._losses)
-        return worst / power * (1.0 + 1e-11) + 1e-320 if worst > 0.0 else 0.0
+        return worst / power * (1.0 + 1e-8) + 1e-320 if worst > 0.0 else 0.0
 
     def by_moments(self, delta: float) -> tuple[float, float]:
         """(order - 1, ε): the order at which Rényi divergences give the least ε at `delta`, in the worse

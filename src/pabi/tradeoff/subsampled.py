@@ -22,7 +22,7 @@ from pabi.validate import choice, number
 
 Direction = Literal["both", "remove", "add"]
 
-_MOMENT = 1e-11  # relative: more than the quadrature of a moment errs
+_MOMENT = 1e-8  # relative: more than the quadrature of a moment errs
 _SMALLEST = 1e-300
 
 
@@ -65,7 +65,7 @@ class Subsampled(TradeOff):
         return _amplified(low, p)[0], _amplified(high, p)[1]
 
     def rdp(self, order: float) -> float:
-        """By quadrature, with a margin of 1e-11 (relative)."""
+        """By quadrature, with a margin of 1e-8 (relative)."""
         order = number("order", order, above=1.0)
         return _rdp(self, order)
 
@@ -174,7 +174,7 @@ class PoissonSubsampled(TradeOff):
         return self._single.epsilon_bounds(delta, rtol)
 
     def rdp(self, order: float) -> float:
-        """By quadrature, with a margin of 1e-11 (relative)."""
+        """By quadrature, with a margin of 1e-8 (relative)."""
         return _rdp(self, number("order", order, above=1.0))
 
     @property

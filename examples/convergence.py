@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -49,39 +50,39 @@ def guarantee(steps: int) -> pabi.Guarantee:
 def draw(steps: np.ndarray, ours: np.ndarray, composition: np.ndarray, window: int) -> plt.Figure:
     """Both curves, named where they run."""
     figure, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
-    ax.loglog(steps, composition, "--", color=OTHER, linewidth=2)
-    ax.loglog(steps, ours, color=OURS, linewidth=2.5)
-    ax.axvline(window, ymax=0.62, color=GREY, linewidth=1, linestyle=":")
-
     last = ours[-1]
-    ax.text(2.2e5, 12.5, "every iterate\n(composition)", color=OTHER, ha="right", va="bottom")
-    ax.text(1.1e7, last * 1.12, f"only the last iterate: ε = {last:.3f} for ever", color=OURS, ha="right")
-    ax.text(
-        window * 1.12,
-        0.105,
-        f"window: {window} steps\n"
-        "All earlier steps together are charged no more\n"
-        "than two runs one diameter apart; the noise of\n"
-        "the last steps hides that, and what they use.",
-        color=GREY,
-        fontsize="small",
-        va="bottom",
+    ax.loglog(steps, composition, "--", color=OTHER, linewidth=2)
+    ax.loglog([window, steps[-1]], [last, last], ":", color=OURS, linewidth=1.2)
+    ax.loglog(steps, ours, color=OURS, linewidth=2.5)
+
+    def say(text: str, x: float, y: float, color: str, **options: Any) -> None:
+        ax.text(x, y, text, color=color, va="center", **options)
+
+    ax.plot(window, last, "|", color=OURS, markersize=10)
+    say(f"window: {window} steps", window, last * 1.35, OURS, ha="center", fontsize="small")
+    say("every iterate (composition)", 2.3e5, 12.0, OTHER, ha="right")
+    say(f"only the last iterate: ε = {last:.3f} for ever", 1e7, last * 1.25, OURS, ha="right")
+    for k in np.flatnonzero((steps == 10**5) | (steps == 10**6) | (steps == 10**7)):
+        ax.plot(steps[k], composition[k], "o", color=OTHER, markersize=4)
+        say(f"{composition[k]:.3g}", 0.8 * steps[k], 1.2 * composition[k], OTHER, ha="right")
+    meaning = (
+        f"The price of the last {window} steps, begun with the two runs a whole\n"
+        "diameter apart. Nothing that came before can part them\n"
+        "further, so no number of steps costs more."
     )
-    for t in (10**5, 10**7):
-        value = composition[steps == t][0]
-        ax.plot(t, value, "o", color=OTHER, markersize=4)
-        ax.annotate(
-            f"{value:.3g}", (t, value), xytext=(-6, 2), textcoords="offset points",
-            color=OTHER, ha="right", va="bottom",
-        )
-    ax.set(xlabel="steps t", ylabel=f"ε at δ = 10⁻⁵, at most", xlim=(1e2, 1.2e7), ylim=(0.08, 200))
+    say(meaning, 1e7, 0.42, GREY, ha="right", fontsize="small", multialignment="right")
+
+    ax.set(xlabel="steps", ylabel="ε at δ = 10⁻⁵ (at most)", xlim=(1e2, 1.2e7), ylim=(0.08, 200))
     ax.set_yticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
     ax.spines[["top", "right"]].set_visible(False)
     return figure
 
 
 def main() -> None:
-    steps = np.unique(np.round(10.0 ** np.arange(2.0, 7.01, 0.25)).astype(np.int64))
+    powers = np.concatenate(
+        [np.arange(2.0, 3.5, 0.25), np.arange(3.5, 4.0, 1 / 16), np.arange(4.0, 7.1, 0.5)]
+    )
+    steps = np.round(10.0**powers).astype(np.int64)
     found = [guarantee(t) for t in steps.tolist()]
     ours = np.array([g.epsilon(DELTA) for g in found])
     composition = np.array([g.composition.epsilon(DELTA) for g in found if g.composition])
@@ -95,7 +96,7 @@ def main() -> None:
         table.add_column(column, justify="right")
     for t in (10**4, 10**5, 10**6, 10**7):
         (k,) = np.flatnonzero(steps == t)
-        table.add_row(f"{t:,}", f"{composition[k]:.3f}", f"{ours[k]:.15g}")
+        table.add_row(f"{t:,}", f"{composition[k]:.3f}", repr(float(ours[k])))
     console = Console(highlight=False)
     console.print(table)
     console.print(f"The last {window} steps are all that is paid for.")

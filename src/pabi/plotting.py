@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pabi.errors import InvalidInput
+from pabi.tradeoff import Product
 
 if TYPE_CHECKING:
     from pabi.guarantee import Guarantee
@@ -56,9 +57,10 @@ def _draw_tradeoff(guarantee: Guarantee, ax: Any) -> None:
 
 
 def _draw_epsilon(guarantee: Guarantee, ax: Any) -> None:
-    deltas = np.logspace(-12, -2, 41)
     top = 0.0
     for curve, label, colour, style in _curves(guarantee):
+        # A product is composed anew for every δ; its curve is smooth.
+        deltas = np.logspace(-12, -2, 15 if isinstance(curve, Product) else 41)
         epsilons = np.array([curve.epsilon(float(d)) for d in deltas])
         top = max(top, float(np.max(epsilons[np.isfinite(epsilons)], initial=0.0)))
         ax.plot(deltas, epsilons, style, color=colour, label=label, linewidth=2)

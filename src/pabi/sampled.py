@@ -49,10 +49,11 @@ class Blocks:
 
     @cached_property
     def contraction(self) -> float:
-        """The product of all slopes, rounded up."""
-        with np.errstate(divide="ignore"):
-            log = float(np.sum(self.length * np.log(self.c)))
-        return math.exp(min(log, 700.0)) * (1.0 + 1e-12 + 1e-15 * abs(log)) if log > -745.0 else 0.0
+        """The product of all slopes, rounded up: 0 only if one of them is."""
+        if (self.c == 0.0).any():
+            return 0.0
+        log = float(np.sum(self.length * np.log(self.c)))
+        return math.exp(max(min(log, 700.0), -690.0)) * (1.0 + 1e-12 + 1e-15 * abs(log))
 
     @cached_property
     def room(self) -> Array:

@@ -18,6 +18,7 @@ from pabi.tradeoff import Gaussian, PoissonSubsampled, Product, Subsampled, Trad
 
 DEFAULT_DELTA = 1e-10  # at which plans are compared where δ = 0 is asked for: ε is infinite there
 _MARGIN = 1e-11  # relative, over the roundings of a factor's parameter
+_LEAST = 1e-9  # a Gaussian parameter below which nothing is gained
 _CLOSE = 2e-4  # relative: parameters so close are rounded up to the largest of them
 _BINS = 48  # distinct parameters that are composed
 
@@ -84,7 +85,7 @@ def product(
         )
         factors.append((base, count))
     if gaussian > 0.0:
-        factors.append((Gaussian(gaussian * (1.0 + _MARGIN)), 1))
+        factors.append((Gaussian(max(gaussian * (1.0 + _MARGIN), _LEAST)), 1))
     if not factors:
         factors.append((Gaussian(0.0), 1))
     return Product(factors, failure)

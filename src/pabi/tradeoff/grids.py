@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.rounding import Array
-from pabi.tradeoff.pairs import Discrete, Pair
+from pabi.tradeoff.pairs import Pair
 
 _ROUND = 4e-15  # relative: covers the quadrature and rounding of a mass
 MOST_CELLS = 1 << 23
@@ -105,13 +105,13 @@ def _edges(first: int, last: int, step: float) -> Array:
 
 
 def _centre(pair: Pair, step: float) -> float:
-    """Where the cell around it, merged, has its loss, or a hair below; 0 for discrete pairs.
+    """Where the cell around it, merged, has its loss, or a hair below; 0 where the grid is fine.
 
     A sampled Gaussian has most of its mass within about p of log(1 - p). On a grid with a point there
     that bulk need not be split, however coarse the grid.
     """
     centre = 0.0
-    if isinstance(pair, Discrete):
+    if step < pair.bulk:
         return centre
     for _ in range(8):
         cell = pair.cells(np.array([-0.5, 0.5]) * step + centre)

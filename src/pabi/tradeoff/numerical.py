@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,10 +121,7 @@ class Loss:
             return 1.0, 1.0
         power = self.guess_power(epsilon)
         low, high = 0.0, 1.0
-        scale = max(abs(epsilon), self.scale)
-        tail = math.exp(max(-690.0, self._finite_moment(power) - power * epsilon)) if power else 1.0
-        tail = max(tail * 1e-3, _SMALLEST)
-        for step in self._steps(max(power, 1e-3), scale, tail, rtol):
+        for step, tail in self._steps_around(epsilon, power, rtol):
             for pessimist in (True, False) if both else (True,):
                 total = self._sum(step, tail, pessimist)
                 curve = None if total is None else _profile(total, power)
@@ -132,16 +129,45 @@ class Loss:
                     return low, high
                 at = _at(curve, epsilon)
                 low, high = (low, min(high, at[1])) if pessimist else (max(low, at[0]), high)
-            if not both or high - low <= max(1.0, power * scale) * rtol * high:
+            if not both or high - low <= max(1.0, power * self.scale) * rtol * high:
                 break
         return min(low, high), high
+
+    def deltas(self, epsilon: Array, rtol: float) -> Array:
+        """Upper values of δ at many ε: one transform serves all that it is accurate for."""
+        result = np.full(epsilon.size, np.nan)
+        for i in np.argsort(epsilon).tolist():
+            e = float(epsilon[i])
+            if not math.isnan(result[i]):
+                continue
+            result[i] = self.delta(e, rtol)
+            if math.isinf(e):
+                continue
+            power = self.guess_power(e)
+            step, tail = next(iter(self._steps_around(e, power, rtol)))
+            total = self._sum(step, tail * 1e-3, True)
+            curve = None if total is None else _profile(total, power)
+            if curve is None:
+                continue
+            begin, end = curve.span(_SPAN)
+            for j in np.flatnonzero(np.isnan(result) & (epsilon >= begin) & (epsilon <= end)).tolist():
+                result[j] = _at(curve, float(epsilon[j]))[1]
+        return result
+
+    def _steps_around(self, epsilon: float, power: float, rtol: float) -> Iterator[tuple[float, float]]:
+        """(grid step, tail) pairs for reading δ at `epsilon`, where the tilt is `power`."""
+        scale = max(abs(epsilon), self.scale)
+        log_delta = self._finite_moment(power) - power * epsilon if power else -7.0
+        tail = max(math.exp(max(-690.0, log_delta)) * 1e-3, _SMALLEST)
+        for step in self._steps(max(power, 1.0 / scale), scale, tail, rtol):
+            yield step, tail
 
     def profile(self) -> tuple[Array, Array]:
         """(ε ≥ 0, upper values of δ) over the whole range where δ is neither near 1 nor below 1e-15."""
         if "profile" not in self._cache:
             scale = max(self.scale, 1e-12)
             result = None
-            for step in self._steps(1e-3, scale, 1e-15, 3e-4):
+            for step in self._steps(1.0 / scale, scale, 1e-15, 3e-4):
                 total = self._sum(step, 1e-17, True)
                 curve = None if total is None else _profile(total, 0.0)
                 if curve is not None:
@@ -162,9 +188,8 @@ class Loss:
     @property
     def scale(self) -> float:
         """About the standard deviation of the sum, or its mean where that is more."""
-        tiny = 1e-4
-        slope = self._finite_moment(tiny) / tiny
-        return max(abs(slope), math.sqrt(abs(slope)) if slope < 1.0 else slope)
+        mean = abs(self._finite_moment(1e-3)) / 1e-3
+        return max(mean, math.sqrt(2.0 * mean), 1e-150)
 
     @property
     def _most(self) -> float:
@@ -205,7 +230,7 @@ class Loss:
             power = following
         return None if found is None else max(0.0, found)
 
-    def _steps(self, power: float, epsilon: float, delta: float, rtol: float) -> Any:
+    def _steps(self, power: float, epsilon: float, delta: float, rtol: float) -> Iterator[float]:
         """Grid steps, first one whose error is likely below `rtol` relative to `epsilon`."""
         goal = 0.4 * rtol * epsilon * power
         self._cache["slack"] = 0.01 * goal / (power * self.count)

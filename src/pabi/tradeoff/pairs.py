@@ -53,6 +53,11 @@ class Pair(ABC):
         """The largest possible finite loss."""
         return math.inf
 
+    @property
+    def bulk(self) -> float:
+        """A step of a grid so fine that it resolves where most of the mass lies; ∞ if any does."""
+        return math.inf
+
     def finite_log_moment(self, power: float) -> float:
         """log E[e^(power·Y); Y < ∞]."""
         return self.log_moment(power)
@@ -82,6 +87,10 @@ class SampledGaussian(Pair):
 
     mu: float
     p: float
+
+    @property
+    def bulk(self) -> float:
+        return 0.1 * self.p
 
     def cells(self, edges: Array) -> Cells:
         return _gaussian_cells(self.mu, self.p, edges)
@@ -276,6 +285,10 @@ class Reversed(Pair):
     @property
     def most(self) -> float:
         return -math.log1p(-self.pair.p)
+
+    @property
+    def bulk(self) -> float:
+        return self.pair.bulk
 
     def cells(self, edges: Array) -> Cells:
         mass, excess = self.pair.cells(-edges[::-1])

@@ -172,6 +172,12 @@ class Product(TradeOff):
         worst = max(loss.delta(epsilon, RTOL) for loss in self._losses)
         return min(1.0, up(worst + self.failure))
 
+    def _delta_array(self, epsilon: Array) -> Array:
+        if self._alone is not None:
+            return self._alone._delta_array(epsilon)
+        worst = np.max([loss.deltas(epsilon, RTOL) for loss in self._losses], axis=0)
+        return np.minimum(1.0, np.nextafter(worst + self.failure, 2.0))
+
     def _tradeoff(self, alpha: Array) -> Array:
         grids = [loss.profile() for loss in self._losses]
         epsilon = np.unique(np.concatenate([e for e, _ in grids]))

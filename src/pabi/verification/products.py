@@ -12,17 +12,15 @@ independent releases add; δ(ε) = E(1 − e^(ε−Y))⁺. Every step errs upwar
 
    Summed over the multiples ω of 2π/T in place of the integral, this is the sum of e^(λx)·δ(x) over all
    x = ε + mT, which is no less, because no term is negative.
-3. *A little more to see.* A factor G(ν) with a small ν is added. It makes M(λ + iω) fall like e^(−ν²ω²/2), so
-   that what is left out beyond the last ω is known.
+3. *A little more to see.* If need be, a factor G(ν) with a small ν is added. It makes M(λ + iω) fall like
+   e^(−ν²ω²/2), so that what is left out beyond the last ω is known.
 4. *Rounding.* The sums of step 2 are taken in doubles, and their errors are bounded along with them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +32,7 @@ Array = NDArray[np.float64]
 # Spacing of the normal variable behind a loss, and by how much step 3 may raise ε, relatively.
 _LEVELS = ((0.06, 8e-4), (0.03, 2e-4), (0.012, 3e-5))
 _MOST = 1_000_000_000  # sines to compute before giving up
+_MOST_LOSSES = 20_000  # of one factor
 _BITS = 128
 _ULP = 2.0**-53
 
@@ -71,7 +70,7 @@ def epsilon_bound(
         found = 0.0
         for turned in (False, True) if any(law.turns for law in laws) else (False,):
             facing = [law.turned() for law in laws] if turned else laws
-            found = max(found, _Sum(facing, _mixture(parts, plain), delta, rise).epsilon)
+            found = max(found, _Sum(facing, _mixture(parts, plain)).epsilon(delta, rise))
         best = min(best, found)
         if best <= enough or best > 1.02 * enough:
             break
@@ -91,157 +90,260 @@ class Law(NamedTuple):
     turns: bool
 
     def turned(self) -> Law:
-        """The law of (Q, P); its infinite loss has no mass."""
-        if not self.turns:
-            return self
-        with np.errstate(under="ignore"):
-            return self._replace(y=-self.y, p=_raised(self.p * np.exp(-self.y), 4), infinity=0.0)
+        """The law of (Q, P): e^(−y)·P(y) at −y, and the infinite loss becomes one of no mass."""
+        return self._replace(y=-self.y, p=_reversed(self), infinity=0.0) if self.turns else self
+
+
+def _reversed(law: Law) -> Array:
+    with np.errstate(under="ignore"):
+        return _up(law.p * np.exp(-law.y))
 
 
 def _law(factor: Sampled, tail: float, spacing: float) -> Law:
     """Finitely many losses that reveal no less than one factor, p < 1.
 
-    P = p·N(μ, 1) + (1 − p)·N(0, 1), Q = N(0, 1) for O_p. The law of C_p has the same losses above 0, mirrored
-    ones below, P(−y) = e^(−y)·P(y), and the rest at 0.
+    O_p is the pair P = p·N(μ, 1) + (1 − p)·N(0, 1), Q = N(0, 1). The law of C_p has the same losses above
+    0, their mirror image P(−y) = e^(−y)·P(y) below, and the rest at 0.
     """
     single = factor.kind == "poisson_subsampled"
     p, mu = factor.probability, factor.mu
     reach = math.sqrt(2.0 * math.log(1e7 / tail))
+    spacing = max(spacing, (mu + 2.0 * reach) / _MOST_LOSSES)
     z = np.arange(-reach if single else 0.5 * mu, mu + reach + spacing, spacing)
     with np.errstate(under="ignore"):
         g = mu * z - 0.5 * mu * mu
-        low, high = np.minimum(g, 0.0), np.maximum(g, 0.0)
-        y = np.where(g < 0.0, np.log1p(p * np.expm1(low)), g + np.log(p + (1.0 - p) * np.exp(-high)))
+        small = np.log1p(p * np.expm1(np.minimum(g, 0.0)))
+        large = g + np.log(p + (1.0 - p) * np.exp(-np.maximum(g, 0.0)))
+    y = np.where(g < 0.0, small, large)
+    # All losses of O_p are above log(1 − p), where z = −∞.
     lowest = math.nextafter(math.log1p(-p) * (1.0 + 1e-15), -math.inf) if single else 0.0
     edges = np.concatenate([[lowest], np.unique(y[y > lowest])])
     with ctx.workprec(_BITS):
         masses, infinity, rest = _split(mu, p, edges.tolist(), single)
-    if not single:
-        with np.errstate(under="ignore"):
-            mirrored = _raised(masses * np.exp(-edges), 4)
-        edges = np.concatenate([-edges[::-1], edges])
-        masses = np.concatenate([mirrored[::-1], masses])
-        masses[len(mirrored)] += rest
-    return Law(edges, masses, infinity, factor.count, single)
+    law = Law(edges, masses, infinity, factor.count, single)
+    if single:
+        return law
+    mirrored = _reversed(law)[:0:-1]
+    both = np.concatenate([mirrored, masses])
+    both[mirrored.size] += masses[0] + rest
+    return law._replace(y=np.concatenate([-edges[:0:-1], edges]), p=_up(both))
 
 
 def _split(mu: float, p: float, edges: Sequence[float], single: bool) -> tuple[Array, float, float]:
-    """(P-mass at every edge, that of the infinite loss, that of no loss in C_p), rounded up."""
-    ps, masses = arb(p), [arb(0)] * len(edges)
-    left = _normal(None, mu) if single else _normal(arb(mu) / 2, mu)
-    begin = left
-    for i, y in enumerate(edges):
-        ratio = arb(y).exp() - 1 + ps  # = p·e^(μz − μ²/2) where the loss is y
-        if i == 0:
-            continue
-        right = _normal((ratio / ps).log() / mu + arb(mu) / 2, mu)
+    """(P-mass at every edge, that of the infinite loss, that at 0 of C_p besides), rounded up."""
+    share, masses = arb(p), [arb(0)] * len(edges)
+    left = _NOWHERE if single else _places(arb(mu) / 2, mu)
+    rest = (1 - share) * (1 - 2 * left[0].above)
+    for i in range(1, len(edges)):
+        low, high = arb(edges[i - 1]), arb(edges[i])
+        right = _places(((high.expm1() + share) / share).log() / mu + arb(mu) / 2, mu)
         q, shifted = _between(left[0], right[0]), _between(left[1], right[1])
-        mass = ps * shifted + (1 - ps) * q
-        upper = (mass - arb(edges[i - 1]).exp() * q) / -(arb(edges[i - 1]) - y).expm1()
-        masses[i] += upper
+        mass = share * shifted + (1 - share) * q
+        # u at the upper end, where Q has e^(−high)·u, and the rest at the lower.
+        upper = (mass - low.exp() * q) / -(low - high).expm1()
         masses[i - 1] += mass - upper
+        masses[i] += upper
         left = right
-    q, shifted = left[0].upper_tail, left[1].upper_tail
-    lower = arb(edges[-1]).exp() * q
-    masses[-1] += lower
-    infinity = ps * shifted + (1 - ps) * q - lower
-    rest = (1 - ps) * (1 - 2 * begin[0].upper_tail)
+    q, shifted = left[0].above, left[1].above
+    finite = arb(edges[-1]).exp() * q
+    masses[-1] += finite
+    infinity = share * shifted + (1 - share) * q - finite
     return np.array([_above(m) for m in masses]), _above(infinity), _above(rest)
 
 
-class _Tails(NamedTuple):
-    """A place of the normal distribution, by the probabilities below and above it."""
+class _Place(NamedTuple):
+    """A place under the normal distribution: the probabilities below and above it."""
 
-    right: bool
-    lower_tail: Any
-    upper_tail: Any
+    positive: bool
+    below: Any
+    above: Any
 
 
-def _normal(z: Any, mu: float) -> tuple[_Tails, _Tails]:
-    """`z` (None: −∞) as a place of N(0, 1) and of N(μ, 1)."""
-    if z is None:
-        nowhere = _Tails(False, arb(0), arb(1))
-        return nowhere, nowhere
+_NOWHERE = (_Place(False, 0, 1), _Place(False, 0, 1))  # −∞
+
+
+def _places(z: Any, mu: float) -> tuple[_Place, _Place]:
+    """z under N(0, 1) and under N(μ, 1)."""
     return _place(z), _place(z - mu)
 
 
-def _place(z: Any) -> _Tails:
+def _place(z: Any) -> _Place:
     small = (abs(z) / arb(2).sqrt()).erfc() / 2
-    return _Tails(True, 1 - small, small) if z > 0 else _Tails(False, small, 1 - small)
+    return _Place(True, 1 - small, small) if z > 0 else _Place(False, small, 1 - small)
 
 
-def _between(a: _Tails, b: _Tails) -> Any:
-    return a.upper_tail - b.upper_tail if a.right else b.lower_tail - a.lower_tail
+def _between(a: _Place, b: _Place) -> Any:
+    return a.above - b.above if a.positive else b.below - a.below
 
 
 def _above(ball: Any) -> float:
     """A double ≥ 0 not below a ball."""
-    return max(0.0, math.nextafter(float(ball.upper()), math.inf))
+    return max(0.0, math.nextafter(float(arb(ball).upper()), math.inf))
 
 
-def _raised(x: Array, ulps: int) -> Array:
-    return x * (1.0 + ulps * 2.0 * _ULP) + 1e-320
+def _up(x: Array) -> Array:
+    """`x` ≥ 0 raised by more than a few roundings."""
+    return np.asarray(x * (1.0 + 16.0 * _ULP) + 1e-315 * (x > 0.0))
 
 
 # Steps 2 to 4.
 
 
 class Mixture(NamedTuple):
-    """Gaussian pairs: the least μ², the other squares above it, their weights, and that of μ = ∞."""
+    """Gaussian pairs: the least μ², by how much the others are larger, weights, and that of μ = ∞."""
 
     least: float
-    squares: Array
+    more: Array
     weights: Array
     infinity: float
 
 
 def _mixture(parts: Sequence[tuple[Any, float]], plain: float) -> Mixture:
-    """Of (probability, μ), `plain` added to every μ²; squares and weights rounded up."""
-    mus = np.array([mu for _, mu in parts])
-    weights = _raised(np.array([float(w) for w, _ in parts]), 1)
+    """Of (probability, μ), with `plain` added to every μ²; rounded up."""
+    mus, weights = np.array([mu for _, mu in parts]), np.array([float(w) for w, _ in parts])
     finite = np.isfinite(mus)
-    squares = _raised(np.square(mus[finite]), 1)
-    least = float(squares.min(initial=math.inf)) if finite.any() else 0.0
-    if len(parts) == 1 and finite.all() and parts[0][0] <= 1:
-        weights = np.ones(1)
-    above = _raised(squares - least, 1) * (squares > least)
-    total = (least + plain) * (1.0 + 1e-14 * (1.0 + len(parts)))
-    return Mixture(total, above, weights[finite], float(weights[~finite].sum()) * (1.0 + 1e-12))
+    squares = np.square(mus[finite])
+    least = float(squares.min()) if squares.size else 0.0
+    infinity = float(weights[~finite].sum()) * (1.0 + 1e-12)
+    total = (least + plain) * (1.0 + 1e-14)
+    return Mixture(total, _up(squares - least), _up(weights[finite]), infinity)
 
 
-@dataclass(frozen=True)
 class _Sum:
-    """The sum of all losses in one direction."""
+    """The sum of all losses, in one direction."""
 
-    laws: Sequence[Law]
-    mixture: Mixture
-    delta: float
-    rise: float
+    def __init__(self, laws: Sequence[Law], mixture: Mixture) -> None:
+        self.laws, self.mixture = laws, mixture
+        self.infinity = mixture.infinity + math.fsum(law.count * law.infinity for law in laws)
 
-    @cached_property
-    def epsilon(self) -> float:
-        """The least ε found with a bound on δ(ε) within `delta`; ∞ if there is none."""
-        log_delta = math.log(self.delta)
+    def log_moment(self, power: float) -> float:
+        """K(λ) = log E e^(λY), over the finite losses."""
+        half = 0.5 * power * (power + 1.0)
+        total = half * self.mixture.least
+        total += _log_sum(half * self.mixture.more, self.mixture.weights)
+        return total + math.fsum(law.count * _log_sum(power * law.y, law.p) for law in self.laws)
 
-        def chernoff(power: float) -> float:  # δ(ε) ≤ e^(K − λε)·λ^λ/(1 + λ)^(1 + λ)
+    def epsilon(self, delta: float, rise: float) -> float:
+        """The least ε for which δ(ε) ≤ `delta` can be shown; ∞ if there is none."""
+
+        def chernoff(power: float) -> float:
+            """The ε that follows from δ(ε) ≤ e^(K − λε)·λ^λ/(1 + λ)^(1 + λ)."""
             gain = -power * math.log1p(1.0 / power) - math.log1p(power)
-            return (self.log_moment(power) + gain - log_delta) / power
+            return (self.log_moment(power) + gain - math.log(delta)) / power
 
-        power = _least(chernoff)
-        high = max(0.0, chernoff(power))
-        bound = _Inversion.of(self, power, max(high, 1e-300))
-        if bound is None:
+        power = _minimiser(chernoff)
+        low, high = 0.0, max(1.01 * chernoff(power), 0.1 / power)
+        bound = self._inverted(power, high, delta, rise)
+        if bound is None or not bound(high) <= delta:
             return math.inf
-        if bound.delta(0.0) <= self.delta:
-            return 0.0
-        low = 0.0
-        for _ in range(40):
-            if bound.delta(high) <= self.delta:
-                break
-            low, high = high, 1.001 * high + 1e-300
-        else:
-            return math.inf
+        if bound(low) <= delta:
+            return low
         while high - low > 1e-6 * high:
             middle = 0.5 * (low + high)
-            low, high = (low, middle) if bound.delta(middle) <= self.delta else (middle, high)
+            low, high = (low, middle) if bound(middle) <= delta else (middle, high)
         return high
+
+    def _inverted(
+        self, power: float, epsilon: float, delta: float, rise: float
+    ) -> Callable[[float], float] | None:
+        """An upper bound on δ, sharp around `epsilon`; None where it would take too long."""
+        square = max(self.mixture.least, 2.0 * rise * epsilon / (power + 1.0))  # step 3
+        half = 0.5 * power * (power + 1.0)
+        base = self.log_moment(power) + half * (square - self.mixture.least)
+        step = 2.0 * math.pi / self._period(power, epsilon, delta)
+        last = math.ceil(math.sqrt((50.0 + 4.0 * math.log1p(power)) / square) / step)
+        nodes = sum(law.y.size for law in self.laws) + self.mixture.weights.size
+        if not last * (nodes + 100.0) < _MOST:
+            return None
+        omega = step * np.arange(last + 1)
+        s = power + 1j * omega
+        size = -0.5 * square * omega**2 - np.log(np.abs(s * (s + 1.0)))
+        angle = square * (power + 0.5) * omega - np.angle(s) - np.angle(s + 1.0)
+        doubt, turn, slack = np.zeros(last + 1), 8.0 + 4.0 * np.abs(angle), 8.0 * half * square
+        for value, error, count in self._transforms(power, omega):
+            modulus = np.maximum(np.abs(value), 1e-300)
+            size += count * np.log(modulus)
+            angle += count * np.angle(value)
+            # |(v + e)^n − v^n| ≤ (|v| + |e|)^n − |v|^n
+            doubt += count * (np.log1p(error / modulus) + _ULP * (4.0 - 2.0 * np.log(modulus)))
+            turn += count * 16.0
+            slack += count * 2.0 * error[0] / _ULP
+        with np.errstate(under="ignore"):
+            weight = np.exp(size) * step / math.pi
+            error = np.exp(size + doubt) * -np.expm1(-doubt) * step / math.pi
+        weight[0], error[0] = 0.5 * weight[0], 0.5 * error[0]
+        error += weight * _ULP * (turn + last)
+        beyond = math.exp(-0.5 * square * omega[-1] ** 2) / (math.pi * omega[-1])
+
+        def bound(epsilon: float) -> float:
+            total = float(weight @ np.cos(angle - omega * epsilon)) + beyond
+            total += float(error.sum() + weight @ omega * (4.0 * _ULP * epsilon))
+            log_scale = base - power * epsilon
+            log_scale += _ULP * (slack + 16.0 + 8.0 * (abs(base) + power * epsilon))
+            if log_scale > 700.0:
+                return 1.0
+            return (math.exp(log_scale) * total + self.infinity) * (1.0 + 1e-12)
+
+        return bound
+
+    def _period(self, power: float, epsilon: float, delta: float) -> float:
+        """A T for which all but the term m = 0 of step 2 are small."""
+        small = 25.0 + 4.0 * math.log1p(power)
+        base = self.log_moment(power)
+        after = min(
+            (self.log_moment(power + more) - base - more * epsilon + small) / more
+            for more in (power * f for f in (0.2, 0.5, 1.0, 2.0, 4.0))
+        )
+        return 1.05 * max((small - math.log(delta)) / power, after)
+
+    def _transforms(self, power: float, omega: Array) -> Iterable[tuple[Any, Array, int]]:
+        """For every factor, E e^((λ + iω)Y)/E e^(λY) at every ω, a bound on its error, and its count."""
+        _, more, weights, _ = self.mixture
+        if more.any():
+            y = 0.5 * more * (2.0 * power + 1.0)
+            top = 0.5 * power * (power + 1.0) * more
+            yield *_transform(top, y, weights, omega, power, 0.5 * more), 1
+        for law in self.laws:
+            yield *_transform(power * law.y, law.y, law.p, omega, power), law.count
+
+
+def _transform(
+    exponent: Array, y: Array, p: Array, omega: Array, power: float, fall: Array | None = None
+) -> tuple[Any, Array]:
+    """Σ w·e^(iωy − fall·ω²), w being p·e^exponent normalised, and a bound on its error."""
+    top = float(exponent.max())
+    with np.errstate(under="ignore"):
+        w = p * np.exp(exponent - top)
+    w = w / w.sum()
+    value = np.empty(omega.size, dtype=np.complex128)
+    rows = max(1, 1_000_000 // y.size)
+    for i in range(0, omega.size, rows):
+        some = omega[i : i + rows, None]
+        phase = some * y
+        if fall is None:
+            value[i : i + rows] = np.cos(phase) @ w + 1j * (np.sin(phase) @ w)
+        else:
+            damped = np.exp(-fall * some**2)
+            value[i : i + rows] = (np.cos(phase) * damped) @ w + 1j * ((np.sin(phase) * damped) @ w)
+    mean = float(w @ np.abs(y))
+    return value, _ULP * (y.size + 64.0 + 8.0 * abs(top) + 8.0 * (power + omega) * mean)
+
+
+def _log_sum(exponent: Array, p: Array) -> float:
+    """log Σ p·e^exponent."""
+    if p.size == 0:
+        return 0.0
+    top = float(exponent.max())
+    with np.errstate(under="ignore"):
+        return top + math.log(float(p @ np.exp(exponent - top)))
+
+
+def _minimiser(function: Callable[[float], float]) -> float:
+    """About where a function of λ > 0 that falls and then rises is least."""
+    grid = np.exp(np.arange(-14.0, 36.0)).tolist()
+    best = min(range(len(grid)), key=lambda i: function(grid[i]))
+    low, high = grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)]
+    while high > 1.02 * low:
+        a, b = low * (high / low) ** 0.382, low * (high / low) ** 0.618
+        low, high = (low, b) if function(a) < function(b) else (a, high)
+    return math.sqrt(low * high)

@@ -1,0 +1,201 @@
+"""Random batches: seconds of a guarantee and of a composition, each beside its goal and beside peers.
+
+    python benchmarks/random_batches.py [--prv RESULTS.json]
+
+Every figure is the median of several runs after one that warms up, each with a noise not seen before, so
+that nothing is remembered. Accountants are compared at the same accuracy: the coarsest settings at which
+ε is within a relative 1e-3 of its limit. `--prv` is what benchmarks/peers/prv_speed.py wrote on this
+machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dp_accounting
+from dp_accounting.pld import PLDAccountant
+from rich.console import Console
+from rich.table import Table
+
+import pabi
+from pabi.tradeoff import Gaussian, PoissonSubsampled, Subsampled
+
+DELTA, RTOL = 1e-5, 1e-3
+PROBABILITY, MULTIPLIER, STEPS = 0.025, 1.5, 8000
+PUBLISHED = {2000: 4.438, 4000: 6.654, 8000: 10.113}  # Bok, Su, Altschuler 2024, Table 4
+
+
+def median_time(work: Callable[[float], float], runs: int = 3) -> tuple[float, float]:
+    """(median seconds, the last result) of work(1 + something tiny that differs every time)."""
+    work(1.0)
+    times = []
+    for run in range(1, runs + 1):
+        begin = time.perf_counter()
+        result = work(1.0 + 1e-7 * run)
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times), result
+
+
+def shown(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 0.2 else f"{1000 * seconds:.0f} ms"
+
+
+# Whole guarantees.
+
+
+def strongly_convex(batches: pabi.Poisson | pabi.FixedSize, adjacency: str) -> dict[str, Any]:
+    """c = 0.9, p = 0.02, a noise multiplier of 2."""
+    return {
+        "loss": pabi.Loss.convex(smoothness=1.0, gradient_bound=1.0, glm=True, l2=1.0),
+        "n": 5000,
+        "batches": batches,
+        "steps": 2000,
+        "step_size": 0.1,
+        "noise_std": 0.02,
+        "clip_norm": 1.0,
+        "adjacency": adjacency,
+    }
+
+
+def constrained(steps: int) -> dict[str, Any]:
+    """The setting of examples/convergence.py."""
+    return {
+        "loss": pabi.Loss.convex(smoothness=20.0, gradient_bound=25.0),
+        "n": 5000,
+        "batches": pabi.FixedSize(100),
+        "steps": steps,
+        "step_size": 0.1,
+        "noise_std": 3.0,
+        "diameter": 1.0,
+    }
+
+
+def guarantees() -> Table:
+    cases = {
+        "Poisson, zero_out, t = 2 000": strongly_convex(pabi.Poisson(100), "zero_out"),
+        "Poisson, replace_one, t = 2 000": strongly_convex(pabi.Poisson(100), "replace_one"),
+        "fixed size, t = 2 000": strongly_convex(pabi.FixedSize(100), "replace_one"),
+        "fixed size, convex, D = 1, t = 10⁴": constrained(10**4),
+        "fixed size, convex, D = 1, t = 10⁷": constrained(10**7),
+    }
+    table = Table("guarantee(δ) and .epsilon(δ)", "ε", "median", "goal", title="Random batches")
+    for name, arguments in cases.items():
+
+        def account(noise: float, arguments: dict[str, Any] = arguments) -> float:
+            run = pabi.NoisySGD(**arguments | {"noise_std": arguments["noise_std"] * noise})
+            return run.guarantee(DELTA).epsilon(DELTA)
+
+        seconds, epsilon = median_time(account)
+        table.add_row(name, f"{epsilon:.4f}", shown(seconds), "≤ 2 s")
+    return table
+
+
+# Composition.
+
+
+def compositions() -> Table:
+    table = Table("C_p(G(μ))^t, p = 0.025, μ = 2/3", "ε", "median", "goal", title="Composition")
+    for steps in (STEPS, 10**6):
+
+        def compose(noise: float, steps: int = steps) -> float:
+            curve = Subsampled(Gaussian(1.0 / (MULTIPLIER * noise)), PROBABILITY)
+            return curve.self_compose(steps).epsilon(DELTA)
+
+        seconds, epsilon = median_time(compose, 7)
+        table.add_row(f"t = {steps:,}", f"{epsilon:.3f}", shown(seconds), "≤ 50 ms")
+    return table
+
+
+def published() -> Table:
+    table = Table("t", "published", "pabi, between", title="Bok, Su, Altschuler, Table 4: NoisySGD")
+    factor = Subsampled(Gaussian(1.0 / MULTIPLIER), PROBABILITY)
+    for steps, value in PUBLISHED.items():
+        low, high = factor.self_compose(steps).epsilon_bounds(DELTA, rtol=1e-5)
+        agree = "the same" if round(low, 3) == round(high, 3) == value else "different"
+        table.add_row(f"{steps:,}", f"{value:.3f}", f"{low:.5f} and {high:.5f}: {agree}")
+    return table
+
+
+# Peers.
+
+
+def ours(noise: float) -> float:
+    curve = PoissonSubsampled(1.0 / (MULTIPLIER * noise), PROBABILITY)
+    return curve.self_compose(STEPS).epsilon(DELTA)
+
+
+def dp_accounting_epsilon(interval: float, noise: float = 1.0) -> float:
+    step = dp_accounting.PoissonSampledDpEvent(
+        PROBABILITY, dp_accounting.GaussianDpEvent(MULTIPLIER * noise)
+    )
+    accountant = PLDAccountant(value_discretization_interval=interval)
+    accountant.compose(step, STEPS)
+    return float(accountant.get_epsilon(DELTA))
+
+
+def coarsest(limit: float) -> float:
+    """The largest discretisation interval of dp_accounting at which ε is accurate enough."""
+    interval = 8e-3
+    while abs(dp_accounting_epsilon(interval) / limit - 1.0) > RTOL:
+        interval *= 0.9
+    return interval
+
+
+def peers(prv: list[dict[str, Any]]) -> Table:
+    low, high = (
+        PoissonSubsampled(1.0 / MULTIPLIER, PROBABILITY)
+        .self_compose(STEPS)
+        .epsilon_bounds(DELTA, rtol=1e-5)
+    )
+    table = Table(
+        "accountant",
+        "ε",
+        "median",
+        "pabi is faster by",
+        "goal",
+        title=f"Poisson-sampled Gaussian, p = {PROBABILITY}, noise multiplier {MULTIPLIER}, t = {STEPS}",
+        caption=f"ε lies between {low:.5f} and {high:.5f}",
+    )
+    own, epsilon = median_time(ours, 7)
+    table.add_row("pabi", f"{epsilon:.4f}", shown(own), "", "")
+    default = 1e-4
+    for interval in (coarsest(dp_accounting_epsilon(default)), default):
+
+        def peer(noise: float, interval: float = interval) -> float:
+            return dp_accounting_epsilon(interval, noise)
+
+        seconds, epsilon = median_time(peer, 5)
+        goal = "—" if interval == default else "≥ 1×"
+        name = f"dp_accounting, interval {interval:.2g}" + " (default)" * (interval == default)
+        table.add_row(name, f"{epsilon:.4f}", shown(seconds), f"{seconds / own:.1f}×", goal)
+    for record in prv:
+        _, estimate, upper = record["bounds"]
+        proven = record["reading"] == "upper bound"
+        table.add_row(
+            f"prv-accountant, {record['reading']}, eps_error {record['eps_error']:.2g}",
+            f"{upper if proven else estimate:.4f}",
+            shown(record["seconds"]),
+            f"{record['seconds'] / own:.1f}×",
+            "≥ 50×" if proven else "—",
+        )
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--prv", type=Path, help="what benchmarks/peers/prv_speed.py wrote")
+    arguments = parser.parse_args()
+    prv = json.loads(arguments.prv.read_text()) if arguments.prv else []
+    console = Console(width=110)
+    for table in (compositions(), peers(prv), guarantees(), published()):
+        console.print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.errors import NotApplicable
-from pabi.rounding import Array, fraction_up, up
+from pabi.rounding import TINY, Array, fraction_up, up
 from pabi.runs import NoisySGD
 
 _VARIATION = 0.08  # of log c² within a block
@@ -201,8 +201,10 @@ class SampledRun:
         else:
             total = s * math.expm1(log) / (c - 1.0) if busy else 0.0
         idle = steps - busy
-        if idle:
-            total *= math.exp(min(700.0, idle * math.log(cool))) if cool > 0.0 else 0.0
+        if idle and total > 0.0:
+            log = idle * math.log(cool) if cool > 0.0 else -math.inf
+            total = math.inf if log > 700.0 else total * math.exp(log)
+            total = max(total, TINY) if cool > 0.0 else 0.0  # a little is not nothing
         return min(diameter, pull * total * (1.0 + 1e-11))
 
     def _distances(self, pull: float) -> Array:

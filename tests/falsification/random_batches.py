@@ -463,6 +463,19 @@ def random_instance(rng, sampler: str, adjacency: str, projected: bool) -> Insta
     )
 
 
+def long_instance(rng, sampler: str, adjacency: str) -> Instance:
+    """An instance of many equal steps that contract: where shifts are worth more than composition."""
+    short = random_instance(rng, sampler, adjacency, bool(rng.random() < 0.5))
+    eta, noise, t = short.eta[0], short.noise[0], int(rng.integers(20, 80))
+    return replace(
+        short,
+        eta=(eta,) * t,
+        noise=(noise,) * t,
+        loss=short.loss.with_l2(_loguniform(rng, 0.03, 0.9) / eta),
+        cooldown=int(rng.integers(0, 10)) if rng.random() < 0.3 else 0,
+    )
+
+
 def structured_instances(sampler: str, adjacency: str) -> Iterator[tuple[str, Instance]]:
     """(name, instance) of the arrangements that attack one step of a proof each."""
     pull, push, rest = Constant(-1.0), Constant(1.0), Constant(0.0)

@@ -36,6 +36,7 @@ from random_batches import (
     divergences,
     hockey_stick,
     last_law,
+    long_instance,
     random_instance,
     structured_instances,
 )
@@ -268,7 +269,7 @@ def instances(sampler, adjacency, projected, count, seed=0):
 NAMES = [f"{sampler}, {adjacency}" for sampler, adjacency in SAMPLERS]
 
 
-@pytest.mark.parametrize("count", [15, pytest.param(400, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [4, pytest.param(250, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("projected", [False, True], ids=["free", "walls"])
 @pytest.mark.parametrize(("sampler", "adjacency"), SAMPLERS, ids=NAMES)
 def test_random_instances_are_never_safer_than_proven(sampler, adjacency, projected, count):
@@ -277,11 +278,21 @@ def test_random_instances_are_never_safer_than_proven(sampler, adjacency, projec
         assert not found, (found, delta, instance)
 
 
+@pytest.mark.parametrize("count", [2, pytest.param(60, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(("sampler", "adjacency"), SAMPLERS, ids=NAMES)
+def test_long_instances_are_never_safer_than_proven(sampler, adjacency, count):
+    rng = np.random.default_rng([count, SAMPLERS.index((sampler, adjacency))])
+    for _ in range(count):
+        instance, delta = long_instance(rng, sampler, adjacency), float(10 ** rng.uniform(-5, -2))
+        found = violations(instance, claimed(instance.run, delta))
+        assert not found, (found, delta, instance)
+
+
 STRUCTURED = [
     pytest.param(
         instance,
         id=f"{sampler}, {adjacency}: {name}",
-        marks=() if i % 4 == j else pytest.mark.nightly,
+        marks=() if i % 8 == 2 * j else pytest.mark.nightly,
     )
     for j, (sampler, adjacency) in enumerate(SAMPLERS)
     for i, (name, instance) in enumerate(structured_instances(sampler, adjacency))
@@ -290,9 +301,8 @@ STRUCTURED = [
 
 @pytest.mark.parametrize("instance", STRUCTURED)
 def test_structured_instances_are_never_safer_than_proven(instance):
-    for delta in (1e-5, 1e-2):
-        found = violations(instance, claimed(instance.run, delta))
-        assert not found, (found, delta)
+    found = violations(instance, claimed(instance.run, 1e-3))
+    assert not found
 
 
 def accumulated(sampler, adjacency, t=100, sharpness=3.0):
@@ -345,11 +355,10 @@ def half_told(instance: Instance) -> Instance:
 
 def test_forgetting_that_the_record_displaces_another_is_caught():
     """Under fixed size a zeroed record counts 2C; C is refuted by random search and by one step."""
-    caught = sum(
-        bool(violations(instance, claimed(half_told(instance).run, delta)))
+    assert any(
+        violations(instance, claimed(half_told(instance).run, delta))
         for instance, delta in instances("fixed_size", "zero_out", False, 12)
     )
-    assert caught >= 1
     # One step against a base that pulls the other way, C_p(G(C/(bς))) written out.
     base = ((Constant(-1.0), 9),)
     one = Instance(base, Constant(1.0), ZERO, FixedSize(1), (1.0,), (1.0,), CONVEX)
@@ -359,11 +368,10 @@ def test_forgetting_that_the_record_displaces_another_is_caught():
 
 def test_two_pulls_accounted_as_one_are_caught():
     """Poisson batches, a record replaced by one that pulls the other way, accounted as zeroed."""
-    caught = sum(
-        bool(violations(instance, claimed(replace(instance, other=ZERO).run, delta)))
+    assert any(
+        violations(instance, claimed(replace(instance, other=ZERO).run, delta))
         for instance, delta in instances("poisson", "replace_one", False, 12)
     )
-    assert caught >= 1
 
 
 def test_truncated_batches_are_caught():

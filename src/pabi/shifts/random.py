@@ -23,7 +23,6 @@ from pabi.tradeoff.pairs import log_moments
 # Shares 1 - u of a step's noise that may hide the shift; β = 1/√u multiplies the record's factor.
 _FEW = np.concatenate([[0.0], np.geomspace(1e-5, 0.05, 10), np.linspace(0.1, 0.9, 9)])
 _MANY = np.concatenate([[0.0], np.geomspace(1e-4, 0.04, 40), np.linspace(0.05, 0.97, 93)])
-_COARSE, _CLOSE = np.geomspace(1e-2, 1e5, 21), np.geomspace(0.5, 2.0, 7)
 _RANGE, _KNOTS, _TABLE = 7.0, 100, 4000  # of log μ, where moments are computed and interpolated
 
 
@@ -101,38 +100,52 @@ class PayOff:
         return Split(total, np.zeros(blocks.length.size), 0.0, before)
 
     def _shares(self, blocks: Blocks, pulls: Array, demand: float) -> Array:
-        """For one price of room the best share is chosen block by block. The best price is sought over a
-        geometric range with few shares to choose from, then closer by, with many where it matters."""
+        """For one price of room the best share is chosen block by block. The right price is bisected
+        with few shares to choose from, then closer by, with many where it matters."""
         room, idle = blocks.room, pulls == 0.0  # with no record to hide all noise hides the shift
-        best, share, price = math.inf, np.where(idle, 1.0, 0.0), 0.0
-        whole = float(room.sum())
-        if not whole > 0.0:
-            return share
-        active = np.flatnonzero(~idle)
-        centre = (demand / whole) ** 2
-        for shares, prices in ((_FEW, _COARSE), (_MANY, _CLOSE)):
+        active, rest = np.flatnonzero(~idle), float(room @ np.where(idle, 1.0, 0.0))
+        share = np.where(idle, 1.0, 0.0)
+        best, low, high = math.inf, 0.0, math.inf
+        for shares, trials in ((_FEW, 22), (_MANY, 8)):
             weights = room[active]
             beta = 1.0 / np.sqrt(1.0 - shares)
             factors = self.cost(beta * pulls[active, None]) * blocks.length[active, None]
-            rows, rest = np.arange(active.size), float(room @ np.where(idle, 1.0, 0.0))
-            base = centre if price == 0.0 else price
-            unshared = factors[:, 0].sum() if active.size else 0.0
-            for trial in base * prices:
-                choice = np.argmin(factors - trial * weights[:, None] * shares, axis=1)
+            base = factors[:, 0].sum() if active.size else 0.0
+            rows = np.arange(active.size)
+            if low == 0.0:  # at which the first block takes its first share
+                with np.errstate(divide="ignore", over="ignore"):
+                    first = (factors[:, 1] - factors[:, 0]) / (weights * shares[1])
+                low = float(np.min(first, initial=math.inf)) * (1.0 + 1e-9)
+                if not 0.0 < low < math.inf:
+                    return share
+                high = min(low * 1e16, 1e300)
+            # The right price is (demand/kept)², and kept grows with the price.
+            for _ in range(trials):
+                price = math.sqrt(low) * math.sqrt(high)
+                choice = np.argmin(factors - price * weights[:, None] * shares, axis=1)
                 kept = rest + float(weights @ shares[choice])
                 if kept > 0.0:
-                    extra = float(factors[rows, choice].sum()) - unshared
+                    extra = float(factors[rows, choice].sum()) - base
                     total = demand * demand / kept + extra
                     if total < best:
-                        best, price = total, float(trial)
+                        best, found = total, price
                         share = np.where(idle, 1.0, 0.0)
                         share[active] = shares[choice]
-            active = active[share[active] > 1e-4]
+                if kept > 0.0 and price > (demand / kept) ** 2:
+                    high = price
+                else:
+                    low = price
+            if best == math.inf:
+                return share
+            low, high = found / 3.0, found * 3.0
+            active = active[share[active] > 0.0]
+            best = math.inf
         return share
 
 
 def distances(blocks: Blocks, share: Array, distance: float, room: float) -> Array:
-    """The distance before each block, when every step pays in proportion to its room, rounded up.
+    """The largest distance in each block before a step, when every step pays in proportion to its room,
+    rounded up. (Within a block of equal shares it is convex, so that it is that at one of its ends.)
 
     With W the product of the slopes up to a block's beginning, z = distance·W·(1 - the part of the room
     that lies before it).
@@ -141,7 +154,8 @@ def distances(blocks: Blocks, share: Array, distance: float, room: float) -> Arr
         logs = np.append(0.0, np.cumsum(blocks.length * np.log(blocks.c)))[:-1]
         grown = np.exp(np.minimum(logs, 700.0))
     used = np.append(0.0, np.cumsum(blocks.room * share))[:-1] / room if room > 0.0 else 0.0
-    return np.asarray(distance * grown * (np.maximum(1.0 - used, 0.0) + 1e-11) * (1.0 + 1e-11))
+    before = distance * grown * (np.maximum(1.0 - used, 0.0) + 1e-11) * (1.0 + 1e-11)
+    return np.asarray(np.maximum(before, np.append(before[1:], 0.0)))
 
 
 class Descent(NamedTuple):
@@ -181,11 +195,11 @@ def two_sided(
         value = following
     z, payments, before, cost = apart(steps - len(policies)), [], [], 0.0
     for policy in reversed(policies):
-        a = float(np.interp(z, grid, policy))
+        a = min(s, float(np.interp(z, grid, policy)))
         payments.append(a)
         before.append(z)
         cost += float(stage(np.array([z]), np.array([a]))[0])
-        z = min(highest, (c * z + s - a) * (1.0 + 1e-13))
+        z = min(highest, max(c * z, c * z + s - a) * (1.0 + 1e-13))
     return Descent(
         cost + float(final(np.array([z]))[0]), np.array(payments), np.array([*before, z])
     )

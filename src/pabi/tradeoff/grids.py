@@ -23,7 +23,7 @@ from pabi.tradeoff.pairs import Pair
 
 _ROUND = 4e-15  # relative: covers the quadrature and rounding of a mass
 MOST_CELLS = 1 << 23
-_MOST_BELOW = 1 << 20  # cells below the highest loss of a pair that is not symmetric
+_MOST_BELOW = 1 << 22  # cells below the highest loss of a pair that is not symmetric
 
 
 class Losses(NamedTuple):
@@ -105,22 +105,25 @@ def _edges(first: int, last: int, step: float) -> Array:
 
 
 def _centre(pair: Pair, step: float) -> float:
-    """Where the cell around it, merged, has its loss, or a hair below; 0 where the grid is fine.
+    """Where the cell around it, that at the edge of the support, merged, has its loss; or a hair below.
 
     A sampled Gaussian has most of its mass within about p of log(1 - p). On a grid with a point there
-    that bulk need not be split, however coarse the grid.
+    that bulk need not be split, however coarse the grid. 0 for pairs without such an edge.
     """
-    centre = 0.0
-    if step < pair.bulk:
-        return centre
-    for _ in range(8):
+    if pair.edge is None:
+        return 0.0
+    centre = pair.edge
+    for _ in range(40):
         cell = pair.cells(np.array([-0.5, 0.5]) * step + centre)
         mass, excess = float(cell.mass[0]), float(cell.excess[0])
         if not mass > 0.0:
             return 0.0
         # log of P(cell)/Q(cell), where Q(cell) = e^(-left)·(mass - excess)
-        centre += -0.5 * step - math.log1p(-excess / mass)
-    return centre - 4e-16
+        move = -0.5 * step - math.log1p(-excess / mass)
+        centre += move
+        if abs(move) <= 1e-8 * step:
+            break
+    return centre - 1e-6 * step
 
 
 def _mirrored(p: Array, step: float, atom: float) -> tuple[int, Array]:
@@ -141,7 +144,7 @@ def _settled(level: Array, lack: Array, step: float) -> Array:
     """P's masses on the grid, from e^y·Q(cell) and what the cells lack.
 
     A cell i that lacks d > 0 takes d/(e^step - 1) from i - 1 and then has e^step times that more; one
-    with d < 0 likewise from i + 1. At most half of what a neighbour has is taken; cells that would need
+    with d < 0 likewise from i + 1. No neighbour gives more than it has; cells that would need
     more have their loss rounded down if d > 0, and are merged with the one below otherwise.
     """
     span = math.expm1(step)
@@ -169,12 +172,19 @@ def _settled(level: Array, lack: Array, step: float) -> Array:
 _ROUNDS = 24
 
 
-def _short(level: Array, lack: Array, span: float) -> Array:
-    """Which cells need more than half of what the neighbour has from whom they take."""
+def _short(level: Array, lack: Array, span: float) -> NDArray[np.bool_]:
+    """Which cells need more than the neighbour has from whom they take, or more than half of it where
+    that neighbour is asked from both sides."""
     before, after = np.append(0.0, level[:-1]), np.append(level[1:], 0.0)
     up = lack > 0.0
     need = np.where(up, lack / span, -lack * (1.0 + span) / span)
-    return np.asarray(need > 0.5 * np.where(up, before, after))
+    from_below, from_above = np.where(up, need, 0.0), np.where(up, 0.0, need)
+    # What the other neighbour of the one that gives takes from it.
+    also_below = np.append([0.0, 0.0], from_above[:-2])[: need.size]
+    also_above = np.append(from_below[2:], [0.0, 0.0])[: need.size]
+    other = np.where(up, also_below, also_above)
+    given = np.where(up, before, after)
+    return np.asarray((need > 0.999 * given) | ((need + other > 0.999 * given) & (need > 0.499 * given)))
 
 
 def _merge_down(level: Array, lack: Array, cells: NDArray[np.intp], span: float) -> None:

@@ -236,18 +236,24 @@ class Loss:
         self._cache["slack"] = 0.01 * goal / (power * self.count)
         step = math.sqrt(12.0 * goal / (power * (1.0 + power) * self.count))
         step = min(max(step, 1e-300), 0.25 / (1.0 + power) if power > 1.0 else 1.0, epsilon)
+        least, best = math.inf, step
         for _ in range(12):  # measured without any transform
             above, below = self._sum(step, delta, True), self._sum(step, delta, False)
             if above is None or below is None:
-                step *= 4.0
                 break
             gap = above.log_moment(power) - below.log_moment(power)
+            if gap > 0.7 * least and step < best:
+                break  # finer grids no longer help
+            if gap < least:
+                least, best = gap, step
             if gap > goal:
                 step *= max(0.1, math.sqrt(0.7 * goal / gap))
             elif gap < 0.1 * goal and step < epsilon / 8.0:
+                least, best = math.inf, step  # coarser ones may do
                 step *= min(4.0, math.sqrt(0.5 * goal / max(gap, 1e-300)))
             else:
                 break
+        step = best
         for _ in range(6):
             yield step
             step *= 0.5

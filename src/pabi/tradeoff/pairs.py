@@ -54,9 +54,9 @@ class Pair(ABC):
         return math.inf
 
     @property
-    def bulk(self) -> float:
-        """A step of a grid so fine that it resolves where most of the mass lies; ∞ if any does."""
-        return math.inf
+    def edge(self) -> float | None:
+        """The end of the support at which much of the mass may lie, close together."""
+        return None
 
     def finite_log_moment(self, power: float) -> float:
         """log E[e^(power·Y); Y < ∞]."""
@@ -89,8 +89,8 @@ class SampledGaussian(Pair):
     p: float
 
     @property
-    def bulk(self) -> float:
-        return 0.1 * self.p
+    def edge(self) -> float:
+        return math.log1p(-self.p)
 
     def cells(self, edges: Array) -> Cells:
         return _gaussian_cells(self.mu, self.p, edges)
@@ -287,8 +287,8 @@ class Reversed(Pair):
         return -math.log1p(-self.pair.p)
 
     @property
-    def bulk(self) -> float:
-        return self.pair.bulk
+    def edge(self) -> float:
+        return -math.log1p(-self.pair.p)
 
     def cells(self, edges: Array) -> Cells:
         mass, excess = self.pair.cells(-edges[::-1])

@@ -179,12 +179,20 @@ class Product(TradeOff):
         return np.minimum(1.0, np.nextafter(worst + self.failure, 2.0))
 
     def _tradeoff(self, alpha: Array) -> Array:
-        grids = [loss.profile() for loss in self._losses]
-        epsilon = np.unique(np.concatenate([e for e, _ in grids]))
+        own = [loss.profile() for loss in self._losses]
+        opposite = own
+        if self.orientation in ("remove", "add"):
+            inverse = self.inverse()
+            assert isinstance(inverse, Product)
+            opposite = [loss.profile() for loss in inverse._losses]
+        epsilon = np.unique(np.concatenate([e for e, _ in (*own, *opposite)]))
         if epsilon.size > 20_000:
             epsilon = epsilon[:: epsilon.size // 20_000 + 1]
-        delta = np.max([np.interp(epsilon, e, d, left=1.0, right=1.0) for e, d in grids], axis=0)
-        return supported(alpha, epsilon, np.minimum(1.0, delta + self.failure))
+        left, right = (
+            np.minimum(1.0, np.max([_on_chords(epsilon, *g) for g in grids], axis=0) + self.failure)
+            for grids in (opposite, own)
+        )
+        return supported(alpha, epsilon, left, right)
 
     def _fields(self) -> dict[str, Any]:
         factors = [{**curve.to_dict(), "count": k} for curve, k in self.factors]
@@ -205,3 +213,10 @@ class Product(TradeOff):
     def __str__(self) -> str:
         parts = [f"{curve!r}" + (f"^{k}" if k > 1 else "") for curve, k in self.factors]
         return " ⊗ ".join(parts) + (f", failing with {self.failure:.3g}" if self.failure else "")
+
+
+def _on_chords(epsilon: Array, grid: Array, delta: Array) -> Array:
+    """δ at `epsilon` on the chords in e^ε between grid points, an upper bound by convexity; 1 outside."""
+    at, points = np.exp(np.minimum(epsilon, 700.0)), np.exp(np.minimum(grid, 700.0))
+    value = np.interp(at, points, delta, left=1.0, right=1.0) * (1.0 + 4e-16)
+    return np.where(epsilon > 700.0, 1.0, value)

@@ -9,22 +9,26 @@ from pabi.rounding import Array
 _ROWS = 1 << 21  # entries of the working arrays
 
 
-def supported(alpha: Array, epsilon: Array, delta: Array) -> Array:
-    """Lower bounds on a symmetric f at `alpha` (n,), from upper bounds `delta` (m,) at `epsilon` ≥ 0:
-    max over them of 0, 1 - δ - e^ε·α and e^-ε·(1 - δ - α). Source: Dong, Roth, Su 2022, Prop. 2.11."""
+def supported(alpha: Array, epsilon: Array, left: Array, right: Array) -> Array:
+    """Lower bounds on f = T(P, Q) at `alpha` (n,), from upper bounds on δ of (Q, P), `left`, and of
+    (P, Q), `right`, both (m,), at `epsilon` ≥ 0: max over them of 0, 1 - left - e^ε·α and
+    e^-ε·(1 - right - α). Source: Dong, Roth, Su 2022, Prop. 2.11."""
     result = np.zeros_like(alpha)
     size = max(1, _ROWS // max(1, epsilon.size))
     for start in range(0, alpha.size, size):
         part = slice(start, start + size)
-        lines = support_lines(alpha[part, None], epsilon[None, :], delta[None, :])
+        lines = support_lines(alpha[part, None], epsilon[None, :], left[None, :], right[None, :])
         result[part] = lines.max(axis=1, initial=0.0)
     return result
 
 
-def support_lines(alpha: Array, epsilon: Array, delta: Array) -> Array:
-    """The better of the two lines, elementwise, rounded down."""
+def support_lines(
+    alpha: Array, epsilon: Array, delta: Array, delta_right: Array | None = None
+) -> Array:
+    """The better of the two lines, elementwise, rounded down; of a symmetric f without a second δ."""
+    right = delta if delta_right is None else delta_right
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         cost = np.exp(epsilon) * alpha
-        left = (1.0 - delta) - cost - 4e-16 * (1.0 + cost)
-        right = np.exp(-epsilon) * ((1.0 - delta) - alpha - 4e-16) * (1.0 - 1e-15)
-    return np.fmax(np.fmax(left, right), 0.0)
+        upper = (1.0 - delta) - cost - 4e-16 * (1.0 + cost)
+        lower = np.exp(-epsilon) * ((1.0 - right) - alpha - 4e-16) * (1.0 - 1e-15)
+    return np.fmax(np.fmax(upper, lower), 0.0)

@@ -1,7 +1,8 @@
-"""Do proven cases imply the claimed guarantee?
+"""Does what is proven imply the claimed guarantee?
 
 A case is (probability, μ). δ_{G(μ)}(ε) grows with μ at every ε, so that moving probability to larger μ,
-or adding some, can only weaken a guarantee.
+or adding some, can only weaken a guarantee. So do larger parameters and probabilities of sampled factors, and
+more factors.
 """
 
 from __future__ import annotations
@@ -9,16 +10,59 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from flint import arb
 
 from pabi.verification.arithmetic import root_up
+from pabi.verification.products import Sampled, epsilon_bound
+from pabi.verification.reading import integer, nonnegative
 from pabi.verification.refusal import Refused
 
 Part = tuple[Fraction, float]
 
 _MOST_PARTS = 200_000
+
+
+class Factors(NamedTuple):
+    """What holds together: one mixture of Gaussians, sampled Gaussians, and a probability of nothing."""
+
+    parts: tuple[Part, ...]
+    sampled: tuple[Sampled, ...] = ()
+    failure: Fraction = Fraction(0)
+
+    @property
+    def count(self) -> int:
+        return sum(f.count for f in self.sampled) + any(mu > 0.0 for _, mu in self.parts)
+
+    def epsilon(self, delta: float, enough: float = 0.0) -> float:
+        """An ε that is proven at `delta`, computed anew; one of at most `enough` will do."""
+        left = Fraction(delta) - self.failure
+        if left <= 0:
+            return math.inf
+        return epsilon_bound(self.parts, self.sampled, _down(left), enough)
+
+    def curve(self) -> dict[str, Any]:
+        """The product as a trade-off function in JSON."""
+        factors: list[dict[str, Any]] = [
+            {"kind": f.kind, "mu": _number(f.mu), "probability": f.probability, "count": f.count}
+            for f in self.sampled
+        ]
+        if len(self.parts) == 1:
+            factors.append({"kind": "gaussian", "mu": _number(self.parts[0][1]), "count": 1})
+        else:
+            mus, weights = [_number(mu) for _, mu in self.parts], [float(w) for w, _ in self.parts]
+            factors.append({"kind": "mixture", "mus": mus, "weights": weights, "count": 1})
+        return {"kind": "product", "factors": factors, "failure": float(self.failure)}
+
+
+def _number(x: float) -> float | str:
+    return "inf" if math.isinf(x) else x
+
+
+def _down(x: Fraction) -> float:
+    value = float(x)
+    return value if Fraction(value) <= x else math.nextafter(value, 0.0)
 
 
 def read_mu(value: Any) -> float:
@@ -42,13 +86,90 @@ def read_parts(claim: Any) -> list[Part]:
     return parts
 
 
-def check_claim(claim: Any, proven: Sequence[Part]) -> list[Part]:
-    """The claimed cases, if the proven ones imply them."""
-    claimed = read_parts(claim)
-    if not dominated(proven, claimed):
-        worst = max(mu for _, mu in proven)
-        raise Refused(f"mu: the cases prove up to {worst!r}, which does not imply the claim")
+def read_factors(curve: Any) -> Factors:
+    """The factors of a trade-off function in JSON."""
+    kind = curve["kind"]
+    if kind == "gaussian":
+        return Factors(((Fraction(1), read_mu(curve["mu"])),))
+    if kind == "mixture":
+        pairs = zip(curve["weights"], curve["mus"], strict=True)
+        return Factors(tuple(read_parts({"mixture": list(pairs)})))
+    if kind != "product":
+        raise Refused(f"tradeoff: a certificate proves no {kind!r}")
+    parts: list[Part] = [(Fraction(1), 0.0)]
+    sampled = []
+    for factor in curve["factors"]:
+        count = integer("count", factor["count"])
+        if factor["kind"] in ("subsampled", "poisson_subsampled"):
+            if factor.get("direction", "both") != "both":
+                raise Refused("direction: expected a factor for both")
+            probability = nonnegative("probability", factor["probability"])
+            if probability > 1.0:
+                raise Refused(f"probability: expected at most 1, got {probability!r}")
+            sampled.append(Sampled(factor["kind"], probability, read_mu(factor["mu"]), count))
+        elif factor["kind"] == "gaussian" and count > 0:
+            mu = read_mu(factor["mu"])
+            many = mu if math.isinf(mu) else root_up(count * arb(mu) * arb(mu))
+            parts = product(parts, [(Fraction(1), many)])
+        elif factor["kind"] == "mixture" and count == 1:
+            parts = product(parts, read_factors({**factor, "kind": "mixture"}).parts)
+        else:
+            raise Refused(f"factors: expected no {count} of {factor['kind']!r}")
+    failure = nonnegative("failure", curve.get("failure", 0.0))
+    return Factors(tuple(parts), tuple(sampled), Fraction(failure))
+
+
+def check_claim(claim: Any, proven: Factors) -> Factors:
+    """What is claimed, if what is proven implies it."""
+    if "product" in claim:
+        claimed = read_factors(claim["product"])
+    else:
+        claimed = Factors(tuple(read_parts(claim)))
+    gap = missing(proven, claimed)
+    if gap is not None:
+        raise Refused(gap)
     return claimed
+
+
+def missing(proven: Factors, claimed: Factors) -> str | None:
+    """What of the proven factors the claimed ones do not cover; None if they cover all."""
+    if not dominated(proven.parts, claimed.parts):
+        worst = max(mu for _, mu in proven.parts)
+        return f"mu: the Gaussian cases prove up to {worst!r}, which does not imply the claim"
+    for kind in ("subsampled", "poisson_subsampled"):
+        needed = [f for f in proven.sampled if f.kind == kind and f.mu > 0.0 and f.count]
+        offered = [f for f in claimed.sampled if f.kind == kind]
+        ceiling = math.inf
+        for p in sorted({f.probability for f in needed}, reverse=True):
+            # Claimed factors of probability p or more serve those of p, but serve only once.
+            here = [_weight(f) for f in needed if f.probability == p]
+            serving = [_weight(f) for f in offered if p <= f.probability < ceiling]
+            ceiling = p
+            if not dominated(here, serving):
+                worst = max(mu for _, mu in here)
+                total, given = sum(n for n, _ in here), sum(n for n, _ in serving)
+                return (
+                    f"factors: {total} of {kind!r} with p = {float(p)!r} and μ up to {worst!r} are needed, "
+                    f"which the {given} claimed ones do not cover"
+                )
+    if proven.failure > claimed.failure:
+        return (
+            f"failure: expected at least {float(proven.failure)!r}, got {float(claimed.failure)!r}"
+        )
+    return None
+
+
+def _weight(factor: Sampled) -> Part:
+    return Fraction(factor.count), factor.mu
+
+
+def together(first: Factors, second: Factors) -> Factors:
+    """What two independent releases prove."""
+    return Factors(
+        tuple(product(first.parts, second.parts)),
+        first.sampled + second.sampled,
+        first.failure + second.failure,
+    )
 
 
 def dominated(proven: Sequence[Part], claimed: Sequence[Part]) -> bool:
@@ -86,21 +207,21 @@ def _hypotenuse(a: float, b: float) -> float:
 
 
 def implied(
-    parts: Sequence[Part],
+    proven: Sequence[Part] | Factors,
     adjacency: str | None,
     assumptions: Sequence[str],
     guarantee: dict[str, Any],
 ) -> str | None:
-    """None if the proven cases imply a guarantee (as a dictionary), or the reason why not."""
-    curve = guarantee["tradeoff"]
-    if curve.get("kind") == "gaussian":
-        claim: Any = {"mu": curve["mu"]}
-    elif curve.get("kind") == "mixture":
-        claim = {"mixture": list(zip(curve["weights"], curve["mus"], strict=True))}
-    else:
-        return f"tradeoff: a certificate proves no {curve.get('kind')!r}"
-    if not dominated(parts, read_parts(claim)):
-        return "tradeoff: the certificate proves less than the guarantee claims"
+    """None if what is proven implies a guarantee (as a dictionary), or the reason why not."""
+    if not isinstance(proven, Factors):
+        proven = Factors(tuple(proven))
+    try:
+        claimed = read_factors(guarantee["tradeoff"])
+    except Refused as refusal:
+        return str(refusal)
+    gap = missing(proven, claimed)
+    if gap is not None:
+        return f"tradeoff: the certificate proves less than the guarantee claims ({gap})"
     if guarantee["adjacency"] != adjacency:
         return f"adjacency: the certificate is for {adjacency!r}, not {guarantee['adjacency']!r}"
     for sentence in assumptions:

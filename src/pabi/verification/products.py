@@ -27,13 +27,14 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
+from pabi.verification.arithmetic import BITS
+
 Array = NDArray[np.float64]
 
 # Spacing of the normal variable behind a loss, and by how much step 3 may raise ε, relatively.
 _LEVELS = ((0.06, 8e-4), (0.03, 2e-4), (0.012, 3e-5))
 _MOST = 1_000_000_000  # sines to compute before giving up
 _MOST_LOSSES = 20_000  # of one factor
-_BITS = 128
 _ULP = 2.0**-53
 
 
@@ -69,7 +70,7 @@ def epsilon_bound(
         plain = math.fsum(f.count * f.mu**2 for f in factors if f.probability == 1.0)
         found = 0.0
         for turned in (False, True) if any(law.turns for law in laws) else (False,):
-            facing = [law.turned() for law in laws] if turned else laws
+            facing = [law.turned(1e-6 * tail) for law in laws] if turned else laws
             found = max(found, _Sum(facing, _mixture(parts, plain)).epsilon(delta, rise))
         best = min(best, found)
         if best <= enough or best > 1.02 * enough:
@@ -89,9 +90,14 @@ class Law(NamedTuple):
     count: int
     turns: bool
 
-    def turned(self) -> Law:
-        """The law of (Q, P): e^(−y)·P(y) at −y, and the infinite loss becomes one of no mass."""
-        return self._replace(y=-self.y, p=_reversed(self), infinity=0.0) if self.turns else self
+    def turned(self, negligible: float) -> Law:
+        """The law of (Q, P): e^(−y)·P(y) at −y. The infinite loss becomes one of no mass; the lowest, if
+        its mass is `negligible`, is raised to ∞."""
+        if not self.turns:
+            return self
+        p = _reversed(self)
+        first = 1 if p[0] <= negligible else 0
+        return self._replace(y=-self.y[first:], p=p[first:], infinity=first * float(p[0]))
 
 
 def _reversed(law: Law) -> Array:
@@ -115,10 +121,13 @@ def _law(factor: Sampled, tail: float, spacing: float) -> Law:
         small = np.log1p(p * np.expm1(np.minimum(g, 0.0)))
         large = g + np.log(p + (1.0 - p) * np.exp(-np.maximum(g, 0.0)))
     y = np.where(g < 0.0, small, large)
-    # All losses of O_p are above log(1 − p), where z = −∞.
-    lowest = math.nextafter(math.log1p(-p) * (1.0 + 1e-15), -math.inf) if single else 0.0
-    edges = np.concatenate([[lowest], np.unique(y[y > lowest])])
-    with ctx.workprec(_BITS):
+    with ctx.workprec(BITS):
+        if single:  # All losses of O_p are above log(1 − p), where z = −∞.
+            lowest = -_above(-(1 - arb(p)).log())
+            inner = [x for x in np.unique(y).tolist() if arb(x).expm1() + p > 1e-7 * p]
+        else:
+            lowest, inner = 0.0, np.unique(y[y > 0.0]).tolist()
+        edges = np.array([lowest, *inner])
         masses, infinity, rest = _split(mu, p, edges.tolist(), single)
     law = Law(edges, masses, infinity, factor.count, single)
     if single:
@@ -177,8 +186,9 @@ def _between(a: _Place, b: _Place) -> Any:
 
 
 def _above(ball: Any) -> float:
-    """A double ≥ 0 not below a ball."""
-    return max(0.0, math.nextafter(float(arb(ball).upper()), math.inf))
+    """A double ≥ 0 not below a ball; ∞ if it is no number."""
+    value = math.nextafter(float(arb(ball).upper()), math.inf)
+    return max(0.0, value) if value == value else math.inf
 
 
 def _up(x: Array) -> Array:

@@ -2,10 +2,10 @@
 
     python benchmarks/random_batches.py [--prv RESULTS.json]
 
-Every figure is the least of several runs after one that warms up (what else the machine does can only
-add), each with a noise not seen before, so that nothing is remembered. Accountants are compared at the
-same accuracy: the coarsest settings at which ε is within a relative 1e-3 of its limit. `--prv` is what
-benchmarks/peers/prv_speed.py wrote on this machine.
+Every figure is processor time, all of it on one thread, and the least of several runs after one that
+warms up, each with a noise not seen before, so that nothing is remembered. Accountants are compared at
+the same accuracy: the coarsest settings at which ε is within a relative 1e-3 of its limit. `--prv` is
+what benchmarks/peers/prv_speed.py wrote on this machine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +30,16 @@ PROBABILITY, MULTIPLIER, STEPS = 0.025, 1.5, 8000
 PUBLISHED = {2000: 4.438, 4000: 6.654, 8000: 10.113}  # Bok, Su, Altschuler 2024, Table 4
 
 
-def least_time(work: Callable[[float], float], runs: int = 3) -> tuple[float, float]:
-    """(least seconds, the last result) of work(1 + something tiny that differs every time)."""
-    work(1.0)
-    times = []
+def least_times(works: Sequence[Callable[[float], float]], runs: int) -> list[tuple[float, float]]:
+    """(least seconds, last result) of each work(1 + something tiny that differs every time), in turns."""
+    times: list[list[float]] = [[] for _ in works]
+    results = [work(1.0) for work in works]
     for run in range(1, runs + 1):
-        begin = time.perf_counter()
-        result = work(1.0 + 1e-7 * run)
-        times.append(time.perf_counter() - begin)
-    return min(times), result
+        for k, work in enumerate(works):
+            begin = time.process_time()
+            results[k] = work(1.0 + 1e-7 * run)
+            times[k].append(time.process_time() - begin)
+    return [(min(t), result) for t, result in zip(times, results, strict=True)]
 
 
 def shown(seconds: float) -> str:
@@ -90,7 +91,7 @@ def guarantees() -> Table:
             run = pabi.NoisySGD(**arguments | {"noise_std": arguments["noise_std"] * noise})
             return run.guarantee(DELTA).epsilon(DELTA)
 
-        seconds, epsilon = least_time(account)
+        ((seconds, epsilon),) = least_times([account], 4)
         table.add_row(name, f"{epsilon:.4f}", shown(seconds), "≤ 2 s")
     return table
 
@@ -106,7 +107,7 @@ def compositions() -> Table:
             curve = Subsampled(Gaussian(1.0 / (MULTIPLIER * noise)), PROBABILITY)
             return curve.self_compose(steps).epsilon(DELTA)
 
-        seconds, epsilon = least_time(compose, 7)
+        ((seconds, epsilon),) = least_times([compose], 15)
         table.add_row(f"t = {steps:,}", f"{epsilon:.3f}", shown(seconds), "≤ 50 ms")
     return table
 
@@ -138,20 +139,27 @@ def dp_accounting_epsilon(interval: float, noise: float = 1.0) -> float:
     return float(accountant.get_epsilon(DELTA))
 
 
-def coarsest(limit: float) -> float:
-    """The largest discretisation interval of dp_accounting at which ε is accurate enough."""
+def coarsest(limit: float, rtol: float) -> float:
+    """The largest discretisation interval of dp_accounting at which ε is so close to its limit."""
     interval = 8e-3
-    while abs(dp_accounting_epsilon(interval) / limit - 1.0) > RTOL:
+    while abs(dp_accounting_epsilon(interval) / limit - 1.0) > rtol:
         interval *= 0.9
     return interval
 
 
 def peers(prv: list[dict[str, Any]]) -> Table:
-    low, high = (
-        PoissonSubsampled(1.0 / MULTIPLIER, PROBABILITY)
-        .self_compose(STEPS)
-        .epsilon_bounds(DELTA, rtol=1e-5)
-    )
+    curve = PoissonSubsampled(1.0 / MULTIPLIER, PROBABILITY).self_compose(STEPS)
+    low, high = curve.epsilon_bounds(DELTA, rtol=1e-5)
+    default = 1e-4
+    limit = dp_accounting_epsilon(default)
+    intervals = {
+        "within 1e-3": coarsest(limit, RTOL),
+        "as close as pabi": coarsest(limit, ours(1.0) / limit - 1.0),
+        "default": default,
+    }
+    works = [lambda noise, h=h: dp_accounting_epsilon(h, noise) for h in intervals.values()]
+    (own, epsilon), *others = least_times([ours, *works], 12)
+
     table = Table(
         "accountant",
         "ε",
@@ -161,26 +169,24 @@ def peers(prv: list[dict[str, Any]]) -> Table:
         title=f"Poisson-sampled Gaussian, p = {PROBABILITY}, noise multiplier {MULTIPLIER}, t = {STEPS}",
         caption=f"ε lies between {low:.5f} and {high:.5f}",
     )
-    own, epsilon = least_time(ours, 7)
     table.add_row("pabi", f"{epsilon:.4f}", shown(own), "", "")
-    default = 1e-4
-    for interval in (coarsest(dp_accounting_epsilon(default)), default):
-
-        def peer(noise: float, interval: float = interval) -> float:
-            return dp_accounting_epsilon(interval, noise)
-
-        seconds, epsilon = least_time(peer, 5)
-        goal = "—" if interval == default else "≥ 1×"
-        name = f"dp_accounting, interval {interval:.2g}" + " (default)" * (interval == default)
-        table.add_row(name, f"{epsilon:.4f}", shown(seconds), f"{seconds / own:.1f}×", goal)
+    for (name, interval), (seconds, epsilon) in zip(intervals.items(), others, strict=True):
+        table.add_row(
+            f"dp_accounting, interval {interval:.2g} ({name})",
+            f"{epsilon:.4f}",
+            shown(seconds),
+            f"{seconds / own:.1f}×",
+            "≥ 1×" if name == "within 1e-3" else "—",
+        )
     for record in prv:
         _, estimate, upper = record["bounds"]
         proven = record["reading"] == "upper bound"
+        seconds = min(record["times"])
         table.add_row(
             f"prv-accountant, {record['reading']}, eps_error {record['eps_error']:.2g}",
             f"{upper if proven else estimate:.4f}",
-            shown(min(record["times"])),
-            f"{min(record['times']) / own:.1f}×",
+            shown(seconds),
+            f"{seconds / own:.1f}×",
             "≥ 50×" if proven else "—",
         )
     return table

@@ -27,10 +27,16 @@ def test_rows_agree_with_the_guarantee():
     explanation = run.explain(1e-5)
     by_method = {row.method: row for row in explanation}
     assert next(iter(by_method)) == "composition"
-    assert all(row.applies and row.reason is None for row in explanation)
+    applied = [row for row in explanation if row.applies]
+    assert [row.method for row in applied] == [
+        "composition",
+        "shifted interpolation",
+        "secret order",
+    ]
+    assert all(row.reason is None for row in applied)
     guarantee = run.guarantee(1e-5)
     assert guarantee.method == "secret order"
-    assert min(row.epsilon for row in explanation) == guarantee.epsilon(1e-5)
+    assert min(row.epsilon for row in applied) == guarantee.epsilon(1e-5)
     assert by_method["secret order"].mu is None
     assert by_method["composition"].mu == pytest.approx((10 * (2 / 100 / 0.04) ** 2) ** 0.5)
     assert explanation.best.epsilon(1e-5) == guarantee.epsilon(1e-5)
@@ -41,6 +47,9 @@ def test_rows_agree_with_the_guarantee():
     [
         ({"batches": pabi.Cyclic(100)}, "secret order", "fixed"),
         ({"batches": pabi.Reshuffle(100)}, "shifted interpolation", "every epoch"),
+        ({"batches": pabi.Poisson(100)}, "secret order", "afresh"),
+        ({"batches": pabi.FixedSize(100)}, "shifted interpolation", "afresh"),
+        ({"batches": pabi.Cyclic(100)}, "one-sided shift", "not drawn afresh"),
         ({"release": "path"}, "shifted interpolation", "path"),
         ({"update": "other"}, "shifted interpolation", "not plain noisy SGD"),
         ({"loss": pabi.Loss.unknown(), "clip_norm": 1.0}, "shifted interpolation", "curvature"),
@@ -74,12 +83,14 @@ def test_own_bounds_are_shown_and_never_believed():
 
 def test_prints_as_a_table():
     lines = str(a_run().explain(1e-5)).splitlines()
-    assert len(lines) == 4
+    assert len(lines) == 6
     assert "ε at δ = 1e-05" in lines[0]
     assert [line.split("  ")[0] for line in lines[1:]] == [
         "composition",
         "shifted interpolation",
         "secret order",
+        "one-sided shift",
+        "two-sided shift",
     ]
     assert sum("the guarantee" in line for line in lines) == 1
 

@@ -26,7 +26,6 @@ from pabi import (
     Loss,
     NoisyIteration,
     NoisySGD,
-    NotApplicable,
     PrivacyWarning,
     Reshuffle,
     ShuffleOnce,
@@ -287,11 +286,10 @@ class TestCompose:
         with pytest.raises(InvalidInput):
             pabi.compose()
 
-    def test_no_rule(self):
+    def test_without_a_closed_form(self):
         g = make().guarantee(delta=DELTA)
         pure = dataclasses.replace(g, curve=ApproxDP(1.0, 1e-6))
-        with pytest.raises(NotApplicable):
-            pabi.compose(g, pure)
+        assert pabi.compose(g, pure).curve == g.curve.compose(pure.curve)
 
     def test_with_a_void_guarantee(self):
         void = NoisyIteration(

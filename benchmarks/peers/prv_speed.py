@@ -1,13 +1,13 @@
-"""Seconds that prv-accountant needs for the ε of a Poisson-subsampled Gaussian, composed.
+"""Seconds of processor time that prv-accountant needs for the ε of a Poisson-subsampled Gaussian, composed.
 
     pip install prv-accountant==0.2.0
     python prv_speed.py RESULTS.json
 
 8 000 steps with sampling probability 0.025 and noise multiplier 1.5, δ = 1e-5, as in
-benchmarks/random_batches.py. The library gives a lower bound, an estimate and an upper bound, and takes
-the distance between them, `eps_error`, as its argument; `delta_error` is 1e-3·δ, as its documentation
-advises. Timed are the largest `eps_error` (of a few) at which the upper bound is within a relative 1e-3
-of the estimate, and the largest at which the estimate is, which by itself guarantees nothing.
+benchmarks/random_batches.py. The library gives a lower bound, an estimate and an upper bound; about half
+the distance between the bounds, `eps_error`, is its argument, and `delta_error` is 1e-3·δ, as its
+documentation advises. Timed are the largest `eps_error` (of a few) at which the upper bound is within a
+relative 1e-3 of the limit, and the largest at which the estimate is, which by itself guarantees nothing.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def measure(reading: str, eps_error: float) -> dict[str, Any]:
     """Time of `bounds` at this `eps_error`, every run from the beginning."""
     times = []
     for _ in range(RUNS):
-        begin = time.perf_counter()
+        begin = time.process_time()
         found = bounds(eps_error)
-        times.append(time.perf_counter() - begin)
+        times.append(time.process_time() - begin)
     return {
         "library": "prv-accountant",
         "version": version("prv-accountant"),

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pabi import convert
-from pabi.errors import InvalidInput, NotApplicable
-from pabi.tradeoff import ApproxDP
+from pabi.errors import InvalidInput
+from pabi.tradeoff import ApproxDP, Product
 
 
 def pair(epsilon: float, delta: float) -> tuple[list[mp.mpf], list[mp.mpf]]:
@@ -108,10 +108,8 @@ def test_composition() -> None:
     assert ApproxDP(0.0, 0.5).compose(ApproxDP(1.0, 0.5)) == ApproxDP(1.0, 0.75)
     assert ApproxDP(2.0).compose(ApproxDP(0.0)) == ApproxDP(2.0)
     assert ApproxDP(0.0, 0.5).self_compose(3) == ApproxDP(0.0, 0.875)
-    with pytest.raises(NotApplicable):
-        ApproxDP(1.0).compose(ApproxDP(1.0))
-    with pytest.raises(NotApplicable):
-        ApproxDP(1.0).self_compose(2)
+    twice = Product([(ApproxDP(1.0), 2)])  # no closed form
+    assert ApproxDP(1.0).compose(ApproxDP(1.0)) == ApproxDP(1.0).self_compose(2) == twice
 
 
 def test_keywords_and_bad_input() -> None:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pabi import convert
-from pabi.errors import InvalidInput, NotApplicable
-from pabi.tradeoff import ApproxDP, Gaussian, Identity, Mixture, TradeOff
+from pabi.errors import InvalidInput
+from pabi.tradeoff import ApproxDP, Gaussian, Identity, Mixture, Product, TradeOff
 from pabi.tradeoff.gaussian import sqrt_up
 
 
@@ -128,8 +128,8 @@ def test_composition() -> None:
     assert Gaussian(1.0).compose(Gaussian(math.inf)) == Gaussian(math.inf)
     assert Identity().compose(Gaussian(1.5)) == Gaussian(1.5)
     assert Gaussian(1e308).compose(Gaussian(1.7e308)) == Gaussian(math.inf)
-    with pytest.raises(NotApplicable):
-        Gaussian(1.0).compose(ApproxDP(1.0, 1e-6))
+    both = Product([(Gaussian(1.0), 1), (ApproxDP(1.0, 1e-6), 1)])  # no closed form
+    assert Gaussian(1.0).compose(ApproxDP(1.0, 1e-6)) == both
     assert Identity().compose(ApproxDP(1.0, 1e-6)) == ApproxDP(1.0, 1e-6)
     assert ApproxDP(1.0, 1e-6).compose(Identity()) == ApproxDP(1.0, 1e-6)
     with pytest.raises(InvalidInput) as caught:

@@ -113,9 +113,10 @@ def planned(view: SampledRun, power: float) -> OneSided:
 
 def least_window(at: Callable[[int], T], most: int, cost: Callable[[T], float]) -> T:
     """The best of the plans at(1), …, at(most), whose cost falls and then rises with the window: powers
-    of four (the same ones however long the run is), then closer around the best."""
-    plans = {most: at(most)}
-    window = 1
+    of four (the same ones however long the run is), then closer around the best. The whole run is left
+    to composition."""
+    plans = {1: at(1)}
+    window = 4
     while window < most:
         plans[window] = at(window)
         if window > 4096 and cost(plans[window]) > 4.0 * min(map(cost, plans.values())):

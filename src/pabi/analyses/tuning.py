@@ -38,7 +38,7 @@ def tuned(plan_at: Callable[[float], P], delta: float) -> P:
 
     The first tilt is that of G(1), whatever the run, so that runs that differ only in what is forgotten
     are treated alike. Then it is taken from the moments of the exact composition of the plan before;
-    the two plans with the least moments are compared by their ε.
+    the three plans with the least moments are compared by their ε.
     """
     power = math.sqrt(2.0 * math.log(1.0 / delta))
     plans: list[tuple[float, P]] = []
@@ -51,8 +51,13 @@ def tuned(plan_at: Callable[[float], P], delta: float) -> P:
         # Close to the fixed point it overshoots.
         power = following if attempt < 2 else math.sqrt(power * following)
     plans.sort(key=lambda found: found[0])
-    close = [plan for epsilon, plan in plans[:2] if epsilon <= 1.03 * plans[0][0]]
-    return min(close, key=lambda plan: plan.curve.epsilon(delta)) if len(close) > 1 else close[0]
+    few = [plan for _, plan in plans[:3]]
+    return min(few, key=lambda plan: _roughly(plan.curve, delta)) if len(few) > 1 else few[0]
+
+
+def _roughly(curve: TradeOff, delta: float) -> float:
+    """An upper value of ε on a coarser grid, for comparison."""
+    return curve.rough_epsilon(delta) if isinstance(curve, Product) else curve.epsilon(delta)
 
 
 def moments(curve: TradeOff, delta: float) -> tuple[float, float]:

@@ -309,9 +309,13 @@ def verify(
     if not verdict.ok:
         emit(f"verdict      refused: {one_line(verdict.reason)}")
         raise typer.Exit(1)
-    curve = _proven(verdict)
     where = at if at is not None else stated_at
-    cost = curve.epsilon(where)
+    if verdict.product is not None:
+        cost = verdict.product.epsilon(where, limit or 0.0)
+        mu = f"none (a product of {verdict.product.size} factors)"
+    else:
+        curve = _proven(verdict)
+        cost, mu = curve.epsilon(where), shape(curve)
     met = limit is None or cost <= limit
     scope = {
         "run": "run (slopes, sensitivities and noises derived again from the description)",
@@ -321,7 +325,7 @@ def verify(
     if limit is not None:
         says = "implied: at most" if met else "NOT implied: exceeds"
         lines.append(f"target       {says} epsilon {limit!r} at delta {where!r}")
-    lines.append(f"proven       epsilon {up(cost)} at delta {where!r}; mu {shape(curve)}")
+    lines.append(f"proven       epsilon {up(cost)} at delta {where!r}; mu {mu}")
     lines.append(f"scope        {scope.get(verdict.scope or '', verdict.scope)}")
     emit("\n".join(lines + basis(verdict.adjacency, verdict.assumptions)))
     if not met:

@@ -45,8 +45,10 @@ class Sum:
 
     @property
     def infinity(self) -> float:
-        """A bound on the probability that one of the losses is infinite."""
-        return math.fsum(t.count * t.losses.infinity for t in self.terms)
+        """The probability that one of the losses is infinite."""
+        if any(t.losses.infinity >= 1.0 for t in self.terms):
+            return 1.0
+        return -math.expm1(math.fsum(t.count * math.log1p(-t.losses.infinity) for t in self.terms))
 
     def log_moment(self, power: float) -> float:
         """K(λ) = log E e^(λ·sum) over the finite losses."""
@@ -170,18 +172,14 @@ def _read(
     gap = _gap(mass, decay, step)
     # The same error at every point adds up to a geometric series, or to all points there are.
     remaining = np.arange(mass.size, 0, -1.0)
-    series = (
-        1.0 / math.expm1(power * step) - 1.0 / math.expm1((power + 1.0) * step)
-        if power
-        else math.inf
-    )
+    series = _inverse_expm1(power * step) - _inverse_expm1((power + 1.0) * step)
     spread = np.minimum(remaining, series)
     lost = _OUTSIDE * _largest_gain(power) + error * spread
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         scale = np.exp(log_moment - power * epsilon)
         rounding = 1.0 + 64.0 * _ULP * (8.0 + abs(log_moment) + power * np.abs(epsilon))
-        upper = scale * (gap + lost) * rounding + infinity
-        lower = scale * np.maximum(gap - lost, 0.0) / rounding + infinity
+        upper = scale * (gap + lost) * rounding + infinity * (1.0 + 1e-12)
+        lower = scale * np.maximum(gap - lost, 0.0) / rounding + infinity * (1.0 - 1e-12)
     upper = np.where(np.isnan(upper), 1.0, np.minimum(upper, 1.0))
     return Profile(epsilon, np.where(np.isnan(lower), 0.0, np.minimum(lower, upper)), upper)
 
@@ -189,6 +187,11 @@ def _read(
 def _gap(mass: Array, decay: float, step: float) -> Array:
     later = _decaying_sum(mass, decay)
     return _decaying_sum(math.expm1(step) * (later + mass), decay * math.exp(-step))
+
+
+def _inverse_expm1(x: float) -> float:
+    """1/(e^x - 1) for x ≥ 0."""
+    return math.inf if x == 0.0 else 1.0 / math.expm1(x) if x < 700.0 else 0.0
 
 
 def _decaying_sum(values: Array, decay: float) -> Array:

@@ -99,7 +99,7 @@ def optimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Loss
 
 
 def _edges(first: int, last: int, step: float) -> Array:
-    if last - first > MOST_CELLS:
+    if last - first > MOST_CELLS or max(abs(first), abs(last)) > 1 << 52:
         raise MemoryError(f"{last - first} cells")
     return np.arange(first, last + 1) * step
 
@@ -112,17 +112,22 @@ def _centre(pair: Pair, step: float) -> float:
     """
     if pair.edge is None:
         return 0.0
-    centre = pair.edge
-    for _ in range(40):
+    centre, before = pair.edge, None
+    for _ in range(12):
         cell = pair.cells(np.array([-0.5, 0.5]) * step + centre)
         mass, excess = float(cell.mass[0]), float(cell.excess[0])
         if not mass > 0.0:
             return 0.0
-        # log of P(cell)/Q(cell), where Q(cell) = e^(-left)·(mass - excess)
-        move = -0.5 * step - math.log1p(-excess / mass)
-        centre += move
-        if abs(move) <= 1e-8 * step:
+        # log of P(cell)/Q(cell) - centre, where Q(cell) = e^(-left)·(mass - excess)
+        gap = -0.5 * step - math.log1p(-excess / mass)
+        if abs(gap) <= 1e-8 * step:
             break
+        move = gap
+        if before is not None and before[1] != gap:  # the secant's step, where it is sensible
+            secant = -gap * (centre - before[0]) / (gap - before[1])
+            move = secant if abs(secant) <= step else gap
+        before = centre, gap
+        centre += move
     return centre - 1e-6 * step
 
 
@@ -184,7 +189,9 @@ def _short(level: Array, lack: Array, span: float) -> NDArray[np.bool_]:
     also_above = np.append(from_below[2:], [0.0, 0.0])[: need.size]
     other = np.where(up, also_below, also_above)
     given = np.where(up, before, after)
-    return np.asarray((need > 0.999 * given) | ((need + other > 0.999 * given) & (need > 0.499 * given)))
+    return np.asarray(
+        (need > 0.999 * given) | ((need + other > 0.999 * given) & (need > 0.499 * given))
+    )
 
 
 def _merge_down(level: Array, lack: Array, cells: NDArray[np.intp], span: float) -> None:

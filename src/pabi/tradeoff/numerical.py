@@ -53,7 +53,8 @@ class Loss:
 
         start = math.sqrt(-2.0 * log_delta / min(max(self._finite_moment(1.0), 1e-300), 1e12))
         log_power, epsilon = _minimum(bound, math.log(max(start, 1e-8)))
-        return math.exp(log_power), max(0.0, epsilon)
+        # The margin is more than the moments err.
+        return math.exp(log_power), max(0.0, epsilon + 1e-8 * abs(epsilon))
 
     def guess_power(self, epsilon: float) -> float:
         """The λ ≥ 0 that minimises K(λ) - λε: where the tilted mean is ε."""
@@ -94,16 +95,26 @@ class Loss:
             return 0.0, self._most
         power, epsilon = self.guess(finite)
         low, high = 0.0, self._most if lost > 0.0 else min(epsilon * (1.0 + 1e-9), self._most)
-        for step in self._steps(power, max(epsilon, 1e-300), finite, rtol):
+        if epsilon == 0.0 and lost == 0.0:
+            return 0.0, 0.0
+        aim = max(epsilon, 0.01 * self.scale)
+        for _ in range(10):
+            step = next(iter(self._steps(power, aim, finite, rtol)))
             found = self._epsilon_at(step, power, delta, finite, True)
             if found is None:
                 break
             high = min(high, found)
+            if found < 0.5 * aim and aim > 0.01 * self.scale:
+                # Moments say little where few releases matter: look again where ε is.
+                aim = max(found, 0.01 * self.scale)
+                power = self.guess_power(aim) or power
+                continue
             if not both:
                 break
             low = max(low, self._epsilon_at(step, power, delta, finite, False) or 0.0)
             if high - low <= rtol * high:
                 break
+            aim *= 0.25
         return min(low, high), high
 
     def delta(self, epsilon: float, rtol: float) -> float:
@@ -150,11 +161,15 @@ class Loss:
             if curve is None:
                 continue
             begin, end = curve.span(_SPAN)
-            for j in np.flatnonzero(np.isnan(result) & (epsilon >= begin) & (epsilon <= end)).tolist():
+            for j in np.flatnonzero(
+                np.isnan(result) & (epsilon >= begin) & (epsilon <= end)
+            ).tolist():
                 result[j] = _at(curve, float(epsilon[j]))[1]
         return result
 
-    def _steps_around(self, epsilon: float, power: float, rtol: float) -> Iterator[tuple[float, float]]:
+    def _steps_around(
+        self, epsilon: float, power: float, rtol: float
+    ) -> Iterator[tuple[float, float]]:
         """(grid step, tail) pairs for reading δ at `epsilon`, where the tilt is `power`."""
         scale = max(abs(epsilon), self.scale)
         log_delta = self._finite_moment(power) - power * epsilon if power else -7.0

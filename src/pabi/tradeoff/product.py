@@ -89,6 +89,10 @@ class Product(TradeOff):
         """The upper one of `epsilon_bounds`, or a little above it, without computing the lower."""
         return self._epsilon(delta, RTOL, both=False)[1]
 
+    def rough_epsilon(self, delta: float) -> float:
+        """An upper value of ε, up to about 1 % above the least."""
+        return self._epsilon(delta, 10.0 * RTOL, both=False)[1]
+
     def epsilon_bounds(self, delta: float, rtol: float = RTOL) -> tuple[float, float]:
         return self._epsilon(delta, number("rtol", rtol, above=0.0, at_most=1.0), both=True)
 

@@ -7,7 +7,6 @@ description, in exact rational arithmetic (`derivation`), and payments are repla
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ from pabi.errors import InvalidInput
 from pabi.guarantee import FORMAT as GUARANTEE
 from pabi.guarantee import INDEPENDENT, Guarantee
 from pabi.verification.arithmetic import BITS
-from pabi.verification.claims import Part, check_claim, implied, product
+from pabi.verification.claims import Factors, Part, check_claim, check_reading, implied, together
 from pabi.verification.refusal import Refused
 
 __all__ = ["Verdict", "implied", "verify"]
@@ -30,8 +29,9 @@ class Verdict:
     """What the checker found.
 
     `ok`, and the `reason` in one sentence. `mu`: the proven Gaussian parameter, None for a mixture,
-    whose `parts` are (probability, μ). `scope`: "run" when everything was derived again from the
-    description, "iteration" when the steps were taken as stated. `assumptions`: what it rests on.
+    whose `parts` are (probability, μ), and for a `product` with sampled Gaussians. `scope`: "run" when
+    everything was derived again from the description, "iteration" when the steps were taken as
+    stated. `assumptions`: what it rests on.
     """
 
     ok: bool
@@ -41,6 +41,7 @@ class Verdict:
     assumptions: tuple[str, ...]
     scope: str | None
     parts: tuple[Part, ...] = ()
+    product: Factors | None = None
 
 
 def verify(certificate: Certificate | Guarantee | dict[str, Any] | str) -> Verdict:
@@ -69,7 +70,9 @@ def verify(certificate: Certificate | Guarantee | dict[str, Any] | str) -> Verdi
 def _with_claims(verdict: Verdict, guarantee: dict[str, Any]) -> Verdict:
     if not verdict.ok:
         return verdict
-    gap = implied(verdict.parts, verdict.adjacency, verdict.assumptions, guarantee)
+    gap = implied(
+        verdict.product or verdict.parts, verdict.adjacency, verdict.assumptions, guarantee
+    )
     return verdict if gap is None else _no(gap)
 
 
@@ -94,13 +97,14 @@ def _verify(payload: dict[str, Any]) -> Verdict:
 
 
 class _Finding(NamedTuple):
-    """What a certificate claims, and the cases that were proven."""
+    """What a certificate claims, what was proven, and (ε, δ) where one of sampled factors says so."""
 
     adjacency: str
     assumptions: tuple[str, ...]
     scope: str
-    claimed: Sequence[Part]
-    proven: Sequence[Part]
+    claimed: Factors
+    proven: Factors
+    reading: tuple[float, float] | None = None
 
 
 def _checked(payload: dict[str, Any]) -> _Finding:
@@ -119,19 +123,26 @@ def _checked(payload: dict[str, Any]) -> _Finding:
     if payload["adjacency"] != adjacency:
         raise Refused(f"adjacency: expected {adjacency!r}, got {payload['adjacency']!r}")
     claimed = check_claim(payload["claim"], proven)
-    return _Finding(adjacency, assumptions, scope, claimed, proven)
+    reading = check_reading(payload["reading"], claimed) if "product" in payload["claim"] else None
+    return _Finding(adjacency, assumptions, scope, claimed, proven, reading)
 
 
 def _yes(found: _Finding) -> Verdict:
-    adjacency, assumptions, scope, parts, _ = found
+    adjacency, assumptions, scope, claimed, _, reading = found
+    if claimed.sampled or reading:
+        what = f"product of {claimed.size} factors"
+        if reading is not None:
+            what = f"ε = {reading[0]!r} at δ = {reading[1]!r} ({what})"
+        return Verdict(True, f"proven: {what}", None, adjacency, assumptions, scope, (), claimed)
+    parts = claimed.parts
     values = {value for _, value in parts}
     mu = values.pop() if len(values) == 1 else None
     what = f"μ = {mu!r}" if mu is not None else f"a mixture of {len(parts)} positions"
-    return Verdict(True, f"proven: {what}", mu, adjacency, assumptions, scope, tuple(parts))
+    return Verdict(True, f"proven: {what}", mu, adjacency, assumptions, scope, parts)
 
 
 def _composed(payloads: list[dict[str, Any]], adjacency: str) -> _Finding:
-    parts: list[Part] = [(Fraction(1), 0.0)]
+    total = Factors(((Fraction(1), 0.0),))
     said: list[str] = []
     scopes = set()
     for i, payload in enumerate(payloads):
@@ -143,11 +154,11 @@ def _composed(payloads: list[dict[str, Any]], adjacency: str) -> _Finding:
             raise Refused(
                 f"part {i + 1}: expected adjacency {adjacency!r}, got {found.adjacency!r}"
             )
-        parts = product(parts, found.proven)
+        total = together(total, found.claimed if found.claimed.sampled else found.proven)
         said.extend(found.assumptions)
         scopes.add(found.scope)
     if not payloads:
         raise Refused("nothing is composed")
     scope = "run" if scopes == {"run"} else "iteration"
     said.append(INDEPENDENT)
-    return _Finding(adjacency, tuple(dict.fromkeys(said)), scope, parts, parts)
+    return _Finding(adjacency, tuple(dict.fromkeys(said)), scope, total, total)

@@ -50,14 +50,14 @@ def one_repetition(stretches: Sequence[Stretch]) -> Piece:
         if s > 0.0 and (i > 0 or n > 1):
             raise Refused("a repetition has a demand after its first step")
         slope, noise = arb(c), arb(sigma)
-        here = Piece(slope**n, arb(s), noise * noise * _geometric(slope * slope, n))
+        here = Piece(slope**n, arb(s), noise * noise * geometric(slope * slope, n))
         total = here if total is None else total.then(here)
     if total is None:
         raise Refused("an empty repetition")
     return total
 
 
-def _geometric(ratio: Any, terms: int) -> Any:
+def geometric(ratio: Any, terms: int) -> Any:
     """1 + r + … + r^(terms−1)."""
     gap = 1 - ratio
     if gap.is_zero():
@@ -80,8 +80,8 @@ def block_cost(groups: Sequence[Repeated], distance: Any, where: str) -> Any:
             raise Refused(f"{where}: repetitions that expand are pooled")
         many = Piece(
             one.c**times,
-            one.d * _geometric(one.c, times),
-            one.v * _geometric(one.c * one.c, times),
+            one.d * geometric(one.c, times),
+            one.v * geometric(one.c * one.c, times),
         )
         pieces.append(many)
     owed, room, scale = arb(0), arb(0), arb(1)

@@ -32,8 +32,9 @@ class Factors(NamedTuple):
     failure: Fraction = Fraction(0)
 
     @property
-    def count(self) -> int:
-        return sum(f.count for f in self.sampled) + any(mu > 0.0 for _, mu in self.parts)
+    def size(self) -> int:
+        """How many factors there are."""
+        return sum(f.times for f in self.sampled) + any(mu > 0.0 for _, mu in self.parts)
 
     def epsilon(self, delta: float, enough: float = 0.0) -> float:
         """An ε that is proven at `delta`, computed anew; one of at most `enough` will do."""
@@ -41,23 +42,6 @@ class Factors(NamedTuple):
         if left <= 0:
             return math.inf
         return epsilon_bound(self.parts, self.sampled, _down(left), enough)
-
-    def curve(self) -> dict[str, Any]:
-        """The product as a trade-off function in JSON."""
-        factors: list[dict[str, Any]] = [
-            {"kind": f.kind, "mu": _number(f.mu), "probability": f.probability, "count": f.count}
-            for f in self.sampled
-        ]
-        if len(self.parts) == 1:
-            factors.append({"kind": "gaussian", "mu": _number(self.parts[0][1]), "count": 1})
-        else:
-            mus, weights = [_number(mu) for _, mu in self.parts], [float(w) for w, _ in self.parts]
-            factors.append({"kind": "mixture", "mus": mus, "weights": weights, "count": 1})
-        return {"kind": "product", "factors": factors, "failure": float(self.failure)}
-
-
-def _number(x: float) -> float | str:
-    return "inf" if math.isinf(x) else x
 
 
 def _down(x: Fraction) -> float:
@@ -131,15 +115,32 @@ def check_claim(claim: Any, proven: Factors) -> Factors:
     return claimed
 
 
+def check_reading(reading: Any, claimed: Factors) -> tuple[float, float]:
+    """The claimed (ε, δ), if the claimed factors imply it."""
+    delta, epsilon = nonnegative("delta", reading["delta"]), reading["epsilon"]
+    if not 0.0 < delta < 1.0:
+        raise Refused(f"delta: expected a number above 0 and below 1, got {delta!r}")
+    if epsilon == "inf":
+        return math.inf, delta
+    epsilon = nonnegative("epsilon", epsilon)
+    found = claimed.epsilon(delta, epsilon)
+    if not found <= epsilon:
+        what = f"only ε = {found!r}" if math.isfinite(found) else "no finite ε"
+        raise Refused(f"reading: {what} could be proven at δ = {delta!r}, not {epsilon!r}")
+    return epsilon, delta
+
+
 def missing(proven: Factors, claimed: Factors) -> str | None:
     """What of the proven factors the claimed ones do not cover; None if they cover all."""
+    if not proven.parts:
+        return "nothing is proven"
     if not dominated(proven.parts, claimed.parts):
         worst = max(mu for _, mu in proven.parts)
         return f"mu: the Gaussian cases prove up to {worst!r}, which does not imply the claim"
     for kind in ("subsampled", "poisson_subsampled"):
-        needed = [f for f in proven.sampled if f.kind == kind and f.mu > 0.0 and f.count]
+        needed = [f for f in proven.sampled if f.kind == kind and f.mu > 0.0 and f.times]
         offered = [f for f in claimed.sampled if f.kind == kind]
-        ceiling = math.inf
+        ceiling: Fraction | float = math.inf
         for p in sorted({f.probability for f in needed}, reverse=True):
             # Claimed factors of probability p or more serve those of p, but serve only once.
             here = [_weight(f) for f in needed if f.probability == p]
@@ -160,7 +161,7 @@ def missing(proven: Factors, claimed: Factors) -> str | None:
 
 
 def _weight(factor: Sampled) -> Part:
-    return Fraction(factor.count), factor.mu
+    return Fraction(factor.times), factor.mu
 
 
 def together(first: Factors, second: Factors) -> Factors:

@@ -25,7 +25,7 @@ def exact(x: float | int) -> Any:
     return fmpq(*float(x).as_integer_ratio())
 
 
-def _above(ball: Any) -> Any:
+def above(ball: Any) -> Any:
     """A rational not below a ball."""
     mantissa, exponent = ball.upper().man_exp()
     power = int(exponent)
@@ -39,7 +39,7 @@ def _of_features(loss: Loss, norm: Any) -> tuple[Any, Any, bool]:
     if loss.kind == "logistic":
         return square / 4, norm, True
     if loss.kind == "softmax":
-        return square / 2, _above(arb(2).sqrt() * arb(norm)), False
+        return square / 2, above(arb(2).sqrt() * arb(norm)), False
     if loss.kind == "squared":
         return square, norm * p["residual_bound"], True
     if loss.kind == "huber":
@@ -47,7 +47,7 @@ def _of_features(loss: Loss, norm: Any) -> tuple[Any, Any, bool]:
     if loss.kind == "smoothed_hinge":
         return square / p["smoothing"], norm, True
     if loss.kind == "poisson":
-        rate = _above(arb(p["predictor_bound"]).exp())
+        rate = above(arb(p["predictor_bound"]).exp())
         return square * rate, norm * max(p["count_bound"], rate), True
     raise Refused(f"loss: the checker knows no {loss.kind!r}")
 

@@ -11,13 +11,13 @@ from flint import arb
 from pabi import encoding
 from pabi.validate import adjacency
 from pabi.verification.arithmetic import Repeated, Steps, block_cost, check_cost, replay
-from pabi.verification.claims import Part, read_mu
+from pabi.verification.claims import Factors, read_mu
 from pabi.verification.reading import columns, groups, integer, nonnegative
 from pabi.verification.refusal import Refused
 
 
-def check_iteration(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], list[Part]]:
-    """(adjacency, assumptions, proven cases) of a certificate without a description."""
+def check_iteration(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], Factors]:
+    """(adjacency, assumptions, what is proven) of a certificate without a description."""
     from pabi.assumptions import iteration_sentences
 
     name = adjacency(payload["adjacency"])
@@ -33,7 +33,8 @@ def check_iteration(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], list
         raise Refused("start: composition needs equal starts")
     else:
         check_cost(_composition(payload), mu, "composition")
-    return name, iteration_sentences(name, diameter, start, hidden), [(Fraction(1), mu)]
+    proven = Factors(((Fraction(1), mu),))
+    return name, iteration_sentences(name, diameter, start, hidden), proven
 
 
 def _composition(payload: dict[str, Any]) -> Any:

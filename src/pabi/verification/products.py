@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,18 +34,18 @@ Array = NDArray[np.float64]
 
 # Spacing of the normal variable behind a loss, and by how much step 3 may raise ε, relatively.
 _LEVELS = ((0.06, 8e-4), (0.03, 2e-4), (0.012, 3e-5))
-_MOST = 1_000_000_000  # sines to compute before giving up
+_MOST = 4_000_000_000  # terms to add up before giving up
 _MOST_LOSSES = 20_000  # of one factor
 _ULP = 2.0**-53
 
 
 class Sampled(NamedTuple):
-    """`count` factors C_p(G(μ)) (kind "subsampled") or O_p(μ) ("poisson_subsampled")."""
+    """`times` factors C_p(G(μ)) (kind "subsampled") or O_p(μ) ("poisson_subsampled")."""
 
     kind: str
-    probability: float
+    probability: Fraction | float
     mu: float
-    count: int
+    times: int
 
 
 def epsilon_bound(
@@ -58,16 +59,16 @@ def epsilon_bound(
     `parts`: (probability, μ) of a mixture of Gaussians, which is one factor. Finer grids are tried as long
     as the ε found is above `enough`, but so little that they may help.
     """
-    factors = [f for f in sampled if f.mu > 0.0 and f.probability > 0.0]
+    factors = [f._replace(probability=_double(f.probability)) for f in sampled if f.mu > 0.0]
     if not 0.0 < delta < 1.0 or any(math.isinf(f.mu) for f in factors):
         return math.inf
     if not factors and all(mu == 0.0 for _, mu in parts):
         return 0.0
-    tail = delta / max(1, sum(f.count for f in factors))
+    tail = delta / max(1, sum(f.times for f in factors))
     best = math.inf
     for spacing, rise in _LEVELS:
         laws = [_law(f, tail, spacing) for f in factors if f.probability < 1.0]
-        plain = math.fsum(f.count * f.mu**2 for f in factors if f.probability == 1.0)
+        plain = math.fsum(f.times * f.mu**2 for f in factors if f.probability == 1.0)
         found = 0.0
         for turned in (False, True) if any(law.turns for law in laws) else (False,):
             facing = [law.turned(1e-6 * tail) for law in laws] if turned else laws
@@ -76,6 +77,12 @@ def epsilon_bound(
         if best <= enough or best > 1.02 * enough:
             break
     return best
+
+
+def _double(p: Fraction | float) -> float:
+    """A double not below `p`, nor above 1."""
+    value = float(p)
+    return value if value >= p else math.nextafter(value, 1.0)
 
 
 # Step 1.
@@ -87,7 +94,7 @@ class Law(NamedTuple):
     y: Array
     p: Array
     infinity: float
-    count: int
+    times: int
     turns: bool
 
     def turned(self, negligible: float) -> Law:
@@ -112,7 +119,7 @@ def _law(factor: Sampled, tail: float, spacing: float) -> Law:
     0, their mirror image P(−y) = e^(−y)·P(y) below, and the rest at 0.
     """
     single = factor.kind == "poisson_subsampled"
-    p, mu = factor.probability, factor.mu
+    p, mu = float(factor.probability), factor.mu
     reach = math.sqrt(2.0 * math.log(1e7 / tail))
     spacing = max(spacing, (mu + 2.0 * reach) / _MOST_LOSSES)
     z = np.arange(-reach if single else 0.5 * mu, mu + reach + spacing, spacing)
@@ -129,7 +136,7 @@ def _law(factor: Sampled, tail: float, spacing: float) -> Law:
             lowest, inner = 0.0, np.unique(y[y > 0.0]).tolist()
         edges = np.array([lowest, *inner])
         masses, infinity, rest = _split(mu, p, edges.tolist(), single)
-    law = Law(edges, masses, infinity, factor.count, single)
+    law = Law(edges, masses, infinity, factor.times, single)
     if single:
         return law
     mirrored = _reversed(law)[:0:-1]
@@ -224,14 +231,14 @@ class _Sum:
 
     def __init__(self, laws: Sequence[Law], mixture: Mixture) -> None:
         self.laws, self.mixture = laws, mixture
-        self.infinity = mixture.infinity + math.fsum(law.count * law.infinity for law in laws)
+        self.infinity = mixture.infinity + math.fsum(law.times * law.infinity for law in laws)
 
     def log_moment(self, power: float) -> float:
         """K(λ) = log E e^(λY), over the finite losses."""
         half = 0.5 * power * (power + 1.0)
         total = half * self.mixture.least
         total += _log_sum(half * self.mixture.more, self.mixture.weights)
-        return total + math.fsum(law.count * _log_sum(power * law.y, law.p) for law in self.laws)
+        return total + math.fsum(law.times * _log_sum(power * law.y, law.p) for law in self.laws)
 
     def epsilon(self, delta: float, rise: float) -> float:
         """The least ε for which δ(ε) ≤ `delta` can be shown; ∞ if there is none."""
@@ -265,19 +272,19 @@ class _Sum:
         nodes = sum(law.y.size for law in self.laws) + self.mixture.weights.size
         if not last * (nodes + 100.0) < _MOST:
             return None
-        omega = step * np.arange(last + 1)
+        omega: Array = step * np.arange(last + 1.0)
         s = power + 1j * omega
-        size = -0.5 * square * omega**2 - np.log(np.abs(s * (s + 1.0)))
+        size: Any = -0.5 * square * omega**2 - np.log(np.abs(s * (s + 1.0)))
         angle = square * (power + 0.5) * omega - np.angle(s) - np.angle(s + 1.0)
         doubt, turn, slack = np.zeros(last + 1), 8.0 + 4.0 * np.abs(angle), 8.0 * half * square
-        for value, error, count in self._transforms(power, omega):
+        for value, error, times in self._transforms(power, omega):
             modulus = np.maximum(np.abs(value), 1e-300)
-            size += count * np.log(modulus)
-            angle += count * np.angle(value)
+            size += times * np.log(modulus)
+            angle += times * np.angle(value)
             # |(v + e)^n − v^n| ≤ (|v| + |e|)^n − |v|^n
-            doubt += count * (np.log1p(error / modulus) + _ULP * (4.0 - 2.0 * np.log(modulus)))
-            turn += count * 16.0
-            slack += count * 2.0 * error[0] / _ULP
+            doubt += times * (np.log1p(error / modulus) + _ULP * (4.0 - 2.0 * np.log(modulus)))
+            turn += times * 16.0
+            slack += times * 2.0 * error[0] / _ULP
         with np.errstate(under="ignore"):
             weight = np.exp(size) * step / math.pi
             error = np.exp(size + doubt) * -np.expm1(-doubt) * step / math.pi
@@ -292,7 +299,7 @@ class _Sum:
             log_scale += _ULP * (slack + 16.0 + 8.0 * (abs(base) + power * epsilon))
             if log_scale > 700.0:
                 return 1.0
-            return (math.exp(log_scale) * total + self.infinity) * (1.0 + 1e-12)
+            return float((math.exp(log_scale) * total + self.infinity) * (1.0 + 1e-12))
 
         return bound
 
@@ -307,36 +314,39 @@ class _Sum:
         return 1.05 * max((small - math.log(delta)) / power, after)
 
     def _transforms(self, power: float, omega: Array) -> Iterable[tuple[Any, Array, int]]:
-        """For every factor, E e^((λ + iω)Y)/E e^(λY) at every ω, a bound on its error, and its count."""
+        """For every factor, E e^((λ + iω)Y)/E e^(λY) at every ω, a bound on its error, and how often."""
         _, more, weights, _ = self.mixture
         if more.any():
-            y = 0.5 * more * (2.0 * power + 1.0)
-            top = 0.5 * power * (power + 1.0) * more
-            yield *_transform(top, y, weights, omega, power, 0.5 * more), 1
+            y = (power + 0.5) * more
+            w, error = _tilted(0.5 * power * (power + 1.0) * more, y, weights, omega, power)
+            value = [w @ np.exp(1j * o * y - 0.5 * more * o * o) for o in omega.tolist()]
+            yield np.array(value), error, 1
         for law in self.laws:
-            yield *_transform(power * law.y, law.y, law.p, omega, power), law.count
+            w, error = _tilted(power * law.y, law.y, law.p, omega, power)
+            yield _characteristic(law.y, w, omega), error, law.times
 
 
-def _transform(
-    exponent: Array, y: Array, p: Array, omega: Array, power: float, fall: Array | None = None
-) -> tuple[Any, Array]:
-    """Σ w·e^(iωy − fall·ω²), w being p·e^exponent normalised, and a bound on its error."""
+def _tilted(exponent: Array, y: Array, p: Array, omega: Array, power: float) -> tuple[Array, Array]:
+    """p·e^exponent, normalised, and a bound on the error of its characteristic function."""
     top = float(exponent.max())
     with np.errstate(under="ignore"):
         w = p * np.exp(exponent - top)
     w = w / w.sum()
-    value = np.empty(omega.size, dtype=np.complex128)
-    rows = max(1, 1_000_000 // y.size)
-    for i in range(0, omega.size, rows):
-        some = omega[i : i + rows, None]
-        phase = some * y
-        if fall is None:
-            value[i : i + rows] = np.cos(phase) @ w + 1j * (np.sin(phase) @ w)
-        else:
-            damped = np.exp(-fall * some**2)
-            value[i : i + rows] = (np.cos(phase) * damped) @ w + 1j * ((np.sin(phase) * damped) @ w)
     mean = float(w @ np.abs(y))
-    return value, _ULP * (y.size + 64.0 + 8.0 * abs(top) + 8.0 * (power + omega) * mean)
+    return w, _ULP * (y.size + 100.0 + 8.0 * abs(top) + 16.0 * (power + omega) * mean)
+
+
+def _characteristic(y: Array, w: Array, omega: Array) -> Any:
+    """Σ w·e^(iωy) at the multiples ω of a step, as products of e^(iωy) at few and at many steps."""
+    few, step = 64, float(omega[1])
+    near = np.exp(1j * step * np.outer(np.arange(few), y))
+    many = np.arange(0, omega.size, few)
+    stride = max(1, 2_000_000 // y.size)
+    value = [
+        near @ (w[:, None] * np.exp(1j * step * np.outer(y, many[i : i + stride])))
+        for i in range(0, many.size, stride)
+    ]
+    return np.concatenate(value, axis=1).T.ravel()[: omega.size]
 
 
 def _log_sum(exponent: Array, p: Array) -> float:

@@ -11,8 +11,9 @@ from flint import arb, fmpq
 from pabi.assumptions import noisy_sgd
 from pabi.description import from_dict
 from pabi.runs import NoisySGD
+from pabi.verification import random_batches
 from pabi.verification.arithmetic import Steps, check_cost, root_up
-from pabi.verification.claims import Part, read_mu
+from pabi.verification.claims import Factors, Part, read_mu
 from pabi.verification.derivation import Derived, Uses, check_arrays, check_groups
 from pabi.verification.iterations import (
     blocks_cost,
@@ -27,8 +28,8 @@ from pabi.verification.refusal import Refused
 Range = tuple[int, int] | None
 
 
-def check_run(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], list[Part]]:
-    """(adjacency, assumptions, proven cases) of a certificate with a description."""
+def check_run(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], Factors]:
+    """(adjacency, assumptions, what is proven) of a certificate with a description."""
     run = from_dict(payload["run"])
     if not isinstance(run, NoisySGD):
         raise Refused("run: expected a description of noisy SGD")
@@ -42,15 +43,18 @@ def check_run(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], list[Part]
     hidden = theorem != "composition"
     if hidden and (run.release != "last" or run.update != "sgd"):
         raise Refused("run: the theorem needs plain noisy SGD with a hidden path")
+    said = noisy_sgd(run, hidden=hidden, position=position)
+    if run.batches.sampled:
+        return run.adjacency, said, random_batches.proven(derived, theorem, payload["plan"])
     if theorem == "composition":
-        proven = _composition(derived, position, payload["claim"])
+        cases = _composition(derived, position, payload["claim"])
     elif theorem == "shifted interpolation":
-        proven = _worst(derived, position, payload)
+        cases = _worst(derived, position, payload)
     elif theorem == "secret order":
-        proven = _secret_order(derived, payload)
+        cases = _secret_order(derived, payload)
     else:
-        raise Refused(f"theorem: the checker knows no {theorem!r}")
-    return run.adjacency, noisy_sgd(run, hidden=hidden, position=position), proven
+        raise Refused(f"theorem: the checker knows no {theorem!r} for these batches")
+    return run.adjacency, said, Factors(tuple(cases))
 
 
 def _composition(derived: Derived, position: int | None, claim: Any) -> list[Part]:

@@ -32,8 +32,9 @@ def calibrate(
 
     The least "noise_std" or "noise_multiplier" (a schedule is scaled as a whole), the most "epochs",
     "steps" or "clip_norm", and the "size" of batches nearest to the boundary. Continuous parameters
-    meet it to a relative 1e-9 (1e-3 with random batches). Raises TargetUnreachable, whose `best` is the least ε seen, when no
-    value meets the target, and InvalidInput where the parameter cannot change the guarantee.
+    meet it to a relative 1e-9, with random batches to about 1e-2. Raises TargetUnreachable, whose
+    `best` is the least ε seen, when no value meets the target, and InvalidInput where the parameter
+    cannot change the guarantee.
     """
     if not isinstance(run, NoisySGD):
         raise InvalidInput("run", f"expected a pabi.NoisySGD, got {type(run).__name__}")

@@ -376,7 +376,7 @@ def _gradient(rng, lo: float, hi: float, bound: float, width: float):
     kind = rng.choice(["constant", "line", "sigmoid"], p=[0.45, 0.4, 0.15])
     if kind == "constant" or slope == 0.0:
         return Constant(_either(rng, -size, size))
-    if kind == "line":
+    if kind == "line" or abs(slope) * width > 3.0 * bound:  # a sigmoid too steep for wide panels
         return Line(slope, rng.uniform(-width, width), size)
     return Sigmoid(math.copysign(bound, slope), abs(slope) / bound, rng.uniform(-width, width))
 

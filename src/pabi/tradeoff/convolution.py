@@ -15,9 +15,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pabi.rounding import Array
 from pabi.tradeoff.grids import Losses
+
+Complex = NDArray[np.complex128]
 
 MOST_POINTS = 1 << 24
 _OUTSIDE = 1e-11  # tilted mass that may lie outside the window
@@ -28,7 +31,7 @@ class Term(NamedTuple):
     """A loss on the grid, released `count` times independently."""
 
     losses: Losses
-    count: int
+    count: int  # type: ignore[assignment]  # a field, not the tuple's method
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ def profile(total: Sum, power: float) -> Profile:
     if size > MOST_POINTS:
         raise MemoryError(f"{size} points")
     log_moment = total.log_moment(power)
-    spectra: list[tuple[Array, int]] = []
+    spectra: list[tuple[Complex, int]] = []
     shift, offset = 0, 0.0
     amplification, log_size = np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)
     for term in total.terms:
@@ -209,7 +212,7 @@ def _largest_gain(power: float) -> float:
     return math.exp(-power * math.log1p(1.0 / power) - math.log1p(power))
 
 
-def _product(spectra: list[tuple[Array, int]], log_size: Array) -> Array:
+def _product(spectra: list[tuple[Complex, int]], log_size: Array) -> Complex:
     """The product of the powers of spectra, where it is not below 1e-30 of its sum."""
     kept = np.flatnonzero(log_size > -85.0)
     log, angle = np.zeros(kept.size), np.zeros(kept.size)

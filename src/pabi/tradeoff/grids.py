@@ -101,7 +101,7 @@ def optimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Loss
 def _edges(first: int, last: int, step: float) -> Array:
     if last - first > MOST_CELLS or max(abs(first), abs(last)) > 1 << 52:
         raise MemoryError(f"{last - first} cells")
-    return np.arange(first, last + 1) * step
+    return np.asarray(np.arange(first, last + 1) * step, dtype=np.float64)
 
 
 def _centre(pair: Pair, step: float) -> float:

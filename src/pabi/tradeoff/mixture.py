@@ -22,8 +22,8 @@ from pabi.errors import InvalidInput
 from pabi.rounding import Array, fraction_up
 from pabi.tradeoff.base import TradeOff, decode, encode
 from pabi.tradeoff.gaussian import Gaussian
-from pabi.tradeoff.pairs import Labelled, Pair
 from pabi.tradeoff.mixture_product import product_mixture, summing_to_one
+from pabi.tradeoff.pairs import Labelled, Pair
 from pabi.validate import number
 
 _ROWS = 1 << 20  # entries of the working arrays

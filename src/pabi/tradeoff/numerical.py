@@ -126,8 +126,8 @@ class Loss:
         return self._delta(epsilon, rtol, both=True)
 
     def _delta(self, epsilon: float, rtol: float, both: bool) -> tuple[float, float]:
-        if epsilon == math.inf:
-            return self.infinity, min(1.0, self.infinity * (1.0 + 1e-12))
+        if epsilon >= self._most_finite * (1.0 + 1e-12):
+            return self.infinity * (1.0 - 1e-12), min(1.0, self.infinity * (1.0 + 1e-12))
         if epsilon == -math.inf:
             return 1.0, 1.0
         power = self.guess_power(epsilon)
@@ -208,9 +208,11 @@ class Loss:
 
     @property
     def _most(self) -> float:
-        """The largest possible finite loss."""
-        if self.infinity > 0.0:
-            return math.inf
+        """The largest possible loss."""
+        return math.inf if self.infinity > 0.0 else self._most_finite
+
+    @property
+    def _most_finite(self) -> float:
         return math.fsum(k * pair.most for pair, k in self.terms)
 
     def _epsilon_at(
@@ -269,7 +271,7 @@ class Loss:
             else:
                 break
         step = best
-        for _ in range(6):
+        for _ in range(3):
             yield step
             step *= 0.5
 

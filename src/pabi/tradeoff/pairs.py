@@ -308,7 +308,7 @@ class Reversed(Pair):
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
         mu = self.pair.mu
-        low, high = 0.0, 1e-12
+        high = 1e-12
 
         def shift(y: float) -> float:
             from scipy.special import ndtr
@@ -316,7 +316,7 @@ class Reversed(Pair):
             return (1.0 + mu) * float(ndtr(-_place(mu, self.pair.p, np.array([y]))[0][0]))
 
         while shift(high) > slack:
-            low, high = high, 2.0 * high
+            high *= 2.0
         return -high, -math.log1p(-self.pair.p)
 
     def log_moment(self, power: float) -> float:
@@ -399,7 +399,7 @@ def _normal_mass(left: Array, right: Array) -> Array:
 
     flip = left > 0.0
     a, b = np.where(flip, -right, left), np.where(flip, -left, right)
-    return np.maximum(ndtr(b) - ndtr(a), 0.0)
+    return np.asarray(np.maximum(ndtr(b) - ndtr(a), 0.0))
 
 
 def _gaussian_above(mu: float, p: float, y: float) -> tuple[float, float]:
@@ -431,7 +431,8 @@ def log_moments(mus: Array, p: float, power: float, symmetrised: bool = False) -
     """log E_Q L^(1 + power) of sampled Gaussians, `mus` (m,) > 0, any power but 0 and -1; or
     log E e^(power·Y) of the symmetrised pair, for power > 0. ∞ on overflow.
 
-    Quadrature, good to 1e-8 where they are tiny and to 1e-12 elsewhere: Gauss-Legendre on panels over which the integrands are analytic.
+    Quadrature, good to 1e-8 where they are tiny and to 1e-12 elsewhere: Gauss-Legendre on panels over
+    which the integrands are analytic.
     """
     if p == 1.0:
         return np.asarray(0.5 * power * (power + 1.0) * mus * mus)

@@ -180,7 +180,7 @@ class Product(TradeOff):
         if self._alone is not None:
             return self._alone._delta_array(epsilon)
         worst = np.max([loss.deltas(epsilon, RTOL) for loss in self._losses], axis=0)
-        return np.minimum(1.0, np.nextafter(worst + self.failure, 2.0))
+        return np.asarray(np.minimum(1.0, np.nextafter(worst + self.failure, 2.0)))
 
     def _tradeoff(self, alpha: Array) -> Array:
         own = [loss.profile() for loss in self._losses]

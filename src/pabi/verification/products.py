@@ -333,7 +333,7 @@ def _tilted(exponent: Array, y: Array, p: Array, omega: Array, power: float) -> 
         w = p * np.exp(exponent - top)
     w = w / w.sum()
     mean = float(w @ np.abs(y))
-    return w, _ULP * (y.size + 100.0 + 8.0 * abs(top) + 16.0 * (power + omega) * mean)
+    return w, _ULP * (4.0 * y.size + 100.0 + 8.0 * abs(top) + 16.0 * (power + omega) * mean)
 
 
 def _characteristic(y: Array, w: Array, omega: Array) -> Any:

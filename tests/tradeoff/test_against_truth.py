@@ -334,8 +334,6 @@ def test_subsampled_curve(mu: float, p: float) -> None:
         order = np.argsort(x)
         chord = np.interp(LEVELS, x[order], y[order])  # above the convex f_p
         assert np.all(value <= chord * (1.0 + 1e-12))
-    share = (LEVELS[1:-1] - LEVELS[:-2]) / (LEVELS[2:] - LEVELS[:-2])
-    assert np.all(value[1:-1] <= (1.0 - share) * value[:-2] + share * value[2:] + 1e-10)
     if mu > 10.0:
         return  # f has a corner near 1 - p, where its inverse magnifies every rounding
     again = f(value)  # f is its own inverse

@@ -1,0 +1,850 @@
+"""Certificates of runs with random batches.
+
+The oracle is a plain replay in this file: every step by itself, in many digits, straight from the theorems.
+Certificates are built by hand from it, with payments that nobody would choose, besides those of the
+library. A certificate must be accepted if it claims what the replay needs, and refused if it claims less.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import math
+import re
+import time
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+import pabi
+from pabi import Cyclic, FixedSize, Loss, NoisySGD, Poisson, ShuffleOnce, encoding
+from pabi.analyses import composition, one_sided_shift, two_sided_shift
+from pabi.certificate import FORMAT, VERSION, Certificate
+from pabi.cli import main
+from pabi.description import from_dict, to_dict
+
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+
+DELTA = 1e-5
+GLM = Loss.convex(1.0, gradient_bound=1.0, glm=True, l2=1.0)
+FLAT = Loss.convex(1.0, gradient_bound=1.0, glm=True)
+
+
+def sgd(**changes):
+    fields = {
+        "loss": GLM,
+        "n": 400,
+        "batches": FixedSize(20),
+        "steps": 60,
+        "step_size": 0.1,
+        "noise_std": 0.1,
+        "clip_norm": 1.0,
+    }
+    return NoisySGD(**{**fields, **changes})
+
+
+RISING = np.linspace(0.05, 0.2, 60)
+RUNS = {
+    "fixed size": sgd(),
+    "fixed size, zero out": sgd(adjacency="zero_out"),
+    "poisson": sgd(batches=Poisson(20)),
+    "poisson, cap": sgd(batches=Poisson(20, cap=45)),
+    "poisson, zero out": sgd(batches=Poisson(20), adjacency="zero_out"),
+    "poisson, zero out, cap": sgd(batches=Poisson(20, cap=45), adjacency="zero_out"),
+    "poisson, zero out, sensitivity": sgd(
+        batches=Poisson(20, cap=45),
+        adjacency="zero_out",
+        gradient_sensitivity=0.7,
+        clip_norm=None,
+    ),
+    "diameter": sgd(loss=FLAT, diameter=0.004),
+    "diameter, poisson": sgd(loss=FLAT, diameter=0.004, batches=Poisson(20)),
+    "cool-down": sgd(cooldown_steps=5),
+    "cool-down, poisson": sgd(cooldown_steps=5, batches=Poisson(20, cap=45)),
+    "cool-down, zero out": sgd(cooldown_steps=5, batches=Poisson(20, cap=45), adjacency="zero_out"),
+    "rising": sgd(step_size=RISING),
+    "rising, cool-down, diameter": sgd(
+        step_size=RISING, cooldown_steps=4, diameter=0.01, batches=Poisson(20)
+    ),
+    "noise falls": sgd(noise_std=RISING[::-1].copy(), batches=Poisson(20), adjacency="zero_out"),
+    "multiplier": sgd(noise_std=None, noise_multiplier=1.7, batches=Poisson(20)),
+    "multipliers": sgd(noise_std=None, noise_multiplier=1.0 + RISING),
+    "expansive": sgd(loss=Loss.nonconvex(0.5, gradient_bound=1.0, glm=True)),
+    "expansive, cool-down, diameter": sgd(
+        loss=Loss.nonconvex(0.5, gradient_bound=1.0, glm=True), cooldown_steps=30, diameter=0.01
+    ),
+    "strongly convex": sgd(loss=Loss.strongly_convex(0.5, 1.0, gradient_bound=1.0), clip_norm=None),
+    "overshooting": sgd(step_size=1.4),
+    "logistic": sgd(loss=Loss.logistic(2.0, l2=0.5), clip_norm=1.5, batches=Poisson(20)),
+    "softmax": sgd(loss=Loss.softmax(1.0, l2=0.5), clip_norm=None),
+    "one step": sgd(steps=1),
+    "everybody": sgd(batches=FixedSize(400), steps=20),
+    "everybody, poisson": sgd(batches=Poisson(400), steps=20, adjacency="zero_out"),
+}
+
+
+# The oracle: one step after the other.
+
+
+def real(x):
+    return mpmath.mpf(x)
+
+
+def constants(run, k, cap):
+    """(c, s, σ, ρ) of step k, counted from 0."""
+    eta = real(run.step_size[k] if np.ndim(run.step_size) else run.step_size)
+    if run.noise_std is not None:
+        noise = real(run.noise_std[k] if np.ndim(run.noise_std) else run.noise_std)
+    else:
+        unit = run.clip_norm if run.clip_norm is not None else run.loss.gradient_bound
+        given = run.noise_multiplier[k] if np.ndim(run.noise_multiplier) else run.noise_multiplier
+        noise = real(given) * real(unit) / run.batch_size
+    lo, hi = run.loss.effective_curvature(run.clip_norm)
+    b, l2 = run.batch_size, real(run.loss.l2)
+    fixed = run.batches.kind == "fixed_size"
+    if k >= run.data_steps:
+        return abs(1 - eta * l2), real(0), eta * noise, real(0)
+    fractions = [real(1)] if fixed else [real(0), real(cap) / b]
+    c = max(abs(1 - eta * (l2 + f * real(h))) for f in fractions for h in (lo, hi))
+    bound = real(run.gradient_sensitivity or run.record_gradient_bound)
+    s = eta * bound * (2 if fixed else 1) / b
+    return c, s, eta * noise, eta * (real(hi) - real(lo)) / b
+
+
+def needed(run, theorem, plan):
+    """(Gaussian parameter, [record parameters]) of a plan, or None where it is not a valid one."""
+    with mpmath.workdps(60):
+        return _needed(run, theorem, plan)
+
+
+def _needed(run, theorem, plan):
+    fixed, zero = run.batches.kind == "fixed_size", run.adjacency == "zero_out"
+    both = not fixed and not zero
+    t = run.steps
+    if theorem == "composition":
+        steps = [constants_of_noise(run, k) for k in range(run.data_steps)]
+        return real(0), steps
+    steps = [constants(run, k, plan["cap"]) for k in range(t)]
+    shares = np.repeat(encoding.read_floats("shares", plan["shares"]), plan["lengths"])
+    first = t - shares.size
+    payments = []
+    if theorem == "two-sided shift":
+        payments = encoding.read_floats("payments", plan["payments"]).tolist()
+    diameter = real(run.range_diameter)
+    z, factors = real(0), []
+    sides = 2 if theorem == "two-sided shift" else 1
+    pull = 2 if both and sides == 1 else 1
+    for k in range(first - len(payments)):
+        c, s, _, _ = steps[k]
+        z = min(diameter, c * z + pull * s)
+    for k, a in enumerate(map(real, payments), first - len(payments)):
+        c, s, sigma, _ = steps[k]
+        if not 0 <= a <= s * (1 + real(2) ** -40):
+            return None
+        s = max(s, a)
+        if a > 0:
+            apart = a * (2 * c * z + s) / (c * z + s) if fixed else 2 * a
+            factors.append(apart / sigma)
+        z = min(diameter, c * z + s - a)
+    later = [real(1)]
+    for k in range(t - 1, first, -1):
+        later.append(later[-1] * steps[k][0])
+    later.reverse()
+    room = sum(
+        (steps[first + i][2] * w) ** 2 * real(u)
+        for i, (w, u) in enumerate(zip(later, shares, strict=True))
+    )
+    demand = sides * z * later[0] * steps[first][0]
+    gaussian = mpmath.sqrt(demand**2 / room) if demand and room else real(0)
+    if demand and not room:
+        return None
+    for i, (w, u) in enumerate(zip(later, map(real, shares), strict=True)):
+        c, s, sigma, rho = steps[first + i]
+        if s > 0:
+            if u >= 1:
+                return None
+            apart = min(2 * s, s + sides * rho * z) if fixed else s if zero else 2 * s
+            factors.append(apart / sigma / mpmath.sqrt(1 - u))
+        paid = demand / sides / room * sigma**2 * w * u if demand else real(0)
+        assert paid <= c * z * (1 + real(10) ** -40)  # no step pays more than there is
+        z = c * z - paid
+    return gaussian, factors
+
+
+def constants_of_noise(run, k):
+    """The parameter of step k under composition."""
+    noise = run.gradient_noise_std
+    noise = noise[k] if np.ndim(noise) else noise
+    return real(run.sensitivity) / run.batch_size / real(noise)
+
+
+def failure_of(run, cap):
+    if run.batches.kind == "fixed_size" or run.batches.cap is not None:
+        return 0.0
+    return run.data_steps * float(binom.sf(cap, run.n, run.batch_size / run.n))
+
+
+def kind_of(run):
+    single = run.batches.kind == "poisson" and run.adjacency == "zero_out"
+    return "poisson_subsampled" if single else "subsampled"
+
+
+def written(run, theorem, plan, slack=1e-9, delta=DELTA):
+    """The payload of a certificate of this plan, which claims what it needs and `slack` more."""
+    gaussian, factors = needed(run, theorem, plan)
+    kind, p = kind_of(run), run.batch_size / run.n
+    p = p if p * run.n >= run.batch_size else math.nextafter(p, 2.0)
+    values, counts = np.unique([float(m) * (1.0 + slack) for m in factors], return_counts=True)
+    listed = [
+        {"kind": kind, "mu": float(m), "probability": p, "count": int(k)}
+        for m, k in zip(values, counts, strict=True)
+    ]
+    listed.append({"kind": "gaussian", "mu": float(gaussian) * (1.0 + slack), "count": 1})
+    product = {"kind": "product", "factors": listed}
+    failure = failure_of(run, plan["cap"]) * 1.1 if "cap" in plan else 0.0
+    if failure:
+        product["failure"] = failure
+    curve = pabi.tradeoff.TradeOff.from_dict(product)
+    epsilon = curve.epsilon(delta) * 1.004
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "theorem": theorem,
+        "adjacency": run.adjacency,
+        "run": to_dict(run),
+        "position": None,
+        "claim": {"product": product},
+        "reading": {"delta": delta, "epsilon": "inf" if math.isinf(epsilon) else epsilon},
+        "plan": plan,
+    }
+
+
+def cap_of(run):
+    if run.batches.kind == "fixed_size":
+        return run.batch_size
+    return run.batches.cap or min(run.n, 3 * run.batch_size)
+
+
+def plan_of(run, theorem, window, seed=0, lag=6):
+    """Payments that are valid, and otherwise arbitrary."""
+    if theorem == "composition":
+        return {}
+    random = np.random.default_rng(seed)
+    window = max(min(window, run.steps), min(run.steps, run.cooldown_steps + 1))
+    lengths, left = [], window
+    for part in (window - run.cooldown_steps, run.cooldown_steps):
+        left = part
+        while left > 0:
+            length = min(left, int(random.integers(1, 6))) if run.constant else 1
+            lengths.append(length)
+            left -= length
+    idle = np.arange(run.steps)[-window:][np.cumsum(lengths) - 1] >= run.data_steps
+    shares = np.where(
+        idle, random.choice([0.3, 1.0], len(lengths)), random.uniform(0, 0.9, len(lengths))
+    )
+    plan = {"cap": cap_of(run), "lengths": lengths, "shares": encoding.floats(shares)}
+    if theorem == "two-sided shift":
+        lag = min(lag, run.steps - window)
+        s = [
+            float(constants(run, run.steps - window - lag + i, plan["cap"])[1]) for i in range(lag)
+        ]
+        pays = np.array(s) * random.choice([0.0, 0.3, 1.0, 1.0 - 1e-12], lag)
+        plan["payments"] = encoding.floats(pays)
+    return plan
+
+
+def theorems(run):
+    single = run.batches.kind == "poisson" and run.adjacency == "zero_out"
+    return ["composition", "one-sided shift", *([] if single else ["two-sided shift"])]
+
+
+CASES = [(name, theorem) for name, run in RUNS.items() for theorem in theorems(run)]
+
+
+@functools.cache
+def payload_of(name, theorem, window=9):
+    run = RUNS[name]
+    return written(run, theorem, plan_of(run, theorem, window))
+
+
+def refused(payload, pattern):
+    verdict = pabi.verify(json.loads(json.dumps(payload)))
+    assert not verdict.ok
+    assert verdict.mu is None
+    assert verdict.product is None
+    assert verdict.parts == ()
+    assert re.search(pattern, verdict.reason), verdict.reason
+
+
+# Honest certificates.
+
+
+@pytest.mark.parametrize(("name", "theorem"), CASES)
+def test_a_plan_that_claims_what_it_needs_is_proven(name, theorem):
+    run = RUNS[name]
+    payload = payload_of(name, theorem)
+    verdict = pabi.verify(Certificate(json.loads(json.dumps(payload))))
+    assert verdict.ok, verdict.reason
+    assert verdict.scope == "run"
+    assert verdict.adjacency == run.adjacency
+    assert verdict.mu is None
+    assert verdict.parts == ()
+    assert verdict.assumptions == pabi.assumptions.noisy_sgd(run, hidden=theorem != "composition")
+    reading = payload["reading"]
+    assert repr(reading["epsilon"]) in verdict.reason
+    assert f"product of {verdict.product.size} factors" in verdict.reason
+    assert verdict.product.epsilon(DELTA) <= reading["epsilon"] * 1.01
+
+
+@pytest.mark.parametrize(("name", "theorem"), CASES)
+def test_a_plan_that_claims_less_is_refused(name, theorem):
+    payload = copy.deepcopy(payload_of(name, theorem))
+    for factor in payload["claim"]["product"]["factors"]:
+        if factor["mu"] > 0.0:
+            lower = copy.deepcopy(payload)
+            index = payload["claim"]["product"]["factors"].index(factor)
+            lower["claim"]["product"]["factors"][index]["mu"] *= 1.0 - 3e-9
+            refused(lower, "^(factors|mu): ")
+
+
+@pytest.mark.parametrize("window", [1, 2, 25, 60])
+@pytest.mark.parametrize("name", ["fixed size", "poisson, zero out", "rising", "expansive"])
+def test_windows_of_every_length(name, window):
+    for theorem in theorems(RUNS[name])[1:]:
+        assert pabi.verify(payload_of(name, theorem, window)).ok
+
+
+def test_many_steps_of_a_constant_schedule_are_as_quick_as_few():
+    for batches in (FixedSize(20), Poisson(20, cap=45)):
+        run = sgd(steps=10**9, batches=batches)
+        plan = {"cap": cap_of(run), "lengths": [7, 2], "shares": [0.3, 0.5]}
+        few = written(sgd(steps=3000, batches=batches), "one-sided shift", plan)
+        few["run"] = to_dict(run)
+        begin = time.perf_counter()
+        verdict = pabi.verify(few)
+        assert verdict.ok, verdict.reason  # the distance has long been the same
+        assert time.perf_counter() - begin < 5.0
+
+
+SOLVED = {
+    "fixed size": composition.apply,
+    "poisson, zero out": one_sided_shift.apply,
+    "cool-down, zero out": one_sided_shift.apply,
+    "cool-down, poisson": two_sided_shift.apply,
+    "diameter": one_sided_shift.apply,
+    "rising": one_sided_shift.apply,
+    "noise falls": composition.apply,
+    "expansive, cool-down, diameter": one_sided_shift.apply,
+    "multipliers": composition.apply,
+    "everybody": two_sided_shift.apply,
+}
+
+
+@functools.cache
+def solved(name):
+    return SOLVED[name](RUNS[name], DELTA)
+
+
+@pytest.mark.parametrize("name", SOLVED)
+def test_what_the_library_proves_is_accepted(name):
+    guarantee = solved(name)
+    assert not guarantee.verified
+    verdict = pabi.verify(guarantee)
+    assert verdict.ok, verdict.reason
+    assert guarantee.verified
+    assert verdict.product.epsilon(DELTA) <= guarantee.epsilon(DELTA) * 1.004
+    again = pabi.Guarantee.from_json(guarantee.to_json())
+    assert pabi.verify(again).ok
+    assert again.verified
+
+
+def test_the_best_guarantee_of_a_run_is_accepted():
+    run = sgd(steps=400, batches=Poisson(20), adjacency="zero_out")
+    guarantee = run.guarantee(DELTA)
+    assert guarantee.method == "one-sided shift"
+    verdict = pabi.verify(guarantee)
+    assert verdict.ok, verdict.reason
+    assert guarantee.verified
+
+
+# Forgeries.
+
+
+def changed(payload, path, value):
+    """`payload` with value(old) (or a value) at `path`; value None: the key left out."""
+    payload = copy.deepcopy(payload)
+    place = payload
+    for key in path[:-1]:
+        place = place[key]
+    if value is None:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value(place[path[-1]]) if callable(value) else value
+    return payload
+
+
+F, PLAN, RUN = ("claim", "product", "factors"), ("plan",), ("run",)
+ONE, TWO = "one-sided shift", "two-sided shift"
+FORGERIES = [
+    # the claim
+    ("fixed size", "composition", (*F, 0, "mu"), lambda x: x * 0.999999, "factors: "),
+    ("fixed size", "composition", (*F, 0, "count"), lambda x: x - 1, "factors: "),
+    ("fixed size", "composition", (*F, 0, "count"), 0, "factors: "),
+    ("fixed size", "composition", (*F, 0, "count"), -5, "count"),
+    ("fixed size", "composition", (*F, 0, "count"), 60.0, "count"),
+    ("fixed size", "composition", (*F, 0, "count"), True, "count"),
+    ("fixed size", "composition", (*F, 0, "probability"), 0.0499999999, "factors: "),
+    ("fixed size", "composition", (*F, 0, "probability"), 1.5, "probability"),
+    ("fixed size", "composition", (*F, 0, "probability"), -0.1, "probability"),
+    ("fixed size", "composition", (*F, 0, "probability"), "0.05", "probability"),
+    ("fixed size", "composition", (*F, 0, "mu"), -1.0, "mu"),
+    ("fixed size", "composition", (*F, 0, "mu"), "2", "mu"),
+    ("fixed size", "composition", (*F, 0, "mu"), None, "mu is missing"),
+    ("fixed size", "composition", (*F, 0, "kind"), "poisson_subsampled", "factors: "),
+    ("fixed size", "composition", (*F, 0, "kind"), "gaussian", "factors: |mu: "),
+    ("fixed size", "composition", (*F, 0, "kind"), "approx_dp", "approx_dp"),
+    ("poisson, zero out", "composition", (*F, 0, "kind"), "subsampled", "factors: "),
+    ("poisson, zero out", "composition", (*F, 0, "direction"), "remove", "direction"),
+    ("poisson, zero out", ONE, (*F, 0, "kind"), "subsampled", "factors: "),
+    ("poisson, zero out", ONE, (*F, 0, "probability"), 0.04, "factors: "),
+    ("poisson, zero out", ONE, (*F, -1, "mu"), lambda x: x * 0.999999, "mu: "),
+    ("poisson, zero out", ONE, (*F, -1, "count"), 0, "factors: "),
+    ("poisson, zero out", ONE, ("claim", "product", "failure"), lambda x: x * 0.5, "failure"),
+    ("poisson, zero out", ONE, ("claim", "product", "failure"), None, "failure"),
+    ("poisson, zero out", ONE, ("claim", "product", "failure"), -1e-9, "failure"),
+    ("poisson, zero out", ONE, ("claim", "product", "failure"), "0.1", "failure"),
+    ("poisson, zero out", ONE, ("claim", "product", "failure"), 1e-5, "reading: no finite"),
+    ("fixed size", "composition", ("claim",), {"mu": 100.0}, "factors: "),
+    ("fixed size", "composition", ("claim",), {}, "missing"),
+    ("fixed size", "composition", ("claim", "product", "kind"), "ball", "ball"),
+    # the reading
+    ("fixed size", ONE, ("reading", "epsilon"), lambda x: x * 0.995, "reading: only ε = "),
+    ("fixed size", ONE, ("reading", "epsilon"), 0.0, "reading: only ε = "),
+    ("fixed size", ONE, ("reading", "epsilon"), -1.0, "epsilon"),
+    ("fixed size", ONE, ("reading", "epsilon"), "much", "epsilon"),
+    ("fixed size", ONE, ("reading", "epsilon"), None, "epsilon is missing"),
+    ("fixed size", ONE, ("reading", "delta"), lambda x: x * 0.9, "reading: only ε = "),
+    ("fixed size", ONE, ("reading", "delta"), 0.0, "delta"),
+    ("fixed size", ONE, ("reading", "delta"), 1.0, "delta"),
+    ("fixed size", ONE, ("reading", "delta"), "0", "delta"),
+    ("fixed size", ONE, ("reading",), None, "reading is missing"),
+    ("poisson, zero out", ONE, ("reading", "delta"), 1e-300, "reading: no finite"),
+    # the plan
+    ("fixed size", ONE, (*PLAN, "shares", 0), lambda x: min(0.99, x + 0.05), "factors: |mu: "),
+    ("fixed size", ONE, (*PLAN, "shares", 0), 1.0, "shares: "),
+    ("fixed size", ONE, (*PLAN, "shares", 0), 1.1, "shares: "),
+    ("fixed size", ONE, (*PLAN, "shares", 0), -0.1, "shares: "),
+    ("fixed size", ONE, (*PLAN, "shares", 0), "0.3", "shares"),
+    ("fixed size", ONE, (*PLAN, "shares"), lambda x: [0.0] * len(x), "shares: no noise"),
+    ("fixed size", ONE, (*PLAN, "shares"), lambda x: x[1:], "lengths: "),
+    ("fixed size", ONE, (*PLAN, "shares"), {"f8": "AAAA"}, "shares"),
+    ("fixed size", ONE, (*PLAN, "shares"), None, "shares is missing"),
+    ("fixed size", ONE, (*PLAN, "lengths", 0), lambda x: x + 1, "factors: |mu: "),
+    ("fixed size", ONE, (*PLAN, "lengths", 0), 0, "lengths: "),
+    ("fixed size", ONE, (*PLAN, "lengths", 0), -1, "lengths: "),
+    ("fixed size", ONE, (*PLAN, "lengths", 0), 1.5, "lengths: "),
+    ("fixed size", ONE, (*PLAN, "lengths", 0), 61, "lengths: "),
+    ("fixed size", ONE, (*PLAN, "lengths", 0), 10**30, "lengths: "),
+    ("fixed size", ONE, (*PLAN, "lengths"), [], "lengths: "),
+    ("rising", ONE, PLAN, lambda x: x | {"lengths": [9], "shares": [0.3]}, "not alike"),
+    ("cool-down", ONE, PLAN, lambda x: x | {"lengths": [9], "shares": [0.3]}, "not alike"),
+    ("fixed size", ONE, (*PLAN, "cap"), 10, "cap: "),
+    ("fixed size", ONE, (*PLAN, "cap"), -1, "cap: "),
+    ("fixed size", ONE, (*PLAN, "cap"), None, "cap is missing"),
+    ("poisson, cap", ONE, (*PLAN, "cap"), 44, "cap: "),
+    ("poisson", ONE, (*PLAN, "cap"), 50, "failure: "),
+    ("poisson", ONE, (*PLAN, "cap"), 0, "failure: "),
+    ("fixed size", TWO, (*PLAN, "payments", -1), lambda x: 0.01001, "payments: step 51: "),
+    ("fixed size", TWO, (*PLAN, "payments", -1), -1e-9, "payments: step 51: "),
+    ("fixed size", TWO, (*PLAN, "payments", -1), "0.001", "payments"),
+    ("fixed size", TWO, (*PLAN, "payments"), [0.001] * 60, "payments: "),
+    ("fixed size", TWO, (*PLAN, "payments"), [], "factors: |mu: "),
+    ("fixed size", TWO, (*PLAN, "payments"), None, "payments is missing"),
+    ("fixed size", ONE, PLAN, None, "plan is missing"),
+    ("fixed size", ONE, PLAN, 3, "malformed"),
+    # the description
+    ("fixed size", ONE, (*RUN, "noise_std"), 0.0999999, "factors: |mu: "),
+    ("fixed size", ONE, (*RUN, "clip_norm"), 1.1, ".*"),
+    ("fixed size", ONE, (*RUN, "loss", "l2"), 0.99, "factors: |mu: "),
+    ("fixed size", ONE, (*RUN, "loss", "smoothness"), 1.01, "factors: "),
+    ("fixed size", ONE, (*RUN, "loss", "glm"), None, ".*"),
+    ("fixed size", ONE, (*RUN, "n"), 399, "factors: "),
+    ("fixed size", ONE, (*RUN, "batches", "size"), 19, "cap: "),
+    ("fixed size", "composition", (*RUN, "batches", "size"), 19, "factors: "),
+    ("fixed size", "composition", (*RUN, "steps"), 61, "factors: "),
+    ("fixed size", "composition", (*RUN, "release"), "path", None),
+    ("fixed size", ONE, (*RUN, "release"), "path", "hidden"),
+    ("fixed size", ONE, (*RUN, "update"), "other", "hidden"),
+    ("fixed size", ONE, (*RUN, "batches", "kind"), "poisson", "failure: |factors: "),
+    ("fixed size", ONE, (*RUN, "batches", "kind"), "cyclic", "knows no"),
+    ("fixed size", "composition", (*RUN, "batches", "kind"), "cyclic", "missing"),
+    ("poisson, cap", ONE, (*RUN, "batches", "cap"), 46, "cap: "),
+    ("poisson, cap", ONE, (*RUN, "batches", "cap"), None, "failure: "),
+    ("poisson, zero out", ONE, (*RUN, "adjacency"), None, "adjacency|factors: "),
+    ("poisson, zero out", "composition", (*RUN, "adjacency"), None, "adjacency|factors: "),
+    ("diameter", ONE, (*RUN, "diameter"), 0.0041, "factors: |mu: "),
+    ("diameter", ONE, (*RUN, "diameter"), None, "factors: |mu: "),
+    ("cool-down", ONE, (*RUN, "cooldown_steps"), 4, "alike|factors: |mu: |shares"),
+    ("softmax", ONE, (*RUN, "clip_norm"), 1.2, "no modulus"),
+    ("poisson, zero out, sensitivity", ONE, (*RUN, "gradient_sensitivity"), 0.71, "factors: "),
+    # the rest
+    ("fixed size", ONE, ("adjacency",), "zero_out", "adjacency: "),
+    ("fixed size", ONE, ("position",), 0, "position: "),
+    ("fixed size", ONE, ("theorem",), TWO, "payments is missing"),
+    ("fixed size", ONE, ("theorem",), "shifted interpolation", "knows no"),
+    ("fixed size", ONE, ("theorem",), "secret order", "knows no"),
+    ("fixed size", ONE, ("theorem",), 7, "knows no"),
+    ("fixed size", TWO, ("theorem",), ONE, "factors: |mu: "),
+    ("fixed size", ONE, ("theorem",), "composition", "factors: "),
+    ("fixed size", "composition", ("theorem",), ONE, "cap is missing"),
+    ("fixed size", ONE, ("run",), None, "run is missing"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "theorem", "path", "value", "reason"),
+    FORGERIES,
+    ids=[f"{i}-{'.'.join(map(str, f[2]))}" for i, f in enumerate(FORGERIES)],
+)
+def test_forgeries_are_refused(name, theorem, path, value, reason):
+    payload = changed(payload_of(name, theorem), path, value)
+    if reason is None:  # allowed, in spite of its looks
+        assert pabi.verify(payload).ok
+    elif reason == ".*":  # whatever it is, it must not rest on less than is needed
+        verdict = pabi.verify(payload)
+        assert not verdict.ok or covered(payload)
+    else:
+        refused(payload, reason)
+
+
+def test_numbers_that_are_none():
+    for bad in (math.nan, math.inf, -math.inf):
+        for path in (
+            (*F, 0, "mu"),
+            (*F, 0, "probability"),
+            ("reading", "epsilon"),
+            ("reading", "delta"),
+            (*PLAN, "shares", 0),
+            (*PLAN, "payments", 0),
+            ("claim", "product", "failure"),
+        ):
+            payload = changed(payload_of("fixed size", TWO), path[:-1], lambda x: x)
+            place = payload
+            for key in path[:-1]:
+                place = place[key]
+            place[path[-1]] = bad
+            if bad == math.inf and path[-1] == "mu":
+                continue  # an infinite parameter claims nothing
+            assert not pabi.verify(Certificate(payload)).ok, (path, bad)
+
+
+def covered(payload):
+    """Whether the claim is at least what the plain replay of the payload's own description needs."""
+    run, plan, theorem = from_dict(payload["run"]), payload["plan"], payload["theorem"]
+    if theorem != "composition" and (
+        sum(plan["lengths"]) + len(plan.get("payments", [])) > run.steps
+        or (run.batches.kind == "fixed_size" and plan["cap"] != run.batch_size)
+        or (run.release, run.update) != ("last", "sgd")
+    ):
+        return False
+    found = needed(run, theorem, plan)
+    if found is None:
+        return False
+    gaussian, factors = found
+    product = payload["claim"]["product"]
+    offered, hides = [], real(0)
+    for factor in product["factors"]:
+        if factor["kind"] == "gaussian":
+            hides += real(factor["mu"]) ** 2 * factor["count"]
+        elif factor["kind"] == kind_of(run) and factor["probability"] * run.n >= run.batch_size * (
+            1 - 1e-15
+        ):
+            offered.extend([factor["mu"]] * factor["count"])
+    factors = sorted((m for m in factors if m > 0), reverse=True)
+    offered.sort(reverse=True)
+    margin = 1 + real(10) ** -15
+    if len(offered) < len(factors) or gaussian**2 > hides * margin:
+        return False
+    if any(m > o * margin for m, o in zip(factors, offered, strict=False)):
+        return False
+    failure = failure_of(run, plan["cap"]) if "cap" in plan else 0.0
+    if failure > product.get("failure", 0.0) * (1 + 1e-6):
+        return False
+    delta, epsilon = payload["reading"]["delta"], payload["reading"]["epsilon"]
+    curve = pabi.tradeoff.TradeOff.from_dict(product)
+    return epsilon == "inf" or curve.epsilon_bounds(delta)[0] <= epsilon * (1 + 1e-9)
+
+
+def numbers(value, path=()):
+    """The paths of all numbers in a payload."""
+    if isinstance(value, dict):
+        return [p for key, x in value.items() for p in numbers(x, (*path, key))]
+    if isinstance(value, list):
+        return [p for i, x in enumerate(value) for p in numbers(x, (*path, i))]
+    return [path] if isinstance(value, (int, float)) and not isinstance(value, bool) else []
+
+
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+@given(data=st.data())
+def test_a_changed_certificate_is_refused_or_still_claims_enough(data):
+    name, theorem = data.draw(st.sampled_from(CASES))
+    payload = payload_of(name, theorem)
+    for _ in range(data.draw(st.integers(1, 2))):
+        path = data.draw(st.sampled_from(numbers(payload)))
+        by = data.draw(st.sampled_from([0.5, 0.9, 0.999, 1.001, 1.1, 2.0, -1.0, 0.0]))
+        plus = data.draw(st.sampled_from([-1, 1, 2, -20]))
+        payload = changed(
+            payload, path, lambda x, by=by, plus=plus: x * by if isinstance(x, float) else x + plus
+        )
+    verdict = pabi.verify(payload)
+    if verdict.ok:
+        assert covered(payload)
+    else:
+        assert verdict.reason
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+@given(data=st.data())
+def test_random_runs_and_plans(data):
+    draw = data.draw
+    steps = draw(st.integers(1, 40))
+    cooldown = draw(st.integers(0, min(5, steps - 1)))
+    n = draw(st.integers(2, 300))
+    size = draw(st.integers(1, n))
+    array = draw(st.booleans())
+    eta = draw(st.floats(0.01, 1.5))
+    noise = draw(st.floats(0.05, 3.0)) * 2.0 / size
+    random = np.random.default_rng(draw(st.integers(0, 9)))
+    poisson = draw(st.booleans())
+    cap = draw(st.sampled_from([None, size, min(n, size + 5)]))
+    run = sgd(
+        loss=draw(st.sampled_from([GLM, FLAT, Loss.nonconvex(0.4, gradient_bound=1.0, glm=True)])),
+        n=n,
+        batches=Poisson(size, cap=cap) if poisson else FixedSize(size),
+        steps=steps,
+        cooldown_steps=cooldown,
+        step_size=eta * random.uniform(0.3, 1.0, steps) if array else eta,
+        noise_std=noise * random.uniform(0.5, 1.0, steps) if draw(st.booleans()) else noise,
+        adjacency=draw(st.sampled_from(["replace_one", "zero_out"])),
+        diameter=draw(st.sampled_from([None, 0.01, 1.0])),
+        clip_norm=draw(st.sampled_from([1.0, 0.3])),
+    )
+    theorem = draw(st.sampled_from(theorems(run)))
+    plan = plan_of(run, theorem, draw(st.integers(1, steps)), draw(st.integers(0, 99)))
+    payload = written(run, theorem, plan)
+    payload["reading"]["epsilon"] = "inf"  # readings have tests of their own
+    verdict = pabi.verify(payload)
+    assert verdict.ok, verdict.reason
+    kind = kind_of(run)
+    for i, factor in enumerate(payload["claim"]["product"]["factors"]):
+        if factor["kind"] == kind and factor["mu"] > 0.0:
+            refused(changed(payload, (*F, i, "mu"), factor["mu"] * (1 - 3e-9)), "^factors: ")
+            refused(changed(payload, (*F, i, "count"), factor["count"] - 1), "^factors: ")
+
+
+def test_more_and_larger_factors_claim_less():
+    payload = payload_of("fixed size", ONE)
+    more = copy.deepcopy(payload)
+    more["claim"]["product"]["factors"].append(
+        {"kind": "subsampled", "mu": 3.0, "probability": 0.2, "count": 4}
+    )
+    more["reading"]["epsilon"] = "inf"
+    assert pabi.verify(more).ok
+    more["reading"]["epsilon"] = payload["reading"]["epsilon"]
+    refused(more, "reading: ")
+    infinite = changed(payload, (*F, 0, "mu"), "inf")
+    refused(infinite, "reading: no finite")
+    infinite["reading"]["epsilon"] = "inf"
+    verdict = pabi.verify(infinite)
+    assert verdict.ok
+    assert verdict.product.epsilon(DELTA) == math.inf
+
+
+def test_the_largest_batch_that_counts():
+    """δ_failure is that of the union bound, but for the tail beyond its first term."""
+    run = RUNS["poisson, zero out"]
+    for cap in (30, 45, 60):
+        plan = {"cap": cap, "lengths": [3], "shares": [0.4]}
+        payload = written(run, ONE, plan)
+        exact = failure_of(run, cap)
+        payload["reading"]["epsilon"] = "inf"
+        payload["claim"]["product"]["failure"] = exact * 1.3
+        assert pabi.verify(payload).ok
+        payload["claim"]["product"]["failure"] = exact * 0.999
+        refused(payload, "failure: ")
+
+
+def test_a_cap_beyond_all_records_cannot_fail():
+    run = RUNS["poisson, zero out"]
+    payload = written(run, ONE, {"cap": run.n, "lengths": [3], "shares": [0.4]})
+    assert "failure" not in payload["claim"]["product"]
+    assert pabi.verify(payload).ok
+
+
+# Guarantees and compositions.
+
+
+def guarantee_of(name, theorem):
+    """What a certificate claims, as a guarantee."""
+    payload = payload_of(name, theorem)
+    run = RUNS[name]
+    return pabi.Guarantee.from_dict(
+        {
+            "format": "pabi.guarantee",
+            "version": 1,
+            "tradeoff": payload["claim"]["product"],
+            "mu": None,
+            "adjacency": run.adjacency,
+            "method": theorem,
+            "source": "by hand",
+            "assumptions": list(pabi.verify(payload).assumptions),
+            "tuned_at": DELTA,
+            "composition": None,
+            "certificate": payload,
+        }
+    )
+
+
+def test_a_guarantee_may_claim_no_more_than_its_certificate():
+    guarantee = guarantee_of("poisson, zero out", ONE)
+    assert pabi.verify(guarantee).ok
+    assert guarantee.verified
+    data = guarantee.to_dict(certificate=True)
+    for path, value, reason in (
+        (("tradeoff", "factors", 0, "mu"), lambda x: x * 0.9999, "factors: "),
+        (("tradeoff", "factors", 0, "count"), lambda x: x - 1, "expected|factors: "),
+        (("tradeoff", "factors", 0, "probability"), lambda x: x * 0.9999, "factors: "),
+        (("tradeoff", "failure"), lambda x: x * 0.9, "failure: "),
+        (("tradeoff", "failure"), 0.0, "failure: "),
+        (("tradeoff",), {"kind": "gaussian", "mu": 5.0}, "factors: "),
+        (("assumptions",), lambda x: x[1:], "keeps silent"),
+    ):
+        forged = changed(data, path, value)
+        forged["mu"] = 5.0 if path == ("tradeoff",) else None
+        if path[-1] == "count" and data["tradeoff"]["factors"][0]["count"] == 1:
+            continue
+        refused(forged, reason)
+    weaker = changed(data, ("tradeoff", "factors", 0, "mu"), lambda x: x * 1.5)
+    weaker["tradeoff"]["failure"] = 0.1
+    assert pabi.verify(weaker).ok
+
+
+def shuffled():
+    loss = Loss.logistic(1.0, l2=0.1)
+    return NoisySGD(loss, n=60, batches=ShuffleOnce(20), epochs=3, step_size=0.2, noise_std=0.5)
+
+
+def cyclic(**changes):
+    loss = Loss.logistic(1.0, l2=0.1)
+    fields = {"n": 60, "batches": Cyclic(20), "epochs": 3, "step_size": 0.2, "noise_std": 0.5}
+    return NoisySGD(loss, **{**fields, **changes})
+
+
+def test_compositions():
+    one, two = guarantee_of("fixed size", ONE), guarantee_of("fixed size", TWO)
+    other = guarantee_of("poisson", ONE)
+    g, m = cyclic().guarantee(DELTA), shuffled().guarantee(DELTA)
+    for parts in (
+        (one, g),
+        (g, one),
+        (one, two),
+        (one, other, g),
+        (one, m),
+        (m, other, g),
+        (g, m, one),
+    ):
+        both = pabi.compose(*parts)
+        verdict = pabi.verify(both)
+        assert verdict.ok, verdict.reason
+        assert verdict.mu is None
+        assert both.verified
+        assert verdict.scope == "run"
+        total = sum(
+            k for part in parts if part.mu is None for f, k in getattr(part.curve, "factors", ())
+        )
+        assert verdict.product.size >= total - len(parts)
+        found = verdict.product.epsilon(DELTA)
+        low, high = both.curve.epsilon_bounds(DELTA)
+        assert low * (1 - 1e-9) <= found <= high * 1.004
+
+
+def test_forged_compositions():
+    both = pabi.compose(guarantee_of("fixed size", ONE), cyclic().guarantee(DELTA))
+    data = both.to_dict(certificate=True)
+    assert pabi.verify(data).ok
+    proof = ("certificate", "parts")
+    refused(changed(data, (*proof, 0, *F, 0, "mu"), lambda x: x * 0.99), "part 1: factors: ")
+    refused(changed(data, (*proof, 0, "reading", "epsilon"), lambda x: x * 0.9), "part 1: reading")
+    gaussian = [f["kind"] for f in data["tradeoff"]["factors"]].index("gaussian")
+    refused(changed(data, ("tradeoff", "factors", gaussian, "mu"), lambda x: x * 0.9999), "mu: ")
+    refused(changed(data, ("tradeoff", "factors", 0, "mu"), lambda x: x * 0.9999), "factors: |mu: ")
+    without = copy.deepcopy(data)
+    del without["certificate"]["parts"][0]
+    verdict = pabi.verify(without["certificate"])
+    assert verdict.ok  # a certificate of the other part alone
+    assert verdict.product is None
+    refused(changed(data, (*proof, 0, "adjacency"), "zero_out"), "part 1: adjacency")
+
+
+def test_a_verdict_without_cases_implies_nothing():
+    guarantee = guarantee_of("fixed size", ONE)
+    assert pabi.verification.implied((), "replace_one", (), guarantee.to_dict()) is not None
+
+
+def test_claims_of_random_batches_do_not_pass_for_other_runs():
+    payload = cyclic().guarantee(DELTA).certificate.payload
+    random = payload_of("fixed size", ONE)
+    for theorem in ("one-sided shift", "two-sided shift"):
+        refused(payload | {"theorem": theorem, "plan": random["plan"]}, "knows no")
+    grafted = random | {"run": payload["run"]}
+    refused(grafted, "knows no")
+    refused(payload | {"run": random["run"]}, "knows no|plan is missing")
+
+
+# The command line.
+
+
+def call(capsys, monkeypatch, text, *options):
+    import io
+    import sys
+
+    class Stream:
+        buffer = io.BytesIO(text.encode())
+
+    monkeypatch.setattr(sys, "stdin", Stream())
+    status = main(["verify", "-", *options])
+    return status, capsys.readouterr().out
+
+
+def test_the_command_line(capsys, monkeypatch):
+    guarantee = guarantee_of("poisson, zero out", ONE)
+    for text in (guarantee.to_json(), guarantee.certificate.to_json()):
+        status, out = call(capsys, monkeypatch, text)
+        assert status == 0
+        assert "a product of" in out
+        stated = float(re.search(r"proven +epsilon (\S+) at delta 1e-05", out)[1])
+        assert guarantee.epsilon(DELTA) * 0.999 <= stated <= guarantee.epsilon(DELTA) * 1.004
+        limit = str(guarantee.epsilon(DELTA) * 1.001)
+        status, out = call(capsys, monkeypatch, text, "--epsilon", limit, "--delta", "1e-5")
+        assert status == 0
+        assert "implied: at most" in out
+        limit = str(guarantee.epsilon(DELTA) * 0.99)
+        status, out = call(capsys, monkeypatch, text, "--epsilon", limit, "--delta", "1e-5")
+        assert status == 1
+        assert "NOT implied" in out
+        limit = str(guarantee.epsilon(1e-4) * 1.001)
+        status, out = call(capsys, monkeypatch, text, "--epsilon", limit, "--delta", "1e-4")
+        assert status == 0
+    forged = changed(payload_of("poisson, zero out", ONE), (*F, 0, "mu"), 0.1)
+    status, out = call(capsys, monkeypatch, json.dumps(forged))
+    assert status == 1
+    assert "refused: factors" in out

@@ -47,6 +47,11 @@ def noisy_sgd(run: NoisySGD, hidden: bool = True, position: int | None = None) -
     if cap is not None:
         said.append(
             f"a batch of more than {cap} records is replaced by an empty one, never truncated"
+            + (
+                "; a record whose gradient is taken as zero is drawn and counted like any other"
+                if run.adjacency == "zero_out"
+                else ""
+            )
         )
     said.append(
         f"every batch sum of gradients, the short last one included, is divided by {run.batch_size}"

@@ -87,7 +87,7 @@ def test_values_lie_above_every_supporting_line_and_below_one_minus_alpha(
     assert 0.0 <= value <= 1.0 - alpha + 1e-15
     assert value >= 1 - f.delta(epsilon) - math.exp(epsilon) * alpha - 1e-11
     # concavity of δ in the weights: never worse than the largest part alone
-    assert value >= Gaussian(max(m for m, _ in parts))(alpha) * (1 - 1e-11) - 1e-300
+    assert value >= Gaussian(max(m for m, _ in parts))(alpha) * (1 - 1e-11) - 2e-16
 
 
 def test_steps_and_infinite_parts() -> None:

@@ -13,6 +13,7 @@ import json
 import math
 import re
 import time
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -163,16 +164,24 @@ def _needed(run, theorem, plan):
     gaussian = mpmath.sqrt(demand**2 / room) if demand and room else real(0)
     if demand and not room:
         return None
+    distances = [z]
     for i, (w, u) in enumerate(zip(later, map(real, shares), strict=True)):
-        c, s, sigma, rho = steps[first + i]
-        if s > 0:
-            if u >= 1:
-                return None
-            apart = min(2 * s, s + sides * rho * z) if fixed else s if zero else 2 * s
-            factors.append(apart / sigma / mpmath.sqrt(1 - u))
+        c, _, sigma, _ = steps[first + i]
         paid = demand / sides / room * sigma**2 * w * u if demand else real(0)
         assert paid <= c * z * (1 + real(10) ** -40)  # no step pays more than there is
         z = c * z - paid
+        distances.append(z)
+    begin = 0
+    for length in plan["lengths"]:
+        largest = max(distances[begin : begin + length + 1])  # for all steps of a block
+        for i in range(begin, begin + length):
+            _, s, sigma, rho = steps[first + i]
+            if s > 0:
+                if shares[i] >= 1:
+                    return None
+                apart = min(2 * s, s + sides * rho * largest) if fixed else s if zero else 2 * s
+                factors.append(apart / sigma / mpmath.sqrt(1 - real(shares[i])))
+        begin += length
     return gaussian, factors
 
 
@@ -198,7 +207,7 @@ def written(run, theorem, plan, slack=1e-9, delta=DELTA):
     """The payload of a certificate of this plan, which claims what it needs and `slack` more."""
     gaussian, factors = needed(run, theorem, plan)
     kind, p = kind_of(run), run.batch_size / run.n
-    p = p if p * run.n >= run.batch_size else math.nextafter(p, 2.0)
+    p = p if Fraction(p) * run.n >= run.batch_size else math.nextafter(p, 2.0)
     values, counts = np.unique([float(m) * (1.0 + slack) for m in factors], return_counts=True)
     listed = [
         {"kind": kind, "mu": float(m), "probability": p, "count": int(k)}
@@ -428,7 +437,7 @@ FORGERIES = [
     ("fixed size", ONE, ("reading", "epsilon"), -1.0, "epsilon"),
     ("fixed size", ONE, ("reading", "epsilon"), "much", "epsilon"),
     ("fixed size", ONE, ("reading", "epsilon"), None, "epsilon is missing"),
-    ("fixed size", ONE, ("reading", "delta"), lambda x: x * 0.9, "reading: only ε = "),
+    ("fixed size", ONE, ("reading", "delta"), lambda x: x * 1e-6, "reading: only ε = "),
     ("fixed size", ONE, ("reading", "delta"), 0.0, "delta"),
     ("fixed size", ONE, ("reading", "delta"), 1.0, "delta"),
     ("fixed size", ONE, ("reading", "delta"), "0", "delta"),
@@ -491,7 +500,7 @@ FORGERIES = [
     ("diameter", ONE, (*RUN, "diameter"), None, "factors: |mu: "),
     ("cool-down", ONE, (*RUN, "cooldown_steps"), 4, "alike|factors: |mu: |shares"),
     ("softmax", ONE, (*RUN, "clip_norm"), 1.2, "no modulus"),
-    ("poisson, zero out, sensitivity", ONE, (*RUN, "gradient_sensitivity"), 0.71, "factors: "),
+    ("poisson, zero out, sensitivity", ONE, (*RUN, "gradient_sensitivity"), 0.71, "factors: |mu: "),
     # the rest
     ("fixed size", ONE, ("adjacency",), "zero_out", "adjacency: "),
     ("fixed size", ONE, ("position",), 0, "position: "),
@@ -500,7 +509,7 @@ FORGERIES = [
     ("fixed size", ONE, ("theorem",), "secret order", "knows no"),
     ("fixed size", ONE, ("theorem",), 7, "knows no"),
     ("fixed size", TWO, ("theorem",), ONE, "factors: |mu: "),
-    ("fixed size", ONE, ("theorem",), "composition", "factors: "),
+    ("fixed size", ONE, ("theorem",), "composition", "factors: |mu: "),
     ("fixed size", "composition", ("theorem",), ONE, "cap is missing"),
     ("fixed size", ONE, ("run",), None, "run is missing"),
 ]
@@ -603,6 +612,10 @@ def test_a_changed_certificate_is_refused_or_still_claims_enough(data):
         payload = changed(
             payload, path, lambda x, by=by, plus=plus: x * by if isinstance(x, float) else x + plus
         )
+    if payload["version"] != VERSION:
+        with pytest.raises(pabi.errors.InvalidInput, match="version"):
+            pabi.verify(payload)
+        return
     verdict = pabi.verify(payload)
     if verdict.ok:
         assert covered(payload)
@@ -725,7 +738,7 @@ def test_a_guarantee_may_claim_no_more_than_its_certificate():
         (("tradeoff", "factors", 0, "probability"), lambda x: x * 0.9999, "factors: "),
         (("tradeoff", "failure"), lambda x: x * 0.9, "failure: "),
         (("tradeoff", "failure"), 0.0, "failure: "),
-        (("tradeoff",), {"kind": "gaussian", "mu": 5.0}, "factors: "),
+        (("tradeoff",), {"kind": "gaussian", "mu": 5.0}, "factors: |mu: "),
         (("assumptions",), lambda x: x[1:], "keeps silent"),
     ):
         forged = changed(data, path, value)

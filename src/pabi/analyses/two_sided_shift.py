@@ -148,5 +148,6 @@ def planned(view: SampledRun, power: float) -> TwoSided:
             best_cost = descent.cost
             split = pay_off.best(finals[n], float(descent.before[-1]))
             best_plan = TwoSided(view, descent, finals[n], split)
-    assert best_plan is not None
+    if best_plan is None:
+        raise NotApplicable("whatever is paid, the distance between the runs stays too large")
     return best_plan

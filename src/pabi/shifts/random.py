@@ -73,9 +73,8 @@ class PayOff:
     def best(self, blocks: Blocks, distance: float) -> Split:
         """The cheapest shares found."""
         before = np.full(blocks.length.size, distance)
-        if distance == 0.0 or blocks.contraction == 0.0:
-            before = np.append(distance, np.zeros(before.size - 1))
-            return self._unshifted(blocks, before)
+        if distance == 0.0 or blocks.contraction == 0.0:  # it vanishes by itself, perhaps late
+            return self._unshifted(blocks, distances(blocks, np.zeros(before.size), distance, 0.0))
         demand = self.doubled * distance * blocks.contraction
         if not demand < 1e150:  # its square overflows
             return Split(math.inf, np.zeros(before.size), math.inf, before)
@@ -145,7 +144,7 @@ class PayOff:
 
 def distances(blocks: Blocks, share: Array, distance: float, room: float) -> Array:
     """The largest distance in each block before a step, when every step pays in proportion to its room,
-    rounded up. (Within a block of equal shares it is convex, so that it is that at one of its ends.)
+    rounded up. (Within a block of equal shares it falls or is convex, so that it is that at one end.)
 
     With W the product of the slopes up to a block's beginning, z = distance·W·(1 - the part of the room
     that lies before it).

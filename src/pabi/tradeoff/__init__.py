@@ -7,6 +7,7 @@ from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.bounded_range import BoundedRange
 from pabi.tradeoff.gaussian import Gaussian, Identity
 from pabi.tradeoff.mixture import Mixture, average
+from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
 from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
 
@@ -17,6 +18,7 @@ __all__ = [
     "Identity",
     "Mixture",
     "PoissonSubsampled",
+    "PrivacyLossDistribution",
     "Product",
     "Subsampled",
     "TradeOff",

@@ -23,8 +23,9 @@ from pabi.tradeoff.grids import Losses
 Complex = NDArray[np.complex128]
 
 MOST_POINTS = 1 << 24
-_OUTSIDE = 1e-11  # tilted mass that may lie outside the window
+_OUTSIDE = 1e-9  # tilted mass that may lie outside the window
 _ULP = 2.0**-53
+_ODD = (1, 3, 5, 9, 15, 25, 27, 45, 75, 81)
 
 
 class Term(NamedTuple):
@@ -116,13 +117,14 @@ class Profile(NamedTuple):
         return float(self.epsilon[good[0]]), float(self.epsilon[good[-1]])
 
 
-def profile(total: Sum, power: float) -> Profile:
-    """δ around the tilted mean at λ = `power`. Raises MemoryError for more than `MOST_POINTS`."""
+def profile(total: Sum, power: float, reach: float = math.inf) -> Profile:
+    """δ around the tilted mean at λ = `power`, up to `reach` standard deviations from it. Raises
+    MemoryError for more than `MOST_POINTS`."""
     from scipy import fft
 
     step = total.step
     low, high = total.window(power)
-    size = fft.next_fast_len(max(16, math.ceil((high - low) / step) + 2), real=True)
+    size = _fast_length(max(16, math.ceil((high - low) / step) + 2))
     if size > MOST_POINTS:
         raise MemoryError(f"{size} points")
     log_moment = total.log_moment(power)
@@ -154,8 +156,20 @@ def profile(total: Sum, power: float) -> Profile:
     mass = fft.irfft(transform, size)
     begin = math.floor((low - offset) / step)
     mass = np.roll(mass, -((begin - shift) % size))
-    epsilon = (begin + np.arange(size)) * step + offset
-    return _read(epsilon, np.maximum(mass, 0.0), error, power, log_moment, total.infinity, step)
+    first, last = 0, size
+    if reach < math.inf:
+        _, mean, variance = total.tilted(power)
+        middle, near = (mean - offset) / step - begin, reach * (math.sqrt(variance) / step + 1.0)
+        first = min(max(first, math.floor(middle - near)), size - 1)
+        last = max(min(last, math.ceil(middle + near)), first + 1)
+    epsilon = (begin + np.arange(first, last)) * step + offset
+    kept = np.maximum(mass[first:], 0.0)
+    return _read(epsilon, kept, error, power, log_moment, total.infinity, step)
+
+
+def _fast_length(least: int) -> int:
+    """The least m·2^k ≥ `least` with a small odd m, for which transforms are quickest."""
+    return min(m << max(0, -(-least // m) - 1).bit_length() for m in _ODD)
 
 
 def _read(
@@ -167,14 +181,15 @@ def _read(
     infinity: float,
     step: float,
 ) -> Profile:
-    """δ(ε) = Σ_{y > ε} p(y)(1 - e^(ε-y)) from the tilted masses, by running sums from the right."""
+    """δ(ε) = Σ_{y > ε} p(y)(1 - e^(ε-y)) from the tilted masses, by running sums from the right; at
+    `epsilon`, the losses of the first of them."""
     decay = math.exp(-power * step)
     # With A = Σ_{j>k} m_j e^(-λ(y_j - y_k)) and B the same for λ + 1, δ_k = e^(K - λy_k)(A - B), and
     # A_(k-1) = e^-λs(A_k + m_k); the difference G = A - B obeys G_(k-1) = e^-(λ+1)s(G_k + (e^s -
     # 1)(A_k + m_k)), without cancellation.
-    gap = _gap(mass, decay, step)
+    gap = _gap(mass, decay, step)[: epsilon.size]
     # The same error at every point adds up to a geometric series, or to all points there are.
-    remaining = np.arange(mass.size, 0, -1.0)
+    remaining = mass.size - np.arange(float(epsilon.size))
     series = _inverse_expm1(power * step) - _inverse_expm1((power + 1.0) * step)
     spread = np.minimum(remaining, series)
     lost = _OUTSIDE * _largest_gain(power) + error * spread

@@ -16,6 +16,7 @@ from pabi.tradeoff.pairs import Pair
 
 _SPAN = 1e-3  # how far apart, relatively, the errors of a transform may put its two values of δ
 _SMALLEST = 1e-290  # δ below it is not resolved
+_NEAR = 3.0  # standard deviations from the tilted mean within which one ε is sought
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +224,7 @@ class Loss:
         if total is None:
             return None
         for _ in range(6):
-            curve = _profile(total, power)
+            curve = _profile(total, power, _NEAR)
             if curve is None:
                 return None
             values = curve.upper if pessimist else curve.lower
@@ -252,13 +253,14 @@ class Loss:
         goal = 0.4 * rtol * epsilon * power
         self._cache["slack"] = 0.01 * goal / (power * self.count)
         step = math.sqrt(12.0 * goal / (power * (1.0 + power) * self.count))
-        step = min(max(step, 1e-300), 0.25 / (1.0 + power) if power > 1.0 else 1.0, epsilon)
-        least, best = math.inf, step
+        coarsest = 0.25 / (1.0 + power) if power > 1.0 else max(1.0, 0.05 * rtol * epsilon)
+        step = min(max(step, 1e-300), coarsest, epsilon)
+        least, best, truth = math.inf, step, self._finite_moment(power)
         for _ in range(12):  # measured without any transform
-            above, below = self._sum(step, delta, True), self._sum(step, delta, False)
-            if above is None or below is None:
+            above = self._sum(step, delta, True)
+            if above is None:
                 break
-            gap = above.log_moment(power) - below.log_moment(power)
+            gap = 2.0 * abs(above.log_moment(power) - truth)  # the lower value errs as much
             if gap > 0.7 * least and step < best:
                 break  # finer grids no longer help
             if gap < least:
@@ -293,9 +295,9 @@ class Loss:
         return total
 
 
-def _profile(total: Sum, power: float) -> Profile | None:
+def _profile(total: Sum, power: float, reach: float = math.inf) -> Profile | None:
     try:
-        return profile(total, power)
+        return profile(total, power, reach)
     except MemoryError:
         return None
 

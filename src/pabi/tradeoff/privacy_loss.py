@@ -1,0 +1,281 @@
+"""Privacy-loss distributions: finitely many outcomes, given or made from another trade-off function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from pabi.convert.inputs import array, extended
+from pabi.errors import InvalidInput
+from pabi.rounding import Array
+from pabi.tradeoff.base import TradeOff
+from pabi.tradeoff.pairs import Discrete, Pair
+from pabi.tradeoff.subsampled import Direction
+from pabi.tradeoff.supports import supported
+from pabi.validate import choice, number
+
+_ROUNDING = 1e-12  # by how much the probabilities may miss 1
+_MARGIN = 1e-14  # relative, over sums in extended precision and a few roundings
+_MOST_CELLS = 1 << 22
+
+
+@dataclass(frozen=True, init=False)
+class PrivacyLossDistribution(TradeOff):
+    """T(P, Q) of two distributions on the same finitely many outcomes, of loss log(p/q) each.
+
+    `p`, `q`: the probabilities under P and Q, of equal length, each summing to 1 (up to 1e-12). An
+    outcome with q = 0 has the loss ∞. `direction`: "remove" is T(P, Q), "add" its inverse, "both"
+    (default) the worse of the two, each composed by itself.
+
+    `pessimistic` and `optimistic` make one from any curve; compositions are `Product`s, which choose
+    their own grids.
+    """
+
+    p: tuple[float, ...]
+    q: tuple[float, ...]
+    direction: Direction
+
+    kind: ClassVar[str] = "privacy_loss_distribution"
+
+    def __init__(
+        self,
+        p: Sequence[float] | Array,
+        q: Sequence[float] | Array,
+        direction: Direction = "both",
+    ) -> None:
+        columns = [_distribution(name, x) for name, x in (("p", p), ("q", q))]
+        if columns[0].size != columns[1].size:
+            raise InvalidInput(
+                "q", f"expected as many as p, {columns[0].size}, got {columns[1].size}"
+            )
+        possible = (columns[0] > 0.0) | (columns[1] > 0.0)
+        object.__setattr__(self, "p", tuple(columns[0][possible].tolist()))
+        object.__setattr__(self, "q", tuple(columns[1][possible].tolist()))
+        choice("direction", direction, ("both", "remove", "add"))
+        object.__setattr__(self, "direction", direction)
+
+    @classmethod
+    def pessimistic(cls, curve: TradeOff, step: float, tail: float = 1e-15) -> Self:
+        """A distribution on losses that are multiples of `step` and never below `curve` (dots connected,
+        Doroshenko et al. 2022): δ is at least that of `curve`, and too large by O(step²) and `tail`."""
+        return cls._discretised(curve, step, tail, _spread)
+
+    @classmethod
+    def optimistic(cls, curve: TradeOff, step: float, tail: float = 1e-15) -> Self:
+        """Outcomes of `curve` whose losses are in the same cell of length `step` made one: δ is at most
+        that of `curve`, and too small by O(step²) and `tail`."""
+        return cls._discretised(curve, step, tail, _merged)
+
+    @classmethod
+    def _discretised(cls, curve: TradeOff, step: float, tail: float, rule: _Rule) -> Self:
+        step, tail = number("step", step, above=0.0), number("tail", tail, above=0.0, below=1.0)
+        pair = curve.losses()[0]
+        p, q = rule(_cells(pair, step, tail))
+        if pair.symmetric:
+            p, q = np.concatenate([p, q, [pair.atom]]), np.concatenate([q, p, [pair.atom]])
+        p, q = p / p.sum(), q / q.sum()
+        if curve.orientation == "add":  # whose pair is already in that order
+            return cls(q, p, "add")
+        return cls(p, q, "remove" if curve.orientation == "remove" else "both")
+
+    @property
+    def values(self) -> Array:
+        """The privacy losses of the outcomes, shape (m,); ±∞ where only one of the two has any mass."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self._columns.p) - np.log(self._columns.q))
+
+    @property
+    def infinity_mass(self) -> float:
+        """P(loss = ∞)."""
+        return math.fsum(a for a, b in zip(self.p, self.q, strict=True) if b == 0.0)
+
+    @property
+    def orientation(self) -> str:
+        return "symmetric" if self._symmetric else self.direction
+
+    @cached_property
+    def _columns(self) -> _Columns:
+        return _Columns(np.array(self.p), np.array(self.q))
+
+    @cached_property
+    def _symmetric(self) -> bool:
+        pairs = list(zip(self.p, self.q, strict=True))
+        return sorted(pairs) == sorted((b, a) for a, b in pairs)
+
+    @property
+    def _directions(self) -> list[_Columns]:
+        forward, backward = self._columns, _Columns(*self._columns[::-1])
+        if self._symmetric:
+            return [forward]
+        return {"both": [forward, backward], "remove": [forward], "add": [backward]}[self.direction]
+
+    def inverse(self) -> PrivacyLossDistribution:
+        opposite: dict[str, Direction] = {"both": "both", "remove": "add", "add": "remove"}
+        return PrivacyLossDistribution(self.p, self.q, opposite[self.direction])
+
+    def symmetrised(self) -> PrivacyLossDistribution:
+        return PrivacyLossDistribution(self.p, self.q)
+
+    def losses(self) -> tuple[Pair, ...]:
+        return tuple(columns.pair() for columns in self._directions)
+
+    def epsilon(self, delta: float) -> float:
+        return self.epsilon_bounds(delta)[1]
+
+    def epsilon_bounds(self, delta: float, rtol: float = 1e-3) -> tuple[float, float]:
+        delta = extended("delta", delta, at_least=0.0)
+        bounds = [columns.epsilon_bounds(delta) for columns in self._directions]
+        return max(low for low, _ in bounds), max(high for _, high in bounds)
+
+    def rdp(self, order: float) -> float:
+        power = number("order", order, above=1.0) - 1.0
+        worst = max(pair.log_moment(power) for pair in self.losses())
+        return max(0.0, worst / power * (1.0 + 1e-12) + 1e-13)
+
+    @property
+    def zcdp(self) -> float:
+        """ε²/2, or ε where that is less, ε the largest loss. Source: Bun, Steinke 2016, Prop. 3.3."""
+        most = float(np.abs(self.values).max()) * (1.0 + _MARGIN)
+        return min(most, 0.5 * most * most * (1.0 + _MARGIN))
+
+    def _delta(self, epsilon: float) -> float:
+        return max(columns.delta(epsilon) for columns in self._directions)
+
+    def _tradeoff(self, alpha: Array) -> Array:
+        # f is polygonal, with its corners where the losses are.
+        finite = np.abs(self.values[np.isfinite(self.values)])
+        epsilon = np.unique(np.append(finite[finite < 700.0], 0.0))
+        own = np.array([self._delta(e) for e in epsilon.tolist()])
+        other = self.inverse()
+        return supported(alpha, epsilon, np.array([other._delta(e) for e in epsilon.tolist()]), own)
+
+    def _fields(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {"p": list(self.p), "q": list(self.q)}
+        return fields if self.direction == "both" else fields | {"direction": self.direction}
+
+    @classmethod
+    def _from_fields(cls, fields: dict[str, Any]) -> Self:
+        return cls(fields["p"], fields["q"], fields.get("direction", "both"))
+
+    def __repr__(self) -> str:
+        return f"PrivacyLossDistribution({len(self.p)} outcomes, {self.direction!r})"
+
+
+def _distribution(name: str, x: Any) -> Array:
+    values = array(name, x, at_least=0.0)
+    if values.ndim != 1 or values.size == 0:
+        raise InvalidInput(name, f"expected a sequence of numbers, got the shape {values.shape}")
+    total = math.fsum(values.tolist())
+    if not abs(total - 1.0) <= _ROUNDING:
+        raise InvalidInput(name, f"expected probabilities that sum to 1, got the sum {total!r}")
+    return values
+
+
+class _Columns(NamedTuple):
+    """The probabilities of the outcomes in one order of the two distributions."""
+
+    p: Array
+    q: Array
+
+    def delta(self, epsilon: float) -> float:
+        """Σ (p - e^ε·q)⁺, rounded up."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            cost = np.where(self.q > 0.0, np.exp(np.float64(epsilon)) * self.q, 0.0)
+            # Each difference errs by a few ulps of what is subtracted.
+            terms = np.maximum(self.p - cost, 0.0) + np.where(self.p > cost, 8e-16 * cost, 0.0)
+        return min(1.0, math.fsum(terms.tolist()) * (1.0 + _MARGIN))
+
+    def epsilon_bounds(self, delta: float) -> tuple[float, float]:
+        """Between two losses δ(ε) is A - e^ε·B, of the masses of the outcomes with greater losses."""
+        infinite = math.fsum(self.p[self.q == 0.0].tolist())
+        if delta < infinite:
+            return math.inf, math.inf
+        if delta >= 1.0:
+            return 0.0, 0.0
+        with np.errstate(divide="ignore"):
+            values = np.log(self.p) - np.log(self.q)
+        order = np.argsort(-values, kind="stable")
+        a = np.cumsum(self.p[order], dtype=np.longdouble)
+        b = np.cumsum(self.q[order], dtype=np.longdouble)
+        # With k outcomes above ε the least ε is log((A - δ)/B); it is the largest of these.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            roots = np.log((a - delta) / b)
+        roots = roots[(b > 0.0) & (a > delta)]
+        epsilon = max(0.0, float(np.max(roots, initial=0.0)))
+        low, gap = epsilon * (1.0 - _MARGIN), _MARGIN * (1.0 + epsilon)
+        if epsilon == 0.0 and self.delta(0.0) <= delta:
+            return 0.0, 0.0
+        most = max(0.0, float(values[np.isfinite(values)].max(initial=0.0))) * (1.0 + _MARGIN)
+        while epsilon < most and self.delta(epsilon) > delta:
+            epsilon, gap = epsilon + gap, 2.0 * gap
+        return low, min(epsilon, most)
+
+    def pair(self) -> Discrete:
+        finite = (self.p > 0.0) & (self.q > 0.0)
+        p, values = self.p[finite], np.log(self.p[finite]) - np.log(self.q[finite])
+        if not p.size:
+            return Discrete(np.zeros(1), np.zeros(1), 1.0)
+        unique, place = np.unique(values, return_inverse=True)
+        masses = np.bincount(place, p, unique.size)
+        return Discrete(unique, masses, math.fsum(self.p[self.q == 0.0].tolist()))
+
+
+class _Cells(NamedTuple):
+    """The masses of the cells of a pair, and of what is above, below and infinite."""
+
+    edges: Array
+    mass: Array
+    excess: Array
+    above: tuple[float, float]  # (mass, excess) over the last edge
+    below: tuple[float, float]  # masses under P and Q
+    infinity: float
+
+
+def _cells(pair: Pair, step: float, tail: float) -> _Cells:
+    low, high = pair.reach(tail, tail)
+    first, last = math.floor(low / step), max(1, math.ceil(high / step))
+    if last - first > _MOST_CELLS:
+        raise InvalidInput("step", f"expected one that needs fewer cells, got {step!r}")
+    edges = np.arange(first, last + 1) * step
+    mass, excess = pair.cells(edges)
+    above = pair.above(float(edges[-1]))
+    below = 0.0, 0.0
+    if not pair.symmetric:
+        under_q = np.exp(-edges[:-1]) * (mass - excess)
+        rest = math.exp(-float(edges[-1])) * (above[0] - above[1])
+        below = (
+            max(0.0, 1.0 - pair.infinity - above[0] - math.fsum(mass.tolist())),
+            max(0.0, 1.0 - rest - math.fsum(under_q.tolist())),
+        )
+    return _Cells(edges, mass, excess, above, below, pair.infinity)
+
+
+def _spread(cells: _Cells) -> tuple[Array, Array]:
+    """The mass of every cell to its two ends, so that those under P and under Q are kept."""
+    step = cells.edges[1] - cells.edges[0]
+    right = np.minimum(cells.excess / -math.expm1(-step), cells.mass)
+    p = np.append(cells.mass - right, 0.0)
+    p[1:] += right
+    mass, excess = cells.above
+    p[-1] += max(0.0, mass - excess)
+    p[0] += cells.below[0]
+    q = p * np.exp(-cells.edges)
+    unseen = max(0.0, cells.below[1] - cells.below[0] * math.exp(-float(cells.edges[0])))
+    return np.append(p, [cells.infinity + excess, 0.0]), np.append(q, [0.0, unseen])
+
+
+def _merged(cells: _Cells) -> tuple[Array, Array]:
+    """One outcome a cell, the lowest with all that is below it."""
+    p, q = cells.mass.copy(), np.exp(-cells.edges[:-1]) * (cells.mass - cells.excess)
+    p[0], q[0] = p[0] + cells.below[0], q[0] + cells.below[1]
+    mass, excess = cells.above
+    over = math.exp(-float(cells.edges[-1])) * (mass - excess)
+    return np.append(p, [mass, cells.infinity]), np.append(q, [over, 0.0])
+
+
+_Rule = Callable[[_Cells], tuple[Array, Array]]

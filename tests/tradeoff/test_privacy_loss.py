@@ -1,0 +1,191 @@
+"""Privacy-loss distributions against exact cases, and against the curves they are made from."""
+
+import math
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+from pabi.errors import InvalidInput
+from pabi.tradeoff import (
+    ApproxDP,
+    BoundedRange,
+    Gaussian,
+    PoissonSubsampled,
+    PrivacyLossDistribution,
+    Subsampled,
+    TradeOff,
+)
+
+CURVES = [
+    Gaussian(0.7),
+    Gaussian(5.0),
+    Subsampled(Gaussian(1.0), 0.1),
+    PoissonSubsampled(1.0, 0.1, "remove"),
+    PoissonSubsampled(1.0, 0.1, "add"),
+    PoissonSubsampled(0.4, 0.5),
+    ApproxDP(1.0, 1e-3),
+    BoundedRange(2.0),
+]
+
+
+def exact_delta(p: list[float], q: list[float], epsilon: float) -> float:
+    level = Fraction(math.exp(epsilon))
+    return float(
+        sum(max(Fraction(0), Fraction(a) - level * Fraction(b)) for a, b in zip(p, q, strict=True))
+    )
+
+
+weights = st.lists(st.integers(0, 40), min_size=2, max_size=7).filter(lambda w: sum(w) > 0)
+
+
+@given(weights, weights, st.floats(-3.0, 3.0))
+def test_delta_is_the_hockey_stick_divergence(
+    first: list[int], second: list[int], epsilon: float
+) -> None:
+    size = min(len(first), len(second))
+    first, second = first[:size], second[:size]
+    if not sum(first) or not sum(second):
+        return
+    p, q = ([x / sum(w) for x in w] for w in (first, second))
+    forward, backward = exact_delta(p, q, epsilon), exact_delta(q, p, epsilon)
+    for direction, truth in (
+        ("remove", forward),
+        ("add", backward),
+        ("both", max(forward, backward)),
+    ):
+        found = PrivacyLossDistribution(p, q, direction).delta(epsilon)  # type: ignore[arg-type]
+        assert truth * (1 - 1e-15) <= found <= truth + 1e-13
+
+
+@given(weights, weights, st.floats(1e-6, 0.9))
+def test_epsilon_is_the_least_at_delta(first: list[int], second: list[int], delta: float) -> None:
+    size = min(len(first), len(second))
+    first, second = first[:size], second[:size]
+    if not sum(first) or not sum(second):
+        return
+    curve = PrivacyLossDistribution(*([x / sum(w) for x in w] for w in (first, second)), "remove")
+    low, high = curve.epsilon_bounds(delta)
+    if high == math.inf:
+        assert curve.infinity_mass > delta
+        return
+    assert exact_delta(list(curve.p), list(curve.q), high) <= delta * (1 + 1e-12)
+    assert high - low <= 1e-12 * (1 + high)
+    if low > 0.0:
+        assert exact_delta(list(curve.p), list(curve.q), low * (1 - 1e-9)) >= delta * (1 - 1e-12)
+
+
+def test_randomised_response_is_pure() -> None:
+    kept = math.e / (1.0 + math.e)
+    curve = PrivacyLossDistribution([kept, 1.0 - kept], [1.0 - kept, kept])
+    assert curve.orientation == "symmetric"
+    assert curve.epsilon(0.0) == pytest.approx(1.0, rel=1e-12)
+    assert curve.delta(0.3) == pytest.approx(ApproxDP(1.0).delta(0.3), rel=1e-12)
+    assert curve.rdp(3.0) == pytest.approx(ApproxDP(1.0).rdp(3.0), rel=1e-10)
+    alphas = np.linspace(0.0, 1.0, 11)
+    np.testing.assert_allclose(curve(alphas), ApproxDP(1.0)(alphas), atol=1e-12)
+
+
+def test_composition_against_the_exact_lattice() -> None:
+    kept, k, epsilon = 0.75, 12, 2.0
+    curve = PrivacyLossDistribution([kept, 1 - kept], [1 - kept, kept]).self_compose(k)
+    truth = sum(
+        comb(k, i)
+        * max(
+            0.0,
+            kept**i * (1 - kept) ** (k - i) - math.exp(epsilon) * kept ** (k - i) * (1 - kept) ** i,
+        )
+        for i in range(k + 1)
+    )
+    found = curve.delta(epsilon)
+    assert truth * (1 - 1e-12) <= found <= truth * 1.01
+
+
+def test_directions_of_an_asymmetric_pair_are_composed_by_themselves() -> None:
+    p, q = [0.5, 0.3, 0.2], [0.4, 0.6, 0.0]
+    both = PrivacyLossDistribution(p, q).self_compose(3)
+    single = [PrivacyLossDistribution(p, q, d).self_compose(3) for d in ("remove", "add")]  # type: ignore[arg-type]
+    assert both.delta(0.2) == pytest.approx(max(c.delta(0.2) for c in single), rel=1e-3)
+    assert single[0].delta(0.2) != pytest.approx(single[1].delta(0.2), rel=0.05)
+
+
+def test_the_inverse_exchanges_the_distributions() -> None:
+    p, q = [0.5, 0.3, 0.2], [0.4, 0.55, 0.05]
+    swapped = PrivacyLossDistribution(q, p, "remove")
+    inverse = PrivacyLossDistribution(p, q, "remove").inverse()
+    alphas = np.linspace(0.0, 1.0, 21)
+    np.testing.assert_allclose(inverse(alphas), swapped(alphas), atol=1e-13)
+    # f(f^-1(x)) = x where f is continuous and falls
+    forward = PrivacyLossDistribution(p, q, "remove")
+    np.testing.assert_allclose(forward(inverse(alphas)), alphas, atol=1e-12)
+
+
+def one_direction(curve: PoissonSubsampled, epsilon: float) -> float:
+    """δ of O_p or its inverse, by the threshold of the likelihood ratio 1 - p + p·e^(μz - μ²/2)."""
+    mu, p = curve.mu, curve.probability
+    sign = 1.0 if curve.direction == "remove" else -1.0
+    level = (math.expm1(sign * epsilon) + p) / p
+    if level <= 0.0:  # all z are on one side
+        return -math.expm1(epsilon) if epsilon < 0.0 else 0.0
+    z = math.log(level) / mu + mu / 2
+    drawn = p * ndtr(sign * (mu - z)) + (1 - p) * ndtr(-sign * z)
+    plain = ndtr(-sign * z)
+    first, second = (drawn, plain) if curve.direction == "remove" else (plain, drawn)
+    return float(first - math.exp(epsilon) * second)
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=repr)
+@pytest.mark.parametrize("step", [0.2, 0.01])
+def test_discretisations_enclose_the_curve(curve: TradeOff, step: float) -> None:
+    above = PrivacyLossDistribution.pessimistic(curve, step)
+    below = PrivacyLossDistribution.optimistic(curve, step)
+    for epsilon in (-1.0, -0.013, 0.0, 0.1, 0.777, 2.0, 5.0):
+        upper, lower = above.delta(epsilon), below.delta(epsilon)
+        single = isinstance(curve, PoissonSubsampled) and curve.direction != "both"
+        value = one_direction(curve, epsilon) if single else curve.delta(epsilon)  # type: ignore[arg-type]
+        assert upper >= value * (1 - 1e-9) - 1e-12
+        assert lower <= value * (1 + 1e-12) + 1e-12
+        assert upper - lower <= 2.0 * step * max(step, 1e-3) + 1e-3 * step
+
+
+def test_finer_grids_err_quadratically_less() -> None:
+    curve = Subsampled(Gaussian(1.0), 0.2)
+    gaps = [
+        PrivacyLossDistribution.pessimistic(curve, step).delta(0.5373)
+        - PrivacyLossDistribution.optimistic(curve, step).delta(0.5373)
+        for step in (0.1, 0.01, 0.001)
+    ]
+    assert gaps[1] < gaps[0] / 30
+    assert gaps[2] < gaps[1] / 30
+
+
+def test_composing_a_discretisation_bounds_the_composition() -> None:
+    curve = Subsampled(Gaussian(0.8), 0.05)
+    truth_low, truth_high = curve.self_compose(200).epsilon_bounds(1e-6, 1e-4)
+    above = PrivacyLossDistribution.pessimistic(curve, 2e-3, 1e-14).self_compose(200)
+    below = PrivacyLossDistribution.optimistic(curve, 2e-3, 1e-14).self_compose(200)
+    assert truth_low <= above.epsilon(1e-6) <= truth_high * 1.02
+    assert below.epsilon_bounds(1e-6)[0] <= truth_high
+
+
+def test_json_round_trip() -> None:
+    curve = PrivacyLossDistribution([0.5, 0.5, 0.0], [0.25, 0.5, 0.25], "add")
+    assert TradeOff.from_dict(curve.to_dict()) == curve
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "message"),
+    [
+        ([0.5, 0.6], [0.5, 0.5], "p: expected probabilities that sum to 1"),
+        ([0.5, 0.5], [1.0], "q: expected as many as p"),
+        ([[1.0]], [1.0], "p: expected a sequence"),
+        ([1.5, -0.5], [0.5, 0.5], "p: "),
+    ],
+)
+def test_bad_distributions_are_named(p: list[float], q: list[float], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        PrivacyLossDistribution(p, q)

@@ -162,7 +162,7 @@ def profile(total: Sum, power: float, reach: float = math.inf) -> Profile:
         middle, near = (mean - offset) / step - begin, reach * (math.sqrt(variance) / step + 1.0)
         first = min(max(first, math.floor(middle - near)), size - 1)
         last = max(min(last, math.ceil(middle + near)), first + 1)
-    epsilon = (begin + np.arange(first, last)) * step + offset
+    epsilon = (begin + np.arange(first, last, dtype=np.float64)) * step + offset
     kept = np.maximum(mass[first:], 0.0)
     return _read(epsilon, kept, error, power, log_moment, total.infinity, step)
 
@@ -245,8 +245,10 @@ def _log_moment(p: Array, y: Array, power: float) -> float:
     scaled = power * y
     top = float(scaled.max(where=p > 0.0, initial=-math.inf))
     with np.errstate(under="ignore", over="ignore"):
-        if abs(top) < 1.0 and float(scaled.min(where=p > 0.0, initial=math.inf)) > -700.0:
-            return math.log1p(float(p @ np.expm1(scaled)) + (float(p.sum()) - 1.0))
+        if abs(top) < 1.0:
+            change = float(p @ np.expm1(np.minimum(scaled, 1.0))) + (float(p.sum()) - 1.0)
+            if change > -0.5:  # otherwise digits are lost
+                return math.log1p(change)
         return top + math.log(float(p @ np.exp(np.minimum(scaled - top, 0.0))))
 
 

@@ -116,7 +116,7 @@ def _centre(pair: Pair, step: float) -> float:
     for _ in range(12):
         cell = pair.cells(np.array([-0.5, 0.5]) * step + centre)
         mass, excess = float(cell.mass[0]), float(cell.excess[0])
-        if not mass > excess:
+        if not excess < mass * (1.0 - 1e-12):
             return 0.0  # the cell is too long for its Q to be told
         # log of P(cell)/Q(cell) - centre, where Q(cell) = e^(-left)·(mass - excess)
         gap = -0.5 * step - math.log1p(-excess / mass)

@@ -253,7 +253,9 @@ class Loss:
         goal = 0.4 * rtol * epsilon * power
         self._cache["slack"] = 0.01 * goal / (power * self.count)
         step = math.sqrt(12.0 * goal / (power * (1.0 + power) * self.count))
-        coarsest = 0.25 / (1.0 + power) if power > 1.0 else max(1.0, 0.05 * rtol * epsilon)
+        coarsest = (
+            0.25 / (1.0 + power) if power > 1.0 else max(1.0, min(50.0, 0.05 * rtol * epsilon))
+        )
         step = min(max(step, 1e-300), coarsest, epsilon)
         least, best, truth = math.inf, step, self._finite_moment(power)
         for _ in range(12):  # measured without any transform
@@ -278,7 +280,7 @@ class Loss:
             step *= 0.5
 
     def _sum(self, step: float, delta: float, pessimist: bool) -> Sum | None:
-        """The losses on a grid, or None where it would have too many cells."""
+        """The losses on a grid, or None where it would have too many cells, or too few."""
         slack = self._cache.get("slack", 0.0)
         key = step, delta, slack
         latest = self._cache.get(("sum", pessimist))
@@ -289,6 +291,8 @@ class Loss:
                 terms = tuple(Term(build(pair, step, tail, slack), k) for pair, k in self.terms)
             except MemoryError:
                 return None
+            if any(not term.losses.p.any() for term in terms):
+                return None  # so coarse that nothing could be said from below
             latest = key, Sum(terms, step)
             self._cache["sum", pessimist] = latest
         total: Sum = latest[1]

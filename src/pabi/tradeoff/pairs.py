@@ -294,8 +294,7 @@ class Reversed(Pair):
         mass, excess = self.pair.cells(-edges[::-1])
         left, width = -edges[::-1][:-1], np.diff(edges)[::-1]
         # Mirrored, the mass is Q's, and the excess what is left of P's over the other end.
-        with np.errstate(over="ignore"):
-            scale = np.exp(-left)
+        scale = np.exp(np.where(mass > 0.0, -left, 0.0))
         mirrored = scale * (mass * -np.expm1(-width) - excess)
         return Cells((scale * (mass - excess))[::-1], np.maximum(mirrored, 0.0)[::-1])
 

@@ -221,7 +221,7 @@ class _Columns(NamedTuple):
         if not p.size:
             return Discrete(np.zeros(1), np.zeros(1), 1.0)
         unique, place = np.unique(values, return_inverse=True)
-        masses = np.bincount(place, p, unique.size)
+        masses = np.bincount(place, p, unique.size).astype(np.float64)
         return Discrete(unique, masses, math.fsum(self.p[self.q == 0.0].tolist()))
 
 
@@ -241,7 +241,7 @@ def _cells(pair: Pair, step: float, tail: float) -> _Cells:
     first, last = math.floor(low / step), max(1, math.ceil(high / step))
     if last - first > _MOST_CELLS:
         raise InvalidInput("step", f"expected one that needs fewer cells, got {step!r}")
-    edges = np.arange(first, last + 1) * step
+    edges = np.arange(first, last + 1, dtype=np.float64) * step
     mass, excess = pair.cells(edges)
     above = pair.above(float(edges[-1]))
     below = 0.0, 0.0

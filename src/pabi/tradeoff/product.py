@@ -109,13 +109,20 @@ class Product(TradeOff):
             return math.inf, math.inf
         key = left, rtol
         if key not in self._read or (both and self._read[key][0] is None):
+            low, high = None, max(loss.epsilon(left, rtol) for loss in self._losses)
             if both:
-                bounds = [loss.epsilon_bounds(left, rtol) for loss in self._losses]
-                self._read[key] = tuple(max(b) for b in zip(*bounds, strict=True))
-            else:
-                self._read[key] = None, max(loss.epsilon(left, rtol) for loss in self._losses)
+                # No factor alone reveals more than all of them, and a large Gaussian nearly as much.
+                low = self._gaussian.epsilon_bounds(left)[0]
+                if not high - low <= rtol * high:
+                    bounds = [loss.epsilon_bounds(left, rtol) for loss in self._losses]
+                    low, high = (max(b) for b in zip(*bounds, strict=True))
+            self._read[key] = low, high
         low, high = self._read[key]
         return low or 0.0, high
+
+    @property
+    def _gaussian(self) -> TradeOff:
+        return next((c for c, _ in self.factors if isinstance(c, Gaussian)), Gaussian(0.0))
 
     @property
     def _alone(self) -> TradeOff | None:

@@ -20,6 +20,7 @@ DEFAULT_DELTA = 1e-10  # at which plans are compared where δ = 0 is asked for: 
 _MARGIN = 1e-11  # relative, over the roundings of a factor's parameter
 _LEAST = 1e-9  # a Gaussian parameter below which nothing is gained
 _CLOSE = 2e-4  # relative: parameters so close are rounded up to the largest of them
+_ALIKE = 1.02  # up to so much more, moments do not tell which plan is better
 _BINS = 48  # distinct parameters that are composed
 
 
@@ -38,7 +39,7 @@ def tuned(plan_at: Callable[[float], P], delta: float) -> P:
 
     The first tilt is that of G(1), whatever the run, so that runs that differ only in what is forgotten
     are treated alike. Then it is taken from the moments of the exact composition of the plan before;
-    the three plans with the least moments are compared by their ε.
+    those that are about as good by their moments are compared by their ε.
     """
     power = math.sqrt(2.0 * math.log(1.0 / delta))
     plans: list[tuple[float, P]] = []
@@ -51,7 +52,7 @@ def tuned(plan_at: Callable[[float], P], delta: float) -> P:
         # Close to the fixed point it overshoots.
         power = following if attempt < 2 else math.sqrt(power * following)
     plans.sort(key=lambda found: found[0])
-    few = [plan for _, plan in plans[:3]]
+    few = [plan for epsilon, plan in plans[:3] if epsilon <= _ALIKE * plans[0][0]]
     return min(few, key=lambda plan: _roughly(plan.curve, delta)) if len(few) > 1 else few[0]
 
 

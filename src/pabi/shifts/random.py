@@ -105,7 +105,7 @@ class PayOff:
         active, rest = np.flatnonzero(~idle), float(room @ np.where(idle, 1.0, 0.0))
         share = np.where(idle, 1.0, 0.0)
         best, low, high = math.inf, 0.0, math.inf
-        for shares, trials in ((_FEW, 22), (_MANY, 8)):
+        for shares, trials in ((_FEW, 13), (_MANY, 8)):
             weights = room[active]
             beta = 1.0 / np.sqrt(1.0 - shares)
             factors = self.cost(beta * pulls[active, None]) * blocks.length[active, None]

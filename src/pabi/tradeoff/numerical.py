@@ -250,7 +250,7 @@ class Loss:
 
     def _steps(self, power: float, epsilon: float, delta: float, rtol: float) -> Iterator[float]:
         """Grid steps, first one whose error is likely below `rtol` relative to `epsilon`."""
-        goal = 0.4 * rtol * epsilon * power
+        goal = 0.7 * rtol * epsilon * power
         self._cache["slack"] = 0.01 * goal / (power * self.count)
         step = math.sqrt(12.0 * goal / (power * (1.0 + power) * self.count))
         coarsest = (
@@ -325,7 +325,7 @@ def _at(curve: Profile, epsilon: float) -> tuple[float, float]:
 
 def _minimum(function: Callable[[float], float], start: float) -> tuple[float, float]:
     """(x, value) of the least of a unimodal function of log λ, sought from `start` on, roughly."""
-    stride, ratio = 1.0, 0.5 * (math.sqrt(5.0) - 1.0)
+    stride, ratio = 0.4, 0.5 * (math.sqrt(5.0) - 1.0)
     low, middle, high = start - stride, start, start + stride
     values = {x: function(x) for x in (low, middle, high)}
 

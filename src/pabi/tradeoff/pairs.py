@@ -470,8 +470,8 @@ def _log_moment(mu: float, p: float, power: float, symmetrised: bool) -> float:
 def _nodes(mu: float, p: float, order: float, low: float) -> tuple[Array, Array]:
     """Nodes and weights (over √2π) of panels that cover where L^order·φ matters."""
     far = max(61.0, abs(order) * mu + 12.0)
-    outer = np.geomspace(60.0, far, 160)
-    scan = np.concatenate([-outer[::-1], np.linspace(-60.0, 60.0, 481), outer])
+    outer = np.geomspace(60.0, far, 60)
+    scan = np.concatenate([-outer[::-1], np.linspace(-60.0, 60.0, 161), outer])
     scan = scan[scan > low]
     exponent = order * log_ratio(mu, p, scan) - 0.5 * scan * scan
     kept = np.flatnonzero(exponent >= max(0.0, float(exponent.max())) - 50.0)
@@ -488,11 +488,12 @@ def _nodes(mu: float, p: float, order: float, low: float) -> tuple[Array, Array]
 def log_ratio(mu: float, p: float, z: Array) -> Array:
     """log L(z)."""
     gaussian = mu * z - 0.5 * mu * mu
-    return np.where(
-        gaussian > 0.0,
-        gaussian + np.log(p + (1.0 - p) * np.exp(-np.maximum(gaussian, 0.0))),
-        np.log1p(p * np.expm1(np.minimum(gaussian, 0.0))),
-    )
+    # For a small p·e^g the first form alone keeps its digits; it alone overflows, too.
+    near = np.log1p(p * np.expm1(np.minimum(gaussian, 30.0)))
+    if float(gaussian.max(initial=0.0)) <= 30.0:
+        return near
+    far = gaussian + np.log(p + (1.0 - p) * np.exp(-np.maximum(gaussian, 30.0)))
+    return np.where(gaussian > 30.0, far, near)
 
 
 def _convex_part(x: Array, ratio: Array, order: float) -> Array:

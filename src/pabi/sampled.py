@@ -162,6 +162,14 @@ class SampledRun:
         idle = np.arange(run.steps) >= run.data_steps
         return np.where(idle, cool, c), np.where(idle, 0.0, s), sigma, np.where(idle, 0.0, rho)
 
+    def columns(self, first: int, last: int) -> tuple[Array, Array, Array]:
+        """c, s and σ of the steps `first`, …, `last` - 1 (from 0), all with data; arrays."""
+        if not self.run.constant:
+            c, s, sigma, _ = (x[first:last] for x in self._arrays)
+            return c, s, sigma
+        c, _, s, sigma, _ = (np.full(last - first, x) for x in self.constants)
+        return c, s, sigma
+
     @property
     def most(self) -> int:
         """The longest window that is looked at."""

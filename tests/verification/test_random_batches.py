@@ -137,12 +137,20 @@ def _needed(run, theorem, plan):
     if theorem == "two-sided shift":
         payments = encoding.read_floats("payments", plan["payments"]).tolist()
     diameter = real(run.range_diameter)
+    pulls = encoding.read_floats("pulls", plan["pulls"]).tolist() if "pulls" in plan else []
     z, factors = real(0), []
     sides = 2 if theorem == "two-sided shift" else 1
     pull = 2 if both and sides == 1 else 1
-    for k in range(first - len(payments)):
+    for k in range(first - len(payments) - len(pulls)):
         c, s, _, _ = steps[k]
         z = min(diameter, c * z + pull * s)
+    for k, e in enumerate(map(real, pulls), first - len(pulls)):
+        c, s, sigma, _ = steps[k]
+        if not zero or fixed or not 0 <= e <= s * (1 + real(2) ** -40):
+            return None
+        if e > 0:
+            factors.append(e / sigma)
+        z = min(diameter, c * z + max(s, e) - e)
     for k, a in enumerate(map(real, payments), first - len(payments)):
         c, s, sigma, _ = steps[k]
         if not 0 <= a <= s * (1 + real(2) ** -40):
@@ -257,13 +265,14 @@ def plan_of(run, theorem, window, seed=0, lag=6):
         idle, random.choice([0.3, 1.0], len(lengths)), random.uniform(0, 0.9, len(lengths))
     )
     plan = {"cap": cap_of(run), "lengths": lengths, "shares": encoding.floats(shares)}
-    if theorem == "two-sided shift":
+    single = run.batches.kind == "poisson" and run.adjacency == "zero_out"
+    if theorem == "two-sided shift" or single:
         lag = min(lag, run.steps - window)
         s = [
             float(constants(run, run.steps - window - lag + i, plan["cap"])[1]) for i in range(lag)
         ]
         pays = np.array(s) * random.choice([0.0, 0.3, 1.0, 1.0 - 1e-12], lag)
-        plan["payments"] = encoding.floats(pays)
+        plan["pulls" if single else "payments"] = encoding.floats(pays)
     return plan
 
 
@@ -474,6 +483,13 @@ FORGERIES = [
     ("fixed size", TWO, (*PLAN, "payments"), [0.001] * 60, "payments: "),
     ("fixed size", TWO, (*PLAN, "payments"), [], "factors: |mu: "),
     ("fixed size", TWO, (*PLAN, "payments"), None, "payments is missing"),
+    ("poisson, zero out", ONE, (*PLAN, "pulls", -1), 0.005001, "pulls: step 51: "),
+    ("poisson, zero out", ONE, (*PLAN, "pulls", -1), -1e-9, "pulls: step 51: "),
+    ("poisson, zero out", ONE, (*PLAN, "pulls"), [0.001] * 60, "pulls: "),
+    ("poisson, zero out", ONE, (*PLAN, "pulls"), [], "factors: |mu: "),
+    ("poisson, zero out", ONE, (*PLAN, "pulls"), None, "factors: |mu: "),
+    ("poisson", ONE, (*PLAN, "pulls"), [0.0], "pulls: only"),
+    ("fixed size", ONE, (*PLAN, "pulls"), [0.0], "pulls: only"),
     ("fixed size", ONE, PLAN, None, "plan is missing"),
     ("fixed size", ONE, PLAN, 3, "malformed"),
     # the description
@@ -494,8 +510,8 @@ FORGERIES = [
     ("fixed size", "composition", (*RUN, "batches", "kind"), "cyclic", "missing"),
     ("poisson, cap", ONE, (*RUN, "batches", "cap"), 46, "cap: "),
     ("poisson, cap", ONE, (*RUN, "batches", "cap"), None, "failure: "),
-    ("poisson, zero out", ONE, (*RUN, "adjacency"), None, "adjacency|factors: "),
-    ("poisson, zero out", "composition", (*RUN, "adjacency"), None, "adjacency|factors: "),
+    ("poisson, zero out", ONE, (*RUN, "adjacency"), None, "adjacency|factors: |pulls: "),
+    ("poisson, zero out", "composition", (*RUN, "adjacency"), None, "adjacency|factors: |pulls: "),
     ("diameter", ONE, (*RUN, "diameter"), 0.0041, "factors: |mu: "),
     ("diameter", ONE, (*RUN, "diameter"), None, "factors: |mu: "),
     ("cool-down", ONE, (*RUN, "cooldown_steps"), 4, "alike|factors: |mu: |shares"),
@@ -555,7 +571,7 @@ def covered(payload):
     """Whether the claim is at least what the plain replay of the payload's own description needs."""
     run, plan, theorem = from_dict(payload["run"]), payload["plan"], payload["theorem"]
     if theorem != "composition" and (
-        sum(plan["lengths"]) + len(plan.get("payments", [])) > run.steps
+        sum(plan["lengths"]) + len(plan.get("payments", plan.get("pulls", []))) > run.steps
         or (run.batches.kind == "fixed_size" and plan["cap"] != run.batch_size)
         or (run.release, run.update) != ("last", "sgd")
     ):

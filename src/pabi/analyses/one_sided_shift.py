@@ -9,7 +9,7 @@ batches".)
 Fixed size, and Poisson under replace_one: Bok, Su, Altschuler 2024, Thm 4.10, for slopes of any size,
 with the forward distance in place of the diameter and the record's pulls compared at the distance
 they are. Poisson under zero_out: the record is there or not, so that its factor is O_p, each direction
-composed by itself.
+composed by itself, and that a step may charge for a part of its pull and leave the rest to the distance.
 """
 
 from __future__ import annotations
@@ -32,12 +32,15 @@ from pabi.iteration import NoisyIteration
 from pabi.rounding import Array
 from pabi.runs import NoisySGD
 from pabi.sampled import Blocks, SampledRun, require_sampling
-from pabi.shifts.random import Cost, PayOff, Split
+from pabi.shifts.random import Cost, PayOff, Split, lead_in
 from pabi.tradeoff import TradeOff
 
 NAME = "one-sided shift"
 SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, extended (docs, Random batches)"
 SOURCE_POISSON = "docs, Random batches (Poisson batches, zero_out)"
+
+_SHORTER = 0.7  # of the best window with a sharp start
+_LONGEST_LEAD = 4000  # steps
 
 T = TypeVar("T")
 
@@ -67,16 +70,20 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
 
 @dataclass(frozen=True)
 class OneSided:
-    """The start τ = steps - window, and how the distance there is paid off."""
+    """How the distance is paid off over the last `window` steps, and, for a record that is there or
+    not, which part of its pull each step right before them charges for; τ is before these."""
 
     view: SampledRun
     window: int
     blocks: Blocks
     split: Split
+    lead: Array
+    cost: float
 
     def to_dict(self) -> dict[str, Any]:
         """For a certificate: the blocks cover the last `window` steps."""
-        return {"cap": self.view.cap, **pay_off_dict(self.blocks, self.split)}
+        lead = {"pulls": encoding.floats(self.lead)} if self.lead.size else {}
+        return {"cap": self.view.cap, **lead, **pay_off_dict(self.blocks, self.split)}
 
     @cached_property
     def curve(self) -> TradeOff:
@@ -86,6 +93,10 @@ class OneSided:
             factors = pulls(view)(self.blocks, split.before) / np.sqrt(1.0 - split.share)
         factors = np.where(self.blocks.s > 0.0, factors, 0.0)
         records = [(factors, self.blocks.length.astype(np.float64))]
+        if self.lead.size:
+            last = view.run.steps - self.window
+            _, _, sigma = view.columns(last - self.lead.size, last)
+            records.append((self.lead / sigma, np.ones(self.lead.size)))
         poisson = single(view.run)
         return product(split.gaussian, records, view.probability, poisson, view.failure)
 
@@ -106,9 +117,27 @@ def planned(view: SampledRun, power: float) -> OneSided:
     def at(window: int) -> OneSided:
         part = view.window(window, pieces=48)
         start = view.distance(run.steps - window, forward_pull(run))
-        return OneSided(view, window, part, pay_off.best(part, start))
+        split = pay_off.best(part, start)
+        return OneSided(view, window, part, split, np.zeros(0), split.cost)
 
-    return least_window(at, view.most, lambda plan: plan.split.cost)
+    best = least_window(at, view.most, lambda plan: plan.cost)
+    if single(run):
+        best = min(best, _led_in(view, pay_off, best.window), key=lambda plan: plan.cost)
+    return best
+
+
+def _led_in(view: SampledRun, pay_off: PayOff, window: int) -> OneSided:
+    """Instead of a sharp start: before a shorter window, more and more of the record's pull."""
+    run = view.run
+    shorter = min(max(run.cooldown_steps, round(_SHORTER * window), 1), run.steps)
+    blocks = view.window(shorter, pieces=48)
+    last = run.steps - shorter
+    first = max(0, last - min(_LONGEST_LEAD, 3 * window + 100))
+    lead = lead_in(
+        pay_off, blocks, view.columns(first, last), view.distance(first), run.range_diameter
+    )
+    charged = np.trim_zeros(lead.pulls, "f")
+    return OneSided(view, shorter, blocks, lead.split, charged, lead.cost)
 
 
 def least_window(at: Callable[[int], T], most: int, cost: Callable[[T], float]) -> T:

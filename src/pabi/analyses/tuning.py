@@ -20,8 +20,10 @@ DEFAULT_DELTA = 1e-10  # at which plans are compared where δ = 0 is asked for: 
 _MARGIN = 1e-11  # relative, over the roundings of a factor's parameter
 _LEAST = 1e-9  # a Gaussian parameter below which nothing is gained
 _CLOSE = 2e-4  # relative: parameters so close are rounded up to the largest of them
-_ALIKE = 1.02  # up to so much more, moments do not tell which plan is better
-_BINS = 48  # distinct parameters that are composed
+_TRIALS = 5  # plans that are composed and compared
+_BETTER = 0.9995  # by so much another plan must be better to go on
+_CLOSE_TILT = 0.1  # of log λ: tilts so close give much the same plan
+_MANY_BINS, _BINS = 1000, 40  # distinct parameters that are looked at, and that are composed
 
 
 class Plan(Protocol):
@@ -38,36 +40,31 @@ def tuned(plan_at: Callable[[float], P], delta: float) -> P:
     """The plan of least ε at `delta` > 0 among those that are best for a few tilts λ.
 
     The first tilt is that of G(1), whatever the run, so that runs that differ only in what is forgotten
-    are treated alike. Then it is taken from the moments of the exact composition of the plan before;
-    those that are about as good by their moments are compared by their ε.
+    are treated alike. Then it is that of the exact composition of the plan before, as long as that
+    helps.
     """
     power = math.sqrt(2.0 * math.log(1.0 / delta))
-    plans: list[tuple[float, P]] = []
-    for attempt in range(7):
-        plan = plan_at(power)
-        following, epsilon = moments(plan.curve, delta)
-        plans.append((epsilon, plan))
-        if abs(math.log(following / power)) < 0.03:
+    best, least = plan_at(power), math.inf
+    plan = best
+    for _ in range(_TRIALS):
+        epsilon, following = roughly(plan.curve, delta)
+        if epsilon >= _BETTER * least:
             break
-        # Close to the fixed point it overshoots.
-        power = following if attempt < 2 else math.sqrt(power * following)
-    plans.sort(key=lambda found: found[0])
-    few = [plan for epsilon, plan in plans[:3] if epsilon <= _ALIKE * plans[0][0]]
-    return min(few, key=lambda plan: _roughly(plan.curve, delta)) if len(few) > 1 else few[0]
+        best, least = plan, epsilon
+        if abs(math.log(following / power)) < _CLOSE_TILT:
+            break
+        power = following
+        plan = plan_at(power)
+    return best
 
 
-def _roughly(curve: TradeOff, delta: float) -> float:
-    """An upper value of ε on a coarser grid, for comparison."""
-    return curve.rough_epsilon(delta) if isinstance(curve, Product) else curve.epsilon(delta)
-
-
-def moments(curve: TradeOff, delta: float) -> tuple[float, float]:
-    """(λ, ε): what Rényi divergences say of ε at `delta`, and the tilt (order - 1) that says it."""
+def roughly(curve: TradeOff, delta: float) -> tuple[float, float]:
+    """(ε, λ): about the ε at `delta`, and the tilt whose moments it depends on."""
     if isinstance(curve, Product):
-        left = delta - curve.failure
-        return curve.by_moments(left if left > 0.0 else delta)
-    mu = max(curve.epsilon(delta) / math.sqrt(2.0 * math.log(1.0 / delta)), 1e-9)
-    return math.sqrt(2.0 * math.log(1.0 / delta)) / mu, curve.epsilon(delta)
+        return curve.roughly(delta)
+    epsilon = curve.epsilon(delta)
+    z = math.sqrt(2.0 * math.log(1.0 / delta))
+    return epsilon, z * z / max(epsilon, 1e-9)
 
 
 def product(
@@ -104,12 +101,28 @@ def binned(mus: Array, counts: Array) -> list[tuple[float, int]]:
     levels, index = np.unique(level, return_inverse=True)
     values = np.zeros(levels.size)
     np.maximum.at(values, index, mus[kept])
-    totals = np.bincount(index, counts[kept], values.size)
-    if values.size > _BINS:
-        # Bins that hold about equal parts of Σ count·μ², what rounding up costs is then spread evenly.
-        weight = np.cumsum(totals * values**2)
-        bins = np.minimum((weight / weight[-1] * _BINS).astype(np.int64), _BINS - 1)
-        last = np.append(np.flatnonzero(np.diff(bins)), values.size - 1)
-        sums = np.diff(np.append(0.0, np.cumsum(totals)[last]))
-        values, totals = values[last], sums
+    totals = np.bincount(index, counts[kept], values.size).astype(np.float64)
+    values, totals = _by_weight(values, totals, _MANY_BINS)
+    values, totals = _by_cost(values, totals, _BINS)
     return [(float(v), round(float(n))) for v, n in zip(values, totals, strict=True)]
+
+
+def _by_weight(values: Array, totals: Array, most: int) -> tuple[Array, Array]:
+    """At most so many increasing values, each bin with about an equal part of Σ total·value²."""
+    if values.size <= most:
+        return values, totals
+    weight = np.cumsum(totals * values**2)
+    bins = np.minimum((weight / weight[-1] * most).astype(np.int64), most - 1)
+    last = np.append(np.flatnonzero(np.diff(bins)), values.size - 1)
+    return values[last], np.asarray(np.diff(np.append(0.0, np.cumsum(totals)[last])))
+
+
+def _by_cost(values: Array, totals: Array, most: int) -> tuple[Array, Array]:
+    """At most so many: time and again those that cost least are raised to the next value."""
+    values, totals = values.copy(), totals.copy()
+    price = np.expm1(np.minimum(values * values, 100.0))  # about what one factor costs
+    while values.size > most:
+        i = int(np.argmin(totals[:-1] * np.diff(price)))
+        totals[i + 1] += totals[i]
+        values, totals, price = (np.delete(x, i) for x in (values, totals, price))
+    return values, totals

@@ -23,6 +23,8 @@ from pabi.tradeoff.pairs import log_moments
 # Shares 1 - u of a step's noise that may hide the shift; β = 1/√u multiplies the record's factor.
 _FEW = np.concatenate([[0.0], np.geomspace(1e-5, 0.05, 10), np.linspace(0.1, 0.9, 9)])
 _MANY = np.concatenate([[0.0], np.geomspace(1e-4, 0.04, 40), np.linspace(0.05, 0.97, 93)])
+_LEVELS, _ROUNDS = 25, 12  # of the part of a pull that is charged for, and to settle on them
+_NOTHING = np.zeros(0), math.inf, np.zeros(0)
 _RANGE, _KNOTS, _TABLE = 7.0, 100, 4000  # of log μ, where moments are computed and interpolated
 
 
@@ -155,6 +157,51 @@ def distances(blocks: Blocks, share: Array, distance: float, room: float) -> Arr
     used = np.append(0.0, np.cumsum(blocks.room * share))[:-1] / room if room > 0.0 else 0.0
     before = distance * grown * (np.maximum(1.0 - used, 0.0) + 1e-11) * (1.0 + 1e-11)
     return np.asarray(np.maximum(before, np.append(before[1:], 0.0)))
+
+
+class LeadIn(NamedTuple):
+    """The part of the record's pull that each of the steps before a pay-off charges for, and how the
+    distance that the rest leaves is paid off."""
+
+    pulls: Array
+    split: Split
+    cost: float
+
+
+def lead_in(
+    pay_off: PayOff,
+    blocks: Blocks,
+    steps: tuple[Array, Array, Array],
+    start: float,
+    diameter: float,
+) -> LeadIn:
+    """The best e of steps z ↦ cz + s - e, from the distance `start` on, before `blocks`.
+
+    `steps`: c, s and σ of each, arrays (m,). At the price of a distance after them, twice the pay-off's
+    Gaussian cost by the distance, every step by itself has a best e; price and distance settle in a few
+    rounds.
+    """
+    c, s, sigma = steps
+    parts = np.linspace(0.0, 1.0, _LEVELS)
+    costs = pay_off.cost(parts * (s / sigma)[:, None])
+    growth = np.cumprod(np.append(1.0, c[::-1]))[::-1]  # from each step to the end
+    level, every, best = np.zeros(s.size, dtype=np.int64), np.arange(s.size), None
+    for _ in range(_ROUNDS):
+        pulls = parts[level] * s
+        left = (start * float(growth[0]) + float(growth[1:] @ (s - pulls))) * (1.0 + 1e-11)
+        if not left < math.inf:
+            break
+        z = min(diameter, left)
+        split = pay_off.best(blocks, z)
+        total = split.cost + float(costs[every, level].sum())
+        if best is None or total < best.cost:
+            best = LeadIn(pulls, split, total)
+        price = 2.0 * split.gaussian**2 / z if z > 0.0 else 0.0
+        left_over = (growth[1:] * s)[:, None] * (1.0 - parts)
+        level = (level + np.argmin(costs + price * left_over, axis=1) + 1) // 2  # half-way
+    if best is None:
+        return LeadIn(np.zeros(s.size), Split(math.inf, *_NOTHING), math.inf)
+    return best
 
 
 class Descent(NamedTuple):

@@ -13,6 +13,7 @@ rounded down. Either errs by O(step²) per release.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +44,7 @@ def pessimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Los
     offset = 0.0
     if not pair.symmetric:
         offset = _centre(pair, step)
-        first, last = math.floor((low - offset) / step) - 1, last + 1
+        first, last = _range(low - offset, high - offset, step)
         first = max(first, last - _MOST_BELOW)
     else:
         first = 0
@@ -86,7 +87,7 @@ def optimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Loss
         first = -last
     else:
         offset = _centre(pair, step)
-        first, last = math.floor((low - offset) / step) - 2, last + 1
+        first, last = _range(low - offset, high - offset, step)
         first = max(first, last - _MOST_BELOW)
         cells = pair.cells(offset + _edges(first, last + 1, step) - 0.5 * step)
         level = (cells.mass - cells.excess) * half
@@ -98,12 +99,18 @@ def optimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Loss
     return Losses(first, p * (1.0 - _ROUND), pair.infinity, offset)
 
 
+def _range(low: float, high: float, step: float) -> tuple[int, int]:
+    """(first, last) grid points with a little room on either side of [low, high]."""
+    return math.floor(low / step) - 2, math.ceil(high / step) + 2
+
+
 def _edges(first: int, last: int, step: float) -> Array:
     if last - first > MOST_CELLS or max(abs(first), abs(last)) > 1 << 52:
         raise MemoryError(f"{last - first} cells")
     return np.asarray(np.arange(first, last + 1) * step, dtype=np.float64)
 
 
+@lru_cache(maxsize=4096)
 def _centre(pair: Pair, step: float) -> float:
     """Where the cell around it, that at the edge of the support, merged, has its loss; or a hair below.
 

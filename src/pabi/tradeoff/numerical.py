@@ -67,6 +67,21 @@ class Loss:
         )
         return math.exp(log_power) if value < 0.0 else 0.0
 
+    def saddle(self, epsilon: float) -> float:
+        """The λ > 0 that minimises K(λ) - λε - log λ(λ + 1), where Laplace's method for δ(ε) looks:
+        to first order δ depends on the losses by their moment at λ alone."""
+        start = epsilon / min(max(self._finite_moment(1.0), 1e-300), 1e12) - 0.5
+        log_power, _ = _minimum(
+            lambda log_x: (
+                self._finite_moment(math.exp(log_x))
+                - math.exp(log_x) * epsilon
+                - log_x
+                - math.log1p(math.exp(log_x))
+            ),
+            math.log(min(max(start, 1e-2), 1e15)),
+        )
+        return math.exp(log_power)
+
     def _finite_moment(self, power: float) -> float:
         if power not in self._cache:
             self._cache[power] = math.fsum(

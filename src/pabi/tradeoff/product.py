@@ -89,10 +89,6 @@ class Product(TradeOff):
         """The upper one of `epsilon_bounds`, or a little above it, without computing the lower."""
         return self._epsilon(delta, RTOL, both=False)[1]
 
-    def rough_epsilon(self, delta: float) -> float:
-        """An upper value of ε, up to about 1 % above the least."""
-        return self._epsilon(delta, 10.0 * RTOL, both=False)[1]
-
     def epsilon_bounds(self, delta: float, rtol: float = RTOL) -> tuple[float, float]:
         return self._epsilon(delta, number("rtol", rtol, above=0.0, at_most=1.0), both=True)
 
@@ -147,10 +143,12 @@ class Product(TradeOff):
         worst = max(loss.log_moment(power) for loss in self._losses)
         return worst / power * (1.0 + 1e-8) + 1e-320 if worst > 0.0 else 0.0
 
-    def by_moments(self, delta: float) -> tuple[float, float]:
-        """(order - 1, ε): the order at which Rényi divergences give the least ε at `delta`, in the worse
-        direction, and that ε, about."""
-        return max((loss.guess(delta) for loss in self._losses), key=lambda found: found[1])
+    def roughly(self, delta: float) -> tuple[float, float]:
+        """(ε, λ): an upper value of ε up to about 1 % above the least, and the tilt whose moment it
+        depends on; in the first direction, as a rule the worse one."""
+        loss = self._losses[0]
+        epsilon = loss.epsilon(max(delta - self.failure, 0.5 * delta), 10.0 * RTOL)
+        return epsilon, loss.saddle(epsilon)
 
     @property
     def zcdp(self) -> float:

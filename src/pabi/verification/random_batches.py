@@ -39,7 +39,7 @@ def proven(derived: Derived, theorem: str, plan: Any) -> Factors:
     first = derived.total - sum(block.length for block in blocks)  # 0-based, of the blocks
     needed: list[tuple[float, int]] = []
     if theorem == "one-sided shift":
-        distance = steps.distance(first, 2 if steps.kind == _EITHER else 1)
+        distance, needed = _leading(steps, first, plan)
         sides = 1
     else:
         distance, needed = _lagging(
@@ -216,6 +216,41 @@ def _blocks(steps: _Steps, plan: Any) -> list[_Block]:
     return blocks
 
 
+def _leading(steps: _Steps, first: int, plan: Any) -> tuple[Any, list[tuple[float, int]]]:
+    """(distance, factors) after the steps right before step `first`, of which each charges for the part
+    e ≤ s of the record's pull and leaves s − e to the distance."""
+    if "pulls" not in plan:
+        return steps.distance(first, 2 if steps.kind == _EITHER else 1), []
+    if steps.kind != _SINGLE:
+        raise Refused("pulls: only of a record that is there or not may a part be charged for")
+    pulls = encoding.read_floats("pulls", plan["pulls"])
+    z, needed = steps.distance(_before("pulls", pulls, first), 1), []
+    for k, pull in enumerate(pulls.tolist(), first - len(pulls)):
+        c, s, sigma, _ = steps.at(k)
+        e = _part("pulls", k, pull, s)
+        if pull > 0.0:
+            needed.append((_root((e / sigma) ** 2), 1))
+        z = steps.within(c * z + s.max(e) - e)
+    return z, needed
+
+
+def _before(name: str, values: Any, first: int) -> int:
+    """The step before which these values begin."""
+    if len(values) > first:
+        raise Refused(f"{name}: {len(values)} do not fit before step {first + 1}")
+    return first - len(values)
+
+
+def _part(name: str, k: int, value: float, s: Any) -> Any:
+    """`value` as a ball, if it is in [0, s] but for a rounding."""
+    if not (0.0 <= value < math.inf and arb(value) <= s * _MORE):
+        most = float(s.mid())
+        raise Refused(
+            f"{name}: step {k + 1}: expected a number in [0, s = {most!r}], got {value!r}"
+        )
+    return arb(value)
+
+
 def _lagging(steps: _Steps, first: int, payments: Any) -> tuple[Any, list[tuple[float, int]]]:
     """(distance, factors) after the steps right before step `first`, of which each pays a ≤ s.
 
@@ -223,19 +258,11 @@ def _lagging(steps: _Steps, first: int, payments: Any) -> tuple[Any, list[tuple[
     """
     if steps.kind == _SINGLE:
         raise Refused("theorem: no other record takes the place of one that is zeroed")
-    if len(payments) > first:
-        raise Refused(f"payments: {len(payments)} do not fit before step {first + 1}")
-    begin = first - len(payments)
-    z, needed = steps.distance(begin, 1), []
-    for k, pay in enumerate(payments.tolist(), begin):
+    z, needed = steps.distance(_before("payments", payments, first), 1), []
+    for k, pay in enumerate(payments.tolist(), first - len(payments)):
         c, s, sigma, _ = steps.at(k)
-        if not (0.0 <= pay < math.inf and arb(pay) <= s * _MORE):
-            most = float(s.mid())
-            raise Refused(
-                f"payments: step {k + 1}: expected a number in [0, s = {most!r}], got {pay!r}"
-            )
-        a = arb(pay)
-        s = a if a >= s else s.max(a)
+        a = _part("payments", k, pay, s)
+        s = s.max(a)
         owed = c * z + s
         if pay > 0.0:
             # The two shifted pulls differ by a/owed·(2cz + s), or oppose each other.

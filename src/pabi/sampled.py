@@ -2,7 +2,7 @@
 
 Steps are kept in blocks of equal ones, so that a constant run of 10⁹ steps stays a few hundred
 numbers. What a theorem needs of a step are its slope c, the norm s of what one record adds to it, its
-noise σ, and ρ = η(hi − lo)/b, by which the change of a record's own pull grows with the distance.
+noise σ, and ρ = η(hi − lo)/b, by which the difference of two pulls grows with the distance.
 """
 
 from __future__ import annotations
@@ -92,6 +92,16 @@ class SampledRun:
         assert bound is not None
         return bound
 
+    @property
+    def change(self) -> float:
+        """How far apart steps from one place can be on the two data sets, as a multiple of s: under
+        Poisson batches two records may pull in opposite ways; under fixed size s stands for two
+        records, of which zeroing changes one."""
+        zeroed = self.run.adjacency == "zero_out"
+        if self.run.batches.kind == "fixed_size":
+            return 0.5 if zeroed else 1.0
+        return 1.0 if zeroed else 2.0
+
     @cached_property
     def cap(self) -> int:
         """The largest batch that the moduli must cover."""
@@ -137,7 +147,9 @@ class SampledRun:
         cool = run.loss.slopes(step, run.clip_norm, Fraction(0))
         lo, hi = run.loss.effective_curvature(run.clip_norm)
         norm = fraction_up(Fraction(self.record_norm) / run.batch_size)
-        spread = fraction_up((Fraction(hi) - Fraction(lo)) / run.batch_size)
+        # By how much a difference of two records' gradients changes with the place; zeroed, of one's.
+        size = max(abs(lo), abs(hi)) if run.adjacency == "zero_out" else Fraction(hi) - Fraction(lo)
+        spread = fraction_up(Fraction(size) / run.batch_size)
         return (
             np.max(slopes, axis=0),
             cool,

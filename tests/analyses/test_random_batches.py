@@ -168,7 +168,9 @@ def test_fixed_size_displaces_a_record_under_either_adjacency() -> None:
     replaced = example(pabi.FixedSize(100), 0.02)
     zeroed = replace(replaced, adjacency="zero_out")
     assert zeroed.sensitivity == replaced.sensitivity == 2.0
-    assert zeroed.guarantee(DELTA).epsilon(DELTA) == replaced.guarantee(DELTA).epsilon(DELTA)
+    assert epsilon_of(zeroed, "composition") == epsilon_of(replaced, "composition")
+    # Zeroing changes one of the two gradients, though.
+    assert zeroed.guarantee(DELTA).epsilon(DELTA) < replaced.guarantee(DELTA).epsilon(DELTA)
 
 
 def test_only_l2_contracts_when_a_batch_may_be_empty() -> None:

@@ -114,7 +114,8 @@ def constants(run, k, cap):
     c = max(abs(1 - eta * (l2 + f * real(h))) for f in fractions for h in (lo, hi))
     bound = real(run.gradient_sensitivity or run.record_gradient_bound)
     s = eta * bound * (2 if fixed else 1) / b
-    return c, s, eta * noise, eta * (real(hi) - real(lo)) / b
+    spread = max(abs(lo), abs(hi)) if run.adjacency == "zero_out" else real(hi) - real(lo)
+    return c, s, eta * noise, eta * real(spread) / b
 
 
 def needed(run, theorem, plan):
@@ -125,7 +126,6 @@ def needed(run, theorem, plan):
 
 def _needed(run, theorem, plan):
     fixed, zero = run.batches.kind == "fixed_size", run.adjacency == "zero_out"
-    both = not fixed and not zero
     t = run.steps
     if theorem == "composition":
         steps = [constants_of_noise(run, k) for k in range(run.data_steps)]
@@ -140,7 +140,8 @@ def _needed(run, theorem, plan):
     pulls = encoding.read_floats("pulls", plan["pulls"]).tolist() if "pulls" in plan else []
     z, factors = real(0), []
     sides = 2 if theorem == "two-sided shift" else 1
-    pull = 2 if both and sides == 1 else 1
+    change = (real(1) / 2 if zero else 1) if fixed else 1 if zero else 2
+    pull = change if sides == 1 else 1
     for k in range(first - len(payments) - len(pulls)):
         c, s, _, _ = steps[k]
         z = min(diameter, c * z + pull * s)
@@ -157,7 +158,7 @@ def _needed(run, theorem, plan):
             return None
         s = max(s, a)
         if a > 0:
-            apart = a * (2 * c * z + s) / (c * z + s) if fixed else 2 * a
+            apart = a * max(1, (2 * c * z + change * s) / (c * z + s)) if fixed else 2 * a
             factors.append(apart / sigma)
         z = min(diameter, c * z + s - a)
     later = [real(1)]
@@ -187,7 +188,9 @@ def _needed(run, theorem, plan):
             if s > 0:
                 if shares[i] >= 1:
                     return None
-                apart = min(2 * s, s + sides * rho * largest) if fixed else s if zero else 2 * s
+                apart = change * s
+                if fixed:
+                    apart = max(s, min(s + apart, apart + sides * rho * largest))
                 factors.append(apart / sigma / mpmath.sqrt(1 - real(shares[i])))
         begin += length
     return gaussian, factors

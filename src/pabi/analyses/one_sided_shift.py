@@ -116,7 +116,7 @@ def planned(view: SampledRun, power: float) -> OneSided:
 
     def at(window: int) -> OneSided:
         part = view.window(window, pieces=48)
-        start = view.distance(run.steps - window, forward_pull(run))
+        start = view.distance(run.steps - window, view.change)
         split = pay_off.best(part, start)
         return OneSided(view, window, part, split, np.zeros(0), split.cost)
 
@@ -176,25 +176,17 @@ def single(run: NoisySGD) -> bool:
     return run.batches.kind == "poisson" and run.adjacency == "zero_out"
 
 
-def forward_pull(run: NoisySGD) -> float:
-    """By how many s the two runs can drift apart in one step: under Poisson batches and replace_one
-    two records pull, possibly in opposite ways."""
-    return 2.0 if run.batches.kind == "poisson" and run.adjacency == "replace_one" else 1.0
-
-
 def pulls(view: SampledRun, sides: float = 1.0) -> Callable[[Blocks, Array], Array]:
     """The parameter of the record's factor (β = 1) from the distance before a block, when each of `sides`
     runs is that far from its shifted one."""
-    run = view.run
-    if run.batches.kind == "fixed_size":
+    change = view.change
+    if view.run.batches.kind != "fixed_size":
+        return lambda blocks, before: change * blocks.s / blocks.sigma
 
-        def of(blocks: Blocks, before: Array) -> Array:
-            # The pulls of two records at places z apart differ by at most s + ρz, and by 2s.
-            grown = blocks.s + sides * blocks.rho * before
-            return np.asarray(
-                np.where(blocks.s > 0.0, np.minimum(2.0 * blocks.s, grown), 0.0) / blocks.sigma
-            )
+    def of(blocks: Blocks, before: Array) -> Array:
+        # Pulls of norm at most s and change·s, that at one place differ by change·s at most.
+        apart = change * blocks.s + sides * blocks.rho * before
+        most = np.maximum(blocks.s, np.minimum((1.0 + change) * blocks.s, apart))
+        return np.asarray(np.where(blocks.s > 0.0, most, 0.0) / blocks.sigma)
 
-        return of
-    factor = 2.0 if run.adjacency == "replace_one" else 1.0
-    return lambda blocks, before: factor * blocks.s / blocks.sigma
+    return of

@@ -100,12 +100,14 @@ class TwoSided:
 def stage(view: SampledRun, z: Array, a: Array) -> Array:
     """The parameter of the factor of a step with payment a at distance z.
 
-    The two shifted pulls differ by λ(2cz + s), λ = a/(cz + s), under fixed size; by 2a under Poisson.
+    The two shifted pulls have norms λ(cz + s) = a. They differ by λ(2cz + change·s) under fixed size, by
+    2a under Poisson.
     """
     c, _, s, sigma, _ = view.constants
     if view.run.batches.kind == "poisson":
         return np.asarray(2.0 * a / sigma)
-    return np.asarray(a * (2.0 * c * z + s) / ((c * z + s) * sigma))
+    owed = c * z + s
+    return np.asarray(a * np.maximum(owed, 2.0 * c * z + view.change * s) / (owed * sigma))
 
 
 def planned(view: SampledRun, power: float) -> TwoSided:

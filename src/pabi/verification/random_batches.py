@@ -52,12 +52,16 @@ def proven(derived: Derived, theorem: str, plan: Any) -> Factors:
 
 # What the description says.
 
-_SINGLE, _EITHER, _FIXED = "a record that is there or not", "either of two records", "fixed size"
+_SINGLE, _EITHER = "a record that is there or not", "either of two records"
+_FIXED, _ZEROED = "fixed size", "fixed size, a record zeroed"
+
+# How far apart steps from one place can be on the two data sets: so many s.
+_CHANGE = {_SINGLE: fmpq(1), _EITHER: fmpq(2), _FIXED: fmpq(1), _ZEROED: fmpq(1, 2)}
 
 
 def _kind(derived: Derived) -> str:
     if derived.run.batches.kind == "fixed_size":
-        return _FIXED
+        return _ZEROED if derived.run.adjacency == "zero_out" else _FIXED
     return _SINGLE if derived.run.adjacency == "zero_out" else _EITHER
 
 
@@ -68,7 +72,7 @@ def _pull(derived: Derived) -> Any:
         return exact(run.gradient_sensitivity)
     bounds = [exact(run.clip_norm)] if run.clip_norm is not None else []
     bounds += [derived.bound] if derived.bound is not None else []
-    return min(bounds) * (2 if _kind(derived) == _FIXED else 1)
+    return min(bounds) * (2 if _kind(derived) in (_FIXED, _ZEROED) else 1)
 
 
 def _composition(derived: Derived) -> Factors:
@@ -128,13 +132,14 @@ class _Steps:
         run, size = derived.run, derived.size
         self.derived, self.cap, self.kind = derived, cap, _kind(derived)
         stated = getattr(run.batches, "cap", None)
-        expected = size if self.kind == _FIXED else None if stated is None else min(stated, run.n)
+        fixed = self.kind in (_FIXED, _ZEROED)
+        expected = size if fixed else None if stated is None else min(stated, run.n)
         if expected is not None and cap != expected:
             raise Refused(f"cap: the description implies {expected}, got {cap}")
         if derived.curvature is None:
             raise Refused("loss: no curvature is known, so no modulus")
         # Between these fractions lie those of all batches; the slope is convex in them.
-        self.fractions = (fmpq(1),) if self.kind == _FIXED else (fmpq(0), fmpq(cap, size))
+        self.fractions = (fmpq(1),) if fixed else (fmpq(0), fmpq(cap, size))
         self.curvature = derived.curvature
         self.pull = _pull(derived) / size
         d = run.range_diameter
@@ -151,7 +156,8 @@ class _Steps:
             lo, hi = self.curvature
             c = max(abs(1 - eta * (derived.l2 + f * h)) for f in fractions for h in (lo, hi))
             s = 0 if idle else eta * self.pull
-            rho = 0 if idle else eta * (hi - lo) / derived.size
+            spread = max(abs(lo), abs(hi)) if self.kind == _ZEROED else hi - lo
+            rho = 0 if idle else eta * spread / derived.size
             if len(self._known) > 100_000:
                 self._known.clear()
             self._known[key] = _Step(arb(c), arb(s), arb(eta * noise), arb(rho))
@@ -163,7 +169,7 @@ class _Steps:
             return distance
         return self.diameter
 
-    def distance(self, count: int, pull: int) -> Any:
+    def distance(self, count: int, pull: Any = 1) -> Any:
         """A bound on the distance after the first `count` steps: w ↦ min(D, c·w + pull·s) from 0 on."""
         derived = self.derived
         if derived.constant:
@@ -220,11 +226,11 @@ def _leading(steps: _Steps, first: int, plan: Any) -> tuple[Any, list[tuple[floa
     """(distance, factors) after the steps right before step `first`, of which each charges for the part
     e ≤ s of the record's pull and leaves s − e to the distance."""
     if "pulls" not in plan:
-        return steps.distance(first, 2 if steps.kind == _EITHER else 1), []
+        return steps.distance(first, _CHANGE[steps.kind]), []
     if steps.kind != _SINGLE:
         raise Refused("pulls: only of a record that is there or not may a part be charged for")
     pulls = encoding.read_floats("pulls", plan["pulls"])
-    z, needed = steps.distance(_before("pulls", pulls, first), 1), []
+    z, needed = steps.distance(_before("pulls", pulls, first)), []
     for k, pull in enumerate(pulls.tolist(), first - len(pulls)):
         c, s, sigma, _ = steps.at(k)
         e = _part("pulls", k, pull, s)
@@ -258,15 +264,17 @@ def _lagging(steps: _Steps, first: int, payments: Any) -> tuple[Any, list[tuple[
     """
     if steps.kind == _SINGLE:
         raise Refused("theorem: no other record takes the place of one that is zeroed")
-    z, needed = steps.distance(_before("payments", payments, first), 1), []
+    z, needed = steps.distance(_before("payments", payments, first)), []
     for k, pay in enumerate(payments.tolist(), first - len(payments)):
         c, s, sigma, _ = steps.at(k)
         a = _part("payments", k, pay, s)
         s = s.max(a)
         owed = c * z + s
         if pay > 0.0:
-            # The two shifted pulls differ by a/owed·(2cz + s), or oppose each other.
-            apart = a * (c * z + owed) / owed if steps.kind == _FIXED else 2 * a
+            # The two shifted pulls, of norm a, differ by a/owed·(2cz + change·s), or oppose each other.
+            apart = 2 * a
+            if steps.kind != _EITHER:
+                apart = a * owed.max(2 * c * z + _CHANGE[steps.kind] * s) / owed
             needed.append((_root((apart / sigma) ** 2), 1))
         z = steps.within(owed - a)
     return z, needed
@@ -313,11 +321,11 @@ def _apart(steps: _Steps, step: _Step, distance: Any) -> Any:
     Within a block the distance is at most the larger of those at its ends. If c ≤ 1 it falls. If c > 1, it
     is A·c^i + B·c^−i with B ≥ 0 after i steps, which falls if A ≤ 0 and is convex otherwise.
     """
-    if steps.kind == _SINGLE:
-        return step.s
-    if steps.kind == _EITHER:
-        return 2 * step.s
-    return (2 * step.s).min(step.s + step.rho * distance)
+    change = _CHANGE[steps.kind]
+    if steps.kind in (_SINGLE, _EITHER):
+        return change * step.s
+    most = (1 + change) * step.s
+    return step.s.max(most.min(change * step.s + step.rho * distance))
 
 
 def _root(square: Any) -> float:

@@ -27,11 +27,16 @@ from pabi.rounding import Array, fraction_down, fraction_up, one_minus_product, 
 class Facts:
     """What a kind of loss guarantees: curvature [lo, hi] (None: nothing known), the largest
     gradient norm of one record (None: unknown), and whether its gradient is a scalar function of
-    the parameters times a fixed vector (`glm`), which is what makes clipping harmless."""
+    the parameters times a fixed vector (`glm`), which is what makes clipping harmless.
+
+    `holder`: pairs (p, M), the loss being convex on all of ℝ^d with a p-Hölder gradient of constant M.
+    `dissipative`: (λ, κ) with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ."""
 
     curvature: tuple[float, float] | None = None
     gradient_bound: float | None = None
     glm: bool = False
+    holder: tuple[tuple[float, float], ...] = ()
+    dissipative: tuple[float, float] | None = None
 
 
 def _mul(*factors: float) -> Fraction:

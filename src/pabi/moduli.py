@@ -7,13 +7,17 @@ A modulus of continuity of a map φ is a nondecreasing ω with ‖φ(x) − φ(y
 from __future__ import annotations
 
 import abc
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pabi import validate
 from pabi.errors import InvalidInput
-from pabi.rounding import Array
+from pabi.rounding import Array, fraction_up, up
 
 
 class _Linear:
@@ -30,8 +34,9 @@ class _Linear:
 class Modulus(abc.ABC):
     """A nondecreasing bound ω on how one step stretches distances: callable, ω(0) = 0.
 
-    `Modulus.linear(slope)` is ω(δ) = slope·δ, and `Modulus.unbounded()` says that nothing is known.
-    On an instance, `.linear` is the least c with ω(δ) ≤ cδ for every δ, or None if there is none.
+    `Modulus.linear(slope)` is ω(δ) = slope·δ, `.sqrt(kappa, h)` √(κδ² + h), `.affine(slope, shift)`
+    slope·δ + shift, `.minimum(a, b, …)` the least of several, `.from_function(f)` any nondecreasing
+    function, and `Modulus.unbounded()` says that nothing is known. On an instance, `.linear` is the least c with ω(δ) ≤ cδ for every δ, or None if there is none.
     """
 
     linear = _Linear()
@@ -52,6 +57,31 @@ class Modulus(abc.ABC):
         values = np.where(delta == 0.0, 0.0, self._evaluate(delta))
         return float(values) if values.ndim == 0 else values
 
+    @abc.abstractmethod
+    def scaled(self, factor: float) -> Modulus:
+        """factor·ω, for a factor ≥ 0: what a linear map of that slope leaves."""
+
+    @staticmethod
+    def sqrt(kappa: float, h: float) -> Modulus:
+        """ω(δ) = √(κδ² + h); κ = `kappa` is a squared slope, `h` ≥ 0 a squared distance."""
+        return Sqrt(kappa, h) if h else Linear(_root_up(Sqrt(kappa, h).kappa))
+
+    @staticmethod
+    def affine(slope: float, shift: float) -> Modulus:
+        """ω(δ) = slope·δ + shift for δ > 0."""
+        return Affine(slope, shift) if shift else Linear(slope)
+
+    @staticmethod
+    def minimum(*moduli: Modulus) -> Modulus:
+        """The pointwise least of several moduli of one map."""
+        return _least(moduli)
+
+    @staticmethod
+    def from_function(function: Callable[[float], float]) -> Modulus:
+        """`function` as a modulus: it maps a distance > 0 to a distance ≥ 0 and never decreases, which is
+        checked on a grid of distances from 1e-9 to 1e9 and is an assumption between them."""
+        return FromFunction(function)
+
     @staticmethod
     def unbounded() -> Modulus:
         """The modulus of a map of which nothing is known: ω(δ) = ∞ for δ > 0."""
@@ -64,16 +94,16 @@ class Linear(Modulus):
     __slots__ = ("slope",)
 
     def __init__(self, slope: float) -> None:
-        value = float(slope)
-        if not (value >= 0.0 and np.isfinite(value)):
-            raise InvalidInput("slope", f"expected a finite number ≥ 0, got {slope!r}")
-        self.slope = value
+        self.slope = validate.number("slope", slope, at_least=0.0)
 
     def _evaluate(self, distance: Array) -> Array:
         return self.slope * distance if self.slope > 0.0 else np.zeros_like(distance)
 
     def least_slope(self) -> float:
         return self.slope
+
+    def scaled(self, factor: float) -> Modulus:
+        return Linear(_product_up(self.slope, factor))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Linear) and other.slope == self.slope
@@ -83,6 +113,146 @@ class Linear(Modulus):
 
     def __repr__(self) -> str:
         return f"Modulus.linear({self.slope!r})"
+
+
+class Sqrt(Modulus):
+    """ω(δ) = √(κδ² + h), h > 0: nonsmooth, weakly smooth and dissipative losses."""
+
+    __slots__ = ("h", "kappa")
+
+    def __init__(self, kappa: float, h: float) -> None:
+        self.kappa = validate.number("kappa", kappa, at_least=0.0)
+        self.h = validate.number("h", h, at_least=0.0)
+
+    def _evaluate(self, distance: Array) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            straight = math.sqrt(self.kappa) * distance if self.kappa else np.zeros_like(distance)
+            return np.asarray(np.hypot(straight, math.sqrt(self.h)) * (1.0 + 1e-15))
+
+    def least_slope(self) -> float | None:
+        return None if self.h else _root_up(self.kappa)
+
+    def scaled(self, factor: float) -> Modulus:
+        square = _product_up(factor, factor)
+        return Modulus.sqrt(_product_up(self.kappa, square), _product_up(self.h, square))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sqrt) and (other.kappa, other.h) == (self.kappa, self.h)
+
+    def __hash__(self) -> int:
+        return hash((Sqrt, self.kappa, self.h))
+
+    def __repr__(self) -> str:
+        return f"Modulus.sqrt({self.kappa!r}, {self.h!r})"
+
+
+class Affine(Modulus):
+    """ω(δ) = slope·δ + shift, shift > 0: gradients of which only a bound is known."""
+
+    __slots__ = ("shift", "slope")
+
+    def __init__(self, slope: float, shift: float) -> None:
+        self.slope = validate.number("slope", slope, at_least=0.0)
+        self.shift = validate.number("shift", shift, at_least=0.0)
+
+    def _evaluate(self, distance: Array) -> Array:
+        straight = self.slope * distance if self.slope else np.zeros_like(distance)
+        return (straight + self.shift) * (1.0 + 1e-15)
+
+    def least_slope(self) -> float | None:
+        return None if self.shift else self.slope
+
+    def scaled(self, factor: float) -> Modulus:
+        return Modulus.affine(_product_up(self.slope, factor), _product_up(self.shift, factor))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Affine) and (other.slope, other.shift) == (self.slope, self.shift)
+
+    def __hash__(self) -> int:
+        return hash((Affine, self.slope, self.shift))
+
+    def __repr__(self) -> str:
+        return f"Modulus.affine({self.slope!r}, {self.shift!r})"
+
+
+class Minimum(Modulus):
+    """The pointwise least of `parts`, none of which is one itself."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: tuple[Modulus, ...]) -> None:
+        self.parts = parts
+
+    def _evaluate(self, distance: Array) -> Array:
+        return np.min([part._evaluate(distance) for part in self.parts], axis=0)
+
+    def least_slope(self) -> float | None:
+        # Near 0 the linear parts are the least ones.
+        slopes = [c for part in self.parts if (c := part.least_slope()) is not None]
+        return min(slopes) if slopes else None
+
+    def scaled(self, factor: float) -> Modulus:
+        return _least([part.scaled(factor) for part in self.parts])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Minimum) and set(other.parts) == set(self.parts)
+
+    def __hash__(self) -> int:
+        return hash((Minimum, frozenset(self.parts)))
+
+    def __repr__(self) -> str:
+        return f"Modulus.minimum({', '.join(map(repr, self.parts))})"
+
+
+class FromFunction(Modulus):
+    """A modulus given as a function of one distance."""
+
+    __slots__ = ("factor", "function")
+
+    def __init__(self, function: Callable[[float], float], factor: float = 1.0) -> None:
+        if not callable(function):
+            raise InvalidInput("function", f"expected a function of a distance, got {function!r}")
+        self.function, self.factor = function, factor
+        grid = np.logspace(-9.0, 9.0, 181)
+        values = self._evaluate(grid)
+        bad = ~(values >= 0.0)
+        if bad.any():
+            k = int(np.argmax(bad))
+            raise InvalidInput(
+                "function",
+                f"expected values ≥ 0, got {float(values[k])!r} at the distance {float(grid[k]):.4g}",
+            )
+        falls = np.diff(values) < 0.0
+        if falls.any():
+            k = int(np.argmax(falls))
+            raise InvalidInput(
+                "function",
+                f"expected a function that never decreases, got {float(values[k])!r} at the distance "
+                f"{float(grid[k]):.4g} and {float(values[k + 1])!r} at {float(grid[k + 1]):.4g}",
+            )
+
+    def _evaluate(self, distance: Array) -> Array:
+        values = [self.factor * float(self.function(d)) if d > 0.0 else 0.0 for d in distance.flat]
+        return np.array(values, dtype=np.float64).reshape(distance.shape)
+
+    def least_slope(self) -> None:
+        return None
+
+    def scaled(self, factor: float) -> Modulus:
+        return FromFunction(self.function, _product_up(self.factor, factor))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FromFunction) and (other.function, other.factor) == (
+            self.function,
+            self.factor,
+        )
+
+    def __hash__(self) -> int:
+        return hash((FromFunction, self.function, self.factor))
+
+    def __repr__(self) -> str:
+        scale = "" if self.factor == 1.0 else f".scaled({self.factor!r})"
+        return f"Modulus.from_function({self.function!r}){scale}"
 
 
 class Unbounded(Modulus):
@@ -96,6 +266,9 @@ class Unbounded(Modulus):
     def least_slope(self) -> None:
         return None
 
+    def scaled(self, factor: float) -> Modulus:
+        return Linear(0.0) if factor == 0.0 else self
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Unbounded)
 
@@ -104,3 +277,48 @@ class Unbounded(Modulus):
 
     def __repr__(self) -> str:
         return "Modulus.unbounded()"
+
+
+def _least(moduli: Sequence[Modulus]) -> Modulus:
+    """The pointwise least, without the parts that never are it."""
+    flat: list[Modulus] = []
+    for modulus in moduli:
+        if not isinstance(modulus, Modulus):
+            raise InvalidInput("moduli", f"expected moduli, got {modulus!r}")
+        flat.extend(modulus.parts if isinstance(modulus, Minimum) else [modulus])
+    if not flat:
+        raise InvalidInput("moduli", "expected at least one modulus")
+    kept: list[Modulus] = []
+    for part in flat:
+        if not any(_below(other, part) for other in kept):
+            kept = [other for other in kept if not _below(part, other)] + [part]
+    return kept[0] if len(kept) == 1 else Minimum(tuple(kept))
+
+
+def _below(one: Modulus, other: Modulus) -> bool:
+    """Whether `one` is surely at most `other` everywhere."""
+    if one == other or isinstance(other, Unbounded):
+        return True
+    if isinstance(one, FromFunction | Unbounded) or isinstance(other, FromFunction):
+        return False
+    (kappa, h, shift), (other_kappa, other_h, other_shift) = _shape(one), _shape(other)
+    return kappa <= other_kappa and h <= other_h and shift <= other_shift
+
+
+def _shape(modulus: Modulus) -> tuple[float, float, float]:
+    """(slope, √h, shift) of √(slope²·δ² + h) + shift."""
+    if isinstance(modulus, Sqrt):
+        return math.sqrt(modulus.kappa), math.sqrt(modulus.h), 0.0
+    if isinstance(modulus, Affine):
+        return modulus.slope, 0.0, modulus.shift
+    assert isinstance(modulus, Linear)
+    return modulus.slope, 0.0, 0.0
+
+
+def _root_up(x: float) -> float:
+    root = math.sqrt(x)
+    return root if root * root == x and x in (0.0, 1.0) else up(root)
+
+
+def _product_up(a: float, b: float) -> float:
+    return fraction_up(Fraction(a) * Fraction(b))

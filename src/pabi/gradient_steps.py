@@ -1,0 +1,122 @@
+"""How far one step on a batch's gradients can push two points apart, from what is known of the loss.
+
+The step is x ↦ x − η(λx + f·g(x)): λ the regulariser, g the mean of the (clipped) gradients of the batch,
+f the number of its records over the divisor. With ηλ < 1 and ω_e the modulus of x ↦ x − e·g(x),
+
+    ω(δ) = (1 − ηλ)·ω_e(δ),   e = ηf/(1 − ηλ).
+
+Each row of the table below bounds ω_e. They are stated for one record's loss, and a mean inherits all of
+them: averages of operators in a convex set stay in it, and Hölder, dissipativity and gradient bounds add up.
+
+| what is known | ω_e(δ) |
+|---|---|
+| curvature in [lo, hi] | max(|1 − e·lo|, |1 − e·hi|)·δ |
+| the same, then clipped in norm | L_clip·δ, see `clipping_slope` |
+| convex, gradient p-Hölder with constant M on all of ℝ^d | √(δ² + 4(1 − p)/(1 + p)·(eM/2)^(2/(1 − p))) |
+| ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ', β-smooth | √(max(0, 1 − 2eκ + e²β²)·δ² + 2eλ') |
+| ‖gradient‖ ≤ C | δ + 2eC |
+
+Sources: Bok, Su, Altschuler, Lemma 2.8; Bravo, Flores-Mella, Guzmán, §2; Kong, Ribero, Prop. 3.4(a); for
+clipping, docs, "Moduli".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from pabi.moduli import Modulus
+from pabi.rounding import fraction_up, up
+
+_ROUNDING = 1e-13  # relative, over powers and logarithms
+
+
+def clipping_slope(step: Fraction, lo: Fraction, hi: Fraction) -> float:
+    """L_clip: the least c, rounded up, such that every x ↦ x − η·Clip(∇f(x)), ∇f of curvature in [lo, hi],
+    is c-Lipschitz, whatever proximal map the clip is: sup ‖I − ηPA‖ over 0 ⪯ P ⪯ I, lo·I ⪯ A ⪯ hi·I.
+
+    With m = max(−lo, 0), M = max(hi, 0), a = 1 + ηm and b = 1 − ηM it is the largest of a, |b| and, if
+    a(a + b) < 2 and (b > −1 or b(a + b) < 2), √((1 + ηmM/(M − m))/(1 − η(M − m)/4)). For a convex loss,
+    m = 0, that is 1/√(1 − ηM/4) up to ηM = 3, and ηM − 1 beyond. (Docs, "Clipping".)
+    """
+    m, big = max(-lo, Fraction(0)), max(hi, Fraction(0))
+    a, b = 1 + step * m, 1 - step * big
+    ends = fraction_up(max(a, abs(b)))
+    if not (a * (a + b) < 2 and (b > -1 or b * (a + b) < 2)) or big == m:
+        return ends
+    square = (1 + step * m * big / (big - m)) / (1 - step * (big - m) / 4)
+    return max(ends, root_up(square))
+
+
+def root_up(square: Fraction) -> float:
+    """A double not below √x, and the next but one at most."""
+    root = math.sqrt(fraction_up(square))
+    while Fraction(root) ** 2 < square:
+        root = up(root)
+    return root
+
+
+def holder_gap(step: Fraction, pairs: Sequence[tuple[float, float]]) -> float:
+    """The least h found, rounded up, with ω(δ) = √(δ² + h) for a convex loss whose gradient is p-Hölder
+    with constant M for every one of `pairs` (p, M).
+
+    A gradient that is both p- and q-Hölder is so for every exponent between, with the weighted geometric
+    mean of the constants (Bravo, Flores-Mella, Guzmán, §4); all of them are considered.
+    """
+    known = sorted(pairs)
+    best = min(_known_gap(step, p, m) for p, m in known)
+    for (p, m), (q, n) in zip(known, known[1:], strict=False):
+        if best == 0.0:
+            return 0.0
+        if p < q:
+            best = min(best, _least_between(step, (p, math.log(m)), (q, math.log(n))))
+    return best
+
+
+def _known_gap(step: Fraction, p: float, constant: float) -> float:
+    """4(1 − p)/(1 + p)·(ηM/2)^(2/(1 − p)), rounded up; for p = 1, 0 if ηM ≤ 2 and ∞ otherwise."""
+    product = step * Fraction(constant)
+    if p == 0.0:
+        return fraction_up(product * product)
+    if p == 1.0:
+        return 0.0 if product <= 2 else math.inf
+    return _gap(step, p, math.log(constant))
+
+
+def _gap(step: Fraction, p: float, log_constant: float) -> float:
+    """The same from the logarithm of the constant, p < 1."""
+    log = math.log(step.numerator) - math.log(step.denominator) + log_constant - math.log(2.0)
+    size = abs(math.log(step.numerator)) + abs(math.log(step.denominator)) + abs(log_constant) + 1.0
+    log += 1e-15 * size
+    exponent = 2.0 / (1.0 - p)
+    value = math.log(4.0 * (1.0 - p) / (1.0 + p)) + exponent * log
+    if value > 700.0:
+        return math.inf
+    value += 4e-16 * exponent * (abs(log) + 1.0)
+    return max(math.exp(max(value, -700.0)) * (1.0 + _ROUNDING), 1e-300)
+
+
+def _least_between(step: Fraction, low: tuple[float, float], high: tuple[float, float]) -> float:
+    """The least gap for the exponents between two known ones."""
+    from scipy.optimize import minimize_scalar
+
+    (p, log_m), (q, log_n) = low, high
+
+    def gap(share: float) -> float:
+        found = _gap(step, p + share * (q - p), (1.0 - share) * log_m + share * log_n + 1e-15)
+        return math.log(found) if found > 0.0 else -800.0
+
+    share = float(minimize_scalar(gap, bounds=(0.0, 1.0 - 1e-9), method="bounded").x)
+    return _gap(step, p + share * (q - p), (1.0 - share) * log_m + share * log_n + 1e-15)
+
+
+def dissipative(step: Fraction, offset: Fraction, rate: Fraction, smoothness: Fraction) -> Modulus:
+    """Of a β-smooth gradient field with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ."""
+    kappa = max(Fraction(0), 1 - 2 * step * rate + (step * smoothness) ** 2)
+    return Modulus.sqrt(fraction_up(kappa), fraction_up(2 * step * offset))
+
+
+def bounded(step: Fraction, bound: Fraction) -> Modulus:
+    """Of gradients of norm at most C."""
+    return Modulus.affine(1.0, fraction_up(2 * step * bound))

@@ -552,3 +552,14 @@ def test_directions_do_not_mix() -> None:
             f.compose(g)
     assert remove.compose(Gaussian(1.0)).inverse() == add.compose(Gaussian(1.0))
     assert remove.self_compose(2).symmetrised() == both.self_compose(2)
+
+
+@pytest.mark.parametrize("delta", [0.05, 1e-6])
+@pytest.mark.parametrize("mu", [30.0, 300.0, 3e3, 1e5])
+def test_a_small_factor_beside_a_huge_gaussian(mu: float, delta: float) -> None:
+    """The steps that suffice for the one are far coarser than the losses of the other."""
+    alone = Gaussian(mu).epsilon_bounds(delta)
+    low, high = Gaussian(mu).compose(Subsampled(Gaussian(0.5), 0.3)).epsilon_bounds(delta)
+    assert alone[0] * (1.0 - 1e-9) <= low <= high
+    # No more than the record in every batch.
+    assert high <= Gaussian(math.hypot(mu, 0.5)).epsilon(delta) * 1.001

@@ -16,6 +16,7 @@ from pabi.tradeoff.pairs import Pair
 
 _SPAN = 1e-3  # how far apart, relatively, the errors of a transform may put its two values of δ
 _SMALLEST = 1e-290  # δ below it is not resolved
+_COARSEST = 50.0  # step of a grid: e^step must not overflow
 _NEAR = 3.0  # standard deviations from the tilted mean within which one ε is sought
 
 
@@ -269,7 +270,7 @@ class Loss:
         self._cache["slack"] = 0.01 * goal / (power * self.count)
         step = math.sqrt(12.0 * goal / (power * (1.0 + power) * self.count))
         coarsest = (
-            0.25 / (1.0 + power) if power > 1.0 else max(1.0, min(50.0, 0.05 * rtol * epsilon))
+            0.25 / (1.0 + power) if power > 1.0 else max(1.0, min(_COARSEST, 0.05 * rtol * epsilon))
         )
         step = min(max(step, 1e-300), coarsest, epsilon)
         least, best, truth = math.inf, step, self._finite_moment(power)
@@ -284,7 +285,7 @@ class Loss:
                 least, best = gap, step
             if gap > goal:
                 step *= max(0.1, math.sqrt(0.7 * goal / gap))
-            elif gap < 0.1 * goal and step < epsilon / 8.0:
+            elif gap < 0.1 * goal and step < min(epsilon / 8.0, 0.25 * _COARSEST):
                 least, best = math.inf, step  # coarser ones may do
                 step *= min(4.0, math.sqrt(0.5 * goal / max(gap, 1e-300)))
             else:

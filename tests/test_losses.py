@@ -229,12 +229,15 @@ def test_clipping_of_a_scalar_times_a_vector_is_harmless():
     assert loss.modulus(0.5, clip_norm=1.0).linear == 0.75
 
 
-def test_other_clipped_losses_have_no_linear_modulus():
+def test_other_clipped_losses_expand():
     for loss in (Loss.softmax(1.0), Loss.convex(1.0), Loss.unknown()):
         with pytest.raises(NotApplicable):
             loss.effective_curvature(0.5)
-        assert loss.modulus(0.1, clip_norm=0.5) == Modulus.unbounded()
-        assert loss.modulus(0.1, clip_norm=0.5).linear is None
+    # 1/√(1 − ηM/4), and no more than both gradients can part
+    slope = 1.0 / math.sqrt(1.0 - 0.1 * 1.0 / 4.0)
+    assert Loss.convex(1.0).modulus(0.1, clip_norm=0.5).linear == pytest.approx(slope, rel=1e-15)
+    assert Loss.convex(1.0).modulus(0.1, clip_norm=0.5)(100.0) == pytest.approx(100.1, rel=1e-14)
+    assert Loss.unknown().modulus(0.1, clip_norm=0.5) == Modulus.affine(1.0, 2 * 0.1 * 0.5)
     assert Loss.softmax(1.0).modulus(0.1, clip_norm=2.0).linear == 1.0  # √2 < 2: never clips
 
 
@@ -259,8 +262,7 @@ def test_clipped_steps_of_a_convex_quadratic_can_expand():
         x = np.array([1.0, 50.0]) * rng.normal(size=2) * 2
         y = x + 1e-4 * rng.normal(size=2)
         worst = max(worst, np.linalg.norm(step(x) - step(y)) / np.linalg.norm(x - y))
-    assert worst > 1.04
-    assert Loss.convex(1.0).modulus(eta, clip_norm=1.0).linear is None
+    assert 1.04 < worst <= Loss.convex(1.0).modulus(eta, clip_norm=1.0).linear
 
 
 # The object.

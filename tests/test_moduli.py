@@ -72,3 +72,84 @@ def test_equality_and_representation():
     assert Modulus.unbounded() != Modulus.linear(1.0)
     assert eval(repr(Modulus.linear(0.1)), {"Modulus": Modulus}) == Modulus.linear(0.1)
     assert eval(repr(Modulus.unbounded()), {"Modulus": Modulus}) == Unbounded()
+
+
+# Nonlinear moduli.
+
+
+def test_square_roots_affine_functions_and_minima():
+    root, affine = Modulus.sqrt(0.25, 4.0), Modulus.affine(0.5, 1.0)
+    assert root(3.0) == pytest.approx(2.5, rel=1e-14)
+    assert affine(3.0) == pytest.approx(2.5, rel=1e-14)
+    assert root(0.0) == affine(0.0) == 0.0  # distance zero means equality
+    assert root.linear is None
+    assert affine.linear is None
+    both = Modulus.minimum(root, affine, Modulus.linear(2.0))
+    assert both.linear == 2.0
+    grid = np.logspace(-6, 6, 50)
+    np.testing.assert_array_equal(
+        both(grid), np.minimum(np.minimum(root(grid), affine(grid)), 2 * grid)
+    )
+
+
+def test_degenerate_ones_are_linear():
+    assert Modulus.sqrt(4.0, 0.0)(1.5) == pytest.approx(3.0, rel=1e-15)
+    assert Modulus.sqrt(1.0, 0.0) == Modulus.linear(1.0)
+    assert Modulus.affine(0.5, 0.0) == Modulus.linear(0.5)
+
+
+def test_minima_drop_what_never_is_the_least():
+    assert Modulus.minimum(Modulus.linear(1.0), Modulus.sqrt(1.0, 0.1)) == Modulus.linear(1.0)
+    assert Modulus.minimum(Modulus.unbounded(), Modulus.affine(1.0, 1.0)) == Modulus.affine(
+        1.0, 1.0
+    )
+    nested = Modulus.minimum(
+        Modulus.minimum(Modulus.linear(3.0), Modulus.affine(1, 1)), Modulus.linear(2)
+    )
+    assert nested == Modulus.minimum(Modulus.affine(1.0, 1.0), Modulus.linear(2.0))
+
+
+@pytest.mark.parametrize(
+    "modulus",
+    [
+        Modulus.sqrt(0.3, 0.7),
+        Modulus.affine(1.2, 0.1),
+        Modulus.linear(0.9),
+        Modulus.minimum(Modulus.linear(3.0), Modulus.sqrt(0.5, 1.0)),
+        Modulus.from_function(lambda d: d + math.log1p(d)),
+    ],
+)
+def test_scaling(modulus):
+    grid = np.logspace(-3, 3, 20)
+    np.testing.assert_allclose(modulus.scaled(0.7)(grid), 0.7 * modulus(grid), rtol=4e-15)
+    assert modulus.scaled(0.0)(2.0) == 0.0
+
+
+def test_functions_are_checked():
+    assert Modulus.from_function(lambda d: 2.0 * d)(1.5) == 3.0
+    for bad, words in (
+        (lambda d: 1.0 / d, "never decreases"),
+        (lambda d: -d, "values ≥ 0"),
+        (lambda d: math.nan, "values ≥ 0"),
+        (3.0, "a function of a distance"),
+    ):
+        with pytest.raises(InvalidInput, match=words) as error:
+            Modulus.from_function(bad)
+        assert error.value.field == "function"
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: Modulus.sqrt(-1.0, 1.0), "kappa"),
+        (lambda: Modulus.sqrt(1.0, math.nan), "h"),
+        (lambda: Modulus.affine(-0.1, 1.0), "slope"),
+        (lambda: Modulus.affine(1.0, -0.1), "shift"),
+        (lambda: Modulus.minimum(), "moduli"),
+        (lambda: Modulus.minimum(1.0), "moduli"),
+    ],
+)
+def test_bad_constants_are_named(make, field):
+    with pytest.raises(InvalidInput) as error:
+        make()
+    assert error.value.field == field

@@ -15,7 +15,7 @@ from pabi.batches import KINDS as BATCHES
 from pabi.batches import Batches
 from pabi.errors import InvalidInput
 from pabi.iteration import Column, NoisyIteration
-from pabi.losses import KINDS as LOSSES
+from pabi.loss_kinds import KINDS as LOSSES
 from pabi.losses import Loss, parameter_names
 from pabi.prox import KINDS as PROXIMAL_MAPS
 from pabi.prox import ProximalMap

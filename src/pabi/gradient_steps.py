@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 from pabi.moduli import Modulus
 from pabi.rounding import fraction_up, up
@@ -66,7 +67,7 @@ def holder_gap(step: Fraction, pairs: Sequence[tuple[float, float]]) -> float:
     """
     known = sorted(pairs)
     best = min(_known_gap(step, p, m) for p, m in known)
-    for (p, m), (q, n) in zip(known, known[1:], strict=False):
+    for (p, m), (q, n) in pairwise(known):
         if best == 0.0:
             return 0.0
         if p < q:

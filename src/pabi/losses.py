@@ -10,7 +10,7 @@ when ∇f(x) − ∇f(y) = A(x − y) for some symmetric A with lo·I ⪯ A ⪯ 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Self
@@ -19,115 +19,10 @@ import numpy as np
 
 from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
+from pabi.gradient_steps import bounded, clipping_slope, dissipative, holder_gap
+from pabi.loss_kinds import KINDS, Facts, checked
 from pabi.moduli import Modulus
-from pabi.rounding import Array, fraction_down, fraction_up, one_minus_product, up
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a kind of loss guarantees: curvature [lo, hi] (None: nothing known), the largest
-    gradient norm of one record (None: unknown), and whether its gradient is a scalar function of
-    the parameters times a fixed vector (`glm`), which is what makes clipping harmless.
-
-    `holder`: pairs (p, M), the loss being convex on all of ℝ^d with a p-Hölder gradient of constant M.
-    `dissipative`: (λ, κ) with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ."""
-
-    curvature: tuple[float, float] | None = None
-    gradient_bound: float | None = None
-    glm: bool = False
-    holder: tuple[tuple[float, float], ...] = ()
-    dissipative: tuple[float, float] | None = None
-
-
-def _mul(*factors: float) -> Fraction:
-    product = Fraction(1)
-    for f in factors:
-        product *= Fraction(f)
-    return product
-
-
-def _exp_up(x: float) -> float:
-    try:
-        return up(up(math.exp(x)))
-    except OverflowError:
-        return math.inf
-
-
-def _poisson(p: dict[str, Any]) -> Facts:
-    r, rate = p["feature_norm"], _exp_up(p["predictor_bound"])
-    if math.isinf(rate):
-        raise InvalidInput(
-            "predictor_bound", f"exp({p['predictor_bound']!r}) is not a finite number"
-        )
-    hi = fraction_up(_mul(r, r, rate))
-    return Facts((0.0, hi), fraction_up(_mul(r, max(p["count_bound"], rate))), True)
-
-
-def _generic(curvature: Callable[[dict[str, Any]], tuple[float, float] | None]) -> Any:
-    return lambda p: Facts(curvature(p), p.get("gradient_bound"), bool(p.get("glm", False)))
-
-
-# For each kind: its parameters and what follows from them. `feature_norm` R bounds the vector the
-# model sees, intercept included; the constants are the classical ones, rounded up.
-_KINDS: dict[str, tuple[tuple[str, ...], Callable[[dict[str, Any]], Facts]]] = {
-    "logistic": (
-        ("feature_norm",),
-        lambda p: Facts(
-            (0.0, fraction_up(_mul(p["feature_norm"], p["feature_norm"]) / 4)),
-            p["feature_norm"],
-            True,
-        ),
-    ),
-    "softmax": (
-        ("feature_norm",),
-        lambda p: Facts(
-            (0.0, fraction_up(_mul(p["feature_norm"], p["feature_norm"]) / 2)),
-            fraction_up(_mul(p["feature_norm"], up(math.sqrt(2.0)))),
-        ),
-    ),
-    "squared": (
-        ("feature_norm", "residual_bound"),
-        lambda p: Facts(
-            (0.0, fraction_up(_mul(p["feature_norm"], p["feature_norm"]))),
-            fraction_up(_mul(p["feature_norm"], p["residual_bound"])),
-            True,
-        ),
-    ),
-    "huber": (
-        ("feature_norm", "threshold"),
-        lambda p: Facts(
-            (0.0, fraction_up(_mul(p["feature_norm"], p["feature_norm"]))),
-            fraction_up(_mul(p["feature_norm"], p["threshold"])),
-            True,
-        ),
-    ),
-    "smoothed_hinge": (
-        ("feature_norm", "smoothing"),
-        lambda p: Facts(
-            (
-                0.0,
-                fraction_up(_mul(p["feature_norm"], p["feature_norm"]) / Fraction(p["smoothing"])),
-            ),
-            p["feature_norm"],
-            True,
-        ),
-    ),
-    "poisson": (("feature_norm", "predictor_bound", "count_bound"), _poisson),
-    "convex": (("smoothness",), _generic(lambda p: (0.0, p["smoothness"]))),
-    "strongly_convex": (
-        ("strong_convexity", "smoothness"),
-        _generic(lambda p: (p["strong_convexity"], p["smoothness"])),
-    ),
-    "nonconvex": (("smoothness",), _generic(lambda p: (-p["smoothness"], p["smoothness"]))),
-    "weakly_convex": (
-        ("weak_convexity", "smoothness"),
-        _generic(lambda p: (-p["weak_convexity"], p["smoothness"])),
-    ),
-    "unknown": ((), _generic(lambda p: None)),
-}
-KINDS = tuple(_KINDS)
-_GENERIC_OPTIONS = ("gradient_bound", "glm")
-_ANY_SIGN = ("predictor_bound",)
+from pabi.rounding import Array, fraction_down, fraction_up, one_minus_product
 
 
 @dataclass(frozen=True)
@@ -143,34 +38,13 @@ class Loss:
     l2: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.kind not in _KINDS:
-            raise InvalidInput("kind", f"expected one of {', '.join(_KINDS)}, got {self.kind!r}")
-        required, _ = _KINDS[self.kind]
-        given = dict(self.parameters)
-        for name in required:
-            if name not in given:
-                raise InvalidInput(name, f"missing: a {self.kind} loss needs it")
-            bound = {} if name in _ANY_SIGN else {"above": 0.0}
-            given[name] = validate.number(name, given[name], **bound)
-        for name in sorted(set(given) - set(parameter_names(self.kind))):
-            raise InvalidInput(name, f"a {self.kind} loss has no such parameter")
-        if not isinstance(given.get("glm", False), bool):
-            raise InvalidInput("glm", f"expected true or false, got {given['glm']!r}")
-        if given.get("gradient_bound") is not None:
-            given["gradient_bound"] = validate.number(
-                "gradient_bound", given["gradient_bound"], above=0.0
-            )
-        lowest = {"strongly_convex": "strong_convexity", "weakly_convex": "weak_convexity"}
-        if self.kind in lowest and given[lowest[self.kind]] > given["smoothness"]:
-            raise InvalidInput(
-                lowest[self.kind],
-                f"expected at most smoothness = {given['smoothness']!r}, got {given[lowest[self.kind]]!r}",
-            )
+        given = checked(self.kind, dict(self.parameters))
         object.__setattr__(self, "l2", validate.number("l2", self.l2, at_least=0.0))
         object.__setattr__(self, "parameters", tuple(given.items()))
         for fact in (*(self.curvature or ()), self.gradient_bound or 0.0):
             if not math.isfinite(fact):
-                raise InvalidInput(required[0], f"the constants of this {self.kind} loss overflow")
+                first = KINDS[self.kind].required[0]
+                raise InvalidInput(first, f"the constants of this {self.kind} loss overflow")
 
     @classmethod
     def _of(cls, kind: str, l2: float, **parameters: Any) -> Self:
@@ -287,6 +161,47 @@ class Loss:
         )
 
     @classmethod
+    def lipschitz(cls, constant: float, l2: float = 0.0, *, glm: bool = False) -> Self:
+        """Convex, with (sub)gradients of norm at most L = `constant`; it need not be differentiable."""
+        return cls._of("lipschitz", l2, constant=constant, glm=glm)
+
+    @classmethod
+    def weakly_smooth(
+        cls,
+        pairs: Sequence[tuple[float, float]],
+        l2: float = 0.0,
+        *,
+        gradient_bound: float | None = None,
+        glm: bool = False,
+    ) -> Self:
+        """Convex on all of ℝ^d, with ‖∇f(x) − ∇f(y)‖ ≤ M‖x − y‖^p for every one of `pairs` (p, M), p in
+        [0, 1]. (Bravo, Flores-Mella, Guzmán, §2 and §4.)"""
+        return cls._of("weakly_smooth", l2, pairs=pairs, gradient_bound=gradient_bound, glm=glm)
+
+    @classmethod
+    def dissipative(
+        cls,
+        offset: float,
+        rate: float,
+        smoothness: float,
+        l2: float = 0.0,
+        *,
+        gradient_bound: float | None = None,
+        glm: bool = False,
+    ) -> Self:
+        """β-smooth with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ: contracting at distances that are large
+        enough. λ = `offset`, κ = `rate`, β = `smoothness`. (Bravo, Flores-Mella, Guzmán, §2.)"""
+        return cls._of(
+            "dissipative",
+            l2,
+            offset=offset,
+            rate=rate,
+            smoothness=smoothness,
+            gradient_bound=gradient_bound,
+            glm=glm,
+        )
+
+    @classmethod
     def unknown(cls, l2: float = 0.0, *, gradient_bound: float | None = None) -> Self:
         """Nothing is known of the curvature: only composition applies."""
         return cls._of("unknown", l2, gradient_bound=gradient_bound)
@@ -297,7 +212,7 @@ class Loss:
 
     @property
     def _facts(self) -> Facts:
-        return _KINDS[self.kind][1](dict(self.parameters))
+        return KINDS[self.kind].facts(dict(self.parameters))
 
     @property
     def curvature(self) -> tuple[float, float] | None:
@@ -367,19 +282,52 @@ class Loss:
     def modulus(
         self, step_size: float, clip_norm: float | None = None, batch_fraction: float = 1.0
     ) -> Modulus:
-        """The modulus of continuity of one gradient step of size `step_size` (see `slopes`).
+        """The modulus of continuity of one gradient step of size `step_size`: the least of all that is
+        known (see `pabi.gradient_steps`).
 
         `batch_fraction` ≥ 0 is the batch's record count over its divisor. Where nothing is known
         the modulus is `Modulus.unbounded()`, whose `.linear` is None.
         """
-        eta = validate.number("step_size", step_size, above=0.0)
+        eta = Fraction(validate.number("step_size", step_size, above=0.0))
         fraction = Fraction(validate.number("batch_fraction", batch_fraction, at_least=0.0))
         if clip_norm is not None:
             validate.number("clip_norm", clip_norm, above=0.0)
+        kept = 1 - eta * Fraction(self.l2)
+        if fraction == 0:
+            return Modulus.linear(fraction_up(abs(kept)))
+        rows = [Modulus.unbounded()]
         try:
-            return Modulus.linear(float(self.slopes(np.array([eta]), clip_norm, fraction)[0]))
+            slope = self.slopes(np.array([step_size], dtype=np.float64), clip_norm, fraction)
+            rows.append(Modulus.linear(float(slope[0])))
         except NotApplicable:
-            return Modulus.unbounded()
+            pass
+        if kept > 0:
+            data = self._moduli(eta * fraction / kept, clip_norm)
+            rows.extend(row.scaled(fraction_up(kept)) for row in data)
+        return Modulus.minimum(*rows)
+
+    def _moduli(self, step: Fraction, clip_norm: float | None) -> list[Modulus]:
+        """Those of x ↦ x − step·(mean of the clipped gradients), but for the linear ones that `slopes`
+        knows."""
+        facts, clips = self._facts, self.clips(clip_norm)
+        bounds = [Fraction(b) for b in (clip_norm, facts.gradient_bound) if b is not None]
+        convex = bool(facts.holder) or (facts.curvature is not None and facts.curvature[0] >= 0.0)
+        rows: list[Modulus] = []
+        if clips and not facts.glm:
+            if facts.curvature is not None:
+                lo, hi = facts.curvature
+                rows.append(Modulus.linear(clipping_slope(step, Fraction(lo), Fraction(hi))))
+        elif convex and bounds:
+            rows.append(Modulus.sqrt(1.0, fraction_up((2 * step * min(bounds)) ** 2)))
+        if not clips:
+            if facts.holder and math.isfinite(gap := holder_gap(step, facts.holder)):
+                rows.append(Modulus.sqrt(1.0, gap))
+            if facts.dissipative is not None and facts.curvature is not None:
+                offset, rate = map(Fraction, facts.dissipative)
+                rows.append(dissipative(step, offset, rate, Fraction(facts.curvature[1])))
+        if bounds:
+            rows.append(bounded(step, min(bounds)))
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """The table of a run file: kind, parameters, l2."""
@@ -393,8 +341,7 @@ class Loss:
 
 
 def parameter_names(kind: object) -> tuple[str, ...]:
-    """The parameters a loss of this kind takes, the optional ones of generic kinds included."""
-    if not isinstance(kind, str) or kind not in _KINDS:
+    """The parameters a loss of this kind takes, the optional ones included."""
+    if not isinstance(kind, str) or kind not in KINDS:
         return ()
-    required = _KINDS[kind][0]
-    return required if "feature_norm" in required else (*required, *_GENERIC_OPTIONS)
+    return (*KINDS[kind].required, *KINDS[kind].optional)

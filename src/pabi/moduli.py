@@ -36,7 +36,8 @@ class Modulus(abc.ABC):
 
     `Modulus.linear(slope)` is ω(δ) = slope·δ, `.sqrt(kappa, h)` √(κδ² + h), `.affine(slope, shift)`
     slope·δ + shift, `.minimum(a, b, …)` the least of several, `.from_function(f)` any nondecreasing
-    function, and `Modulus.unbounded()` says that nothing is known. On an instance, `.linear` is the least c with ω(δ) ≤ cδ for every δ, or None if there is none.
+    function, and `Modulus.unbounded()` says that nothing is known. On an instance, `.linear` is the
+    least c with ω(δ) ≤ cδ for every δ, or None if there is none.
     """
 
     linear = _Linear()
@@ -184,7 +185,7 @@ class Minimum(Modulus):
         self.parts = parts
 
     def _evaluate(self, distance: Array) -> Array:
-        return np.min([part._evaluate(distance) for part in self.parts], axis=0)
+        return np.asarray(np.min([part._evaluate(distance) for part in self.parts], axis=0))
 
     def least_slope(self) -> float | None:
         # Near 0 the linear parts are the least ones.

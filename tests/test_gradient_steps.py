@@ -1,0 +1,209 @@
+"""Moduli of gradient steps: against losses that attain them, and against brute force."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pabi.gradient_steps import clipping_slope, holder_gap
+from pabi.losses import Loss
+
+# Clipping.
+
+
+def by_search(step: float, m: float, big: float) -> float:
+    """max over q of the larger singular value, as the supremum reads before it is solved."""
+    q = np.linspace(0.0, 1.0, 200_001)
+    x = 1.0 + step * m - step * (big + m) * q
+    spread = (step * (big + m)) ** 2 * q * (1.0 - q)
+    # The larger root s of s² + x²/s² = x² + spread + 1, without cancellation.
+    largest = (
+        np.sqrt((np.abs(x) + 1.0) ** 2 + spread) + np.sqrt((np.abs(x) - 1.0) ** 2 + spread)
+    ) / 2.0
+    return float(max(1.0 + step * m, abs(1.0 - step * big), largest.max()))
+
+
+@given(st.floats(1e-4, 5.0), st.floats(0.0, 3.0), st.floats(0.01, 3.0))
+def test_clipping_slope_solves_the_search(step: float, m: float, big: float) -> None:
+    found = clipping_slope(Fraction(step), Fraction(-m), Fraction(big))
+    searched = by_search(step, m, big)
+    assert searched * (1.0 - 1e-14) <= found <= searched * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("step", "m", "big", "published"),
+    [
+        (0.5, 0.0, 1.0, 1.0690449676496867),
+        (0.1, 0.0, 1.0, 1.0127393670836637),
+        (0.01, 0.0, 1.0, 1.0012523486435212),
+        (0.3, 0.2, 1.0, 1.0694003091810755),
+        (0.05, 2.0, 5.0, 1.1),
+        (0.5, 1.0, 1.0, 1.5),
+    ],
+)
+def test_clipping_slope_of_known_steps(step: float, m: float, big: float, published: float) -> None:
+    found = clipping_slope(Fraction(step), Fraction(-m), Fraction(big))
+    assert found == pytest.approx(published, rel=1e-9)
+
+
+def test_the_slope_of_clipped_convex_steps() -> None:
+    assert clipping_slope(Fraction(1, 2), Fraction(0), Fraction(1)) == pytest.approx(
+        1.0 / math.sqrt(1.0 - 0.125), rel=4e-16
+    )
+    assert clipping_slope(Fraction(3), Fraction(0), Fraction(1)) == 2.0
+    assert clipping_slope(Fraction(4), Fraction(0), Fraction(1)) == 3.0
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.01, 2.5), st.floats(0.0, 1.0))
+@settings(max_examples=50)
+def test_no_clip_and_no_curvature_expand_more(seed: int, step: float, m: float) -> None:
+    """Random 0 ⪯ P ⪯ I and −m ⪯ A ⪯ 1 in a few dimensions."""
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(2, 5))
+    slope = clipping_slope(Fraction(step), Fraction(-m), Fraction(1))
+    for _ in range(40):
+        p, a = (np.linalg.qr(rng.normal(size=(d, d)))[0] for _ in range(2))
+        shrink = p @ np.diag(rng.choice([0.0, 1.0, rng.random()], d)) @ p.T
+        curvature = a @ np.diag(rng.choice([-m, 1.0, rng.uniform(-m, 1.0)], d)) @ a.T
+        assert np.linalg.norm(np.eye(d) - step * shrink @ curvature, 2) <= slope * (1.0 + 1e-12)
+
+
+def test_the_slope_is_attained() -> None:
+    """A projector and a rank-one curvature at the angle whose cosine squared is q."""
+    best = 0.0
+    for angle in np.linspace(0.0, math.pi / 2, 20_001):
+        u = np.array([math.cos(angle), math.sin(angle)])
+        step = np.eye(2) - 0.5 * np.outer([1.0, 0.0], [1.0, 0.0]) @ np.outer(u, u)
+        best = max(best, float(np.linalg.norm(step, 2)))
+    assert best == pytest.approx(1.0 / math.sqrt(1.0 - 0.125), rel=1e-7)
+
+
+# Weakly smooth losses.
+
+
+def covered(modulus, gradient, step: float, x: np.ndarray, y: np.ndarray) -> bool:  # type: ignore[no-untyped-def]
+    """Whether no step from x and y ends further apart than the modulus says, but for roundings."""
+    gx, gy = step * gradient(x), step * gradient(y)
+    rounding = 1e-14 * (np.abs(x) + np.abs(y) + np.abs(gx) + np.abs(gy))
+    found = np.abs((x - gx) - (y - gy))
+    return bool(np.all(found <= modulus(np.abs(x - y)) * (1.0 + 1e-12) + rounding))
+
+
+@given(st.floats(0.01, 5.0), st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0]), st.integers(0, 99))
+def test_powers_of_the_distance(step: float, exponent: float, seed: int) -> None:
+    """∇f = sign(x)|x|^p is p-Hölder with constant 2^(1−p)."""
+    rng = np.random.default_rng(seed)
+
+    def gradient(x: np.ndarray) -> np.ndarray:
+        return np.sign(x) * np.abs(x) ** exponent
+
+    x, y = rng.normal(size=(2, 2000)) * 10.0 ** rng.uniform(-3, 3, size=(2, 2000))
+    modulus = Loss.weakly_smooth([(exponent, 2.0 ** (1.0 - exponent))]).modulus(step)
+    assert covered(modulus, gradient, step, x, y)
+
+
+def test_the_gap_of_a_power_is_nearly_attained() -> None:
+    """p = 0: two subgradients ±1 at a distance that vanishes."""
+    modulus = Loss.lipschitz(1.0).modulus(0.3)
+    assert modulus(1e-9) == pytest.approx(0.6, rel=1e-12)
+    assert Loss.lipschitz(1.0).gradient_bound == 1.0
+
+
+@settings(deadline=None)  # the first one imports scipy.optimize
+@given(st.floats(0.01, 20.0), st.floats(0.1, 5.0), st.floats(0.1, 5.0))
+def test_interpolated_exponents_only_help(step: float, rough: float, smooth: float) -> None:
+    pairs = [(0.0, rough), (1.0, smooth)]
+    exact = Fraction(step)
+    found = holder_gap(exact, pairs)
+    assert found <= min(holder_gap(exact, [pair]) for pair in pairs)
+    if Fraction(step) * Fraction(smooth) <= 2:
+        assert found == 0.0
+        return
+    # by search over the exponents
+    p = np.linspace(0.0, 1.0 - 1e-6, 20_001)
+    constant = rough ** (1.0 - p) * smooth**p
+    with np.errstate(over="ignore"):
+        gaps = 4.0 * (1.0 - p) / (1.0 + p) * (step * constant / 2.0) ** (2.0 / (1.0 - p))
+    assert found == pytest.approx(float(gaps.min()), rel=1e-4)
+    assert found >= float(gaps.min()) * (1.0 - 1e-4)
+
+
+@given(st.floats(0.1, 20.0), st.integers(0, 99))
+def test_huber_losses_are_both(step: float, seed: int) -> None:
+    """Steps that overshoot a Huber loss: smooth and Lipschitz."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(2, 2000)) * 10.0 ** rng.uniform(-2, 2, size=(2, 2000))
+    modulus = Loss.huber(1.0, 0.7).modulus(step)
+    assert covered(modulus, lambda z: np.clip(z, -0.7, 0.7), step, x, y)
+
+
+# Dissipative losses, bounded gradients, and the regulariser.
+
+
+@given(st.floats(0.001, 1.0), st.integers(0, 99))
+def test_a_double_well_outside_its_wells(step: float, seed: int) -> None:
+    """f = x²/2 + cos x: ∇f = x − sin x; (x − y)² − (x − y)(sin x − sin y) ≥ ½(x − y)² − 2."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(2, 2000)) * 10.0 ** rng.uniform(-2, 2, size=(2, 2000))
+    modulus = Loss.dissipative(offset=2.0, rate=0.5, smoothness=2.0).modulus(step)
+    assert covered(modulus, lambda z: z - np.sin(z), step, x, y)
+
+
+@given(st.floats(0.001, 3.0), st.floats(0.0, 0.5), st.floats(0.1, 2.0), st.integers(0, 99))
+def test_regulariser_and_batch_fraction(step: float, l2: float, fraction: float, seed: int) -> None:
+    """x − η(λx + f·g(x)) with a mean g of gradients, one clipped, of each kind."""
+    if step * l2 >= 1.0:
+        return
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(2, 2000)) * 10.0 ** rng.uniform(-2, 2, size=(2, 2000))
+    slopes, shifts = rng.uniform(0.0, 1.0, 5), rng.normal(size=5)
+
+    def gradient(z: np.ndarray, clip: float) -> np.ndarray:
+        each = [np.clip(a * (z - b), -clip, clip) for a, b in zip(slopes, shifts, strict=True)]
+        return l2 * z + fraction * np.mean(each, axis=0)
+
+    for loss, clip in (
+        (Loss.convex(1.0, glm=True), 0.8),
+        (Loss.convex(1.0), 0.8),
+        (Loss.unknown(), 0.8),
+        (Loss.lipschitz(0.8), None),
+        (Loss.dissipative(0.1, 0.0 + 1e-9, 1.0), None),
+    ):
+        modulus = loss.with_l2(l2).modulus(step, clip_norm=clip, batch_fraction=fraction)
+        assert covered(modulus, lambda z: gradient(z, 0.8), step, x, y)
+
+
+def test_limits_meet() -> None:
+    distances = np.logspace(-3, 3, 13)
+    smooth = Loss.weakly_smooth([(1.0, 2.0)]).modulus(0.5)
+    nearly = Loss.weakly_smooth([(1.0 - 1e-9, 1.0)]).modulus(0.5)
+    np.testing.assert_allclose(nearly(distances), smooth(distances), rtol=1e-9)
+    convex = Loss.convex(2.0).modulus(0.5)
+    barely = Loss.weakly_convex(1e-12, 2.0).modulus(0.5)
+    np.testing.assert_allclose(barely(distances), convex(distances), rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: Loss.lipschitz(-1.0), "constant"),
+        (lambda: Loss.weakly_smooth([]), "pairs"),
+        (lambda: Loss.weakly_smooth([(1.2, 1.0)]), "pairs"),
+        (lambda: Loss.weakly_smooth([(-0.1, 1.0)]), "pairs"),
+        (lambda: Loss.weakly_smooth([(0.5, -1.0)]), "pairs"),
+        (lambda: Loss.weakly_smooth([0.5, 1.0]), "pairs"),
+        (lambda: Loss.weakly_smooth("half"), "pairs"),
+        (lambda: Loss.dissipative(-1.0, 1.0, 1.0), "offset"),
+        (lambda: Loss.dissipative(1.0, 0.0, 1.0), "rate"),
+        (lambda: Loss.dissipative(1.0, 1.0, math.nan), "smoothness"),
+    ],
+)
+def test_bad_constants_are_named(make, field) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError) as error:
+        make()
+    assert error.value.field == field  # type: ignore[attr-defined]

@@ -1,0 +1,259 @@
+"""Optimal shifts for moduli of any shape.
+
+With distances z_k and payments a_k = ω_k(z_{k−1}) + s_k − z_k, 0 ≤ a_k ≤ ω_k(z_{k−1}) + s_k, from z = w_τ
+before step τ + 1 to z_t = 0, the runs are G(μ)-close with μ² = Σ (a_k/σ_k)² (docs, "Shifts imply GDP").
+Whatever distances are found are feasible, so that a rough optimum is a valid bound; ω(0) = 0 though
+ω(0+) may be larger, so that staying at 0 is a choice of its own.
+
+Two solvers. If every ω_k is √(κδ² + h) and no step has a sensitivity, the least cost from a distance z is
+Az² + B, by induction from the end (Bravo, Flores-Mella, Guzmán, Thm 3.4): exact, in O(t). Otherwise dynamic
+programming over distances on a grid, whose policies are feasible as they are, and Newton's method from
+there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pabi.errors import NotApplicable
+from pabi.moduli import Affine, Linear, Minimum, Modulus, Sqrt
+from pabi.rounding import Array
+
+_POINTS = 96  # distances on the grid
+_ROUNDS = 60  # of Newton's method
+_MOST = 1_000_000  # steps that are looked at
+
+
+class Payments(NamedTuple):
+    """Steps `first`, …, t - 1 (from 0) pay; z (m + 1,) are the distances before the first and after each;
+    a (m,) what each pays; `square` is μ²."""
+
+    first: int
+    z: Array
+    a: Array
+    square: float
+
+
+@dataclass(frozen=True, eq=False)
+class Shapes:
+    """Moduli ω_k(δ) = min over p of √(slope²δ² + h) + shift; each array is (pieces, steps)."""
+
+    slope: Array
+    h: Array
+    shift: Array
+
+    @property
+    def steps(self) -> int:
+        return int(self.slope.shape[1])
+
+    @property
+    def single(self) -> bool:
+        """Whether every ω_k is √(κδ² + h)."""
+        return self.slope.shape[0] == 1 and not self.shift.any()
+
+    def part(self, first: int) -> Shapes:
+        """From step `first` on."""
+        return Shapes(self.slope[:, first:], self.h[:, first:], self.shift[:, first:])
+
+    def at(self, k: int, distance: Array) -> Array:
+        """ω_k at some distances (m,), 0 at 0."""
+        straight = self.slope[:, k, None] * distance
+        roots = np.sqrt(straight * straight + self.h[:, k, None]) + self.shift[:, k, None]
+        return np.where(distance > 0.0, roots.min(axis=0), 0.0)
+
+    def along(self, distance: Array) -> tuple[Array, Array, Array]:
+        """(ω_k, ω_k′, ω_k″) at one distance a step (t,), rounded up; 0 at 0."""
+        straight = self.slope * distance
+        root = np.sqrt(straight * straight + self.h)
+        piece = np.argmin(root + self.shift, axis=0), np.arange(distance.size)
+        slope, h, root = self.slope[piece], self.h[piece], root[piece]
+        value = (root + self.shift[piece]) * (1.0 + 1e-15)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            first = np.where(h > 0.0, slope * straight[piece] / root, slope)
+            second = np.where(h > 0.0, slope * slope * h / root**3, 0.0)
+        zero = distance == 0.0
+        return np.where(zero, 0.0, value), np.where(zero, 0.0, first), np.where(zero, 0.0, second)
+
+
+def shapes(moduli: Sequence[Modulus]) -> Shapes:
+    """The pieces of these moduli. NotApplicable for those given as functions, or unknown."""
+    known: dict[Modulus, list[tuple[float, float, float]]] = {}
+    for modulus in moduli:
+        if modulus not in known:
+            parts = modulus.parts if isinstance(modulus, Minimum) else (modulus,)
+            known[modulus] = [_piece(part) for part in parts]
+    most = max(map(len, known.values()))
+    table = {m: np.array(p + [(0.0, 0.0, math.inf)] * (most - len(p))) for m, p in known.items()}
+    columns = np.stack([table[m] for m in moduli], axis=-1)  # (pieces, 3, steps)
+    return Shapes(columns[:, 0], columns[:, 1], columns[:, 2])
+
+
+def _piece(modulus: Modulus) -> tuple[float, float, float]:
+    if isinstance(modulus, Linear):
+        return modulus.slope, 0.0, 0.0
+    if isinstance(modulus, Sqrt):
+        root = math.sqrt(modulus.kappa)
+        return math.nextafter(root, math.inf) if root else 0.0, modulus.h, 0.0
+    if isinstance(modulus, Affine):
+        return modulus.slope, 0.0, modulus.shift
+    raise NotApplicable("a step's modulus is unknown, or given as a function only")
+
+
+def solve(shape: Shapes, s: Array, sigma: Array, diameter: float, start: float) -> Payments:
+    """Payments of least cost found, from the best start.
+
+    `s`, `sigma`: sensitivities and noises, (t,). `diameter`: ∞ if there is none; `start`: w_0.
+    """
+    if shape.steps > _MOST:
+        raise NotApplicable(f"more than {_MOST} steps, whose moduli are not linear")
+    if shape.single and not s.any():
+        return _quadratic(shape, sigma, diameter, start)
+    return _general(shape, s, sigma, diameter, start)
+
+
+def replay(shape: Shapes, s: Array, sigma: Array, first: int, z: Array, start: float) -> Payments:
+    """The payments that keep at most these distances z (m + 1,), from `start` on."""
+    part = shape.part(first)
+    kept = np.append(start, z[1:])
+    reach = part.along(kept[:-1])[0] + s[first:]
+    kept[1:] = np.minimum(kept[1:], reach)
+    while True:  # a lower distance lowers what follows
+        reach = part.along(kept[:-1])[0] + s[first:]
+        lower = np.minimum(kept[1:], reach)
+        if np.array_equal(lower, kept[1:]):
+            break
+        kept[1:] = lower
+    a = np.maximum(reach - kept[1:], 0.0) * (1.0 + 4e-15)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(a > 0.0, (a / sigma[first:]) ** 2, 0.0)
+    return Payments(first, kept, a, math.fsum(terms.tolist()) * (1.0 + 1e-15))
+
+
+# No sensitivities: the cost is a quadratic.
+
+
+def _quadratic(shape: Shapes, sigma: Array, diameter: float, start: float) -> Payments:
+    """V(z) = Az² + B before each step, from A = ∞ and B = 0 at the end on: with r² = κz² + h and
+    G = 1/(σ² + 1/A), A' = κG, B' = B + hG, and the payment is σ²G·r."""
+    t = shape.steps
+    kappa, h, squares = shape.slope[0] ** 2, shape.h[0], sigma * sigma
+    gain, rest = np.zeros(t), np.zeros(t + 1)
+    inverse, total = 0.0, 0.0  # 1/A and B
+    curve = np.zeros(t)
+    for k in range(t - 1, -1, -1):
+        below = squares[k] + inverse
+        gain[k] = 1.0 / below if below > 0.0 else math.inf
+        total += h[k] * gain[k] if h[k] else 0.0
+        rest[k], curve[k] = total, kappa[k] * gain[k]
+        inverse = below / kappa[k] if kappa[k] > 0.0 else math.inf
+    costs = curve * np.square(diameter) + rest[:t] if diameter < math.inf else np.full(t, math.inf)
+    first, begin = int(np.argmin(costs)), diameter
+    if start <= diameter and (start == 0.0 or curve[0] * start * start + rest[0] <= costs[first]):
+        first, begin = 0, start
+    z, r = np.zeros(t - first + 1), begin
+    z[0] = begin
+    for i, k in enumerate(range(first, t)):
+        r = math.sqrt(kappa[k] * z[i] ** 2 + h[k]) if z[i] > 0.0 else 0.0
+        z[i + 1] = r * max(0.0, 1.0 - squares[k] * gain[k])
+    z[-1] = 0.0
+    return replay(shape, np.zeros(t), sigma, first, z, begin)
+
+
+# Everything else.
+
+
+def forward(shape: Shapes, s: Array, diameter: float, start: float) -> Array:
+    """w_k = min(D, ω_k(w_{k−1}) + s_k), (t + 1,)."""
+    w = np.empty(shape.steps + 1)
+    w[0] = min(start, diameter)
+    for k in range(shape.steps):
+        reach = float(shape.at(k, w[k : k + 1])[0]) + s[k]
+        w[k + 1] = min(diameter, reach * (1.0 + 4e-16))
+    return w
+
+
+def _general(shape: Shapes, s: Array, sigma: Array, diameter: float, start: float) -> Payments:
+    w = forward(shape, s, diameter, start)
+    first, z = _by_programming(shape, s, sigma, w)
+    best = replay(shape, s, sigma, first, z, float(w[first]))
+    return _polished(shape.part(first), s[first:], sigma[first:], best)
+
+
+def _by_programming(shape: Shapes, s: Array, sigma: Array, w: Array) -> tuple[int, Array]:
+    """(first step that pays, distances from there on), all but the first on a grid."""
+    t, finite = shape.steps, w[np.isfinite(w)]
+    top = float(finite.max()) or 1.0
+    least = max(float(np.min(s[s > 0.0], initial=top)) * 0.05, top * 1e-6)
+    grid = np.concatenate([[0.0], np.geomspace(min(least, 0.5 * top), top, _POINTS - 1)])
+    value = np.full(_POINTS, math.inf)
+    value[0] = 0.0  # at the end only 0 is allowed
+    choice = np.zeros((t, _POINTS), dtype=np.uint8)
+    best, begin = math.inf, t - 1
+    weights = np.divide(1.0, sigma * sigma, out=np.full(t, math.inf), where=sigma > 0.0)
+    for k in range(t - 1, -1, -1):
+        reach = shape.at(k, grid) + s[k]
+        at_start = float(shape.at(k, w[k : k + 1])[0]) + s[k]
+        options = _costs(np.append(reach, at_start), grid, weights[k], value)
+        pick = np.argmin(options, axis=1)
+        cost = options[np.arange(_POINTS + 1), pick]
+        choice[k] = pick[:-1]
+        if cost[-1] < best:
+            best, begin, towards = float(cost[-1]), k, int(pick[-1])
+        value = cost[:-1]
+    if best == math.inf:
+        return 0, np.append(
+            w[0], np.zeros(t)
+        )  # noise is missing somewhere: whatever is paid, μ = ∞
+    z, at = [float(w[begin]), float(grid[towards])], towards
+    for k in range(begin + 1, t):
+        at = int(choice[k, at])
+        z.append(float(grid[at]))
+    return begin, np.array(z)
+
+
+def _costs(reach: Array, grid: Array, weight: float, value: Array) -> Array:
+    """What it costs to go from `reach` (rows) to the grid (columns), and on; ∞ upwards."""
+    gap = reach[:, None] - grid[None, :]
+    with np.errstate(invalid="ignore"):
+        paid = np.where(gap > 0.0, gap * gap * weight, 0.0)
+    return np.where(gap >= 0.0, paid + value[None, :], math.inf)
+
+
+def _polished(shape: Shapes, s: Array, sigma: Array, rough: Payments) -> Payments:
+    """Newton's method on the distances that are not 0, with Σ (ω(z) + s − z')²/σ² as objective."""
+    from scipy.linalg import solveh_banded
+
+    if not rough.square < math.inf or (sigma == 0.0).any():
+        return rough
+    free: NDArray[np.bool_] = rough.z[1:-1] > 0.0
+    if not free.any():
+        return rough
+    best, weight, damping = rough, 1.0 / (sigma * sigma), 1e-9
+    for _ in range(_ROUNDS):
+        z = best.z
+        value, first, second = shape.along(z[:-1])
+        gap = value + s - z[1:]
+        slope = -gap[:-1] * weight[:-1] + gap[1:] * weight[1:] * first[1:]
+        bend = weight[:-1] + weight[1:] * (first[1:] ** 2 + np.maximum(gap[1:], 0.0) * second[1:])
+        across = -weight[1:-1] * first[1:-1] * np.where(free[:-1] & free[1:], 1.0, 0.0)
+        bands = np.array([np.append(0.0, across), np.where(free, bend * (1.0 + damping), 1.0)])
+        move = solveh_banded(bands, np.where(free, -slope, 0.0))
+        trial = z.copy()
+        trial[1:-1] = np.maximum(np.where(free, z[1:-1] + move, 0.0), np.where(free, 1e-300, 0.0))
+        found = replay(shape, s, sigma, 0, trial, float(z[0]))
+        if found.square < best.square:
+            done = found.square > best.square * (1.0 - 1e-13)
+            best, damping = found, max(damping / 10.0, 1e-12)
+            if done:
+                break
+        else:
+            damping = max(damping * 30.0, 1e-6)
+            if damping > 1e9:
+                break
+    return Payments(rough.first, best.z, best.a, best.square)

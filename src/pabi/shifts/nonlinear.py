@@ -5,10 +5,10 @@ before step τ + 1 to z_t = 0, the runs are G(μ)-close with μ² = Σ (a_k/σ_k
 Whatever distances are found are feasible, so that a rough optimum is a valid bound; ω(0) = 0 though
 ω(0+) may be larger, so that staying at 0 is a choice of its own.
 
-Two solvers. If every ω_k is √(κδ² + h) and no step has a sensitivity, the least cost from a distance z is
-Az² + B, by induction from the end (Bravo, Flores-Mella, Guzmán, Thm 3.4): exact, in O(t). Otherwise dynamic
-programming over distances on a grid, whose policies are feasible as they are, and Newton's method from
-there.
+Two solvers. If every ω_k is √(κδ² + h) and no step has a sensitivity, the least cost of reaching 0 after a
+given step, from a distance z, is Az² + B, by induction from that step back (Bravo, Flores-Mella, Guzmán,
+Thm 3.4); the best step and the best start are found on the way. Otherwise dynamic programming over
+distances on a grid, whose policies are feasible as they are, and Newton's method from there.
 """
 
 from __future__ import annotations
@@ -60,6 +60,10 @@ class Shapes:
     def part(self, first: int) -> Shapes:
         """From step `first` on."""
         return Shapes(self.slope[:, first:], self.h[:, first:], self.shift[:, first:])
+
+    def column(self, k: int) -> tuple[Array, Array, Array]:
+        """The pieces of ω_k."""
+        return self.slope[:, k], self.h[:, k], self.shift[:, k]
 
     def at(self, k: int, distance: Array) -> Array:
         """ω_k at some distances (m,), 0 at 0."""
@@ -135,33 +139,67 @@ def replay(shape: Shapes, s: Array, sigma: Array, first: int, z: Array, start: f
     return Payments(first, kept, a, math.fsum(terms.tolist()) * (1.0 + 1e-15))
 
 
-# No sensitivities: the cost is a quadratic.
+# No sensitivities: the cost is the least of a few quadratics.
+
+
+class _Lines:
+    """V as the lower envelope of lines A·x + B in x = z², one for every step `end` at which 0 is reached
+    (and kept, at no cost): before a step with r² = κx + h they are κG·x + hG + B, G = 1/(σ² + 1/A)."""
+
+    def __init__(self, most: float) -> None:
+        self.most = most  # x beyond which a line need not be the least
+        self.slope, self.offset, self.end = np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64)
+
+    def back(self, k: int, kappa: float, h: float, square: float) -> None:
+        """From after step k to before it."""
+        slope = np.append(self.slope, math.inf)  # the new line: 0 right after step k
+        offset = np.append(self.offset, 0.0)
+        with np.errstate(divide="ignore"):
+            gain = 1.0 / (square + 1.0 / slope)
+        self.slope, self.offset = kappa * gain, offset + h * gain
+        self.end = np.append(self.end, k + 1)
+        if self.slope.size > 400:
+            self._prune()
+
+    def least(self, x: float) -> tuple[float, int]:
+        """(V, the end) at one x."""
+        values = self.slope * x + self.offset
+        i = int(np.argmin(values))
+        return float(values[i]), int(self.end[i])
+
+    def _prune(self) -> None:
+        """Keeps what is least somewhere on a fine grid of x; whatever is kept is valid."""
+        x = np.concatenate([[0.0], np.geomspace(1e-9 * self.most, self.most, 150)])
+        kept = np.unique(np.argmin(np.outer(x, self.slope) + self.offset, axis=1))
+        self.slope, self.offset, self.end = self.slope[kept], self.offset[kept], self.end[kept]
 
 
 def _quadratic(shape: Shapes, sigma: Array, diameter: float, start: float) -> Payments:
-    """V(z) = Az² + B before each step, from A = ∞ and B = 0 at the end on: with r² = κz² + h and
-    G = 1/(σ² + 1/A), A' = κG, B' = B + hG, and the payment is σ²G·r."""
     t = shape.steps
     kappa, h, squares = shape.slope[0] ** 2, shape.h[0], sigma * sigma
-    gain, rest = np.zeros(t), np.zeros(t + 1)
-    inverse, total = 0.0, 0.0  # 1/A and B
-    curve = np.zeros(t)
+    finite = diameter if diameter < math.inf else start
+    lines = _Lines(4.0 * (finite * finite + float(h.max())) or 1.0)
+    best, first, end, begin = math.inf, 0, t, start
     for k in range(t - 1, -1, -1):
+        lines.back(k, float(kappa[k]), float(h[k]), float(squares[k]))
+        if diameter < math.inf:
+            cost, at = lines.least(diameter * diameter)
+            if cost < best:
+                best, first, end, begin = cost, k, at, diameter
+    cost, at = lines.least(start * start)
+    if start == 0.0:
+        first, end, begin = 0, 0, 0.0
+    elif cost <= best and start <= diameter:
+        first, end, begin = 0, at, start
+    z = np.zeros(t - first + 1)
+    z[0], inverse, gain = begin, 0.0, np.zeros(t)
+    for k in range(end - 1, first - 1, -1):
         below = squares[k] + inverse
         gain[k] = 1.0 / below if below > 0.0 else math.inf
-        total += h[k] * gain[k] if h[k] else 0.0
-        rest[k], curve[k] = total, kappa[k] * gain[k]
         inverse = below / kappa[k] if kappa[k] > 0.0 else math.inf
-    costs = curve * np.square(diameter) + rest[:t] if diameter < math.inf else np.full(t, math.inf)
-    first, begin = int(np.argmin(costs)), diameter
-    if start <= diameter and (start == 0.0 or curve[0] * start * start + rest[0] <= costs[first]):
-        first, begin = 0, start
-    z, r = np.zeros(t - first + 1), begin
-    z[0] = begin
-    for i, k in enumerate(range(first, t)):
+    for i, k in enumerate(range(first, end - 1)):
         r = math.sqrt(kappa[k] * z[i] ** 2 + h[k]) if z[i] > 0.0 else 0.0
         z[i + 1] = r * max(0.0, 1.0 - squares[k] * gain[k])
-    z[-1] = 0.0
     return replay(shape, np.zeros(t), sigma, first, z, begin)
 
 
@@ -196,16 +234,22 @@ def _by_programming(shape: Shapes, s: Array, sigma: Array, w: Array) -> tuple[in
     choice = np.zeros((t, _POINTS), dtype=np.uint8)
     best, begin = math.inf, t - 1
     weights = np.divide(1.0, sigma * sigma, out=np.full(t, math.inf), where=sigma > 0.0)
+    rows = np.arange(_POINTS)
+    prices: dict[bytes, Array] = {}  # of equal steps, kept
     for k in range(t - 1, -1, -1):
-        reach = shape.at(k, grid) + s[k]
-        at_start = float(shape.at(k, w[k : k + 1])[0]) + s[k]
-        options = _costs(np.append(reach, at_start), grid, weights[k], value)
+        key = b"".join(x.tobytes() for x in (*shape.column(k), s[k], sigma[k]))
+        if key not in prices:
+            if len(prices) > 1000:
+                prices.clear()
+            prices[key] = _prices(shape.at(k, grid) + s[k], grid, weights[k])
+        reach = shape.at(k, w[k : k + 1]) + s[k]
+        from_start = _prices(reach, grid, weights[k])[0] + value
+        towards_k = int(np.argmin(from_start))
+        if from_start[towards_k] < best:
+            best, begin, towards = float(from_start[towards_k]), k, towards_k
+        options = prices[key] + value
         pick = np.argmin(options, axis=1)
-        cost = options[np.arange(_POINTS + 1), pick]
-        choice[k] = pick[:-1]
-        if cost[-1] < best:
-            best, begin, towards = float(cost[-1]), k, int(pick[-1])
-        value = cost[:-1]
+        choice[k], value = pick, options[rows, pick]
     if best == math.inf:
         return 0, np.append(
             w[0], np.zeros(t)
@@ -217,12 +261,12 @@ def _by_programming(shape: Shapes, s: Array, sigma: Array, w: Array) -> tuple[in
     return begin, np.array(z)
 
 
-def _costs(reach: Array, grid: Array, weight: float, value: Array) -> Array:
-    """What it costs to go from `reach` (rows) to the grid (columns), and on; ∞ upwards."""
+def _prices(reach: Array, grid: Array, weight: float) -> Array:
+    """What it costs to pay the way from `reach` (rows) to the grid (columns); ∞ upwards."""
     gap = reach[:, None] - grid[None, :]
     with np.errstate(invalid="ignore"):
         paid = np.where(gap > 0.0, gap * gap * weight, 0.0)
-    return np.where(gap >= 0.0, paid + value[None, :], math.inf)
+    return np.where(gap >= 0.0, paid, math.inf)
 
 
 def _polished(shape: Shapes, s: Array, sigma: Array, rough: Payments) -> Payments:

@@ -1,0 +1,202 @@
+"""Shifts under moduli of any shape: closed forms, the linear solver, brute force, and feasibility."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pabi.errors import NotApplicable
+from pabi.iteration import NoisyIteration
+from pabi.moduli import Modulus
+from pabi.shifts.nonlinear import Payments, _general, forward, shapes, solve
+
+# (κ, h, σ, D, μ² of Bravo, Flores-Mella, Guzmán, Thm 3.4: 0 is reached in the last step)
+THEOREM_3_4 = [
+    (
+        [0.684, 1.3, 1.145, 1.221, 1.497, 1.439],
+        [1.686, 1.554, 0.79, 1.282, 0.369, 1.519],
+        [1.588, 1.526, 1.056, 0.943, 1.014, 0.357],
+        3.455,
+        15.35453506708767,
+    ),
+    (
+        [1.042, 0.888, 1.048, 1.222, 0.881, 1.331],
+        [1.839, 0.775, 0.276, 1.521, 1.986, 0.296],
+        [1.512, 1.703, 1.865, 0.51, 0.456, 1.979],
+        0.909,
+        1.4415087342901394,
+    ),
+    (
+        [0.677, 1.075, 0.946, 1.25, 0.691, 1.414],
+        [0.434, 1.538, 0.135, 0.947, 0.065, 0.628],
+        [0.831, 1.524, 1.074, 0.397, 1.992, 1.811],
+        3.707,
+        1.3193614361383585,
+    ),
+    (
+        [0.747, 0.894, 0.727, 0.625, 0.533, 1.003],
+        [0.246, 0.353, 1.721, 0.968, 0.367, 1.34],
+        [0.752, 1.196, 0.781, 1.177, 1.369, 1.212],
+        1.885,
+        1.433329854403809,
+    ),
+]
+
+
+def theorem_3_4(kappa, h, sigma, distance):  # type: ignore[no-untyped-def]
+    """D²·Πκ/S_0 + Σ h_k·Π_{l>k}κ_l/S_k with S_k = Σ_{j≥k} σ_j²·Π_{l>j}κ_l, as printed."""
+    t = len(kappa)
+    after = [math.prod(kappa[k + 1 :]) for k in range(t)]
+    sums = [sum(sigma[j] ** 2 * after[j] for j in range(k, t)) for k in range(t)]
+    return distance**2 * math.prod(kappa) / sums[0] + sum(
+        h[k] * after[k] / sums[k] for k in range(t)
+    )
+
+
+def roots(kappa, h):  # type: ignore[no-untyped-def]
+    return shapes([Modulus.sqrt(k, x) for k, x in zip(kappa, h, strict=True)])
+
+
+def check_feasible(found: Payments, moduli, s, sigma) -> None:  # type: ignore[no-untyped-def]
+    """In the words of the theorem, from the moduli themselves."""
+    z = found.z
+    assert z[-1] == 0.0
+    total = 0.0
+    for i, k in enumerate(range(found.first, len(moduli))):
+        reach = moduli[k](float(z[i])) + s[k]
+        assert 0.0 <= z[i + 1] <= reach * (1.0 + 1e-12)
+        assert found.a[i] >= (reach - z[i + 1]) * (1.0 - 1e-14) - 1e-300
+        total += (found.a[i] / sigma[k]) ** 2
+    assert found.square >= total * (1.0 - 1e-13)
+
+
+@pytest.mark.parametrize(("kappa", "h", "sigma", "distance", "published"), THEOREM_3_4)
+def test_the_closed_form_and_its_best_end(kappa, h, sigma, distance, published) -> None:  # type: ignore[no-untyped-def]
+    assert theorem_3_4(kappa, h, sigma, distance) == pytest.approx(published, rel=1e-12)
+    found = solve(roots(kappa, h), np.zeros(6), np.array(sigma), math.inf, distance)
+    # Once the runs agree they stay together: 0 may be reached in any step.
+    best = min(theorem_3_4(kappa[:e], h[:e], sigma[:e], distance) for e in range(1, 7))
+    assert found.square == pytest.approx(best, rel=1e-9)
+    assert found.square <= published * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("steps", "published"),
+    [
+        (200, 1.9695077370303606),
+        (400, 1.8924824227941264),
+        (1000, 1.9713677151375852),
+        (2000, 2.0945920259025694),
+    ],
+)
+def test_windows(steps: int, published: float) -> None:
+    assert theorem_3_4([1.0] * steps, [0.25] * steps, [1.0] * steps, 10.0) == pytest.approx(
+        published, rel=1e-9
+    )
+    shape = shapes([Modulus.sqrt(1.0, 0.25)] * steps)
+    found = solve(shape, np.zeros(steps), np.ones(steps), math.inf, 10.0)
+    assert found.square <= published * (1.0 + 1e-9)
+    assert found.square >= 1.89 * (1.0 - 1e-3)  # of the best window, about 400 steps
+
+
+def test_staying_together_costs_nothing_more() -> None:
+    """√(δ² + 1) is 1 right above 0, but 0 at 0: composition is the best that can be done."""
+    shape = shapes([Modulus.sqrt(1.0, 1.0)] * 20)
+    found = solve(shape, np.full(20, 0.3), np.ones(20), math.inf, 0.0)
+    assert found.square == pytest.approx(20 * 0.3**2, rel=1e-12)
+
+
+def linear_mu(c, s, sigma, diameter, start):  # type: ignore[no-untyped-def]
+    iteration = NoisyIteration(
+        contraction=c, step_sensitivity=s, step_noise_std=sigma, diameter=diameter, start=start
+    )
+    from pabi.analyses.shifted_interpolation import apply
+
+    return apply(iteration, 1e-5).mu
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_linear_moduli_are_solved_like_linear_ones(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    t = int(rng.integers(2, 40))
+    c = rng.uniform(0.5, 1.2, t)
+    s = np.where(rng.random(t) < 0.3, rng.uniform(0.1, 1.0, t), 0.0)
+    sigma = rng.uniform(0.3, 2.0, t)
+    diameter = float(rng.choice([math.inf, 2.0]))
+    start = float(rng.choice([0.0, 0.5]))
+    if start == 0.0 and not s.any():
+        return
+    moduli = [Modulus.linear(x) for x in c]
+    found = _general(shapes(moduli), s, sigma, diameter, start)
+    check_feasible(found, moduli, s, sigma)
+    exact = linear_mu(c, s, sigma, None if math.isinf(diameter) else diameter, start) ** 2
+    assert exact * (1.0 - 1e-9) <= found.square <= exact * 1.01
+
+
+def random_moduli(rng: np.random.Generator, t: int) -> list[Modulus]:
+    kinds = [
+        lambda: Modulus.linear(rng.uniform(0.5, 1.2)),
+        lambda: Modulus.sqrt(rng.uniform(0.5, 1.2), rng.uniform(0.001, 0.5)),
+        lambda: Modulus.affine(rng.uniform(0.8, 1.0), rng.uniform(0.001, 0.3)),
+        lambda: Modulus.minimum(
+            Modulus.linear(rng.uniform(1.0, 1.5)), Modulus.sqrt(rng.uniform(0.5, 1.0), 0.2)
+        ),
+    ]
+    return [kinds[rng.integers(4)]() for _ in range(t)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_mixed_instances(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    t = int(rng.integers(1, 60))
+    moduli = random_moduli(rng, t)
+    s = np.where(rng.random(t) < 0.4, rng.uniform(0.05, 0.6, t), 0.0)
+    sigma = rng.uniform(0.3, 2.0, t)
+    diameter = float(rng.choice([math.inf, 1.5]))
+    found = solve(shapes(moduli), s, sigma, diameter, 0.0)
+    check_feasible(found, moduli, s, sigma)
+    assert found.square <= float(np.sum((s / sigma) ** 2)) * (1.0 + 1e-12)  # composition
+    w = forward(shapes(moduli), s, diameter, 0.0)
+    assert found.z[0] >= min(diameter, w[found.first]) * (1.0 - 1e-12)
+
+
+def test_against_brute_force() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(10):
+        moduli = random_moduli(rng, 3)
+        s, sigma = rng.uniform(0.0, 0.5, 3), rng.uniform(0.5, 2.0, 3)
+        found = solve(shapes(moduli), s, sigma, math.inf, 0.8)
+        best = math.inf
+        shares = np.linspace(0.0, 1.0, 201)
+        for first, second in itertools.product(shares, shares):
+            r = moduli[0](0.8) + s[0]
+            z = first * r
+            q = moduli[1](float(z)) + s[1]
+            y = second * q
+            last = moduli[2](float(y)) + s[2]
+            cost = ((r - z) / sigma[0]) ** 2 + ((q - y) / sigma[1]) ** 2 + (last / sigma[2]) ** 2
+            best = min(best, cost)
+        assert found.square <= best * (1.0 + 1e-9)
+        assert found.square >= best * 0.97  # the grid is that coarse; later starts are no better
+
+
+def test_functions_and_unknown_moduli_are_refused() -> None:
+    for modulus in (Modulus.unbounded(), Modulus.from_function(lambda d: d)):
+        with pytest.raises(NotApplicable):
+            shapes([modulus])
+
+
+def test_a_step_without_noise() -> None:
+    shape = shapes([Modulus.sqrt(1.0, 0.1)] * 3)
+    found = solve(shape, np.array([0.2, 0.0, 0.0]), np.array([0.0, 1.0, 1.0]), math.inf, 0.0)
+    assert 0.0 < found.square < math.inf
+    assert found.a[0] == 0.0 or found.first > 0
+    assert json.dumps(found.square)

@@ -27,6 +27,7 @@ from pabi.rounding import Array
 
 _POINTS = 96  # distances on the grid
 _ROUNDS = 60  # of Newton's method
+_STARTS, _CLOSE = 3, 1.2  # starts of an octave that are looked at closely, if not that much worse
 _MOST = 1_000_000  # steps that are looked at
 
 
@@ -81,8 +82,15 @@ class Shapes:
         with np.errstate(divide="ignore", invalid="ignore"):
             first = np.where(h > 0.0, slope * straight[piece] / root, slope)
             second = np.where(h > 0.0, slope * slope * h / root**3, 0.0)
-        zero = distance == 0.0
-        return np.where(zero, 0.0, value), np.where(zero, 0.0, first), np.where(zero, 0.0, second)
+        # At 0 the value is 0; the slope is that of a continuous modulus there.
+        zero, jump = distance == 0.0, (np.sqrt(self.h) + self.shift).min(axis=0) > 0.0
+        first = np.where(zero & jump, 0.0, first)
+        return np.where(zero, 0.0, value), first, np.where(zero, 0.0, second)
+
+    @property
+    def continuous(self) -> NDArray[np.bool_]:
+        """Whether ω_k(0+) = 0, (t,)."""
+        return np.asarray((np.sqrt(self.h) + self.shift).min(axis=0) == 0.0)
 
 
 def shapes(moduli: Sequence[Modulus]) -> Shapes:
@@ -218,13 +226,17 @@ def forward(shape: Shapes, s: Array, diameter: float, start: float) -> Array:
 
 def _general(shape: Shapes, s: Array, sigma: Array, diameter: float, start: float) -> Payments:
     w = forward(shape, s, diameter, start)
-    first, z = _by_programming(shape, s, sigma, w)
-    best = replay(shape, s, sigma, first, z, float(w[first]))
-    return _polished(shape.part(first), s[first:], sigma[first:], best)
+    found = []
+    for first, z in _by_programming(shape, s, sigma, w):
+        rough = replay(shape, s, sigma, first, z, float(w[first]))
+        found.append(_polished(shape.part(first), s[first:], sigma[first:], rough))
+    return min(found, key=lambda payments: payments.square)
 
 
-def _by_programming(shape: Shapes, s: Array, sigma: Array, w: Array) -> tuple[int, Array]:
-    """(first step that pays, distances from there on), all but the first on a grid."""
+def _by_programming(
+    shape: Shapes, s: Array, sigma: Array, w: Array
+) -> list[tuple[int, Array]]:
+    """(first step that pays, distances from there on), all but the first on a grid, for a few starts."""
     t, finite = shape.steps, w[np.isfinite(w)]
     top = float(finite.max()) or 1.0
     least = max(float(np.min(s[s > 0.0], initial=top)) * 0.05, top * 1e-6)
@@ -232,7 +244,7 @@ def _by_programming(shape: Shapes, s: Array, sigma: Array, w: Array) -> tuple[in
     value = np.full(_POINTS, math.inf)
     value[0] = 0.0  # at the end only 0 is allowed
     choice = np.zeros((t, _POINTS), dtype=np.uint8)
-    best, begin = math.inf, t - 1
+    starts, towards = np.full(t, math.inf), np.zeros(t, dtype=np.int64)
     weights = np.divide(1.0, sigma * sigma, out=np.full(t, math.inf), where=sigma > 0.0)
     rows = np.arange(_POINTS)
     prices: dict[bytes, Array] = {}  # of equal steps, kept
@@ -244,21 +256,29 @@ def _by_programming(shape: Shapes, s: Array, sigma: Array, w: Array) -> tuple[in
             prices[key] = _prices(shape.at(k, grid) + s[k], grid, weights[k])
         reach = shape.at(k, w[k : k + 1]) + s[k]
         from_start = _prices(reach, grid, weights[k])[0] + value
-        towards_k = int(np.argmin(from_start))
-        if from_start[towards_k] < best:
-            best, begin, towards = float(from_start[towards_k]), k, towards_k
+        towards[k] = np.argmin(from_start)
+        starts[k] = from_start[towards[k]]
         options = prices[key] + value
         pick = np.argmin(options, axis=1)
         choice[k], value = pick, options[rows, pick]
-    if best == math.inf:
-        return 0, np.append(
-            w[0], np.zeros(t)
-        )  # noise is missing somewhere: whatever is paid, μ = ∞
-    z, at = [float(w[begin]), float(grid[towards])], towards
-    for k in range(begin + 1, t):
-        at = int(choice[k, at])
-        z.append(float(grid[at]))
-    return begin, np.array(z)
+    if not np.isfinite(starts).any():
+        return [(0, np.append(w[0], np.zeros(t)))]  # noise is missing: whatever is paid, μ = ∞
+    # The best start of each octave of window lengths: on a grid costs are not exact.
+    length = t - np.arange(t)
+    octave = np.floor(np.log2(length)).astype(np.int64)
+    few = {int(np.argmin(starts)), 0}
+    for each in np.unique(octave):
+        inside = np.flatnonzero(octave == each)
+        few.update(inside[np.argsort(starts[inside], kind="stable")[:_STARTS]].tolist())
+    found = []
+    for begin in sorted(k for k in few if starts[k] <= _CLOSE * starts.min()):
+        at = int(towards[begin])
+        z = [float(w[begin]), float(grid[at])]
+        for k in range(begin + 1, t):
+            at = int(choice[k, at])
+            z.append(float(grid[at]))
+        found.append((begin, np.array(z)))
+    return found
 
 
 def _prices(reach: Array, grid: Array, weight: float) -> Array:
@@ -271,12 +291,12 @@ def _prices(reach: Array, grid: Array, weight: float) -> Array:
 
 def _polished(shape: Shapes, s: Array, sigma: Array, rough: Payments) -> Payments:
     """Newton's method on the distances that are not 0, with Σ (ω(z) + s − z')²/σ² as objective."""
-    from scipy.linalg import solveh_banded
+    from scipy.linalg import solve_banded
 
     if not rough.square < math.inf or (sigma == 0.0).any():
         return rough
-    free: NDArray[np.bool_] = rough.z[1:-1] > 0.0
-    if not free.any():
+    may_leave = shape.continuous[1:]
+    if rough.z.size <= 2 or not ((rough.z[1:-1] > 0.0) | may_leave).any():
         return rough
     best, weight, damping = rough, 1.0 / (sigma * sigma), 1e-9
     for _ in range(_ROUNDS):
@@ -284,12 +304,15 @@ def _polished(shape: Shapes, s: Array, sigma: Array, rough: Payments) -> Payment
         value, first, second = shape.along(z[:-1])
         gap = value + s - z[1:]
         slope = -gap[:-1] * weight[:-1] + gap[1:] * weight[1:] * first[1:]
+        free = (z[1:-1] > 0.0) | (may_leave & (slope < 0.0))
         bend = weight[:-1] + weight[1:] * (first[1:] ** 2 + np.maximum(gap[1:], 0.0) * second[1:])
         across = -weight[1:-1] * first[1:-1] * np.where(free[:-1] & free[1:], 1.0, 0.0)
-        bands = np.array([np.append(0.0, across), np.where(free, bend * (1.0 + damping), 1.0)])
-        move = solveh_banded(bands, np.where(free, -slope, 0.0))
+        middle = np.where(free, bend * (1.0 + damping), 1.0)
+        bands = np.array([np.append(0.0, across), middle, np.append(across, 0.0)])
+        move = solve_banded((1, 1), bands, np.where(free, -slope, 0.0))
         trial = z.copy()
-        trial[1:-1] = np.maximum(np.where(free, z[1:-1] + move, 0.0), np.where(free, 1e-300, 0.0))
+        lowest = np.where(free & ~may_leave, 1e-300, 0.0)  # 0 is another matter where ω jumps
+        trial[1:-1] = np.maximum(np.where(free, z[1:-1] + move, 0.0), lowest)
         found = replay(shape, s, sigma, 0, trial, float(z[0]))
         if found.square < best.square:
             done = found.square > best.square * (1.0 - 1e-13)

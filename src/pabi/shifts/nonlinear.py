@@ -236,57 +236,84 @@ def _general(shape: Shapes, s: Array, sigma: Array, diameter: float, start: floa
 def _by_programming(
     shape: Shapes, s: Array, sigma: Array, w: Array
 ) -> list[tuple[int, Array]]:
-    """(first step that pays, distances from there on), all but the first on a grid, for a few starts."""
-    t, finite = shape.steps, w[np.isfinite(w)]
-    top = float(finite.max()) or 1.0
-    least = max(float(np.min(s[s > 0.0], initial=top)) * 0.05, top * 1e-6)
-    grid = np.concatenate([[0.0], np.geomspace(min(least, 0.5 * top), top, _POINTS - 1)])
-    value = np.full(_POINTS, math.inf)
-    value[0] = 0.0  # at the end only 0 is allowed
-    choice = np.zeros((t, _POINTS), dtype=np.uint8)
-    starts, towards = np.full(t, math.inf), np.zeros(t, dtype=np.int64)
+    """(first step that pays, distances from there on) for a few starts, by dynamic programming from the
+    end: least costs at distances on a grid, interpolated, paying one of a few parts of what is owed."""
+    t, top = shape.steps, float(np.max(w, where=np.isfinite(w), initial=0.0)) or 1.0
+    half = _POINTS // 2
+    grid = np.union1d(np.geomspace(1e-6 * top, top, half), np.linspace(0.0, top, half)[1:])
+    value = _Cost(grid)
+    chosen = np.zeros((t, grid.size), dtype=np.uint8)
+    starts, towards = np.full(t, math.inf), np.zeros(t, dtype=np.uint8)
     weights = np.divide(1.0, sigma * sigma, out=np.full(t, math.inf), where=sigma > 0.0)
-    rows = np.arange(_POINTS)
-    prices: dict[bytes, Array] = {}  # of equal steps, kept
+    ways: dict[bytes, _Ways] = {}  # of equal steps, kept
     for k in range(t - 1, -1, -1):
         key = b"".join(x.tobytes() for x in (*shape.column(k), s[k], sigma[k]))
-        if key not in prices:
-            if len(prices) > 1000:
-                prices.clear()
-            prices[key] = _prices(shape.at(k, grid) + s[k], grid, weights[k])
-        reach = shape.at(k, w[k : k + 1]) + s[k]
-        from_start = _prices(reach, grid, weights[k])[0] + value
-        towards[k] = np.argmin(from_start)
-        starts[k] = from_start[towards[k]]
-        options = prices[key] + value
-        pick = np.argmin(options, axis=1)
-        choice[k], value = pick, options[rows, pick]
+        if key not in ways:
+            if len(ways) > 1000:
+                ways.clear()
+            owed = np.append(shape.at(k, grid), 0.0) + s[k]  # the last one from 0
+            ways[key] = value.ways(owed, weights[k])
+        own = value.ways(shape.at(k, w[k : k + 1]) + s[k], weights[k])
+        cost, part = value.least(own)
+        starts[k], towards[k] = cost[0], part[0]
+        cost, part = value.least(ways[key])
+        value.points, value.zero, chosen[k] = cost[:-1], float(cost[-1]), part[:-1]
     if not np.isfinite(starts).any():
         return [(0, np.append(w[0], np.zeros(t)))]  # noise is missing: whatever is paid, μ = ∞
-    # The best start of each octave of window lengths: on a grid costs are not exact.
-    length = t - np.arange(t)
-    octave = np.floor(np.log2(length)).astype(np.int64)
+    # The best start of each octave of window lengths: interpolated costs are not exact.
+    octave = np.floor(np.log2(t - np.arange(t))).astype(np.int64)
     few = {int(np.argmin(starts)), 0}
     for each in np.unique(octave):
         inside = np.flatnonzero(octave == each)
         few.update(inside[np.argsort(starts[inside], kind="stable")[:_STARTS]].tolist())
     found = []
     for begin in sorted(k for k in few if starts[k] <= _CLOSE * starts.min()):
-        at = int(towards[begin])
-        z = [float(w[begin]), float(grid[at])]
-        for k in range(begin + 1, t):
-            at = int(choice[k, at])
-            z.append(float(grid[at]))
+        z, at = [float(w[begin])], _PARTS[towards[begin]]
+        for k in range(begin, t):
+            if k > begin:
+                at = 1.0 if z[-1] == 0.0 else float(_PARTS[chosen[k, np.searchsorted(grid, z[-1]) - 1]])
+            owed = float(shape.at(k, np.array(z[-1:]))[0]) + s[k]
+            z.append(0.0 if k == t - 1 else owed * (1.0 - at))
         found.append((begin, np.array(z)))
     return found
 
 
-def _prices(reach: Array, grid: Array, weight: float) -> Array:
-    """What it costs to pay the way from `reach` (rows) to the grid (columns); ∞ upwards."""
-    gap = reach[:, None] - grid[None, :]
-    with np.errstate(invalid="ignore"):
-        paid = np.where(gap > 0.0, gap * gap * weight, 0.0)
-    return np.where(gap >= 0.0, paid, math.inf)
+_PARTS = np.concatenate([[0.0], np.geomspace(1e-4, 0.9, 30), [1.0]])  # of what is owed
+
+
+class _Ways(NamedTuple):
+    """For what is owed (m,): what each part costs (m, parts), and where on the grid it leads."""
+
+    paid: Array
+    index: NDArray[np.intp]
+    share: Array
+
+
+class _Cost:
+    """The least cost from a distance on: at 0 by itself, at grid points, linear between."""
+
+    def __init__(self, grid: Array) -> None:
+        self.grid = grid
+        self.points, self.zero = np.full(grid.size, math.inf), 0.0
+
+    def ways(self, owed: Array, weight: float) -> _Ways:
+        part = owed[:, None] * _PARTS
+        with np.errstate(invalid="ignore"):
+            paid = np.where(part > 0.0, part * part * weight, 0.0)
+        after = np.clip(owed[:, None] - part, self.grid[0], self.grid[-1])
+        index = np.minimum(np.searchsorted(self.grid, after, side="right"), self.grid.size - 1)
+        low, high = self.grid[index - 1], self.grid[index]
+        return _Ways(paid, index, (after - low) / (high - low))
+
+    def least(self, ways: _Ways) -> tuple[Array, NDArray[np.intp]]:
+        """(cost, the part that is paid) of each."""
+        low, high = self.points[ways.index - 1], self.points[ways.index]
+        with np.errstate(invalid="ignore"):
+            after = np.where(ways.share == 0.0, low, low + ways.share * (high - low))
+        after[:, -1] = self.zero
+        total = np.where(np.isnan(after), math.inf, ways.paid + after)
+        part = np.argmin(total, axis=1)
+        return total[np.arange(part.size), part], part
 
 
 def _polished(shape: Shapes, s: Array, sigma: Array, rough: Payments) -> Payments:

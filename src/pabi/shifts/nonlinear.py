@@ -266,8 +266,9 @@ def _by_programming(
     for each in np.unique(octave):
         inside = np.flatnonzero(octave == each)
         few.update(inside[np.argsort(starts[inside], kind="stable")[:_STARTS]].tolist())
+    longest = 4 * (t - int(np.argmin(starts))) + 1000  # others are slow to look at, and seldom better
     found = []
-    for begin in sorted(k for k in few if starts[k] <= _CLOSE * starts.min()):
+    for begin in sorted(k for k in few if starts[k] <= _CLOSE * starts.min() and t - k <= longest):
         z, at = [float(w[begin])], _PARTS[towards[begin]]
         for k in range(begin, t):
             if k > begin:

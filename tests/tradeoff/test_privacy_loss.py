@@ -189,3 +189,8 @@ def test_json_round_trip() -> None:
 def test_bad_distributions_are_named(p: list[float], q: list[float], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         PrivacyLossDistribution(p, q)
+
+
+def test_what_is_no_curve_is_named() -> None:
+    with pytest.raises(InvalidInput, match="curve: expected a trade-off function"):
+        PrivacyLossDistribution.pessimistic(0.5, 0.1)  # type: ignore[arg-type]

@@ -121,12 +121,11 @@ def planned(view: SampledRun, power: float) -> OneSided:
         return OneSided(view, window, part, split, np.zeros(0), split.cost)
 
     best = least_window(at, view.most, lambda plan: plan.cost)
-    if single(run):
-        best = min(best, _led_in(view, pay_off, best.window), key=lambda plan: plan.cost)
-    return best
+    led_in = _led_in(view, pay_off, best.window) if single(run) else None
+    return best if led_in is None else min(best, led_in, key=lambda plan: plan.cost)
 
 
-def _led_in(view: SampledRun, pay_off: PayOff, window: int) -> OneSided:
+def _led_in(view: SampledRun, pay_off: PayOff, window: int) -> OneSided | None:
     """Instead of a sharp start: before a shorter window, more and more of the record's pull."""
     run = view.run
     shorter = min(max(run.cooldown_steps, round(_SHORTER * window), 1), run.steps)
@@ -136,6 +135,8 @@ def _led_in(view: SampledRun, pay_off: PayOff, window: int) -> OneSided:
     lead = lead_in(
         pay_off, blocks, view.columns(first, last), view.distance(first), run.range_diameter
     )
+    if lead is None:
+        return None
     charged = np.trim_zeros(lead.pulls, "f")
     return OneSided(view, shorter, blocks, lead.split, charged, lead.cost)
 

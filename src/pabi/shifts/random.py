@@ -24,7 +24,6 @@ from pabi.tradeoff.pairs import log_moments
 _FEW = np.concatenate([[0.0], np.geomspace(1e-5, 0.05, 10), np.linspace(0.1, 0.9, 9)])
 _MANY = np.concatenate([[0.0], np.geomspace(1e-4, 0.04, 40), np.linspace(0.05, 0.97, 93)])
 _LEVELS, _ROUNDS = 25, 12  # of the part of a pull that is charged for, and to settle on them
-_NOTHING = np.zeros(0), math.inf, np.zeros(0)
 _RANGE, _KNOTS, _TABLE = 7.0, 100, 4000  # of log μ, where moments are computed and interpolated
 
 
@@ -174,12 +173,12 @@ def lead_in(
     steps: tuple[Array, Array, Array],
     start: float,
     diameter: float,
-) -> LeadIn:
+) -> LeadIn | None:
     """The best e of steps z ↦ cz + s - e, from the distance `start` on, before `blocks`.
 
     `steps`: c, s and σ of each, arrays (m,). At the price of a distance after them, twice the pay-off's
     Gaussian cost by the distance, every step by itself has a best e; price and distance settle in a few
-    rounds.
+    rounds. None if the distance overflows.
     """
     c, s, sigma = steps
     parts = np.linspace(0.0, 1.0, _LEVELS)
@@ -199,8 +198,6 @@ def lead_in(
         price = 2.0 * split.gaussian**2 / z if z > 0.0 else 0.0
         left_over = (growth[1:] * s)[:, None] * (1.0 - parts)
         level = (level + np.argmin(costs + price * left_over, axis=1) + 1) // 2  # half-way
-    if best is None:
-        return LeadIn(np.zeros(s.size), Split(math.inf, *_NOTHING), math.inf)
     return best
 
 

@@ -191,7 +191,8 @@ class Loss:
         scale = max(abs(epsilon), self.scale)
         log_delta = self._finite_moment(power) - power * epsilon if power else -7.0
         tail = max(math.exp(max(-690.0, log_delta)) * 1e-3, _SMALLEST)
-        for step in self._steps(max(power, 1.0 / scale), scale, tail, rtol):
+        # An error in ε is λ times as large in log δ.
+        for step in self._steps(max(power, 1.0 / scale), scale, tail, 0.25 * rtol):
             yield step, tail
 
     def profile(self) -> tuple[Array, Array]:
@@ -220,7 +221,8 @@ class Loss:
     @property
     def scale(self) -> float:
         """About the standard deviation of the sum, or its mean where that is more."""
-        mean = abs(self._finite_moment(1e-3)) / 1e-3
+        finite = math.log1p(-self.infinity) if self.infinity < 1.0 else 0.0
+        mean = abs(self._finite_moment(1e-3) - finite) / 1e-3
         return max(mean, math.sqrt(2.0 * mean), 1e-150)
 
     @property

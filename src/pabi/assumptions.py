@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pabi.iteration import NoisyIteration
+    from pabi.losses import Loss
     from pabi.runs import NoisySGD
 
 _ADJACENCY = {
@@ -65,8 +66,11 @@ def noisy_sgd(run: NoisySGD, hidden: bool = True, position: int | None = None) -
             f"one record moves a batch's gradient sum by at most {run.gradient_sensitivity!r} "
             "(gradient_sensitivity)"
         )
-    elif loss.clips(run.clip_norm):
-        said.append(f"each record's gradient is clipped to norm {run.clip_norm!r}")
+    elif loss.clips(run.clip_norm, run.clipping):
+        how = {"norm": "to norm {c!r}", "coordinates": "coordinate by coordinate to {c!r}/√d"}
+        said.append(
+            f"each record's gradient is clipped {how[run.clipping].format(c=run.clip_norm)}"
+        )
     else:
         said.append(f"each record's gradient has norm at most {loss.gradient_bound!r}")
     if hidden:
@@ -77,14 +81,7 @@ def noisy_sgd(run: NoisySGD, hidden: bool = True, position: int | None = None) -
 
 
 def _about_moduli(run: NoisySGD) -> list[str]:
-    loss, said = run.loss, []
-    parameters = ", ".join(f"{k} = {v!r}" for k, v in loss.parameters)
-    if loss.curvature is not None:
-        lo, hi = loss.curvature
-        said.append(
-            f"each record's loss ({loss.kind}: {parameters}) has curvature in [{lo!r}, {hi!r}] on a convex "
-            "set that holds all iterates"
-        )
+    loss, said = run.loss, _about_loss(run.loss)
     if loss.l2:
         said.append(
             f"the regulariser {loss.l2!r}·‖x‖²/2 is applied exactly, outside clipping and batch"
@@ -100,6 +97,39 @@ def _about_moduli(run: NoisySGD) -> list[str]:
         said.append(f"any two iterates are at most {run.diameter!r} apart (diameter)")
     if run.cooldown_steps:
         said.append(f"the last {run.cooldown_steps} steps use no data")
+    return said
+
+
+def _about_loss(loss: Loss) -> list[str]:
+    """What is known about one record's loss."""
+    if loss.kind == "unknown":
+        return []
+    parameters = ", ".join(f"{k} = {v!r}" for k, v in loss.parameters)
+    name, hold = (
+        f"each record's loss ({loss.kind}: {parameters})",
+        "a convex set that holds all iterates",
+    )
+    p = dict(loss.parameters)
+    if loss.kind == "lipschitz":
+        return [f"{name} is convex, with subgradients of norm at most {p['constant']!r}, on {hold}"]
+    if loss.kind == "weakly_smooth":
+        pairs = ", ".join(f"{m!r}·‖x − y‖^{q!r}" for q, m in p["pairs"])
+        return [
+            f"{name} is convex on all of ℝ^d, and its gradients differ by at most {pairs} there"
+        ]
+    if loss.kind == "saddle":
+        smooth = f" and {p['smoothness']!r}-Lipschitz" if "smoothness" in p else ""
+        return [
+            f"{name} is convex in the variables that descend and concave in those that ascend; its field is "
+            f"of norm at most {p['constant']!r}{smooth}, on {hold}"
+        ]
+    assert loss.curvature is not None
+    lo, hi = loss.curvature
+    said = [f"{name} has curvature in [{lo!r}, {hi!r}] on {hold}"]
+    if loss.kind == "dissipative":
+        said.append(
+            f"its gradients g satisfy ⟨g(x) − g(y), x − y⟩ ≥ {p['rate']!r}·‖x − y‖² − {p['offset']!r} there"
+        )
     return said
 
 

@@ -18,13 +18,18 @@ import numpy as np
 from pabi import encoding
 from pabi.errors import InvalidInput
 from pabi.iteration import Groups, NoisyIteration, Schedule, Steps
+from pabi.moduli import Modulus
+from pabi.rounding import up
+from pabi.shifts.nonlinear import Payments
 from pabi.shifts.periodic import PeriodicShifts
 from pabi.shifts.records import Record, Shifts
 from pabi.shifts.start import Start
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
 
 if TYPE_CHECKING:
+    from pabi.analyses.nonlinear_shifts import Solved
     from pabi.analyses.secret_order import Case
+    from pabi.positions import Uses
     from pabi.runs import NoisySGD
     from pabi.verification import Verdict
 
@@ -143,8 +148,17 @@ def of_iteration(
     payload["claim"] = _claim(Gaussian(mu))
     payload["diameter"] = iteration.diameter
     payload["start"] = iteration.start
-    if schedule is None:
+    if schedule is None:  # composition, for which no slope matters
         schedule = iteration.schedule
+        if isinstance(schedule, Steps):
+            schedule = schedule._replace(c=np.nan_to_num(schedule.c))
+        else:
+            schedule = Groups(
+                g._replace(
+                    stretches=tuple(x._replace(c=float(np.nan_to_num(x.c))) for x in g.stretches)
+                )
+                for g in schedule
+            )
     if isinstance(schedule, Steps):
         payload["steps"] = {
             name: encoding.floats(column) for name, column in zip(_COLUMNS, schedule, strict=True)
@@ -153,6 +167,82 @@ def of_iteration(
         payload["groups"] = _groups(schedule)
     payload["cases"] = [] if shifts is None else [_shifts(shifts)]
     return Certificate(payload)
+
+
+def of_nonlinear_run(
+    run: NoisySGD,
+    theorem: str,
+    curve: TradeOff,
+    alike: bool,
+    solved: Sequence[Solved],
+    cases: Sequence[Case] | None,
+    position: int | None,
+) -> Certificate:
+    """The certificate of a guarantee of `run` from moduli that are not all linear. `alike`: whether all
+    steps with data are taken to be alike, and the cool-down is left out."""
+    from pabi.description import to_dict
+
+    payload = _header(theorem, run.adjacency)
+    payload["run"] = to_dict(run)
+    payload["position"] = position
+    payload["claim"] = _claim(curve)
+    payload["alike"] = alike
+    every: Sequence[Case | None] = cases or [None] * len(solved)
+    payload["cases"] = [
+        _header_of_case(x.uses, x.mu, case) | _payments(x.payments)
+        for x, case in zip(solved, every, strict=True)
+    ]
+    return Certificate(payload)
+
+
+def of_nonlinear_iteration(
+    iteration: NoisyIteration, theorem: str, mu: float, payments: Payments
+) -> Certificate:
+    """The certificate of a guarantee of a bare iteration whose moduli are not all linear.
+
+    A modulus known as a function only is written down by its values where they matter.
+    """
+    assert iteration.steps is not None
+    given = iteration.moduli
+    every = [given] * iteration.steps if isinstance(given, Modulus) else list(given or ())
+    distinct = list(dict.fromkeys(every))
+    payload = _header(theorem, iteration.adjacency)
+    payload["run"] = None
+    payload["claim"] = _claim(Gaussian(mu))
+    payload["diameter"] = iteration.diameter
+    payload["start"] = iteration.start
+    payload["moduli"] = [_modulus(m) for m in distinct]
+    index = {m: i for i, m in enumerate(distinct)}
+    payload["which"] = encoding.floats([index[m] for m in every]) if len(distinct) > 1 else None
+    payload["steps"] = {
+        name: encoding.floats(np.broadcast_to(np.asarray(x, dtype=np.float64), iteration.steps))
+        for name, x in (("s", iteration.step_sensitivity), ("sigma", iteration.step_noise_std))
+    }
+    case = _payments(payments)
+    functions = [k for k in range(payments.first, len(every)) if _modulus(every[k]) is None]
+    if functions:
+        z = [float(payments.z[k - payments.first]) for k in functions]
+        values = [up(float(every[k](x))) for k, x in zip(functions, z, strict=True)]
+        case |= {"at": encoding.floats(z), "values": encoding.floats(values)}
+    payload["cases"] = [case]
+    return Certificate(payload)
+
+
+def _modulus(modulus: Modulus) -> dict[str, Any] | None:
+    try:
+        return modulus.to_dict()
+    except InvalidInput:
+        return None
+
+
+def _payments(payments: Payments | None) -> dict[str, Any]:
+    if payments is None or not math.isfinite(payments.square):
+        return {}
+    return {
+        "tau": payments.first,
+        "distance": float(payments.z[0]),
+        "payments": encoding.floats(payments.a),
+    }
 
 
 def composed(parts: Sequence[Certificate]) -> Certificate:
@@ -197,15 +287,20 @@ def _written(run: NoisySGD) -> Any:
     }
 
 
-def _case(record: Record, case: Case | None) -> dict[str, Any]:
+def _header_of_case(uses: Uses, mu: float, case: Case | None) -> dict[str, Any]:
     out: dict[str, Any] = {
-        "uses": [record.uses.first, record.uses.epochs, list(record.uses.then)],
-        "mu": _number(record.mu),
+        "uses": [uses.first, uses.epochs, list(uses.then)],
+        "mu": _number(mu),
     }
     if case is not None:
         weight: Fraction = case.weight
         out["weight"] = [weight.numerator, weight.denominator]
         out["ranges"] = [None if r is None else list(r) for r in case.ranges]
+    return out
+
+
+def _case(record: Record, case: Case | None) -> dict[str, Any]:
+    out = _header_of_case(record.uses, record.mu, case)
     if record.shifts is not None:
         out |= _shifts(record.shifts)
     return out

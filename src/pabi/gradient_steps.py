@@ -11,13 +11,15 @@ them: averages of operators in a convex set stay in it, and Hölder, dissipativi
 | what is known | ω_e(δ) |
 |---|---|
 | curvature in [lo, hi] | max(|1 − e·lo|, |1 − e·hi|)·δ |
-| the same, then clipped in norm | L_clip·δ, see `clipping_slope` |
+| the same, then clipped | L_clip·δ, see `clipping_slope` |
+| monotone, β-smooth (convex–concave descent–ascent) | √(1 + e²β²)·δ; clipped, (1 + eβ)·δ |
+| convex or monotone, ‖gradient‖ ≤ L | √(δ² + (2eL)²) |
 | convex, gradient p-Hölder with constant M on all of ℝ^d | √(δ² + 4(1 − p)/(1 + p)·(eM/2)^(2/(1 − p))) |
 | ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ', β-smooth | √(max(0, 1 − 2eκ + e²β²)·δ² + 2eλ') |
 | ‖gradient‖ ≤ C | δ + 2eC |
 
-Sources: Bok, Su, Altschuler, Lemma 2.8; Bravo, Flores-Mella, Guzmán, §2; Kong, Ribero, Prop. 3.4(a); for
-clipping, docs, "Moduli".
+Sources: Bok, Su, Altschuler, Lemma 2.8; Bravo, Flores-Mella, Guzmán, §2 and Remark 3.6; Kong, Ribero,
+Prop. 3.4(a); for clipping, docs, "The least slope of clipped steps".
 """
 
 from __future__ import annotations
@@ -48,6 +50,13 @@ def clipping_slope(step: Fraction, lo: Fraction, hi: Fraction) -> float:
         return ends
     square = (1 + step * m * big / (big - m)) / (1 - step * (big - m) / 4)
     return max(ends, root_up(square))
+
+
+def monotone_slope(step: Fraction, smoothness: Fraction, clipped: bool) -> float:
+    """Of a monotone field with Lipschitz constant β: ‖x − y − e(F(x) − F(y))‖² ≤ (1 + e²β²)‖x − y‖²."""
+    if clipped:
+        return fraction_up(1 + step * smoothness)
+    return root_up(1 + (step * smoothness) ** 2)
 
 
 def root_up(square: Fraction) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 
 from pabi import validate
 from pabi.errors import InvalidInput
-from pabi.moduli import Linear, Modulus
+from pabi.moduli import Modulus
 from pabi.rounding import Array
 
 if TYPE_CHECKING:
@@ -188,11 +188,11 @@ class NoisyIteration:
 
     @property
     def slopes(self) -> Any:
-        """The linear slopes, a float or (t,) array; NaN where the modulus is not linear."""
+        """The least linear slopes, a float or (t,) array; NaN where there is none."""
         if self.moduli is None:
             return self.contraction
         moduli = (self.moduli,) if isinstance(self.moduli, Modulus) else self.moduli
-        values = [m.slope if isinstance(m, Linear) else np.nan for m in moduli]
+        values = [np.nan if (c := m.linear) is None else c for m in moduli]
         return values[0] if isinstance(self.moduli, Modulus) else np.array(values)
 
     @property

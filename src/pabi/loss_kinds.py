@@ -26,7 +26,9 @@ class Facts:
 
     `curvature` [lo, hi], None if nothing is known; `gradient_bound`, the largest norm of its gradient,
     None if unknown; `glm`, whether its gradient is a scalar function of the parameters times a fixed vector,
-    which is what makes clipping harmless. `holder`: pairs (p, M), the loss being convex on all of ℝ^d with
+    `separable`, whether it is a sum of functions of one coordinate each, which is what makes clipping of
+    norms, and of coordinates, harmless. `monotone`: the smoothness β, ∞ if there is none, of what is no
+    gradient but a monotone field, that of convex–concave descent–ascent. `holder`: pairs (p, M), the loss being convex on all of ℝ^d with
     a p-Hölder gradient of constant M. `dissipative`: (λ, κ) with
     ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ.
     """
@@ -36,6 +38,8 @@ class Facts:
     glm: bool = False
     holder: Pairs = ()
     dissipative: tuple[float, float] | None = None
+    separable: bool = False
+    monotone: float | None = None
 
 
 def _times(*factors: float) -> Fraction:
@@ -99,14 +103,26 @@ def _poisson(p: Parameters) -> Facts:
 # Generic losses.
 
 
+def _stated(p: Parameters) -> dict[str, Any]:
+    """What may be said of any of them."""
+    return {
+        "gradient_bound": p.get("gradient_bound"),
+        "glm": bool(p.get("glm", False)),
+        "separable": bool(p.get("separable", False)),
+    }
+
+
 def _generic(p: Parameters, lo: float, hi: float) -> Facts:
-    return Facts((lo, hi), p.get("gradient_bound"), bool(p.get("glm", False)))
+    return Facts((lo, hi), **_stated(p))
 
 
 def _lipschitz(p: Parameters) -> Facts:
-    return Facts(
-        None, p["constant"], bool(p.get("glm", False)), holder=((0.0, 2.0 * p["constant"]),)
-    )
+    stated = _stated(p) | {"gradient_bound": p["constant"]}
+    return Facts(holder=((0.0, 2.0 * p["constant"]),), **stated)
+
+
+def _saddle(p: Parameters) -> Facts:
+    return Facts(gradient_bound=p["constant"], monotone=p.get("smoothness", math.inf))
 
 
 def _weakly_smooth(p: Parameters) -> Facts:
@@ -114,17 +130,12 @@ def _weakly_smooth(p: Parameters) -> Facts:
     bound = p.get("gradient_bound")
     bounded: Pairs = () if bound is None else ((0.0, 2.0 * bound),)
     curvature = (0.0, min(smooth)) if smooth else None
-    return Facts(curvature, bound, bool(p.get("glm", False)), holder=(*p["pairs"], *bounded))
+    return Facts(curvature, holder=(*p["pairs"], *bounded), **_stated(p))
 
 
 def _dissipative(p: Parameters) -> Facts:
     smoothness = p["smoothness"]
-    return Facts(
-        (-smoothness, smoothness),
-        p.get("gradient_bound"),
-        bool(p.get("glm", False)),
-        dissipative=(p["offset"], p["rate"]),
-    )
+    return Facts((-smoothness, smoothness), dissipative=(p["offset"], p["rate"]), **_stated(p))
 
 
 def _unknown(p: Parameters) -> Facts:
@@ -140,7 +151,7 @@ class Kind:
     facts: Callable[[Parameters], Facts]
 
 
-_OPTIONS = ("gradient_bound", "glm")
+_OPTIONS = ("gradient_bound", "glm", "separable")
 
 KINDS = {
     "logistic": Kind(("feature_norm",), (), _logistic),
@@ -163,9 +174,10 @@ KINDS = {
         _OPTIONS,
         lambda p: _generic(p, -p["weak_convexity"], p["smoothness"]),
     ),
-    "lipschitz": Kind(("constant",), ("glm",), _lipschitz),
+    "lipschitz": Kind(("constant",), ("glm", "separable"), _lipschitz),
     "weakly_smooth": Kind(("pairs",), _OPTIONS, _weakly_smooth),
     "dissipative": Kind(("offset", "rate", "smoothness"), _OPTIONS, _dissipative),
+    "saddle": Kind(("constant",), ("smoothness",), _saddle),
     "unknown": Kind((), _OPTIONS, _unknown),
 }
 
@@ -190,11 +202,12 @@ def checked(kind: str, given: Parameters) -> Parameters:
         found[name] = _checked(name, found[name])
     for name in sorted(set(found) - set(known)):
         raise InvalidInput(name, f"a {kind} loss has no such parameter")
-    if not isinstance(found.get("glm", False), bool):
-        raise InvalidInput("glm", f"expected true or false, got {found['glm']!r}")
-    if found.get("gradient_bound") is not None:
-        bound = validate.number("gradient_bound", found["gradient_bound"], above=0.0)
-        found["gradient_bound"] = bound
+    for name in ("glm", "separable"):
+        if not isinstance(found.get(name, False), bool):
+            raise InvalidInput(name, f"expected true or false, got {found[name]!r}")
+    for name in set(known) - set(required) - {"glm", "separable"}:
+        if found.get(name) is not None:
+            found[name] = validate.number(name, found[name], above=0.0)
     if kind in ORDERED:
         low, high = ORDERED[kind]
         if found[low] > found[high]:

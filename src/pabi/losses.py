@@ -19,10 +19,16 @@ import numpy as np
 
 from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
-from pabi.gradient_steps import bounded, clipping_slope, dissipative, holder_gap
+from pabi.gradient_steps import (
+    bounded,
+    clipping_slope,
+    dissipative,
+    holder_gap,
+    monotone_slope,
+)
 from pabi.loss_kinds import KINDS, Facts, checked
 from pabi.moduli import Modulus
-from pabi.rounding import Array, fraction_down, fraction_up, one_minus_product
+from pabi.rounding import Array, fraction_down, fraction_up, one_minus_product, up
 
 
 @dataclass(frozen=True)
@@ -102,9 +108,17 @@ class Loss:
         *,
         gradient_bound: float | None = None,
         glm: bool = False,
+        separable: bool = False,
     ) -> Self:
         """Convex and M-smooth: curvature [0, M]."""
-        return cls._of("convex", l2, smoothness=smoothness, gradient_bound=gradient_bound, glm=glm)
+        return cls._of(
+            "convex",
+            l2,
+            smoothness=smoothness,
+            gradient_bound=gradient_bound,
+            glm=glm,
+            separable=separable,
+        )
 
     @classmethod
     def strongly_convex(
@@ -115,6 +129,7 @@ class Loss:
         *,
         gradient_bound: float | None = None,
         glm: bool = False,
+        separable: bool = False,
     ) -> Self:
         """m-strongly convex and M-smooth: curvature [m, M]."""
         return cls._of(
@@ -124,6 +139,7 @@ class Loss:
             smoothness=smoothness,
             gradient_bound=gradient_bound,
             glm=glm,
+            separable=separable,
         )
 
     @classmethod
@@ -134,10 +150,16 @@ class Loss:
         *,
         gradient_bound: float | None = None,
         glm: bool = False,
+        separable: bool = False,
     ) -> Self:
         """M-smooth, maybe nonconvex: curvature [−M, M]."""
         return cls._of(
-            "nonconvex", l2, smoothness=smoothness, gradient_bound=gradient_bound, glm=glm
+            "nonconvex",
+            l2,
+            smoothness=smoothness,
+            gradient_bound=gradient_bound,
+            glm=glm,
+            separable=separable,
         )
 
     @classmethod
@@ -149,6 +171,7 @@ class Loss:
         *,
         gradient_bound: float | None = None,
         glm: bool = False,
+        separable: bool = False,
     ) -> Self:
         """m-weakly convex and M-smooth: curvature [−m, M]."""
         return cls._of(
@@ -158,12 +181,15 @@ class Loss:
             smoothness=smoothness,
             gradient_bound=gradient_bound,
             glm=glm,
+            separable=separable,
         )
 
     @classmethod
-    def lipschitz(cls, constant: float, l2: float = 0.0, *, glm: bool = False) -> Self:
+    def lipschitz(
+        cls, constant: float, l2: float = 0.0, *, glm: bool = False, separable: bool = False
+    ) -> Self:
         """Convex, with (sub)gradients of norm at most L = `constant`; it need not be differentiable."""
-        return cls._of("lipschitz", l2, constant=constant, glm=glm)
+        return cls._of("lipschitz", l2, constant=constant, glm=glm, separable=separable)
 
     @classmethod
     def weakly_smooth(
@@ -173,10 +199,18 @@ class Loss:
         *,
         gradient_bound: float | None = None,
         glm: bool = False,
+        separable: bool = False,
     ) -> Self:
         """Convex on all of ℝ^d, with ‖∇f(x) − ∇f(y)‖ ≤ M‖x − y‖^p for every one of `pairs` (p, M), p in
         [0, 1]. (Bravo, Flores-Mella, Guzmán, §2 and §4.)"""
-        return cls._of("weakly_smooth", l2, pairs=pairs, gradient_bound=gradient_bound, glm=glm)
+        return cls._of(
+            "weakly_smooth",
+            l2,
+            pairs=pairs,
+            gradient_bound=gradient_bound,
+            glm=glm,
+            separable=separable,
+        )
 
     @classmethod
     def dissipative(
@@ -188,6 +222,7 @@ class Loss:
         *,
         gradient_bound: float | None = None,
         glm: bool = False,
+        separable: bool = False,
     ) -> Self:
         """β-smooth with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ: contracting at distances that are large
         enough. λ = `offset`, κ = `rate`, β = `smoothness`. (Bravo, Flores-Mella, Guzmán, §2.)"""
@@ -199,7 +234,15 @@ class Loss:
             smoothness=smoothness,
             gradient_bound=gradient_bound,
             glm=glm,
+            separable=separable,
         )
+
+    @classmethod
+    def saddle(cls, constant: float, smoothness: float | None = None, l2: float = 0.0) -> Self:
+        """Convex–concave f(u, v), updated by descent in u and ascent in v: the field (∇_u f, −∇_v f) is
+        monotone, of norm at most L = `constant`, and β-Lipschitz if `smoothness` says so. (Bravo,
+        Flores-Mella, Guzmán, Remark 3.6.) λ pulls u and v towards 0."""
+        return cls._of("saddle", l2, constant=constant, smoothness=smoothness)
 
     @classmethod
     def unknown(cls, l2: float = 0.0, *, gradient_bound: float | None = None) -> Self:
@@ -229,45 +272,85 @@ class Loss:
         """Whether each record's gradient is a scalar function times a fixed vector."""
         return self._facts.glm
 
-    def clips(self, clip_norm: float | None) -> bool:
+    def clips(self, clip_norm: float | None, clipping: str = "norm") -> bool:
         """Whether clipping at `clip_norm` can ever change a gradient."""
+        if clip_norm is None:
+            return False
         bound = self.gradient_bound
-        return clip_norm is not None and (bound is None or clip_norm < bound)
+        return clipping == "coordinates" or bound is None or clip_norm < bound
 
-    def effective_curvature(self, clip_norm: float | None) -> tuple[float, float]:
-        """The curvature interval of the clipped gradients, or NotApplicable with the reason.
+    def _harmless(self, clip_norm: float | None, clipping: str) -> bool:
+        """Whether the clipped gradients are still those of a loss of the same kind.
 
-        A scalar function times a fixed vector stays one when clipped, and clipping only shrinks its
-        derivative, so [lo, hi] becomes [min(lo, 0), max(hi, 0)]. Any other clipped gradient field
-        need not be the field of a smooth loss at all.
+        A scalar function times a fixed vector stays one when its norm is clipped, and so does each
+        coordinate of a separable loss's gradient when that is.
         """
+        kept = self._facts.glm if clipping == "norm" else self._facts.separable
+        return kept or not self.clips(clip_norm, clipping)
+
+    def effective_curvature(
+        self, clip_norm: float | None, clipping: str = "norm"
+    ) -> tuple[float, float] | None:
+        """The curvature interval of the clipped gradients; None where they need not be those of any
+        smooth loss.
+
+        Where clipping is harmless it only shrinks derivatives, so that [lo, hi] becomes
+        [min(lo, 0), max(hi, 0)].
+        """
+        curvature = self._facts.curvature
+        if curvature is None or not self._harmless(clip_norm, clipping):
+            return None
+        lo, hi = curvature
+        return (min(lo, 0.0), max(hi, 0.0)) if self.clips(clip_norm, clipping) else (lo, hi)
+
+    @property
+    def steepness(self) -> float:
+        """The Lipschitz constant of one record's gradient, clipped or not; ∞ if there is none."""
         facts = self._facts
-        if facts.curvature is None:
-            raise NotApplicable(f"nothing is known about the curvature of a {self.kind} loss")
-        lo, hi = facts.curvature
-        if not self.clips(clip_norm):
-            return lo, hi
-        if not facts.glm:
-            raise NotApplicable(
-                f"clipping at {clip_norm!r} can break nonexpansiveness: the gradient of a {self.kind} "
-                "loss is not known to be a scalar function times a fixed vector"
-            )
-        return min(lo, 0.0), max(hi, 0.0)
+        if facts.curvature is not None:
+            return max(map(abs, facts.curvature))
+        return math.inf if facts.monotone is None else facts.monotone
 
     def slopes(
         self,
         step_sizes: Array,
         clip_norm: float | None = None,
         batch_fraction: Fraction = Fraction(1),
+        clipping: str = "norm",
     ) -> Array:
         """The least slopes of one step, rounded up, one for each step size.
 
         `batch_fraction` is (records in the batch) / (the number the sum is divided by); 0 is an
-        empty batch, a step of regulariser and noise alone. With the regulariser λ the slope is
-        max over h in {lo, hi} of |1 − η(λ + fraction·h)|. Raises NotApplicable as
-        `effective_curvature` does.
+        empty batch, a step of regulariser and noise alone. With the regulariser λ and curvature in
+        [lo, hi] the slope is max over h in {lo, hi} of |1 − η(λ + fraction·h)|; otherwise see
+        `pabi.gradient_steps`. Raises NotApplicable where no slope is known.
         """
-        lo, hi = self.effective_curvature(clip_norm) if batch_fraction else (0.0, 0.0)
+        if not batch_fraction:
+            return self._curvature_slopes(step_sizes, Fraction(0), 0.0, 0.0)
+        curvature = self.effective_curvature(clip_norm, clipping)
+        if curvature is not None:
+            return self._curvature_slopes(step_sizes, batch_fraction, *curvature)
+        facts = self._facts
+        if math.isinf(self.steepness):
+            raise NotApplicable(f"a {self.kind} loss bounds no ratio of distances")
+        sizes, places = np.unique(step_sizes, return_inverse=True)
+        found = np.empty(sizes.shape)
+        for i, size in enumerate(sizes.tolist()):
+            kept = 1 - Fraction(size) * Fraction(self.l2)
+            if kept <= 0:
+                raise NotApplicable(f"step_size·l2 = {size * self.l2!r}, expected less than 1")
+            step = Fraction(size) * batch_fraction / kept
+            if facts.curvature is not None:
+                slope = clipping_slope(step, *map(Fraction, facts.curvature))
+            else:
+                clipped = self.clips(clip_norm, clipping)
+                slope = monotone_slope(step, Fraction(self.steepness), clipped)
+            found[i] = up(fraction_up(kept * Fraction(slope)))
+        return np.asarray(found[places].reshape(step_sizes.shape))
+
+    def _curvature_slopes(
+        self, step_sizes: Array, batch_fraction: Fraction, lo: float, hi: float
+    ) -> Array:
         lam = Fraction(self.l2)
         with np.errstate(over="ignore", invalid="ignore"):
             _, shrink = one_minus_product(
@@ -276,48 +359,55 @@ class Loss:
             overshoot, _ = one_minus_product(
                 step_sizes, fraction_up(lam + batch_fraction * Fraction(hi))
             )
-        slopes: Array = np.maximum(shrink, -overshoot)
-        return slopes
+        return np.asarray(np.maximum(shrink, -overshoot))
 
     def modulus(
-        self, step_size: float, clip_norm: float | None = None, batch_fraction: float = 1.0
+        self,
+        step_size: float,
+        clip_norm: float | None = None,
+        batch_fraction: float | Fraction = 1.0,
+        clipping: str = "norm",
     ) -> Modulus:
         """The modulus of continuity of one gradient step of size `step_size`: the least of all that is
         known (see `pabi.gradient_steps`).
 
-        `batch_fraction` ≥ 0 is the batch's record count over its divisor. Where nothing is known
-        the modulus is `Modulus.unbounded()`, whose `.linear` is None.
+        `batch_fraction` ≥ 0 is the batch's record count over its divisor; `clipping`: as in a run. Where
+        nothing is known the modulus is `Modulus.unbounded()`, whose `.linear` is None.
         """
         eta = Fraction(validate.number("step_size", step_size, above=0.0))
-        fraction = Fraction(validate.number("batch_fraction", batch_fraction, at_least=0.0))
+        if not isinstance(batch_fraction, Fraction):
+            batch_fraction = validate.number("batch_fraction", batch_fraction, at_least=0.0)
+        fraction = Fraction(batch_fraction)
         if clip_norm is not None:
             validate.number("clip_norm", clip_norm, above=0.0)
+        validate.choice("clipping", clipping, ("norm", "coordinates"))
         kept = 1 - eta * Fraction(self.l2)
         if fraction == 0:
             return Modulus.linear(fraction_up(abs(kept)))
         rows = [Modulus.unbounded()]
         try:
-            slope = self.slopes(np.array([step_size], dtype=np.float64), clip_norm, fraction)
+            slope = self.slopes(np.array([eta], dtype=np.float64), clip_norm, fraction, clipping)
             rows.append(Modulus.linear(float(slope[0])))
         except NotApplicable:
             pass
         if kept > 0:
-            data = self._moduli(eta * fraction / kept, clip_norm)
+            data = self._gaps(eta * fraction / kept, clip_norm, clipping)
             rows.extend(row.scaled(fraction_up(kept)) for row in data)
         return Modulus.minimum(*rows)
 
-    def _moduli(self, step: Fraction, clip_norm: float | None) -> list[Modulus]:
-        """Those of x ↦ x − step·(mean of the clipped gradients), but for the linear ones that `slopes`
-        knows."""
-        facts, clips = self._facts, self.clips(clip_norm)
+    def _gaps(self, step: Fraction, clip_norm: float | None, clipping: str) -> list[Modulus]:
+        """The moduli of x ↦ x − step·(mean of the clipped gradients) that are positive right above 0."""
+        facts, clips = self._facts, self.clips(clip_norm, clipping)
         bounds = [Fraction(b) for b in (clip_norm, facts.gradient_bound) if b is not None]
         convex = bool(facts.holder) or (facts.curvature is not None and facts.curvature[0] >= 0.0)
+        if facts.monotone is not None:
+            convex = not clips
         rows: list[Modulus] = []
-        if clips and not facts.glm:
-            if facts.curvature is not None:
-                lo, hi = facts.curvature
-                rows.append(Modulus.linear(clipping_slope(step, Fraction(lo), Fraction(hi))))
-        elif convex and bounds:
+        if (
+            convex
+            and bounds
+            and (facts.monotone is not None or self._harmless(clip_norm, clipping))
+        ):
             rows.append(Modulus.sqrt(1.0, fraction_up((2 * step * min(bounds)) ** 2)))
         if not clips:
             if facts.holder and math.isfinite(gap := holder_gap(step, facts.holder)):

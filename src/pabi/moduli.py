@@ -62,6 +62,15 @@ class Modulus(abc.ABC):
     def scaled(self, factor: float) -> Modulus:
         """factor·ω, for a factor ≥ 0: what a linear map of that slope leaves."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready table. Raises InvalidInput for a function, which no table holds."""
+        raise InvalidInput("moduli", f"{self!r} cannot be written to a file")
+
+    @staticmethod
+    def from_dict(table: Any) -> Modulus:
+        """The modulus that `to_dict` describes. Raises InvalidInput."""
+        return _read(table)
+
     @staticmethod
     def sqrt(kappa: float, h: float) -> Modulus:
         """ω(δ) = √(κδ² + h); κ = `kappa` is a squared slope, `h` ≥ 0 a squared distance."""
@@ -106,6 +115,9 @@ class Linear(Modulus):
     def scaled(self, factor: float) -> Modulus:
         return Linear(_product_up(self.slope, factor))
 
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "linear", "slope": self.slope}
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Linear) and other.slope == self.slope
 
@@ -137,6 +149,9 @@ class Sqrt(Modulus):
         square = _product_up(factor, factor)
         return Modulus.sqrt(_product_up(self.kappa, square), _product_up(self.h, square))
 
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "sqrt", "kappa": self.kappa, "h": self.h}
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sqrt) and (other.kappa, other.h) == (self.kappa, self.h)
 
@@ -166,6 +181,9 @@ class Affine(Modulus):
     def scaled(self, factor: float) -> Modulus:
         return Modulus.affine(_product_up(self.slope, factor), _product_up(self.shift, factor))
 
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "affine", "slope": self.slope, "shift": self.shift}
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Affine) and (other.slope, other.shift) == (self.slope, self.shift)
 
@@ -194,6 +212,9 @@ class Minimum(Modulus):
 
     def scaled(self, factor: float) -> Modulus:
         return _least([part.scaled(factor) for part in self.parts])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "minimum", "parts": [part.to_dict() for part in self.parts]}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Minimum) and set(other.parts) == set(self.parts)
@@ -270,6 +291,9 @@ class Unbounded(Modulus):
     def scaled(self, factor: float) -> Modulus:
         return Linear(0.0) if factor == 0.0 else self
 
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "unbounded"}
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Unbounded)
 
@@ -304,6 +328,62 @@ def _below(one: Modulus, other: Modulus) -> bool:
         return False
     (kappa, h, shift), (other_kappa, other_h, other_shift) = _shape(one), _shape(other)
     return kappa <= other_kappa and h <= other_h and shift <= other_shift
+
+
+_KINDS: dict[str, tuple[Callable[..., Modulus], tuple[str, ...]]] = {
+    "linear": (Linear, ("slope",)),
+    "sqrt": (Modulus.sqrt, ("kappa", "h")),
+    "affine": (Modulus.affine, ("slope", "shift")),
+    "unbounded": (Unbounded, ()),
+}
+
+
+def _read(table: Any) -> Modulus:
+    if not isinstance(table, dict) or table.get("kind") not in (*_KINDS, "minimum"):
+        kinds = ", ".join((*_KINDS, "minimum"))
+        raise InvalidInput("moduli", f"expected a table with kind in {kinds}, got {table!r}")
+    rest = {name: value for name, value in table.items() if name != "kind"}
+    if table["kind"] == "minimum":
+        if set(rest) != {"parts"} or not isinstance(rest["parts"], list):
+            raise InvalidInput("moduli", f"expected the parts of a minimum, got {table!r}")
+        return _least([_read(part) for part in rest["parts"]])
+    build, names = _KINDS[table["kind"]]
+    if set(rest) != set(names):
+        raise InvalidInput("moduli", f"expected {', '.join(names)}, got {table!r}")
+    return build(**rest)
+
+
+def above_both(one: Modulus, other: Modulus) -> Modulus:
+    """A modulus that is nowhere below either."""
+    if one == other:
+        return one
+    parts = [
+        built
+        for a in _parts(one)
+        for b in _parts(other)
+        if (built := _above_both(a, b)) is not None
+    ]
+    return _least([*parts, Unbounded()])
+
+
+def _parts(modulus: Modulus) -> tuple[Modulus, ...]:
+    return modulus.parts if isinstance(modulus, Minimum) else (modulus,)
+
+
+def _above_both(one: Modulus, other: Modulus) -> Modulus | None:
+    if any(isinstance(m, FromFunction | Unbounded) for m in (one, other)):
+        return None
+    kinds = {type(one), type(other)}
+    slope, _, shift = (max(pair) for pair in zip(_shape(one), _shape(other), strict=True))
+    if Sqrt not in kinds:
+        return Modulus.affine(slope, shift)
+    if Affine not in kinds:
+        kappas = [
+            m.kappa if isinstance(m, Sqrt) else _product_up(m.slope, m.slope)  # type: ignore[attr-defined]
+            for m in (one, other)
+        ]
+        return Modulus.sqrt(max(kappas), max(getattr(m, "h", 0.0) for m in (one, other)))
+    return None
 
 
 def _shape(modulus: Modulus) -> tuple[float, float, float]:

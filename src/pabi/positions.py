@@ -71,8 +71,8 @@ class View:
         return full, last, cool, float(s[0]), float(sigma[0])
 
     def _slopes(self, step: Array) -> tuple[Array, Array, Array]:
-        loss, clip = self.run.loss, self.run.clip_norm
-        full, last = (loss.slopes(step, clip, f) for f in self.run.batch_fractions)
+        loss, clip, how = self.run.loss, self.run.clip_norm, self.run.clipping
+        full, last = (loss.slopes(step, clip, f, how) for f in self.run.batch_fractions)
         cool = loss.slopes(step, clip, Fraction(0))
         return full, last, cool
 

@@ -74,6 +74,9 @@ class NoisySGD:
         clip_norm). With neither, only `calibrate` works.
     clip_norm : float, optional
         C: each record's gradient is clipped to this norm.
+    clipping : str
+        "norm", or "coordinates": each of a gradient's d coordinates is clipped to clip_norm/√d, which
+        bounds the norm as well and leaves a separable loss separable.
     gradient_sensitivity : float, optional
         L: the largest change of the batch's gradient sum between adjacent data sets, where known. Not
         with sampled batches, where one record also displaces others, but for `Poisson` under
@@ -110,6 +113,7 @@ class NoisySGD:
     cooldown_steps: int = 0
     update: str = "sgd"
     release: str = "last"
+    clipping: str = "norm"
 
     def __post_init__(self) -> None:
         self._check_data()
@@ -138,6 +142,9 @@ class NoisySGD:
                 validate.number(name, value, above=0.0)
         validate.choice("update", self.update, ("sgd", "other"))
         validate.choice("release", self.release, ("last", "path"))
+        validate.choice("clipping", self.clipping, ("norm", "coordinates"))
+        if self.clipping != "norm" and self.clip_norm is None:
+            raise InvalidInput("clip_norm", "missing: there is no norm to clip coordinates for")
 
     def _check_data(self) -> None:
         if not isinstance(self.loss, Loss):

@@ -143,13 +143,11 @@ class SampledRun:
     def _columns(self, step: Array, noise: Array) -> tuple[Array, Array, Array, Array, Array]:
         """(c with data, c in the cool-down, s, σ, ρ) for these step sizes and noises."""
         run = self.run
-        slopes = [run.loss.slopes(step, run.clip_norm, f) for f in self.fractions]
+        slopes = [run.loss.slopes(step, run.clip_norm, f, run.clipping) for f in self.fractions]
         cool = run.loss.slopes(step, run.clip_norm, Fraction(0))
-        lo, hi = run.loss.effective_curvature(run.clip_norm)
         norm = fraction_up(Fraction(self.record_norm) / run.batch_size)
         # By how much a difference of two records' gradients changes with the place; zeroed, of one's.
-        size = max(abs(lo), abs(hi)) if run.adjacency == "zero_out" else Fraction(hi) - Fraction(lo)
-        spread = fraction_up(Fraction(size) / run.batch_size)
+        spread = fraction_up(self._steepness / run.batch_size)
         return (
             np.max(slopes, axis=0),
             cool,
@@ -157,6 +155,19 @@ class SampledRun:
             np.nextafter(step * noise, 0.0),
             np.nextafter(step * spread, np.inf),
         )
+
+    @property
+    def _steepness(self) -> Fraction:
+        loss, curvature = (
+            self.run.loss,
+            self.run.loss.effective_curvature(self.run.clip_norm, self.run.clipping),
+        )
+        if self.run.adjacency == "zero_out":
+            return Fraction(loss.steepness)
+        if curvature is None:
+            return 2 * Fraction(loss.steepness)
+        lo, hi = curvature
+        return Fraction(hi) - Fraction(lo)
 
     @cached_property
     def constants(self) -> tuple[float, float, float, float, float]:

@@ -14,6 +14,7 @@ import numpy as np
 from pabi import validate
 from pabi.analyses import (
     composition,
+    nonlinear_shifts,
     one_sided_shift,
     secret_order,
     shifted_interpolation,
@@ -39,6 +40,7 @@ ANALYSES = (
     Analysis("composition", composition.apply),
     Analysis("shifted interpolation", shifted_interpolation.apply),
     Analysis("secret order", secret_order.apply),
+    Analysis("nonlinear shifts", nonlinear_shifts.apply),
     Analysis("one-sided shift", one_sided_shift.apply),
     Analysis("two-sided shift", two_sided_shift.apply),
 )

@@ -64,7 +64,11 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
         cases = reshuffled(view)
         records = [record(view, case.uses) for case in cases]
     else:
-        cases = shuffled_once(view)
+        if not view.later_is_worse and view.period > MOST_SOLVED:
+            raise NotApplicable(
+                f"any of {view.period} positions can be the worst: too many to solve"
+            )
+        cases = shuffled_once(view, view.later_is_worse, _MAX_POSITIONS)
         records = cyclic(view, [case.uses.first for case in cases])
     curve = average([r.mu for r in records], [fraction_up(case.weight) for case in cases])
     said = noisy_sgd(run)
@@ -89,18 +93,17 @@ def _buckets(count: int, most: int) -> list[tuple[int, int]]:
     return [*wide, *((i, i) for i in range(rest, count))]
 
 
-def shuffled_once(view: View) -> list[Case]:
-    """The record's batch under one permutation, positions rounded to later ones beyond a limit.
+def shuffled_once(view: View, later_is_worse: bool, most: int) -> list[Case]:
+    """The record's batch under one permutation. Where records used later are never safer, positions are
+    rounded to later ones, so that there are at most `most` cases.
 
     The order in which positions are used last is rest, …, period − 1, 0, …, rest − 1, where rest is
     the number of batches in the last epoch if it is partial. (Those never used come first.)
     """
     run, period = view.run, view.period
-    if not view.later_is_worse and period > MOST_SOLVED:
-        raise NotApplicable(f"any of {period} positions can be the worst: too many to solve")
     rest = run.data_steps % period
     cases = []
-    for a, b in _buckets(period, _MAX_POSITIONS if view.later_is_worse else period):
+    for a, b in _buckets(period, most if later_is_worse else period):
         first, last = (rest + a) % period, (rest + b) % period
         if first <= last:
             weight = share(run, first, last)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from pabi.rounding import Array
@@ -30,6 +32,14 @@ def clip_norms(vectors: Array, bound: float) -> Array:
     target = bound / length * (1.0 - (flat.shape[1] + 16) * 2.0**-53)
     clipped = np.where((peak > target)[:, None], unit * target[:, None], flat)
     return clipped.reshape(vectors.shape)
+
+
+def clip_coordinates(vectors: Array, bound: float) -> Array:
+    """`vectors` (m, *shape) with each of their d coordinates clipped to ±bound/√d, rounded down, so that no
+    true norm exceeds `bound`. The input is left alone."""
+    d = max(1, vectors[:1].size)
+    most = bound / math.sqrt(d) * (1.0 - 2.0**-51)
+    return np.clip(vectors, -most, most)
 
 
 def by_row(subscripts: str, rows: Array, other: Array) -> Array:

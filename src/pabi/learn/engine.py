@@ -205,7 +205,8 @@ def _gradient_sum(
         if held != run.n:
             raise InvalidInput("n", f"expected {held}, the rows of X, got {run.n}")
         _refuse_longer_rows(run, per_record_gradients.records)
-        return fast_sum(per_record_gradients, run)
+        if run.clipping == "norm":
+            return fast_sum(per_record_gradients, run)
     return per_record_sum(per_record_gradients, run)
 
 

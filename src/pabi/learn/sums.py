@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pabi.errors import InvalidInput
-from pabi.learn.clipping import clip_norms
+from pabi.learn.clipping import clip_coordinates, clip_norms
 from pabi.learn.records import MOST_ROWS, Rows
 from pabi.rounding import Array
 from pabi.runs import NoisySGD
@@ -36,11 +36,13 @@ class Limit:
     """What one record may contribute: its gradient is multiplied by `shrink` and then clipped to
     norm `clip`, which leaves room for the rounding of the sum. `shrink` is 1 where gradients of
     strong curvature must keep it; `clip` is None where a run states its own sensitivity. `anywhere`:
-    whether the gradient must be the same to the last bit wherever in a batch the record stands."""
+    whether the gradient must be the same to the last bit wherever in a batch the record stands.
+    `coordinates`: whether it is each of d coordinates that is clipped, to `clip`/√d."""
 
     clip: float | None
     shrink: float
     anywhere: bool = False
+    coordinates: bool = False
 
     @classmethod
     def of(cls, run: NoisySGD, additions: int) -> Limit:
@@ -57,8 +59,9 @@ class Limit:
                 "batches", f"batches of up to {most} records are too large for sums in float64"
             )
         curvature = run.loss.curvature
-        keeps_curvature = curvature is not None and curvature[0] > 0.0
-        return cls(bound * (1.0 - room), 1.0 if keeps_curvature else 1.0 - room, anywhere)
+        contracts = (curvature is not None and curvature[0] > 0.0) or run.loss.kind == "dissipative"
+        shrink = 1.0 if contracts else 1.0 - room
+        return cls(bound * (1.0 - room), shrink, anywhere, run.clipping == "coordinates")
 
 
 class GradientSum(Protocol):
@@ -120,7 +123,8 @@ def per_record_sum(gradients: Callable[[Array, Any], ArrayLike], run: NoisySGD) 
             if limit.shrink != 1.0:
                 each = each * limit.shrink
             if limit.clip is not None:
-                each = clip_norms(each, limit.clip)
+                clip = clip_coordinates if limit.coordinates else clip_norms
+                each = clip(each, limit.clip)
             for row in range(0, len(each), MOST_ROWS):
                 result.add(np.sum(each[row : row + MOST_ROWS], axis=0))
         return result.value

@@ -27,6 +27,7 @@ from pabi.shifts.shapes import Shapes
 MOST_STEPS = 1_000_000  # that are looked at
 _ROUNDS = 60  # of Newton's method
 _WORTH = 1e4  # distances that many times the largest jump or sensitivity are not on the grid
+_PAID = 1.0 + 1e-15  # payments are rounded up by so much
 _WORSE = 1.5  # paths that are so much worse than the best are not improved
 
 
@@ -121,10 +122,10 @@ class _Problem:
             if s > 0.0:
                 owed = (owed + s) * (1.0 + 3e-16)
             now = aim if noisy and aim < owed else owed
-            a[i] = (owed - now) * (1.0 + 3e-16) if now < owed else 0.0
+            a[i] = (owed - now) * _PAID if now < owed else 0.0
             z[i + 1] = now
-        if not now == 0.0:  # the last step had no noise to pay with, or nothing was wanted of it
-            a[-1], z[-1] = (z[-1] + a[-1]) * (1.0 + 3e-16), 0.0
+        if now != 0.0:  # the last step had no noise to pay with, or nothing was wanted of it
+            a[-1], z[-1] = (z[-1] + a[-1]) * _PAID, 0.0
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             terms = np.where(a > 0.0, np.square(a / self.sigma[first:]), 0.0)
             square = float(np.sum(terms, dtype=np.longdouble)) * (1.0 + 1e-14)

@@ -72,7 +72,7 @@ class _Grid:
         at_once = owed * owed
         at_once[owed > 0.0] *= weight
         at_once += costs.zero
-        return np.minimum(cost.min(axis=1), at_once)
+        return np.asarray(np.minimum(cost.min(axis=1), at_once))
 
     def step(self, costs: _Costs, owed: float, weight: float) -> float:
         """The best distance to aim at, `owed` > 0."""

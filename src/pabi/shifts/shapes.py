@@ -55,7 +55,7 @@ class Shapes:
 
     def in_units_of(self, unit: float) -> Shapes:
         """Of distances measured in `unit`, a power of two."""
-        functions = {k: _InUnits(f, unit) for k, f in self.functions.items()}
+        functions: dict[int, Modulus] = {k: _InUnits(f, unit) for k, f in self.functions.items()}
         return Shapes(self.slope, self.root / unit, self.shift / unit, functions)
 
     def at(self, distance: Array) -> Array:
@@ -130,7 +130,7 @@ class _InUnits(Modulus):
 
 
 def _function(modulus: Modulus) -> Callable[[float], float]:
-    return lambda z: float(modulus(z)) * _UP  # type: ignore[arg-type]
+    return lambda z: float(modulus(z)) * _UP
 
 
 def _evaluator(

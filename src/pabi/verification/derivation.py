@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from flint import arb, fmpq
@@ -52,17 +52,54 @@ def _of_features(loss: Loss, norm: Any) -> tuple[Any, Any, bool]:
     raise Refused(f"loss: the checker knows no {loss.kind!r}")
 
 
-def _facts(loss: Loss) -> tuple[tuple[Any, Any] | None, Any | None, bool]:
-    """(curvature interval or None, gradient bound or None, scalar times a fixed vector)."""
+class Facts(NamedTuple):
+    """What a loss says of one record: curvature interval, gradient bound, whether the gradient is a scalar
+    times a fixed vector, whether it is a sum of functions of one coordinate each, Hölder exponents with
+    constants of a loss convex on all of space, (offset, rate) of dissipativity, whether it is a convex
+    loss's at all, and the Lipschitz constant of a monotone field (0: none is known)."""
+
+    curvature: tuple[Any, Any] | None = None
+    bound: Any | None = None
+    scalar: bool = False
+    separable: bool = False
+    holder: tuple[tuple[Any, Any], ...] = ()
+    dissipative: tuple[Any, Any] | None = None
+    convex: bool = False
+    monotone: bool = False
+    lipschitz: Any = None
+
+
+def _facts(loss: Loss) -> Facts:
     p = dict(loss.parameters)
     if "feature_norm" in p:
         hi, bound, scalar = _of_features(loss, exact(p["feature_norm"]))
-        return (fmpq(0), hi), bound, scalar
-    given = p.get("gradient_bound")
-    bound, scalar = (None if given is None else exact(given)), bool(p.get("glm", False))
+        holder = ((fmpq(0), 2 * bound), (fmpq(1), hi))
+        return Facts((fmpq(0), hi), bound, scalar, holder=holder, convex=True)
+    given = p.get("gradient_bound", p.get("constant"))
+    bound = None if given is None else exact(given)
+    said: dict[str, Any] = {
+        "bound": bound,
+        "scalar": bool(p.get("glm", False)),
+        "separable": bool(p.get("separable", False)),
+    }
     if loss.kind == "unknown":
-        return None, bound, scalar
+        return Facts(**said)
+    if loss.kind == "lipschitz":
+        return Facts(holder=((fmpq(0), 2 * bound),), convex=True, **said)
+    if loss.kind == "saddle":
+        smooth = p.get("smoothness")
+        lipschitz = None if smooth is None else exact(smooth)
+        return Facts(bound=bound, monotone=True, lipschitz=lipschitz)
+    if loss.kind == "weakly_smooth":
+        pairs = tuple((exact(q), exact(m)) for q, m in p["pairs"])
+        smooth = [m for q, m in pairs if q == 1]
+        if bound is not None:
+            pairs = (*pairs, (fmpq(0), 2 * bound))
+        curvature = (fmpq(0), min(smooth)) if smooth else None
+        return Facts(curvature, holder=pairs, convex=True, **said)
     hi = exact(p["smoothness"])
+    if loss.kind == "dissipative":
+        return Facts((-hi, hi), dissipative=(exact(p["offset"]), exact(p["rate"])), **said)
     if loss.kind == "convex":
         lo = fmpq(0)
     elif loss.kind == "strongly_convex":
@@ -73,7 +110,23 @@ def _facts(loss: Loss) -> tuple[tuple[Any, Any] | None, Any | None, bool]:
         lo = -exact(p["weak_convexity"])
     else:
         raise Refused(f"loss: the checker knows no {loss.kind!r}")
-    return (lo, hi), bound, scalar
+    return Facts((lo, hi), convex=lo >= 0, **said)
+
+
+def _clipping_constant(step: Any, lo: Any, hi: Any) -> Any:
+    """A rational not below sup ‖I − ηPA‖ over 0 ⪯ P ⪯ I and A of eigenvalues in [min(lo, 0), max(hi, 0)].
+
+    By Jordan's lemma the supremum is that of s(q) over q in [0, 1], 2s² = S + √(S² − 4x²), where
+    x = 1 + ηm − η(M + m)q and S = x² + η²(M + m)²q(1 − q) + 1. (Docs, "The least slope of clipped steps",
+    where its maximum is worked out.)
+    """
+    m, big = max(-lo, fmpq(0)), max(hi, fmpq(0))
+    a, b = 1 + step * m, 1 - step * big
+    least = max(a, abs(b))
+    if big == m or a * (a + b) >= 2 or (b <= -1 and b * (a + b) >= 2):
+        return least
+    square = (1 + step * m * big / (big - m)) / (1 - step * (big - m) / 4)
+    return max(least, above(arb(square).sqrt()))
 
 
 class Derived:
@@ -86,24 +139,34 @@ class Derived:
         self.last_size = run.n - (self.period - 1) * self.size
         self.total = int(run.steps)
         self.data = self.total - run.cooldown_steps
-        curvature, self.bound, self.scalar = _facts(run.loss)
-        self.curvature = self._clipped(curvature)
+        self.facts = _facts(run.loss)
+        self.bound = self.facts.bound
+        self.clips = run.clip_norm is not None and (
+            run.clipping == "coordinates" or self.bound is None or exact(run.clip_norm) < self.bound
+        )
+        kept = self.facts.scalar if run.clipping == "norm" else self.facts.separable
+        self.harmless = kept or not self.clips
+        self.curvature = self._clipped()
         self.l2 = exact(run.loss.l2)
         self.sensitivity = self._sensitivity()
         self.constant = not any(
             isinstance(x, np.ndarray) for x in (run.step_size, run.noise_std, run.noise_multiplier)
         )
 
-    def _clipped(self, curvature: tuple[Any, Any] | None) -> tuple[Any, Any] | None:
-        clip = self.run.clip_norm
-        if curvature is None or clip is None:
-            return curvature
-        if self.bound is not None and exact(clip) >= self.bound:
-            return curvature
-        if not self.scalar:
+    def _clipped(self) -> tuple[Any, Any] | None:
+        """The curvature of the gradients as clipped, None where they are no loss's."""
+        curvature = self.facts.curvature
+        if curvature is None or not self.harmless:
             return None
         lo, hi = curvature
-        return min(lo, fmpq(0)), max(hi, fmpq(0))
+        return (min(lo, fmpq(0)), max(hi, fmpq(0))) if self.clips else (lo, hi)
+
+    @property
+    def steepness(self) -> Any:
+        """By how much one record's gradient changes per unit of distance at most; None if unknown."""
+        if self.facts.curvature is not None:
+            return max(abs(h) for h in self.facts.curvature)
+        return self.facts.lipschitz
 
     def _sensitivity(self) -> Any:
         run = self.run
@@ -154,18 +217,32 @@ class Derived:
         return [self.slope(k) for k in range(self.total)]
 
     def slope(self, k: int) -> Any:
-        """max over curvatures h of |1 − ηλ − η·fraction·h|."""
+        """The least slope of step k."""
+        slope = self.slope_at(self.step_size(k), self.fraction(k))
+        if slope is None:
+            raise Refused("loss: no slope is known of its steps")
+        return slope
+
+    def fraction(self, k: int) -> Any:
+        """Records in the batch of step k over their divisor."""
         if k >= self.data:
-            fraction = fmpq(0)
-        elif k % self.period == self.period - 1:
-            fraction = fmpq(self.last_size, self.size)
-        else:
-            fraction = fmpq(1)
-        if self.curvature is None and fraction != 0:
-            raise Refused("loss: no curvature is known, so no modulus")
-        lo, hi = self.curvature or (fmpq(0), fmpq(0))
-        eta = self.step_size(k)
-        return max(abs(1 - eta * (self.l2 + fraction * h)) for h in (lo, hi))
+            return fmpq(0)
+        return fmpq(self.last_size, self.size) if k % self.period == self.period - 1 else fmpq(1)
+
+    def slope_at(self, eta: Any, fraction: Any) -> Any:
+        """max over curvatures h of |1 − ηλ − η·fraction·h|, or its counterpart for gradients as clipped and
+        for monotone fields; None if there is none."""
+        if fraction == 0 or self.curvature is not None:
+            lo, hi = self.curvature or (fmpq(0), fmpq(0))
+            return max(abs(1 - eta * (self.l2 + fraction * h)) for h in (lo, hi))
+        kept = 1 - eta * self.l2
+        if self.steepness is None or kept <= 0:
+            return None
+        step = eta * fraction / kept
+        if self.facts.curvature is not None:
+            return kept * _clipping_constant(step, *self.facts.curvature)
+        change = step * self.steepness
+        return kept * (1 + change if self.clips else above(arb(1 + change * change).sqrt()))
 
     def kinds(self, a: int, b: int) -> list[int]:
         """One step of every kind (full batch, last batch of an epoch, cool-down) in a..b−1."""

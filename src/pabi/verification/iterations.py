@@ -12,6 +12,7 @@ from pabi import encoding
 from pabi.validate import adjacency
 from pabi.verification.arithmetic import Repeated, Steps, block_cost, check_cost, replay
 from pabi.verification.claims import Factors, read_mu
+from pabi.verification.moduli import Omega, least_of, pay, stated
 from pabi.verification.reading import columns, groups, integer, nonnegative
 from pabi.verification.refusal import Refused
 
@@ -27,7 +28,9 @@ def check_iteration(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], Fact
     start = nonnegative("start", payload["start"])
     mu = read_mu(payload["claim"]["mu"])
     hidden = payload["theorem"] != "composition"
-    if hidden:
+    if payload["theorem"] == "nonlinear shifts":
+        _check_nonlinear(payload, mu, diameter, start)
+    elif hidden:
         check_case(payload, payload["cases"][0], mu, diameter, start)
     elif start > 0.0:
         raise Refused("start: composition needs equal starts")
@@ -35,6 +38,56 @@ def check_iteration(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], Fact
         check_cost(_composition(payload), mu, "composition")
     proven = Factors(((Fraction(1), mu),))
     return name, iteration_sentences(name, diameter, start, hidden), proven
+
+
+def _check_nonlinear(
+    payload: dict[str, Any], mu: float, diameter: float | None, start: float
+) -> None:
+    """Refuse unless the payments prove `mu` for moduli taken as stated.
+
+    A modulus without a table is a function, which never decreases: what is stated of it at a distance
+    holds for all smaller ones.
+    """
+    if mu == float("inf"):
+        return
+    case, tables = payload["cases"][0], payload["moduli"]
+    s, sigma = (encoding.read_floats(x, payload["steps"][x]).tolist() for x in ("s", "sigma"))
+    if not len(s) == len(sigma) > 0 or min(*s, *sigma, 0.0) < 0.0:
+        raise Refused("steps: expected columns of equal length, of numbers ≥ 0")
+    which = [0] * len(s)
+    if payload["which"] is not None:
+        which = [int(i) for i in encoding.read_floats("which", payload["which"]).tolist()]
+    if len(which) != len(s) or not 0 <= min(which) <= max(which) < len(tables):
+        raise Refused("which: expected a modulus for every step")
+    known = [None if table is None else least_of(stated(table)) for table in tables]
+    tau = integer("tau", case["tau"])
+    distance = arb(check_start(case, diameter, start))
+    points = zip(
+        encoding.read_floats("at", case.get("at", [])).tolist(),
+        encoding.read_floats("values", case.get("values", [])).tolist(),
+        strict=True,
+    )
+    moduli = []
+    for k in range(tau, len(s)):
+        modulus = known[which[k]]
+        moduli.append(_from_value(k, *next(points)) if modulus is None else modulus)
+    paid = encoding.read_floats("payments", case["payments"]).tolist()
+    demands, noises = ([arb(x) for x in column[tau:]] for column in (s, sigma))
+    cost = pay(moduli, demands, noises, distance, paid, tau)
+    check_cost(cost, mu, f"step {len(s)}")
+
+
+def _from_value(k: int, at: float, value: float) -> Omega:
+    """What ω(at) = value says of smaller distances."""
+
+    def omega(z: Any) -> Any:
+        if z.is_zero():
+            return arb(0)
+        if not (z <= arb(at) and value >= 0.0):
+            raise Refused(f"step {k + 1}: at: the distance there is larger than {at!r}")
+        return arb(value)
+
+    return omega
 
 
 def _composition(payload: dict[str, Any]) -> Any:

@@ -136,11 +136,8 @@ class _Steps:
         expected = size if fixed else None if stated is None else min(stated, run.n)
         if expected is not None and cap != expected:
             raise Refused(f"cap: the description implies {expected}, got {cap}")
-        if derived.curvature is None:
-            raise Refused("loss: no curvature is known, so no modulus")
         # Between these fractions lie those of all batches; the slope is convex in them.
         self.fractions = (fmpq(1),) if fixed else (fmpq(0), fmpq(cap, size))
-        self.curvature = derived.curvature
         self.pull = _pull(derived) / size
         d = run.range_diameter
         self.diameter = None if math.isinf(d) else arb(d)
@@ -153,10 +150,16 @@ class _Steps:
         key = idle, eta, noise
         if key not in self._known:
             fractions = (fmpq(0),) if idle else self.fractions
-            lo, hi = self.curvature
-            c = max(abs(1 - eta * (derived.l2 + f * h)) for f in fractions for h in (lo, hi))
+            slopes = [derived.slope_at(eta, f) for f in fractions]
+            if None in slopes:
+                raise Refused(f"step {k + 1}: loss: no slope is known of its steps")
+            c = max(slopes)
             s = 0 if idle else eta * self.pull
-            spread = max(abs(lo), abs(hi)) if self.kind == _ZEROED else hi - lo
+            spread = derived.steepness
+            if self.kind != _ZEROED and derived.curvature is not None:
+                spread = derived.curvature[1] - derived.curvature[0]
+            elif self.kind != _ZEROED:
+                spread = 2 * spread
             rho = 0 if idle else eta * spread / derived.size
             if len(self._known) > 100_000:
                 self._known.clear()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
 from flint import arb, fmpq
 
+from pabi import encoding
 from pabi.assumptions import noisy_sgd
 from pabi.description import from_dict
 from pabi.runs import NoisySGD
@@ -22,6 +23,7 @@ from pabi.verification.iterations import (
     read_blocks,
     replay_case,
 )
+from pabi.verification.moduli import Omega, derived_rows, largest_of, least_of, pay
 from pabi.verification.reading import columns, integer
 from pabi.verification.refusal import Refused
 
@@ -52,6 +54,8 @@ def check_run(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], Factors]:
         cases = _worst(derived, position, payload)
     elif theorem == "secret order":
         cases = _secret_order(derived, payload)
+    elif theorem == "nonlinear shifts":
+        cases = _nonlinear(derived, position, payload)
     else:
         raise Refused(f"theorem: the checker knows no {theorem!r} for these batches")
     return run.adjacency, said, Factors(tuple(cases))
@@ -103,18 +107,98 @@ def _worst(derived: Derived, position: int | None, payload: dict[str, Any]) -> l
     """One case, or one for every position that could be the worst."""
     if derived.run.batches.kind == "reshuffle":
         raise Refused("theorem: a record's place changes every epoch")
+    later_is_worse = position is None and derived.later_is_worse()
+    return _worst_position(
+        derived, position, later_is_worse, payload["cases"], CaseCheck(derived, payload)
+    )
+
+
+def _worst_position(
+    derived: Derived,
+    position: int | None,
+    later_is_worse: bool,
+    cases: Sequence[Any],
+    check: Callable[[dict[str, Any], Uses], float],
+) -> list[Part]:
     if position is not None:
         needed = [position]
-    elif derived.later_is_worse():
+    elif later_is_worse:
         needed = [(derived.data - 1) % derived.period]
     else:
         needed = list(range(derived.period))
-    cases = payload["cases"]
     if len(cases) != len(needed):
         raise Refused(f"cases: expected {len(needed)}, one for every position that can be worst")
-    check = CaseCheck(derived, payload)
     mus = [check(case, _cyclic_uses(derived, j)) for case, j in zip(cases, needed, strict=True)]
     return [(Fraction(1), max(mus))]
+
+
+def _nonlinear(derived: Derived, position: int | None, payload: dict[str, Any]) -> list[Part]:
+    """Payments under moduli that are not linear, for the worst position or averaged over a secret order.
+
+    If all steps are taken to be alike, a record used later is never safer.
+    """
+    alike, kind, cases = payload["alike"], derived.run.batches.kind, payload["cases"]
+    if not isinstance(alike, bool) or (alike and not (derived.constant and position is None)):
+        raise Refused("alike: steps that vary are not alike, and one position needs none of it")
+    check = NonlinearCheck(derived, alike)
+    if kind == "shuffle_once":
+        return _shuffled_once(derived, cases, check, alike)
+    if kind == "reshuffle":
+        raise Refused("theorem: a record's place changes every epoch")
+    return _worst_position(derived, position, alike, cases, check)
+
+
+class NonlinearCheck:
+    """Checks the payments of one case after another; `alike`: every step with data has the largest of their
+    moduli, and the cool-down is left out."""
+
+    def __init__(self, derived: Derived, alike: bool) -> None:
+        self.derived, self.alike = derived, alike
+        self.end = derived.data if alike else derived.total
+        d = derived.run.range_diameter
+        self.diameter = None if d == float("inf") else d
+        self._known: dict[Any, Any] = {}
+
+    def __call__(self, case: dict[str, Any], uses: Uses) -> float:
+        """The μ of the case, if its payments prove it for a record with these uses."""
+        check_uses(case, uses)
+        mu = read_mu(case["mu"])
+        if uses.total == 0 or mu == float("inf"):
+            return mu
+        distance = arb(check_start(case, self.diameter, 0.0))
+        paid = encoding.read_floats("payments", case["payments"]).tolist()
+        tau = integer("tau", case["tau"])
+        if tau + len(paid) != self.end:
+            raise Refused(f"payments: step {tau + len(paid)}: expected the last at step {self.end}")
+        used, derived = set(uses.all()), self.derived
+        steps = range(tau, self.end)
+        s = [arb(derived.s(k)) if k in used else arb(0) for k in steps]
+        sigma = [arb(derived.sigma(k)) for k in steps]
+        cost = pay([self._modulus(k) for k in steps], s, sigma, distance, paid, tau)
+        check_cost(cost, mu, f"step {self.end}")
+        return mu
+
+    def _modulus(self, k: int) -> Omega:
+        derived = self.derived
+        if self.alike:
+            kinds = derived.kinds(0, min(derived.data, derived.period))
+            fractions = tuple(sorted({derived.fraction(j) for j in kinds}))
+        else:
+            fractions = (derived.fraction(k),)
+        key = derived.step_size(k), fractions
+        if key not in self._known:
+            rows = [derived_rows(derived, k, f) for f in fractions]
+            self._known[key] = largest_of([least_of(r) for r in rows])
+        return self._known[key]  # type: ignore[no-any-return]
+
+
+def check_uses(case: dict[str, Any], uses: Uses) -> None:
+    """Refuse unless the case is about a record with these uses."""
+    first, count, then = case["uses"]
+    if [first, count, list(then)] != [uses.first, uses.count, list(uses.then)]:
+        raise Refused(
+            f"uses: expected {[uses.first, uses.count, list(uses.then)]}, got {case['uses']}"
+        )
 
 
 def _cyclic_uses(derived: Derived, j: int) -> Uses:
@@ -138,11 +222,7 @@ class CaseCheck:
 
     def __call__(self, case: dict[str, Any], uses: Uses) -> float:
         """The μ of the case, if its payments prove it for a record with these uses."""
-        first, count, then = case["uses"]
-        if [first, count, list(then)] != [uses.first, uses.count, list(uses.then)]:
-            raise Refused(
-                f"uses: expected {[uses.first, uses.count, list(uses.then)]}, got {case['uses']}"
-            )
+        check_uses(case, uses)
         mu = read_mu(case["mu"])
         if uses.total == 0 or mu == float("inf"):
             return mu
@@ -177,18 +257,23 @@ def _secret_order(derived: Derived, payload: dict[str, Any]) -> list[Part]:
     kind, cases = derived.run.batches.kind, payload["cases"]
     check = CaseCheck(derived, payload)
     if kind == "shuffle_once":
-        return _shuffled_once(derived, cases, check)
+        return _shuffled_once(derived, cases, check, None)
     if kind == "reshuffle":
         return _reshuffled(derived, cases, check)
     raise Refused("theorem: the order of the batches is not secret")
 
 
-def _shuffled_once(derived: Derived, cases: Sequence[Any], check: CaseCheck) -> list[Part]:
-    """Every position, by itself or rounded to one that is used later."""
+def _shuffled_once(
+    derived: Derived,
+    cases: Sequence[Any],
+    check: Callable[[dict[str, Any], Uses], float],
+    later_is_worse: bool | None,
+) -> list[Part]:
+    """Every position, by itself or rounded to one that is used later; `later_is_worse`: None if that has
+    to be found out."""
     period = derived.period
     rest = derived.data % period  # by last use, positions come in the order rest.., 0..rest − 1
     following, proven = 0, []
-    later_is_worse: bool | None = None
     for case in cases:
         ((a, b),) = case["ranges"]
         if a != following or not a <= b < derived.period:

@@ -145,29 +145,32 @@ class SampledRun:
         run = self.run
         slopes = [run.loss.slopes(step, run.clip_norm, f, run.clipping) for f in self.fractions]
         cool = run.loss.slopes(step, run.clip_norm, Fraction(0))
-        norm = fraction_up(Fraction(self.record_norm) / run.batch_size)
+        return np.max(slopes, axis=0), cool, *self.pull_columns(step, noise)
+
+    def pull_columns(self, step: Array, noise: Array) -> tuple[Array, Array, Array]:
+        """(s, σ, ρ) for these step sizes and noises."""
+        norm = fraction_up(Fraction(self.record_norm) / self.run.batch_size)
         # By how much a difference of two records' gradients changes with the place; zeroed, of one's.
-        spread = fraction_up(self._steepness / run.batch_size)
+        spread = self._steepness
+        spread = (
+            fraction_up(Fraction(spread) / self.run.batch_size) if spread < math.inf else spread
+        )
         return (
-            np.max(slopes, axis=0),
-            cool,
             np.nextafter(step * norm, np.inf),
             np.nextafter(step * noise, 0.0),
             np.nextafter(step * spread, np.inf),
         )
 
     @property
-    def _steepness(self) -> Fraction:
-        loss, curvature = (
-            self.run.loss,
-            self.run.loss.effective_curvature(self.run.clip_norm, self.run.clipping),
-        )
-        if self.run.adjacency == "zero_out":
-            return Fraction(loss.steepness)
+    def _steepness(self) -> float:
+        run = self.run
+        curvature = run.loss.effective_curvature(run.clip_norm, run.clipping)
+        if run.adjacency == "zero_out":
+            return run.loss.steepness
         if curvature is None:
-            return 2 * Fraction(loss.steepness)
+            return 2.0 * run.loss.steepness
         lo, hi = curvature
-        return Fraction(hi) - Fraction(lo)
+        return fraction_up(Fraction(hi) - Fraction(lo))
 
     @cached_property
     def constants(self) -> tuple[float, float, float, float, float]:

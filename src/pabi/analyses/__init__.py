@@ -14,6 +14,7 @@ import numpy as np
 from pabi import validate
 from pabi.analyses import (
     composition,
+    nonlinear_one_sided,
     nonlinear_shifts,
     one_sided_shift,
     secret_order,
@@ -43,6 +44,7 @@ ANALYSES = (
     Analysis("nonlinear shifts", nonlinear_shifts.apply),
     Analysis("one-sided shift", one_sided_shift.apply),
     Analysis("two-sided shift", two_sided_shift.apply),
+    Analysis("nonlinear one-sided shift", nonlinear_one_sided.apply),
 )
 
 

@@ -85,7 +85,7 @@ def _facts(loss: Loss) -> Facts:
     if loss.kind == "unknown":
         return Facts(**said)
     if loss.kind == "lipschitz":
-        return Facts(holder=((fmpq(0), 2 * bound),), convex=True, **said)
+        return Facts(holder=((fmpq(0), 2 * exact(p["constant"])),), convex=True, **said)
     if loss.kind == "saddle":
         smooth = p.get("smoothness")
         lipschitz = None if smooth is None else exact(smooth)

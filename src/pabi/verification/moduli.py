@@ -181,21 +181,29 @@ def pay(
     first: int,
 ) -> Any:
     """Σ (a_k/σ_k)² of these payments from z = `distance` before step `first` (0-based), if the distances
-    z ↦ max(0, ω_k(z) + s_k − a_k) end at zero; Refused, naming the step, otherwise."""
-    z, cost = distance, arb(0)
+    end at zero; Refused, naming the step, otherwise."""
+    z, total = distance, arb(0)
     for k, (omega, demand, noise, a) in enumerate(
         zip(moduli, s, sigma, payments, strict=True), first
     ):
-        if not 0.0 <= a < math.inf:
-            raise Refused(f"step {k + 1}: payments: expected a finite number ≥ 0, got {a!r}")
-        owed = omega(z) + demand - arb(a)
-        if a > 0.0:
-            if noise.is_zero():
-                raise Refused(f"step {k + 1}: payments: no noise is there to pay with")
-            ratio = arb(a) / noise
-            cost += ratio * ratio
-        z = arb(0) if owed <= 0 else arb(above(owed)) if owed.is_finite() else owed
+        cost, z = pay_once(omega, demand, noise, z, a, k)
+        total += cost
     if not z.is_zero():
         last = first + len(payments)
         raise Refused(f"step {last}: the payments leave a distance of {z.str(5)} at the end")
-    return cost
+    return total
+
+
+def pay_once(omega: Omega, demand: Any, noise: Any, z: Any, a: float, k: int) -> tuple[Any, Any]:
+    """((a/σ)², max(0, ω(z) + s − a)) of step k (0-based); the distance is rounded up."""
+    if not 0.0 <= a < math.inf:
+        raise Refused(f"step {k + 1}: payments: expected a finite number ≥ 0, got {a!r}")
+    owed = omega(z) + demand - arb(a)
+    cost = arb(0)
+    if a > 0.0:
+        if noise.is_zero():
+            raise Refused(f"step {k + 1}: payments: no noise is there to pay with")
+        cost = (arb(a) / noise) ** 2
+    if owed <= 0:
+        return cost, arb(0)
+    return cost, arb(above(owed)) if owed.is_finite() else owed

@@ -20,11 +20,13 @@ from pabi import encoding
 from pabi.verification.arithmetic import geometric, root_up
 from pabi.verification.claims import Factors
 from pabi.verification.derivation import Derived, above, exact
+from pabi.verification.moduli import Omega, derived_rows, largest_of, least_of, pay_once
 from pabi.verification.products import Sampled
 from pabi.verification.reading import integer
 from pabi.verification.refusal import Refused
 
 _MOST_STEPS = 50_000_000  # of a varying schedule, to be gone through one by one
+_MOST_FOLLOWED = 1_000_000  # steps whose moduli are gone through one by one
 _MORE = 1 + arb(2) ** -40  # by so much a payment may exceed s, which is then raised to it
 
 
@@ -32,6 +34,8 @@ def proven(derived: Derived, theorem: str, plan: Any) -> Factors:
     """The factors that `theorem` needs for this plan."""
     if theorem == "composition":
         return _composition(derived)
+    if theorem == "nonlinear one-sided shift":
+        return _nonlinear(derived, plan)
     if theorem not in ("one-sided shift", "two-sided shift"):
         raise Refused(f"theorem: the checker knows no {theorem!r} for random batches")
     steps = _Steps(derived, integer("cap", plan["cap"]))
@@ -47,6 +51,33 @@ def proven(derived: Derived, theorem: str, plan: Any) -> Factors:
         )
         sides = 2
     gaussian = _pay_off(steps, blocks, distance, sides, needed)
+    return _factors(derived, gaussian, needed, _failure(derived, steps.cap))
+
+
+def _nonlinear(derived: Derived, plan: Any) -> Factors:
+    """Payments of the last steps under moduli that need not be linear. Every step with data gives the shift
+    the same share of its noise variance, and so do those of the cool-down."""
+    steps = _Steps(derived, integer("cap", plan["cap"]))
+    paid = encoding.read_floats("payments", plan["payments"]).tolist()
+    share, first = plan["share"], derived.total - len(paid)
+    if not (isinstance(share, float) and 0.0 < share < 1.0) or not 0 <= first < derived.total:
+        raise Refused(
+            f"share: expected a number in (0, 1), and payments of some steps, got {share!r}"
+        )
+    z = steps.bent_distance(first)
+    balls, needed = [], []
+    for k, a in enumerate(paid, first):
+        step, omega = steps.at(k, bent=True), steps.modulus(k)
+        if not step.s.is_zero():
+            pull = _apart(steps, step, z)
+            needed.append((_root((pull / step.sigma) ** 2 / (1 - arb(share))), 1))
+        cost, z = pay_once(omega, arb(0), step.sigma, z, a, k)
+        balls.append(cost)
+    if not z.is_zero():
+        raise Refused(
+            f"step {derived.total}: the payments leave a distance of {z.str(5)} at the end"
+        )
+    gaussian = _root(sum(balls, arb(0)) / arb(share))
     return _factors(derived, gaussian, needed, _failure(derived, steps.cap))
 
 
@@ -142,15 +173,41 @@ class _Steps:
         d = run.range_diameter
         self.diameter = None if math.isinf(d) else arb(d)
         self._known: dict[Any, _Step] = {}
+        self._moduli: dict[Any, Omega] = {}
 
-    def at(self, k: int) -> _Step:
-        """Step k, from 0."""
+    def modulus(self, k: int) -> Omega:
+        """That of step k for every batch that it may have: those of the fractions at both ends, between
+        which every row is convex."""
+        idle = k >= self.derived.data
+        key = idle, self.derived.step_size(k)
+        if key not in self._moduli:
+            fractions = (fmpq(0),) if idle else self.fractions
+            rows = [derived_rows(self.derived, k, f) for f in fractions]
+            self._moduli[key] = largest_of([least_of(r) for r in rows])
+        return self._moduli[key]
+
+    def bent_distance(self, count: int) -> Any:
+        """A bound on the distance after the first `count` steps, from 0, by their moduli."""
+        if count > _MOST_FOLLOWED:
+            if self.diameter is None:
+                raise Refused("run: too many steps to go through one by one")
+            return self.diameter
+        w = arb(0)
+        for k in range(count):
+            pull = _CHANGE[self.kind] * self.at(k, bent=True).s
+            w = self.within(arb(above(self.modulus(k)(w) + pull)))
+        return w
+
+    def at(self, k: int, bent: bool = False) -> _Step:
+        """Step k, from 0; `bent`: its slope does not matter."""
         derived, idle = self.derived, k >= self.derived.data
         eta, noise = derived.step_size(k), derived.noise(k)
-        key = idle, eta, noise
+        key = idle, eta, noise, bent
         if key not in self._known:
             fractions = (fmpq(0),) if idle else self.fractions
             slopes = [derived.slope_at(eta, f) for f in fractions]
+            if bent:
+                slopes = [fmpq(0)]
             if None in slopes:
                 raise Refused(f"step {k + 1}: loss: no slope is known of its steps")
             c = max(slopes)
@@ -158,9 +215,10 @@ class _Steps:
             spread = derived.steepness
             if self.kind != _ZEROED and derived.curvature is not None:
                 spread = derived.curvature[1] - derived.curvature[0]
-            elif self.kind != _ZEROED:
+            elif self.kind != _ZEROED and spread is not None:
                 spread = 2 * spread
-            rho = 0 if idle else eta * spread / derived.size
+            known = not idle and spread is not None
+            rho = eta * spread / derived.size if known else 0 if idle else arb("inf")
             if len(self._known) > 100_000:
                 self._known.clear()
             self._known[key] = _Step(arb(c), arb(s), arb(eta * noise), arb(rho))
@@ -328,6 +386,8 @@ def _apart(steps: _Steps, step: _Step, distance: Any) -> Any:
     if steps.kind in (_SINGLE, _EITHER):
         return change * step.s
     most = (1 + change) * step.s
+    if not step.rho.is_finite():
+        return most
     return step.s.max(most.min(change * step.s + step.rho * distance))
 
 

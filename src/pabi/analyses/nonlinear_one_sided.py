@@ -1,0 +1,179 @@
+"""One-sided shift for random batches where a step's modulus is more than a slope.
+
+As in `one_sided_shift`: over the last steps the shift towards the first run costs a Gaussian factor, the
+record's own pull a subsampled one, and the two share each step's noise. Steps with data all give the shift
+the same share of it; what a shift then costs is found by `pabi.shifts.nonlinear`. The record's membership is
+independent of where the runs are, given the other records of the batch, so that one step's factor needs no
+more of the loss than its modulus for every batch (docs, "Random batches", whose proof takes any modulus).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pabi import encoding
+from pabi.analyses.one_sided_shift import SOURCE_POISSON, least_window, single
+from pabi.analyses.shifted_interpolation import require_hidden_path
+from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
+from pabi.assumptions import noisy_sgd
+from pabi.errors import NotApplicable
+from pabi.guarantee import Guarantee
+from pabi.iteration import NoisyIteration
+from pabi.rounding import Array
+from pabi.runs import NoisySGD
+from pabi.sampled import SampledRun, require_sampling
+from pabi.shifts.nonlinear import Payments, solve
+from pabi.shifts.random import Cost
+from pabi.step_moduli import StepModuli
+from pabi.tradeoff import TradeOff
+
+NAME = "nonlinear one-sided shift"
+SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, for any modulus (docs, Random batches)"
+
+_LONGEST = 20_000  # steps of a window
+_FARTHEST = 1_000_000  # steps through which the distance is followed
+_SHARES = np.concatenate([np.geomspace(1e-4, 0.05, 12), np.linspace(0.1, 0.95, 18)])
+
+
+def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = None) -> Guarantee:
+    """The guarantee of the last iterate."""
+    if isinstance(run, NoisyIteration):
+        raise NotApplicable("a bare iteration follows one record")
+    require_sampling(run)
+    require_hidden_path(run)
+    from pabi.certificate import of_sampled
+
+    at = delta or DEFAULT_DELTA
+    windows = _Windows(run, at)
+    plan = tuned(windows.planned, at)
+    return Guarantee(
+        plan.curve,
+        run.adjacency,
+        NAME,
+        SOURCE_POISSON if single(run) else SOURCE,
+        noisy_sgd(run),
+        _prove=lambda: of_sampled(run, NAME, plan.curve, at, plan.to_dict()),
+    )
+
+
+@dataclass(frozen=True)
+class Window:
+    """The last steps: what hiding the distance before them costs at all the noise of every step, and what
+    parameter the record's factor has in each (0 in the cool-down)."""
+
+    payments: Payments
+    pulls: Array
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A window whose steps with data give the shift the part `share` of their noise."""
+
+    view: SampledRun
+    window: Window
+    share: float
+    cost: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a certificate: the payments are those of the last steps."""
+        payments = encoding.floats(self.window.payments.a)
+        return {"cap": self.view.cap, "payments": payments, "share": self.share}
+
+    @cached_property
+    def curve(self) -> TradeOff:
+        """The product that these payments prove."""
+        window, view = self.window, self.view
+        with np.errstate(divide="ignore", over="ignore"):
+            gaussian = math.sqrt(window.payments.square / self.share)
+        records = window.pulls / math.sqrt(1.0 - self.share)
+        factors = [(records, np.ones(records.size))]
+        return product(gaussian, factors, view.probability, single(view.run), view.failure)
+
+
+class _Windows:
+    """The windows of a run with random batches, with what they cost."""
+
+    def __init__(self, run: NoisySGD, delta: float) -> None:
+        self.run, self.view = run, SampledRun(run, delta)
+        self.moduli = StepModuli(run, self.view.fractions)
+        self._known: dict[int, Window] = {}
+
+    @cached_property
+    def _steps(self) -> tuple[Array, Array, Array]:
+        """(s, σ, ρ) of the longest window's steps; s and ρ are 0 in the cool-down."""
+        run, n = self.run, min(self.run.steps, _LONGEST)
+        step, noise = (
+            np.broadcast_to(np.asarray(x, dtype=np.float64), run.steps)[run.steps - n :]
+            if isinstance(x, np.ndarray)
+            else np.full(n, x)
+            for x in (run.step_size, run.gradient_noise_std)
+        )
+        s, sigma, rho = self.view.pull_columns(step, noise)
+        idle = np.arange(run.steps - n, run.steps) >= run.data_steps
+        return np.where(idle, 0.0, s), sigma, np.where(idle, 0.0, rho)
+
+    @cached_property
+    def _distances(self) -> Array:
+        """How far apart the runs can be after so many steps, up to where no window begins any more."""
+        run, diameter, change = self.run, self.run.range_diameter, self.view.change
+        if run.steps > _FARTHEST:
+            raise NotApplicable(f"more than {_FARTHEST} steps, and no diameter")
+        sizes = np.broadcast_to(np.asarray(run.step_size, dtype=np.float64), run.steps)
+        s, _, _ = self.view.pull_columns(sizes, np.ones(run.steps))
+        s[run.data_steps :] = 0.0
+        moduli = self.moduli.shapes(0, run.steps).evaluators()
+        found, w = [0.0], 0.0
+        for omega, pull in zip(moduli, (change * s).tolist(), strict=True):
+            w = min(diameter, (omega(w) + pull) * (1.0 + 1e-14))
+            found.append(w)
+        return np.array(found)
+
+    def _distance(self, steps: int) -> float:
+        """How far apart the two runs can be after `steps` steps."""
+        diameter = self.run.range_diameter
+        if math.isfinite(diameter) and self.run.steps > _LONGEST:
+            return diameter if steps else 0.0
+        return float(self._distances[steps])
+
+    def window(self, steps: int) -> Window:
+        """The last `steps` steps."""
+        if steps not in self._known:
+            run, begin = self.run, self.run.steps - steps
+            s, sigma, rho = (x[len(x) - steps :] for x in self._steps)
+            # A step of the cool-down has no record to hide: all its noise hides the shift. That is left
+            # aside, so that what the shift costs is in proportion to 1/share.
+            payments = solve(
+                self.moduli.shapes(begin, run.steps),
+                np.zeros(steps),
+                sigma,
+                math.inf,
+                self._distance(begin),
+            )
+            change = self.view.change
+            pull = change * s
+            if run.batches.kind == "fixed_size":
+                apart = pull + rho * payments.z[:-1]
+                pull = np.maximum(s, np.minimum((1.0 + change) * s, apart))
+            self._known[steps] = Window(payments, pull / sigma * (1.0 + 1e-15))
+        return self._known[steps]
+
+    def planned(self, power: float) -> Plan:
+        """The best window and share for the tilt λ = `power`."""
+        run, view = self.run, self.view
+        s, sigma, _ = self._steps
+        strongest = float(np.max(2.0 * s / sigma, initial=1e-9))
+        cost = Cost(view.probability, power, not single(run), 5.0 * strongest)
+
+        def at(steps: int) -> Plan:
+            window = self.window(steps)
+            records = cost(window.pulls[:, None] / np.sqrt(1.0 - _SHARES)).sum(axis=0)
+            totals = window.payments.square / _SHARES + records
+            i = int(np.argmin(totals))
+            return Plan(view, window, float(_SHARES[i]), float(totals[i]))
+
+        return least_window(at, min(run.steps, _LONGEST), lambda plan: plan.cost)

@@ -53,7 +53,13 @@ def test_rows_agree_with_the_guarantee():
         ({"release": "path"}, "shifted interpolation", "path"),
         ({"update": "other"}, "shifted interpolation", "not plain noisy SGD"),
         ({"loss": pabi.Loss.unknown(), "clip_norm": 1.0}, "shifted interpolation", "curvature"),
-        ({"loss": pabi.Loss.softmax(1.0), "clip_norm": 0.5}, "shifted interpolation", "clipping"),
+        ({"loss": pabi.Loss.convex(0.5), "clip_norm": 1.0}, "nonlinear one-sided shift", "afresh"),
+        ({"loss": pabi.Loss.logistic(1.0)}, "nonlinear shifts", "every modulus is linear"),
+        (
+            {"loss": pabi.Loss.unknown(), "gradient_sensitivity": 1.0},
+            "nonlinear shifts",
+            "nothing is known",
+        ),
     ],
 )
 def test_reasons(changes, method, reason):
@@ -83,14 +89,16 @@ def test_own_bounds_are_shown_and_never_believed():
 
 def test_prints_as_a_table():
     lines = str(a_run().explain(1e-5)).splitlines()
-    assert len(lines) == 6
+    assert len(lines) == 8
     assert "ε at δ = 1e-05" in lines[0]
     assert [line.split("  ")[0] for line in lines[1:]] == [
         "composition",
         "shifted interpolation",
         "secret order",
+        "nonlinear shifts",
         "one-sided shift",
         "two-sided shift",
+        "nonlinear one-sided shift",
     ]
     assert sum("the guarantee" in line for line in lines) == 1
 

@@ -551,9 +551,14 @@ class TestChoice:
         assert not any("last iterate" in s for s in g.assumptions)
         assert pabi.verify(g).ok
 
-    def test_clipping_that_can_expand_is_composition_only(self):
+    def test_clipping_that_can_expand(self):
+        """Its least slope is above one, so that a long run is worth no more than composition."""
         run = make(loss=Loss.softmax(feature_norm=8.0), gradient_sensitivity=None, clip_norm=5.0)
-        assert run.guarantee(delta=DELTA).method == "composition"
+        clipped = run.guarantee(delta=DELTA).epsilon(DELTA)
+        nonexpansive = dataclasses.replace(
+            run, loss=Loss.logistic(feature_norm=8.0 * math.sqrt(2.0))
+        )
+        assert clipped > nonexpansive.guarantee(delta=DELTA).epsilon(DELTA)
         bounded = make(loss=Loss.softmax(feature_norm=1.0), gradient_sensitivity=None)
         assert bounded.guarantee(delta=DELTA).method == "shifted interpolation"
 

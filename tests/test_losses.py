@@ -231,8 +231,9 @@ def test_clipping_of_a_scalar_times_a_vector_is_harmless():
 
 def test_other_clipped_losses_expand():
     for loss in (Loss.softmax(1.0), Loss.convex(1.0), Loss.unknown()):
-        with pytest.raises(NotApplicable):
-            loss.effective_curvature(0.5)
+        assert loss.effective_curvature(0.5) is None
+    with pytest.raises(NotApplicable):
+        Loss.unknown().slopes(np.ones(1), 0.5)
     # 1/√(1 − ηM/4), and no more than both gradients can part
     slope = 1.0 / math.sqrt(1.0 - 0.1 * 1.0 / 4.0)
     assert Loss.convex(1.0).modulus(0.1, clip_norm=0.5).linear == pytest.approx(slope, rel=1e-15)

@@ -17,6 +17,7 @@ from pabi.errors import InvalidInput
 from pabi.iteration import Column, NoisyIteration
 from pabi.loss_kinds import KINDS as LOSSES
 from pabi.losses import Loss, parameter_names
+from pabi.moduli import Modulus
 from pabi.prox import KINDS as PROXIMAL_MAPS
 from pabi.prox import ProximalMap
 from pabi.runs import NoisySGD, Prox, _FromEpochs
@@ -50,16 +51,16 @@ class StatedProx:
 
 def to_dict(description: Description) -> dict[str, Any]:
     """A JSON-ready table; fields at their defaults are left out."""
-    if isinstance(description, NoisyIteration) and description.moduli is not None:
-        raise InvalidInput("moduli", "moduli are not written to files; give contraction instead")
     kind = next(k for k, cls in _KIND.items() if isinstance(description, cls))
     table: dict[str, Any] = {"kind": kind}
     for f in fields(description):
         value = getattr(description, f.name)
         if isinstance(value, _FromEpochs) or (value == f.default if np.ndim(value) == 0 else False):
             continue
-        if isinstance(value, (Loss, ProximalMap)):
+        if isinstance(value, (Loss, ProximalMap, Modulus)):
             value = value.to_dict()
+        elif f.name == "moduli":
+            value = [modulus.to_dict() for modulus in value]
         elif isinstance(value, Batches):
             given = {f.name: getattr(value, f.name) for f in fields(value)}
             given = {name: int(number) for name, number in given.items() if number is not None}
@@ -83,7 +84,7 @@ def from_dict(table: Mapping[str, Any]) -> Description:
     if not isinstance(kind, str) or kind not in _KIND:
         raise InvalidInput("kind", f"expected one of {', '.join(_KIND)}, got {kind!r}")
     cls = _KIND[kind]
-    known = {f.name for f in fields(cls)} - ({"moduli"} if cls is NoisyIteration else set())
+    known = {f.name for f in fields(cls)}
     arguments = {}
     for key, value in table.items():
         if key == "kind":
@@ -98,6 +99,9 @@ def from_dict(table: Mapping[str, Any]) -> Description:
             value = _batches(value)
         elif key == "prox":
             value = _prox(value)
+        elif key == "moduli":
+            many = isinstance(value, list)
+            value = list(map(Modulus.from_dict, value)) if many else Modulus.from_dict(value)
         arguments[key] = value
     for f in fields(cls):
         if f.name in ("loss", "n", "batches") and f.name not in arguments:
@@ -128,8 +132,8 @@ def _check_table(name: str, value: Any, known: set[str]) -> dict[str, Any]:
 
 
 def _loss(value: Any) -> Loss:
-    if isinstance(value, Mapping) and value.get("kind") not in LOSSES:
-        got = value.get("kind")
+    got = value.get("kind") if isinstance(value, Mapping) else None
+    if isinstance(value, Mapping) and not (isinstance(got, str) and got in LOSSES):
         raise InvalidInput("kind", f"expected [loss] kind in {', '.join(LOSSES)}, got {got!r}")
     kind = value.get("kind") if isinstance(value, Mapping) else None
     return Loss.from_dict(_check_table("loss", value, {"kind", "l2", *parameter_names(kind)}))

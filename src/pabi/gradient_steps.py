@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 
-from pabi.moduli import Modulus
+from pabi.moduli import Modulus, known
 from pabi.rounding import fraction_up, up
 
 _ROUNDING = 1e-13  # relative, over powers and logarithms
@@ -74,9 +74,9 @@ def holder_gap(step: Fraction, pairs: Sequence[tuple[float, float]]) -> float:
     A gradient that is both p- and q-Hölder is so for every exponent between, with the weighted geometric
     mean of the constants (Bravo, Flores-Mella, Guzmán, §4); all of them are considered.
     """
-    known = sorted(pairs)
-    best = min(_known_gap(step, p, m) for p, m in known)
-    for (p, m), (q, n) in pairwise(known):
+    stated = sorted(pairs)
+    best = min(_known_gap(step, p, m) for p, m in stated)
+    for (p, m), (q, n) in pairwise(stated):
         if best == 0.0:
             return 0.0
         if p < q:
@@ -124,9 +124,14 @@ def _least_between(step: Fraction, low: tuple[float, float], high: tuple[float, 
 def dissipative(step: Fraction, offset: Fraction, rate: Fraction, smoothness: Fraction) -> Modulus:
     """Of a β-smooth gradient field with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ."""
     kappa = max(Fraction(0), 1 - 2 * step * rate + (step * smoothness) ** 2)
-    return Modulus.sqrt(fraction_up(kappa), fraction_up(2 * step * offset))
+    return known(Modulus.sqrt, fraction_up(kappa), fraction_up(2 * step * offset))
+
+
+def convex_bounded(step: Fraction, bound: Fraction) -> Modulus:
+    """Of (sub)gradients of a convex function, or values of a monotone field, of norm at most L."""
+    return known(Modulus.sqrt, 1.0, fraction_up((2 * step * bound) ** 2))
 
 
 def bounded(step: Fraction, bound: Fraction) -> Modulus:
     """Of gradients of norm at most C."""
-    return Modulus.affine(1.0, fraction_up(2 * step * bound))
+    return known(Modulus.affine, 1.0, fraction_up(2 * step * bound))

@@ -28,8 +28,8 @@ class Facts:
     None if unknown; `glm`, whether its gradient is a scalar function of the parameters times a fixed vector,
     `separable`, whether it is a sum of functions of one coordinate each, which is what makes clipping of
     norms, and of coordinates, harmless. `monotone`: the smoothness β, ∞ if there is none, of what is no
-    gradient but a monotone field, that of convex–concave descent–ascent. `holder`: pairs (p, M), the loss being convex on all of ℝ^d with
-    a p-Hölder gradient of constant M. `dissipative`: (λ, κ) with
+    gradient but a monotone field, that of convex–concave descent–ascent. `holder`: pairs (p, M), the loss
+    being convex on all of ℝ^d with a p-Hölder gradient of constant M. `dissipative`: (λ, κ) with
     ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ.
     """
 

@@ -22,12 +22,13 @@ from pabi.errors import InvalidInput, NotApplicable
 from pabi.gradient_steps import (
     bounded,
     clipping_slope,
+    convex_bounded,
     dissipative,
     holder_gap,
     monotone_slope,
 )
 from pabi.loss_kinds import KINDS, Facts, checked
-from pabi.moduli import Modulus
+from pabi.moduli import Modulus, known
 from pabi.rounding import Array, fraction_down, fraction_up, one_minus_product, up
 
 
@@ -332,7 +333,9 @@ class Loss:
             return self._curvature_slopes(step_sizes, batch_fraction, *curvature)
         facts = self._facts
         if math.isinf(self.steepness):
-            raise NotApplicable(f"a {self.kind} loss bounds no ratio of distances")
+            raise NotApplicable(
+                f"a {self.kind} loss bounds no curvature, so that its steps have no slope"
+            )
         sizes, places = np.unique(step_sizes, return_inverse=True)
         found = np.empty(sizes.shape)
         for i, size in enumerate(sizes.tolist()):
@@ -383,11 +386,11 @@ class Loss:
         validate.choice("clipping", clipping, ("norm", "coordinates"))
         kept = 1 - eta * Fraction(self.l2)
         if fraction == 0:
-            return Modulus.linear(fraction_up(abs(kept)))
+            return known(Modulus.linear, fraction_up(abs(kept)))
         rows = [Modulus.unbounded()]
         try:
             slope = self.slopes(np.array([eta], dtype=np.float64), clip_norm, fraction, clipping)
-            rows.append(Modulus.linear(float(slope[0])))
+            rows.append(known(Modulus.linear, float(slope[0])))
         except NotApplicable:
             pass
         if kept > 0:
@@ -408,7 +411,7 @@ class Loss:
             and bounds
             and (facts.monotone is not None or self._harmless(clip_norm, clipping))
         ):
-            rows.append(Modulus.sqrt(1.0, fraction_up((2 * step * min(bounds)) ** 2)))
+            rows.append(convex_bounded(step, min(bounds)))
         if not clips:
             if facts.holder and math.isfinite(gap := holder_gap(step, facts.holder)):
                 rows.append(Modulus.sqrt(1.0, gap))

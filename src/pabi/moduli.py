@@ -113,7 +113,7 @@ class Linear(Modulus):
         return self.slope
 
     def scaled(self, factor: float) -> Modulus:
-        return Linear(_product_up(self.slope, factor))
+        return known(Linear, _product_up(self.slope, factor))
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "linear", "slope": self.slope}
@@ -147,7 +147,7 @@ class Sqrt(Modulus):
 
     def scaled(self, factor: float) -> Modulus:
         square = _product_up(factor, factor)
-        return Modulus.sqrt(_product_up(self.kappa, square), _product_up(self.h, square))
+        return known(Modulus.sqrt, _product_up(self.kappa, square), _product_up(self.h, square))
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "sqrt", "kappa": self.kappa, "h": self.h}
@@ -179,7 +179,9 @@ class Affine(Modulus):
         return None if self.shift else self.slope
 
     def scaled(self, factor: float) -> Modulus:
-        return Modulus.affine(_product_up(self.slope, factor), _product_up(self.shift, factor))
+        return known(
+            Modulus.affine, _product_up(self.slope, factor), _product_up(self.shift, factor)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "affine", "slope": self.slope, "shift": self.shift}
@@ -302,6 +304,11 @@ class Unbounded(Modulus):
 
     def __repr__(self) -> str:
         return "Modulus.unbounded()"
+
+
+def known(build: Callable[..., Modulus], *constants: float) -> Modulus:
+    """The modulus with these constants; none at all where one of them overflows."""
+    return build(*constants) if all(map(math.isfinite, constants)) else Unbounded()
 
 
 def _least(moduli: Sequence[Modulus]) -> Modulus:

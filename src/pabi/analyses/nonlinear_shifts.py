@@ -126,10 +126,8 @@ class _Records:
         if not self.alike:
             return self.moduli.shapes(self.begin, self.end)
         one = shapes([self.moduli.above_data_steps])
-        columns = (
-            np.repeat(x, self.end - self.begin, axis=1) for x in (one.slope, one.root, one.shift)
-        )
-        return Shapes(*columns)
+        which = np.zeros(self.end - self.begin, dtype=np.intp)
+        return Shapes(one.slope[:, which], one.root[:, which], one.shift[:, which])
 
     @cached_property
     def _steps(self) -> tuple[Array, Array]:

@@ -1,7 +1,7 @@
 """Optimal shifts for moduli of any shape.
 
-With distances z_k and payments a_k = ω_k(z_{k−1}) + s_k − z_k, 0 ≤ a_k ≤ ω_k(z_{k−1}) + s_k, from w_0 before the
-first step, or from the diameter before any later one, to z_t = 0, the runs are G(μ)-close with
+With distances z_k and payments a_k = ω_k(z_{k−1}) + s_k − z_k, 0 ≤ a_k ≤ ω_k(z_{k−1}) + s_k, from w_0 before
+the first step, or from the diameter before any later one, to z_t = 0, the runs are G(μ)-close with
 μ² = Σ (a_k/σ_k)² (docs, "Shifts imply GDP"). Whatever distances are found are feasible, so that a rough
 optimum is a valid bound; ω(0) = 0 though ω(0+) may be larger, so that staying at 0 is a choice of its own.
 

@@ -28,12 +28,16 @@ def theorem_4_2(*, L: float, n: int, noise_std: float, slope: float, steps: int)
     Exact for η ≤ 2/(M + m).
     """
     require(slope < 1.0, "slope < 1")
-    return math.sqrt(_saturation(slope, steps) * (1.0 + slope) / (1.0 - slope)) * L / (n * noise_std)
+    return (
+        math.sqrt(_saturation(slope, steps) * (1.0 + slope) / (1.0 - slope)) * L / (n * noise_std)
+    )
 
 
 def _saturation(c: float, power: int) -> float:
     """(1 − c^k)/(1 + c^k)."""
-    return -math.expm1(power * math.log(c)) / (1.0 + c**power) if c > 0.0 and power else float(c == 0)
+    return (
+        -math.expm1(power * math.log(c)) / (1.0 + c**power) if c > 0.0 and power else float(c == 0)
+    )
 
 
 @published("gdp", f"{PAPER}, Theorem 4.3")
@@ -72,7 +76,9 @@ def theorem_4_5(
     """
     require(slope < 1.0, "slope < 1")
     if slope == 0.0:
-        return L / (b * noise_std) * (math.sqrt(2.0) if batches_per_epoch == 1 and epochs > 1 else 1)
+        return (
+            L / (b * noise_std) * (math.sqrt(2.0) if batches_per_epoch == 1 and epochs > 1 else 1)
+        )
     period = batches_per_epoch
     memory = slope ** (2 * period - 2) * _forgotten(slope, period)
     return L / (b * noise_std) * math.sqrt(1.0 + memory * _saturation(slope, period * (epochs - 1)))
@@ -111,8 +117,9 @@ def theorem_4_6(
     "epochs",
     f"{PAPER}, Tables 10 to 12",
     "refuted",
-    "the table multiplies a term by (L/b)² that is to be divided by it, and drops the first; the epochs from "
-    "which Theorem 4.6 is no more than composition are ⌈(σμb/L)²⌉, e.g. 41 for 31 (L/b = 0.25, η = 0.04, l = 10)",
+    "the table multiplies a term by (L/b)² that is to be divided by it, and drops the first; the epochs "
+    "from which Theorem 4.6 is no more than composition are ⌈(σμb/L)²⌉, e.g. 41 for 31 (L/b = 0.25, "
+    "η = 0.04, l = 10)",
 )
 def tables_10_to_12(
     *,

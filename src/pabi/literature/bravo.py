@@ -159,9 +159,7 @@ def theorem_4_2(
 
     As `lemma_4_1`; ε = `total_variation`. Source: Theorem 4.2.
     """
-    half = lemma_4_1(
-        diameter=diameter, step_size=step_size, exponent=exponent, constant=constant
-    )
+    half = lemma_4_1(diameter=diameter, step_size=step_size, exponent=exponent, constant=constant)
     return float(half) * math.ceil(-math.log2(total_variation))
 
 
@@ -202,16 +200,14 @@ def window(*, L: float, n: int, diameter: float, step_size: float) -> int:
     return math.ceil(diameter * n / (4.0 * step_size * L))
 
 
-def _weakly_smooth_term(
-    steps: int, step_size: float, exponent: float, constant: float
-) -> float:
+def _weakly_smooth_term(steps: int, step_size: float, exponent: float, constant: float) -> float:
     """4η^(2p/(1−p))·(1 − p)/(1 + p)·(M/2)^(2/(1−p))·ln(T̄e); its limit at p = 1."""
     p = exponent
     if p == 1.0:
         require(step_size * constant <= 2.0, "η ≤ 2/M for p = 1")
         return 0.0
     power = 2.0 / (1.0 - p)
-    factor = (0.5 * step_size * constant) ** power / step_size**2
+    factor = float((0.5 * step_size * constant) ** power) / step_size**2
     return 4.0 * (1.0 - p) / (1.0 + p) * factor * (math.log(steps) + 1.0)
 
 

@@ -34,9 +34,7 @@ def theorem_22(
 
 
 @published("rdp", "Feldman, Mironov, Talwar, Thakurta 2018, Theorem 23")
-def theorem_23(
-    *, L: float, n: int, position: int, noise_std: float, order: float = 2.0
-) -> float:
+def theorem_23(*, L: float, n: int, position: int, noise_std: float, order: float = 2.0) -> float:
     """The Rényi divergence 2αL²/(σ²(n + 1 − t)) of one pass over n records, batches of one record.
 
     Of the record at `position` t in 1..n; losses convex, smooth with η ≤ 2/M, with gradients of norm at

@@ -14,8 +14,8 @@ from pabi.literature.published import geometric, published, require
 
 PAPER = "Kong, Ribero"
 _NOT_LIPSCHITZ = (
-    "its Lipschitz constant (Proposition 3.4(b)) is refuted by clipped quadratics; with the right constant of "
-    "clipped steps (docs, Clipping) in its place the bound holds"
+    "its Lipschitz constant (Proposition 3.4(b)) is refuted by clipped quadratics; with the right constant "
+    "of clipped steps (docs, Clipping) in its place the bound holds"
 )
 
 
@@ -44,8 +44,8 @@ def proposition_3_4_a(*, clip_norm: float, step_size: float, distance: float) ->
     "slope",
     f"{PAPER}, Proposition 3.4(b)",
     "refuted",
-    "a factor 2 is dropped after (14); a clipped step on a two-dimensional convex quadratic expands by 1.069 at "
-    "λ = 1/(2M), where 1 is claimed",
+    "a factor 2 is dropped after (14); a clipped step on a two-dimensional convex quadratic expands by "
+    "1.069 at λ = 1/(2M), where 1 is claimed",
 )
 def proposition_3_4_b(*, m: float, M: float, step_size: float) -> float:
     """L_λ = √(1 + 2λm(1 + m/(M + m))), said to be a Lipschitz constant of a clipped gradient step.
@@ -95,9 +95,9 @@ def theorem_4_4(
 
 
 _FROM_THE_NEXT_STEP = (
-    "clipped quadratics, i* in the last batch of one epoch, b = 1, λ = 1/(2M), M = 1, C = 50, σ = 1, α = 2: exact "
-    "divergence 1071.4 for many batches, while (22) says 100 at ℓ = 50 and falls as 1/ℓ. Lemma 4.2 counts from "
-    "the step after the record's first use"
+    "clipped quadratics, i* in the last batch of one epoch, b = 1, λ = 1/(2M), M = 1, C = 50, σ = 1, α = 2: "
+    "divergence 1071.4 for many batches, while (22) says 100 at ℓ = 50 and falls as 1/ℓ. Lemma 4.2 counts "
+    "from the step after the record's first use"
 )
 
 
@@ -117,8 +117,8 @@ def theorem_4_5(
     """The Rényi divergence 4α(λC/(bσ))²·(θ(T − Eℓ) + E·θ(ℓ)), θ = θ_{L_λ}, E = ⌊T/ℓ⌋.
 
     NotApplicable unless λ ≤ 1/(2(m + M)) and T ≥ ℓ. Refuted: a record in the last batch is used in the
-    very last step, whose noise alone hides it, whatever ℓ. With r ≥ 1 steps from the last use to the end and a
-    true Lipschitz constant, 2α(λC/(bσ))²·((uses − 1)·θ(ℓ) + θ(r)) holds.
+    very last step, whose noise alone hides it, whatever ℓ. With r ≥ 1 steps from the last use to the end
+    and a true Lipschitz constant, 2α(λC/(bσ))²·((uses − 1)·θ(ℓ) + θ(r)) holds.
     """
     _small_step(m, M, step_size)
     l, constant = batches_per_epoch, slope(m, M, step_size)  # noqa: E741
@@ -174,8 +174,8 @@ def corollary_c_2_batches(m: float, M: float) -> float:
     "rdp",
     f"{PAPER}, Corollary C.2",
     "refuted",
-    "clipped quadratics with M = 1, m = 0.01, α = 2, ε = 10, b = E = 1, i* in the last batch: exact divergence 131.4; it "
-    "rests on Theorem 4.5, and the printed σ̄ divides where its proof multiplies",
+    "clipped quadratics with M = 1, m = 0.01, α = 2, ε = 10, b = E = 1, i* in the last batch: divergence "
+    "131.4; it rests on Theorem 4.5, and the printed σ̄ divides where its proof multiplies",
 )
 def corollary_c_2(
     *,
@@ -217,7 +217,7 @@ def corollary_c_3(
     step_noise_std: float,
     order: float = 2.0,
 ) -> float:
-    """The Rényi divergence 4α(C/(bσ))²·(1 + θ_{L_λ}(ℓ)), E = `epochs` full passes and at most part of another.
+    """The Rényi divergence 4α(C/(bσ))²·(1 + θ_{L_λ}(ℓ)); E = `epochs` whole passes, the last may be longer.
 
     NotApplicable unless λ ≤ min{1/√E, 1/(2(m + M))}. Unverified: it is derived from the refuted Theorem
     4.5, and L_λ is not a Lipschitz constant; both repaired, it follows.

@@ -1,5 +1,6 @@
-"""Ganesh, Thakurta, Upadhyay, *On the Universality of Langevin Diffusion for Private Euclidean (Convex) Optimization*.
+"""Ganesh, Thakurta, Upadhyay: the universality of Langevin diffusion for private optimisation.
 
+*On the Universality of Langevin Diffusion for Private Euclidean (Convex) Optimization*, read as submitted.
 dθ = −β_t ∇L(θ) dt + √2 dW, reflected at the boundary of a convex set; L the mean loss over n records,
 Δ = `gradient_gap` a bound on ‖∇L_D − ∇L_{D'}‖, p = `dimension`. m, M: strong convexity and smoothness of L.
 """
@@ -34,8 +35,8 @@ def lemma_c_1(
     "rdp",
     f"{PAPER}, Lemma I.1 (the constants of its proof)",
     "unverified",
-    "the burn-in t₀ = 2 log((α − 1)max{2, M/m}) lacks the unit 1/(βm) of a time and is taken at order α where "
-    "the proof needs 3α; a corrected form is in docs, Errata",
+    "the burn-in t₀ = 2 log((α − 1)max{2, M/m}) lacks the unit 1/(βm) of a time and is taken at order α "
+    "where the proof needs 3α; a corrected form is in docs, Errata",
 )
 def lemma_i_1(
     *,
@@ -50,8 +51,8 @@ def lemma_i_1(
 ) -> float:
     """The Rényi divergence at `time` of two diffusions started from N(0, I/(βm)), unconstrained.
 
-    [βmR²·(max{30, 5(M/m)² + 10M/m} + 18α − 3)/6 + (5pM/m + 3p)/6·ln(M/m)]·exp(−(T − t₀)βm/(3α)) + (4/3)·S, with
-    S = `stationary` the divergence of order 3α of the stationary laws, R = `radius` a bound on the norm
+    [βmR²·(max{30, 5(M/m)² + 10M/m} + 18α − 3)/6 + (5pM/m + 3p)/6·ln(M/m)]·exp(−(T − t₀)βm/(3α)) + (4/3)·S,
+    with S = `stationary` the divergence of order 3α of the stationary laws, R = `radius` a bound on the norm
     of both minimisers, t₀ = 2 ln((α − 1)·max{2, M/m}). NotApplicable unless α ≥ 2 and T ≥ t₀. The
     statement has O(·); these are the constants of its proof's last display. Unverified, see `note`.
     """
@@ -59,7 +60,9 @@ def lemma_i_1(
     ratio, scale = M / m, inverse_temperature * m
     start = 2.0 * math.log((order - 1.0) * max(2.0, ratio))
     require(time >= start, f"time ≥ t₀ = {start:g}")
-    first = scale * radius**2 * (max(30.0, 5.0 * ratio**2 + 10.0 * ratio) + 18.0 * order - 3.0) / 6.0
+    first = (
+        scale * radius**2 * (max(30.0, 5.0 * ratio**2 + 10.0 * ratio) + 18.0 * order - 3.0) / 6.0
+    )
     second = (5.0 * dimension * ratio + 3.0 * dimension) / 6.0 * math.log(ratio)
     decay = math.exp(-(time - start) * scale / (3.0 * order))
     return (first + second) * decay + 4.0 / 3.0 * stationary
@@ -107,9 +110,7 @@ def theorem_f_1(
     require(2.0 * log >= epsilon, "2 ln(1/δ) ≥ ε")
     time = diameter**2 / (2.0 * dimension)
     beta = epsilon * n / (L * math.sqrt(8.0 * time * log))
-    bound = equation_33(
-        inverse_temperature=beta, dimension=dimension, diameter=diameter, time=time
-    )
+    bound = equation_33(inverse_temperature=beta, dimension=dimension, diameter=diameter, time=time)
     return float(bound)
 
 
@@ -117,7 +118,7 @@ def theorem_f_1(
 def equation_42(
     *, m: float, dimension: int, squared_distance: float, time: float, power: float
 ) -> float:
-    """Expected excess empirical risk (mφ₀ + mp∫e^(mB_t)dt)/(e^(mB_T) − 1) of the weighted average of the path.
+    """Expected excess risk (mφ₀ + mp∫e^(mB_t)dt)/(e^(mB_T) − 1) of the weighted average of the path.
 
     β_t = t^a with a = `power`, B_t = t^(a+1)/(a + 1), φ₀ = `squared_distance` of the start from the
     minimiser. Stated for 2m-strongly convex losses; true for m-strongly convex ones and with φ₀/2.
@@ -125,7 +126,7 @@ def equation_42(
     from scipy.integrate import quad
 
     def grown(t: float) -> float:
-        return m * t ** (power + 1.0) / (power + 1.0)
+        return float(m * t ** (power + 1.0) / (power + 1.0))
 
     integral = quad(lambda t: math.exp(grown(t)), 0.0, time, epsabs=0.0, epsrel=1e-12)[0]
     return float((m * squared_distance + m * dimension * integral) / math.expm1(grown(time)))
@@ -159,9 +160,8 @@ def theorem_f_2_schedule(
     "risk",
     f"{PAPER}, Theorem F.2 (48), (49)",
     "refuted",
-    "(44) takes t^a for something of the size of its largest value, while T < 2 and a is large, so that hardly any "
-    "time passes: on a one-dimensional quadratic the true excess exceeds (48) by orders of magnitude; (43) "
-    "also spends twice the privacy budget",
+    "after (46) it puts c√T for mB_T, which is far smaller where T < 2: hardly any time passes, and the true "
+    "excess on a one-dimensional quadratic is more than 1000 times (48); (43) also spends twice the budget",
 )
 def theorem_f_2(
     *,
@@ -196,8 +196,8 @@ def theorem_f_2(
     "stability",
     f"{PAPER}, Lemma F.3",
     "refuted",
-    "stated without convexity, which it needs: concave quadratics drive neighbouring runs apart exponentially, 27 "
-    "times the bound at k∫β = 7.4; for convex losses half of it, (2L²/n)∫β, holds",
+    "stated without convexity, which it needs: concave quadratics drive neighbouring runs apart "
+    "exponentially, 27 times the bound at ∫β = 7.4; for convex losses half of it, (2L²/n)∫β, holds",
 )
 def lemma_f_3(*, L: float, n: int, integral: float) -> float:
     """Claimed uniform stability 4L²/n·∫β_t dt of the last point, L-Lipschitz losses; `integral` = ∫β.

@@ -12,7 +12,7 @@ from pabi.literature.bravo import PAPER, sampled_gaussian_order, window
 from pabi.literature.published import published, require
 
 
-@published("rdp", f"Altschuler, Talwar 2023 (in {PAPER}, §3.3.2)")
+@published("rdp", f"Altschuler, Talwar 2023, contractive steps (in {PAPER}, §3.3.2)")
 def contractive(
     *, diameter: float, kappa: float, step_noise_std: float, steps: int, order: float = 2.0
 ) -> float:

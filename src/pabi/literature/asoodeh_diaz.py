@@ -34,7 +34,7 @@ def theorem_2(
     return max(0.0, 0.5 * r * r - r * float(ndtri(theta)))
 
 
-@published("epsilon", f"Asoodeh, Diaz 2023 (in {PAPER}, (24))")
+@published("epsilon", f"Asoodeh, Diaz 2023, with a tail bound (in {PAPER}, (24))")
 def equation_24(
     *, L: float, b: int, n: int, diameter: float, step_size: float, noise_std: float, delta: float
 ) -> float:

@@ -10,7 +10,10 @@ import math
 from pabi.literature.published import published
 
 
-@published("rdp", "Balle, Barthe, Gaboardi, Geumlek 2019 (in Bravo, Flores-Mella, Guzmán, §3.3.2)")
+@published(
+    "rdp",
+    "Balle, Barthe, Gaboardi, Geumlek 2019, Lipschitz steps (in Bravo, Flores-Mella, Guzmán, §3.3.2)",
+)
 def iterated_lipschitz(
     *, diameter: float, kappa: float, step_noise_std: float, steps: int, order: float = 2.0
 ) -> float:

@@ -52,7 +52,7 @@ def theorem_3_4(
     return 0.5 * order * _squared_mu(kappa, h, sigma, diameter)
 
 
-@published("rdp", f"{PAPER}, Corollary 3.7 (6)")
+@published("rdp", f"{PAPER}, Corollary 3.7")
 def corollary_3_7(
     *,
     diameter: float,
@@ -73,7 +73,7 @@ def corollary_3_7(
     return order / (2.0 * step_noise_std**2) * (diameter**2 / steps + h * harmonic)
 
 
-@published("rdp", f"{PAPER}, Corollary 3.8 (7), (8)")
+@published("rdp", f"{PAPER}, Corollary 3.8")
 def corollary_3_8(
     *, diameter: float, kappa: float, step_noise_std: float, steps: int, order: float = 2.0
 ) -> float:
@@ -278,7 +278,8 @@ def remark_5_3(
 ) -> float:
     """The Rényi divergence 16αL²/(n²σ²)·min{T, 2T̄ + V} of noisy SGD after any number of steps.
 
-    As `theorem_5_2`, which it rounds up, joined with composition. Source: Remark 5.3.
+    As `theorem_5_2`, which it rounds up, joined with composition; unverified for the same reason.
+    Source: Remark 5.3.
     """
     _noisy_sgd(L, b, n, noise_std, order, 8.0 * math.sqrt(2.0))
     top = sampled_gaussian_order(b / n, b * noise_std / (2.0 * math.sqrt(2.0) * L))

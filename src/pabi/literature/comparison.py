@@ -121,5 +121,7 @@ def _row(candidate: Candidate, run: Description, delta: float) -> Row:
     return Row(name, bound.source, bound.status, True, epsilon, mu, bound.note)
 
 
-def _rank(row: Row) -> tuple[bool, float]:
-    return not row.applies, math.inf if row.epsilon is None else row.epsilon
+def _rank(row: Row) -> tuple[bool, float, bool]:
+    """By ε; of those equal but for rounding pabi's first."""
+    epsilon = math.inf if row.epsilon is None else float(f"{row.epsilon:.9g}")
+    return not row.applies, epsilon, row.name != OURS

@@ -142,7 +142,8 @@ def equation_22(
 ) -> float:
     """The Rényi divergence 4α(λC/(bσ))²·(max{0, 1/(T − Eℓ)} + E/ℓ) of convex losses.
 
-    Where T = Eℓ the printed term divides by zero; it is read as 0, which is θ₁(0) in (21). As `theorem_4_5`.
+    Where T = Eℓ the printed term divides by zero; it is read as 0, which is θ₁(0) in (21). Refuted,
+    as `theorem_4_5`.
     """
     _small_step(0.0, M, step_size)
     l = batches_per_epoch  # noqa: E741

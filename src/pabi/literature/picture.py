@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,7 @@ def draw(comparison: Comparison, ax: Any = None) -> Any:
     if ax is None:
         import matplotlib.pyplot as plt
 
-        _, ax = plt.subplots(figsize=(10.5, 5.2), layout="constrained")
+        _, ax = plt.subplots(figsize=(10, 5.4), layout="constrained")
     lengths, unit = _lengths(run)
     columns = [_rows(run, length, comparison.delta) for length in lengths]
     names = {row.name for column in columns for row in column if row.applies}
@@ -56,7 +57,7 @@ def draw(comparison: Comparison, ax: Any = None) -> Any:
     order = sorted((n for n in names if n != OURS), key=lambda n: _last(curves[n]))
     for colour, group in zip(_cycled(len(order)), _merged(order, curves, status), strict=False):
         first = group[0]
-        label = " = ".join(labels[name] for name in group)
+        label = "\n= ".join(labels[name] for name in group)
         style = _STYLES[status[first]]
         mark = "o" if np.isfinite(curves[first]).sum() == 1 else None
         ax.plot(x, curves[first], linestyle=style, color=colour, label=label, lw=1.8, marker=mark)
@@ -136,7 +137,11 @@ def _label(row: Row) -> str:
     if row.name == OURS:
         return row.source
     doubt = "" if row.status == "sound" else f", {row.status}"
-    return f"{row.source.split(' (')[0]}{doubt}"
+    authors, _, theorem = re.sub(r" \((in|constants) .*", "", row.source).rpartition(", ")
+    names = re.sub(r" \d{4}$", "", authors).split(", ")
+    short = f"{names[0]} et al." if len(names) > 2 else " & ".join(names)
+    theorem = theorem.replace("Theorem", "Thm").replace("Corollary", "Cor.")
+    return f"{short}, {theorem}{doubt}" if authors else f"{row.source}{doubt}"
 
 
 def _dress(ax: Any, curves: dict[str, Array], x: Array, unit: str, delta: float) -> None:
@@ -146,15 +151,28 @@ def _dress(ax: Any, curves: dict[str, Array], x: Array, unit: str, delta: float)
     top = np.nanmax([np.nanmax(c[np.isfinite(c)], initial=0.0) for c in curves.values()])
     if own is not None and np.isfinite(own).any():
         top = min(top, 300.0 * float(np.nanmax(own[np.isfinite(own)])))
+    off = sum(not np.any(c <= 1.4 * top) for c in curves.values())
     low = min(float(np.nanmin(c[np.isfinite(c)], initial=math.inf)) for c in curves.values())
     ax.set(
-        xlabel=f"{unit} (only the last iterate is released)",
+        xlabel=unit,
         ylabel=f"ε at δ = {delta:g}",
-        title="What is known of this run",
+        title="What is known of this run, of which only the last iterate is released",
         xlim=(float(x[0]), float(x[-1])) if x[-1] > x[0] else None,
         ylim=(0.8 * low, 1.4 * top),
     )
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter("{x:g}")
+    if top < 30.0 * low:
+        ax.yaxis.set_minor_formatter("{x:g}")
     ax.grid(alpha=0.25, which="major")
-    ax.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5))
+    beyond = f"\n({off} beyond the top)" if off else ""
+    ax.legend(
+        frameon=False,
+        fontsize="small",
+        loc="center left",
+        bbox_to_anchor=(1.01, 0.5),
+        title=f"solid: sound; dashed: refuted;\ndotted: unverified{beyond}",
+        title_fontsize="small",
+        alignment="left",
+        labelspacing=0.8,
+    )

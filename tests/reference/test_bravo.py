@@ -131,7 +131,7 @@ ROWS = (
 @pytest.mark.parametrize("name", ROWS)
 def test_table_1(name):
     """Each row is the closed form of Theorem 3.4, and at most the bound it replaces."""
-    kappa, h, bound, loss, before = row(name)
+    kappa, h, bound, _, before = row(name)
     closed = bravo.theorem_3_4([kappa] * T, [h] * T, [SIGMA] * T, D, order=ALPHA)
     # T = 40 steps of a dozen operations, all sums of positive terms.
     assert float(bound) == pytest.approx(float(closed), rel=40 * 12 * 2.0**-52)

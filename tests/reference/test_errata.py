@@ -149,7 +149,7 @@ def test_kong_ribero_theorem_4_3_is_weaker_than_composition(length, epochs, b):
 
 
 def test_bravo_theorem_5_4_read_without_smoothness():
-    """Linear losses, n = 10, b = 1, L = 1, η = 0.05, σ = 1.01·2√10 = 6.39, T = 20000, D = 2000, β = 1e-10: the
+    """Linear losses, n = 10, b = L = 1, η = 0.05, σ = 1.01·2√10 = 6.39, T = 20000, D = 2000, β = 1e-10: the
     divergence of order 2 is at least 19.56; printed 0.511."""
     n, eta, sigma, steps, diameter = 10, 0.05, 1.01 * 2.0 * math.sqrt(10.0), 20_000, 2000.0
     given = {"L": 1.0, "b": 1, "n": n, "diameter": diameter, "step_size": eta, "noise_std": sigma}

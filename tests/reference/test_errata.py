@@ -112,6 +112,10 @@ def test_kong_ribero_corollary_c_2():
     truth = clipped_divergence(batches, eta, clip_norm / unit, 1.0, 2.0, 45.0, 0.25)
     assert truth == pytest.approx(gaussian, rel=1e-6)
     assert truth > 10.0 * float(claim)
+    # The proof needs 4α(λ̄C/(bσ))²·(1 + 4Em/(M + m)) ≤ ε, a σ that is 4α times larger; with it, 2.05.
+    needed = math.sqrt(4.0 * 2.0 * (eta * clip_norm) ** 2 * (1.0 + 0.04 / 1.01) / target)
+    assert needed == pytest.approx(8.0 * noise, rel=1e-12)
+    assert truth * (noise / needed) ** 2 == pytest.approx(2.05, abs=5e-3)
 
 
 def test_kong_ribero_proposition_3_4():

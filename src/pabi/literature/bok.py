@@ -35,9 +35,9 @@ def theorem_4_2(*, L: float, n: int, noise_std: float, slope: float, steps: int)
 
 def _saturation(c: float, power: int) -> float:
     """(1 − c^k)/(1 + c^k)."""
-    return (
-        -math.expm1(power * math.log(c)) / (1.0 + c**power) if c > 0.0 and power else float(c == 0)
-    )
+    if power == 0 or c == 0.0:
+        return float(power > 0)
+    return -math.expm1(power * math.log(c)) / (1.0 + c**power)
 
 
 @published("gdp", f"{PAPER}, Theorem 4.3")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pabi.errors import InvalidInput
-from pabi.iteration import NoisyIteration
+from pabi.iteration import Column, NoisyIteration
 from pabi.literature.comparison import OURS, Comparison, Description, Row, compare
 from pabi.runs import NoisySGD
 
@@ -99,6 +99,8 @@ def _shortened(run: Description, length: int) -> Description:
 
 def _first_steps(it: NoisyIteration, length: int) -> NoisyIteration:
     def cut(value: Any) -> Any:
+        if isinstance(value, Column):
+            value = np.asarray(value)
         return value[:length] if isinstance(value, np.ndarray | tuple) else value
 
     columns = ("contraction", "step_sensitivity", "step_noise_std", "moduli")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from pabi.literature.published import published
+from pabi.literature.published import published, require
 
 
 @published("rdp", "Ye, Shokri 2022, Theorem 3.3")
@@ -26,6 +26,7 @@ def theorem_3_3(
     α·(L/(bσ))²/2·(1 + c^(l−2)·(1 − c²)/(1 − c^l)²·(1 − c^(l(E−1)))): `slope` c < 1 of a step, l batches an
     epoch, E epochs, gradient sensitivity L, noise of standard deviation σ = `noise_std` on the gradient.
     """
+    require(0.0 < slope < 1.0, "0 < slope < 1")
     log = math.log(slope)
     l = batches_per_epoch  # noqa: E741
     memory = -math.expm1(2.0 * log) / math.expm1(l * log) ** 2 * -math.expm1(l * (epochs - 1) * log)

@@ -233,7 +233,9 @@ def _general(shape: Shapes, s: Array, sigma: Array, diameter: float, start: floa
     return min(found, key=lambda payments: payments.square)
 
 
-def _by_programming(shape: Shapes, s: Array, sigma: Array, w: Array) -> list[tuple[int, Array]]:
+def _by_programming(
+    shape: Shapes, s: Array, sigma: Array, w: Array
+) -> list[tuple[int, Array]]:
     """(first step that pays, distances from there on) for a few starts, by dynamic programming from the
     end: least costs at distances on a grid, interpolated, paying one of a few parts of what is owed."""
     t, top = shape.steps, float(np.max(w, where=np.isfinite(w), initial=0.0)) or 1.0
@@ -264,19 +266,13 @@ def _by_programming(shape: Shapes, s: Array, sigma: Array, w: Array) -> list[tup
     for each in np.unique(octave):
         inside = np.flatnonzero(octave == each)
         few.update(inside[np.argsort(starts[inside], kind="stable")[:_STARTS]].tolist())
-    longest = (
-        4 * (t - int(np.argmin(starts))) + 1000
-    )  # others are slow to look at, and seldom better
+    longest = 4 * (t - int(np.argmin(starts))) + 1000  # others are slow to look at, and seldom better
     found = []
     for begin in sorted(k for k in few if starts[k] <= _CLOSE * starts.min() and t - k <= longest):
         z, at = [float(w[begin])], _PARTS[towards[begin]]
         for k in range(begin, t):
             if k > begin:
-                at = (
-                    1.0
-                    if z[-1] == 0.0
-                    else float(_PARTS[chosen[k, np.searchsorted(grid, z[-1]) - 1]])
-                )
+                at = 1.0 if z[-1] == 0.0 else float(_PARTS[chosen[k, np.searchsorted(grid, z[-1]) - 1]])
             owed = float(shape.at(k, np.array(z[-1:]))[0]) + s[k]
             z.append(0.0 if k == t - 1 else owed * (1.0 - at))
         found.append((begin, np.array(z)))

@@ -110,15 +110,16 @@ def test_constrained_convex():
 
 def test_clipped_weakly_convex():
     """A refuted bound may lie below what is proven: it says so, and stands behind nothing."""
-    found = applying(CLIPPED)
+    once = replace(CLIPPED, epochs=1)
+    found = applying(once)
     wrong = found["kong_ribero.theorem_4_5"]
     assert wrong.status == "refuted"
     assert "Lemma 4.2" in wrong.note
     assert wrong.epsilon < found["pabi"].epsilon
     assert found["kong_ribero.corollary_c_3"].status == "unverified"
     assert found["pabi"].status == "sound"
-    assert CLIPPED.guarantee(DELTA).epsilon(DELTA) == found["pabi"].epsilon
-    assert not compare(CLIPPED, DELTA)["kong_ribero.equation_22"].applies
+    assert once.guarantee(DELTA).epsilon(DELTA) == found["pabi"].epsilon
+    assert not compare(once, DELTA)["kong_ribero.equation_22"].applies
 
 
 def test_chains_that_differ_in_where_they_start():

@@ -75,14 +75,14 @@ def _lengths(run: Description) -> tuple[list[int], str]:
     """Lengths from 1 to the run's own, evenly on a logarithmic scale, and their unit."""
     if isinstance(run, NoisyIteration):
         assert run.steps is not None
-        total, unit, points = run.steps, "steps", 40
+        total, unit, points = run.steps, "steps", 25
     else:
         if not run.constant:
             raise InvalidInput("ax", "a run of varying steps has no picture: its length is fixed")
         in_steps = run.batches.sampled or run.steps_per_epoch == 1
         total = run.data_steps if in_steps else run.data_steps // run.steps_per_epoch
         unit = "steps" if in_steps else "epochs"
-        points = 9 if run.batches.sampled else 40
+        points = 9 if run.batches.sampled else 25
     grid = np.geomspace(1, max(total, 1), points)
     return sorted({round(float(k)) for k in grid} | {max(total, 1)}), unit
 

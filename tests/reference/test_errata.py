@@ -175,7 +175,7 @@ def test_bravo_theorem_5_4_read_without_smoothness():
     truth = math.log(np.sum((p[likely] - 1e-60) ** 2 / (q[likely] + 1e-60)))
     assert truth == pytest.approx(19.56, abs=5e-3)
     assert truth > 30.0 * printed
-    # Read with β there are far fewer steps than it asks for; and pabi's guarantee holds.
+    # Read with β there are far fewer steps than it asks for. Composition holds.
     with pytest.raises(NotApplicable, match="steps"):
         bravo.theorem_5_4(with_smoothness=True, **given)
     run = NoisySGD(
@@ -186,6 +186,7 @@ def test_bravo_theorem_5_4_read_without_smoothness():
         step_size=eta,
         noise_std=sigma,
         diameter=diameter,
+        release="path",
     )
     assert run.guarantee().rdp(2.0) >= truth
 

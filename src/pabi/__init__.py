@@ -12,7 +12,7 @@ from pabi.moduli import Modulus
 from pabi.runs import NoisySGD
 
 if TYPE_CHECKING:
-    from pabi import convert, learn, prox, tradeoff
+    from pabi import convert, learn, literature, prox, tradeoff
     from pabi.calibration import calibrate
     from pabi.certificate import Certificate
     from pabi.guarantee import Guarantee, compose
@@ -42,6 +42,7 @@ __all__ = [
     "compose",
     "convert",
     "learn",
+    "literature",
     "prox",
     "tradeoff",
     "verify",
@@ -57,6 +58,7 @@ _LAZY = {
     "verify": "pabi.verification",
     "convert": "",
     "learn": "",
+    "literature": "",
     "prox": "",
     "tradeoff": "",
 }

@@ -1,0 +1,47 @@
+"""Asoodeh, Diaz 2023, as Bravo, Flores-Mella, Guzmán, section 5.2, state it.
+
+*Privacy Loss of Noisy Stochastic Gradient Descent Might Converge Even for Non-Convex Losses.*
+"""
+
+from __future__ import annotations
+
+import math
+
+from pabi.literature.bravo import PAPER
+from pabi.literature.published import published
+
+
+def _distance(L: float, diameter: float, step_size: float, noise_std: float) -> float:
+    """(D/η + 2L)/σ: how far one step can take two points apart, in units of its noise."""
+    return (diameter / step_size + 2.0 * L) / noise_std
+
+
+@published("epsilon", f"Asoodeh, Diaz 2023, Theorem 2 (in {PAPER}, before (24))")
+def theorem_2(
+    *, L: float, b: int, n: int, diameter: float, step_size: float, noise_std: float, delta: float
+) -> float:
+    """ε at `delta` of noisy SGD after any number of steps, for any losses with gradients of norm ≤ L.
+
+    r²/2 + r·Φ⁻¹(b(1 − δ)/(b(1 − δ) + nδ)) with r = (D/η + 2L)/σ. Batches of fixed size b; noise of standard
+    deviation σ = `noise_std` on the gradient. Garbled in the scan; recovered and proven anew: one
+    step contracts every hockey-stick divergence by θ = 1 − Φ(ε/r − r/2) or more, and so
+    δ_t ≤ θ·(b/n + (1 − b/n)·δ_{t−1}), whose fixed point is δ.
+    """
+    from scipy.special import ndtri
+
+    r = _distance(L, diameter, step_size, noise_std)
+    theta = delta / (b / n + (1.0 - b / n) * delta)
+    return max(0.0, 0.5 * r * r - r * float(ndtri(theta)))
+
+
+@published("epsilon", f"Asoodeh, Diaz 2023, with a tail bound (in {PAPER}, (24))")
+def equation_24(
+    *, L: float, b: int, n: int, diameter: float, step_size: float, noise_std: float, delta: float
+) -> float:
+    """ε at `delta`: r²/2 + r·√(2 ln(1 + b(1 − δ)/(nδ))), r = (D/η + 2L)/σ.
+
+    As `theorem_2`, by the tail bound Φ(−x) ≤ exp(−x²/2). Source: (24); the argument of the logarithm is
+    garbled and was derived.
+    """
+    r = _distance(L, diameter, step_size, noise_std)
+    return 0.5 * r * r + r * math.sqrt(2.0 * math.log1p(b * (1.0 - delta) / (n * delta)))

@@ -1,0 +1,127 @@
+"""Every published bound on one description beside pabi's own guarantee."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pabi import validate
+from pabi.errors import NotApplicable
+from pabi.iteration import NoisyIteration
+from pabi.literature import covering_iterations, covering_runs
+from pabi.literature.published import Status
+from pabi.literature.reading import Candidate
+from pabi.runs import NoisySGD
+
+OURS = "pabi"
+
+Description = NoisySGD | NoisyIteration
+
+
+@dataclass(frozen=True)
+class Row:
+    """One bound. `epsilon` and `mu` are None where it does not apply (or is not Gaussian); `note` is then
+    the hypothesis that fails, and otherwise what is wrong with the bound, if anything."""
+
+    name: str
+    source: str
+    status: Status
+    applies: bool
+    epsilon: float | None
+    mu: float | None
+    note: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the literature says of `description` at `delta`; iterates as rows, prints as a table.
+
+    The rows that apply come first, by increasing ε, pabi's own among them; then the others.
+    """
+
+    description: Description
+    delta: float
+    rows: tuple[Row, ...]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, name: str) -> Row:
+        """The row of this name, e.g. "pabi" or "bok.theorem_4_5"."""
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(name)
+
+    def __str__(self) -> str:
+        table = [("bound", "status", f"ε at δ = {self.delta:g}", "μ", "")]
+        for row in self.rows:
+            epsilon = "—" if row.epsilon is None else f"{row.epsilon:.6g}"
+            mu = "—" if row.mu is None else f"{row.mu:.6g}"
+            note = textwrap.shorten(row.note, 90, placeholder=" …")
+            table.append((row.source, row.status, epsilon, mu, note))
+        widths = [max(len(line[i]) for line in table) for i in range(4)]
+        return "\n".join(
+            "  ".join(
+                [*(cell.ljust(w) for cell, w in zip(line, widths, strict=False)), line[4]]
+            ).rstrip()
+            for line in table
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw ε against the length of the run for every bound that applies; see `pabi.literature.picture`.
+
+        `ax`: matplotlib axes, None for a new figure. Returns the axes. Every length is accounted anew, which
+        takes some seconds for sampled batches.
+        """
+        from pabi.literature.picture import draw
+
+        return draw(self, ax)
+
+
+def compare(run: Description, delta: float = 1e-5) -> Comparison:
+    """What every published bound says of a `NoisySGD` or `NoisyIteration`, beside pabi's own guarantee.
+
+    ε at `delta` in (0, 1), by the conversions of `pabi.convert`; Rényi bounds at the best order they
+    admit. The bounds are evaluated as printed: one that is refuted or unverified is no guarantee, and
+    may lie below the truth.
+    """
+    delta = validate.number("delta", delta, above=0.0, below=1.0)
+    if isinstance(run, NoisyIteration):
+        covering: tuple[Candidate, ...] = covering_iterations.CANDIDATES
+    else:
+        covering = covering_runs.CANDIDATES
+    rows = [_row(candidate, run, delta) for candidate in covering]
+    rows.append(own_row(run, delta))
+    return Comparison(run, delta, tuple(sorted(rows, key=_rank)))
+
+
+def own_row(run: Description, delta: float) -> Row:
+    """pabi's guarantee as a row."""
+    try:
+        own = run.guarantee(delta)
+    except NotApplicable as no:
+        return Row(OURS, OURS, "sound", False, None, None, no.reason)
+    return Row(OURS, f"pabi, {own.method}", "sound", True, own.epsilon(delta), own.mu, "proven")
+
+
+def _row(candidate: Candidate, run: Description, delta: float) -> Row:
+    bound = candidate.bound
+    name = f"{bound.__module__.rsplit('.', 1)[-1]}.{bound.__name__}"
+    try:
+        epsilon, mu = candidate.evaluate(run, delta)
+    except NotApplicable as no:
+        return Row(name, bound.source, bound.status, False, None, None, no.reason)
+    return Row(name, bound.source, bound.status, True, epsilon, mu, bound.note)
+
+
+def _rank(row: Row) -> tuple[bool, float, bool]:
+    """By ε; of those equal but for rounding pabi's first."""
+    epsilon = math.inf if row.epsilon is None else float(f"{row.epsilon:.9g}")
+    return not row.applies, epsilon, row.name != OURS

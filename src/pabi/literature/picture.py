@@ -1,0 +1,180 @@
+"""ε against the length of the run, for every published bound that applies."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pabi.errors import InvalidInput
+from pabi.iteration import Column, NoisyIteration
+from pabi.literature.comparison import OURS, Comparison, Description, Row, compare
+from pabi.runs import NoisySGD
+
+if TYPE_CHECKING:
+    from pabi.rounding import Array
+
+_OURS = "#000000"
+# Okabe–Ito without black, then Tol's muted set: told apart by colour-blind readers.
+_COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#882255",
+    "#999933",
+    "#332288",
+    "#44AA99",
+)
+_STYLES: dict[str, Any] = {"sound": "-", "refuted": (0, (5, 2)), "unverified": (0, (1, 1.5))}
+
+
+def draw(comparison: Comparison, ax: Any = None) -> Any:
+    """Draw the picture on `ax` (None for a new figure) and return the axes.
+
+    Sound bounds are solid, refuted ones dashed, unverified ones dotted, pabi's thick and black. Bounds
+    that coincide everywhere share a line.
+    """
+    run = comparison.description
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=(10, 5.4), layout="constrained")
+    lengths, unit = _lengths(run)
+    columns = [_rows(run, length, comparison.delta) for length in lengths]
+    names = {row.name for column in columns for row in column if row.applies}
+    labels = {row.name: _label(row) for row in comparison.rows}
+    curves = {
+        name: np.array([_epsilon(column, name) for column in columns]) for name in sorted(names)
+    }
+    status = {row.name: row.status for row in comparison.rows}
+    x = np.array(lengths, dtype=np.float64)
+    order = sorted((n for n in names if n != OURS), key=lambda n: _last(curves[n]))
+    for colour, group in zip(_cycled(len(order)), _merged(order, curves, status), strict=False):
+        first = group[0]
+        label = "\n= ".join(labels[name] for name in group)
+        style = _STYLES[status[first]]
+        mark = "o" if np.isfinite(curves[first]).sum() == 1 else None
+        ax.plot(x, curves[first], linestyle=style, color=colour, label=label, lw=1.8, marker=mark)
+    if OURS in curves:
+        ax.plot(x, curves[OURS], "-", color=_OURS, label=labels[OURS], linewidth=3.2, zorder=0.9)
+    _dress(ax, curves, x, unit, comparison.delta)
+    return ax
+
+
+def _rows(run: Description, length: int, delta: float) -> tuple[Row, ...]:
+    return compare(_shortened(run, length), delta).rows
+
+
+def _lengths(run: Description) -> tuple[list[int], str]:
+    """Lengths from 1 to the run's own, evenly on a logarithmic scale, and their unit."""
+    if isinstance(run, NoisyIteration):
+        assert run.steps is not None
+        total, unit, points = run.steps, "steps", 25
+    else:
+        if not run.constant:
+            raise InvalidInput("ax", "a run of varying steps has no picture: its length is fixed")
+        in_steps = run.batches.sampled or run.steps_per_epoch == 1
+        total = run.data_steps if in_steps else run.data_steps // run.steps_per_epoch
+        unit = "steps" if in_steps else "epochs"
+        points = 9 if run.batches.sampled else 25
+    grid = np.geomspace(1, max(total, 1), points)
+    return sorted({round(float(k)) for k in grid} | {max(total, 1)}), unit
+
+
+def _shortened(run: Description, length: int) -> Description:
+    if isinstance(run, NoisyIteration):
+        return _first_steps(run, length)
+    assert isinstance(run, NoisySGD)
+    if run.batches.sampled or run.steps_per_epoch == 1:
+        return replace(run, epochs=None, steps=length + run.cooldown_steps)
+    steps = length * run.steps_per_epoch + run.cooldown_steps
+    return replace(run, epochs=None, steps=steps)
+
+
+def _first_steps(it: NoisyIteration, length: int) -> NoisyIteration:
+    def cut(value: Any) -> Any:
+        if isinstance(value, Column):
+            value = np.asarray(value)
+        return value[:length] if isinstance(value, np.ndarray | tuple) else value
+
+    columns = ("contraction", "step_sensitivity", "step_noise_std", "moduli")
+    return replace(it, steps=length, **{name: cut(getattr(it, name)) for name in columns})
+
+
+def _epsilon(rows: tuple[Row, ...], name: str) -> float:
+    epsilon = next(row.epsilon for row in rows if row.name == name)
+    return math.nan if epsilon is None or not epsilon > 0.0 else epsilon
+
+
+def _last(values: Array) -> float:
+    finite = values[np.isfinite(values)]
+    return float(finite[-1]) if finite.size else math.inf
+
+
+def _merged(names: list[str], curves: dict[str, Array], status: dict[str, Any]) -> list[list[str]]:
+    """The names by groups of equal curves and status."""
+    groups: list[list[str]] = []
+    for name in names:
+        for group in groups:
+            same = np.allclose(curves[name], curves[group[0]], rtol=1e-9, equal_nan=True)
+            if same and status[name] == status[group[0]]:
+                group.append(name)
+                break
+        else:
+            groups.append([name])
+    return groups
+
+
+def _cycled(count: int) -> list[str]:
+    return [_COLOURS[k % len(_COLOURS)] for k in range(count)]
+
+
+def _label(row: Row) -> str:
+    if row.name == OURS:
+        return row.source
+    doubt = "" if row.status == "sound" else f", {row.status}"
+    authors, _, theorem = re.sub(r" \((in|constants) .*", "", row.source).rpartition(", ")
+    names = re.sub(r" \d{4}$", "", authors).split(", ")
+    short = f"{names[0]} et al." if len(names) > 2 else " & ".join(names)
+    theorem = theorem.replace("Theorem", "Thm").replace("Corollary", "Cor.")
+    return f"{short}, {theorem}{doubt}" if authors else f"{row.source}{doubt}"
+
+
+def _dress(ax: Any, curves: dict[str, Array], x: Array, unit: str, delta: float) -> None:
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    own = curves.get(OURS)
+    top = np.nanmax([np.nanmax(c[np.isfinite(c)], initial=0.0) for c in curves.values()])
+    if own is not None and np.isfinite(own).any():
+        top = min(top, 300.0 * float(np.nanmax(own[np.isfinite(own)])))
+    off = sum(not np.any(c <= 1.4 * top) for c in curves.values())
+    low = min(float(np.nanmin(c[np.isfinite(c)], initial=math.inf)) for c in curves.values())
+    ax.set(
+        xlabel=unit,
+        ylabel=f"ε at δ = {delta:g}",
+        title="What is known of this run, of which only the last iterate is released",
+        xlim=(float(x[0]), float(x[-1])) if x[-1] > x[0] else None,
+        ylim=(0.8 * low, 1.4 * top),
+    )
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter("{x:g}")
+    if top < 30.0 * low:
+        ax.yaxis.set_minor_formatter("{x:g}")
+    ax.grid(alpha=0.25, which="major")
+    beyond = f"\n({off} beyond the top)" if off else ""
+    ax.legend(
+        frameon=False,
+        fontsize="small",
+        loc="center left",
+        bbox_to_anchor=(1.01, 0.5),
+        title=f"solid: sound; dashed: refuted;\ndotted: unverified{beyond}",
+        title_fontsize="small",
+        alignment="left",
+        labelspacing=0.8,
+    )

@@ -1,0 +1,33 @@
+"""Ye, Shokri 2022, *Differentially Private Learning Needs Hidden State (or Much Faster Convergence)*.
+
+As Bok, Su, Altschuler compare with it (their Tables 1 and 4).
+"""
+
+from __future__ import annotations
+
+import math
+
+from pabi.literature.published import published, require
+
+
+@published("rdp", "Ye, Shokri 2022, Theorem 3.3")
+def theorem_3_3(
+    *,
+    L: float,
+    b: int,
+    noise_std: float,
+    slope: float,
+    batches_per_epoch: int,
+    epochs: int,
+    order: float = 2.0,
+) -> float:
+    """The Rényi divergence of noisy cyclic gradient descent on smooth, strongly convex losses.
+
+    α·(L/(bσ))²/2·(1 + c^(l−2)·(1 − c²)/(1 − c^l)²·(1 − c^(l(E−1)))): `slope` c < 1 of a step, l batches an
+    epoch, E epochs, gradient sensitivity L, noise of standard deviation σ = `noise_std` on the gradient.
+    """
+    require(0.0 < slope < 1.0, "0 < slope < 1")
+    log = math.log(slope)
+    l = batches_per_epoch  # noqa: E741
+    memory = -math.expm1(2.0 * log) / math.expm1(l * log) ** 2 * -math.expm1(l * (epochs - 1) * log)
+    return 0.5 * order * (L / (b * noise_std)) ** 2 * (1.0 + slope ** (l - 2) * memory)

@@ -1,0 +1,292 @@
+"""Which bounds cover a run, what they say of it, and the picture."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import matplotlib
+import pytest
+
+import pabi
+from pabi import Cyclic, FixedSize, FullBatch, Loss, NoisyIteration, NoisySGD, Poisson
+from pabi.convert import gdp_to_epsilon, rdp_to_epsilon
+from pabi.literature import compare
+
+matplotlib.use("Agg")
+
+MNIST = NoisySGD(
+    Loss.convex(smoothness=1.0, l2=0.002),
+    n=60_000,
+    batches=Cyclic(1_500),
+    epochs=200,
+    step_size=0.05,
+    noise_std=0.01,
+    gradient_sensitivity=10.0,
+)
+CONSTRAINED = NoisySGD(
+    Loss.convex(smoothness=1.0, gradient_bound=5.0),
+    n=2_000,
+    batches=Cyclic(100),
+    epochs=400,
+    step_size=0.02,
+    noise_std=0.3,
+    diameter=0.1,
+)
+FULL = replace(CONSTRAINED, batches=FullBatch(), n=100, epochs=2_000, diameter=0.2)
+CLIPPED = NoisySGD(
+    Loss.weakly_convex(weak_convexity=0.05, smoothness=1.0),
+    n=5_000,
+    batches=Cyclic(100),
+    epochs=100,
+    step_size=0.05,
+    noise_std=0.1,
+    clip_norm=1.0,
+    diameter=0.3,
+)
+FIXED = NoisySGD(
+    Loss.strongly_convex(strong_convexity=1.0, smoothness=2.0, gradient_bound=1.0),
+    n=2_000,
+    batches=FixedSize(100),
+    steps=60,
+    step_size=0.1,
+    noise_std=0.05,
+    diameter=0.3,
+)
+POISSON = NoisySGD(
+    Loss.convex(smoothness=1.0, gradient_bound=1.0),
+    n=1_000,
+    batches=Poisson(20),
+    steps=400,
+    step_size=0.5,
+    noise_std=0.8,
+    diameter=0.3,
+)
+CHAIN = NoisyIteration(
+    contraction=0.97, step_sensitivity=0.0, step_noise_std=1.0, start=3.0, diameter=3.0, steps=100
+)
+DELTA = 1e-5
+
+
+def applying(run):
+    return {row.name: row for row in compare(run, DELTA) if row.applies}
+
+
+def test_strongly_convex_cyclic():
+    """Bok, Su, Altschuler, Table 4, third row: 83.83, 9.88 and 7.58."""
+    found = applying(MNIST)
+    assert set(found) == {
+        "pabi",
+        "bok.theorem_4_4",
+        "bok.theorem_4_5",
+        "dong.corollary_3_3",
+        "ye_shokri.theorem_3_3",
+    }
+    assert found["bok.theorem_4_4"].epsilon == pytest.approx(83.83, abs=5e-3)
+    assert found["dong.corollary_3_3"].epsilon == pytest.approx(83.83, abs=5e-3)
+    assert found["ye_shokri.theorem_3_3"].epsilon == pytest.approx(9.88, abs=5e-3)
+    assert found["bok.theorem_4_5"].epsilon == pytest.approx(7.58, abs=5e-3)
+    assert found["bok.theorem_4_5"].mu == pytest.approx(found["pabi"].mu, rel=1e-9)
+    own = MNIST.guarantee(DELTA)
+    assert (found["pabi"].epsilon, found["pabi"].mu) == (own.epsilon(DELTA), own.mu)
+
+
+def test_constrained_convex():
+    found = applying(CONSTRAINED)
+    # By hand: L/b = 0.1, η = 0.02, D = 0.1, l = 20: √(0.01 + 0.075 + 0.0005·50)/0.3.
+    assert found["bok.theorem_4_6"].mu == pytest.approx(math.sqrt(0.11) / 0.3, rel=1e-12)
+    assert found["bok.theorem_4_4"].mu == pytest.approx(0.1 * 20.0 / 0.3, rel=1e-12)
+    assert found["pabi"].epsilon <= found["bok.theorem_4_6"].epsilon
+    renyi = 2.0 * 8.0 * 8_000 * (0.02 * 5.0 / 0.006) ** 2
+    assert found["kong_ribero.theorem_4_3"].epsilon == pytest.approx(
+        rdp_to_epsilon(rho=0.5 * renyi, delta=DELTA), rel=1e-9
+    )
+    full = applying(FULL)
+    # L/n = 0.1: √(3·0.1·0.2/0.02 + 0.01·100)/0.3 and 0.1·√2000/0.3.
+    assert full["bok.theorem_4_3"].mu == pytest.approx(2.0 / 0.3, rel=1e-12)
+    assert full["bok.theorem_4_1"].mu == pytest.approx(0.1 * math.sqrt(2000.0) / 0.3, rel=1e-12)
+
+
+def test_clipped_weakly_convex():
+    """A refuted bound may lie below what is proven: it says so, and stands behind nothing."""
+    once = replace(CLIPPED, epochs=1)
+    found = applying(once)
+    wrong = found["kong_ribero.theorem_4_5"]
+    assert wrong.status == "refuted"
+    assert "Lemma 4.2" in wrong.note
+    assert wrong.epsilon < found["pabi"].epsilon
+    assert found["kong_ribero.corollary_c_3"].status == "unverified"
+    assert found["pabi"].status == "sound"
+    assert once.guarantee(DELTA).epsilon(DELTA) == found["pabi"].epsilon
+    assert not compare(once, DELTA)["kong_ribero.equation_22"].applies
+
+
+def test_chains_that_differ_in_where_they_start():
+    found = applying(CHAIN)
+    kappa = 0.97**2
+    renyi = 9.0 / sum(kappa**-k for k in range(1, 101))  # of order 2
+    for name in ("bravo.theorem_3_4", "bravo.corollary_3_8"):
+        assert found[name].epsilon == pytest.approx(
+            rdp_to_epsilon(rho=0.5 * renyi, delta=DELTA), rel=1e-9
+        )
+    assert found["pabi"].mu == pytest.approx(math.sqrt(renyi), rel=1e-9)
+    assert not any(row.name.startswith("bok") for row in found.values())
+    private = NoisyIteration(
+        contraction=0.9, step_sensitivity=0.1, step_noise_std=1.0, diameter=2.0, steps=50
+    )
+    others = applying(private)
+    assert set(others) == {"pabi", "bok.theorem_4_2", "bok.theorem_4_3", "dong.corollary_3_3"}
+    assert others["dong.corollary_3_3"].mu == pytest.approx(0.1 * math.sqrt(50.0), rel=1e-12)
+    assert others["bok.theorem_4_2"].mu == pytest.approx(others["pabi"].mu, rel=1e-9)
+
+
+@pytest.mark.parametrize("run", [MNIST, CONSTRAINED, FULL, CLIPPED, FIXED, CHAIN])
+def test_no_sound_bound_is_better_than_ours(run):
+    """Every sound bound here is a special case of what pabi optimises over."""
+    own = compare(run, DELTA)["pabi"].epsilon
+    for row in compare(run, DELTA):
+        if row.applies and row.status == "sound":
+            assert own <= row.epsilon * (1.0 + 1e-6), row.name
+
+
+def test_fixed_size_with_strong_convexity():
+    """p = 0.02, L/(bσ) = 1, c = 0.9, t = 2000: ε is 7.007 by Theorem 4.8, and 9.873 by 4.9 at its best τ."""
+    run = NoisySGD(
+        Loss.strongly_convex(strong_convexity=1.0, smoothness=2.0, gradient_bound=1.0),
+        n=5_000,
+        batches=FixedSize(100),
+        steps=2_000,
+        step_size=0.1,
+        noise_std=0.02,
+    )
+    found = applying(run)
+    # Numerical composition to 10⁻³ relative, and decimals.
+    assert found["bok.theorem_4_8"].epsilon == pytest.approx(7.007, rel=1e-3)
+    assert found["bok.theorem_4_9"].epsilon == pytest.approx(9.873, rel=1e-3)
+    assert found["pabi"].epsilon < 5.16
+
+
+def test_sampled_batches():
+    fixed = applying(FIXED)
+    assert {"bok.theorem_4_8", "bok.theorem_4_9", "bok.theorem_4_10"} <= set(fixed)
+    assert {"asoodeh_diaz.theorem_2", "asoodeh_diaz.equation_24"} <= set(fixed)
+    assert fixed["asoodeh_diaz.theorem_2"].epsilon < fixed["asoodeh_diaz.equation_24"].epsilon
+    poisson = applying(POISSON)
+    assert {"altschuler_talwar.theorem_3_1", "bravo.remark_5_3"} <= set(poisson)
+    assert all(row.status == "unverified" for name, row in poisson.items() if name != "pabi")
+    # ε of 16αL²/(n²σ²)·min{T, 2T̄}, T̄ = 150, at any order is a bound from above of the grid's best.
+    rho = 16.0 / (1000.0 * 0.8) ** 2 * 300
+    row = poisson["altschuler_talwar.theorem_3_1"]
+    assert row.epsilon >= rdp_to_epsilon(rho=rho, delta=DELTA) * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "reason"),
+    [
+        ({"release": "path"}, "bok.theorem_4_6", "last iterate"),
+        ({"update": "other"}, "bok.theorem_4_6", "plain noisy SGD"),
+        ({"cooldown_steps": 3}, "bok.theorem_4_6", "cool-down"),
+        ({"diameter": None}, "bok.theorem_4_6", "diameter"),
+        ({"epochs": 40}, "bok.theorem_4_6", "E ≥ Db"),
+        ({"n": 2_001}, "bok.theorem_4_6", "divides n"),
+        ({"step_size": 2.5}, "bok.theorem_4_6", "η ≤ 2/M"),
+        ({"adjacency": "zero_out"}, "kong_ribero.theorem_4_5", "replace_one"),
+        ({"step_size": 0.6}, "kong_ribero.theorem_4_5", "λ ≤ 1/"),
+        ({"noise_std": [0.3] * 8_000}, "bok.theorem_4_4", "constant"),
+        ({}, "bok.theorem_4_5", "strongly convex"),
+        ({"batches": Poisson(100, cap=200)}, "bravo.theorem_5_2", "cap"),
+        ({}, "bok.theorem_4_8", "fixed size"),
+        ({}, "bravo.theorem_5_2", "Poisson"),
+    ],
+)
+def test_hypotheses_that_fail_are_named(changes, name, reason):
+    row = compare(replace(CONSTRAINED, **changes), DELTA)[name]
+    assert not row.applies
+    assert row.epsilon is None
+    assert row.mu is None
+    assert reason in row.note
+
+
+def test_the_table():
+    comparison = compare(CONSTRAINED, DELTA)
+    text = str(comparison)
+    lines = text.splitlines()
+    assert len(lines) == len(comparison) + 1
+    assert "ε at δ = 1e-05" in lines[0]
+    assert lines[1].startswith("pabi, shifted interpolation")
+    assert any("refuted" in line and "Theorem 4.5" in line for line in lines)
+    numbers = [row.epsilon for row in comparison if row.applies]
+    assert all(b >= a * (1.0 - 1e-8) for a, b in pairwise(numbers))
+    applies = [row.applies for row in comparison]
+    assert applies == sorted(applies, reverse=True)
+    with pytest.raises(KeyError):
+        comparison["nobody"]
+    for delta in (0.0, 1.0, math.nan):
+        with pytest.raises(pabi.InvalidInput, match="delta"):
+            compare(CONSTRAINED, delta)
+
+
+def drawn(run):
+    import matplotlib.pyplot as plt
+
+    ax = compare(run, DELTA).plot()
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    plt.close(ax.figure)
+    return ax, lines
+
+
+def test_the_picture():
+    ax, lines = drawn(CONSTRAINED)
+    ours = lines["pabi, shifted interpolation"]
+    assert ours.get_linewidth() > max(
+        line.get_linewidth() for label, line in lines.items() if not label.startswith("pabi")
+    )
+    dashes = {label: line.is_dashed() for label, line in lines.items()}
+    for label in dashes:
+        assert dashes[label] == ("refuted" in label or "unverified" in label), label
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert ax.get_xlabel() == "epochs"
+    assert "1e-05" in ax.get_ylabel()
+    x, y = ours.get_data()
+    assert (x[0], x[-1]) == (1.0, 400.0)
+    own = CONSTRAINED.guarantee(DELTA)
+    assert y[-1] == own.epsilon(DELTA)
+    once = replace(CONSTRAINED, epochs=1)
+    assert y[0] == once.guarantee(DELTA).epsilon(DELTA)
+    # Theorem 4.6 starts where its hypothesis E ≥ Db/(ηL) = 50 does.
+    label = next(label for label in lines if "4.6" in label)
+    x, y = lines[label].get_data()
+    assert all(math.isnan(value) == (epochs < 50) for epochs, value in zip(x, y, strict=True))
+    # Two names of composition share one line.
+    assert any("Thm 4.4" in label and "Dong" in label for label in lines)
+
+
+def test_pictures_of_other_runs():
+    ax, lines = drawn(MNIST)
+    assert lines["Ye & Shokri, Thm 3.3"].get_data()[1][-1] == pytest.approx(9.88, abs=5e-3)
+    ax, lines = drawn(CHAIN)
+    assert ax.get_xlabel() == "steps"
+    assert len(lines) >= 4
+    ax, lines = drawn(replace(MNIST, epochs=2).iteration())
+    own = lines["pabi, shifted interpolation"].get_data()[1]
+    # The same shifts summed step by step and epoch by epoch.
+    assert own[-1] == pytest.approx(
+        replace(MNIST, epochs=2).guarantee(DELTA).epsilon(DELTA), rel=1e-9
+    )
+    ax, lines = drawn(replace(MNIST, epochs=None, steps=80))
+    assert list(lines["Bok et al., Thm 4.5"].get_data()[0]) == [1.0, 2.0]
+    import matplotlib.pyplot as plt
+
+    figure, own = plt.subplots()
+    assert compare(FULL, DELTA).plot(ax=own) is own
+    plt.close(figure)
+    varying = replace(CONSTRAINED, noise_std=[0.3] * 8_000)
+    with pytest.raises(pabi.InvalidInput, match="varying"):
+        compare(varying, DELTA).plot()
+
+
+def test_composition_row_is_gaussian():
+    row = compare(CLIPPED, DELTA)["dong.corollary_3_3"]
+    assert row.mu == pytest.approx(2.0 / (100 * 0.1) * 10.0, rel=1e-12)
+    assert row.epsilon == gdp_to_epsilon(row.mu, DELTA)

@@ -1,0 +1,262 @@
+"""What is published, how far each bound is to be trusted, and that nothing else rests on it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+from pathlib import Path
+
+import pytest
+
+import pabi
+from pabi import NotApplicable, literature
+from pabi.literature import (
+    altschuler_talwar,
+    asoodeh_diaz,
+    balle,
+    bok,
+    bravo,
+    dong,
+    feldman,
+    kong_ribero,
+    langevin_universality,
+    mcsherry_talwar,
+    ye_shokri,
+)
+
+STATUS = {
+    bravo: {
+        "theorem_3_4": "sound",
+        "corollary_3_7": "sound",
+        "corollary_3_8": "sound",
+        "corollary_3_9": "sound",
+        "lemma_4_1": "sound",
+        "theorem_4_2": "sound",
+        "theorem_5_2": "unverified",
+        "remark_5_3": "unverified",
+        "theorem_5_4": "unverified",
+        "equation_22": "unverified",
+    },
+    bok: {
+        "theorem_4_1": "sound",
+        "theorem_4_2": "sound",
+        "theorem_4_3": "sound",
+        "theorem_4_4": "sound",
+        "theorem_4_5": "sound",
+        "theorem_4_6": "sound",
+        "tables_10_to_12": "refuted",
+        "theorem_4_8": "sound",
+        "theorem_4_9": "sound",
+        "theorem_4_10": "sound",
+        "theorem_c_16": "sound",
+        "theorem_c_17": "sound",
+        "proposition_5_1": "sound",
+        "corollary_5_2": "sound",
+        "corollary_5_4": "sound",
+    },
+    kong_ribero: {
+        "proposition_3_4_a": "sound",
+        "proposition_3_4_b": "refuted",
+        "theorem_4_3": "sound",
+        "theorem_4_4": "unverified",
+        "theorem_4_5": "refuted",
+        "equation_22": "refuted",
+        "corollary_c_2": "refuted",
+        "corollary_c_3": "unverified",
+    },
+    langevin_universality: {
+        "lemma_c_1": "sound",
+        "lemma_i_1": "unverified",
+        "lemma_i_2": "sound",
+        "equation_33": "sound",
+        "theorem_f_1": "sound",
+        "equation_42": "sound",
+        "theorem_f_2": "refuted",
+        "lemma_f_3": "refuted",
+    },
+    altschuler_talwar: {
+        "contractive": "sound",
+        "proposition_2_10": "sound",
+        "theorem_3_1": "unverified",
+    },
+    asoodeh_diaz: {"theorem_2": "sound", "equation_24": "sound"},
+    balle: {"iterated_lipschitz": "sound"},
+    dong: {"corollary_3_3": "sound"},
+    feldman: {"theorem_22": "sound", "theorem_23": "sound"},
+    mcsherry_talwar: {"exponential_mechanism": "sound"},
+    ye_shokri: {"theorem_3_3": "sound"},
+}
+ALL = [(module, name) for module, names in STATUS.items() for name in names]
+
+
+def published_in(module):
+    return {
+        name
+        for name, value in vars(module).items()
+        if hasattr(value, "status") and value.__module__ == module.__name__
+    }
+
+
+def test_the_list_is_complete():
+    for module, names in STATUS.items():
+        assert published_in(module) == set(names)
+    modules = {v for v in vars(literature).values() if inspect.ismodule(v) and published_in(v)}
+    assert modules == set(STATUS)
+
+
+@pytest.mark.parametrize(("module", "name"), ALL)
+def test_status_source_and_note(module, name):
+    """What is not sound says why, in the note and in the docstring."""
+    bound = getattr(module, name)
+    assert bound.status == STATUS[module][name]
+    assert inspect.isfunction(bound)
+    assert bound.source
+    assert bound.__doc__
+    assert bool(bound.note) == (bound.status != "sound")
+    if bound.status != "sound":
+        assert bound.status in bound.__doc__.lower() or "see" in bound.__doc__.lower()
+
+
+def test_what_a_bound_returns():
+    found = kong_ribero.theorem_4_3(
+        clip_norm=1.0, step_size=0.5, step_noise_std=2.0, steps=3, order=4.0
+    )
+    # 8·4·3·(0.5·1/2)² by hand.
+    assert found.value == 6.0
+    assert float(found) == 6.0
+    assert (found.kind, found.status) == ("rdp", "sound")
+    assert found.source == kong_ribero.theorem_4_3.source
+    with pytest.raises(AttributeError):
+        found.value = 0.0
+    curve = bok.theorem_4_8(L=1.0, b=1, n=10, noise_std=2.0, steps=3)
+    assert curve.kind == "tradeoff"
+    with pytest.raises(TypeError):
+        float(curve)
+
+
+def test_hypotheses_are_checked():
+    """A theorem asked about parameters it does not cover refuses, naming the hypothesis."""
+    unit = {"L": 1.0, "n": 1, "noise_std": 1.0, "steps": 8}
+    cases = [
+        (bok.theorem_4_3, {**unit, "step_size": 1.0, "diameter": 9.0}),
+        (bok.theorem_4_2, {**unit, "slope": 1.0}),
+        (kong_ribero.proposition_3_4_b, {"m": 0.5, "M": 1.0, "step_size": 0.4}),
+        (bravo.lemma_4_1, {"diameter": 1.0, "step_size": 0.6, "exponent": 1.0, "constant": 4.0}),
+        (feldman.theorem_23, {"L": 1.0, "n": 3, "position": 4, "noise_std": 1.0}),
+    ]  # fmt: skip
+    for bound, given in cases:
+        with pytest.raises(NotApplicable, match="needs"):
+            bound(**given)
+
+
+def test_nothing_rests_on_the_literature():
+    """No module of the library imports it, but its own; `pabi.literature` itself is found lazily."""
+    root = Path(pabi.__file__).parent
+    for path in root.rglob("*.py"):
+        if path.is_relative_to(root / "literature"):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        guarded = {
+            node
+            for block in ast.walk(tree)
+            if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.dump(block.test)
+            for node in ast.walk(block)
+        }
+        for node in ast.walk(tree):
+            if node in guarded or not isinstance(node, ast.Import | ast.ImportFrom):
+                continue
+            names = [a.name for a in node.names] + [getattr(node, "module", None) or ""]
+            assert not any("literature" in name for name in names), path
+    assert pabi.literature is literature
+
+
+def test_a_few_values_by_hand():
+    assert float(dong.corollary_3_3(mus=[3.0, 4.0])) == 5.0
+    assert float(feldman.theorem_23(L=1.0, n=4, position=4, noise_std=2.0, order=2.0)) == 1.0
+    spread = feldman.theorem_22(
+        sensitivities=[2.0, 0.0, 0.0, 0.0], payments=[0.5] * 4, step_noise_std=2.0
+    )
+    # The equal payments behind Theorem 23: 2ηL = 2 paid over four steps, ησ = 2.
+    assert float(spread) == float(feldman.theorem_23(L=1.0, n=4, position=1, noise_std=2.0))
+    assert float(mcsherry_talwar.exponential_mechanism(L=3.0, diameter=0.5)) == 3.0
+    assert float(
+        langevin_universality.lemma_c_1(gradient_gap=2.0, time=3.0, inverse_temperature=0.5)
+    ) == pytest.approx(1.5)
+    assert float(bok.corollary_5_4(L=1.0, diameter=4.0)) == 4.0
+    assert float(bok.corollary_5_2(L=3.0, strong_convexity=4.0)) == 1.5
+    assert kong_ribero.theta(1.0, 5) == pytest.approx(0.2)
+    assert kong_ribero.theta(2.0, 3) == pytest.approx(16.0 / 21.0)
+
+
+def test_langevin_chain_is_the_limit_of_gradient_descent():
+    """Proposition 5.1 is Theorem 4.2 at n = 1, σ = √(2/η), t → ∞."""
+    m, eta, gap = 0.7, 0.3, 1.3
+    chain = bok.theorem_4_2(
+        L=gap, n=1, noise_std=math.sqrt(2.0 / eta), slope=1.0 - eta * m, steps=10_000
+    )
+    assert float(chain) == pytest.approx(
+        float(bok.proposition_5_1(L=gap, strong_convexity=m, step_size=eta)), rel=1e-12
+    )
+
+
+def test_lemma_i_2_is_loose_by_a_factor_between_1_66_and_2():
+    """Against the exact divergence of quadratics, α/2·(Δ²β/m)·tanh(βmT/2)."""
+    ratios = []
+    for exponent in (1e-6, 0.1, 0.5, 0.9, 1.0, 1.1, 1.5, 2.0, 5.0, 50.0):
+        m, beta, gap, order = 0.5, 2.0, 0.3, 3.0
+        time = 2.0 * exponent / (beta * m)
+        exact = 0.5 * order * gap**2 * beta / m * math.tanh(exponent)
+        claimed = float(
+            langevin_universality.lemma_i_2(
+                m=m, inverse_temperature=beta, gradient_gap=gap, time=time, order=order
+            )
+        )
+        ratios.append(claimed / exact)
+    assert all(1.65 < r <= 2.0 + 1e-9 for r in ratios)
+    assert min(ratios) == pytest.approx(1.66, abs=0.005)
+
+
+def test_universal_constants_of_the_lower_bound():
+    """The defaults of Theorem C.16 meet the two conditions of its proof, for all x ≥ 1/c₀."""
+    given = inspect.signature(bok.theorem_c_16).parameters
+    c_0, c_1 = given["c_0"].default, given["c_1"].default
+    assert 0.0 < c_0 < 0.2
+    assert c_1 > math.sqrt(c_0)
+    half = 0.5 * math.erf(0.5 / math.sqrt(2.0))  # ½ − Φ(−½)
+    # Divided by e^(−c₁²x), both exponentials on the right fall in x, so x = 1/c₀ is the worst.
+    x = 1.0 / c_0
+    assert c_1**2 < 0.01 / 5.6
+    assert half >= math.exp((c_1**2 - 0.9 / 5.6) * x) + math.exp((c_1**2 - 0.01 / 5.6) * x)
+
+
+def test_the_lower_bounds_lie_below_what_pabi_proves():
+    c, period, epochs = 0.9, 5, 7
+    lower = float(
+        bok.theorem_c_17(
+            L=1.0, b=1, noise_std=1.0, slope=c, batches_per_epoch=period, epochs=epochs
+        )
+    )
+    upper = float(
+        bok.theorem_4_5(L=1.0, b=1, noise_std=1.0, slope=c, batches_per_epoch=period, epochs=epochs)
+    )
+    # Theorem C.17 by its own construction: the mean difference over the deviation, summed step by step.
+    mean = math.fsum(c ** (period * k) for k in range(epochs))
+    deviation = math.sqrt(math.fsum(c ** (2 * k) for k in range(period * epochs)))
+    assert lower == pytest.approx(mean / deviation, rel=1e-12)
+    assert lower <= upper
+    full = {"L": 1.0, "noise_std": 1.0, "slope": c}
+    assert float(bok.theorem_c_17(b=1, batches_per_epoch=1, epochs=9, **full)) == pytest.approx(
+        float(bok.theorem_4_2(n=1, steps=9, **full)), rel=1e-12
+    )
+
+
+def test_asoodeh_diaz_is_the_fixed_point_of_its_recursion():
+    """δ = θ·(p + (1 − p)·δ) with θ = Φ(r/2 − ε/r), and (24) is never below it."""
+    given = {"L": 1.0, "b": 5, "n": 100, "diameter": 0.2, "step_size": 0.1, "noise_std": 3.0}
+    r = (0.2 / 0.1 + 2.0) / 3.0
+    for delta in (1e-3, 1e-6, 1e-10):
+        epsilon = float(asoodeh_diaz.theorem_2(delta=delta, **given))
+        theta = 0.5 * math.erfc((epsilon / r - 0.5 * r) / math.sqrt(2.0))
+        assert theta * (0.05 + 0.95 * delta) == pytest.approx(delta, rel=1e-9)
+        assert float(asoodeh_diaz.equation_24(delta=delta, **given)) > epsilon

@@ -618,7 +618,9 @@ BAD_ITERATIONS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("no steps", dict.fromkeys(list(ITERATED)[1:], 0.5), ("steps: ", "missing")),
     ("start", {"start": -1.0}, ("start: ", "-1.0")),
     ("diameter", {"diameter": 0}, ("diameter: ", "0")),
-    ("moduli", {"moduli": [1]}, ("moduli: ", "unknown key")),
+    ("moduli", {"moduli": [1]}, ("moduli: ", "kind in linear, ", "got 1")),
+    ("modulus", {"moduli": {"kind": "sqrt", "kappa": 1.0}}, ("moduli: ", "kappa, h")),
+    ("negative", {"moduli": {"kind": "linear", "slope": -1.0}}, ("slope: ", "-1.0")),
     ("n", {"n": 3}, ("n: ", "unknown key")),
 ]
 

@@ -111,9 +111,27 @@ def test_iterations_round_trip():
     assert through_json(scalars) == scalars
 
 
-def test_moduli_are_not_written():
+def test_moduli():
+    m = pabi.Modulus
+    several = [
+        m.linear(0.5),
+        m.sqrt(0.9, 0.2),
+        m.affine(1.0, 0.3),
+        m.minimum(m.linear(1.5), m.affine(1.0, 0.1)),
+        m.unbounded(),
+    ]
+    it = pabi.NoisyIteration(moduli=several, step_sensitivity=1.0, step_noise_std=1.0)
+    assert through_json(it) == it
+    it = pabi.NoisyIteration(moduli=several[1], step_sensitivity=1.0, step_noise_std=1.0, steps=2)
+    assert through_json(it) == it
+
+
+def test_functions_are_not_written():
     it = pabi.NoisyIteration(
-        moduli=pabi.Modulus.linear(0.5), step_sensitivity=1.0, step_noise_std=1.0, steps=2
+        moduli=pabi.Modulus.from_function(lambda d: d),
+        step_sensitivity=1.0,
+        step_noise_std=1.0,
+        steps=2,
     )
     with pytest.raises(pabi.InvalidInput) as caught:
         to_dict(it)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pabi.certificate import Certificate
 
 FORMAT, VERSION = "pabi.guarantee", 1
+_EQUAL = 1.0 + 1e-10  # beyond what roundings make of equal bounds
 TESTING = "noise reproducible: testing only"
 INDEPENDENT = "the releases are computed with independent noise and independent orders of batches"
 
@@ -281,7 +282,8 @@ def _read_curve(field: str, data: Any) -> TradeOff:
 
 
 def least(candidates: Sequence[Guarantee], delta: float) -> Guarantee:
-    """The candidate with the least ε at `delta`, the first of equals."""
+    """The candidate with the least ε at `delta`, the first of those that are equal but for roundings."""
     if not candidates:
         raise NotApplicable("no analysis applies")
-    return min(candidates, key=lambda g: g.epsilon(delta))
+    found = [g.epsilon(delta) for g in candidates]
+    return next(g for g, e in zip(candidates, found, strict=True) if e <= min(found) * _EQUAL)

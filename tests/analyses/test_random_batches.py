@@ -270,7 +270,8 @@ def test_without_a_modulus_only_composition_applies() -> None:
         steps=5,
         step_size=0.1,
         noise_std=1.0,
-        clip_norm=1.0,
+        gradient_sensitivity=1.0,
+        adjacency="zero_out",
     )
     rows = {row.method: row for row in run.explain(DELTA)}
     assert [name for name, row in rows.items() if row.applies] == ["composition"]

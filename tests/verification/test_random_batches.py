@@ -518,7 +518,9 @@ FORGERIES = [
     ("diameter", ONE, (*RUN, "diameter"), 0.0041, "factors: |mu: "),
     ("diameter", ONE, (*RUN, "diameter"), None, "factors: |mu: "),
     ("cool-down", ONE, (*RUN, "cooldown_steps"), 4, "alike|factors: |mu: |shares"),
-    ("softmax", ONE, (*RUN, "clip_norm"), 1.2, "are needed, which"),
+    # clipping makes the steps expand, but there is enough to pay for it
+    ("softmax", ONE, (*RUN, "clip_norm"), 1.2, None),
+    ("softmax", ONE, (*RUN, "loss", "kind"), "unknown", "malformed|no slope"),
     ("poisson, zero out, sensitivity", ONE, (*RUN, "gradient_sensitivity"), 0.71, "factors: |mu: "),
     # the rest
     ("fixed size", ONE, ("adjacency",), "zero_out", "adjacency: "),

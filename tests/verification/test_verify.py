@@ -295,7 +295,7 @@ class TestAccepted:
         assert payload_of("bare, diameter, written")["cases"][0]["tau"] > 0
         assert len(payload_of("falling")["cases"]) == 5
         assert guarantee_of("falling, reshuffle").method == "composition"
-        assert guarantee_of("softmax, clipped").method == "nonlinear shifts"
+        assert guarantee_of("softmax, clipped").method == "shifted interpolation"
         assert guarantee_of("bare, composition").method == "composition"
         for name in ("reshuffle", "rising, reshuffle", "shuffle once", "falling, shuffle once"):
             assert guarantee_of(name).method == "secret order"

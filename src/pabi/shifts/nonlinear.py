@@ -27,6 +27,7 @@ from pabi.shifts.shapes import Shapes
 MOST_STEPS = 1_000_000  # that are looked at
 _ROUNDS = 60  # of Newton's method
 _WORTH = 1e4  # distances that many times the largest jump or sensitivity are not on the grid
+_NEAR = 3000  # steps of windows of which others with nearly the same start are looked at
 _PAID = 1.0 + 1e-15  # payments are rounded up by so much
 _WORSE = 1.5  # paths that are so much worse than the best are not improved
 
@@ -82,7 +83,37 @@ class _Problem:
         for payments in sorted(found, key=_cost):
             if payments.square <= _WORSE * best.square:
                 best = min(best, self._polished(payments), key=_cost)
+        return self._best_start_near(best, apart, diameter)
+
+    def _best_start_near(self, best: Payments, apart: Array, diameter: float) -> Payments:
+        """Starts at the diameter a little earlier or later, by whole epochs and then by smaller and smaller
+        steps: the grid is not fine enough to tell them apart."""
+        window = self.t - best.first
+        if best.first == 0 or window > _NEAR:
+            return best
+        uses = np.flatnonzero(self.s)
+        epoch = int(uses[-1] - uses[-2]) if uses.size > 1 else 1
+        for unit in sorted({epoch, 1}, reverse=True):
+            times = max(1, window // (8 * unit))
+            while times:
+                better = self._moved(best, times * unit, apart, diameter)
+                if better is best:
+                    times //= 2
+                best = better
         return best
+
+    def _moved(self, best: Payments, move: int, apart: Array, diameter: float) -> Payments:
+        """The better of `best` and of those that start `move` steps earlier or later."""
+        found = [best]
+        for first in (best.first - move, best.first + move):
+            if 0 < first < self.t - 1 and apart[first] == diameter:
+                if first > best.first:
+                    wanted = best.z[1 + move :]
+                else:
+                    lead = np.linspace(diameter, best.z[1], move + 2)[1:-1]
+                    wanted = np.concatenate([lead, best.z[1:]])
+                found.append(self._polished(self.replay(first, wanted, diameter)))
+        return min(found, key=_cost)
 
     def forward(self, diameter: float, start: float) -> Array:
         """w_0, …, w_{t−1}: how far apart the runs can be before each step."""

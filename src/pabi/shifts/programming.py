@@ -15,7 +15,9 @@ import numpy as np
 from pabi.rounding import Array
 from pabi.shifts.shapes import Shapes
 
-_POINTS, _DECADES = 22, 5.0  # distances on the grid, and what they span
+_COARSE, _FINE = 22, 64  # distances on the grid
+_DECADES = 5.0  # that they span
+_SHORT = 20_000  # steps of a window that is looked at on the fine grid as well
 _CHUNK = 512  # steps whose moduli are evaluated at once
 _LONGER = 6  # windows that many times the best one are not looked at
 _CLOSE = 1.15  # starts that are looked at as well, if not that much worse
@@ -37,8 +39,8 @@ class _Costs(NamedTuple):
 
 
 class _Grid:
-    def __init__(self, top: float) -> None:
-        self.z = top * np.logspace(-_DECADES, 0.0, _POINTS)
+    def __init__(self, top: float, points: int) -> None:
+        self.z = top * np.logspace(-_DECADES, 0.0, points)
         self.low, self.high = self.z[:-1], self.z[1:]
         self.low_square, self.width = self.low**2, np.diff(self.z**2)
 
@@ -87,12 +89,26 @@ def roughly(
     """The best start and path found, and others nearly as good.
 
     `apart` (t,): how far apart the runs can be before each step; `top`: the largest distance that is
-    worth looking at. The start may be any step before which they can be `diameter` apart, or the first.
+    worth looking at. The start may be any step before which they can be `diameter` apart, or the first. A
+    coarse grid tells about how long the best window is, a fine one goes through windows of such lengths.
     """
-    t, grid = shape.steps, _Grid(top)
+    t = shape.steps
+    coarse = _search(shape, s, sigma, diameter, apart, _Grid(top, _COARSE))
+    if not coarse or t - coarse[0].first > _SHORT:
+        return coarse
+    begin = max(0, t - 2 * (t - coarse[0].first) - 50)
+    part = shape.between(begin, t)
+    fine = _search(part, s[begin:], sigma[begin:], diameter, apart[begin:], _Grid(top, _FINE))
+    return coarse[:1] + [r._replace(first=r.first + begin) for r in fine]
+
+
+def _search(
+    shape: Shapes, s: Array, sigma: Array, diameter: float, apart: Array, grid: _Grid
+) -> list[Rough]:
+    t, points = shape.steps, grid.z.size
     with np.errstate(all="ignore"):
         weight = (1.0 / (sigma * sigma)).tolist()
-        costs = grid.cells(0.0, np.full(_POINTS, math.inf))
+        costs = grid.cells(0.0, np.full(points, math.inf))
         after: list[_Costs] = [costs]  # after step t − 1, t − 2, …
         starts = np.full(t, math.inf)
         best_at = t
@@ -101,10 +117,10 @@ def roughly(
                 begin = max(0, k + 1 - _CHUNK)
                 owing = _owing(shape, s, grid.z, apart, begin, k + 1)
             least = grid.least(costs, owing[k - begin], weight[k])
-            costs = grid.cells(float(least[-1]), least[:_POINTS])
+            costs = grid.cells(float(least[-1]), least[:points])
             after.append(costs)
             if apart[k] == diameter or k == 0 or s[k] > 0.0:
-                starts[k] = least[_POINTS]
+                starts[k] = least[points]
                 if best_at == t or starts[k] < starts[best_at]:
                     best_at = k
                 elif t - k > _LONGER * (t - best_at) + 2000:

@@ -1,7 +1,8 @@
 """Moduli of continuity in ball arithmetic, and payments under them.
 
 A modulus is a list of rows (κ, h, e): it is the least of √(κz² + h) + e over them for z > 0, and 0 at 0.
-Every row of a gradient step is derived again from the description, in exact rationals but for powers and roots.
+Every row of a gradient step is derived again from the description, in exact rationals but for powers and
+roots.
 """
 
 from __future__ import annotations

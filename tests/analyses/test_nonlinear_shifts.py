@@ -1,0 +1,228 @@
+"""Runs whose moduli are not linear: against linear ones, against brute force over positions, at the limits,
+and what is refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi import Cyclic, FullBatch, Loss, Modulus, NoisyIteration, NoisySGD, ShuffleOnce
+from pabi.analyses import outcomes
+from pabi.positions import View
+from pabi.shifts.nonlinear import solve
+from pabi.shifts.shapes import shapes
+
+DELTA = 1e-5
+# A setting in which hiding the path pays: many epochs, small batches, and noise of the size of a gradient.
+BASE = {
+    "loss": Loss.lipschitz(1.0),
+    "n": 20,
+    "batches": Cyclic(2),
+    "epochs": 300,
+    "step_size": 0.01,
+    "noise_std": 2.0,
+    "diameter": 0.3,
+}
+
+
+def a_run(**changes):  # type: ignore[no-untyped-def]
+    return NoisySGD(**{**BASE, **changes})
+
+
+def of(run, method):  # type: ignore[no-untyped-def]
+    found = {o.name: o for o in outcomes(run, DELTA)}[method]
+    assert found.guarantee is not None, found.reason
+    return found.guarantee
+
+
+def by_hand(run, used, moduli):  # type: ignore[no-untyped-def]
+    """μ of a record used at these steps, from the description alone."""
+    step = np.broadcast_to(run.step_size, run.steps)
+    s = np.zeros(run.steps)
+    s[used] = step[used] * run.sensitivity / run.batch_size
+    sigma = step * np.broadcast_to(run.gradient_noise_std, run.steps)
+    return math.sqrt(solve(shapes(moduli), s, sigma, run.range_diameter, 0.0).square)
+
+
+def test_nonsmooth_losses_on_a_bounded_domain() -> None:
+    run = a_run()
+    g = run.guarantee(DELTA)
+    assert g.method == "nonlinear shifts"
+    assert g.mu < 0.5 * of(run, "composition").mu
+    # A longer run costs no more: what the last iterate remembers is bounded.
+    longer = replace(run, epochs=30_000).guarantee(DELTA)
+    assert longer.mu <= g.mu * 1.001
+    assert pabi.verify(longer).ok
+
+
+def test_the_record_used_last_is_the_worst() -> None:
+    """If all steps are alike; every other position is solved by itself."""
+    for loss in (Loss.lipschitz(1.0), Loss.dissipative(1e-3, 3.0, 4.0, gradient_bound=1.0)):
+        run = a_run(loss=loss, epochs=43.3)
+        worst = of(run, "nonlinear shifts").mu
+        mus = []
+        for j in range(10):
+            mus.append(run.guarantee(DELTA, position=j).mu)
+            moduli = [loss.modulus(0.01)] * run.steps
+            used = np.arange(j, run.data_steps, 10)
+            assert mus[-1] <= by_hand(run, used, moduli) * (1 + 1e-9)
+        assert max(mus) <= mus[View(run).last_position] * (1 + 1e-9)
+        assert worst == pytest.approx(max(mus), rel=1e-9)
+
+
+def test_short_last_batches_and_cool_downs() -> None:
+    run = a_run(n=19, cooldown_steps=3, epochs=60)
+    every = max(run.guarantee(DELTA, position=j).mu for j in range(10))
+    assert of(run, "nonlinear shifts").mu == pytest.approx(every, rel=1e-9)
+    # Too many positions to solve one by one: steps are taken to be alike, the cool-down is left out.
+    many = a_run(n=3_999, epochs=2, cooldown_steps=3)
+    bound = of(many, "nonlinear shifts")
+    for j in (0, 700, 1999):
+        assert many.guarantee(DELTA, position=j).mu <= bound.mu * (1 + 1e-9)
+    assert pabi.verify(bound).ok
+
+
+def test_secret_permutations_are_averaged() -> None:
+    run = a_run(batches=ShuffleOnce(2))
+    g = of(run, "nonlinear shifts")
+    worst = of(a_run(), "nonlinear shifts")
+    assert g.epsilon(DELTA) < worst.epsilon(DELTA)
+    mus = [a_run().guarantee(DELTA, position=j).mu for j in range(10)]
+    mean = np.mean([pabi.tradeoff.Gaussian(mu).delta(1.0) for mu in mus])
+    assert g.delta(1.0) == pytest.approx(mean, rel=1e-9)
+    assert pabi.verify(g).ok
+
+
+def test_schedules_that_vary() -> None:
+    step = np.linspace(0.02, 0.005, 40)
+    run = a_run(epochs=None, steps=40, step_size=step, noise_std=np.linspace(0.8, 1.2, 40))
+    g = of(run, "nonlinear shifts")
+    moduli = [run.loss.modulus(float(eta)) for eta in step]
+    mus = [by_hand(run, np.arange(j, 40, 10), moduli) for j in range(10)]
+    assert g.mu == pytest.approx(max(mus), rel=1e-9)
+    assert pabi.verify(g).ok
+
+
+def test_never_above_composition() -> None:
+    rng = np.random.default_rng(0)
+    losses = [
+        Loss.lipschitz(1.0),
+        Loss.weakly_smooth([(0.5, 2.0)], gradient_bound=1.0),
+        Loss.weakly_smooth([(0.2, 1.0), (0.8, 5.0)]),
+        Loss.dissipative(0.01, 1.0, 2.0),
+        Loss.saddle(1.0, 3.0),
+        Loss.nonconvex(2.0),
+        Loss.weakly_convex(0.1, 2.0),
+        Loss.unknown(),
+    ]
+    for _ in range(40):
+        loss = losses[rng.integers(len(losses))].with_l2(float(rng.choice([0.0, 0.3])))
+        run = a_run(
+            loss=loss,
+            n=int(rng.integers(20, 60)),
+            batches=[FullBatch(), Cyclic(7), ShuffleOnce(9)][rng.integers(3)],
+            epochs=float(rng.uniform(1, 9)),
+            step_size=float(10 ** rng.uniform(-3, 0)),
+            noise_std=float(10 ** rng.uniform(-1, 0.5)),
+            clip_norm=1.0,
+            diameter=[None, 0.5][rng.integers(2)],
+            cooldown_steps=int(rng.integers(3)),
+        )
+        proven = {o.name: o.guarantee for o in outcomes(run, DELTA) if o.guarantee is not None}
+        composed = proven["composition"].epsilon(DELTA)
+        assert proven["nonlinear shifts"].epsilon(DELTA) <= composed * (1 + 1e-12)
+        for g in proven.values():
+            assert pabi.verify(g).ok, pabi.verify(g).reason
+
+
+# Limits.
+
+
+def mu(**changes):  # type: ignore[no-untyped-def]
+    return a_run(**changes).guarantee(DELTA).mu
+
+
+def test_weak_convexity_that_vanishes_leaves_the_convex_bound() -> None:
+    convex = mu(loss=Loss.convex(4.0, gradient_bound=1.0))
+    found = [
+        mu(loss=Loss.weakly_convex(m, 4.0, gradient_bound=1.0)) for m in (1.0, 1e-2, 1e-5, 1e-9)
+    ]
+    assert all(a >= b * (1 - 1e-9) for a, b in zip(found, [*found[1:], convex], strict=True))
+    assert found[-1] == pytest.approx(convex, rel=1e-6)
+
+
+def test_exponents_towards_one_leave_the_smooth_bound() -> None:
+    smooth = mu(loss=Loss.weakly_smooth([(1.0, 4.0)], gradient_bound=1.0))
+    assert smooth == mu(loss=Loss.convex(4.0, gradient_bound=1.0))
+    found = [mu(loss=Loss.weakly_smooth([(p, 4.0)], gradient_bound=1.0)) for p in (0.5, 0.8, 0.999)]
+    assert all(a >= b * (1 - 1e-9) for a, b in zip(found, [*found[1:], smooth], strict=True))
+    assert found[-1] == pytest.approx(smooth, rel=1e-6)
+
+
+def test_gaps_that_vanish_leave_the_linear_bound() -> None:
+    s = np.where(np.arange(60) % 6 == 5, 0.2, 0.0)
+
+    def at(modulus):  # type: ignore[no-untyped-def]
+        it = NoisyIteration(moduli=modulus, step_sensitivity=s, step_noise_std=1.0, diameter=3.0)
+        return it.guarantee(DELTA).mu
+
+    linear = at(Modulus.linear(0.97))
+    for gap in (lambda x: Modulus.sqrt(0.97**2, x * x), lambda x: Modulus.affine(0.97, x)):
+        found = [at(gap(x)) for x in (1.0, 1e-1, 1e-2, 1e-4, 1e-8)]
+        assert all(a >= b * (1 - 1e-9) for a, b in zip(found, [*found[1:], linear], strict=True))
+        assert found[-1] == pytest.approx(linear, rel=1e-5)
+
+
+def test_curvature_that_vanishes_leaves_clipping_harmless() -> None:
+    harmless = mu(loss=Loss.convex(1e-9, glm=True), clip_norm=1.0)
+    found = [mu(loss=Loss.convex(m), clip_norm=1.0) for m in (10.0, 1.0, 1e-2, 1e-6)]
+    assert all(a >= b * (1 - 1e-9) for a, b in zip(found, [*found[1:], harmless], strict=True))
+    assert found[-1] == pytest.approx(harmless, rel=1e-5)
+
+
+def test_bounds_are_continuous_in_their_constants() -> None:
+    """A jump of a thousandth in a constant moves μ by no more than a per cent."""
+    for values, loss in (
+        (np.geomspace(1e-4, 10.0, 9), lambda x: Loss.dissipative(x, 1.0, 2.0, gradient_bound=1.0)),
+        (np.linspace(0.01, 0.99, 9), lambda p: Loss.weakly_smooth([(p, 3.0)], gradient_bound=1.0)),
+        (np.geomspace(1e-3, 1.0, 9), lambda L: Loss.lipschitz(float(L))),
+        (np.geomspace(1e-3, 300.0, 9), lambda M: Loss.convex(M)),
+    ):
+        for x in values.tolist():
+            near = x * 1.001 if x * 1.001 < 1.0 else x / 1.001
+            a, b = (mu(loss=loss(y), clip_norm=1.0) for y in (x, near))
+            assert a == pytest.approx(b, rel=1e-2)
+
+
+# What is refused.
+
+
+def reason(run, method="nonlinear shifts"):  # type: ignore[no-untyped-def]
+    return {o.name: o for o in outcomes(run, DELTA)}[method].reason
+
+
+def test_reasons() -> None:
+    assert "every epoch" in (
+        reason(a_run(batches=pabi.Reshuffle(2)), "shifted interpolation") or ""
+    )
+    assert "can expand" in (reason(a_run(batches=pabi.Reshuffle(2))) or "")
+    assert "path" in (reason(a_run(release="path")) or "")
+    assert "linear" in (reason(a_run(loss=Loss.convex(1.0, gradient_bound=1.0))) or "")
+    step = np.linspace(0.01, 0.02, 200_001)
+    varying = a_run(step_size=step, epochs=None, steps=200_001)
+    assert "vary" in (reason(varying) or "")
+    assert "diameter" in (reason(a_run(epochs=200_000, diameter=None)) or "")
+
+
+def test_a_step_too_large_for_one_row_leaves_the_others() -> None:
+    """A smooth convex loss beyond η = 2/M has a slope above one; its gradients are bounded all the same."""
+    loss = Loss.convex(100.0, gradient_bound=1.0)
+    modulus = loss.modulus(0.05)
+    assert modulus.linear == pytest.approx(4.0, rel=1e-15)
+    assert modulus(10.0) == pytest.approx(math.sqrt(100.0 + 0.01), rel=1e-12)
+    run = a_run(loss=loss, step_size=0.05, diameter=1.0)
+    assert of(run, "nonlinear shifts").mu < of(run, "shifted interpolation").mu

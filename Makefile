@@ -17,6 +17,7 @@ lint: .venv/ready
 bench: .venv/ready
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/random_batches.py
+	$(BIN)/python benchmarks/nonlinear_shifts.py
 
 nightly: .venv/ready
 	$(BIN)/python -m pytest -m nightly -n auto

@@ -22,7 +22,6 @@ from pabi.tradeoff import Gaussian
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from random_batches import ZERO, Constant, Line, _gradient, _loguniform, _opposite
 from walks import (
     Jumps,
     Odd,
@@ -34,6 +33,8 @@ from walks import (
     random_odd_walk,
     violated,
 )
+
+from random_batches import ZERO, Constant, Line, _gradient, _loguniform, _opposite
 
 EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
 

@@ -53,9 +53,7 @@ class Walk:
         before = None
         for step in self.steps:
             if before is not None:
-                panel = min(
-                    2.0 * before.std, 2.0 * step.std / max(1.0, step.steepest), step.scale
-                )
+                panel = min(2.0 * before.std, 2.0 * step.std / max(1.0, step.steepest), step.scale)
                 x, mass = _nodes(before, self.half, sorted(set(step.kinks)), panel, nodes)
             kept = mass > NEGLIGIBLE * 1e-4
             before = Gaussians(mass[kept], step.maps[which](x[kept]), step.std)

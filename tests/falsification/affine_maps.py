@@ -122,6 +122,9 @@ def affine(rng, rows: int, steps: int) -> Table:
     used = rng.random(shape) < rng.choice([0.1, 0.4, 1.0], (rows, 1))
     s = np.where(used, rng.uniform(0.05, 2.0, shape), 0.0)
     sigma = np.exp(rng.uniform(-2.0, 1.0, shape))
+    silent = (rng.random((rows, 1)) < 0.2) & (rng.random(shape) < 0.3)
+    silent[:, -1] = False
+    sigma = np.where(silent, 0.0, sigma)
     start = np.where(rng.random(rows) < 0.5, 0.0, rng.uniform(0.1, 3.0, rows))
     later = np.ones(shape)
     later[:, :-1] = np.cumprod(a[:, :0:-1], axis=1)[:, ::-1]

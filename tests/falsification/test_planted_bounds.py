@@ -198,9 +198,9 @@ def planar_mu(point) -> float:
         axis, turn = apart + point[f"axis {k}"], apart + point[f"gradient {k}"]
         v, w = _unit(axis), _unit(axis + math.pi / 2)
         curvature = np.outer(v, v) + point[f"spectrum {k}"] * np.outer(w, w)
-        size = clip * (1.0 + point["over"] * point["gap"])
+        pull = clip * (1.0 + point["over"] * point["gap"]) * _unit(turn)
 
-        def step(z, middle=middle, curvature=curvature, pull=size * _unit(turn)):
+        def step(z, middle=middle, curvature=curvature, pull=pull):
             g = pull + curvature @ (z - middle)
             return z - point["step"] * g * min(1.0, clip / float(np.linalg.norm(g)))
 

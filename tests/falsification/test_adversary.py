@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from pabi import Loss, Modulus, NoisyIteration
-from pabi.shifts.nonlinear import shapes, solve
 from pabi.tradeoff import Gaussian
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from adversary import Knob, log_ratio, search
 from affine_maps import exact_mu
+from solver import solved_mu
 from walks import Jumps, Moved, Odd, Step, Training, Walk, Well
 
 from random_batches import Constant, Line
@@ -121,8 +121,7 @@ def jumping_score(root: bool, walls: bool, told=lambda h: h):
         diameter = point["diameter"] if walls else math.inf
         start = min(point["start"], diameter)
         walk = Walk(steps, (-start / 2, start / 2), diameter / 2)
-        found = solve(shapes(moduli), np.array(moves), np.array(stds), diameter, start)
-        return ratio(walk, Gaussian(math.sqrt(found.square)))
+        return ratio(walk, Gaussian(solved_mu(moduli, moves, stds, diameter, start)))
 
     return score
 

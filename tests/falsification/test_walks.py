@@ -32,12 +32,14 @@ from walks import (
     Walk,
     Well,
     random_odd_walk,
+    shuffled,
     violated,
 )
 
 from random_batches import ZERO, Constant, Line, _gradient, _loguniform, _opposite
 
 EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
+KINDS = ["lipschitz", "weakly smooth", "dissipative", "clipped", "unknown"]
 
 
 def solved(iteration) -> Gaussian:
@@ -181,10 +183,11 @@ def _signs(rng, bound: float, width: float) -> Jumps:
     return Jumps(tuple(at.tolist()), (-bound, *inner.tolist(), bound))
 
 
-def random_training(rng, kind: str, walls: bool) -> Training:
-    """An instance that `kind` of loss describes truly, with sizes at which steps matter."""
+def random_training(rng, kind: str, walls: bool, alike: bool = False, most: int = 8) -> Training:
+    """An instance that `kind` of loss describes truly, with sizes at which steps matter; at `most` so many
+    steps. `alike`: all records but one are."""
     size, batches = int(rng.integers(1, 4)), int(rng.integers(1, 4))
-    t = int(rng.integers(1, 9))
+    t = int(rng.integers(1, most + 1))
     bound = float(rng.choice([0.5, 1.0, 2.0]))
     eta = _loguniform(rng, 0.1, 1.5)
     noise = 2.0 * bound / (size * _loguniform(rng, 0.15, 4.0))
@@ -254,13 +257,15 @@ def random_training(rng, kind: str, walls: bool) -> Training:
 
     if rng.random() < 0.4:
         loss = loss.with_l2(_loguniform(rng, 0.02, 0.9) / eta)
-    alike = draw() if rng.random() < 0.5 else None  # all other records the same
-    table = [[alike or draw() for _ in range(size)] for _ in range(batches)]
+    one = draw() if alike or rng.random() < 0.5 else None  # all other records the same
+    table = [[one or draw() for _ in range(size)] for _ in range(batches)]
     if batches > 1 and rng.random() < 0.3:
         del table[-1][int(rng.integers(1, size + 1)) :]
     position = int(rng.integers(0, batches))
     record = table[position][0]
     if kind == "dissipative":
+        if alike:
+            record = table[position][0] = replace(record)  # another object
         other = replace(record, tilt=record.tilt + float(rng.choice([-tilt, tilt])))
     else:
         table[position][0] = record = Constant(bound) if rng.random() < 0.4 else draw()
@@ -297,15 +302,37 @@ def training_claims(found: Training, delta: float) -> dict:
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [12, pytest.param(1500, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
-@pytest.mark.parametrize(
-    "kind", ["lipschitz", "weakly smooth", "dissipative", "clipped", "unknown"]
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_training_is_never_safer_than_proven(kind, walls, count):
     rng = np.random.default_rng([count, walls, len(kind)])
     for _ in range(count):
         found = random_training(rng, kind, walls)
         claims = training_claims(found, float(10 ** rng.uniform(-5, -1)))
         violations = violated(found.walk, claims, EPSILONS)
+        assert not violations, (violations, found)
+
+
+@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+@pytest.mark.parametrize("count", [8, pytest.param(500, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_secret_orders_are_never_safer_than_proven(kind, count):
+    rng = np.random.default_rng([count, len(kind)])
+    for _ in range(count):
+        found = random_training(rng, kind, bool(rng.random() < 0.5), alike=True)
+        average, run = shuffled(found)
+        claim = run.guarantee(float(10 ** rng.uniform(-5, -1)))
+        assert not violated(average, {"shuffled": claim}, EPSILONS), found
+
+
+@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+@pytest.mark.parametrize("count", [2, pytest.param(200, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_longer_training_is_never_safer_than_proven(kind, count):
+    """Enough steps for something to be forgotten."""
+    rng = np.random.default_rng([count, len(kind), 1])
+    for _ in range(count):
+        found = random_training(rng, kind, bool(rng.random() < 0.7), most=40)
+        violations = violated(found.walk, training_claims(found, 1e-3), EPSILONS)
         assert not violations, (violations, found)
 
 

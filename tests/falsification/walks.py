@@ -15,12 +15,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from pabi import Cyclic, FullBatch, Loss, Modulus, NoisyIteration, NoisySGD
+from pabi import Cyclic, FullBatch, Loss, Modulus, NoisyIteration, NoisySGD, ShuffleOnce
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -60,20 +60,8 @@ class Walk:
         return before
 
     def delta(self, epsilons) -> tuple[np.ndarray, float]:
-        """((2, len(epsilons)) δ(ε) in both orders, an estimate of its error).
-
-        The error is ten times the difference between two node counts, what the missing mass could change, and
-        a few roundings of masses near 1.
-        """
-        found, missing = [], 0.0
-        for nodes in NODES:
-            p, q = self.law(0, nodes), self.law(1, nodes)
-            found.append(divergences(p, q, epsilons, self.half))
-            missing = max(abs(1.0 - p.weights.sum()), abs(1.0 - q.weights.sum()))
-        coarse, fine = found
-        size = 1.0 + math.exp(max(epsilons))
-        error = 10.0 * float(np.abs(fine - coarse).max()) + size * (missing + 2.0**-50)
-        return fine, error
+        """((2, len(epsilons)) δ(ε) in both orders, an estimate of its error); see `Average`."""
+        return Average(((1.0, self),)).delta(epsilons)
 
     def renyi(self, order: float) -> float:
         """A lower bound, but for the quadrature, on the Rényi divergence of the last laws: over an
@@ -89,7 +77,35 @@ class Walk:
         return math.log(total) / (order - 1.0) if total > 0.0 else -math.inf
 
 
-def violated(walk: Walk, claims: dict, epsilons, most: float = 1e-7) -> list:
+@dataclass(frozen=True)
+class Average:
+    """One of several walks, by chance; their last steps have the same noise and the same walls."""
+
+    parts: tuple[tuple[float, Walk], ...]
+
+    def law(self, which: int, nodes: int) -> Gaussians:
+        laws = [(weight, walk.law(which, nodes)) for weight, walk in self.parts]
+        weights = np.concatenate([weight * law.weights for weight, law in laws])
+        return Gaussians(weights, np.concatenate([law.means for _, law in laws]), laws[0][1].std)
+
+    def delta(self, epsilons) -> tuple[np.ndarray, float]:
+        """((2, len(epsilons)) δ(ε) in both orders, an estimate of its error).
+
+        The error is ten times the difference between two node counts, what the missing mass could change, and
+        a few roundings of masses near 1.
+        """
+        found, missing = [], 0.0
+        for nodes in NODES:
+            p, q = self.law(0, nodes), self.law(1, nodes)
+            found.append(divergences(p, q, epsilons, self.parts[0][1].half))
+            missing = max(abs(1.0 - p.weights.sum()), abs(1.0 - q.weights.sum()))
+        coarse, fine = found
+        size = 1.0 + math.exp(max(epsilons))
+        error = 10.0 * float(np.abs(fine - coarse).max()) + size * (missing + 2.0**-50)
+        return fine, error
+
+
+def violated(walk: Walk | Average, claims: dict, epsilons, most: float = 1e-7) -> list:
     """[(name, ε, true δ, claimed δ)] of the claims that the exact divergences exceed."""
     both, error = walk.delta(epsilons)
     assert error <= most, error
@@ -379,3 +395,18 @@ class Training:
             diameter=self.diameter,
             cooldown_steps=self.cooldown,
         )
+
+
+def shuffled(found: Training) -> tuple[Average, NoisySGD]:
+    """The same records in an order drawn once and kept secret, and its description. All records but the first
+    of batch `position` have to be alike."""
+    first = found.batches[found.position][0]
+    rest = next((g for batch in found.batches for g in batch if g is not first), first)
+    sizes = [len(batch) for batch in found.batches]
+    parts = []
+    for j, size in enumerate(sizes):
+        table = [[rest] * s for s in sizes]
+        table[j][0] = first
+        moved = replace(found, batches=tuple(map(tuple, table)), position=j)
+        parts.append((size / sum(sizes), moved.walk))
+    return Average(tuple(parts)), replace(found.run, batches=ShuffleOnce(found.size))

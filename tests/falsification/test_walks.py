@@ -17,7 +17,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from pabi import Loss, NotApplicable
+from pabi import Loss, Modulus, NotApplicable
 from pabi.tradeoff import Gaussian
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -157,6 +157,22 @@ def test_odd_walks_are_never_safer_than_proven(walls, count):
         found = random_odd_walk(rng, int(rng.integers(1, 7)), walls)
         violations = violated(found.walk, claims_of(found.iteration), EPSILONS)
         assert not violations, (violations, found)
+
+
+@pytest.mark.parametrize("count", [10, pytest.param(500, marks=pytest.mark.nightly)])
+def test_moduli_given_as_functions_prove_no_more(count):
+    """The same moduli, of which only values can be asked; and one that jumps at 1/2 as well as at 0."""
+    rng = np.random.default_rng(count)
+    for _ in range(count):
+        found = random_odd_walk(rng, int(rng.integers(1, 5)), bool(rng.random() < 0.5))
+        functions = tuple(Modulus.from_function(lambda z, m=m: m(z)) for m in found.moduli)
+        above = tuple(
+            Modulus.from_function(lambda z, m=m: m(0.5 if z < 0.5 else z)) for m in found.moduli
+        )
+        for moduli in (functions, above):
+            with contextlib.suppress(NotApplicable):
+                claims = {"functions": replace(found, moduli=moduli).iteration.guarantee(1e-3)}
+                assert not violated(found.walk, claims, EPSILONS), found
 
 
 @pytest.mark.parametrize("steps", [2, 4])

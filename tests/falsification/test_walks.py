@@ -199,15 +199,18 @@ def _signs(rng, bound: float, width: float) -> Jumps:
     return Jumps(tuple(at.tolist()), (-bound, *inner.tolist(), bound))
 
 
-def random_training(rng, kind: str, walls: bool, alike: bool = False, most: int = 8) -> Training:
+def random_training(
+    rng, kind: str, walls: bool, alike: bool = False, most: int = 8, narrow: bool = False
+) -> Training:
     """An instance that `kind` of loss describes truly, with sizes at which steps matter; at `most` so many
-    steps. `alike`: all records but one are."""
+    steps. `alike`: all records but one are. `narrow`: walls about as far apart as the noise is wide."""
     size, batches = int(rng.integers(1, 4)), int(rng.integers(1, 4))
     t = int(rng.integers(1, most + 1))
     bound = float(rng.choice([0.5, 1.0, 2.0]))
     eta = _loguniform(rng, 0.1, 1.5)
-    noise = 2.0 * bound / (size * _loguniform(rng, 0.15, 4.0))
-    diameter = eta * noise * _loguniform(rng, 0.5, 12.0) if walls else None
+    noise = 2.0 * bound / (size * _loguniform(rng, 0.15, 0.6 if narrow else 4.0))
+    room = (0.2, 2.0) if narrow else (0.5, 12.0)
+    diameter = eta * noise * _loguniform(rng, *room) if walls else None
     width = diameter / 2 if walls else eta * (noise + bound)
     clip = sensitivity = None
     tilt = 0.0
@@ -348,6 +351,18 @@ def test_longer_training_is_never_safer_than_proven(kind, count):
     rng = np.random.default_rng([count, len(kind), 1])
     for _ in range(count):
         found = random_training(rng, kind, bool(rng.random() < 0.7), most=40)
+        violations = violated(found.walk, training_claims(found, 1e-3), EPSILONS)
+        assert not violations, (violations, found)
+
+
+@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+@pytest.mark.parametrize("count", [4, pytest.param(300, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_between_narrow_walls_is_never_safer_than_proven(kind, count):
+    """Many steps in a small place, where the walls hide more than composition knows."""
+    rng = np.random.default_rng([count, len(kind), 2])
+    for _ in range(count):
+        found = random_training(rng, kind, True, most=150, narrow=True)
         violations = violated(found.walk, training_claims(found, 1e-3), EPSILONS)
         assert not violations, (violations, found)
 

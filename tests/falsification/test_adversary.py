@@ -81,7 +81,7 @@ def scalar_score(scale: float = 1.0):
     return score
 
 
-@pytest.mark.parametrize("instances", [700, pytest.param(20_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("instances", [500, pytest.param(20_000, marks=pytest.mark.nightly)])
 def test_scalar_maps(instances):
     found = search(scalar_score(), SCALARS, seed=instances, instances=instances)
     assert -1e-3 < found.score <= 1e-12
@@ -126,7 +126,7 @@ def jumping_score(root: bool, walls: bool, told=lambda h: h):
     return score
 
 
-@pytest.mark.parametrize("instances", [80, pytest.param(10_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("instances", [60, pytest.param(5000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
 @pytest.mark.parametrize("root", [False, True], ids=["affine", "root"])
 def test_jumping_walks(root, walls, instances):

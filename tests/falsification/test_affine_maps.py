@@ -18,7 +18,7 @@ import affine_maps
 from affine_maps import FAMILIES, Table, exact_mu, falsify
 from walks import Moved, Odd, Step, Walk
 
-COUNTS = {"affine": 1500, "walled": 300, "roots": 600, "jumping": 120}
+COUNTS = {"affine": 1000, "walled": 300, "roots": 600, "jumping": 80}
 
 
 @pytest.mark.parametrize("scale", [1, pytest.param(40, marks=pytest.mark.nightly)])

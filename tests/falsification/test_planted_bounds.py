@@ -115,7 +115,7 @@ def clipped_training(point) -> Training:
 
 
 def test_kong_and_ribero_theorem_4_5_is_refuted():
-    found = search(cyclic_score(theorem_4_5), CYCLIC, seed=1, instances=2000)
+    found = search(cyclic_score(theorem_4_5), CYCLIC, seed=1, instances=1000)
     assert found.score > math.log(5.0)
     # The winner again, with the clipping of all gradients taken into account.
     truth = clipped_training(found.point).walk.renyi(1.5)
@@ -132,19 +132,19 @@ def test_the_instance_without_tails():
 
 def test_theorem_4_5_counted_from_the_use_is_not():
     """The corrected count, and the accountant, on the family that refutes the printed one."""
-    found = search(cyclic_score(corrected), CYCLIC, seed=1, instances=2000)
+    found = search(cyclic_score(corrected), CYCLIC, seed=1, instances=1000)
     assert -0.1 < found.score <= SLACK
 
     def proven(point, order):
         with np.errstate(all="ignore"):
             return order * clipped_training(point).run.guarantee(1e-3).mu ** 2 / 2.0
 
-    found = search(cyclic_score(proven), CYCLIC, seed=1, instances=150)
+    found = search(cyclic_score(proven), CYCLIC, seed=1, instances=100)
     assert -0.5 < found.score <= SLACK
 
 
 COROLLARY = {
-    "length": Knob(2, 700, "integer"),
+    "length": Knob(2, 300, "integer"),
     "epochs": Knob(1, 3, "integer"),
     "curvature": Knob(0.0, 1.0),
     "weak": Knob(1e-3, 1.0, "log"),
@@ -165,7 +165,13 @@ def corollary_c_2(point) -> tuple[float, dict]:
 
 
 def test_kong_and_ribero_corollary_c_2_is_refuted():
-    found = search(lambda point: corollary_c_2(point)[0], COROLLARY, seed=2, instances=600)
+    found = search(
+        lambda point: corollary_c_2(point)[0],
+        COROLLARY,
+        seed=2,
+        instances=300,
+        enough=math.log(10.0),
+    )
     assert found.score > math.log(10.0)
     # Gradients of curvature at most one stay inside the clip where it matters: M = 1, ε = 10, once.
     once = {"length": 141, "epochs": 1, "curvature": 1.0, "weak": 0.01, "order": 2.0}
@@ -227,13 +233,14 @@ def test_nonexpansive_clipping_is_refuted():
 
 def test_the_least_slope_of_clipping_is_not_and_is_needed():
     def score(point) -> float:
-        slope = Loss.convex(1.0).modulus(point["step"], clip_norm=1.0).linear
+        slope = 1.0 / math.sqrt(1.0 - point["step"] / 4.0)
         return math.log(planar_mu(point)) - TURNS * math.log(slope)
 
-    found = search(score, PLANE | {"step": Knob(0.3, 1.0)}, seed=4, instances=6000)
+    found = search(score, PLANE | {"step": Knob(0.3, 1.0)}, seed=4, instances=5000, enough=-0.01)
     assert -0.02 < found.score <= SLACK
     at = found.point["step"]
     slope = Loss.convex(1.0).modulus(at, clip_norm=1.0).linear
+    assert slope == pytest.approx(1.0 / math.sqrt(1.0 - at / 4.0), rel=1e-14)
     assert planar_claim(slope) >= planar_mu(found.point) * (1.0 - SLACK)
 
 
@@ -316,7 +323,7 @@ def test_the_long_window_is_not():
         return log_ratio(drawn_renyi(point), claim) if math.isfinite(claim) else -math.inf
 
     knobs = DRAWN | {"smoothness": Knob(1e-4, 10.0, "log")}
-    assert search(score, knobs, seed=5, instances=300).score <= SLACK
+    assert search(score, knobs, seed=5, instances=150).score <= SLACK
 
 
 # Random batches: one step, and slips in what it costs.

@@ -149,7 +149,7 @@ def test_the_steps_of_training_are_those_of_the_algorithm():
 # Maps that attain their moduli.
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(4000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [40, pytest.param(4000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
 def test_odd_walks_are_never_safer_than_proven(walls, count):
     rng = np.random.default_rng([count, walls])

@@ -126,7 +126,7 @@ def jumping_score(root: bool, walls: bool, told=lambda h: h):
     return score
 
 
-@pytest.mark.parametrize("instances", [60, pytest.param(5000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("instances", [40, pytest.param(5000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
 @pytest.mark.parametrize("root", [False, True], ids=["affine", "root"])
 def test_jumping_walks(root, walls, instances):

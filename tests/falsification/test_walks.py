@@ -319,7 +319,7 @@ def training_claims(found: Training, delta: float) -> dict:
 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-@pytest.mark.parametrize("count", [12, pytest.param(1500, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [8, pytest.param(1500, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_is_never_safer_than_proven(kind, walls, count):
@@ -356,7 +356,7 @@ def test_longer_training_is_never_safer_than_proven(kind, count):
 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-@pytest.mark.parametrize("count", [4, pytest.param(300, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [3, pytest.param(300, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_between_narrow_walls_is_never_safer_than_proven(kind, count):
     """Many steps in a small place, where the walls hide more than composition knows."""

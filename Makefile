@@ -21,6 +21,7 @@ bench: .venv/ready
 
 nightly: .venv/ready
 	$(BIN)/python -m pytest -m nightly -n auto
+	$(BIN)/python benchmarks/falsify.py --instances 1000000
 
 # The environment is complete once `ready` exists, and is brought up to date when pyproject.toml changes.
 .venv/ready: pyproject.toml

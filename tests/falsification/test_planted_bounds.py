@@ -1,0 +1,415 @@
+"""The search finds what is wrong with bounds that are known to be wrong, and nothing in the right ones.
+
+Some are printed in papers, some are slips that an accountant could make. Each is searched over a
+family of instances with exactly known laws, its right counterpart over the same.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import binom
+
+from pabi import FixedSize, Loss, NoisyIteration, Poisson
+from pabi.tradeoff import Gaussian, PoissonSubsampled, Subsampled
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from adversary import Knob, log_ratio, search
+from affine_maps import exact_mu
+from walks import Training
+
+from random_batches import ZERO, Constant, Instance, Line, divergences, hockey_stick, last_law
+
+SLACK = 1e-9  # of logarithms of ratios: rounding, and what the quadratures leave
+
+
+# Kong and Ribero: cyclic batches of one clipped record, f_i = (h/2)x², the record's gradient clipped ±C.
+
+
+def theta(slope: float, steps: int) -> float:
+    """Their (6)."""
+    powers = slope ** (2.0 * np.arange(steps))
+    return float(powers[-1] / powers.sum()) if steps else 0.0
+
+
+def theorem_4_5(point, order: float) -> float:
+    """Their (22), M = b = σ = 1, with 1/0 read as 0, as θ(0) = 0 wants it."""
+    length, epochs, rest = int(point["length"]), int(point["epochs"]), rest_of(point)
+    size = point["shift"] / 2.0  # λC
+    return 4.0 * order * size**2 * ((1.0 / rest if rest else 0.0) + epochs / length)
+
+
+def corrected(point, order: float) -> float:
+    """(uses − 1)·θ(l) + θ(steps from the last use, inclusive) with what one use costs, 2α(λC)²; in one
+    dimension clipped convex steps do not expand, L = 1."""
+    length, used = int(point["length"]), uses(point)
+    t = steps_of(point)
+    last = theta(1.0, t - used[-1])
+    return 2.0 * order * (point["shift"] / 2.0) ** 2 * ((len(used) - 1) * theta(1.0, length) + last)
+
+
+def rest_of(point) -> int:
+    """Steps after the last whole epoch."""
+    return round(point["rest"] * (int(point["length"]) - 1))
+
+
+def steps_of(point) -> int:
+    return int(point["length"]) * int(point["epochs"]) + rest_of(point)
+
+
+def uses(point) -> np.ndarray:
+    """Steps at which the record is used; `after` of an epoch follows the last one."""
+    length, t = int(point["length"]), steps_of(point)
+    last = t - 1 - round(point["after"] * (length - 1))
+    return np.arange(last % length, t, length)
+
+
+def cyclic_mu(point) -> float:
+    """While no other record's gradient is clipped: slope 1 where the record is used, 1 − λh elsewhere."""
+    t, used = steps_of(point), uses(point)
+    a, d = np.full(t, 1.0 - point["curvature"] * point["step"]), np.zeros(t)
+    a[used], d[used] = 1.0, point["shift"]
+    return float(exact_mu(a, d, np.ones(t)))
+
+
+CYCLIC = {
+    "length": Knob(2, 40, "integer"),
+    "epochs": Knob(1, 3, "integer"),
+    "rest": Knob(0.0, 1.0),
+    "after": Knob(0.0, 1.0),
+    "curvature": Knob(0.0, 1.0),
+    "step": Knob(0.01, 0.5),  # λ ≤ 1/(2M)
+    "shift": Knob(4.0, 6.0),  # 2λC/σ
+}
+
+
+def cyclic_score(claim, order: float = 2.0):
+    def score(point) -> float:
+        return log_ratio(order * cyclic_mu(point) ** 2 / 2.0, claim(point, order))
+
+    return score
+
+
+def clipped_training(point) -> Training:
+    """The same with every gradient clipped, as a run: M = 1, C = shift/(2λ)."""
+    clip = point["shift"] / (2.0 * point["step"])
+    length = int(point["length"])
+    batches = [(Line(point["curvature"], 0.0, clip),) for _ in range(length)]
+    position, t = int(uses(point)[0]), steps_of(point)
+    batches[position] = (Constant(clip),)
+    return Training(
+        tuple(batches),
+        position,
+        Constant(-clip),
+        (point["step"],) * t,
+        (1.0 / point["step"],) * t,
+        Loss.convex(1.0, glm=True),
+        clip,
+    )
+
+
+def test_kong_and_ribero_theorem_4_5_is_refuted():
+    found = search(cyclic_score(theorem_4_5), CYCLIC, seed=1, instances=1000)
+    assert found.score > math.log(5.0)
+    # The winner again, with the clipping of all gradients taken into account.
+    truth = clipped_training(found.point).walk.renyi(1.5)
+    assert truth > 4.0 * theorem_4_5(found.point, 1.5)
+
+
+def test_the_instance_without_tails():
+    """ℓ = 50, λ = 1/(2M), C = 50σ/M: 1071 for a printed 100."""
+    point = {"length": 50, "epochs": 1, "rest": 0.0, "after": 0.0}
+    point |= {"curvature": 1.0, "step": 0.5, "shift": 50.0}
+    assert cyclic_mu(point) ** 2 == pytest.approx(1071.4286, rel=1e-6)
+    assert theorem_4_5(point, 2.0) == pytest.approx(100.0, rel=1e-12)
+
+
+def test_theorem_4_5_counted_from_the_use_is_not():
+    """The corrected count, and the accountant, on the family that refutes the printed one."""
+    found = search(cyclic_score(corrected), CYCLIC, seed=1, instances=1000)
+    assert -0.1 < found.score <= SLACK
+
+    def proven(point, order):
+        with np.errstate(all="ignore"):
+            return order * clipped_training(point).run.guarantee(1e-3).mu ** 2 / 2.0
+
+    found = search(cyclic_score(proven), CYCLIC, seed=1, instances=100)
+    assert -0.5 < found.score <= SLACK
+
+
+COROLLARY = {
+    "length": Knob(2, 300, "integer"),
+    "epochs": Knob(1, 3, "integer"),
+    "curvature": Knob(0.0, 1.0),
+    "weak": Knob(1e-3, 1.0, "log"),
+    "order": Knob(1.1, 4.0),
+}
+
+
+def corollary_c_2(point) -> tuple[float, dict]:
+    """(log of the exact divergence over a promised ε = 1/2, the instance), M = C = b = 1."""
+    m, epochs, order, epsilon = point["weak"], int(point["epochs"]), point["order"], 0.5
+    step = 1.0 / (2.0 * (1.0 + m))
+    if point["length"] < math.log(2.0) / math.log1p(m * step):
+        return -math.inf, {}
+    sigma = step / 2.0 * math.sqrt((1.0 + 4.0 * m / (1.0 + m) * epochs) / (order * epsilon))
+    instance = point | {"rest": 0.0, "after": 0.0, "step": step}
+    instance["shift"] = 2.0 * step / sigma
+    return log_ratio(order * cyclic_mu(instance) ** 2 / 2.0, epsilon), instance
+
+
+def test_kong_and_ribero_corollary_c_2_is_refuted():
+    found = search(
+        lambda point: corollary_c_2(point)[0],
+        COROLLARY,
+        seed=2,
+        instances=300,
+        enough=math.log(10.0),
+    )
+    assert found.score > math.log(10.0)
+    # Gradients of curvature at most one stay inside the clip where it matters: M = 1, ε = 10, once.
+    once = {"length": 141, "epochs": 1, "curvature": 1.0, "weak": 0.01, "order": 2.0}
+    assert math.exp(corollary_c_2(once)[0]) == pytest.approx(131.4 / 10.0, rel=1e-3)
+    # A short run by quadrature, clipping of all gradients included: five times what is promised.
+    short = {"length": 30, "epochs": 1, "curvature": 1.0, "weak": 0.05, "order": 1.5}
+    score, instance = corollary_c_2(short)
+    assert score > math.log(6.0)
+    assert clipped_training(instance).walk.renyi(1.5) > 5.0 * 0.5
+
+
+# Nonexpansive clipping: the record moves the plane by (s, 0), then clipped convex steps of others.
+
+TURNS = 3
+PLANE = {"step": Knob(0.05, 1.0), "gap": Knob(1e-5, 1.0, "log"), "over": Knob(1e-6, 1.0, "log")}
+for _k in range(TURNS):
+    PLANE |= {f"spectrum {_k}": Knob(0.0, 1.0), f"axis {_k}": Knob(0.0, math.pi)}
+    PLANE |= {f"gradient {_k}": Knob(0.0, math.pi)}
+
+
+def planar_mu(point) -> float:
+    """μ with s = 1 and σ = 1: steps x ← x − η·Clip_C(g + A(x − middle)), C = s/gap, eigenvalues of A 1 and
+    `spectrum`, ‖g‖ = (1 + over·gap)·C; silent but for the last one. Angles are to what separates the runs."""
+    clip = 1.0 / point["gap"]
+    x, y = np.zeros(2), np.array([1.0, 0.0])
+    for k in range(TURNS):
+        middle, apart = (x + y) / 2.0, math.atan2(*(y - x)[::-1])
+        axis, turn = apart + point[f"axis {k}"], apart + point[f"gradient {k}"]
+        v, w = _unit(axis), _unit(axis + math.pi / 2)
+        curvature = np.outer(v, v) + point[f"spectrum {k}"] * np.outer(w, w)
+        pull = clip * (1.0 + point["over"] * point["gap"]) * _unit(turn)
+
+        def step(z, middle=middle, curvature=curvature, pull=pull):
+            g = pull + curvature @ (z - middle)
+            return z - point["step"] * g * min(1.0, clip / float(np.linalg.norm(g)))
+
+        x, y = step(x), step(y)
+    return float(np.linalg.norm(x - y))
+
+
+def _unit(angle: float) -> np.ndarray:
+    return np.array([math.cos(angle), math.sin(angle)])
+
+
+def planar_claim(slope) -> float:
+    t = TURNS + 1
+    first = np.eye(1, t)[0]
+    return NoisyIteration(slope, first, first[::-1]).guarantee(1e-3).mu
+
+
+def test_nonexpansive_clipping_is_refuted():
+    """c = 1 for clipped convex steps: three of them separate the runs by a tenth more than it allows."""
+    claim = planar_claim(1.0)
+    assert claim == pytest.approx(1.0, rel=1e-12)
+    knobs = PLANE | {"step": Knob(0.05, 0.5)}
+    found = search(lambda point: log_ratio(planar_mu(point), claim), knobs, seed=3, instances=4000)
+    assert found.score > math.log(1.1)
+
+
+def test_the_least_slope_of_clipping_is_not_and_is_needed():
+    def score(point) -> float:
+        slope = 1.0 / math.sqrt(1.0 - point["step"] / 4.0)
+        return math.log(planar_mu(point)) - TURNS * math.log(slope)
+
+    found = search(score, PLANE | {"step": Knob(0.3, 1.0)}, seed=4, instances=5000, enough=-0.01)
+    assert -0.02 < found.score <= SLACK
+    at = found.point["step"]
+    slope = Loss.convex(1.0).modulus(at, clip_norm=1.0).linear
+    assert slope == pytest.approx(1.0 / math.sqrt(1.0 - at / 4.0), rel=1e-14)
+    assert planar_claim(slope) >= planar_mu(found.point) * (1.0 - SLACK)
+
+
+# Bravo, Flores-Mella, Guzmán, Thm 5.4: linear losses, one record of n drawn at every step.
+
+DRAWN = {
+    "n": Knob(11, 60, "integer"),
+    "step": Knob(1e-2, 0.5, "log"),
+    "noise": Knob(1.0, 3.0),  # over the least allowed, 2√10
+    "steps": Knob(1e2, 2e4, "log"),
+    "order": Knob(0.0, 1.0),
+    "smoothness": Knob(1e-10, 10.0, "log"),
+}
+
+
+def drawn_instance(point) -> tuple[float, float, int, float, float]:
+    """(σ, α, T, standard deviation of the noise in X_T, D): walls 15 deviations beyond where anyone goes."""
+    sigma = point["noise"] * 2.0 * math.sqrt(10.0)
+    highest = sigma**2 / 16.0 * math.log(point["n"])
+    order = 1.0 + (highest - 1.0) * max(point["order"], 1e-3)
+    t = round(point["steps"])
+    std = point["step"] * sigma * math.sqrt(t)
+    drift = point["step"] * (t / point["n"] + 15.0 * math.sqrt(t / point["n"]))
+    return sigma, order, t, std, 2.0 * (drift + 15.0 * std)
+
+
+def drawn_renyi(point) -> float:
+    """Of X_T = ∓ηK + noise, K binomial: an integral of positive terms, on 15 deviations about each mean."""
+    _, order, t, std, _ = drawn_instance(point)
+    n, eta = int(point["n"]), point["step"]
+    low, high = binom.ppf([1e-14, 1.0 - 1e-14], t, 1.0 / n)
+    k = np.unique(np.linspace(low, high, 200).round())
+    edges = np.append(k[1:] - 1, np.inf)
+    weight = np.diff(np.append(0.0, binom.cdf(edges, t, 1.0 / n)))  # few atoms, each below its own
+    centre = eta * t / n
+    grid = np.linspace(-2 * order * centre - 9 * std, centre + 9 * std, 1500)
+
+    def log_density(side: float) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            terms = np.log(weight) - 0.5 * ((grid[:, None] - side * eta * k) / std) ** 2
+        return logsumexp(terms, axis=1) - math.log(std * math.sqrt(2 * math.pi))
+
+    p, q = log_density(-1.0), log_density(1.0)
+    spacing = math.log(grid[1] - grid[0])
+    return float(logsumexp(order * p + (1.0 - order) * q + spacing)) / (order - 1.0)
+
+
+def theorem_5_4(point, window: float) -> float:
+    """(α/σ²)(52L²T̄/n² + 4D²β/η + 2D²β²), L = b = 1, for T > T̄ = ⌈window⌉."""
+    sigma, order, t, _, diameter = drawn_instance(point)
+    last, beta, eta = math.ceil(window), point["smoothness"], point["step"]
+    if t <= last:
+        return math.inf
+    kept = 52.0 * last / point["n"] ** 2
+    return order / sigma**2 * (kept + 4.0 * diameter**2 * beta / eta + 2.0 * (diameter * beta) ** 2)
+
+
+def test_the_short_window_of_bravo_flores_mella_guzman_is_refuted():
+    """T̄ read as ⌈1/η⌉."""
+
+    def score(point) -> float:
+        claim = theorem_5_4(point, 1.0 / point["step"])
+        return log_ratio(drawn_renyi(point), claim) if math.isfinite(claim) else -math.inf
+
+    found = search(score, DRAWN, seed=5, instances=400, enough=math.log(10.0))
+    assert found.score > math.log(10.0)
+    known = {"n": 10, "step": 0.05, "noise": 6.39 / 2 / math.sqrt(10), "steps": 20000.0}
+    _, highest, *_ = drawn_instance(known | {"order": 1.0})
+    known |= {"order": 1.0 / (highest - 1.0), "smoothness": 1e-10}
+    assert drawn_renyi(known) >= 19.5
+    kept = theorem_5_4(known, 20.0)
+    assert kept < 0.52
+
+
+def test_the_long_window_is_not():
+    """T̄ = ⌈1/(ηβ)⌉."""
+
+    def score(point) -> float:
+        claim = theorem_5_4(point, 1.0 / (point["step"] * point["smoothness"]))
+        return log_ratio(drawn_renyi(point), claim) if math.isfinite(claim) else -math.inf
+
+    knobs = DRAWN | {"smoothness": Knob(1e-4, 10.0, "log")}
+    assert search(score, knobs, seed=5, instances=150).score <= SLACK
+
+
+# Random batches: one step, and slips in what it costs.
+
+BATCHES = {
+    "n": Knob(2, 50, "integer"),
+    "share": Knob(1e-2, 0.5, "log"),  # of the n in a batch
+    "room": Knob(0, 5, "integer"),  # up to the cap
+    "pull": Knob(-1.0, 1.0),
+    "sharpness": Knob(0.2, 2.0, "log"),  # C/(bς)
+    "epsilon": Knob(0.0, 2.0),
+}
+
+
+def one_step(point, batches) -> Instance:
+    n, size = int(point["n"]), size_of(point)
+    base = ((Constant(point["pull"]), n - 1),)
+    sampler = (
+        batches(size) if batches is FixedSize else batches(size, cap=size + int(point["room"]))
+    )
+    noise = 1.0 / (size * point["sharpness"])
+    return Instance(
+        base, Constant(-1.0), ZERO, sampler, (1.0,), (noise,), Loss.convex(1.0, gradient_bound=1.0)
+    )
+
+
+def one_step_score(batches, claim, rule="empty"):
+    def score(point) -> float:
+        instance = one_step(point, batches)
+        epsilons, laws = [point["epsilon"]], []
+        for record in (instance.record, instance.other):
+            laws.append(last_law(instance, record, 2, rule))  # one step: nothing is integrated
+        truth = divergences(*laws, epsilons, math.inf).max()
+        if truth < 1e-8:  # differences of probabilities near 1
+            return -math.inf
+        return log_ratio(truth, float(claim(point).delta(point["epsilon"])))
+
+    return score
+
+
+def size_of(point) -> int:
+    return max(1, round(point["share"] * int(point["n"])))
+
+
+def share(point) -> float:
+    return size_of(point) / int(point["n"])
+
+
+def test_a_zeroed_record_that_displaces_nobody_is_refuted():
+    """C_p(G(C/(bς))) under fixed size: the others fill the place, so that a record counts 2C."""
+    found = search(
+        one_step_score(FixedSize, lambda p: Subsampled(Gaussian(p["sharpness"]), share(p))),
+        BATCHES,
+        seed=6,
+        instances=400,
+        enough=math.log(2.0),
+    )
+    assert found.score > math.log(2.0)
+
+
+def test_a_zeroed_record_that_displaces_another_is_not():
+    right = one_step_score(FixedSize, lambda p: Subsampled(Gaussian(2 * p["sharpness"]), share(p)))
+    found = search(right, BATCHES, seed=6, instances=300)
+    assert -0.5 < found.score <= SLACK
+
+
+def test_truncated_poisson_batches_are_refuted():
+    claim = one_step_score(
+        Poisson, lambda p: PoissonSubsampled(p["sharpness"], share(p)), "truncate"
+    )
+    found = search(claim, BATCHES, seed=7, instances=400, enough=math.log(1.5))
+    assert found.score > math.log(1.5)
+    known = {"n": 50, "share": 0.02, "room": 0, "pull": 1.0, "sharpness": 1.0, "epsilon": 0.2}
+    assert math.exp(claim(known)) == pytest.approx(2.27e-4 / 1.29e-4, rel=1e-2)
+
+
+def test_emptied_poisson_batches_are_not():
+    right = one_step_score(Poisson, lambda p: PoissonSubsampled(p["sharpness"], share(p)))
+    found = search(right, BATCHES, seed=7, instances=300)
+    assert -0.2 < found.score <= SLACK
+
+
+def test_the_quadrature_of_one_step_agrees():
+    point = {"n": 6, "share": 0.33, "room": 1, "pull": 0.5, "sharpness": 1.0, "epsilon": 0.3}
+    instance = one_step(point, Poisson)
+    found, error = hockey_stick(instance, [0.3])
+    claim = Gaussian(1.0)
+    score = one_step_score(Poisson, lambda p: claim)(point)
+    assert math.exp(score) * claim.delta(0.3) == pytest.approx(found.max(), abs=error)

@@ -9,11 +9,7 @@ import numpy as np
 
 from pabi import Modulus
 from pabi.shifts.nonlinear import solve
-
-try:
-    from pabi.shifts.shapes import shapes
-except ImportError:  # where they are defined beside the solver
-    from pabi.shifts.nonlinear import shapes
+from pabi.shifts.shapes import shapes
 
 
 def solved_mu(moduli: Sequence[Modulus], s, sigma, diameter: float, start: float) -> float:

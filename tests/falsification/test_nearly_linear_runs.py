@@ -28,11 +28,6 @@ from random_batches import divergences
 # Of λ, in units of the squared scale of the iterates: a gap of its root moves μ by about as much.
 TINY = 1e-16
 
-nonlinear = pytest.mark.skipif(
-    "nonlinear shifts" not in {analysis.name for analysis in ANALYSES},
-    reason="only composition knows such moduli yet",
-)
-
 
 def nearly_linear(rng, order: str) -> Quadratic:
     """A run on quadratics of one curvature, told to be dissipative."""
@@ -77,7 +72,6 @@ def test_secret_orders(count):
             assert guarantee.delta(epsilon) >= true - 1e-13 * math.exp(epsilon), (epsilon, found)
 
 
-@nonlinear
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 def test_a_first_use_is_met():
     """One pass, the record in the first batch: nothing hides it but what comes after."""
@@ -91,7 +85,6 @@ def test_a_first_use_is_met():
         assert claim.mu == pytest.approx(found.mu(0), rel=1e-4)
 
 
-@nonlinear
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 def test_the_last_position_is_met_and_the_worst():
     """Contracting steps, all alike, many epochs: a record used last costs as much as its last use at least,

@@ -16,8 +16,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 from adversary import Knob, search
 from fields import PAIR, SLACK, Case, Field, pair, quadratic, random_pairs, symmetric
 
-later = pytest.mark.skipif(not hasattr(Loss, "saddle"), reason="no such losses yet")
-
 
 def monotone(rng, d: int, smoothness: float) -> np.ndarray:
     """A matrix of norm `smoothness` whose symmetric part is positive semidefinite."""
@@ -27,7 +25,6 @@ def monotone(rng, d: int, smoothness: float) -> np.ndarray:
     return a * smoothness / np.linalg.norm(a, 2)
 
 
-@later
 @pytest.mark.parametrize("count", [30, pytest.param(2000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("clips", [False, True], ids=["whole", "clipped"])
 def test_monotone_fields_stay_within_the_modulus(clips, count):
@@ -55,7 +52,6 @@ def test_monotone_fields_stay_within_the_modulus(clips, count):
         assert case.excess(x, y).max() <= SLACK, case
 
 
-@later
 def test_a_rotation_attains_the_slope_of_descent_ascent():
     turn = np.array([[0.0, 1.0], [-1.0, 0.0]])
     case = Case(Loss.saddle(10.0, 1.0), (quadratic(turn, np.zeros(2)),), None, 1.0, 0.5)
@@ -69,7 +65,6 @@ def separable(rng, d: int, lo: float, hi: float, bound: float) -> Field:
     return lambda x: a * x + pull
 
 
-@later
 @pytest.mark.parametrize("count", [30, pytest.param(2000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("apart", [True, False], ids=["separable", "not"])
 def test_clipped_coordinates_stay_within_the_modulus(apart, count):
@@ -96,7 +91,6 @@ def test_clipped_coordinates_stay_within_the_modulus(apart, count):
         assert case.excess(x, y).max() <= SLACK, case
 
 
-@later
 def test_a_loss_wrongly_called_separable_is_found_out():
     def score(point) -> float:
         told = Loss.convex(1.0, separable=True)

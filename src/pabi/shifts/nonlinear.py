@@ -77,16 +77,23 @@ class _Problem:
         apart = self.forward(diameter, start)
         top = self._top(apart)
         if top > 0.0:
-            rough += roughly(shape, s, sigma, diameter, apart, top)
-        found = [self._replayed(r, apart, diameter) for r in rough]
+            rough += roughly(shape, self.omega, s, sigma, diameter, apart, top)
+        found = [self.replay(r.first, r.wanted, float(apart[r.first])) for r in rough]
         best = at_once
         for payments in sorted(found, key=_cost):
             if payments.square <= _WORSE * best.square:
                 best = min(best, self._polished(payments), key=_cost)
-        return self._best_start_near(best, apart, diameter)
+        best = self._best_start_near(best, apart)
+        # The distance at the start follows from the last time that the diameter cut it off, or from w_0, if
+        # nothing is paid on the way.
+        cut = np.flatnonzero(apart[: best.first + 1] == diameter)
+        first = int(cut[-1]) if cut.size else 0
+        z = np.append(apart[first : best.first], best.z)
+        a = np.append(np.zeros(best.first - first), best.a)
+        return Payments(first, z, a, best.square)
 
-    def _best_start_near(self, best: Payments, apart: Array, diameter: float) -> Payments:
-        """Starts at the diameter a little earlier or later, by whole epochs and then by smaller and smaller
+    def _best_start_near(self, best: Payments, apart: Array) -> Payments:
+        """Starts a little earlier or later, by whole epochs and then by smaller and smaller
         steps: the grid is not fine enough to tell them apart."""
         window = self.t - best.first
         if best.first == 0 or window > _NEAR:
@@ -96,23 +103,23 @@ class _Problem:
         for unit in sorted({epoch, 1}, reverse=True):
             times = max(1, window // (8 * unit))
             while times:
-                better = self._moved(best, times * unit, apart, diameter)
+                better = self._moved(best, times * unit, apart)
                 if better is best:
                     times //= 2
                 best = better
         return best
 
-    def _moved(self, best: Payments, move: int, apart: Array, diameter: float) -> Payments:
+    def _moved(self, best: Payments, move: int, apart: Array) -> Payments:
         """The better of `best` and of those that start `move` steps earlier or later."""
         found = [best]
         for first in (best.first - move, best.first + move):
-            if 0 < first < self.t - 1 and apart[first] == diameter:
+            if 0 <= first < self.t - 1:
                 if first > best.first:
                     wanted = best.z[1 + move :]
                 else:
-                    lead = np.linspace(diameter, best.z[1], move + 2)[1:-1]
+                    lead = np.linspace(apart[first], best.z[1], move + 2)[1:-1]
                     wanted = np.concatenate([lead, best.z[1:]])
-                found.append(self._polished(self.replay(first, wanted, diameter)))
+                found.append(self._polished(self.replay(first, wanted, float(apart[first]))))
         return min(found, key=_cost)
 
     def forward(self, diameter: float, start: float) -> Array:
@@ -122,13 +129,6 @@ class _Problem:
             w.append(now)
             now = min(diameter, (omega(now) + s) * (1.0 + 3e-16))
         return np.array(w)
-
-    def _replayed(self, rough: Rough, apart: Array, diameter: float) -> Payments:
-        """Started at the diameter, or else from the beginning, nothing being paid before."""
-        first, wanted = rough
-        if first and apart[first] < diameter:
-            return self.replay(0, np.concatenate([apart[1 : first + 1], wanted]), float(apart[0]))
-        return self.replay(first, wanted, float(apart[first]))
 
     def _top(self, apart: Array) -> float:
         """The largest distance worth looking at."""

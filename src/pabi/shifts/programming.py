@@ -8,6 +8,7 @@ every cell of the grid, to r/(1 + Aσ²), A the slope in that cell.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ _DECADES = 5.0  # that they span
 _SHORT = 20_000  # steps of a window that is looked at on the fine grid as well
 _CHUNK = 512  # steps whose moduli are evaluated at once
 _LONGER = 6  # windows that many times the best one are not looked at
+_LESS = 1.0 - 1e-7  # what counts as a better one
 _CLOSE = 1.15  # starts that are looked at as well, if not that much worse
 
 
@@ -84,32 +86,46 @@ class _Grid:
 
 
 def roughly(
-    shape: Shapes, s: Array, sigma: Array, diameter: float, apart: Array, top: float
+    shape: Shapes,
+    omega: Sequence[Callable[[float], float]],
+    s: Array,
+    sigma: Array,
+    diameter: float,
+    apart: Array,
+    top: float,
 ) -> list[Rough]:
     """The best start and path found, and others nearly as good.
 
-    `apart` (t,): how far apart the runs can be before each step; `top`: the largest distance that is
-    worth looking at. The start may be any step before which they can be `diameter` apart, or the first. A
-    coarse grid tells about how long the best window is, a fine one goes through windows of such lengths.
+    `omega`: the moduli of `shape` one by one. `apart` (t,): how far apart the runs can be before each step;
+    `top`: the largest distance that is worth looking at. A coarse grid tells about how long the best window
+    is, a fine one goes through windows of such lengths.
     """
     t = shape.steps
-    coarse = _search(shape, s, sigma, diameter, apart, _Grid(top, _COARSE))
+    coarse = _search(shape, omega, s, sigma, diameter, apart, _Grid(top, _COARSE))
     if not coarse or t - coarse[0].first > _SHORT:
         return coarse
     begin = max(0, t - 2 * (t - coarse[0].first) - 50)
     part = shape.between(begin, t)
-    fine = _search(part, s[begin:], sigma[begin:], diameter, apart[begin:], _Grid(top, _FINE))
+    rest = (omega[begin:], s[begin:], sigma[begin:], diameter, apart[begin:])
+    fine = _search(part, *rest, _Grid(top, _FINE))
     return coarse[:1] + [r._replace(first=r.first + begin) for r in fine]
 
 
 def _search(
-    shape: Shapes, s: Array, sigma: Array, diameter: float, apart: Array, grid: _Grid
+    shape: Shapes,
+    omega: Sequence[Callable[[float], float]],
+    s: Array,
+    sigma: Array,
+    diameter: float,
+    apart: Array,
+    grid: _Grid,
 ) -> list[Rough]:
     t, points = shape.steps, grid.z.size
+    epoch, alike = _epochs(shape, s, sigma)
     with np.errstate(all="ignore"):
         weight = (1.0 / (sigma * sigma)).tolist()
         costs = grid.cells(0.0, np.full(points, math.inf))
-        after: list[_Costs] = [costs]  # after step t − 1, t − 2, …
+        after = _After([costs], epoch)
         starts = np.full(t, math.inf)
         best_at = t
         for k in range(t - 1, -1, -1):
@@ -121,11 +137,56 @@ def _search(
             after.append(costs)
             if apart[k] == diameter or k == 0 or s[k] > 0.0:
                 starts[k] = least[points]
-                if best_at == t or starts[k] < starts[best_at]:
+                if best_at == t or starts[k] < _LESS * starts[best_at]:
                     best_at = k
                 elif t - k > _LONGER * (t - best_at) + 2000:
                     break
-        return [_path(shape, s, grid, after, weight, apart, k) for k in _few(starts)]
+            if k <= alike and (t - k) % epoch == 0 and after.repeats():
+                if diameter == math.inf:
+                    starts[:] = math.inf
+                    starts[0] = 0.0  # all there is
+                break
+        return [_path(omega, s, grid, after, weight, apart, k) for k in _few(starts)]
+
+
+class _After:
+    """The costs after step t − 1, t − 2, …; those that are missing repeat the last epoch of them."""
+
+    def __init__(self, costs: list[_Costs], epoch: int) -> None:
+        self.costs, self.epoch = costs, epoch
+
+    def append(self, costs: _Costs) -> None:
+        self.costs.append(costs)
+
+    def repeats(self) -> bool:
+        """Whether the last two epochs, on top of what they cost from 0, are the same."""
+        if len(self.costs) < 2 * self.epoch + 2:
+            return False
+        one, other = self.costs[-1], self.costs[-1 - self.epoch]
+        size = float(np.max(one.slope * one.slope, initial=1e-300)) ** 0.5
+        above = one.offset - one.zero - (other.offset - other.zero)
+        return bool(
+            np.all(np.abs(one.slope - other.slope) <= 1e-9 * size)
+            and np.all(np.abs(above) <= 1e-9 * (np.abs(other.offset - other.zero) + 1e-300))
+        )
+
+    def __getitem__(self, i: int) -> _Costs:
+        beyond = i - len(self.costs) + 1
+        if beyond <= 0:
+            return self.costs[i]
+        return self.costs[len(self.costs) - 1 - (-beyond) % self.epoch]
+
+
+def _epochs(shape: Shapes, s: Array, sigma: Array) -> tuple[int, int]:
+    """(steps between two uses of the record, the last step up to which every step is like the one so much
+    later); (1, −1) where nothing repeats."""
+    uses = np.flatnonzero(s)
+    epoch = int(uses[-1] - uses[-2]) if uses.size > 1 else 1
+    if shape.functions or shape.steps <= epoch:
+        return 1, -1
+    columns = (*shape.slope, *shape.root, *shape.shift, s, sigma)
+    unlike = np.any([x[:-epoch] != x[epoch:] for x in columns], axis=0)
+    return epoch, int(np.argmax(unlike)) - 1 if unlike.any() else shape.steps - 1 - epoch
 
 
 def _owing(shape: Shapes, s: Array, z: Array, apart: Array, begin: int, end: int) -> Array:
@@ -140,18 +201,17 @@ def _owing(shape: Shapes, s: Array, z: Array, apart: Array, begin: int, end: int
 
 
 def _path(
-    shape: Shapes,
+    omega: Sequence[Callable[[float], float]],
     s: Array,
     grid: _Grid,
-    after: list[_Costs],
+    after: _After,
     weight: list[float],
     apart: Array,
     first: int,
 ) -> Rough:
-    t, z, wanted = shape.steps, float(apart[first]), []
-    steps = zip(shape.evaluators()[first:], s[first:].tolist(), range(first, t), strict=True)
-    for omega, demand, k in steps:
-        owed = omega(z) + demand
+    t, z, wanted = len(omega), float(apart[first]), []
+    for k, demand in enumerate(s[first:].tolist(), first):
+        owed = omega[k](z) + demand
         z = min(owed, grid.step(after[t - 1 - k], owed, weight[k])) if owed > 0.0 else 0.0
         wanted.append(z)
     return Rough(first, np.array(wanted))

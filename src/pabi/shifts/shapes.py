@@ -145,6 +145,19 @@ def _evaluator(
     pieces = [p for p in zip(slopes, roots, shifts, strict=True) if p[2] < math.inf]
     if not pieces:
         return lambda z: math.inf if z > 0.0 else 0.0
+    if len(pieces) == 1:
+        return _evaluator(*((x,) for x in pieces[0]))
+
+    if len(pieces) == 2:
+        (c, h, e), (d, i, f) = pieces
+
+        def lesser(z: float) -> float:
+            if z == 0.0:
+                return 0.0
+            one, other = hypot(c * z, h) + e, hypot(d * z, i) + f
+            return (one if one < other else other) * _UP
+
+        return lesser
 
     def least(z: float) -> float:
         if z == 0.0:

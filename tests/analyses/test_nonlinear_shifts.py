@@ -62,7 +62,7 @@ def test_nonsmooth_losses_on_a_bounded_domain() -> None:
 def test_the_record_used_last_is_the_worst() -> None:
     """If all steps are alike; every other position is solved by itself."""
     for loss in (Loss.lipschitz(1.0), Loss.dissipative(1e-3, 3.0, 4.0, gradient_bound=1.0)):
-        run = a_run(loss=loss, epochs=43.3)
+        run = a_run(loss=loss, epochs=33.3)
         worst = of(run, "nonlinear shifts").mu
         mus = []
         for j in range(10):
@@ -187,14 +187,14 @@ def test_curvature_that_vanishes_leaves_clipping_harmless() -> None:
 def test_bounds_are_continuous_in_their_constants() -> None:
     """A jump of a thousandth in a constant moves μ by no more than a per cent."""
     for values, loss in (
-        (np.geomspace(1e-4, 10.0, 9), lambda x: Loss.dissipative(x, 1.0, 2.0, gradient_bound=1.0)),
-        (np.linspace(0.01, 0.99, 9), lambda p: Loss.weakly_smooth([(p, 3.0)], gradient_bound=1.0)),
-        (np.geomspace(1e-3, 1.0, 9), lambda L: Loss.lipschitz(float(L))),
-        (np.geomspace(1e-3, 300.0, 9), lambda M: Loss.convex(M)),
+        (np.geomspace(1e-4, 10.0, 6), lambda x: Loss.dissipative(x, 1.0, 2.0, gradient_bound=1.0)),
+        (np.linspace(0.01, 0.99, 6), lambda p: Loss.weakly_smooth([(p, 3.0)], gradient_bound=1.0)),
+        (np.geomspace(1e-3, 1.0, 6), lambda L: Loss.lipschitz(float(L))),
+        (np.geomspace(1e-3, 300.0, 6), lambda M: Loss.convex(M)),
     ):
         for x in values.tolist():
             near = x * 1.001 if x * 1.001 < 1.0 else x / 1.001
-            a, b = (mu(loss=loss(y), clip_norm=1.0) for y in (x, near))
+            a, b = (mu(loss=loss(y), clip_norm=1.0, epochs=100) for y in (x, near))
             assert a == pytest.approx(b, rel=1e-2)
 
 

@@ -157,7 +157,8 @@ class _Windows:
             change = self.view.change
             pull = change * s
             if run.batches.kind == "fixed_size":
-                apart = pull + rho * payments.z[:-1]
+                with np.errstate(invalid="ignore"):  # without a bound on ρ also where z = 0
+                    apart = np.where(rho < math.inf, pull + rho * payments.z[:-1], math.inf)
                 pull = np.maximum(s, np.minimum((1.0 + change) * s, apart))
             self._known[steps] = Window(payments, pull / sigma * (1.0 + 1e-15))
         return self._known[steps]

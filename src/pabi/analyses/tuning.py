@@ -81,6 +81,7 @@ def product(
     """
     mus = np.concatenate([m for m, _ in records] or [np.zeros(0)])
     counts = np.concatenate([n for _, n in records] or [np.zeros(0)])
+    assert not np.isnan(mus).any()
     factors: list[tuple[TradeOff, int]] = []
     for mu, count in binned(mus * (1.0 + _MARGIN), counts):
         base: TradeOff = (

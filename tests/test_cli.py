@@ -25,6 +25,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 MNIST = EXAMPLES / "mnist-cyclic.toml"
 SHUFFLED = EXAMPLES / "logistic-shuffle-once.toml"
 ITERATION = EXAMPLES / "iteration.toml"
+CLIPPED = EXAMPLES / "clipped-weakly-convex.toml"
 
 RUN: dict[str, Any] = {
     "n": 1000,
@@ -233,7 +234,7 @@ def test_delta_at_an_epsilon() -> None:
     assert "adjacency" in human.out
 
 
-@pytest.mark.parametrize("path", [MNIST, SHUFFLED, ITERATION], ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", [MNIST, SHUFFLED, ITERATION, CLIPPED], ids=lambda p: p.stem)
 def test_json_holds_the_guarantee_and_the_reading(path: Path) -> None:
     data = account_json(path)
     guarantee = pabi.Guarantee.from_json(json.dumps(data))
@@ -384,7 +385,7 @@ def test_unreachable_target_says_what_is_reachable() -> None:
 # verify
 
 
-@pytest.mark.parametrize("path", [MNIST, SHUFFLED, ITERATION], ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", [MNIST, SHUFFLED, ITERATION, CLIPPED], ids=lambda p: p.stem)
 def test_verify_accepts_every_form(path: Path) -> None:
     data = account_json(path)
     guarantee = {k: v for k, v in data.items() if k not in ("epsilon", "delta", "candidates")}
@@ -815,7 +816,7 @@ def test_no_certificate_gives_a_traceback(data: st.DataObject) -> None:
         assert true.epsilon(delta) <= epsilon or true.delta(epsilon) <= delta
 
 
-@pytest.mark.parametrize("path", [MNIST, SHUFFLED, ITERATION], ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", [MNIST, SHUFFLED, ITERATION, CLIPPED], ids=lambda p: p.stem)
 def test_examples_run_as_their_comments_say(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     commands = [line.split()[2:] for line in lines if line.startswith("#   pabi ")]

@@ -145,7 +145,7 @@ def iteration_sentences(
     said = [
         _ADJACENCY[adjacency],
         _HIDDEN if hidden else _SHOWN,
-        "slopes, step sensitivities and noises are as stated, for the worst record",
+        "moduli of continuity (slopes), step sensitivities and noises are as stated, for the worst record",
         "noise is Gaussian, fresh at every step, independent of the data and never revealed",
     ]
     if hidden and diameter is not None:

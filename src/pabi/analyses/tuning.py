@@ -87,6 +87,8 @@ def product(
             PoissonSubsampled(mu, probability) if poisson else Subsampled(Gaussian(mu), probability)
         )
         factors.append((base, count))
+    if math.isnan(gaussian):
+        gaussian = math.inf
     if gaussian > 0.0:
         factors.append((Gaussian(max(gaussian * (1.0 + _MARGIN), _LEAST)), 1))
     if not factors:
@@ -96,6 +98,7 @@ def product(
 
 def binned(mus: Array, counts: Array) -> list[tuple[float, int]]:
     """(parameter, count), close ones together, rounded up to few distinct ones; zeros left out."""
+    mus = np.where(np.isnan(mus), np.inf, mus)  # what is undefined hides nothing
     kept = (mus > 0.0) & (counts > 0)
     level = np.ceil(np.log(mus[kept]) / _CLOSE)
     levels, index = np.unique(level, return_inverse=True)

@@ -49,7 +49,6 @@ def solve(shape: Shapes, s: Array, sigma: Array, diameter: float, start: float) 
     Source: docs, "Shifts under any modulus"; Bravo, Flores-Mella, Guzmán, Thm 3.4.
     """
     unit = power_of_two_near(float(sigma.max(initial=0.0)) or 1.0)
-    start = min(start, diameter)
     problem = _Problem(shape.in_units_of(unit), s / unit, sigma / unit)
     found = problem.best(diameter / unit, start / unit)
     return Payments(found.first, found.z * unit, found.a * unit, found.square)

@@ -125,7 +125,7 @@ class _Problem:
     def _replayed(self, rough: Rough, apart: Array, diameter: float) -> Payments:
         """Started at the diameter, or else from the beginning, nothing being paid before."""
         first, wanted = rough
-        if first and apart[first] < diameter:
+        if first and not apart[first] == diameter < math.inf:
             return self.replay(0, np.concatenate([apart[1 : first + 1], wanted]), float(apart[0]))
         return self.replay(first, wanted, float(apart[first]))
 
@@ -151,6 +151,8 @@ class _Problem:
             owed = omega(now)
             if s > 0.0:
                 owed = (owed + s) * (1.0 + 3e-16)
+            if not owed >= 0.0:  # undefined: nothing is known
+                owed = math.inf
             now = aim if noisy and aim < owed else owed
             a[i] = (owed - now) * _PAID if now < owed else 0.0
             z[i + 1] = now

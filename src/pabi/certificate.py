@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from pabi.verification import Verdict
 
 FORMAT, VERSION = "pabi.certificate", 1
+
+_LARGEST = sys.float_info.max  # JSON has no ∞
 
 _READING = 1.004  # how much more than its own value of ε a certificate of random batches claims
 
@@ -220,9 +223,9 @@ def of_nonlinear_iteration(
     }
     case = _payments(payments)
     functions = [k for k in range(payments.first, len(every)) if _modulus(every[k]) is None]
-    if functions:
-        z = [float(payments.z[k - payments.first]) for k in functions]
-        values = [up(float(every[k](x))) for k, x in zip(functions, z, strict=True)]
+    if functions and case:
+        z = [min(float(payments.z[k - payments.first]), _LARGEST) for k in functions]
+        values = [min(up(float(every[k](x))), _LARGEST) for k, x in zip(functions, z, strict=True)]
         case |= {"at": encoding.floats(z), "values": encoding.floats(values)}
     payload["cases"] = [case]
     return Certificate(payload)

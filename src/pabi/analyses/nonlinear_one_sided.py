@@ -157,8 +157,10 @@ class _Windows:
             change = self.view.change
             pull = change * s
             if run.batches.kind == "fixed_size":
-                with np.errstate(invalid="ignore"):  # without a bound on ρ also where z = 0
-                    apart = np.where(rho < math.inf, pull + rho * payments.z[:-1], math.inf)
+                # ∞·0 is no number: where nothing bounds ρ, nothing is said of places that coincide.
+                known = np.isfinite(rho)
+                further = np.where(known, rho, 0.0) * payments.z[:-1]
+                apart = np.where(known, pull + further, np.inf)
                 pull = np.maximum(s, np.minimum((1.0 + change) * s, apart))
             self._known[steps] = Window(payments, pull / sigma * (1.0 + 1e-15))
         return self._known[steps]

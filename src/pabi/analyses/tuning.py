@@ -81,13 +81,14 @@ def product(
     """
     mus = np.concatenate([m for m, _ in records] or [np.zeros(0)])
     counts = np.concatenate([n for _, n in records] or [np.zeros(0)])
-    assert not np.isnan(mus).any()
     factors: list[tuple[TradeOff, int]] = []
     for mu, count in binned(mus * (1.0 + _MARGIN), counts):
         base: TradeOff = (
             PoissonSubsampled(mu, probability) if poisson else Subsampled(Gaussian(mu), probability)
         )
         factors.append((base, count))
+    if math.isnan(gaussian):
+        gaussian = math.inf
     if gaussian > 0.0:
         factors.append((Gaussian(max(gaussian * (1.0 + _MARGIN), _LEAST)), 1))
     if not factors:
@@ -97,6 +98,7 @@ def product(
 
 def binned(mus: Array, counts: Array) -> list[tuple[float, int]]:
     """(parameter, count), close ones together, rounded up to few distinct ones; zeros left out."""
+    mus = np.where(np.isnan(mus), np.inf, mus)  # what is undefined hides nothing
     kept = (mus > 0.0) & (counts > 0)
     level = np.ceil(np.log(mus[kept]) / _CLOSE)
     levels, index = np.unique(level, return_inverse=True)

@@ -49,7 +49,6 @@ def solve(shape: Shapes, s: Array, sigma: Array, diameter: float, start: float) 
     Source: docs, "Shifts under any modulus"; Bravo, Flores-Mella, Guzmán, Thm 3.4.
     """
     unit = power_of_two_near(float(sigma.max(initial=0.0)) or 1.0)
-    start = min(start, diameter)
     problem = _Problem(shape.in_units_of(unit), s / unit, sigma / unit)
     found = problem.best(diameter / unit, start / unit)
     return Payments(found.first, found.z * unit, found.a * unit, found.square)
@@ -86,7 +85,7 @@ class _Problem:
         best = self._best_start_near(best, apart)
         # The distance at the start follows from the last time that the diameter cut it off, or from w_0, if
         # nothing is paid on the way.
-        cut = np.flatnonzero(apart[: best.first + 1] == diameter)
+        cut = np.flatnonzero((apart[: best.first + 1] == diameter) & (diameter < math.inf))
         first = int(cut[-1]) if cut.size else 0
         z = np.append(apart[first : best.first], best.z)
         a = np.append(np.zeros(best.first - first), best.a)
@@ -152,6 +151,8 @@ class _Problem:
             owed = omega(now)
             if s > 0.0:
                 owed = (owed + s) * (1.0 + 3e-16)
+            if not owed >= 0.0:  # undefined: nothing is known
+                owed = math.inf
             now = aim if noisy and aim < owed else owed
             a[i] = (owed - now) * _PAID if now < owed else 0.0
             z[i + 1] = now

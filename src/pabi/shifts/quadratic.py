@@ -53,7 +53,7 @@ def closed_form(
     `kappa`, `h`, `sigma`: (t,). From distance `start` before the first step, or from `diameter` before any.
     """
     t, squares = kappa.size, sigma * sigma
-    apart = diameter if diameter < math.inf else start
+    apart = max(diameter, start) if diameter < math.inf else start
     lines = _Lines(4.0 * (apart * apart + float(h.max(initial=0.0))) or 1.0)
     best, first, end, distance = math.inf, 0, t, start
     columns = zip(kappa[::-1].tolist(), h[::-1].tolist(), squares[::-1].tolist(), strict=True)
@@ -65,7 +65,7 @@ def closed_form(
                 if cost < best:
                     best, first, end, distance = cost, k, at, diameter
         cost, at = lines.least(start * start)
-    if start <= diameter and not cost > best:
+    if not cost > best:
         first, end, distance = 0, at, start
     wanted = np.zeros(t - first)
     share = _shares(kappa[first:end], squares[first:end])

@@ -130,13 +130,15 @@ class _InUnits(Modulus):
 
 
 def _function(modulus: Modulus) -> Callable[[float], float]:
-    return lambda z: float(modulus(z)) * _UP
+    return lambda z: float(modulus(z)) * _UP if z < math.inf else math.inf
 
 
 def _evaluator(
     slopes: tuple[float, ...], roots: tuple[float, ...], shifts: tuple[float, ...]
 ) -> Callable[[float], float]:
     hypot = math.hypot
+    if 0.0 in slopes:  # and z may be ∞
+        return _flat_in_part(slopes, roots, shifts)
     if len(slopes) == 1:
         (slope,), (root,), (shift,) = slopes, roots, shifts
         if root == 0.0 and shift == 0.0:
@@ -165,6 +167,20 @@ def _evaluator(
         return min([hypot(slope * z, root) + shift for slope, root, shift in pieces]) * _UP
 
     return least
+
+
+def _flat_in_part(
+    slopes: tuple[float, ...], roots: tuple[float, ...], shifts: tuple[float, ...]
+) -> Callable[[float], float]:
+    pieces = zip(slopes, roots, shifts, strict=True)
+    flat = min(root + shift for slope, root, shift in pieces if slope == 0.0) * _UP
+    steep = [p for p in zip(slopes, roots, shifts, strict=True) if p[0] > 0.0]
+    if not steep:
+        return lambda z: flat if z > 0.0 else 0.0
+    others = _evaluator(*zip(*steep, strict=True))  # type: ignore[arg-type]
+    if flat == math.inf:
+        return others
+    return lambda z: min(flat, others(z)) if z > 0.0 else 0.0
 
 
 def shapes(moduli: Sequence[Modulus]) -> Shapes:

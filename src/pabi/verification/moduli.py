@@ -38,7 +38,9 @@ def least_of(rows: Sequence[Row]) -> Omega:
             return arb(0)
         if not balls:
             return arb("inf")
-        values = [(r.kappa * z * z + r.h).sqrt() + r.shift for r in balls]
+        # 0·∞ is 0 here: a constant is one at every distance.
+        squares = [arb(0) if r.kappa.is_zero() else r.kappa * z * z for r in balls]
+        values = [(q + r.h).sqrt() + r.shift for q, r in zip(squares, balls, strict=True)]
         best = values[0]
         for value in values[1:]:
             best = best.min(value)

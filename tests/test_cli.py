@@ -249,8 +249,8 @@ def test_json_holds_the_guarantee_and_the_reading(path: Path) -> None:
     for row in candidates.values():
         assert set(row) == {"method", "applies", "reason", "epsilon", "mu"}
         assert row["applies"] == (row["reason"] is None) == (row["epsilon"] is not None)
-        if row["applies"]:
-            assert row["epsilon"] >= data["epsilon"]
+        if row["applies"]:  # bounds that differ by roundings count as equal
+            assert row["epsilon"] >= data["epsilon"] * (1.0 - 1e-9)
 
 
 def test_infinities_are_written_as_text() -> None:

@@ -18,7 +18,7 @@ from pabi.shifts.shapes import Shapes
 
 _COARSE, _FINE = 22, 64  # distances on the grid
 _DECADES = 5.0  # that they span
-_SHORT = 20_000  # steps of a window that is looked at on the fine grid as well
+_TINY, _SHORT = 32, 20_000  # steps of a window between which the fine grid is looked at as well
 _CHUNK = 512  # steps whose moduli are evaluated at once
 _LONGER = 6  # windows that many times the best one are not looked at
 _LESS = 1.0 - 1e-7  # what counts as a better one
@@ -102,7 +102,7 @@ def roughly(
     """
     t = shape.steps
     coarse = _search(shape, omega, s, sigma, diameter, apart, _Grid(top, _COARSE))
-    if not coarse or t - coarse[0].first > _SHORT:
+    if not coarse or not _TINY < t - coarse[0].first <= _SHORT:
         return coarse
     begin = max(0, t - 2 * (t - coarse[0].first) - 50)
     part = shape.between(begin, t)

@@ -164,7 +164,7 @@ def _flat_in_part(
     steep = [p for p in zip(slopes, roots, shifts, strict=True) if p[0] > 0.0]
     if not steep:
         return lambda z: flat if z > 0.0 else 0.0
-    others = _evaluator(*zip(*steep, strict=True))  # type: ignore[arg-type]
+    others = _evaluator(*zip(*steep, strict=True))
     if flat == math.inf:
         return others
     return lambda z: min(flat, others(z)) if z > 0.0 else 0.0

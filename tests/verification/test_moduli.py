@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import json
 import math
 import re
@@ -82,7 +83,7 @@ def holder_gap(step, pairs):
 
     for p, m in pairs:
         found.append(gap(p, m))
-    for (p, m), (q, n) in zip(pairs, pairs[1:], strict=False):
+    for (p, m), (q, n) in itertools.pairwise(pairs):
 
         def between(u, p=p, m=m, q=q, n=n):
             return gap(p + u * (q - p), m ** (1 - u) * n**u)
@@ -99,7 +100,7 @@ def holder_gap(step, pairs):
 
 def known(loss):
     """(curvature, gradient bound, convex, Hölder pairs) of one record."""
-    p = {k: v for k, v in loss.parameters}
+    p = dict(loss.parameters)
     r = real(p["feature_norm"]) if "feature_norm" in p else None
     bound = p.get("gradient_bound", p.get("constant"))
     bound = None if bound is None else real(bound)

@@ -109,15 +109,21 @@ def random_run(rng):
     )
 
 
-@pytest.mark.parametrize("seed", range(24))
+def applied(run):
+    try:
+        return nonlinear_one_sided.apply(run, DELTA)
+    except NotApplicable:
+        return None
+
+
+@pytest.mark.parametrize("seed", range(16))
 def test_the_factors_are_those_worked_out_by_hand(seed):
     """Parameters are rounded up into bins of which there are fewer: ε by hand is less, but for the two
     readings of ε, each up to 10⁻³ above the truth, and is nearly all of it."""
     run = random_run(np.random.default_rng(seed))
-    try:
-        g = nonlinear_one_sided.apply(run, DELTA)
-    except NotApplicable as no:
-        assert "linear" in no.reason
+    g = applied(run)
+    if g is None:
+        assert all(run.loss.modulus(0.1, run.clip_norm, f).linear is not None for f in (0.0, 1.0))
         return
     plan = g.certificate.payload["plan"]
     found = by_hand(run, plan)
@@ -139,7 +145,7 @@ def test_the_factors_are_those_worked_out_by_hand(seed):
     assert pabi.verify(g).ok
 
 
-@pytest.mark.parametrize("seed", range(100, 112))
+@pytest.mark.parametrize("seed", range(100, 106))
 def test_what_is_chosen_is_never_above_composition(seed):
     run = random_run(np.random.default_rng(seed))
     g = run.guarantee(DELTA)
@@ -191,7 +197,7 @@ def test_contraction_at_large_distances_bounds_what_is_remembered(adjacency):
     assert "Thm 4.10" in best.source
     assert pabi.verify(best).ok
     assert any("dissipative" in sentence for sentence in best.assumptions)
-    longer = replace(run, steps=12_000).guarantee(DELTA)
+    longer = replace(run, steps=6_000).guarantee(DELTA)
     assert longer.epsilon(DELTA) <= best.epsilon(DELTA) * (1.0 + 2e-3)
 
 

@@ -391,6 +391,7 @@ RUNS = {
         loss=Loss.weakly_smooth([(0.5, 2.0)]), gradient_sensitivity=2.0
     ),
     "dissipative": sgd(loss=DISSIPATIVE),
+    "dissipative, short": sgd(loss=DISSIPATIVE, n=7, batches=Cyclic(2), diameter=0.1),
     "dissipative, multiplier": sgd(loss=DISSIPATIVE, noise_std=None, noise_multiplier=1.4),
     "saddle": sgd(loss=Loss.saddle(1.0)),
     "saddle, smooth": sgd(loss=Loss.saddle(1.0, 3.0, l2=0.2)),
@@ -631,6 +632,24 @@ FORGERIES = [
 )
 def test_forgeries_are_refused(name, path, value, pattern):
     refused(changed(payload_of(name), path, value), pattern)
+
+
+def test_steps_that_differ_are_covered_by_the_larger_modulus_if_taken_to_be_alike():
+    """Payments that do for the record of the short last batch, by each step's own modulus, prove nothing of
+    the others."""
+    run, forged = RUNS["dissipative, short"], payload_of("dissipative, short", 3)
+    # From the diameter before the last step, whose batch is half a batch, all at once.
+    half, whole = (run.loss.modulus(0.05, batch_fraction=f)(0.1) for f in (0.5, 1.0))
+    assert half < whole
+    owed = (half + 0.05) * (1 + 1e-12)
+    mu = owed / (0.05 * 1.4) * (1 + 1e-12)
+    forged["cases"][0] |= {"tau": 39, "distance": 0.1, "payments": [owed], "mu": mu}
+    forged["claim"] = {"mu": mu}
+    assert pabi.verify(forged).ok
+    assert granted(forged)
+    forged |= {"position": None, "alike": True}
+    refused(forged, "leave a distance")
+    assert not granted(forged)
 
 
 WEAKER = [

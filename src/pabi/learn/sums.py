@@ -37,12 +37,13 @@ class Limit:
     norm `clip`, which leaves room for the rounding of the sum. `shrink` is 1 where gradients of
     strong curvature must keep it; `clip` is None where a run states its own sensitivity. `anywhere`:
     whether the gradient must be the same to the last bit wherever in a batch the record stands.
-    `coordinates`: whether it is each of d coordinates that is clipped, to `clip`/√d."""
+    `coordinates`: first each of d coordinates is clipped to `coordinates`/√d, if it is not None; then
+    `clip` is the loss's own promise, if it promises less."""
 
     clip: float | None
     shrink: float
     anywhere: bool = False
-    coordinates: bool = False
+    coordinates: float | None = None
 
     @classmethod
     def of(cls, run: NoisySGD, additions: int) -> Limit:
@@ -61,7 +62,11 @@ class Limit:
         curvature = run.loss.curvature
         contracts = (curvature is not None and curvature[0] > 0.0) or run.loss.kind == "dissipative"
         shrink = 1.0 if contracts else 1.0 - room
-        return cls(bound * (1.0 - room), shrink, anywhere, run.clipping == "coordinates")
+        each = None
+        if run.clipping == "coordinates":
+            assert run.clip_norm is not None
+            each = run.clip_norm * (1.0 - room)
+        return cls(bound * (1.0 - room), shrink, anywhere, each)
 
 
 class GradientSum(Protocol):
@@ -122,9 +127,10 @@ def per_record_sum(gradients: Callable[[Array, Any], ArrayLike], run: NoisySGD) 
             each = _checked("per_record_gradients", given, (len(part), *x.shape), _EACH)
             if limit.shrink != 1.0:
                 each = each * limit.shrink
-            if limit.clip is not None:
-                clip = clip_coordinates if limit.coordinates else clip_norms
-                each = clip(each, limit.clip)
+            if limit.coordinates is not None:
+                each = clip_coordinates(each, limit.coordinates)
+            if limit.clip is not None and limit.clip != limit.coordinates:
+                each = clip_norms(each, limit.clip)
             for row in range(0, len(each), MOST_ROWS):
                 result.add(np.sum(each[row : row + MOST_ROWS], axis=0))
         return result.value

@@ -70,7 +70,12 @@ def _check_nonlinear(
     moduli = []
     for k in range(tau, len(s)):
         modulus = known[which[k]]
-        moduli.append(_from_value(k, *next(points)) if modulus is None else modulus)
+        if modulus is None:
+            point = next(points, None)
+            if point is None:
+                raise Refused(f"step {k + 1}: at: no value of its modulus is stated")
+            modulus = _from_value(k, *point)
+        moduli.append(modulus)
     paid = encoding.read_floats("payments", case["payments"]).tolist()
     demands, noises = ([arb(x) for x in column[tau:]] for column in (s, sigma))
     cost = pay(moduli, demands, noises, distance, paid, tau)

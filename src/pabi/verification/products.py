@@ -218,8 +218,10 @@ class Mixture(NamedTuple):
 def _mixture(parts: Sequence[tuple[Any, float]], plain: float) -> Mixture:
     """Of (probability, μ), with `plain` added to every μ²; rounded up."""
     mus, weights = np.array([mu for _, mu in parts]), np.array([float(w) for w, _ in parts])
-    finite = np.isfinite(mus)
-    squares = np.square(mus[finite])
+    with np.errstate(over="ignore"):
+        squares = np.square(mus)
+    finite = np.isfinite(squares)
+    squares = squares[finite]
     least = float(squares.min()) if squares.size else 0.0
     infinity = float(weights[~finite].sum()) * (1.0 + 1e-12)
     total = (least + plain) * (1.0 + 1e-14)

@@ -1,0 +1,239 @@
+"""Losses by what is known of them: bad input, and moduli of fields and separable losses against instances."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from pabi import Cyclic, Loss, NoisySGD
+from pabi.errors import InvalidInput
+from pabi.learn.clipping import clip_coordinates, clip_norms
+
+# Bad input.
+
+WS, DI, SA, LI = Loss.weakly_smooth, Loss.dissipative, Loss.saddle, Loss.lipschitz
+BAD = [
+    (lambda: WS([(1.1, 1.0)]), "pairs"),
+    (lambda: WS([(-0.1, 1.0)]), "pairs"),
+    (lambda: WS([(math.nan, 1.0)]), "pairs"),
+    (lambda: WS([(0.5, 0.0)]), "pairs"),
+    (lambda: WS([(0.5, -1.0)]), "pairs"),
+    (lambda: WS([(0.5, math.inf)]), "pairs"),
+    (lambda: WS([(0.5, "1")]), "pairs"),
+    (lambda: WS([("0.5", 1.0)]), "pairs"),
+    (lambda: WS([(0.5, True)]), "pairs"),
+    (lambda: WS([]), "pairs"),
+    (lambda: WS(()), "pairs"),
+    (lambda: WS(0.5), "pairs"),
+    (lambda: WS({0.5: 1.0}), "pairs"),
+    (lambda: WS("01"), "pairs"),
+    (lambda: WS([0.5, 1.0]), "pairs"),
+    (lambda: WS([(0.5, 1.0, 2.0)]), "pairs"),
+    (lambda: WS([(0.5, 1.0), (2.0, 1.0)]), "pairs"),
+    (lambda: WS(None), "pairs"),
+    (lambda: WS([(0.5, 1.0)], gradient_bound=0.0), "gradient_bound"),
+    (lambda: WS([(0.5, 1.0)], glm="yes"), "glm"),
+    (lambda: WS([(0.5, 1.0)], separable=1), "separable"),
+    (lambda: WS([(0.5, 1.0)], l2=-1.0), "l2"),
+    (lambda: DI(-1e-9, 1.0, 1.0), "offset"),
+    (lambda: DI(math.nan, 1.0, 1.0), "offset"),
+    (lambda: DI(math.inf, 1.0, 1.0), "offset"),
+    (lambda: DI(0.1, 0.0, 1.0), "rate"),
+    (lambda: DI(0.1, -1.0, 1.0), "rate"),
+    (lambda: DI(0.1, 1.0, 0.0), "smoothness"),
+    (lambda: DI(0.1, 1.0, -2.0), "smoothness"),
+    (lambda: DI(0.1, 1.0, None), "smoothness"),
+    (lambda: DI(0.1, 1.0, 1.0, gradient_bound=-1.0), "gradient_bound"),
+    (lambda: SA(0.0), "constant"),
+    (lambda: SA(-1.0), "constant"),
+    (lambda: SA(math.inf), "constant"),
+    (lambda: SA(1.0, 0.0), "smoothness"),
+    (lambda: SA(1.0, -1.0), "smoothness"),
+    (lambda: SA(1.0, math.nan), "smoothness"),
+    (lambda: SA(1.0, "3"), "smoothness"),
+    (lambda: SA(1.0, 1.0, l2=math.nan), "l2"),
+    (lambda: LI(0.0), "constant"),
+    (lambda: LI(-1.0), "constant"),
+    (lambda: LI(None), "constant"),
+    (lambda: LI(1.0, glm=3), "glm"),
+    (lambda: Loss("saddle", (("constant", 1.0), ("glm", True))), "glm"),
+    (lambda: Loss("saddle", (("smoothness", 1.0),)), "constant"),
+    (lambda: Loss("lipschitz", (("constant", 1.0), ("gradient_bound", 1.0))), "gradient_bound"),
+    (lambda: Loss("dissipative", (("offset", 1.0), ("rate", 1.0))), "smoothness"),
+    (lambda: Loss("weakly_smooth"), "pairs"),
+    (lambda: Loss("weakly smooth", (("pairs", [(0.5, 1.0)]),)), "kind"),
+]
+
+
+@pytest.mark.parametrize(("make", "field"), BAD, ids=[f"{i}-{b[1]}" for i, b in enumerate(BAD)])
+def test_bad_constants_are_refused_in_one_line(make, field):
+    with pytest.raises(InvalidInput) as error:
+        make()
+    assert error.value.field == field
+    assert str(error.value).startswith(f"{field}: ")
+    assert "\n" not in str(error.value)
+    assert says_what_is_right(str(error.value))
+
+
+def says_what_is_right(message):
+    return any(word in message for word in ("expected", "missing", "no such parameter"))
+
+
+def run_of(**changes):
+    fields = {"loss": Loss.convex(1.0), "n": 4, "batches": Cyclic(2), "steps": 4}
+    fields |= {"step_size": 0.1, "noise_std": 1.0, "clip_norm": 1.0}
+    return NoisySGD(**{**fields, **changes})
+
+
+@pytest.mark.parametrize("clipping", ["coordinate", "Norm", "", None, 1, True, ["norm"]])
+def test_other_ways_to_clip_are_refused(clipping):
+    for make in (
+        lambda: run_of(clipping=clipping),
+        lambda: Loss.convex(1.0).modulus(0.1, 1.0, 1.0, clipping),
+    ):
+        with pytest.raises(InvalidInput) as error:
+            make()
+        assert error.value.field == "clipping"
+        assert "norm" in str(error.value)
+        assert "coordinates" in str(error.value)
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gradient_sensitivity": 1.0},
+        {"loss": Loss.convex(1.0, gradient_bound=1.0)},
+    ],
+    ids=["sensitivity", "bound"],
+)
+def test_clipped_coordinates_need_a_norm(changes):
+    with pytest.raises(InvalidInput) as error:
+        run_of(clipping="coordinates", clip_norm=None, **changes)
+    assert error.value.field == "clip_norm"
+    assert "\n" not in str(error.value)
+
+
+def test_pairs_are_sorted_and_the_least_constant_is_kept():
+    loss = WS([[0.7, 5.0], (0.2, 1.0), (0.7, 4.0)])
+    assert dict(loss.parameters)["pairs"] == ((0.2, 1.0), (0.7, 4.0))
+    assert Loss.from_dict(loss.to_dict()) == loss
+    for other in (SA(1.0, 2.0, 0.1), SA(1.0), DI(0.0, 1.0, 2.0), LI(2.0, separable=True)):
+        assert Loss.from_dict(other.to_dict()) == other
+
+
+# Against instances. Two steps that end further apart than the modulus says refute it; the rounding of a step
+# is a few units of what is added.
+
+
+def covered(modulus, step, x, y):
+    (ax, gx), (ay, gy) = step(x), step(y)
+    apart = np.linalg.norm(ax - ay)
+    size = sum(np.linalg.norm(v) for v in (x, y, gx, gy))
+    return apart <= modulus(float(np.linalg.norm(x - y))) * (1.0 + 1e-14) + 1e-15 * len(x) * size
+
+
+def monotone_matrix(rng, d, smoothness):
+    """Symmetric part ⪰ 0, of norm `smoothness`: rotations, products of them and of projectors."""
+    s = rng.normal(size=(d, d))
+    m = s @ s.T * rng.choice([0.0, 0.1, 1.0]) + 3.0 * rng.choice([0.0, 1.0]) * (s - s.T)
+    norm = np.linalg.norm(m, 2)
+    return m * (smoothness / norm) if norm else m
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("clipping", [None, "norm", "coordinates"])
+def test_monotone_fields(seed, clipping):
+    """F(x) = clip of Mx, M monotone and β-Lipschitz: unclipped within the ball where ‖F‖ ≤ L."""
+    rng = np.random.default_rng(seed)
+    d, beta, bound = int(rng.integers(2, 7)), float(rng.uniform(0.2, 5.0)), 1.0
+    clip = None if clipping is None else 0.6
+    how = clipping or "norm"
+    reached = 0.0
+    for eta in (0.03, 0.3, 1.5):
+        l2 = float(rng.choice([0.0, 0.3]))
+        modulus = Loss.saddle(bound, beta, l2).modulus(eta, clip, 1.0, how)
+        rough = Loss.saddle(bound, None, l2).modulus(eta, clip, 1.0, how)
+        for _ in range(60):
+            matrix = monotone_matrix(rng, d, beta)
+
+            def step(x, matrix=matrix, eta=eta, l2=l2):
+                g = matrix @ x
+                if clipping == "norm":
+                    g = clip_norms(g[None], clip)[0]
+                elif clipping == "coordinates":
+                    g = clip_coordinates(g[None], clip)[0]
+                return x - eta * (l2 * x + g), eta * g
+
+            x, y = rng.normal(size=(2, d))
+            # ‖F‖ ≤ L on the ball of radius L/β, which is a convex set
+            x, y = (v / np.linalg.norm(v) * rng.random() * bound / beta for v in (x, y))
+            if clipping is not None:
+                x, y = 3.0 * x, x + (y - x) * 10.0 ** rng.uniform(-4, 0)
+            for known in (modulus, rough) if clipping is None else (modulus,):
+                assert covered(known, step, x, y)
+            apart = np.linalg.norm(step(x)[0] - step(y)[0])
+            reached = max(reached, apart / modulus(float(np.linalg.norm(x - y))))
+    assert reached > 0.7
+
+
+def test_a_rotation_attains_the_slope_of_a_monotone_field():
+    turn = np.array([[0.0, -3.0], [3.0, 0.0]])
+    x, y = np.array([0.1, 0.0]), np.array([0.0, 0.05])
+    apart = np.linalg.norm((x - y) - 0.2 * turn @ (x - y))
+    found = Loss.saddle(1.0, 3.0).modulus(0.2)(float(np.linalg.norm(x - y)))
+    assert found == pytest.approx(apart, rel=1e-12)
+    # and fields that jump: opposite values of norm L at points that meet
+    assert Loss.saddle(1.0).modulus(0.2)(1e-9) == pytest.approx(0.4, rel=1e-9)
+
+
+SEPARABLE = {
+    "convex": (Loss.convex(2.0, separable=True), 0.0, 2.0),
+    "strongly convex": (Loss.strongly_convex(0.5, 2.0, separable=True), 0.5, 2.0),
+    "weakly convex": (Loss.weakly_convex(0.4, 2.0, separable=True), -0.4, 2.0),
+    "nonconvex": (Loss.nonconvex(2.0, separable=True), -2.0, 2.0),
+    "lipschitz": (Loss.lipschitz(50.0, separable=True), 0.0, 1e4),
+}
+
+
+@pytest.mark.parametrize("name", SEPARABLE)
+def test_separable_losses_with_clipped_coordinates(name):
+    """Each coordinate's gradient has slopes in [lo, hi] and an offset of its own; a batch is a mean."""
+    rng = np.random.default_rng(1)
+    loss, lo, hi = SEPARABLE[name]
+    reached = 0.0
+    for _ in range(500):
+        eta, clip = float(10 ** rng.uniform(-2, 0.2)), float(rng.uniform(0.1, 2.0))
+        d, records = int(rng.integers(1, 5)), int(rng.integers(1, 4))
+        l2 = float(rng.choice([0.0, 0.3]))
+        modulus = loss.with_l2(l2).modulus(eta, clip, 1.0, "coordinates")
+        slopes = rng.choice([lo, hi, rng.uniform(lo, hi)], size=(records, d))
+        offsets = rng.normal(size=(records, d))
+
+        def step(x, slopes=slopes, offsets=offsets, clip=clip, eta=eta, l2=l2):
+            g = clip_coordinates(slopes * (x - offsets), clip).mean(axis=0)
+            return x - eta * (l2 * x + g), eta * g
+
+        x = rng.normal(size=d)
+        y = x + rng.normal(size=d) * 10 ** rng.uniform(-4, 1)
+        assert covered(modulus, step, x, y)
+        apart = np.linalg.norm(step(x)[0] - step(y)[0])
+        reached = max(reached, apart / modulus(float(np.linalg.norm(x - y))))
+    assert reached > 0.9
+
+
+def test_losses_that_are_not_separable_may_expand_with_clipped_coordinates():
+    """Why `separable` is asked for: a convex quadratic whose axes are not the coordinates'."""
+    a, eta, clip = np.array([[1.0, 0.9], [0.9, 1.0]]), 0.5, 0.1
+    rng, worst = np.random.default_rng(0), 0.0
+    for _ in range(5000):
+        x = rng.normal(size=2)
+        y = x + 1e-4 * rng.normal(size=2)
+        steps = [v - eta * clip_coordinates((a @ v)[None], clip)[0] for v in (x, y)]
+        worst = max(worst, np.linalg.norm(steps[0] - steps[1]) / np.linalg.norm(x - y))
+    told = Loss.convex(1.9, separable=True).modulus(eta, clip, 1.0, "coordinates").linear
+    safe = Loss.convex(1.9).modulus(eta, clip, 1.0, "coordinates").linear
+    assert told == 1.0
+    assert 1.02 < worst <= safe

@@ -43,7 +43,8 @@ class StepModuli:
             raise NotApplicable(
                 f"nothing is known of how far a {run.loss.kind} loss's steps stretch"
             )
-        if all(isinstance(m, Linear) for m in moduli):
+        # Dissipativity may leave a slope that curvature alone does not give.
+        if all(isinstance(m, Linear) for m in moduli) and run.loss.kind != "dissipative":
             raise NotApplicable("every modulus is linear: see the other shifts")
 
     @property

@@ -155,6 +155,19 @@ def test_weak_convexity_that_vanishes_leaves_the_convex_bound() -> None:
     assert found[-1] == pytest.approx(convex, rel=1e-6)
 
 
+def test_offsets_that_vanish_leave_a_contraction() -> None:
+    """⟨Δ, x − y⟩ ≥ κ‖x − y‖² and ‖Δ‖ ≤ β‖x − y‖: steps of slope √(1 − 2ηκ + η²β²)."""
+    exact = a_run(loss=Loss.dissipative(0.0, 3.0, 4.0, gradient_bound=1.0))
+    slope = math.sqrt(1.0 - 2 * 0.01 * 3.0 + (0.01 * 4.0) ** 2)
+    s = np.where(np.arange(exact.steps) % 10 == 9, 0.01, 0.0)
+    it = NoisyIteration(slope, s, np.full(exact.steps, 0.02), diameter=0.3)
+    contraction = it.guarantee(DELTA).mu
+    assert exact.guarantee(DELTA).mu == pytest.approx(contraction, rel=1e-9)
+    assert pabi.verify(exact.guarantee(DELTA)).ok
+    near = mu(loss=Loss.dissipative(1e-12, 3.0, 4.0, gradient_bound=1.0))
+    assert near == pytest.approx(contraction, rel=1e-4)
+
+
 def test_exponents_towards_one_leave_the_smooth_bound() -> None:
     smooth = mu(loss=Loss.weakly_smooth([(1.0, 4.0)], gradient_bound=1.0))
     assert smooth == mu(loss=Loss.convex(4.0, gradient_bound=1.0))

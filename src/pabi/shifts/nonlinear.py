@@ -27,7 +27,7 @@ from pabi.shifts.shapes import Shapes
 MOST_STEPS = 1_000_000  # that are looked at
 _ROUNDS = 60  # of Newton's method
 _WORTH = 1e4  # distances that many times the largest jump or sensitivity are not on the grid
-_NEAR = (32, 3000)  # steps of windows between which others with nearly the same start are looked at
+_NEAR = 3000  # steps of windows of which others with nearly the same start are looked at
 _PAID = 1.0 + 1e-15  # payments are rounded up by so much
 _WORSE = 1.5  # paths that are so much worse than the best are not improved
 
@@ -95,7 +95,7 @@ class _Problem:
         """Starts a little earlier or later, by whole epochs and then by smaller and smaller
         steps: the grid is not fine enough to tell them apart."""
         window = self.t - best.first
-        if best.first == 0 or not _NEAR[0] < window <= _NEAR[1]:
+        if best.first == 0 or window > _NEAR:
             return best
         uses = np.flatnonzero(self.s)
         epoch = int(uses[-1] - uses[-2]) if uses.size > 1 else 1

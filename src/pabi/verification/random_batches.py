@@ -192,10 +192,13 @@ class _Steps:
             if self.diameter is None:
                 raise Refused("run: too many steps to go through one by one")
             return self.diameter
-        w = arb(0)
-        for k in range(count):
+        w, k, data = arb(0), 0, self.derived.data
+        while k < count:
             pull = _CHANGE[self.kind] * self.at(k, bent=True).s
-            w = self.within(arb(above(self.modulus(k)(w) + pull)))
+            after = self.within(arb(above(self.modulus(k)(w) + pull)))
+            # Equal steps that leave the diameter as it is go on doing so.
+            settled = self.derived.constant and after is w is self.diameter and k < data
+            k, w = (min(count, data) if settled else k + 1), after
         return w
 
     def at(self, k: int, bent: bool = False) -> _Step:

@@ -34,11 +34,7 @@ class StepModuli:
             raise NotApplicable(
                 f"more than {_MOST_VARYING} steps that vary, with moduli not linear"
             )
-        moduli = (
-            [self.table[i] for i in np.unique(self._which(0, run.steps))]
-            if not (run.constant)
-            else [self.table[kind] for kind in self._kinds_taken]
-        )
+        moduli = [self.table[kind] for kind in self._kinds_taken] if run.constant else self.table
         if any(isinstance(m, Unbounded) for m in moduli):
             raise NotApplicable(
                 f"nothing is known of how far a {run.loss.kind} loss's steps stretch"

@@ -210,6 +210,27 @@ def test_an_unknown_modulus_is_passed_at_distance_zero_only() -> None:
     assert found.z[2] == 0.0
 
 
+@pytest.mark.parametrize("silent", [0, 2, 4])
+@pytest.mark.parametrize("h", [0.0, 0.1])
+def test_the_closed_form_with_a_step_without_noise(silent: int, h: float) -> None:
+    """It cannot pay: the bound is that of the other steps, its own modulus in between."""
+    sigma = np.ones(5)
+    sigma[silent] = 0.0
+    moduli = [Modulus.sqrt(1.1, h)] * 5
+    found = solve(shapes(moduli), np.zeros(5), sigma, math.inf, 1.0)
+    # r² = 1.21-fold and the jumps of both steps, in one step; dropping a silent last one is not allowed.
+    two = Modulus.sqrt(1.1 * 1.1, 1.1 * h + h)
+    others = [Modulus.sqrt(1.1, h)] * 3
+    k = min(silent, 3)
+    merged = [*others[:k], two, *others[k:]] if silent < 4 else None
+    if merged is None:
+        first_four = solve(shapes(moduli[:4]), np.zeros(4), np.ones(4), math.inf, 1.0)
+        assert found.square == pytest.approx(first_four.square, rel=1e-12)
+    else:
+        best = solve(shapes(merged), np.zeros(4), np.ones(4), math.inf, 1.0)
+        assert found.square == pytest.approx(best.square, rel=1e-12)
+
+
 def test_a_step_without_noise() -> None:
     shape = shapes([Modulus.sqrt(1.0, 0.1)] * 3)
     found = solve(shape, np.array([0.2, 0.0, 0.0]), np.array([0.0, 1.0, 1.0]), math.inf, 0.0)

@@ -16,7 +16,6 @@ import numpy as np
 from pabi.rounding import Array
 
 _PRUNED, _GRID = 96, 64  # lines kept before a look at which of them matter, at so many distances
-_LONGER = 8  # a window so many times the best one is not going to be better
 
 
 class _Lines:
@@ -28,11 +27,11 @@ class _Lines:
 
     def back(self, k: int, kappa: float, h: float, square: float) -> None:
         """From after step k to before it, where meeting in step k becomes possible."""
-        gain = np.empty(self.slope.size + 1)
-        gain[:-1] = self.slope / (square * self.slope + 1.0)
-        gain[-1] = 1.0 / square if square > 0.0 else math.inf
+        gain = 1.0 / (square + 1.0 / np.append(self.slope, math.inf))
         self.slope = kappa * gain if kappa > 0.0 else np.zeros(gain.size)
-        self.offset = np.append(self.offset, 0.0) + h * gain
+        self.offset = np.append(self.offset, 0.0)
+        if h > 0.0:
+            self.offset += h * gain
         self.end = np.append(self.end, k + 1)
         if self.slope.size > _PRUNED:
             kept = np.unique(np.argmin(np.outer(self.grid, self.slope) + self.offset, axis=1))
@@ -57,7 +56,7 @@ def closed_form(
     lines = _Lines(4.0 * (apart * apart + float(h.max(initial=0.0))) or 1.0)
     best, first, end, distance = math.inf, 0, t, start
     columns = zip(kappa[::-1].tolist(), h[::-1].tolist(), squares[::-1].tolist(), strict=True)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):  # no noise, or none of the distance left: ∞ and 0
         for k, (c, b, v) in zip(range(t - 1, -1, -1), columns, strict=True):
             lines.back(k, c, b, v)
             if k and diameter < math.inf:
@@ -81,6 +80,7 @@ def _shares(kappa: Array, squares: Array) -> Array:
     share, later = np.zeros(kappa.size), 0.0  # 1/A of what comes after
     for k in range(kappa.size - 1, -1, -1):
         below = squares[k] + later
-        share[k] = later / below if below < math.inf else 1.0
+        if below > 0.0:
+            share[k] = later / below if below < math.inf else 1.0
         later = below / kappa[k] if kappa[k] > 0.0 else math.inf
     return share

@@ -125,10 +125,11 @@ def test_interpolated_exponents_only_help(step: float, rough: float, smooth: flo
         assert found == 0.0
         return
     # by search over the exponents
-    p = np.linspace(0.0, 1.0 - 1e-6, 20_001)
-    constant = rough ** (1.0 - p) * smooth**p
+    left = np.geomspace(1e-11, 1.0, 40_001)
+    p = 1.0 - left
+    log = np.log(step / 2.0) + left * np.log(rough) + p * np.log(smooth)
     with np.errstate(over="ignore"):
-        gaps = 4.0 * (1.0 - p) / (1.0 + p) * (step * constant / 2.0) ** (2.0 / (1.0 - p))
+        gaps = 4.0 * left / (1.0 + p) * np.exp(2.0 / left * log)
     assert found == pytest.approx(float(gaps.min()), rel=1e-4)
     assert found >= float(gaps.min()) * (1.0 - 1e-4)
 

@@ -33,6 +33,7 @@ from pabi.moduli import Modulus, known
 from pabi.rounding import fraction_up, up
 
 _ROUNDING = 1e-13  # relative, over powers and logarithms
+_FARTHEST = 28.0  # exponents that are closer than e^−28 to the larger of two are not looked at
 
 
 def clipping_slope(step: Fraction, lo: Fraction, hi: Fraction) -> float:
@@ -108,17 +109,26 @@ def _gap(step: Fraction, p: float, log_constant: float) -> float:
 
 
 def _least_between(step: Fraction, low: tuple[float, float], high: tuple[float, float]) -> float:
-    """The least gap for the exponents between two known ones."""
+    """The least gap for the exponents between two known ones, 1 − share = e^−u of the way."""
     from scipy.optimize import minimize_scalar
 
     (p, log_m), (q, log_n) = low, high
 
-    def gap(share: float) -> float:
-        found = _gap(step, p + share * (q - p), (1.0 - share) * log_m + share * log_n + 1e-15)
+    def gap(u: float) -> float:
+        share = -math.expm1(-u)
+        exponent = min(p + share * (q - p), 1.0 - 1e-13)
+        return _gap(step, exponent, (1.0 - share) * log_m + share * log_n + 1e-15)
+
+    def log_gap(u: float) -> float:
+        found = gap(u)
         return math.log(found) if found > 0.0 else -800.0
 
-    share = float(minimize_scalar(gap, bounds=(0.0, 1.0 - 1e-9), method="bounded").x)
-    return _gap(step, p + share * (q - p), (1.0 - share) * log_m + share * log_n + 1e-15)
+    grid = [_FARTHEST * i / 60 for i in range(61)]
+    near = min(range(61), key=lambda i: log_gap(grid[i]))
+    bounds = grid[max(0, near - 1)], grid[min(60, near + 1)]
+    options = {"xatol": 1e-10}
+    u = float(minimize_scalar(log_gap, bounds=bounds, method="bounded", options=options).x)
+    return min(gap(u), gap(grid[near]))
 
 
 def dissipative(step: Fraction, offset: Fraction, rate: Fraction, smoothness: Fraction) -> Modulus:

@@ -154,22 +154,26 @@ def _between(step: Any, low: tuple[Any, Any], high: tuple[Any, Any]) -> Any:
     log_m, log_n = float(arb(m).log().mid()), float(arb(n).log().mid())
     ends = float(Fraction(int(p.p), int(p.q))), float(Fraction(int(q.p), int(q.q)))
 
-    def size(share: float) -> float:
-        """The logarithm of the gap, roughly."""
+    def size(u: float) -> float:
+        """The logarithm of the gap, roughly, where e^−u of the way is left."""
+        share = -math.expm1(-u)
         x = ends[0] + share * (ends[1] - ends[0])
         if x >= 1.0:
             return math.inf
         log = log_half + (1.0 - share) * log_m + share * log_n
         return math.log(4.0 * (1.0 - x) / (1.0 + x)) + 2.0 / (1.0 - x) * log
 
-    a, b, golden = 0.0, 1.0 - 1e-9, (math.sqrt(5.0) - 1.0) / 2.0
-    for _ in range(80):
+    grid = [0.5 * i for i in range(57)]
+    nearest = min(range(57), key=lambda i: size(grid[i]))
+    a, b = grid[max(0, nearest - 1)], grid[min(56, nearest + 1)]
+    golden = (math.sqrt(5.0) - 1.0) / 2.0
+    for _ in range(60):
         left, right = b - golden * (b - a), a + golden * (b - a)
         if size(left) <= size(right):
             b = right
         else:
             a = left
-    share = exact((a + b) / 2.0)
+    share = exact(-math.expm1(-(a + b) / 2.0))
     exponent = p + share * (q - p)
     constant = (arb(m).log() * arb(1 - share) + arb(n).log() * arb(share)).exp()
     return _gap(step, exponent, constant)

@@ -237,3 +237,20 @@ def test_losses_that_are_not_separable_may_expand_with_clipped_coordinates():
     safe = Loss.convex(1.9).modulus(eta, clip, 1.0, "coordinates").linear
     assert told == 1.0
     assert 1.02 < worst <= safe
+
+
+def test_both_bounds_are_assumed_where_both_are_used() -> None:
+    """Clipped coordinates bound the norm by clip_norm, the loss promises less."""
+    run = NoisySGD(
+        Loss.convex(1.0, gradient_bound=0.5, separable=True),
+        n=100,
+        batches=Cyclic(10),
+        steps=3,
+        step_size=0.1,
+        noise_std=1.0,
+        clip_norm=1.0,
+        clipping="coordinates",
+    )
+    assert run.record_gradient_bound == 0.5
+    assert any("coordinate by coordinate to 1.0/√d" in said for said in run.assumptions)
+    assert any("norm at most 0.5" in said for said in run.assumptions)

@@ -71,7 +71,8 @@ def noisy_sgd(run: NoisySGD, hidden: bool = True, position: int | None = None) -
         said.append(
             f"each record's gradient is clipped {how[run.clipping].format(c=run.clip_norm)}"
         )
-    else:
+    bound = loss.gradient_bound
+    if run.gradient_sensitivity is None and bound == run.record_gradient_bound:
         said.append(f"each record's gradient has norm at most {loss.gradient_bound!r}")
     if hidden:
         said.extend(_about_moduli(run))

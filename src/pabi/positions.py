@@ -80,8 +80,7 @@ class View:
     def arrays(self) -> Steps:
         """Slopes, the sensitivities of steps that use the record, and noises; s = 0 in the cool-down."""
         t, data = self.run.steps, self.run.data_steps
-        step = np.broadcast_to(np.asarray(self.run.step_size, dtype=np.float64), t)
-        noise = np.broadcast_to(np.asarray(self.run.gradient_noise_std, dtype=np.float64), t)
+        step, noise = self.run.schedule(0, t)
         full, last, cool = self._slopes(step)
         c = full.copy()
         c[self.period - 1 : data : self.period] = last[self.period - 1 : data : self.period]
@@ -249,8 +248,7 @@ def _worst(view: View) -> Uses:
 def _without_moduli(view: View, position: int | None, diameter: float | None) -> NoisyIteration:
     """The normal form where no modulus is known, so that only composition applies: its worst record."""
     run, period = view.run, view.period
-    step = np.broadcast_to(np.asarray(run.step_size, dtype=np.float64), run.steps)
-    noise = np.broadcast_to(np.asarray(run.gradient_noise_std, dtype=np.float64), run.steps)
+    step, noise = run.schedule(0, run.steps)
     s, sigma = run.step_constants(step, noise)
     paid = np.zeros(-(-run.data_steps // period) * period)
     paid[: run.data_steps] = 1.0 / noise[: run.data_steps] ** 2

@@ -290,6 +290,14 @@ class NoisySGD:
         """(records in a full batch, records in the last batch of an epoch) over size."""
         return Fraction(1), Fraction(self.batches.last_size(self.n), self.batch_size)
 
+    def schedule(self, first: int, end: int) -> tuple[Array, Array]:
+        """(step sizes, noises on the gradient) of the steps `first`, …, `end` − 1, counted from 0; arrays."""
+
+        def part(x: Any) -> Array:
+            return x[first:end] if isinstance(x, np.ndarray) else np.full(end - first, float(x))
+
+        return part(self.step_size), part(self.gradient_noise_std)
+
     def step_constants(self, step_sizes: Array, noise: Array) -> tuple[Array, Array]:
         """(s_k of a batch with the record in it, rounded up; σ_k, rounded down), arrays."""
         per_record = fraction_up(Fraction(self.sensitivity) / self.batch_size)

@@ -182,8 +182,7 @@ class SampledRun:
     @cached_property
     def _arrays(self) -> tuple[Array, Array, Array, Array]:
         run = self.run
-        step = np.broadcast_to(np.asarray(run.step_size, dtype=np.float64), run.steps)
-        noise = np.broadcast_to(np.asarray(run.gradient_noise_std, dtype=np.float64), run.steps)
+        step, noise = run.schedule(0, run.steps)
         c, cool, s, sigma, rho = self._columns(step, noise)
         idle = np.arange(run.steps) >= run.data_steps
         return np.where(idle, cool, c), np.where(idle, 0.0, s), sigma, np.where(idle, 0.0, rho)

@@ -106,15 +106,9 @@ class _Windows:
     @cached_property
     def _steps(self) -> tuple[Array, Array, Array]:
         """(s, σ, ρ) of the longest window's steps; s and ρ are 0 in the cool-down."""
-        run, n = self.run, min(self.run.steps, _LONGEST)
-        step, noise = (
-            np.broadcast_to(np.asarray(x, dtype=np.float64), run.steps)[run.steps - n :]
-            if isinstance(x, np.ndarray)
-            else np.full(n, x)
-            for x in (run.step_size, run.gradient_noise_std)
-        )
-        s, sigma, rho = self.view.pull_columns(step, noise)
-        idle = np.arange(run.steps - n, run.steps) >= run.data_steps
+        run, first = self.run, max(0, self.run.steps - _LONGEST)
+        s, sigma, rho = self.view.pull_columns(*run.schedule(first, run.steps))
+        idle = np.arange(first, run.steps) >= run.data_steps
         return np.where(idle, 0.0, s), sigma, np.where(idle, 0.0, rho)
 
     @cached_property
@@ -123,8 +117,7 @@ class _Windows:
         run, diameter, change = self.run, self.run.range_diameter, self.view.change
         if run.steps > _FARTHEST:
             raise NotApplicable(f"more than {_FARTHEST} steps, and no diameter")
-        sizes = np.broadcast_to(np.asarray(run.step_size, dtype=np.float64), run.steps)
-        s, _, _ = self.view.pull_columns(sizes, np.ones(run.steps))
+        s, _, _ = self.view.pull_columns(*run.schedule(0, run.steps))
         s[run.data_steps :] = 0.0
         moduli = self.moduli.shapes(0, run.steps).evaluators()
         found, w = [0.0], 0.0

@@ -132,14 +132,7 @@ class _Records:
     @cached_property
     def _steps(self) -> tuple[Array, Array]:
         """(s of a step that uses the record, σ)."""
-        run, length = self.run, self.end - self.begin
-        step, noise = (
-            np.broadcast_to(np.asarray(x, dtype=np.float64), run.steps)[self.begin : self.end]
-            if isinstance(x, np.ndarray)
-            else np.full(length, x)
-            for x in (run.step_size, run.gradient_noise_std)
-        )
-        return run.step_constants(step, noise)
+        return self.run.step_constants(*self.run.schedule(self.begin, self.end))
 
     def solved(self, uses: Uses) -> Solved:
         """The bound for a record with these uses."""

@@ -62,7 +62,8 @@ def _sampled(run: NoisySGD, kind: str) -> None:
 
 
 def _slope(run: NoisySGD) -> float:
-    return float(run.loss.slopes(np.array([run.step_size]), run.clip_norm)[0])
+    step = np.array([run.step_size])
+    return float(run.loss.slopes(step, run.clip_norm, clipping=run.clipping)[0])
 
 
 def _strongly_convex(run: NoisySGD) -> float:

@@ -361,7 +361,9 @@ def _bounded_sgd(run: NoisySGD, kind: str) -> dict[str, Any]:
 
 def _holder(run: NoisySGD) -> list[tuple[float, float]]:
     """Pairs (p, M): convex losses whose gradient is p-Hölder with constant M."""
-    require(not run.loss.clips(run.clip_norm), "gradients that are bounded by themselves")
+    require(
+        not run.loss.clips(run.clip_norm, run.clipping), "gradients that are bounded by themselves"
+    )
     pairs = [(float(p), float(c)) for p, c in dict(run.loss.parameters).get("pairs", ())]
     curvature, bound = run.loss.curvature, run.loss.gradient_bound
     convex = bool(pairs) or run.loss.kind == "lipschitz" or bool(curvature and curvature[0] >= 0.0)

@@ -56,7 +56,7 @@ class Facts(NamedTuple):
     """What a loss says of one record: curvature interval, gradient bound, whether the gradient is a scalar
     times a fixed vector, whether it is a sum of functions of one coordinate each, Hölder exponents with
     constants of a loss convex on all of space, (offset, rate) of dissipativity, whether it is a convex
-    loss's at all, and the Lipschitz constant of a monotone field (0: none is known)."""
+    loss's at all, whether it is a monotone field, and the Lipschitz constant of that (None: unknown)."""
 
     curvature: tuple[Any, Any] | None = None
     bound: Any | None = None

@@ -38,7 +38,7 @@ class Prox(Protocol):
     def __call__(self, x: Any, step_size: float) -> Any: ...
 
 
-_MOST = 10**18  # records or steps
+MOST = 10**18  # records or steps
 
 
 class _FromEpochs(int):
@@ -149,7 +149,7 @@ class NoisySGD:
     def _check_data(self) -> None:
         if not isinstance(self.loss, Loss):
             raise InvalidInput("loss", f"expected a pabi.Loss, got {self.loss!r}")
-        validate.integer("n", self.n, at_least=1, at_most=_MOST)
+        validate.integer("n", self.n, at_least=1, at_most=MOST)
         if not isinstance(self.batches, Batches):
             raise InvalidInput(
                 "batches", f"expected FullBatch(), Cyclic(size), …, got {self.batches!r}"
@@ -158,7 +158,7 @@ class NoisySGD:
         object.__setattr__(self, "adjacency", validate.adjacency(self.adjacency))
 
     def _check_steps(self) -> None:
-        validate.integer("cooldown_steps", self.cooldown_steps, at_least=0, at_most=_MOST)
+        validate.integer("cooldown_steps", self.cooldown_steps, at_least=0, at_most=MOST)
         derived = isinstance(self.steps, _FromEpochs) and self.epochs is not None
         steps = None if derived or self.steps is None else self.steps
         if (self.epochs is None) == (steps is None):
@@ -166,7 +166,7 @@ class NoisySGD:
             raise InvalidInput("epochs", f"expected exactly one of epochs and steps, got {given}")
         if steps is not None:
             object.__setattr__(
-                self, "steps", validate.integer("steps", steps, at_least=1, at_most=_MOST)
+                self, "steps", validate.integer("steps", steps, at_least=1, at_most=MOST)
             )
             validate.integer(
                 "cooldown_steps",
@@ -178,9 +178,9 @@ class NoisySGD:
             return
         epochs = validate.number("epochs", self.epochs, above=0.0)
         exact = epochs * self.steps_per_epoch
-        if not exact <= _MOST:
+        if not exact <= MOST:
             raise InvalidInput(
-                "epochs", f"expected at most {_MOST} steps in all, got {epochs!r} epochs"
+                "epochs", f"expected at most {MOST} steps in all, got {epochs!r} epochs"
             )
         whole = round(exact)  # 2.2 epochs of 5 batches are 11 steps, whatever 2.2 is in binary
         data_steps = whole if abs(exact - whole) <= 1e-9 * exact else math.ceil(exact)

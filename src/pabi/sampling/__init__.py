@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from pabi.sampling.chains import langevin
 from pabi.sampling.draws import Diagnostics, Draws, ExactDraws
+from pabi.sampling.exact import gibbs_rejection
+from pabi.sampling.fine_steps import diffusion
 from pabi.sampling.linear_models import mean_gradient, mean_loss
 
 __all__ = [
     "Diagnostics",
     "Draws",
     "ExactDraws",
+    "diffusion",
+    "gibbs_rejection",
     "langevin",
     "mean_gradient",
     "mean_loss",

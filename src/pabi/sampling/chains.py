@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pabi import validate
 from pabi.errors import InvalidInput
@@ -16,13 +17,14 @@ from pabi.langevin import LangevinChain
 from pabi.learn.engine import _forget_frames, _on_grid, _refuse_unenforceable
 from pabi.learn.orders import Order
 from pabi.learn.randomness import generator_from
-from pabi.learn.records import Rows
-from pabi.rounding import Array
+from pabi.losses import Loss
+from pabi.rounding import Array, fraction_up
 from pabi.sampling.draws import Draws
 from pabi.sampling.each_chain import EachChain, each_chain
 from pabi.sampling.linear_models import MeanGradient
 
 Gradient = Callable[..., ArrayLike]
+Mean = Callable[[Array, int], Array]
 
 TAKEN = (
     "gradient returns that of the mean loss as described, regulariser included and rounding excluded, of "
@@ -41,10 +43,9 @@ def langevin(
 ) -> Draws:
     """Draws of `chain`, all of its chains at once, with their guarantee.
 
-    Every step is x ← Π(x − h(∇L(x) + ξ)), ξ ~ N(0, ς²I), with h = `chain.gradient_step`, hς = √(2η)
-    (rounded as `chain.run` accounts for it), and Π the proximal map `chain.prox`(·, h), on each chain by
-    itself. What is released is rounded to a grid of 2⁻²⁰ of the noise, so that low-order bits say
-    nothing.
+    Every step is x ← Π(x − h∇L(x) + √(2η)Z), Z ~ N(0, I), with h = `chain.gradient_step` and Π the
+    proximal map `chain.prox`(·, h), on each chain by itself. What is released is rounded to a grid of
+    2⁻²⁰ of the noise, so that low-order bits say nothing.
 
     Parameters
     ----------
@@ -83,26 +84,38 @@ def langevin(
     if not isinstance(chain, LangevinChain):
         raise InvalidInput("chain", f"expected a pabi.LangevinChain, got a {type(chain).__name__}")
     _refuse_unenforceable(chain.run)
-    validate.integer("thin", thin, at_least=1, at_most=chain.steps)
-    if thin != 1 and chain.release != "path":
-        raise InvalidInput("thin", f'expected 1 with release="last", got {thin}')
-    if not callable(gradient):
-        raise InvalidInput("gradient", f"expected a callable, got a {type(gradient).__name__}")
-    if isinstance(gradient, MeanGradient):
-        gradient.refuse_other(chain)
+    every = thinned(chain.release, thin, chain.steps)
+    enforced = check_gradient(gradient, chain.loss, chain.n, chain.batches.batch_size(chain.n))
     start = starting_points(x0, chain.chains)
     project = each_chain(chain.prox, start.shape[1:])
     guarantee = chain.guarantee(delta)  # before the data is touched: it does not depend on it
-    if not (isinstance(gradient, MeanGradient) and gradient.loss == chain.loss):
+    if not enforced:
         guarantee = replace(guarantee, assumptions=(*guarantee.assumptions, TAKEN))
     generator, secret = generator_from(random_state)
     if not secret:
         guarantee = guarantee.for_testing()
 
-    def steps(x: Array) -> Array:
-        return _execute(chain, gradient, project, x, thin, generator)
+    # The noise of a step in doubles, not below the one that is accounted.
+    noise_std = fraction_up(
+        Fraction(chain.gradient_step) * Fraction(float(chain.run.gradient_noise_std))
+    )
+    sizes = np.broadcast_to(chain.gradient_step, chain.steps)
 
-    return Draws(unseen(steps, start), guarantee, chain, chain.release)
+    def execute(x: Array) -> Array:
+        mean = _means(chain, gradient, generator)
+        return follow(mean, project, x, sizes, noise_std, every, generator)
+
+    return Draws(unseen(execute, start), guarantee, chain, chain.release)
+
+
+def check_gradient(gradient: Any, loss: Loss, n: int, size: int) -> bool:
+    """Whether `gradient` is known to be that of the description; InvalidInput where it is known not to."""
+    if isinstance(gradient, MeanGradient):
+        gradient.refuse_other(loss, n, size)
+        return gradient.loss == loss
+    if not callable(gradient):
+        raise InvalidInput("gradient", f"expected a callable, got a {type(gradient).__name__}")
+    return False
 
 
 def unseen(execute: Callable[[Array], Array], start: Array) -> Array:
@@ -134,43 +147,60 @@ def starting_points(x0: ArrayLike, chains: int) -> Array:
     return np.broadcast_to(start, (chains, *start.shape)).copy()
 
 
-def _execute(
-    chain: LangevinChain,
-    gradient: Gradient,
+def _means(chain: LangevinChain, gradient: Gradient, generator: np.random.Generator) -> Mean:
+    """(x, step) ↦ ∇L(x), of the step's batch."""
+    if chain.batches.kind == "full_batch":
+        return lambda x, step: checked("gradient", gradient(x), x.shape)
+    order = Order(chain.run, generator)
+
+    def mean(x: Array, step: int) -> Array:
+        rows = order.batch(step)
+        if rows is None:  # an empty batch: the regulariser alone, and nobody is asked
+            return np.asarray(chain.loss.l2 * x)
+        own = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows.copy()
+        return checked("gradient", gradient(x, own), x.shape)
+
+    return mean
+
+
+def follow(
+    mean: Mean,
     project: EachChain,
     x: Array,
-    thin: int,
+    sizes: Array,
+    noise_std: float,
+    thin: int | None,
     generator: np.random.Generator,
 ) -> Array:
-    """The draws. Every local here is secret but the result."""
-    run = chain.run
-    path = chain.release == "path"
-    step_size, noise_std = float(run.step_size), float(run.gradient_noise_std)
-    batches = chain.batches.kind != "full_batch"
-    order = Order(run, generator)
-    kept = np.empty((chain.chains, -(-chain.steps // thin) if path else 1, *x.shape[1:]))
-    for k in range(chain.steps):
-        if not batches:
-            mean = checked("gradient", gradient(_read_only(x)), x.shape)
-        else:
-            rows = order.batch(k)
-            if rows is None:  # an empty batch: the regulariser alone, and nobody is asked
-                mean = chain.loss.l2 * x
-            else:
-                mean = checked("gradient", gradient(_read_only(x), _indices(rows)), x.shape)
-        noisy = generator.standard_normal(x.shape)
-        noisy *= noise_std
-        noisy += mean
-        x = x - step_size * noisy
-        left = chain.steps - 1 - k
-        if path or left == 0:
-            x = _on_grid(x, step_size * noise_std)
-        x = project(x, step_size)
-        if path and left % thin == 0:
-            kept[:, -1 - left // thin] = x
-    if not path:
-        kept[:, 0] = x
+    """The iterates x ← Π(x − h·mean(x, step) + noise) that are kept, (chains, draws, *shape): every `thin`-th
+    counted back from the last, None for the last alone. Every local here is secret but the result."""
+    steps = len(sizes)
+    kept = np.empty((len(x), 1 if thin is None else -(-steps // thin), *x.shape[1:]))
+    for k, size in enumerate(sizes.tolist()):
+        # Gradient and noise first: the rounding of their sum is what `mean_gradient` leaves room for, and
+        # what follows is post-processing.
+        pull = size * mean(_read_only(x), k)
+        moved = generator.standard_normal(x.shape)
+        moved *= noise_std
+        moved -= pull
+        x = x + moved
+        left = steps - 1 - k
+        if thin is not None or left == 0:
+            x = _on_grid(x, noise_std)
+        x = project(x, size)
+        if left % (thin or steps) == 0:
+            kept[:, -1 - left // (thin or steps)] = x
     return kept
+
+
+def thinned(release: str, thin: int, steps: int) -> int | None:
+    """Every how many iterates one is kept, None for the last alone. Raises InvalidInput."""
+    validate.integer("thin", thin, at_least=1, at_most=steps)
+    if release == "path":
+        return thin
+    if thin != 1:
+        raise InvalidInput("thin", f'expected 1 with release="last", got {thin}')
+    return None
 
 
 def checked(field: str, value: Any, shape: tuple[int, ...]) -> Array:
@@ -193,8 +223,3 @@ def _read_only(x: Array) -> Array:
     view = x.view()
     view.flags.writeable = False
     return view
-
-
-def _indices(rows: Rows) -> NDArray[np.intp]:
-    """The rows of a batch as an array of the callee's own."""
-    return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows.copy()

@@ -41,7 +41,7 @@ def calibrate(
     target = validate.number("epsilon", epsilon, above=0.0)
     validate.number("delta", delta, above=0.0, below=1.0)
     validate.choice("parameter", parameter, PARAMETERS)
-    warn_of_large_delta(run, delta)
+    warn_of_large_delta(run.n, delta)
     search = _Search(parameter, target, delta, sampled=run.batches.sampled)
     if parameter in ("noise_std", "noise_multiplier"):
         return search.noise(run)

@@ -44,8 +44,8 @@ def gibbs(mechanism: Mechanism, delta: float, position: int | None = None) -> Gu
 def _ranges(mechanism: Mechanism) -> TradeOff:
     if isinstance(mechanism, ExponentialMechanism):
         return BoundedRange(mechanism.range)
-    per_part = [BoundedRange(mechanism.mechanism(i).range) for i in range(len(mechanism.epsilons))]
-    return _composed(mechanism, per_part)
+    rounds = range(len(mechanism.epsilons))
+    return _composed(mechanism, [BoundedRange(mechanism.mechanism(i).range) for i in rounds])
 
 
 def _gaussian(mechanism: Mechanism) -> TradeOff:

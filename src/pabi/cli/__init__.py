@@ -31,7 +31,7 @@ from pabi.cli.writing import aligned, basis, complain, emit, emit_json, one_line
 from pabi.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
 
 if TYPE_CHECKING:
-    from pabi.analyses import Description
+    from pabi.description import Description
     from pabi.explanation import Explanation
     from pabi.guarantee import Guarantee
     from pabi.tradeoff import TradeOff

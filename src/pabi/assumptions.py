@@ -162,12 +162,14 @@ def iteration_sentences(
 def langevin_chain(chain: LangevinChain, of_one: Sequence[str]) -> tuple[str, ...]:
     """What a guarantee of `chain` rests on, where that of one chain as noisy SGD rests on `of_one`."""
     said = list(of_one)
+    if chain.gradient_gap is not None:
+        said = [_gap(chain) if "(gradient_sensitivity)" in s else s for s in said]
     if chain.chains > 1:
         said.append(f"the {chain.chains} chains use independent noise, and no others are released")
     return tuple(said)
 
 
-def _gap(description: LangevinDiffusion | ExponentialMechanism) -> str:
+def _gap(description: LangevinChain | LangevinDiffusion | ExponentialMechanism) -> str:
     if description.gradient_gap is not None:
         return (
             "the gradients of two adjacent data sets' mean losses differ by at most "

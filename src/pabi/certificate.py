@@ -239,7 +239,10 @@ def of_chains(chain: LangevinChain, one: Certificate, curve: TradeOff) -> Certif
     """The certificate of independent Langevin chains, `one` being that of one of them as noisy SGD."""
     payload = _described(chain, one.payload["theorem"])
     payload["one"] = one.payload
-    payload["claim"] = {"tradeoff": curve.to_dict()}
+    if "reading" in one.payload:
+        payload |= {name: one.payload[name] for name in ("claim", "reading")}
+    else:
+        payload["claim"] = {"tradeoff": curve.to_dict()}
     return Certificate(payload)
 
 

@@ -352,15 +352,29 @@ def _toml_ready(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _proven(verdict: Verdict) -> TradeOff:
-    """The trade-off function that the verdict's cases prove."""
+    """The trade-off function that the verdict's bounds prove."""
+    from pabi.tradeoff import Best, BoundedRange, Gaussian
+
+    found = []
+    for bound in verdict.bounds:
+        curve = _of_cases(bound.parts)
+        for epsilon, times in bound.ranges:
+            ranges = BoundedRange(epsilon).self_compose(times)
+            curve = ranges if curve == Gaussian(0.0) else curve.compose(ranges)
+        found.append(curve)
+    return found[0] if len(found) == 1 else Best(found)
+
+
+def _of_cases(cases: Sequence[tuple[Fraction, float]]) -> TradeOff:
+    """The trade-off function of (probability, μ)."""
     from pabi.rounding import fraction_up
     from pabi.tradeoff import Gaussian, Mixture
 
-    if verdict.mu is not None:
-        return Gaussian(verdict.mu)
+    if len({mu for _, mu in cases}) == 1:
+        return Gaussian(cases[0][1])
     # Claimed weights may add up to more than 1. What is left over is taken from the smallest μ.
     left, parts, weights = Fraction(1), [], []
-    for weight, mu in sorted(verdict.parts, key=lambda part: -part[1]):
+    for weight, mu in sorted(cases, key=lambda part: -part[1]):
         kept = min(weight, left)
         left -= kept
         parts.append(Gaussian(mu))

@@ -218,13 +218,14 @@ def calibrate(
         str | None, typer.Option("--delta", metavar="D", help="The target's delta. Required.")
     ] = None,
     parameter: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--parameter",
             metavar="P",
-            help="noise_std, noise_multiplier, epochs, steps, clip_norm or size.",
+            help="noise_std (the default), noise_multiplier, epochs, steps, clip_norm or size; of samplers "
+            "and mechanisms inverse_temperature (the default), steps, time, epsilon or epsilons.",
         ),
-    ] = "noise_std",
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """A run file that meets a privacy target.
@@ -240,19 +241,17 @@ def calibrate(
     from pabi.calibration import PARAMETERS
     from pabi.calibration import calibrate as calibrated
     from pabi.description import to_dict
-    from pabi.runs import NoisySGD
+    from pabi.iteration import NoisyIteration
 
     target, at = read_target(epsilon, delta)
-    if parameter not in PARAMETERS:
-        raise InvalidInput(
-            "--parameter", f"expected one of {', '.join(PARAMETERS)}, got {parameter!r}"
-        )
     start = describe(file)
-    if not isinstance(start, NoisySGD):
-        raise InvalidInput(
-            file_name(file), 'kind: expected "noisy_sgd", the only kind that can be calibrated'
-        )
-    run = calibrated(start, target, at, parameter)
+    if isinstance(start, NoisyIteration):
+        raise InvalidInput(file_name(file), "kind: expected any but noisy_iteration")
+    known = PARAMETERS[type(start)]
+    parameter = known[0] if parameter is None else parameter
+    if parameter not in known:
+        raise InvalidInput("--parameter", f"expected one of {', '.join(known)}, got {parameter!r}")
+    run: Any = calibrated(start, target, at, parameter)  # type: ignore[type-var]
     _, best = _explained(run, at)
     cost, table = best.epsilon(at), to_dict(run)
     if cost > target:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from pabi.errors import InvalidInput
 from pabi.iteration import Column, NoisyIteration
+from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.literature.comparison import OURS, Comparison, Description, Row, compare
+from pabi.mechanisms import ExponentialMechanism
 from pabi.runs import NoisySGD
 
 if TYPE_CHECKING:
@@ -67,12 +69,20 @@ def draw(comparison: Comparison, ax: Any = None) -> Any:
     return ax
 
 
-def _rows(run: Description, length: int, delta: float) -> tuple[Row, ...]:
+def _rows(run: Description, length: Any, delta: float) -> tuple[Row, ...]:
     return compare(_shortened(run, length), delta).rows
 
 
-def _lengths(run: Description) -> tuple[list[int], str]:
+def _lengths(run: Description) -> tuple[list[Any], str]:
     """Lengths from 1 to the run's own, evenly on a logarithmic scale, and their unit."""
+    if isinstance(run, ExponentialMechanism):
+        raise InvalidInput("ax", "one draw has no length to draw bounds against")
+    if isinstance(run, LangevinDiffusion):
+        if not run.constant:
+            raise InvalidInput("ax", "a diffusion of varying temperature has no picture")
+        return np.geomspace(1e-3 * run.time, run.time, 41).tolist(), "time"
+    if isinstance(run, LangevinChain):
+        return _lengths(run.run)
     if isinstance(run, NoisyIteration):
         assert run.steps is not None
         total, unit, points = run.steps, "steps", 25
@@ -87,7 +97,11 @@ def _lengths(run: Description) -> tuple[list[int], str]:
     return sorted({round(float(k)) for k in grid} | {max(total, 1)}), unit
 
 
-def _shortened(run: Description, length: int) -> Description:
+def _shortened(run: Description, length: Any) -> Description:
+    if isinstance(run, LangevinDiffusion):
+        return replace(run, time=length)
+    if isinstance(run, LangevinChain):
+        return replace(run, steps=cast("NoisySGD", _shortened(run.run, length)).steps)
     if isinstance(run, NoisyIteration):
         return _first_steps(run, length)
     assert isinstance(run, NoisySGD)

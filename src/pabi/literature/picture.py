@@ -153,7 +153,7 @@ def _label(row: Row) -> str:
     if row.name == OURS:
         return row.source
     doubt = "" if row.status == "sound" else f", {row.status}"
-    authors, _, theorem = re.sub(r" \((in|constants) .*", "", row.source).rpartition(", ")
+    authors, _, theorem = re.sub(r" \([A-Za-z].*", "", row.source).rpartition(", ")
     names = re.sub(r" \d{4}$", "", authors).split(", ")
     short = f"{names[0]} et al." if len(names) > 2 else " & ".join(names)
     theorem = theorem.replace("Theorem", "Thm").replace("Corollary", "Cor.")
@@ -178,8 +178,7 @@ def _dress(ax: Any, curves: dict[str, Array], x: Array, unit: str, delta: float)
     )
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter("{x:g}")
-    if top < 30.0 * low:
-        ax.yaxis.set_minor_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter("{x:g}" if top < 100.0 * low else "")
     ax.grid(alpha=0.25, which="major")
     beyond = f"\n({off} beyond the top)" if off else ""
     ax.legend(

@@ -97,6 +97,13 @@ def total_variation_bound(
     return float(found[0]) if np.ndim(steps) == 0 else found.reshape(np.shape(steps))
 
 
+def plot(*arguments: Any, **given: Any) -> Any:
+    """The bound against steps, beside what is measured: see `pabi.mixing_picture.plot`."""
+    from pabi.mixing_picture import plot as draw
+
+    return draw(*arguments, **given)
+
+
 def _checked(
     loss: Loss, diameter: float, step_size: float, inverse_temperature: float
 ) -> tuple[Modulus, float, float]:

@@ -33,8 +33,8 @@ def total_variation_estimate(
     """How far apart the laws of two samples surely are: no larger than their total variation.
 
     `first`, `second`: (k, d) independent draws of each law, k ≥ 4. The test is a threshold along the
-    direction of the difference of the means, chosen on the even draws and read on the odd ones; `lower` holds with
-    probability `confidence`, by Hoeffding's inequality.
+    direction of the difference of the means, chosen on the even draws and read on the odd ones; `lower`
+    holds with probability `confidence`, by Hoeffding's inequality.
     """
     level = validate.number("confidence", confidence, above=0.0, below=1.0)
     samples = []
@@ -83,8 +83,8 @@ def plot(
 
     With `gradient` ((chains, *shape) ↦ (chains, *shape), that of the mean loss, regulariser included) also
     what is measured: `chains` chains run from each of two `starts`, arrays of a point's shape, with the
-    proximal map `prox`, a set of that `diameter`. The samples are drawn for the picture alone: they show the paths of private
-    data to whoever sees it, so use public or made-up data. Other arguments as for `pabi.mixing_time`.
+    proximal map `prox`, onto a set of that `diameter`. The chains are run for the picture alone, which shows
+    what no guarantee speaks of: use public or made-up data. Other arguments as for `pabi.mixing_time`.
     """
     validate.integer("steps", steps, at_least=1)
     if ax is None:
@@ -156,5 +156,6 @@ def _measured(
             moved = x - h * np.asarray(gradient(x)) + sigma * generator.standard_normal(x.shape)
             clouds[i] = project(moved, h)
         if k in wanted:
-            found.append(total_variation_estimate(*(x.reshape(chains, -1) for x in clouds)))
+            one, other = (x.reshape(chains, -1) for x in clouds)
+            found.append(total_variation_estimate(one, other))
     return found

@@ -138,6 +138,31 @@ def test_fine_expanding_chains_converge_to_the_closed_form():
     assert 2.0 * fine - coarse == pytest.approx(closed, rel=1e-6)
 
 
+@pytest.mark.parametrize("diameter", [None, 0.8])
+@pytest.mark.parametrize("l2", [0.0, 0.2])
+def test_fine_dissipative_chains_converge_to_the_closed_form(diameter, l2):
+    """Their shifts are found numerically; the distance to the closed form falls with the step size."""
+    loss, time = Loss.dissipative(0.2, 0.5, 1.0, l2=l2), 20.0
+    closed = diffusion(loss, time=time, diameter=diameter).guarantee(1e-3).mu
+    coarse, fine = (
+        chain(loss, steps=n, step_size=time / n, diameter=diameter).guarantee(1e-3).mu
+        for n in (250, 500)
+    )
+    assert closed < fine < coarse
+    assert fine < closed * 1.02
+
+
+def test_dissipative_diffusions_converge_in_time():
+    """Without a set and without convexity."""
+    loss = Loss.dissipative(0.2, 0.5, 1.0)
+    mus = [diffusion(loss, time=t).guarantee(1e-3).mu for t in (1.0, 10.0, 100.0, 1e6)]
+    assert mus[0] < mus[1] < mus[2] <= mus[3] * (1.0 + 1e-9) < 1.3
+    drawn = pabi.ExponentialMechanism(
+        loss, n=100, dimension=1, diameter=50.0, inverse_temperature=2.0, gradient_gap=0.3
+    )
+    assert drawn.explain(1e-3).rows[2].mu == pytest.approx(mus[3], rel=1e-6)
+
+
 def test_nonsmooth_chains_converge_slowly_to_the_same():
     """Their moduli add O(η·ln(1/η)) to μ²."""
     closed = diffusion(Loss.lipschitz(0.2), time=9.0, diameter=0.7).guarantee(1e-3).mu ** 2

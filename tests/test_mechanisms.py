@@ -95,6 +95,24 @@ def test_never_below_the_densities(m, kappa):
         assert found.delta(epsilon) >= truth - 1e-7
 
 
+@pytest.mark.parametrize("kappa", [1.0, 10.0])
+def test_never_below_dissipative_densities(kappa):
+    """Double wells θ⁴/4 − θ²/2 with θ ↦ ±Δθ/2 on [−1.5, 1.5]: (x³ − y³ − (x − y))(x − y) ≥ κ(x − y)² − λ as
+    (x³ − y³)(x − y) ≥ (x − y)⁴/4, so that λ = (1 + κ)²."""
+    gap = 0.05
+    loss = Loss.dissipative(1.5**2, 0.5, 5.75)
+    found = mechanism(loss, diameter=3.0, inverse_temperature=kappa, gradient_gap=gap).guarantee(
+        1e-3
+    )
+
+    def tilted(sign):
+        return lambda x: kappa * (0.25 * x**4 - 0.5 * x * x + sign * 0.5 * gap * x)
+
+    for epsilon in (-0.1, 0.0, 0.05, 0.3):
+        truth = hockey_stick(tilted(1.0), tilted(-1.0), epsilon, -1.5, 1.5)
+        assert found.delta(epsilon) >= truth - 1e-7
+
+
 def test_both_bounds_hold_at_once():
     found = mechanism(diameter=2.0, inverse_temperature=5.0)
     rows = {row.method: row for row in found.explain(1e-3)}

@@ -247,11 +247,11 @@ def of_chains(chain: LangevinChain, one: Certificate, curve: TradeOff) -> Certif
 
 
 def of_diffusion(
-    diffusion: LangevinDiffusion, theorem: str, mu: float, window: float | None
+    diffusion: LangevinDiffusion, theorem: str, mu: float, proof: dict[str, float | None]
 ) -> Certificate:
-    """The certificate of a closed form for a diffusion; `window`: that which begins at distance D."""
-    payload = _described(diffusion, theorem)
-    payload["window"] = window
+    """The certificate of a closed form for a diffusion; `proof`: the "window" that begins at distance D
+    (None: the whole time, from 0), or the "distance" from which paths on a dissipative loss return."""
+    payload = _described(diffusion, theorem) | proof
     payload["claim"] = _claim(Gaussian(mu))
     return Certificate(payload)
 

@@ -10,6 +10,7 @@ import pytest
 import pabi
 from pabi.losses import Loss
 
+DISSIPATIVE = Loss.dissipative(0.2, 0.5, 1.0)
 BOUNDED = Loss.strongly_convex(0.5, 2.0, gradient_bound=15.0)
 
 
@@ -25,6 +26,13 @@ def described():
         "convex": pabi.LangevinDiffusion(Loss.lipschitz(1.0), **over, diameter=0.7),
         "monotone": pabi.LangevinDiffusion(Loss.saddle(1.0), **over, diameter=0.7),
         "expanding": pabi.LangevinDiffusion(Loss.nonconvex(0.5), **over, diameter=0.7),
+        "dissipative": pabi.LangevinDiffusion(DISSIPATIVE, **over | {"time": 30.0}),
+        "dissipative set": pabi.LangevinDiffusion(
+            DISSIPATIVE, **over | {"time": 30.0}, diameter=0.5
+        ),
+        "dissipative draw": pabi.ExponentialMechanism(
+            DISSIPATIVE, **common, dimension=2, diameter=9.0, gradient_gap=0.01
+        ),
         "path": pabi.LangevinDiffusion(Loss.unknown(), **over),
         "varying": pabi.LangevinDiffusion(BOUNDED, **over | {"inverse_temperature": [1.0, 3.0]}),
         "mechanism": pabi.ExponentialMechanism(BOUNDED, **common, dimension=2, diameter=0.4),
@@ -125,6 +133,17 @@ def in_run(**changes):
         ("convex", in_run(inverse_temperature=[2.0, 2.0])),
         ("expanding", lambda p: p["run"]["loss"].update(smoothness=0.51)),
         ("expanding", lambda p: p.update(window=8.0)),
+        ("dissipative", lambda p: p["run"]["loss"].update(offset=0.201)),
+        ("dissipative", lambda p: p["run"]["loss"].update(smoothness=1.01)),
+        ("dissipative", lambda p: p["run"]["loss"].update(rate=0.49)),
+        ("dissipative", lambda p: p["run"].update(time=40.0)),
+        ("dissipative", lambda p: p.update(distance=0.5)),
+        ("dissipative", lambda p: p.update(distance=3.0)),
+        ("dissipative", lambda p: p.update(distance=0.0)),
+        ("dissipative", lambda p: p["run"].update(time=15.0)),
+        ("dissipative set", lambda p: p["run"].update(diameter=0.51)),
+        ("dissipative set", lambda p: p["run"].update(time=0.1)),
+        ("dissipative draw", lambda p: p["run"]["loss"].update(offset=0.201)),
         ("path", lambda p: p.update(theorem="last point", window=None)),
         ("path", in_run(gradient_gap=None)),
         ("varying", lambda p: p.update(run={"kind": "langevin_diffusion"})),

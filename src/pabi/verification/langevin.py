@@ -26,7 +26,7 @@ from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.runs import NoisySGD
 from pabi.verification.arithmetic import check_cost, root_up
 from pabi.verification.claims import Bounds, Factors, read_mu
-from pabi.verification.derivation import exact, facts_of
+from pabi.verification.derivation import above, exact, facts_of
 from pabi.verification.reading import nonnegative
 from pabi.verification.refusal import Refused
 
@@ -148,7 +148,10 @@ def _diffusion(diffusion: LangevinDiffusion, payload: dict[str, Any]) -> tuple[S
     elif theorem == "last point":
         if diffusion.release != "last":
             raise Refused("run: the theorem needs a hidden path")
-        cost = _last_point(diffusion, payload["window"], gap, beta, time)
+        if "distance" in payload:
+            cost = _dissipative(diffusion, payload["distance"], gap, beta, time)
+        else:
+            cost = _last_point(diffusion, payload["window"], gap, beta, time)
     else:
         raise Refused(f"theorem: the checker knows no {theorem!r} of a diffusion")
     check_cost(cost, mu, "the end")
@@ -192,6 +195,72 @@ def _last_point(
     return owed * owed / room
 
 
+class _Growth:
+    """The rate β(Δ + g(z)), g(z) = min{Mz, λ/z − κz}, at which paths on a dissipative loss part at most."""
+
+    def __init__(self, loss: Loss, gap: Any) -> None:
+        facts, m = facts_of(loss), _curvature(loss)
+        if facts.dissipative is None or not m < 0:
+            raise Refused("loss: expected one that is dissipative and not convex")
+        self.gap, self.big = arb(gap), arb(-m)
+        self.offset, self.rate = (
+            arb(facts.dissipative[0]),
+            arb(facts.dissipative[1] + exact(loss.l2)),
+        )
+        if not self.offset > 0:
+            raise Refused("loss: expected an offset above 0")
+        # κz² = Δz + λ at z*, and −y is the other root.
+        root = (self.gap * self.gap + 4 * self.rate * self.offset).sqrt()
+        self.limit, self.y = (
+            (root + self.gap) / (2 * self.rate),
+            (root - self.gap) / (2 * self.rate),
+        )
+        self.turn = (self.offset / (self.big + self.rate)).sqrt()
+
+    def spread(self, d: Any) -> Any:
+        """∫_0^d (Δ + g), at most: either bound on g will do on either side of where they cross."""
+        near = d if d <= self.turn else self.turn
+        return (
+            self.gap * d
+            + self.big * near * near / 2
+            + self.offset * (d / near).log()
+            - self.rate * (d * d - near * near) / 2
+        )
+
+    def time(self, d: Any) -> Any:
+        """∫_0^d dz/(Δ + g), d < z*."""
+        near = d if d <= self.turn else self.turn
+        first = (1 + self.big * near / self.gap).log() / self.big
+        ends = (
+            ((self.limit - near) / (self.limit - d)).log(),
+            ((d + self.y) / (near + self.y)).log(),
+        )
+        return first + (self.limit * ends[0] - self.y * ends[1]) / (
+            self.rate * (self.limit + self.y)
+        )
+
+
+def _dissipative(
+    diffusion: LangevinDiffusion, distance: float, gap: Any, beta: Any, time: Any
+) -> Any:
+    """What the shifts a = 2β(Δ + g(z)) cost from `distance`, which they bring to 0 in the time in which two
+    paths from one point part as far. Where the shifts begin the paths are no further apart, if that is at half
+    the time or before, or if the set is no larger."""
+    d = exact(nonnegative("distance", distance))
+    growth = _Growth(diffusion.loss, gap)
+    if not (d > 0 and arb(d) < growth.limit):
+        raise Refused(
+            "distance: expected more than 0, and less than what paths can reach in the end"
+        )
+    needed = growth.time(arb(d)) / arb(beta)
+    if not needed <= arb(time):
+        raise Refused("distance: the shifts take longer than there is time")
+    within = diffusion.diameter is not None and exact(diffusion.diameter) <= d
+    if not (within or 2 * needed >= arb(time)):
+        raise Refused("distance: the paths can be further apart where the shifts begin")
+    return 2 * arb(beta) * growth.spread(arb(d))
+
+
 # Mechanisms.
 
 
@@ -203,6 +272,10 @@ def _mechanism(mechanism: ExponentialMechanism, theorem: str) -> tuple[Said, Bou
     bounds = [_range([beta * gap * d])]
     if uses_curvature:
         bounds.append(_gaussian([_gibbs(beta, gap, d, _curvature(mechanism.loss))]))
+        if facts_of(mechanism.loss).dissipative is not None and _curvature(mechanism.loss) < 0:
+            growth = _Growth(mechanism.loss, gap)
+            furthest = arb(d) if arb(d) <= growth.limit else growth.limit
+            bounds.append(_gaussian_ball(2 * arb(beta) * growth.spread(furthest)))
     return exponential_mechanism(mechanism, uses_curvature), tuple(bounds)
 
 
@@ -232,6 +305,10 @@ def _range(epsilons: list[Any]) -> Factors:
 
 def _gaussian(squares: list[Any]) -> Factors:
     return Factors(((Fraction(1), root_up(sum(squares, fmpq(0)))),))
+
+
+def _gaussian_ball(square: Any) -> Factors:
+    return Factors(((Fraction(1), root_up(above(square))),))
 
 
 def _iterated(

@@ -244,8 +244,8 @@ def _dissipative(
     diffusion: LangevinDiffusion, distance: float, gap: Any, beta: Any, time: Any
 ) -> Any:
     """What the shifts a = 2β(Δ + g(z)) cost from `distance`, which they bring to 0 in the time in which two
-    paths from one point part as far. Where the shifts begin the paths are no further apart, if that is at half
-    the time or before, or if the set is no larger."""
+    paths from one point part as far. Where the shifts begin the paths are no further apart, if that is at
+    half the time or before, or if the set is no larger."""
     d = exact(nonnegative("distance", distance))
     growth = _Growth(diffusion.loss, gap)
     if not (d > 0 and arb(d) < growth.limit):

@@ -227,6 +227,7 @@ def test_any_shape_of_parameters(free):
 MATRIX = np.array([[1.0, 0.4], [0.4, 0.6]])
 
 
+@pytest.mark.parametrize("runs", [500, pytest.param(4000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(
     "changes",
     [
@@ -244,14 +245,14 @@ MATRIX = np.array([[1.0, 0.4], [0.4, 0.6]])
     ],
     ids=["full", "noise schedule", "multiplier"],
 )
-def test_mean_and_covariance_on_quadratics(free, changes):
+def test_mean_and_covariance_on_quadratics(free, changes, runs):
     """Affine maps plus Gaussian noise: mean and covariance follow a two-line recursion.
 
-    4000 independent runs with noise from the operating system. Means deviate by √(Σ_ii/N), entries
+    Independent runs with noise from the operating system. Means deviate by √(Σ_ii/N), entries
     of the covariance by √((Σ_iiΣ_jj + Σ_ij²)/N); at six of these, one in 10⁸ right trainers fails.
     """
     run = small_run(**{"loss": Loss.convex(smoothness=2.0, l2=0.3), **changes})
-    gradients, start, runs = Quadratics(CENTRES, MATRIX), np.array([1.0, -2.0]), 4000
+    gradients, start = Quadratics(CENTRES, MATRIX), np.array([1.0, -2.0])
     draws = np.array([train(run, gradients, start).x for _ in range(runs)])
 
     mean, cov = start, np.zeros((2, 2))

@@ -121,7 +121,7 @@ def linear_mu(c, s, sigma, diameter, start):  # type: ignore[no-untyped-def]
     return apply(iteration, 1e-5).mu
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 4, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_linear_moduli_are_solved_like_linear_ones(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -152,7 +152,7 @@ def random_moduli(rng: np.random.Generator, t: int) -> list[Modulus]:
     return [kinds[rng.integers(4)]() for _ in range(t)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_mixed_instances(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -1,0 +1,225 @@
+"""Executes the Langevin chain that was accounted: the same description, read by a sampler."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pabi import validate
+from pabi.errors import InvalidInput
+from pabi.langevin import LangevinChain
+from pabi.learn.engine import _forget_frames, _on_grid, _refuse_unenforceable
+from pabi.learn.orders import Order
+from pabi.learn.randomness import generator_from
+from pabi.losses import Loss
+from pabi.rounding import Array, fraction_up
+from pabi.sampling.draws import Draws
+from pabi.sampling.each_chain import EachChain, each_chain
+from pabi.sampling.linear_models import MeanGradient
+
+Gradient = Callable[..., ArrayLike]
+Mean = Callable[[Array, int], Array]
+
+TAKEN = (
+    "gradient returns that of the mean loss as described, regulariser included and rounding excluded, of "
+    "each chain from its own point alone"
+)
+
+
+def langevin(
+    chain: LangevinChain,
+    gradient: Gradient,
+    x0: ArrayLike,
+    thin: int = 1,
+    random_state: int | np.random.Generator | None = None,
+    *,
+    delta: float = 1e-5,
+) -> Draws:
+    """Draws of `chain`, all of its chains at once, with their guarantee.
+
+    Every step is x ← Π(x − h∇L(x) + √(2η)Z), Z ~ N(0, I), with h = `chain.gradient_step` and Π the
+    proximal map `chain.prox`(·, h), on each chain by itself. What is released is rounded to a grid of
+    2⁻²⁰ of the noise, so that low-order bits say nothing.
+
+    Parameters
+    ----------
+    chain : LangevinChain
+        What to do. With `release="last"` exactly one draw a chain is kept, its last iterate: nothing else
+        that depends on a path is kept, shown or returned, which the guarantee rests on.
+    gradient : callable
+        (chains, *shape) ↦ (chains, *shape): ∇L of the mean loss, regulariser included, at every chain's
+        point. With batches other than `FullBatch()` it is called as gradient(x, rows) and returns
+        (1/size)·Σ_{i in rows} ∇ℓ_i(x) + l2·x, whatever the number of rows, an (m,) integer array. It must
+        not keep or show what it is given. `mean_gradient` makes one for linear models.
+    x0 : array
+        Where the chains start, chosen without looking at the data: of the shape of a point, for all of
+        them, or, with two axes or more of which the first is as long as there are chains, one for each.
+        Not projected.
+    thin : int
+        With `release="path"`: every `thin`-th iterate is returned, counted back from the last, which is
+        among them. The guarantee is that of the whole path.
+    random_state : None, int or numpy Generator
+        None (default): noise and batches from a ChaCha generator keyed by the operating system. Anything
+        else is for tests: a PrivacyWarning, and a guarantee that says so.
+    delta : float
+        At which the guarantee is chosen; it is valid at every δ.
+
+    Raises
+    ------
+    InvalidInput
+        `diameter` where it is only assumed, `thin`, `x0`, `prox`, `random_state`, or a gradient of the
+        wrong shape or not finite.
+    NotApplicable
+        No analysis covers the chain; nothing has then been computed from the data.
+
+    The law sampled is the chain's own, which is not the Gibbs law ∝ exp(−βL): see docs, "Sampling".
+    Source: Bok, Su, Altschuler 2024, §5; Bravo, Flores-Mella, Guzmán, (PLA).
+    """
+    if not isinstance(chain, LangevinChain):
+        raise InvalidInput("chain", f"expected a pabi.LangevinChain, got a {type(chain).__name__}")
+    _refuse_unenforceable(chain.run)
+    every = thinned(chain.release, thin, chain.steps)
+    enforced = check_gradient(gradient, chain.loss, chain.n, chain.batches.batch_size(chain.n))
+    start = starting_points(x0, chain.chains)
+    project = each_chain(chain.prox, start.shape[1:])
+    guarantee = chain.guarantee(delta)  # before the data is touched: it does not depend on it
+    if not enforced:
+        guarantee = replace(guarantee, assumptions=(*guarantee.assumptions, TAKEN))
+    generator, secret = generator_from(random_state)
+    if not secret:
+        guarantee = guarantee.for_testing()
+
+    # The noise of a step in doubles, not below the one that is accounted.
+    noise_std = fraction_up(
+        Fraction(chain.gradient_step) * Fraction(float(chain.run.gradient_noise_std))
+    )
+    sizes = np.broadcast_to(chain.gradient_step, chain.steps)
+
+    def execute(x: Array) -> Array:
+        mean = _means(chain, gradient, generator)
+        return follow(mean, project, x, sizes, noise_std, every, generator)
+
+    return Draws(unseen(execute, start), guarantee, chain, chain.release)
+
+
+def check_gradient(gradient: Any, loss: Loss, n: int, size: int) -> bool:
+    """Whether `gradient` is known to be that of the description; InvalidInput where it is known not to."""
+    if isinstance(gradient, MeanGradient):
+        gradient.refuse_other(loss, n, size)
+        return gradient.loss == loss
+    if not callable(gradient):
+        raise InvalidInput("gradient", f"expected a callable, got a {type(gradient).__name__}")
+    return False
+
+
+def unseen(execute: Callable[[Array], Array], start: Array) -> Array:
+    """What `execute` returns, read-only; what it raises carries nothing of what it computed."""
+    handled_outside = sys.exc_info()[1]
+    try:
+        # A floating-point warning would report on a hidden iterate.
+        with np.errstate(all="ignore"):
+            values = execute(start)
+    except BaseException as error:
+        _forget_frames(error, handled_outside)
+        raise
+    values.flags.writeable = False
+    return values
+
+
+def starting_points(x0: ArrayLike, chains: int) -> Array:
+    """(chains, *shape) from one starting point or one for each chain, or InvalidInput."""
+    try:
+        start = np.array(x0, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            "x0", f"expected an array of numbers, got a {type(x0).__name__}"
+        ) from None
+    if not np.all(np.isfinite(start)):
+        raise InvalidInput("x0", "expected finite numbers")
+    if start.ndim >= 2 and len(start) == chains:
+        return start
+    return np.broadcast_to(start, (chains, *start.shape)).copy()
+
+
+def _means(chain: LangevinChain, gradient: Gradient, generator: np.random.Generator) -> Mean:
+    """(x, step) ↦ ∇L(x), of the step's batch."""
+    if chain.batches.kind == "full_batch":
+        return lambda x, step: checked("gradient", gradient(x), x.shape)
+    order = Order(chain.run, generator)
+
+    def mean(x: Array, step: int) -> Array:
+        rows = order.batch(step)
+        if rows is None:  # an empty batch: the regulariser alone, and nobody is asked
+            return np.asarray(chain.loss.l2 * x)
+        own = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows.copy()
+        return checked("gradient", gradient(x, own), x.shape)
+
+    return mean
+
+
+def follow(
+    mean: Mean,
+    project: EachChain,
+    x: Array,
+    sizes: Array,
+    noise_std: float,
+    thin: int | None,
+    generator: np.random.Generator,
+) -> Array:
+    """The iterates x ← Π(x − h·mean(x, step) + noise) that are kept, (chains, draws, *shape): every `thin`-th
+    counted back from the last, None for the last alone. Every local here is secret but the result."""
+    steps = len(sizes)
+    kept = np.empty((len(x), 1 if thin is None else -(-steps // thin), *x.shape[1:]))
+    for k, size in enumerate(sizes.tolist()):
+        # Gradient and noise first: the rounding of their sum is what `mean_gradient` leaves room for, and
+        # what follows is post-processing.
+        pull = size * mean(_read_only(x), k)
+        moved = generator.standard_normal(x.shape)
+        moved *= noise_std
+        moved -= pull
+        x = x + moved
+        left = steps - 1 - k
+        if thin is not None or left == 0:
+            x = _on_grid(x, noise_std)
+        x = project(x, size)
+        if left % (thin or steps) == 0:
+            kept[:, -1 - left // (thin or steps)] = x
+    return kept
+
+
+def thinned(release: str, thin: int, steps: int) -> int | None:
+    """Every how many iterates one is kept, None for the last alone. Raises InvalidInput."""
+    validate.integer("thin", thin, at_least=1, at_most=steps)
+    if release == "path":
+        return thin
+    if thin != 1:
+        raise InvalidInput("thin", f'expected 1 with release="last", got {thin}')
+    return None
+
+
+def checked(field: str, value: Any, shape: tuple[int, ...]) -> Array:
+    """What a callable returned as float64, or InvalidInput, which says nothing about its values."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        raise InvalidInput(field, f"expected an array of shape {shape}") from None
+    if array.dtype.kind not in "fiu":
+        raise InvalidInput(field, f"expected real numbers, got dtype {array.dtype}")
+    if array.shape != shape:
+        raise InvalidInput(field, f"expected shape {shape}, got {array.shape}")
+    array = array.astype(np.float64, copy=False)
+    if not np.all(np.isfinite(array)):
+        raise InvalidInput(field, "expected finite numbers")
+    return array
+
+
+def _read_only(x: Array) -> Array:
+    view = x.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,35 @@
+"""What several draws of the same kind cost together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pabi.guarantee import INDEPENDENT, Guarantee
+
+if TYPE_CHECKING:
+    from pabi.certificate import Certificate
+
+
+def repeated(guarantee: Guarantee, times: int) -> Guarantee:
+    """The guarantee of `times` independent releases that each have this one. Source: Dong, Roth, Su 2022,
+    Thm 3.2; as `pabi.compose`, named once."""
+    if times == 1:
+        return guarantee
+
+    def prove() -> Certificate | None:
+        from pabi.certificate import composed
+
+        proof = guarantee.certificate
+        return None if proof is None else composed([proof] * times)
+
+    reference = guarantee.composition
+    return replace(
+        guarantee,
+        curve=guarantee.curve.self_compose(times),
+        composition=None if reference is None else reference.self_compose(times),
+        method=f"{guarantee.method}, {times} times",
+        assumptions=(*guarantee.assumptions, INDEPENDENT),
+        _prove=prove,
+        _read={},
+    )

@@ -1,0 +1,153 @@
+"""What a sampler releases, and what can be made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pabi import validate
+from pabi.errors import InvalidInput, NotApplicable
+from pabi.rounding import Array
+
+if TYPE_CHECKING:
+    from pabi.guarantee import Guarantee
+    from pabi.iteration import NoisyIteration
+    from pabi.langevin import LangevinChain
+    from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+
+_FEWEST = 4  # draws a chain, for halves to have a variance
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """Convergence diagnostics, an array of the shape of a point for each.
+
+    `r_hat`: rank-normalised split R̂, the larger of location and scale. `ess_bulk`, `ess_tail`: effective
+    numbers of draws, all chains together, for the mean and for the 5 % and 95 % quantiles. Source:
+    Vehtari, Gelman, Simpson, Carpenter, Bürkner 2021.
+    """
+
+    r_hat: Array
+    ess_bulk: Array
+    ess_tail: Array
+
+    def __str__(self) -> str:
+        return (
+            f"R̂ ≤ {np.max(self.r_hat):.3f}; effective draws ≥ {np.min(self.ess_bulk):.0f} (bulk), "
+            f"{np.min(self.ess_tail):.0f} (tails)"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """What a chain releases.
+
+    `values`: (chains, draws, *shape) float64, read-only; one draw a chain where only the last iterate is
+    released. `guarantee`: what the release of all of it costs. `chain`: the description that was both
+    accounted and executed. `release`: "last" or "path".
+    """
+
+    values: Array
+    guarantee: Guarantee
+    chain: LangevinChain | NoisyIteration
+    release: str = "last"
+
+    def to_arviz(self) -> Any:
+        """An xarray.DataTree with the group `posterior`, whose variable `x` has dimensions (chain, draw,
+        …). Raises InvalidInput(field="sampling") without the extra of that name."""
+        return to_arviz(self.values, self.guarantee)
+
+    def diagnostics(self, discard: int = 0) -> Diagnostics:
+        """R̂ and effective numbers of draws of a released path.
+
+        `discard`: first draws of every chain to leave out. Raises NotApplicable where only the last
+        iterate is released: whether a hidden path has converged is a fact about that path, and to show
+        it is another, dearer release; InvalidInput for fewer than four draws a chain, and without the
+        extra `sampling`.
+        """
+        if self.release != "path":
+            raise NotApplicable(
+                'only last iterates were released: diagnostics are read off a path, release="path"'
+            )
+        kept = self._after(discard)
+        if kept.shape[1] < _FEWEST:
+            raise InvalidInput(
+                "discard",
+                f"expected at least {_FEWEST} draws a chain to be left, got {kept.shape[1]}",
+            )
+        stats = _import("arviz_stats.base").array_stats
+        axes = {"chain_axis": 0, "draw_axis": 1}
+        return Diagnostics(
+            np.asarray(stats.rhat(kept, **axes)),
+            np.asarray(stats.ess(kept, **axes, method="bulk")),
+            np.asarray(stats.ess(kept, **axes, method="tail", prob=(0.05, 0.95))),
+        )
+
+    def plot(self, ax: Any = None, *, discard: int = 0, names: Any = None) -> Any:
+        """Draw the posterior of each coordinate, beside its trace where the path is released.
+
+        `ax`: None for a new figure, or an array of axes, (coordinates, 2) for a path and (coordinates,)
+        otherwise. `discard`: first draws of every chain that the posterior leaves out. `names`: of the
+        coordinates. At most six coordinates are drawn. Returns the axes.
+        """
+        from pabi.sampling.pictures import plot_path, plot_posterior
+
+        if self.release == "path":
+            self._after(discard)
+            return plot_path(self.values, ax, discard, names)
+        return plot_posterior(self.values, ax, names)
+
+    def _after(self, discard: int) -> Array:
+        draws = self.values.shape[1]
+        validate.integer("discard", discard, at_least=0, at_most=draws - 1)
+        return self.values[:, discard:]
+
+
+@dataclass(frozen=True, eq=False)
+class ExactDraws:
+    """What an exponential mechanism releases.
+
+    `values`: (1, draws, p) float64, read-only, independent exact draws. `guarantee`: what all of them
+    together cost. `mechanism`: the description that was both accounted and executed, `draws` times.
+    """
+
+    values: Array
+    guarantee: Guarantee
+    mechanism: ExponentialMechanism | IteratedExponentialMechanism
+
+    def to_arviz(self) -> Any:
+        """An xarray.DataTree, as `Draws.to_arviz`."""
+        return to_arviz(self.values, self.guarantee)
+
+    def plot(self, ax: Any = None, *, names: Any = None) -> Any:
+        """Draw the posterior of each coordinate, as `Draws.plot` does for last iterates."""
+        from pabi.sampling.pictures import plot_posterior
+
+        return plot_posterior(self.values, ax, names)
+
+
+def to_arviz(values: Array, guarantee: Guarantee) -> Any:
+    """`values` as the posterior of an xarray.DataTree, with what it cost among its attributes."""
+    attributes = {"adjacency": guarantee.adjacency, "method": guarantee.method}
+    if guarantee.tuned_at:
+        attributes["delta"] = repr(guarantee.tuned_at)
+        attributes["epsilon"] = repr(guarantee.epsilon(guarantee.tuned_at))
+    # A copy: what is made of it elsewhere does not reach into the release.
+    return _import("arviz_base").from_dict(
+        {"posterior": {"x": values.copy()}}, attrs={"posterior": attributes}
+    )
+
+
+def _import(name: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ImportError:
+        package = name.split(".")[0].replace("_", "-")
+        raise InvalidInput(
+            "sampling",
+            f"{package} is not installed; expected the extra: pip install 'pabi[sampling]'",
+        ) from None

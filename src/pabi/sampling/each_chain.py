@@ -1,0 +1,122 @@
+"""Proximal maps applied to every chain's point by itself, (chains, *shape) → (chains, *shape).
+
+A proximal map takes one point. The penalties that act entry by entry take all points at once; the
+projections are written here for many points, each within the rounding margins of `pabi.prox`; any other
+map is called chain by chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from pabi import prox
+from pabi.errors import InvalidInput
+from pabi.learn.engine import _mapped
+from pabi.rounding import Array
+
+EachChain = Callable[[Array, float], Array]
+
+
+def each_chain(given: Any, shape: tuple[int, ...]) -> EachChain:
+    """`given` (a proximal map or None) as a map of (chains, *shape) arrays and a step size.
+
+    Raises InvalidInput(field="prox") where it is for points of another shape.
+    """
+    wanted = getattr(given, "_shape", None)
+    if wanted is not None and wanted != shape:
+        raise InvalidInput("prox", f"expected one for points of shape {shape}, got {wanted}")
+    return _each(given)
+
+
+@singledispatch
+def _each(given: Any) -> EachChain:
+    def one_by_one(x: Array, step_size: float) -> Array:
+        result = np.empty_like(x)
+        for i in range(len(x)):
+            result[i] = _mapped(given(x[i].copy(), step_size), x.shape[1:])
+        return result
+
+    return one_by_one
+
+
+@_each.register
+def _none(given: None) -> EachChain:
+    return lambda x, step_size: x
+
+
+@_each.register(prox.l1)
+@_each.register(prox.l2)
+@_each.register(prox.elastic_net)
+def _entrywise(given: prox.ProximalMap) -> EachChain:
+    return given
+
+
+@_each.register
+def _box(given: prox.box) -> EachChain:
+    # The bounds broadcast over the leading axis; infinite entries meet the largest doubles, as there.
+    return lambda x, step_size: np.clip(prox._within_range(x), given.lower, given.upper)
+
+
+@_each.register
+def _ball(given: prox.ball) -> EachChain:
+    def project(x: Array, step_size: float) -> Array:
+        points = prox._within_range(x.reshape(len(x), -1))
+        d = points.shape[1]
+        centre = None if given.center is None else np.asarray(given.center).reshape(-1)
+        offset = points if centre is None else prox._within_range(points - centre)
+        peak = np.max(np.abs(offset), axis=1, initial=0.0, keepdims=True)
+        unit = offset / np.where(peak > 0.0, peak, 1.0)
+        length = np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
+        # As in `pabi.prox.ball`, whose comment says what the slack is for.
+        target = given.radius / np.maximum(1.0, length)
+        slack = (d + 16) * prox._HALF_ULP
+        inside = unit * (target * (1.0 - 2.0 * slack))
+        moved = inside if centre is None else prox._add_towards(centre, inside)
+        return np.where(peak <= target * (1.0 - slack), points, moved).reshape(x.shape)
+
+    return project
+
+
+@_each.register
+def _simplex(given: prox.simplex) -> EachChain:
+    def project(x: Array, step_size: float) -> Array:
+        points = prox._within_range(x.reshape(len(x), -1))
+        d = points.shape[1]
+        y = np.maximum((points - np.max(points, axis=1, keepdims=True)) / given.total, -1.0)
+        descending = np.sort(y, axis=1)[:, ::-1]
+        thresholds = (np.cumsum(descending, axis=1) - 1.0) / np.arange(1, d + 1)
+        kept = np.count_nonzero(descending > thresholds, axis=1, keepdims=True)
+        threshold = np.take_along_axis(thresholds, np.maximum(kept, 1) - 1, axis=1)
+        weights = np.maximum(y - threshold, 0.0)
+        share = given.total / np.sum(weights, axis=1, keepdims=True)
+        share *= 1.0 - (2 * d + 16) * prox._HALF_ULP
+        return np.asarray(weights * share).reshape(x.shape)
+
+    return project
+
+
+@_each.register
+def _halfspace(given: prox.halfspace) -> EachChain:
+    """Points that are clearly inside stay, those clearly outside are moved to just inside the boundary;
+    the few for which rounding could decide are left to the exact map."""
+
+    def project(x: Array, step_size: float) -> Array:
+        points = prox._within_range(x.reshape(len(x), -1))
+        scaled, offset = given._scaled
+        normal = scaled.reshape(-1)
+        excess = points @ normal - offset
+        margin = np.abs(points) @ np.abs(normal) + abs(offset)
+        margin *= (points.shape[1] + 8) * 4.0 * prox._HALF_ULP
+        outside = excess > margin
+        result = points
+        share = (excess[outside] + margin[outside]) / np.vdot(normal, normal)
+        result[outside] -= share[:, None] * normal
+        for i in np.flatnonzero(~outside & ~(excess < -margin)):
+            result[i] = given(x[i], step_size).reshape(-1)
+        return result.reshape(x.shape)
+
+    return project

@@ -1,0 +1,237 @@
+"""Exact draws from the density ∝ exp(−κL) on a ball or box, by rejection from a refined envelope."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pabi import validate
+from pabi.errors import InvalidInput, NotApplicable
+from pabi.learn.randomness import generator_from
+from pabi.losses import Loss
+from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.rounding import Array, fraction_down, fraction_up
+from pabi.sampling.chains import checked, unseen
+from pabi.sampling.costs import repeated
+from pabi.sampling.draws import ExactDraws
+from pabi.sampling.envelopes import (
+    ACCURACY,
+    Envelope,
+    Facts,
+    LossValue,
+    expected_evaluations,
+)
+from pabi.sampling.regions import Region, read_region
+
+MOST_EVALUATIONS = 10_000_000
+_FEWEST, _TOGETHER = 16, 4096  # proposals at once
+
+LossCallable = Callable[..., ArrayLike]
+
+
+def gibbs_rejection(
+    mechanism: ExponentialMechanism | IteratedExponentialMechanism,
+    loss_value: LossCallable,
+    domain: Any = None,
+    random_state: int | np.random.Generator | None = None,
+    *,
+    draws: int = 1,
+    lipschitz: float | None = None,
+    most_evaluations: int = MOST_EVALUATIONS,
+    delta: float = 1e-5,
+) -> ExactDraws:
+    """Exact draws from the density of `mechanism`, with their guarantee.
+
+    The set is covered by boxes, on each of which the loss's Lipschitz constant or its curvature bounds
+    the density. Proposals from the bound are accepted with probability density/bound, and boxes with
+    proposals that were refused are halved. However long that takes, the law of the result is the
+    mechanism's (up to the rounding of doubles), and how long it took must not be shown: it depends on the
+    data.
+
+    Parameters
+    ----------
+    mechanism : ExponentialMechanism or IteratedExponentialMechanism
+        What to draw. Of an iterated mechanism every round is drawn, each on the part of the set near the
+        draw before, and only the last draw is kept.
+    loss_value : callable
+        (k, p) ↦ (k,) float64: the mean loss with its regulariser at each point, accurate to a relative
+        2⁻⁴⁰. For an iterated mechanism with `split` it is called as loss_value(points, rows), the (m,)
+        integers of the records whose mean it is. It must not keep or show what it is given. `mean_loss`
+        makes one for linear models.
+    domain : pabi.prox.ball or pabi.prox.box, optional
+        The set, chosen without looking at the data. Default: the ball of the mechanism's diameter about 0.
+    random_state : None, int or numpy Generator
+        None (default): a ChaCha generator keyed by the operating system. Anything else is for tests: a
+        PrivacyWarning, and a guarantee that says so.
+    draws : int
+        Independent draws; the guarantee is that of all of them, composed.
+    lipschitz : float, optional
+        A Lipschitz constant of the mean loss with its regulariser on `domain`, where the loss has no
+        gradient bound.
+    most_evaluations : int
+        Of the loss: a mechanism that is expected to need more is refused before the data is touched, and
+        after as many boxes are halved no more.
+    delta : float
+        At which the guarantee is chosen; it is valid at every δ.
+
+    Raises
+    ------
+    InvalidInput
+        `domain`, `lipschitz` where nothing bounds the loss, or a `loss_value` of the wrong shape, not
+        finite, or that changes faster than the description says.
+    NotApplicable
+        It is expected to take more than `most_evaluations`; public numbers alone say so.
+
+    Source: Ganesh, Thakurta, Upadhyay, Algorithms 2 and 3; docs, "Sampling".
+    """
+    if not isinstance(mechanism, (ExponentialMechanism, IteratedExponentialMechanism)):
+        kind = type(mechanism).__name__
+        raise InvalidInput("mechanism", f"expected a pabi.ExponentialMechanism, got a {kind}")
+    if not callable(loss_value):
+        raise InvalidInput("loss_value", f"expected a callable, got a {type(loss_value).__name__}")
+    validate.integer("draws", draws, at_least=1)
+    validate.integer("most_evaluations", most_evaluations, at_least=1)
+    if lipschitz is not None:
+        validate.number("lipschitz", lipschitz, above=0.0)
+    rounds = _rounds(mechanism)
+    region = read_region(domain, mechanism.dimension, rounds[0].diameter)
+    facts = _facts(mechanism.loss, region, lipschitz)
+    _refuse_long(region, rounds, facts, most_evaluations)
+    guarantee = repeated(mechanism.guarantee(delta), draws)  # before the data is touched
+    generator, secret = generator_from(random_state)
+    if not secret:
+        guarantee = guarantee.for_testing()
+
+    def execute(_: Array) -> Array:
+        drawn = [_drawn(region, rounds, loss_value, facts, most_evaluations, draws, generator)]
+        if len(rounds) > 1:
+            for _more in range(draws - 1):
+                drawn.append(
+                    _drawn(region, rounds, loss_value, facts, most_evaluations, 1, generator)
+                )
+        return np.concatenate(drawn)[None]
+
+    return ExactDraws(unseen(execute, region.lower), guarantee, mechanism)
+
+
+class _Round(NamedTuple):
+    """One exact draw: the diameter of its set, κ, how far from it the next round stays, its records."""
+
+    diameter: float
+    kappa: float
+    radius: float
+    rows: NDArray[np.intp] | None
+
+
+def _rounds(mechanism: ExponentialMechanism | IteratedExponentialMechanism) -> list[_Round]:
+    if isinstance(mechanism, ExponentialMechanism):
+        return [_Round(mechanism.diameter, mechanism.kappa, math.inf, None)]
+    split, n, last = mechanism.split, mechanism.n, len(mechanism.rounds) - 1
+    found = []
+    for i, one in enumerate(mechanism.rounds):
+        rows = None
+        if split is not None:
+            rows = np.arange(split) if i < last else np.arange(split, n)
+        found.append(_Round(one.diameter, one.inverse_temperature, one.radius, rows))
+    return found
+
+
+def _facts(loss: Loss, region: Region, lipschitz: float | None) -> Facts:
+    """What is known of the mean loss, regulariser included, rounded to the safe side."""
+    l2, curvature = Fraction(loss.l2), None
+    if loss.curvature is not None:
+        low, high = map(Fraction, loss.curvature)
+        curvature = fraction_down(low + l2), fraction_up(high + l2)
+    if lipschitz is None and loss.gradient_bound is not None:
+        longest = Fraction(region.longest) * (1 + Fraction(1, 10**12))
+        lipschitz = fraction_up(Fraction(loss.gradient_bound) + l2 * longest)
+    if lipschitz is None and curvature is None:
+        raise InvalidInput("lipschitz", f"missing: nothing bounds a {loss.kind} loss's changes")
+    return Facts(lipschitz, curvature)
+
+
+def _refuse_long(region: Region, rounds: list[_Round], facts: Facts, most: int) -> None:
+    for one in rounds:
+        expected = expected_evaluations(region, one.diameter, one.kappa, facts)
+        if expected > most:
+            raise NotApplicable(
+                f"exact sampling in dimension {region.dimension} at inverse temperature {one.kappa:.6g} is "
+                f"expected to take {expected:.2g} evaluations of the loss, more than {most:,} "
+                "(most_evaluations); run a pabi.LangevinChain instead"
+            )
+
+
+def _drawn(
+    region: Region,
+    rounds: list[_Round],
+    loss_value: LossCallable,
+    facts: Facts,
+    most: int,
+    draws: int,
+    generator: np.random.Generator,
+) -> Array:
+    """(draws, p) of one round, or (1, p): the last of several. Every local here is secret but that."""
+    for i, one in enumerate(rounds):
+        value = _in_parts(loss_value, one.rows)
+        wanted = draws if len(rounds) == 1 else 1
+        found = _accepted(region, value, one.kappa, facts, most, wanted, generator)
+        if i + 1 < len(rounds):
+            region = region.within(found[0], one.radius)
+    return found
+
+
+def _accepted(
+    region: Region,
+    value: LossValue,
+    kappa: float,
+    facts: Facts,
+    most: int,
+    draws: int,
+    generator: np.random.Generator,
+) -> Array:
+    """(draws, p) independent draws from the density ∝ exp(−κL) on the region."""
+    envelope = Envelope(region, value, kappa, facts)
+    found = np.empty((0, region.dimension))
+    while len(found) < draws:
+        together = min(max(len(envelope), draws, _FEWEST), _TOGETHER)
+        points, bound, size, boxes = envelope.propose(together, generator)
+        level = np.log1p(-generator.random(together))
+        accepted = region.holds(points)
+        chance = np.full(together, -math.inf)
+        losses = value(points[accepted])
+        chance[accepted] = -kappa * losses - bound[accepted]
+        rounding = kappa * 8.0 * ACCURACY * (size[accepted] + np.abs(losses)) + 1e-9
+        if np.any(chance[accepted] > rounding):
+            raise InvalidInput(
+                "loss_value",
+                "changes faster than the gradient bound and curvature of the mechanism's loss allow",
+            )
+        accepted = level <= chance
+        found = np.concatenate([found, points[accepted]])
+        # As in adaptive rejection sampling (Gilks and Wild 1992): what was refused says where the bound is
+        # loose, and a bound that depends on refused proposals leaves the next draw exact.
+        if 2 * np.count_nonzero(accepted) < together and envelope.evaluations < most:
+            envelope.halve(np.unique(boxes[~accepted]))
+    return found[:draws]
+
+
+def _in_parts(loss_value: LossCallable, rows: NDArray[np.intp] | None) -> LossValue:
+    """`loss_value` for any number of points, checked."""
+
+    def part(points: Array) -> Array:
+        points.flags.writeable = False
+        given = loss_value(points) if rows is None else loss_value(points, rows.copy())
+        if getattr(given, "dtype", None) in (np.float16, np.float32):
+            raise InvalidInput("loss_value", "expected float64")
+        return checked("loss_value", given, (len(points),))
+
+    def value(points: Array) -> Array:
+        parts = [part(points[i : i + _TOGETHER].copy()) for i in range(0, len(points), _TOGETHER)]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    return value

@@ -1,0 +1,185 @@
+"""A reflected diffusion by fine steps of projected chains, accounted as the steps that are executed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pabi import validate
+from pabi.analyses import composition
+from pabi.assumptions import _about_loss, _gap
+from pabi.errors import InvalidInput
+from pabi.iteration import NoisyIteration
+from pabi.langevin import LangevinChain, LangevinDiffusion
+from pabi.learn.randomness import generator_from
+from pabi.moduli import Linear, Modulus
+from pabi.rounding import Array, times_up
+from pabi.runs import warn_of_large_delta
+from pabi.sampling.chains import (
+    TAKEN,
+    Gradient,
+    check_gradient,
+    checked,
+    follow,
+    langevin,
+    starting_points,
+    thinned,
+    unseen,
+)
+from pabi.sampling.costs import repeated
+from pabi.sampling.draws import Draws
+from pabi.sampling.each_chain import each_chain
+
+if TYPE_CHECKING:
+    from pabi.guarantee import Guarantee
+
+
+def diffusion(
+    diffusion: LangevinDiffusion,
+    gradient: Gradient,
+    x0: ArrayLike,
+    domain: Any = None,
+    *,
+    steps: int,
+    chains: int = 1,
+    thin: int = 1,
+    random_state: int | np.random.Generator | None = None,
+    delta: float = 1e-5,
+) -> Draws:
+    """Draws of the chain that follows `diffusion` by `steps` equal fine steps, with that chain's guarantee.
+
+    With η = time/steps, step k is x ← Π(x − h_k∇L(x) + √(2η)Z), h_k = ηβ at the middle of the step and
+    Π the projection on `domain`, which stands in for the reflection. With a constant temperature that is
+    a `LangevinChain`, run by `langevin`. How far the law of such a chain is from the diffusion's is
+    another matter (it shrinks with the steps, as √η where the boundary is felt), and no guarantee of the
+    diffusion is claimed for it: `chain` of the result is what was accounted and executed.
+
+    Parameters
+    ----------
+    diffusion : LangevinDiffusion
+        Loss, temperature, time, adjacency, `release` and the diameter of the set.
+    gradient : callable
+        (chains, *shape) ↦ (chains, *shape): ∇L of the mean loss, as for `langevin`.
+    x0 : array
+        As for `langevin`.
+    domain : pabi.prox.ball, box, …, optional
+        The convex set, of a diameter that is at most the diffusion's; None only where it has none.
+    steps : int
+        Fine steps.
+    chains, thin, random_state, delta
+        As for a `LangevinChain` and for `langevin`.
+
+    Raises InvalidInput for `domain` and as `langevin` does, and NotApplicable where no analysis covers the
+    steps. Source: Ganesh, Thakurta, Upadhyay, (2); docs, "Sampling".
+    """
+    if not isinstance(diffusion, LangevinDiffusion):
+        kind = type(diffusion).__name__
+        raise InvalidInput("diffusion", f"expected a pabi.LangevinDiffusion, got a {kind}")
+    validate.integer("steps", steps, at_least=1)
+    validate.integer("chains", chains, at_least=1)
+    _check_domain(diffusion, domain)
+    if diffusion.constant:
+        chain = LangevinChain(
+            diffusion.loss,
+            diffusion.n,
+            inverse_temperature=diffusion.inverse_temperature,
+            step_size=diffusion.time / steps,
+            steps=steps,
+            gradient_gap=diffusion.gradient_gap,
+            adjacency=diffusion.adjacency,
+            prox=domain,
+            chains=chains,
+            release=diffusion.release,
+        )
+        return langevin(chain, gradient, x0, thin, random_state, delta=delta)
+    every = thinned(diffusion.release, thin, steps)
+    enforced = check_gradient(gradient, diffusion.loss, diffusion.n, diffusion.n)
+    sizes, noise_std = _fine_steps(diffusion, steps)
+    iteration = executed(diffusion, sizes, noise_std, getattr(domain, "diameter", None))
+    start = starting_points(x0, chains)
+    project = each_chain(domain, start.shape[1:])
+    guarantee = _guarantee(diffusion, iteration, chains, enforced, delta)
+    generator, secret = generator_from(random_state)
+    if not secret:
+        guarantee = guarantee.for_testing()
+
+    def execute(x: Array) -> Array:
+        def mean(at: Array, step: int) -> Array:
+            return checked("gradient", gradient(at), at.shape)
+
+        return follow(mean, project, x, sizes, noise_std, every, generator)
+
+    return Draws(unseen(execute, start), guarantee, iteration, diffusion.release)
+
+
+def _check_domain(diffusion: LangevinDiffusion, domain: Any) -> None:
+    enforced = getattr(domain, "diameter", None)
+    if diffusion.diameter is None or (enforced is not None and enforced <= diffusion.diameter):
+        return
+    kept = "none" if domain is None else repr(domain)
+    raise InvalidInput(
+        "domain",
+        f"expected one of diameter at most {diffusion.diameter!r}, the diffusion's, got {kept}",
+    )
+
+
+def _fine_steps(diffusion: LangevinDiffusion, steps: int) -> tuple[Array, float]:
+    """(h_k of every step, the standard deviation of its noise)."""
+    length = diffusion.time / steps
+    beta = diffusion.inverse_temperature
+    middles = np.arange(steps) + 0.5
+    if isinstance(beta, np.ndarray):
+        values = beta[(middles * (len(beta) / steps)).astype(np.intp)]
+    else:
+        values = np.array([float(beta(t)) for t in (middles * length).tolist()])
+        if not np.all(np.isfinite(values) & (values >= 0.0)):
+            raise InvalidInput("inverse_temperature", "expected finite numbers ≥ 0 at all times")
+    return length * values, math.sqrt(2.0 * length)
+
+
+def executed(
+    diffusion: LangevinDiffusion, sizes: Array, noise_std: float, diameter: float | None
+) -> NoisyIteration:
+    """The steps x ← Π(x − h_k∇L(x) + σZ) in normal form: ω_k of a gradient step of size h_k, s_k = h_kΔ
+    rounded up, and the very σ that is drawn with."""
+    loss = diffusion.loss
+    known = {
+        h: loss.modulus(h) if h > 0.0 else Modulus.linear(1.0) for h in np.unique(sizes).tolist()
+    }
+    moduli = [known[h] for h in sizes.tolist()]
+    given: dict[str, Any] = {"moduli": moduli}
+    if all(isinstance(m, Linear) for m in known.values()):
+        given = {"contraction": np.array([m.linear for m in moduli])}
+    return NoisyIteration(
+        step_sensitivity=times_up(sizes, diffusion.gap),
+        step_noise_std=noise_std,
+        diameter=diameter,
+        adjacency=diffusion.adjacency,
+        **given,
+    )
+
+
+def _guarantee(
+    diffusion: LangevinDiffusion,
+    iteration: NoisyIteration,
+    chains: int,
+    enforced: bool,
+    delta: float,
+) -> Guarantee:
+    """Of all chains: of their last iterates, or by composition of their paths."""
+    warn_of_large_delta(cast(Any, diffusion), delta)
+    path = diffusion.release == "path"
+    if path:
+        one = replace(composition.apply(iteration, delta), tuned_at=delta)
+    else:
+        one = iteration.guarantee(delta)
+    said = [*one.assumptions, _gap(diffusion)]
+    if not path:
+        said += _about_loss(diffusion.loss)
+    if not enforced:
+        said.append(TAKEN)
+    return repeated(replace(one, assumptions=tuple(said)), chains)

@@ -1,0 +1,285 @@
+"""Mean losses of linear models and their gradients, at many points at once.
+
+A linear model's loss at a record is a function of the predictor x·θ and the target, so that the gradients
+at C points are two matrix products with that function's derivative between them. The (points, records)
+array between the products is made block by block, small enough to stay in the cache, and in place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pabi import validate
+from pabi.errors import InvalidInput
+from pabi.learn.clipping import by_row
+from pabi.learn.linear_gradients import _numbers, _signs
+from pabi.learn.records import Records
+from pabi.losses import Loss
+from pabi.rounding import Array
+
+_POINTS = 32  # of a block
+_ENTRIES = 1 << 15  # of a block: 256 KB
+_LEAST = 1024  # records of a block, where there are as many
+
+InPlace = Callable[[Array, Array], None]
+Elementwise = Callable[[Array, Array], Array]
+
+
+@dataclass(frozen=True)
+class _Model:
+    """`derivative`: (predictors (points, records), targets (records,)) ↦ the loss's derivatives, in place.
+    `value`: the losses. `signed`: rows are multiplied by their labels ±1, and targets unused."""
+
+    derivative: InPlace
+    value: Elementwise
+    signed: bool = False
+
+
+class _Linear:
+    """A linear model and its records; the base of gradients and losses."""
+
+    def __init__(self, X: Any, y: ArrayLike, model: str | Loss, l2: float) -> None:
+        if isinstance(model, Loss) and l2 != 0.0:
+            raise InvalidInput("l2", "expected none beside a loss, which has its own")
+        self.loss = model if isinstance(model, Loss) else None
+        kind = model.kind if isinstance(model, Loss) else model
+        self.l2 = validate.number("l2", self.loss.l2 if self.loss else l2, at_least=0.0)
+        parameters = dict(self.loss.parameters) if self.loss else {}
+        self._model = _model(kind, parameters)
+        records = _records(X, parameters.get("feature_norm"))
+        self.n, self.d = records.n, records.width
+        self._rows = records.dense(np.arange(self.n))
+        if self._model.signed:
+            self._rows *= _signs(y, self.n)[:, None]
+            self._targets = np.zeros(self.n)
+        else:
+            self._targets = _targets(y, self.n, parameters.get("count_bound"))
+
+    def _points(self, x: ArrayLike) -> Array:
+        points = np.ascontiguousarray(x, dtype=np.float64)
+        if points.ndim != 2 or points.shape[1] != self.d:
+            raise InvalidInput("x", f"expected shape (points, {self.d}), got {points.shape}")
+        return points
+
+    def _data(self, rows: Any) -> tuple[Array, Array]:
+        if rows is None:
+            return self._rows, self._targets
+        chosen = np.asarray(rows)
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or np.any(chosen >= self.n):
+            raise InvalidInput("rows", f"expected an array of integers below {self.n}")
+        return self._rows[chosen], self._targets[chosen]
+
+
+class MeanGradient(_Linear):
+    """See `mean_gradient`."""
+
+    def __init__(
+        self, X: Any, y: ArrayLike, model: str | Loss, l2: float, size: int | None
+    ) -> None:
+        super().__init__(X, y, model, l2)
+        self.size = self.n if size is None else validate.integer("size", size, at_least=1)
+        # What rounding may add to the sum on two adjacent data sets together is taken off before
+        # (`pabi.learn.sums`). A coordinate goes through a block's additions and one a block.
+        additions = min(self.n, _ENTRIES) + self.n // _LEAST + 1
+        self._share = (1.0 - 2.0 * self.n * (additions + 16.0) * 2.0**-53) / self.size
+        self._weighted = self._rows * self._share
+
+    def __call__(self, x: ArrayLike, rows: NDArray[np.intp] | None = None) -> Array:
+        """∇L at `x`, (points, d) ↦ (points, d); with `rows` the sum over those, divided by `size`."""
+        points = self._points(x)
+        result = self.l2 * points
+        data, targets = self._data(rows)
+        weighted = self._weighted if rows is None else data * self._share
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Sums are compared in which a record stands at different places: a single chain's batches
+            # may be random, and its predictors must not depend on the place.
+            anywhere = rows is not None and len(points) == 1
+            for some, part, z in _predictors(points, data, anywhere):
+                self._model.derivative(z, targets[part])
+                result[some] += z @ weighted[part]
+        return result
+
+    def refuse_other(self, loss: Loss, n: int, size: int) -> None:
+        """InvalidInput where this is not the gradient of what is described."""
+        told: dict[str, tuple[Any, Any]] = {
+            "n": (self.n, n),
+            "size": (self.size, size),
+            "l2": (self.l2, loss.l2),
+        }
+        for name, (mine, described) in told.items():
+            if mine != described:
+                raise InvalidInput(name, f"expected {described!r} as described, got {mine!r}")
+        if self.loss is not None and self.loss.kind == loss.kind and self.loss != loss:
+            raise InvalidInput("model", f"expected {loss!r}, got {self.loss!r}")
+
+
+class MeanLoss(_Linear):
+    """See `mean_loss`."""
+
+    def __call__(self, points: ArrayLike, rows: NDArray[np.intp] | None = None) -> Array:
+        """L at `points`, (k, d) ↦ (k,); with `rows` the mean is over those."""
+        at = self._points(points)
+        data, targets = self._data(rows)
+        total = np.zeros(len(at))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for some, part, z in _predictors(at, data, False):
+                total[some] += np.sum(self._model.value(z, targets[part]), axis=1)
+            result: Array = total / len(data) + 0.5 * self.l2 * np.einsum("ij,ij->i", at, at)
+        return result
+
+
+def mean_gradient(
+    X: Any,
+    y: ArrayLike,
+    model: str | Loss = "logistic",
+    l2: float = 0.0,
+    *,
+    size: int | None = None,
+) -> MeanGradient:
+    """The gradient of a linear model's mean loss, (points, d) ↦ (points, d), for `langevin`.
+
+    Parameters
+    ----------
+    X : (n, d) array-like or `pabi.learn.Records`
+        Features. A dense float64 copy is held, whatever their type.
+    y : (n,) array-like
+        Labels in {0, 1} or {−1, 1}, or targets.
+    model : str or Loss
+        "logistic", "linear" (½(x·θ − y)², whose gradient nothing bounds but the domain), or a `pabi.Loss`
+        of kind logistic, squared, huber, smoothed_hinge or poisson. A loss brings its l2, and rows longer
+        than its `feature_norm` are scaled down to it, each by itself; the chain's own loss is best.
+    l2 : float
+        λ ≥ 0 of (λ/2)‖θ‖², beside a model given by name. A prior N(0, I/τ) has λ = τ/n.
+    size : int, optional
+        What sums of gradients are divided by: the batch size of the chain. Default: n.
+
+    Called with `rows`, integers, it sums over those records alone and divides by `size`. Everything is
+    float64. Rounding never carries the sum past the loss's promise: gradients are smaller by a relative
+    2n(m + 16)·2⁻⁵³, m the additions a coordinate goes through. Raises InvalidInput naming the argument;
+    no message shows data. Source: docs, "Training", the fast path.
+    """
+    return MeanGradient(X, y, model, l2, size)
+
+
+def mean_loss(X: Any, y: ArrayLike, model: str | Loss = "logistic", l2: float = 0.0) -> MeanLoss:
+    """A linear model's mean loss with its regulariser, (k, d) ↦ (k,), for `gibbs_rejection`.
+
+    Arguments as for `mean_gradient`. Called with `rows` it is the mean over those records.
+    """
+    return MeanLoss(X, y, model, l2)
+
+
+def _predictors(points: Array, data: Array, anywhere: bool) -> Iterator[tuple[slice, slice, Array]]:
+    """(points, records, their predictors) block by block; the memory is the caller's until the next."""
+    together = min(_POINTS, len(points))
+    length = max(1, min(len(data), max(_LEAST, _ENTRIES // max(together, 1))))
+    block = np.empty((together, length))
+    for first in range(0, len(points), together or 1):
+        some = slice(first, min(first + together, len(points)))
+        for start in range(0, len(data), length):
+            part = slice(start, min(start + length, len(data)))
+            z = block[: some.stop - some.start, : part.stop - part.start]
+            if anywhere:
+                z[:] = by_row("ij,kj->ki", data[part], points[some])
+            else:
+                np.matmul(points[some], data[part].T, out=z)
+            yield some, part, z
+
+
+def _records(X: Any, feature_norm: float | None) -> Records:
+    if not isinstance(X, Records):
+        return Records(X, feature_norm)
+    if feature_norm is not None and X.feature_norm is None:
+        raise InvalidInput("feature_norm", "expected Records with one, or the features themselves")
+    return X
+
+
+def _targets(y: ArrayLike, n: int, count_bound: float | None) -> Array:
+    targets = _numbers(y, n)
+    if count_bound is None:
+        return targets
+    if np.any(targets < 0.0):
+        raise InvalidInput("y", "expected counts ≥ 0")
+    return np.minimum(targets, count_bound)
+
+
+# The models.
+
+
+def _model(kind: str, p: dict[str, Any]) -> _Model:
+    if kind == "logistic":
+        return _Model(_logistic_derivative, _logistic, signed=True)
+    if kind == "linear":
+        return _squared(math.inf)
+    if kind in ("squared", "huber"):
+        return _squared(p["residual_bound" if kind == "squared" else "threshold"])
+    if kind == "smoothed_hinge":
+        return _hinge(p["smoothing"])
+    if kind == "poisson":
+        return _poisson(p["predictor_bound"])
+    known = "logistic, linear, or a pabi.Loss: logistic, squared, huber, smoothed_hinge, poisson"
+    raise InvalidInput("model", f"expected one of {known}, got {kind!r}")
+
+
+def _logistic(z: Array, _: Array) -> Array:
+    """log(1 + e^−z), several times as fast as `np.logaddexp`."""
+    return np.asarray(np.log1p(np.exp(-np.abs(z))) + np.maximum(-z, 0.0))
+
+
+def _logistic_derivative(z: Array, _: Array) -> None:
+    """−1/(1 + e^z), the derivative of log(1 + e^−z)."""
+    np.exp(z, out=z)
+    z += 1.0
+    np.divide(-1.0, z, out=z)
+
+
+def _squared(bound: float) -> _Model:
+    def derivative(z: Array, y: Array) -> None:
+        z -= y
+        np.clip(z, -bound, bound, out=z)
+
+    def value(z: Array, y: Array) -> Array:
+        residual = z - y
+        inner = np.clip(residual, -bound, bound)
+        # ½r² within the bound and linear beyond it.
+        return np.asarray(inner * (residual - 0.5 * inner))
+
+    return _Model(derivative, value)
+
+
+def _hinge(smoothing: float) -> _Model:
+    def derivative(z: Array, _: Array) -> None:
+        z -= 1.0
+        z /= smoothing
+        np.clip(z, -1.0, 0.0, out=z)
+
+    def value(z: Array, _: Array) -> Array:
+        short = np.maximum(1.0 - z, 0.0)
+        inner = np.minimum(short, smoothing)
+        return np.asarray(inner * (short - 0.5 * inner) / smoothing)
+
+    return _Model(derivative, value, signed=True)
+
+
+def _poisson(most: float) -> _Model:
+    if most > 700.0:
+        raise InvalidInput("predictor_bound", f"expected at most 700, got {most!r}")
+    rate = math.exp(most) * (1.0 - 2.0**-52)  # as in `PoissonGradients`
+
+    def derivative(z: Array, y: Array) -> None:
+        np.minimum(z, most, out=z)
+        np.exp(z, out=z)
+        np.minimum(z, rate, out=z)
+        z -= y
+
+    def value(z: Array, y: Array) -> Array:
+        grown = np.minimum(np.exp(np.minimum(z, most)), rate)
+        return np.asarray(grown + rate * np.maximum(z - most, 0.0) - y * z)
+
+    return _Model(derivative, value)

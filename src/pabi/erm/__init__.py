@@ -1,0 +1,15 @@
+"""Private empirical risk minimisation and stochastic convex optimisation: plans with proven risk."""
+
+from pabi.erm.packing import PackingLoss, packing_centres, packing_loss
+from pabi.erm.planned import Plan
+from pabi.erm.planning import plan
+from pabi.erm.stability import uniform_stability
+
+__all__ = [
+    "PackingLoss",
+    "Plan",
+    "packing_centres",
+    "packing_loss",
+    "plan",
+    "uniform_stability",
+]

@@ -1,0 +1,86 @@
+"""How much an (ε, δ) allows: the largest bounded range and the largest Gaussian-DP parameter."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from pabi.analyses import best_guarantee, exponential
+from pabi.errors import TargetUnreachable
+from pabi.langevin import LangevinDiffusion
+from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+
+Run = ExponentialMechanism | IteratedExponentialMechanism | LangevinDiffusion
+
+
+def largest_range(epsilon: float, delta: float) -> float:
+    """ε₀ such that whatever has an ε₀-bounded range is about (ε, δ)-private; ε itself at δ = 0.
+
+    The root of (1 − e^(−(ε₀−ε)/2))² = δ(1 − e^(−ε₀)).
+    """
+    shrunk = math.exp(-epsilon)
+    inside = delta * (-math.expm1(-epsilon) + delta * shrunk)
+    root = (1.0 - delta) / (1.0 + math.sqrt(inside))
+    return epsilon - 2.0 * math.log(root)
+
+
+def largest_mu(epsilon: float, delta: float) -> float:
+    """μ such that whatever is μ-Gaussian-DP is about (ε, δ)-private; 0 at δ = 0."""
+    from pabi.convert.gdp import gdp_to_epsilon
+
+    if delta == 0.0:
+        return 0.0
+    low, high = -300.0, 0.0
+    while gdp_to_epsilon(math.exp(high), delta) <= epsilon:
+        low, high = high, high + 1.0
+    low = high - 1.0
+    while gdp_to_epsilon(math.exp(low), delta) > epsilon:
+        low, high = low - 1.0, low
+        if low < -300.0:
+            return 0.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if high - low < 1e-14:
+            break
+        low, high = (
+            (middle, high) if gdp_to_epsilon(math.exp(middle), delta) <= epsilon else (low, middle)
+        )
+    return math.exp(low)
+
+
+def spent(run: Run, delta: float) -> float:
+    """The ε of the best guarantee of `run` at `delta`."""
+    if delta == 0.0 and not isinstance(run, LangevinDiffusion):
+        # Gaussian guarantees say nothing here, and composing them takes long.
+        return exponential.bounded_range(run, 0.0).epsilon(0.0)
+    return best_guarantee(run, delta).epsilon(delta)
+
+
+def within(run: Run, epsilon: float, delta: float) -> Run:
+    """`run`, made warmer by as little as its guarantee needs to be (ε, δ).
+
+    It starts at the boundary to within roundings. Raises TargetUnreachable where that is not so.
+    """
+    factor, found = 0.0, run
+    for k in range(40):
+        if spent(found, delta) <= epsilon:
+            return found
+        factor = 1e-14 * 4.0**k
+        if factor >= 0.5:
+            break
+        found = _warmer(run, 1.0 - factor)
+    best = spent(found, delta)
+    raise TargetUnreachable(
+        f"epsilon = {epsilon:g} at delta = {delta:g} cannot be met: the best reachable is {best:.6g}",
+        best,
+    )
+
+
+def _warmer(run: Run, factor: float) -> Run:
+    if isinstance(run, IteratedExponentialMechanism):
+        return replace(run, epsilons=tuple(e * factor for e in run.epsilons))
+    if isinstance(run, LangevinDiffusion):
+        return replace(run, inverse_temperature=run.inverse_temperature * factor)
+    if run.epsilon is not None:
+        return replace(run, epsilon=run.epsilon * factor)
+    return replace(run, inverse_temperature=run.kappa * factor)

@@ -1,0 +1,163 @@
+"""What a plan is: the run that is accounted, and what is proven of its risk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pabi import validate
+from pabi.erm.bounds import MARGIN
+from pabi.erm.budget import Run
+from pabi.erm.problem import Terms
+from pabi.errors import NotApplicable
+from pabi.guarantee import Guarantee
+from pabi.langevin import LangevinDiffusion
+from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+
+# What the bounds are of the order of, D the diameter: Ganesh, Thakurta, Upadhyay, Table 1, without the
+# logarithms of n and p that the constants here do without.
+_RATES = {
+    ("convex", False): "L·D·p/(ε·n)",
+    ("convex", True): "L·D·√(p·ln(1/δ))/(ε·n)",
+    ("strongly_convex", False): "L²·p·(p + ln n)/(m·ε²·n²)",
+    ("strongly_convex", True): "L²·p·ln(1/δ)/(m·ε²·n²)",
+    ("nonconvex", False): "L·D·p·ln(ε·n/p)/(ε·n)",
+    ("nonconvex", True): "L·D·p·ln(ε·n/p)/(ε·n)",
+}
+_POPULATION = {
+    "convex": "L·D/√n",
+    "strongly_convex": "L²/(m·n)",
+    "nonconvex": "L·D·min(ε, √(p/n))",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How to minimise a loss privately, and what is proven of the result.
+
+    `algorithm`: "exponential_mechanism", "iterated_exponential_mechanism", "last_point" or "path_average".
+    `run`: the description that is accounted; its coordinates have the centre of the set as their origin.
+    `risk_bound`: on the expected excess risk, in units of the loss, at most the trivial L·D.
+    `kind`: "explicit", a proven number. `terms`: (name, value), what the bound is the sum of.
+    `regulariser`: ρ of the term (ρ/2)‖θ − centre‖² that the run adds to the mean loss; 0 if none.
+    `strong_convexity`: of the mean loss with that term; None where nothing is known to be convex.
+    `radius`: of a ball around the centre that holds the set. `considered`: (algorithm, risk bound) of every
+    way that was compared.
+    """
+
+    algorithm: str
+    run: Run
+    risk_bound: float
+    kind: str
+    source: str
+    objective: str
+    losses: str
+    epsilon: float
+    delta: float
+    lipschitz: float
+    radius: float
+    terms: Terms
+    regulariser: float = 0.0
+    strong_convexity: float | None = None
+    considered: tuple[tuple[str, float], ...] = ()
+    _quantile: Callable[[Any, float], float] | None = field(default=None, repr=False)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Of the run, at the plan's δ; of an exact draw or an exact diffusion, so not of a chain of steps."""
+        from pabi.analyses import best_guarantee
+
+        return best_guarantee(self.run, self.delta)
+
+    @property
+    def inverse_temperature(self) -> float:
+        """β, or κ: what the mean loss is multiplied by; of several rounds the last one's."""
+        if isinstance(self.run, IteratedExponentialMechanism):
+            return self.run.rounds[-1].inverse_temperature
+        if isinstance(self.run, ExponentialMechanism):
+            return self.run.kappa
+        return float(self.run.inverse_temperature)
+
+    @property
+    def time(self) -> float:
+        """T of a diffusion; ∞ for a draw from the Gibbs density."""
+        return self.run.time if isinstance(self.run, LangevinDiffusion) else math.inf
+
+    @property
+    def split(self) -> int | None:
+        """How many records the rounds but the last use, where the last uses others."""
+        return getattr(self.run, "split", None)
+
+    @property
+    def trivial(self) -> bool:
+        """Whether the bound is no better than L·D, which holds for every point of the set."""
+        return self.risk_bound >= self.trivial_bound
+
+    @property
+    def trivial_bound(self) -> float:
+        """L·D."""
+        diameter = self.run.diameter
+        assert diameter is not None
+        return self.lipschitz * diameter * (1.0 + 1e-15)
+
+    @property
+    def rate(self) -> str:
+        """What the bound is of the order of, in L, D, m, n, p = dimension, ε and δ."""
+        empirical = _RATES[self.losses, self.delta > 0.0]
+        return f"{empirical} + {_POPULATION[self.losses]}" if self.objective == "sco" else empirical
+
+    def excess_quantile(self, probability: float) -> float:
+        """A bound on the excess empirical risk that holds with `probability` in (0, 1) over the draw.
+
+        Of Gibbs densities of convex losses κ·excess is dominated by Gamma(p, 1); where a regulariser is
+        added ½ρr² more, and over several rounds their chance of failure is taken off. Without convexity the
+        tail is exponential beyond the free energy. Raises NotApplicable for diffusions and split records, of
+        which only the mean is bounded.
+        """
+        at = validate.number("probability", probability, above=0.0, below=1.0)
+        if self._quantile is None:
+            raise NotApplicable(f"only the mean excess of a {self.algorithm} is bounded")
+        return min(self._quantile(self.run, at), self.trivial_bound)
+
+    def distance_quantile(self, probability: float) -> float:
+        """A bound on the distance from the minimiser of the run's mean loss, regulariser included, that holds
+        with `probability` in (0, 1).
+
+        √(κm)·distance is dominated by the norm of a standard Gaussian vector. Raises NotApplicable unless the
+        plan draws once from the Gibbs density of a strongly convex loss.
+        """
+        at = validate.number("probability", probability, above=0.0, below=1.0)
+        if not isinstance(self.run, ExponentialMechanism) or not self.strong_convexity:
+            raise NotApplicable("only of one draw from a strongly convex loss's Gibbs density")
+        from scipy.special import chdtri
+
+        square = float(chdtri(self.run.dimension, 1.0 - at))
+        found = math.sqrt(square / (self.run.kappa * self.strong_convexity)) * MARGIN
+        diameter: float = self.run.diameter
+        return min(found, diameter)
+
+    def __str__(self) -> str:
+        rows = [("algorithm", self.algorithm.replace("_", " "))]
+        rows.append(
+            ("problem", f"{self.objective.upper()}, {self.losses.replace('_', ' ')} losses")
+        )
+        rows.append(("privacy", f"ε = {self.epsilon:g}, δ = {self.delta:g}, {self.run.adjacency}"))
+        trivial = ", the trivial L·D" if self.trivial else ""
+        rows.append(("risk bound", f"{self.risk_bound:.4g} ({self.kind}{trivial})"))
+        rows.extend((f"  {name}", f"{value:.4g}") for name, value in self.terms)
+        rows.append(("rate", self.rate))
+        rows.append(("inverse temperature", f"{self.inverse_temperature:.6g}"))
+        if math.isfinite(self.time):
+            rows.append(("time", f"{self.time:.6g}"))
+        if self.regulariser:
+            rows.append(("regulariser", f"{self.regulariser:.6g}·‖θ − centre‖²/2"))
+        if isinstance(self.run, IteratedExponentialMechanism):
+            rows.append(("ε of the rounds", ", ".join(f"{r.epsilon:.4g}" for r in self.run.rounds)))
+            rows.append(("diameters", ", ".join(f"{r.diameter:.4g}" for r in self.run.rounds)))
+        if self.split is not None:
+            rows.append(("records", f"{self.split}, then {self.run.n - self.split}"))
+        rows.append(("source", self.source))
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)

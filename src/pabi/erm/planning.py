@@ -1,0 +1,208 @@
+"""Choosing how to minimise a loss privately: every way that applies, and the one with the least bound."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+from pabi import validate
+from pabi.erm import diffusions, gibbs, iterated
+from pabi.erm.budget import within
+from pabi.erm.planned import Plan
+from pabi.erm.problem import Draft, Problem, total
+from pabi.erm.stability import CLASSES
+from pabi.errors import InvalidInput, NotApplicable
+from pabi.losses import Loss
+from pabi.rounding import up
+from pabi.runs import MOST, warn_of_large_delta
+
+ALGORITHMS = (gibbs.ALGORITHM, iterated.ALGORITHM, diffusions.LAST, diffusions.AVERAGE)
+_FAMILIES = (gibbs.drafts, iterated.drafts, diffusions.drafts)
+
+
+def plan(
+    objective: str = "erm",
+    losses: str = "convex",
+    *,
+    n: int,
+    dimension: int,
+    lipschitz: float,
+    diameter: float,
+    epsilon: float,
+    delta: float = 0.0,
+    strong_convexity: float | None = None,
+    smoothness: float | None = None,
+    radius: float | None = None,
+    adjacency: str = "replace_one",
+    algorithm: str = "auto",
+) -> Plan:
+    """The private way to minimise a mean loss whose proven excess risk is least.
+
+    Parameters
+    ----------
+    objective : str
+        "erm": the expected excess of the mean loss of the n records over its least value on the set. "sco":
+        that of the population's mean loss, the records being independent draws from it.
+    losses : str
+        "convex", "strongly_convex" or "nonconvex": every record's loss on the set.
+    n : int
+        Records.
+    dimension : int
+        p, that of the set's affine hull.
+    lipschitz : float
+        L: every record's loss changes by at most L per unit of distance on the set.
+    diameter : float
+        D, of the convex set; a bound will do. m-strongly convex losses have D ≤ 2L/m, which is used.
+    epsilon, delta : float
+        The privacy target; δ = 0 (default) is pure.
+    strong_convexity : float
+        m, of every record's loss; only and always with "strongly_convex".
+    smoothness : float, optional
+        M, a bound on the curvature's size. It lowers no risk bound of a convex loss; the chain that
+        `solve` runs in a diffusion's place is accounted with it.
+    radius : float, optional
+        r: the set has a point, its centre, from which no other is farther away; D/2 for a ball. The
+        default, D·√(p/(2p + 2)), is that of the centre of the smallest ball that holds the set (Jung 1901).
+    adjacency : str
+        "replace_one" (default) or "zero_out".
+    algorithm : str
+        "auto" (default): whichever has the least bound; or one of "exponential_mechanism",
+        "iterated_exponential_mechanism", "last_point", "path_average". NotApplicable where it does not
+        apply: diffusions need δ > 0 and convexity, iterated mechanisms strong convexity.
+
+    Raises InvalidInput, naming the field; warns when δ exceeds 1/n. Source: Ganesh, Thakurta, Upadhyay,
+    Table 1; docs, "Private optimisation".
+    """
+    problem = _problem(
+        objective,
+        losses,
+        n,
+        dimension,
+        lipschitz,
+        diameter,
+        epsilon,
+        delta,
+        strong_convexity,
+        smoothness,
+        radius,
+        adjacency,
+    )
+    validate.choice("algorithm", algorithm, ("auto", *ALGORITHMS))
+    found = [draft for family in _FAMILIES for draft in family(problem)]
+    found = [draft for draft in found if math.isfinite(draft.risk)]
+    chosen = [d for d in found if algorithm in ("auto", d.algorithm)]
+    if not chosen:
+        raise NotApplicable(_why_not(problem, algorithm))
+    best = min(chosen, key=lambda d: d.risk)
+    considered: dict[str, float] = {}
+    for draft in sorted(found, key=lambda d: d.risk):
+        considered.setdefault(draft.algorithm, min(draft.risk, problem.trivial))
+    made = _plan(problem, best, tuple(considered.items()))
+    warn_of_large_delta(made.run, problem.delta)  # type: ignore[arg-type]
+    return made
+
+
+def _plan(problem: Problem, draft: Draft, considered: tuple[tuple[str, float], ...]) -> Plan:
+    run = within(draft.run, problem.epsilon, problem.delta)
+    terms = draft.terms(run)
+    m = None if problem.m is None else problem.m + draft.regulariser
+    return Plan(
+        draft.algorithm,
+        run,
+        min(total(terms), problem.trivial),
+        "explicit",
+        draft.source,
+        problem.objective,
+        problem.losses,
+        problem.epsilon,
+        problem.delta,
+        problem.lipschitz,
+        problem.radius,
+        terms,
+        draft.regulariser,
+        m,
+        considered,
+        draft.quantile,
+    )
+
+
+def _why_not(problem: Problem, algorithm: str) -> str:
+    if algorithm == iterated.ALGORITHM and problem.m:
+        return "no second round lowers the bound, or too few records to split"
+    needs = (
+        "strongly convex losses" if algorithm == iterated.ALGORITHM else "convex losses and δ > 0"
+    )
+    return f"{algorithm} needs {needs}"
+
+
+def _problem(
+    objective: str,
+    losses: str,
+    n: int,
+    dimension: int,
+    lipschitz: float,
+    diameter: float,
+    epsilon: float,
+    delta: float,
+    strong_convexity: float | None,
+    smoothness: float | None,
+    radius: float | None,
+    adjacency: str,
+) -> Problem:
+    validate.choice("objective", objective, ("erm", "sco"))
+    validate.choice("losses", losses, CLASSES)
+    n = validate.integer("n", n, at_least=1, at_most=MOST)
+    p = validate.integer("dimension", dimension, at_least=1, at_most=10**8)
+    bound = validate.number("lipschitz", lipschitz, above=0.0)
+    wide = validate.number("diameter", diameter, above=0.0)
+    epsilon = validate.number("epsilon", epsilon, above=0.0)
+    delta = validate.number("delta", delta, at_least=0.0, below=1.0)
+    m, loss = _loss(losses, bound, strong_convexity, smoothness)
+    if m:
+        wide = min(wide, up(up(2.0 * bound / m)))
+    jung = wide * math.sqrt(0.5 * p / (p + 1.0)) * (1.0 + 1e-15)
+    far = jung if radius is None else validate.number("radius", radius, above=0.0)
+    if far < 0.5 * diameter * (1.0 - 1e-12) and radius is not None:
+        raise InvalidInput(
+            "radius", f"expected at least diameter/2 = {0.5 * diameter!r}, got {far!r}"
+        )
+    return Problem(
+        objective,
+        losses,
+        n,
+        p,
+        bound,
+        wide,
+        min(far, wide),
+        epsilon,
+        delta,
+        m,
+        loss,
+        validate.adjacency(adjacency),
+    )
+
+
+def _loss(
+    losses: str, bound: float, strong_convexity: float | None, smoothness: float | None
+) -> tuple[float | None, Loss]:
+    """(m, the loss): m is 0 for what is merely convex, None where nothing is known to be."""
+    if losses != "strongly_convex" and strong_convexity is not None:
+        raise InvalidInput(
+            "strong_convexity", f'expected none with losses="{losses}", got {strong_convexity!r}'
+        )
+    if smoothness is not None:
+        smoothness = validate.number("smoothness", smoothness, above=0.0)
+    if losses == "nonconvex":
+        if smoothness is None:
+            return None, Loss.unknown(gradient_bound=bound)
+        return None, Loss.nonconvex(smoothness, gradient_bound=bound)
+    if losses == "convex":
+        if smoothness is None:
+            return 0.0, Loss.lipschitz(bound)
+        return 0.0, Loss.convex(smoothness, gradient_bound=bound)
+    if strong_convexity is None:
+        raise InvalidInput("strong_convexity", 'missing: losses="strongly_convex" needs it')
+    m = validate.number("strong_convexity", strong_convexity, above=0.0)
+    # Nothing here depends on the smoothness of a strongly convex loss, so that any number will do.
+    most = sys.float_info.max if smoothness is None else smoothness
+    return m, Loss.strongly_convex(m, most, gradient_bound=bound)

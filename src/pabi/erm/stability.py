@@ -1,0 +1,94 @@
+"""Uniform stability of Langevin diffusions and Gibbs densities."""
+
+from __future__ import annotations
+
+import math
+
+from pabi import validate
+from pabi.errors import InvalidInput
+from pabi.rounding import up
+
+CLASSES = ("convex", "strongly_convex", "nonconvex")
+
+
+def uniform_stability(
+    losses: str,
+    *,
+    lipschitz: float,
+    n: int | None = None,
+    strong_convexity: float | None = None,
+    integral: float = math.inf,
+    diameter: float | None = None,
+    mu: float | None = None,
+    advantage: float | None = None,
+) -> float:
+    """How much one record's expected loss can change when one of n records is replaced, an upper bound.
+
+    It bounds the expected difference between population and empirical risk (Bousquet, Elisseeff 2002).
+
+    Parameters
+    ----------
+    losses : str
+        "convex": (2L²/n)·∫β. "strongly_convex": (2L²/(mn))(1 − e^(−m∫β)). "nonconvex":
+        LD·(2Φ(μ/2) − 1), or LD·`advantage`.
+    lipschitz : float
+        L, of every record's loss on the set.
+    n : int
+        Records; needed unless nonconvex.
+    strong_convexity : float
+        m > 0 of the mean loss, its regulariser included; needed where strongly convex.
+    integral : float
+        ∫β_t dt over the run of the diffusion dθ = −β∇L dt + √2 dW, reflected or not; ∞ (default) is its Gibbs
+        density.
+    diameter : float, optional
+        D, of the set. Needed where nonconvex; elsewhere the result is at most LD.
+    mu, advantage : float
+        Where nonconvex, one of both: the Gaussian-DP parameter of the release, or the total variation of the
+        releases of two data sets, when one record is replaced.
+
+    Raises InvalidInput, naming the field. Source: Ganesh, Thakurta, Upadhyay, Corollaries E.2 and E.3,
+    Lemma F.3 (which is false as printed); docs, "Private optimisation".
+    """
+    validate.choice("losses", losses, CLASSES)
+    scale = validate.number("lipschitz", lipschitz, above=0.0)
+    trivial = math.inf
+    if diameter is not None:
+        trivial = up(scale * validate.number("diameter", diameter, above=0.0))
+    if losses == "nonconvex":
+        return _from_total_variation(trivial, mu, advantage)
+    count = validate.integer("n", n, at_least=1)
+    if integral != math.inf:
+        integral = validate.number("integral", integral, above=0.0)
+    gap = 2.0 * scale / count
+    if losses == "convex":
+        return min(trivial, up(up(scale * gap * integral)))
+    m = validate.number("strong_convexity", strong_convexity, above=0.0)
+    return min(trivial, scale * gap / m * -math.expm1(-m * integral) * (1.0 + 1e-14))
+
+
+def _from_total_variation(trivial: float, mu: float | None, advantage: float | None) -> float:
+    if trivial == math.inf:
+        raise InvalidInput("diameter", "missing: stability of nonconvex losses needs a bounded set")
+    if (mu is None) == (advantage is None):
+        raise InvalidInput("mu", "expected exactly one of mu and advantage")
+    if advantage is not None:
+        return up(trivial * validate.number("advantage", advantage, at_least=0.0, at_most=1.0))
+    assert mu is not None
+    # 2Φ(μ/2) − 1 = erf(μ/√8)
+    return up(
+        trivial * math.erf(validate.number("mu", mu, at_least=0.0) / math.sqrt(8.0)) * (1.0 + 1e-14)
+    )
+
+
+def average_stability(lipschitz: float, n: int, m: float, integral: float) -> float:
+    """Of the average of a path with weights ∝ e^(m∫β): (2L²/(mn))(1 − y/(e^y − 1)), y = m∫β.
+
+    Two paths with the same noise are at most (2L/(mn))(1 − e^(−m∫_0^t β)) apart at time t; for m = 0 it is
+    half of what the last point has, (L²/n)∫β.
+    """
+    y = m * integral
+    scale = 2.0 * lipschitz * lipschitz / n
+    if y < 1e-4:
+        return scale * integral * (0.5 - y / 12.0 + y**3 / 720.0) * (1.0 + 1e-12)
+    rest = 0.0 if y > 700.0 else y / math.expm1(y)
+    return scale / m * (1.0 - rest) * (1.0 + 1e-10)

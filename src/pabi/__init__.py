@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 from pabi.batches import Cyclic, FixedSize, FullBatch, Poisson, Reshuffle, ShuffleOnce
 from pabi.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
 from pabi.iteration import NoisyIteration
+from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.losses import Loss
+from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.moduli import Modulus
 from pabi.runs import NoisySGD
 
 if TYPE_CHECKING:
-    from pabi import convert, learn, literature, prox, tradeoff
+    from pabi import convert, erm, learn, literature, prox, sampling, tradeoff
     from pabi.calibration import calibrate
     from pabi.certificate import Certificate
     from pabi.guarantee import Guarantee, compose
+    from pabi.mixing import mixing_time
     from pabi.verification import Verdict, verify
 
 __version__ = "0.1.0.dev0"
@@ -23,10 +26,14 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "Certificate",
     "Cyclic",
+    "ExponentialMechanism",
     "FixedSize",
     "FullBatch",
     "Guarantee",
     "InvalidInput",
+    "IteratedExponentialMechanism",
+    "LangevinChain",
+    "LangevinDiffusion",
     "Loss",
     "Modulus",
     "NoisyIteration",
@@ -41,9 +48,12 @@ __all__ = [
     "calibrate",
     "compose",
     "convert",
+    "erm",
     "learn",
     "literature",
+    "mixing_time",
     "prox",
+    "sampling",
     "tradeoff",
     "verify",
 ]
@@ -55,11 +65,14 @@ _LAZY = {
     "Verdict": "pabi.verification",
     "calibrate": "pabi.calibration",
     "compose": "pabi.guarantee",
+    "mixing_time": "pabi.mixing",
     "verify": "pabi.verification",
     "convert": "",
+    "erm": "",
     "learn": "",
     "literature": "",
     "prox": "",
+    "sampling": "",
     "tradeoff": "",
 }
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pabi.iteration import NoisyIteration
+    from pabi.langevin import LangevinChain, LangevinDiffusion
     from pabi.losses import Loss
+    from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
     from pabi.runs import NoisySGD
 
 _ADJACENCY = {
@@ -153,4 +156,89 @@ def iteration_sentences(
         said.append(f"every map ends in a nonexpansive map onto a set of diameter {diameter!r}")
     if hidden and start:
         said.append(f"the starting points are at most {start!r} apart")
+    return tuple(said)
+
+
+def langevin_chain(chain: LangevinChain, of_one: Sequence[str]) -> tuple[str, ...]:
+    """What a guarantee of `chain` rests on, where that of one chain as noisy SGD rests on `of_one`."""
+    said = list(of_one)
+    if chain.gradient_gap is not None:
+        said = [_gap(chain) if "(gradient_sensitivity)" in s else s for s in said]
+    if chain.chains > 1:
+        said.append(f"the {chain.chains} chains use independent noise, and no others are released")
+    return tuple(said)
+
+
+def _gap(description: LangevinChain | LangevinDiffusion | ExponentialMechanism) -> str:
+    if description.gradient_gap is not None:
+        return (
+            "the gradients of two adjacent data sets' mean losses differ by at most "
+            f"{description.gradient_gap!r} (gradient_gap)"
+        )
+    return f"each record's gradient has norm at most {description.loss.gradient_bound!r}"
+
+
+def langevin_diffusion(diffusion: LangevinDiffusion, hidden: bool = True) -> tuple[str, ...]:
+    """What a guarantee of `diffusion` rests on; `hidden`: whether it needs the path to stay hidden."""
+    last = "only the point at the end is released; the path before it stays hidden"
+    said = [_ADJACENCY[diffusion.adjacency], last if hidden else "the whole path may be released"]
+    said.append("the diffusion is followed exactly; a chain of finite steps is another description")
+    if callable(diffusion.inverse_temperature):
+        said.append(
+            f"the inverse temperature is monotone on each of {diffusion.cells[0].size} equal parts of the "
+            "time"
+        )
+    said.append("the starting point, the temperature and the time do not depend on the data")
+    said.append(_gap(diffusion))
+    if hidden:
+        said.extend(_about_mean_loss(diffusion.loss))
+    if diffusion.diameter is not None:
+        said.append(
+            f"the diffusion is reflected at the boundary of a convex set of diameter {diffusion.diameter!r}"
+        )
+    return tuple(said)
+
+
+def _about_mean_loss(loss: Loss) -> list[str]:
+    """What is known about one record's loss, and the regulariser of their mean."""
+    said = _about_loss(loss)
+    if loss.l2:
+        said.append(f"the mean loss includes the regulariser {loss.l2!r}·‖x‖²/2")
+    return said
+
+
+_EXACT = "draws are exact: at total-variation error ξ of a draw, (1 + e^ε)·ξ is added to δ"
+
+
+def exponential_mechanism(mechanism: ExponentialMechanism, gibbs: bool = True) -> tuple[str, ...]:
+    """What a guarantee of `mechanism` rests on; `gibbs`: whether it uses the loss's curvature."""
+    said = [
+        _ADJACENCY[mechanism.adjacency],
+        _EXACT,
+        "one draw is released, and no normalising constant, cost or number of attempts",
+        f"the draw is from a convex set of diameter at most {mechanism.diameter!r} that does not depend on "
+        "the data",
+        _gap(mechanism),
+    ]
+    if gibbs:
+        said.extend(_about_mean_loss(mechanism.loss))
+    return tuple(said)
+
+
+def iterated_mechanism(mechanism: IteratedExponentialMechanism) -> tuple[str, ...]:
+    """What a guarantee of `mechanism` rests on; its radii use the loss's curvature in any case."""
+    said = [
+        _ADJACENCY[mechanism.adjacency],
+        _EXACT,
+        "no normalising constant, cost or number of attempts is released",
+        f"the first set is convex, of diameter at most {mechanism.diameter!r}, and does not depend on the "
+        "data; every later one is its part within the stated radius of the draw before",
+        f"each record's gradient has norm at most {mechanism.loss.gradient_bound!r}",
+        *_about_mean_loss(mechanism.loss),
+    ]
+    if mechanism.split is not None:
+        said.append(
+            f"the first {mechanism.split} records are used by the rounds but the last, the others by the "
+            "last; which is which does not depend on the data"
+        )
     return tuple(said)

@@ -19,6 +19,7 @@ import numpy as np
 from pabi import encoding
 from pabi.errors import InvalidInput
 from pabi.iteration import Groups, NoisyIteration, Schedule, Steps
+from pabi.mechanisms import IteratedExponentialMechanism
 from pabi.moduli import Modulus
 from pabi.rounding import up
 from pabi.shifts.nonlinear import Payments
@@ -30,6 +31,9 @@ from pabi.tradeoff import Gaussian, Mixture, TradeOff
 if TYPE_CHECKING:
     from pabi.analyses.nonlinear_shifts import Solved
     from pabi.analyses.secret_order import Case
+    from pabi.description import Description
+    from pabi.langevin import LangevinChain, LangevinDiffusion
+    from pabi.mechanisms import ExponentialMechanism
     from pabi.positions import Uses
     from pabi.runs import NoisySGD
     from pabi.verification import Verdict
@@ -229,6 +233,44 @@ def of_nonlinear_iteration(
         case |= {"at": encoding.floats(z), "values": encoding.floats(values)}
     payload["cases"] = [case]
     return Certificate(payload)
+
+
+def of_chains(chain: LangevinChain, one: Certificate, curve: TradeOff) -> Certificate:
+    """The certificate of independent Langevin chains, `one` being that of one of them as noisy SGD."""
+    payload = _described(chain, one.payload["theorem"])
+    payload["one"] = one.payload
+    if "reading" in one.payload:
+        payload |= {name: one.payload[name] for name in ("claim", "reading")}
+    else:
+        payload["claim"] = {"tradeoff": curve.to_dict()}
+    return Certificate(payload)
+
+
+def of_diffusion(
+    diffusion: LangevinDiffusion, theorem: str, mu: float, proof: dict[str, float | None]
+) -> Certificate:
+    """The certificate of a closed form for a diffusion; `proof`: the "window" that begins at distance D
+    (None: the whole time, from 0), or the "distance" from which paths on a dissipative loss return."""
+    payload = _described(diffusion, theorem) | proof
+    payload["claim"] = _claim(Gaussian(mu))
+    return Certificate(payload)
+
+
+def of_mechanism(
+    mechanism: ExponentialMechanism | IteratedExponentialMechanism, theorem: str, curve: TradeOff
+) -> Certificate:
+    """The certificate of an exponential mechanism."""
+    payload = _described(mechanism, theorem)
+    if isinstance(mechanism, IteratedExponentialMechanism):
+        payload["rounds"] = [[r.diameter, r.inverse_temperature] for r in mechanism.rounds]
+    payload["claim"] = {"tradeoff": curve.to_dict()}
+    return Certificate(payload)
+
+
+def _described(description: Description, theorem: str) -> dict[str, Any]:
+    from pabi.description import to_dict
+
+    return _header(theorem, description.adjacency) | {"run": to_dict(description)}
 
 
 def _modulus(modulus: Modulus) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -15,16 +15,32 @@ from pabi.batches import KINDS as BATCHES
 from pabi.batches import Batches
 from pabi.errors import InvalidInput
 from pabi.iteration import Column, NoisyIteration
+from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.loss_kinds import KINDS as LOSSES
 from pabi.losses import Loss, parameter_names
+from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.moduli import Modulus
 from pabi.prox import KINDS as PROXIMAL_MAPS
 from pabi.prox import ProximalMap
 from pabi.runs import NoisySGD, Prox, _FromEpochs
 
-Description = NoisySGD | NoisyIteration
+Description = (
+    NoisySGD
+    | NoisyIteration
+    | LangevinChain
+    | LangevinDiffusion
+    | ExponentialMechanism
+    | IteratedExponentialMechanism
+)
 
-_KIND = {"noisy_sgd": NoisySGD, "noisy_iteration": NoisyIteration}
+_KIND = {
+    "noisy_sgd": NoisySGD,
+    "noisy_iteration": NoisyIteration,
+    "langevin_chain": LangevinChain,
+    "langevin_diffusion": LangevinDiffusion,
+    "exponential_mechanism": ExponentialMechanism,
+    "iterated_exponential_mechanism": IteratedExponentialMechanism,
+}
 _ARRAYS = {
     "step_size",
     "noise_std",
@@ -32,6 +48,7 @@ _ARRAYS = {
     "contraction",
     "step_sensitivity",
     "step_noise_std",
+    "inverse_temperature",
 }
 
 
@@ -55,12 +72,18 @@ def to_dict(description: Description) -> dict[str, Any]:
     table: dict[str, Any] = {"kind": kind}
     for f in fields(description):
         value = getattr(description, f.name)
-        if isinstance(value, _FromEpochs) or (value == f.default if np.ndim(value) == 0 else False):
+        if isinstance(value, _FromEpochs) or (
+            value == _default(f) if np.ndim(value) == 0 else False
+        ):
             continue
         if isinstance(value, (Loss, ProximalMap, Modulus)):
             value = value.to_dict()
         elif f.name == "moduli":
             value = [modulus.to_dict() for modulus in value]
+        elif f.name == "inverse_temperature" and callable(value):
+            raise InvalidInput(f.name, "a function of time cannot be written down; give an array")
+        elif f.name == "epsilons":
+            value = list(value)
         elif isinstance(value, Batches):
             given = {f.name: getattr(value, f.name) for f in fields(value)}
             given = {name: int(number) for name, number in given.items() if number is not None}
@@ -104,10 +127,14 @@ def from_dict(table: Mapping[str, Any]) -> Description:
             value = list(map(Modulus.from_dict, value)) if many else Modulus.from_dict(value)
         arguments[key] = value
     for f in fields(cls):
-        if f.name in ("loss", "n", "batches") and f.name not in arguments:
-            raise InvalidInput(f.name, "missing: a run needs it")
+        if _default(f) is MISSING and f.name not in arguments:
+            raise InvalidInput(f.name, f"missing: a {kind} needs it")
     built: Description = cls(**arguments)
     return built
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def _unknown(key: str, known: set[str], where: str = "the top level") -> str:

@@ -136,8 +136,8 @@ class Guarantee:
             return False
         from pabi.verification import implied
 
-        said, proven = verdict.assumptions, verdict.product or verdict.parts
-        return implied(proven, verdict.adjacency, said, self.to_dict()) is None
+        said = verdict.assumptions
+        return implied(verdict.bounds, verdict.adjacency, said, self.to_dict()) is None
 
     def for_testing(self) -> Guarantee:
         """The same numbers for a run with reproducible noise: they protect nobody, so no certificate."""

@@ -264,6 +264,20 @@ class Loss:
         return self._facts.curvature
 
     @property
+    def least_curvature(self) -> float | None:
+        """The largest known m with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ m‖x − y‖² for one record's loss without the
+        regulariser, or None: the lower end of its curvature, 0 for what is merely convex."""
+        facts = self._facts
+        if facts.curvature is not None:
+            return facts.curvature[0]
+        return 0.0 if facts.holder or facts.monotone is not None else None
+
+    @property
+    def dissipativity(self) -> tuple[float, float] | None:
+        """(λ, κ) with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ for one record's loss, or None."""
+        return self._facts.dissipative
+
+    @property
     def gradient_bound(self) -> float | None:
         """The largest norm of one record's gradient (regulariser excluded), or None if unknown."""
         return self._facts.gradient_bound

@@ -38,7 +38,7 @@ class Prox(Protocol):
     def __call__(self, x: Any, step_size: float) -> Any: ...
 
 
-_MOST = 10**18  # records or steps
+MOST = 10**18  # records or steps
 
 
 class _FromEpochs(int):
@@ -149,7 +149,7 @@ class NoisySGD:
     def _check_data(self) -> None:
         if not isinstance(self.loss, Loss):
             raise InvalidInput("loss", f"expected a pabi.Loss, got {self.loss!r}")
-        validate.integer("n", self.n, at_least=1, at_most=_MOST)
+        validate.integer("n", self.n, at_least=1, at_most=MOST)
         if not isinstance(self.batches, Batches):
             raise InvalidInput(
                 "batches", f"expected FullBatch(), Cyclic(size), …, got {self.batches!r}"
@@ -158,7 +158,7 @@ class NoisySGD:
         object.__setattr__(self, "adjacency", validate.adjacency(self.adjacency))
 
     def _check_steps(self) -> None:
-        validate.integer("cooldown_steps", self.cooldown_steps, at_least=0, at_most=_MOST)
+        validate.integer("cooldown_steps", self.cooldown_steps, at_least=0, at_most=MOST)
         derived = isinstance(self.steps, _FromEpochs) and self.epochs is not None
         steps = None if derived or self.steps is None else self.steps
         if (self.epochs is None) == (steps is None):
@@ -166,7 +166,7 @@ class NoisySGD:
             raise InvalidInput("epochs", f"expected exactly one of epochs and steps, got {given}")
         if steps is not None:
             object.__setattr__(
-                self, "steps", validate.integer("steps", steps, at_least=1, at_most=_MOST)
+                self, "steps", validate.integer("steps", steps, at_least=1, at_most=MOST)
             )
             validate.integer(
                 "cooldown_steps",
@@ -178,9 +178,9 @@ class NoisySGD:
             return
         epochs = validate.number("epochs", self.epochs, above=0.0)
         exact = epochs * self.steps_per_epoch
-        if not exact <= _MOST:
+        if not exact <= MOST:
             raise InvalidInput(
-                "epochs", f"expected at most {_MOST} steps in all, got {epochs!r} epochs"
+                "epochs", f"expected at most {MOST} steps in all, got {epochs!r} epochs"
             )
         whole = round(exact)  # 2.2 epochs of 5 batches are 11 steps, whatever 2.2 is in binary
         data_steps = whole if abs(exact - whole) <= 1e-9 * exact else math.ceil(exact)
@@ -347,22 +347,22 @@ class NoisySGD:
         """
         from pabi.analyses import best_guarantee
 
-        warn_of_large_delta(self, delta)
+        warn_of_large_delta(self.n, delta)
         return best_guarantee(self, delta, position)
 
     def explain(self, delta: float = 1e-5, also: Sequence[Any] = ()) -> Explanation:
         """Every analysis with its ε at `delta`, or why it does not apply; see `pabi.explanation`."""
-        warn_of_large_delta(self, delta)
+        warn_of_large_delta(self.n, delta)
         from pabi.explanation import explain
 
         return explain(self, delta, also)
 
 
-def warn_of_large_delta(run: NoisySGD, delta: float) -> None:
+def warn_of_large_delta(n: int, delta: float) -> None:
     """PrivacyWarning, on behalf of the caller's caller, where δ > 1/n promises little."""
-    if validate.number("delta", delta, at_least=0.0, below=1.0) > 1.0 / run.n:
+    if validate.number("delta", delta, at_least=0.0, below=1.0) > 1.0 / n:
         warnings.warn(
-            f"delta = {delta!r} exceeds 1/n = {1.0 / run.n:.3g}: publishing one record outright would "
+            f"delta = {delta!r} exceeds 1/n = {1.0 / n:.3g}: publishing one record outright would "
             "satisfy it",
             PrivacyWarning,
             stacklevel=3,

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from pabi import validate
 from pabi.analyses import (
     composition,
+    diffusion,
+    exponential,
     nonlinear_one_sided,
     nonlinear_shifts,
     one_sided_shift,
@@ -21,12 +25,12 @@ from pabi.analyses import (
     shifted_interpolation,
     two_sided_shift,
 )
+from pabi.analyses.langevin_chain import of_chain
+from pabi.description import Description
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee, least
-from pabi.iteration import NoisyIteration
-from pabi.runs import NoisySGD
-
-Description = NoisySGD | NoisyIteration
+from pabi.langevin import LangevinChain, LangevinDiffusion
+from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,10 @@ class Analysis:
     """A named proof technique; `apply(description, delta, position)` returns its guarantee."""
 
     name: str
-    apply: Callable[[Description, float, int | None], Guarantee]
+    apply: Callable[[Any, float, int | None], Guarantee]
 
 
+# Of noisy SGD and bare iterations; those of a Langevin chain are the same, of one chain.
 ANALYSES = (
     Analysis("composition", composition.apply),
     Analysis("shifted interpolation", shifted_interpolation.apply),
@@ -46,6 +51,34 @@ ANALYSES = (
     Analysis("two-sided shift", two_sided_shift.apply),
     Analysis("nonlinear one-sided shift", nonlinear_one_sided.apply),
 )
+DIFFUSION = (
+    Analysis(diffusion.PATH, diffusion.path),
+    Analysis(diffusion.LAST, diffusion.last_point),
+)
+# The best of both comes first: where they agree at the δ asked for, it is better at others.
+MECHANISM = (
+    Analysis(exponential.BOTH, exponential.both),
+    Analysis(exponential.RANGE, exponential.bounded_range),
+    Analysis(exponential.GIBBS, exponential.gibbs),
+)
+_EVERY_ITERATE = ("composition", diffusion.PATH)
+
+
+def analyses_of(description: Description) -> tuple[Analysis, ...]:
+    """The analyses of a description of this kind."""
+    if isinstance(description, LangevinChain):
+        return tuple(replace(a, apply=partial(_chain, a)) for a in ANALYSES)
+    if isinstance(description, LangevinDiffusion):
+        return DIFFUSION
+    if isinstance(description, ExponentialMechanism | IteratedExponentialMechanism):
+        return MECHANISM
+    return ANALYSES
+
+
+def _chain(
+    analysis: Analysis, chain: LangevinChain, delta: float, position: int | None
+) -> Guarantee:
+    return of_chain(chain, analysis.apply, delta)
 
 
 @dataclass(frozen=True)
@@ -61,7 +94,7 @@ def outcomes(description: Description, delta: float, position: int | None = None
     """What every analysis says of a description."""
     validate.number("delta", delta, at_least=0.0, below=1.0)
     found = []
-    for analysis in ANALYSES:
+    for analysis in analyses_of(description):
         try:
             # What overflows becomes ∞ and what is undefined NaN; the solvers treat both as no bound.
             with np.errstate(all="ignore"):
@@ -81,7 +114,7 @@ def best_of(found: list[Outcome], delta: float) -> Guarantee:
     # At δ = 0 every Gaussian guarantee reads ε = ∞; compare where they differ.
     # Of equals the first, composition, assumes least.
     best = least(proven, delta if delta > 0.0 else 1e-10)
-    every_iterate = next((o.guarantee for o in found if o.name == "composition"), None)
+    every_iterate = next((o.guarantee for o in found if o.name in _EVERY_ITERATE), None)
     return replace(best, tuned_at=delta, composition=every_iterate.curve if every_iterate else None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pabi.tradeoff.approx_dp import ApproxDP
 from pabi.tradeoff.base import TradeOff
+from pabi.tradeoff.best import Best
 from pabi.tradeoff.bounded_range import BoundedRange
 from pabi.tradeoff.gaussian import Gaussian, Identity
 from pabi.tradeoff.mixture import Mixture, average
@@ -13,6 +14,7 @@ from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
 
 __all__ = [
     "ApproxDP",
+    "Best",
     "BoundedRange",
     "Gaussian",
     "Identity",

@@ -157,7 +157,7 @@ class Product(TradeOff):
         return up(math.fsum(up(k * curve.zcdp) for curve, k in self.factors))
 
     def _compose(self, other: TradeOff) -> TradeOff | None:
-        return Product(((self, 1), (other, 1)))
+        return None if other.kind == "best" else Product(((self, 1), (other, 1)))
 
     def self_compose(self, k: int) -> TradeOff:
         return Product(((self, integer("k", k, at_least=1)),))

@@ -1,0 +1,135 @@
+"""Langevin diffusions: the path, and the last point, whose privacy loss converges.
+
+The distance z of two paths that share their noise obeys z' ≤ −mβz + βΔ, m the least curvature of L and Δ the
+gap of the gradients; shifting one path towards the other at the rate a costs ∫a²/2 dt (the limit of noisy
+iterations with σ² = 2η). With e = e^(−βmR), over a window R that ends at T and begins at distance w the
+best shifts cost μ² = βm(w·e + (Δ/m)(1 − e))²/(1 − e²). From w = 0 at R = T that is
+(Δ²β/m)·tanh(βmT/2) for m > 0, while for m ≤ 0 paying at once, (Δ²/2)·β²T, is best; from w = D the best
+window gives βD(2Δ − mD), whatever the sign of m. (For dissipative losses see `pabi.growth`.) Proofs: docs,
+"Diffusions".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from pabi.analyses import composition, shifted_interpolation
+from pabi.assumptions import langevin_diffusion
+from pabi.errors import NotApplicable
+from pabi.growth import growth_of
+from pabi.guarantee import Guarantee
+from pabi.iteration import NoisyIteration
+from pabi.langevin import CELLS, LangevinDiffusion
+from pabi.tradeoff import Gaussian
+
+PATH, LAST = "path", "last point"
+PATH_SOURCE = "Ganesh, Thakurta, Upadhyay, Lemma C.1, as Gaussian DP"
+LAST_SOURCE = "docs, Diffusions; Bok, Su, Altschuler 2024, Thm C.3 in the limit of small steps"
+_MARGIN = 1.0 + 1e-13  # above the roundings of the closed forms
+
+
+def path(diffusion: LangevinDiffusion, delta: float, position: int | None = None) -> Guarantee:
+    """The guarantee of the whole path, μ² = (Δ²/2)∫β_t²dt."""
+    del delta, position
+    if not diffusion.constant:
+        every = _of_cells(diffusion, curvature=False)
+        return _relabelled(
+            diffusion, composition.apply(every, 0.0), PATH, PATH_SOURCE, hidden=False
+        )
+    return _closed(diffusion, _path_square(diffusion), PATH, {})
+
+
+def last_point(
+    diffusion: LangevinDiffusion, delta: float, position: int | None = None
+) -> Guarantee:
+    """The guarantee of the point at the end."""
+    del delta, position
+    if diffusion.release != "last":
+        raise NotApplicable("the path is released, so nothing is forgotten")
+    if diffusion.least_curvature is None:
+        raise NotApplicable(f"nothing is known of the curvature of a {diffusion.loss.kind} loss")
+    if not diffusion.constant:
+        found = shifted_interpolation.apply(diffusion.iteration(), 0.0)
+        return _relabelled(diffusion, found, LAST, LAST_SOURCE, hidden=True)
+    square = _from_the_start(diffusion)
+    proof: dict[str, float | None] = {"window": None}
+    bounded = gibbs_window(diffusion)
+    if bounded is not None and bounded[0] < square:
+        square, proof = bounded[0], {"window": bounded[1]}
+    parted = _dissipative(diffusion)
+    if parted is not None and parted[0] < square:
+        square, proof = parted[0], {"distance": parted[1]}
+    return _closed(diffusion, square, LAST, proof)
+
+
+def _path_square(diffusion: LangevinDiffusion) -> float:
+    speed = diffusion.gap * diffusion.inverse_temperature
+    return float(0.5 * speed * speed * diffusion.time)
+
+
+def _from_the_start(diffusion: LangevinDiffusion) -> float:
+    """μ² from equal starts: the path's, times tanh(x)/x with x = βmT/2 where m > 0."""
+    m = diffusion.least_curvature
+    assert m is not None
+    x = 0.5 * diffusion.inverse_temperature * m * diffusion.time
+    return _path_square(diffusion) * (math.tanh(x) / x if x > 0.0 else 1.0)
+
+
+def gibbs_window(diffusion: LangevinDiffusion) -> tuple[float, float] | None:
+    """(βD(2Δ − mD), its window R = −ln(1 − mD/Δ)/(βm)); None without a D < Δ/m, or where R > T."""
+    m, d, gap = diffusion.least_curvature, diffusion.diameter, diffusion.gap
+    if d is None or m is None or not m * d < gap:
+        return None
+    beta = diffusion.inverse_temperature
+    y = m * d / gap
+    window = d / (beta * gap) * (1.0 if y == 0.0 else -math.log1p(-y) / y)
+    return (beta * d * (2.0 * gap - m * d), window) if window <= diffusion.time else None
+
+
+def _dissipative(diffusion: LangevinDiffusion) -> tuple[float, float] | None:
+    """(2β∫_0^d (Δ + g), d), d the lesser of D and what can be reached in half the time; None for losses
+    that are not dissipative, or a D that is out of reach anyway."""
+    growth = growth_of(diffusion.loss, diffusion.gap)
+    if growth is None:
+        return None
+    beta, time = diffusion.inverse_temperature, diffusion.time
+    d = growth.reached(0.5 * beta * time * (1.0 + 1e-9))
+    if diffusion.diameter is not None and diffusion.diameter < d:
+        d = diffusion.diameter
+    if not growth.time(d) <= beta * time * (1.0 - 1e-9):
+        return None
+    return 2.0 * beta * growth.spread(d) * _MARGIN, d
+
+
+def _closed(
+    diffusion: LangevinDiffusion, square: float, name: str, proof: dict[str, float | None]
+) -> Guarantee:
+    from pabi.certificate import of_diffusion
+
+    mu = math.inf if math.isnan(square) else math.sqrt(square) * _MARGIN
+    hidden = name == LAST
+    return Guarantee(
+        Gaussian(mu),
+        diffusion.adjacency,
+        name,
+        LAST_SOURCE if hidden else PATH_SOURCE,
+        langevin_diffusion(diffusion, hidden),
+        _prove=lambda: of_diffusion(diffusion, name, mu, proof),
+    )
+
+
+def _of_cells(diffusion: LangevinDiffusion, curvature: bool) -> NoisyIteration:
+    """The cells; without `curvature` only s_k/σ_k means anything."""
+    if curvature or diffusion.least_curvature is not None:
+        return diffusion.iteration()
+    flat = replace(diffusion, loss=type(diffusion.loss).convex(1.0), gradient_gap=diffusion.gap)
+    return flat.iteration(CELLS)
+
+
+def _relabelled(
+    diffusion: LangevinDiffusion, found: Guarantee, name: str, source: str, hidden: bool
+) -> Guarantee:
+    """What was found of the cells, as a guarantee of the diffusion."""
+    said = dict.fromkeys((*langevin_diffusion(diffusion, hidden), *found.assumptions))
+    return replace(found, method=name, source=source, assumptions=tuple(said))

@@ -1,0 +1,117 @@
+"""The exponential mechanism: a bounded range whatever the loss, and a Gaussian bound from its curvature.
+
+Adjacent densities ∝ exp(−κL) on a set of diameter D have a log-likelihood ratio within an interval of length
+κ·(sup − inf)(L_D − L_D') ≤ κΔD: a bounded range (Dong, Durfee, Rogers 2020). As the stationary law of a
+reflected diffusion of inverse temperature κ it is Gaussian-DP as well, μ² = κD'(2Δ − mD'), D' = min(D, Δ/m)
+(docs, "Diffusions"; for dissipative losses see `pabi.growth`). Both hold, so that the least δ of both does at
+every ε.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from pabi.assumptions import exponential_mechanism, iterated_mechanism
+from pabi.errors import NotApplicable
+from pabi.growth import growth_of
+from pabi.guarantee import Guarantee
+from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.rounding import fraction_down, fraction_up, up
+from pabi.tradeoff import Best, BoundedRange, Gaussian, TradeOff
+
+BOTH, RANGE, GIBBS = "bounded range and Gibbs measure", "bounded range", "Gibbs measure"
+_SOURCES = {
+    RANGE: "McSherry, Talwar 2007; Dong, Durfee, Rogers 2020, Lemma 3",
+    GIBBS: "docs, Diffusions; Bok, Su, Altschuler 2024, Cor. 5.2 and 5.4",
+}
+Mechanism = ExponentialMechanism | IteratedExponentialMechanism
+
+
+def both(mechanism: Mechanism, delta: float, position: int | None = None) -> Guarantee:
+    """The best of both bounds at every ε."""
+    return _guarantee(mechanism, BOTH, Best((_ranges(mechanism), _gaussian(mechanism))))
+
+
+def bounded_range(mechanism: Mechanism, delta: float, position: int | None = None) -> Guarantee:
+    """The guarantee from the range of the log-likelihood ratio."""
+    return _guarantee(mechanism, RANGE, _ranges(mechanism))
+
+
+def gibbs(mechanism: Mechanism, delta: float, position: int | None = None) -> Guarantee:
+    """The guarantee from the curvature."""
+    return _guarantee(mechanism, GIBBS, _gaussian(mechanism))
+
+
+def _ranges(mechanism: Mechanism) -> TradeOff:
+    if isinstance(mechanism, ExponentialMechanism):
+        return BoundedRange(mechanism.range)
+    rounds = range(len(mechanism.epsilons))
+    return _composed(mechanism, [BoundedRange(mechanism.mechanism(i).range) for i in rounds])
+
+
+def _gaussian(mechanism: Mechanism) -> TradeOff:
+    if isinstance(mechanism, ExponentialMechanism):
+        return Gaussian(gibbs_mu(mechanism))
+    rounds = range(len(mechanism.epsilons))
+    return _composed(mechanism, [Gaussian(gibbs_mu(mechanism.mechanism(i))) for i in rounds])
+
+
+def _composed(mechanism: IteratedExponentialMechanism, curves: list[TradeOff]) -> TradeOff:
+    """All rounds; with split records the one the record is not in is free, and the worse part counts."""
+    *before, last = curves
+    if mechanism.split is None or not before:
+        return _product(curves)
+    first = _product(before)
+    if isinstance(first, Gaussian) and isinstance(last, Gaussian):
+        return Gaussian(max(first.mu, last.mu))
+    if isinstance(first, BoundedRange) and isinstance(last, BoundedRange):
+        return BoundedRange(max(first.epsilon_0, last.epsilon_0))
+    # A range of ε_k does no harm to rounds of which one alone has it.
+    assert isinstance(last, BoundedRange)
+    if last.epsilon_0 <= max(c.epsilon_0 for c in before if isinstance(c, BoundedRange)):
+        return first
+    largest = max(range(len(before)), key=lambda i: before[i].epsilon_0)  # type: ignore[attr-defined]
+    return _product([*before[:largest], last, *before[largest + 1 :]])
+
+
+def _product(curves: list[TradeOff]) -> TradeOff:
+    result = curves[0]
+    for curve in curves[1:]:
+        result = result.compose(curve)
+    return result
+
+
+def gibbs_mu(mechanism: ExponentialMechanism) -> float:
+    """√(κD'(2Δ − mD')), D' = min(D, Δ/m), rounded up. Raises NotApplicable without a curvature."""
+    lo = mechanism.loss.least_curvature
+    if lo is None:
+        raise NotApplicable(f"nothing is known of the curvature of a {mechanism.loss.kind} loss")
+    m = Fraction(fraction_down(Fraction(lo) + Fraction(mechanism.loss.l2)))
+    gap, d = Fraction(mechanism.gap), Fraction(mechanism.diameter)
+    within = d if m <= 0 else min(d, gap / m)
+    square = fraction_up(Fraction(mechanism.kappa) * within * (2 * gap - m * within))
+    growth = growth_of(mechanism.loss, mechanism.gap)
+    if growth is not None:
+        reached = min(mechanism.diameter, growth.limit * (1.0 - 1e-12))
+        square = min(square, 2.0 * mechanism.kappa * growth.spread(reached) * (1.0 + 1e-11))
+    return up(math.sqrt(square))
+
+
+def _guarantee(mechanism: Mechanism, name: str, curve: TradeOff) -> Guarantee:
+    from pabi.certificate import of_mechanism
+
+    uses_curvature = name != RANGE
+    if isinstance(mechanism, ExponentialMechanism):
+        said = exponential_mechanism(mechanism, uses_curvature)
+    else:
+        said = iterated_mechanism(mechanism)
+    source = "; ".join(_SOURCES.values()) if name == BOTH else _SOURCES[name]
+    return Guarantee(
+        curve,
+        mechanism.adjacency,
+        name,
+        source,
+        said,
+        _prove=lambda: of_mechanism(mechanism, name, curve),
+    )

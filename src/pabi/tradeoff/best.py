@@ -1,0 +1,88 @@
+"""Several bounds on one mechanism: the best of them at every ε."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from pabi.errors import InvalidInput
+from pabi.rounding import Array
+from pabi.tradeoff.base import TradeOff
+from pabi.tradeoff.pairs import Pair
+from pabi.validate import integer
+
+_MOST = 64  # parts that are kept; to drop one is sound
+
+
+@dataclass(frozen=True, init=False)
+class Best(TradeOff):
+    """The pointwise maximum of trade-off functions that all hold for one mechanism: the least δ at every ε.
+
+    `parts`: symmetric trade-off functions, at least one. Composition pairs the parts of both sides, which
+    is sound, though not without loss. Source: Dong, Roth, Su 2022, §2.
+    """
+
+    parts: tuple[TradeOff, ...]
+
+    kind: ClassVar[str] = "best"
+
+    def __init__(self, parts: Iterable[TradeOff]) -> None:
+        flat: dict[TradeOff, None] = {}
+        for part in parts:
+            if not isinstance(part, TradeOff):
+                raise InvalidInput("parts", f"expected trade-off functions, got {part!r}")
+            if part.orientation != "symmetric":
+                raise InvalidInput("parts", f"expected symmetric functions, got {part!r}")
+            flat |= dict.fromkeys(part.parts if isinstance(part, Best) else (part,))
+        if not flat:
+            raise InvalidInput("parts", "expected at least one")
+        object.__setattr__(self, "parts", tuple(flat)[:_MOST])
+
+    def epsilon(self, delta: float) -> float:
+        return min(part.epsilon(delta) for part in self.parts)
+
+    def epsilon_bounds(self, delta: float, rtol: float = 1e-3) -> tuple[float, float]:
+        bounds = [part.epsilon_bounds(delta, rtol) for part in self.parts]
+        return min(low for low, _ in bounds), min(high for _, high in bounds)
+
+    def rdp(self, order: float) -> float:
+        return min(part.rdp(order) for part in self.parts)
+
+    @property
+    def zcdp(self) -> float:
+        return min(part.zcdp for part in self.parts)
+
+    def losses(self) -> tuple[Pair, ...]:
+        raise InvalidInput("parts", "the best of several bounds has no single privacy loss")
+
+    def _compose(self, other: TradeOff) -> TradeOff | None:
+        others = other.parts if isinstance(other, Best) else (other,)
+        return Best(mine.compose(theirs) for mine in self.parts for theirs in others)
+
+    def self_compose(self, k: int) -> TradeOff:
+        k = integer("k", k, at_least=1)
+        return Best(part.self_compose(k) for part in self.parts)
+
+    def _tradeoff(self, alpha: Array) -> Array:
+        return np.asarray(np.max([part._tradeoff(alpha) for part in self.parts], axis=0))
+
+    def _delta(self, epsilon: float) -> float:
+        return min(part._delta(epsilon) for part in self.parts)
+
+    def _delta_array(self, epsilon: Array) -> Array:
+        return np.asarray(np.min([part._delta_array(epsilon) for part in self.parts], axis=0))
+
+    def _fields(self) -> dict[str, Any]:
+        return {"parts": [part.to_dict() for part in self.parts]}
+
+    @classmethod
+    def _from_fields(cls, fields: dict[str, Any]) -> Self:
+        if not isinstance(fields["parts"], list):
+            raise InvalidInput("parts", f"expected a list, got {fields['parts']!r}")
+        return cls(TradeOff.from_dict(part) for part in fields["parts"])
+
+    def __str__(self) -> str:
+        return "best of " + ", ".join(str(part) for part in self.parts)

@@ -167,9 +167,10 @@ def test_mixed_instances(seed: int) -> None:
     assert found.z[0] == (diameter if found.first else 0.0)
 
 
-def test_against_brute_force() -> None:
+@pytest.mark.parametrize("count", [4, pytest.param(10, marks=pytest.mark.nightly)])
+def test_against_brute_force(count: int) -> None:
     rng = np.random.default_rng(3)
-    for _ in range(10):
+    for _ in range(count):
         moduli = random_moduli(rng, 3)
         s, sigma = rng.uniform(0.0, 0.5, 3), rng.uniform(0.5, 2.0, 3)
         found = solve(shapes(moduli), s, sigma, math.inf, 0.8)

@@ -73,13 +73,13 @@ RUNS = {
         step_size=RISING, cooldown_steps=4, diameter=0.01, batches=Poisson(20)
     ),
     "noise falls": sgd(
-        steps=20, noise_std=RISING[19::-1].copy(), batches=Poisson(20), adjacency="zero_out"
+        steps=12, noise_std=RISING[11::-1].copy(), batches=Poisson(20), adjacency="zero_out"
     ),
     "noise falls for long": sgd(
         noise_std=RISING[::-1].copy(), batches=Poisson(20), adjacency="zero_out"
     ),
     "multiplier": sgd(noise_std=None, noise_multiplier=1.7, batches=Poisson(20)),
-    "multipliers": sgd(steps=20, noise_std=None, noise_multiplier=1.0 + RISING[:20]),
+    "multipliers": sgd(steps=12, noise_std=None, noise_multiplier=1.0 + RISING[:12]),
     "multipliers for long": sgd(noise_std=None, noise_multiplier=1.0 + RISING),
     "expansive": sgd(loss=Loss.nonconvex(0.5, gradient_bound=1.0, glm=True)),
     "expansive, cool-down, diameter": sgd(
@@ -400,7 +400,7 @@ def solved(name):
     return SOLVED[name](RUNS[name], DELTA)
 
 
-SLOWLY = ("noise falls for long", "multipliers for long", "cool-down, zero out", "rising")
+SLOWLY = ("noise falls for long", "multipliers for long", "poisson, zero out", "rising")
 
 
 @pytest.mark.parametrize(

@@ -1362,12 +1362,12 @@ def mutate(payload, rng):
 
 
 @functools.cache
-def fuzz(name):
+def fuzz(name, count):
     """(accepted changes that claim too little, errors other than InvalidInput)."""
     rng = np.random.default_rng([7, FUZZED.index(name)])
     lies, crashes = [], []
     original = payload_of(name)
-    for _ in range(220):
+    for _ in range(count):
         payload = copy.deepcopy(original)
         changes = [mutate(payload, rng) for _ in range(rng.integers(1, 3))]
         try:
@@ -1383,22 +1383,23 @@ def fuzz(name):
     return lies, crashes
 
 
+@pytest.mark.parametrize("count", [80, pytest.param(220, marks=pytest.mark.nightly)])
 class TestFuzz:
     @pytest.mark.parametrize("name", FUZZED)
-    def test_accepted_only_if_proven(self, name):
-        lies, _ = fuzz(name)
+    def test_accepted_only_if_proven(self, name, count):
+        lies, _ = fuzz(name, count)
         assert not lies, lies[0]
 
     @pytest.mark.parametrize("name", FUZZED)
-    def test_never_an_exception(self, name):
-        _, crashes = fuzz(name)
+    def test_never_an_exception(self, name, count):
+        _, crashes = fuzz(name, count)
         assert not crashes, crashes[0]
 
     @pytest.mark.parametrize("name", ["cyclic", "falling", "bare, written"])
-    def test_cut_or_garbled_text(self, name):
+    def test_cut_or_garbled_text(self, name, count):
         text = guarantee_of(name).certificate.to_json()
         rng = np.random.default_rng(3)
-        for _ in range(60):
+        for _ in range(count // 2):
             i = int(rng.integers(len(text)))
             replaced = text[:i] + str(rng.choice(list('0123456789.-eE"[]{},:x'))) + text[i + 1 :]
             for garbled in (text[:i], replaced, text[:i] + text[i + 1 :]):

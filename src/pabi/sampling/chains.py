@@ -24,7 +24,6 @@ from pabi.sampling.each_chain import EachChain, each_chain
 from pabi.sampling.linear_models import MeanGradient
 
 Gradient = Callable[..., ArrayLike]
-Mean = Callable[[Array, int], Array]
 
 TAKEN = (
     "gradient returns that of the mean loss as described, regulariser included and rounding excluded, of "
@@ -102,7 +101,8 @@ def langevin(
     sizes = np.broadcast_to(chain.gradient_step, chain.steps)
 
     def execute(x: Array) -> Array:
-        mean = _means(chain, gradient, generator)
+        order = None if chain.batches.kind == "full_batch" else Order(chain.run, generator)
+        mean = Mean(gradient, chain.loss.l2, order)
         return follow(mean, project, x, sizes, noise_std, every, generator)
 
     return Draws(unseen(execute, start), guarantee, chain, chain.release)
@@ -147,20 +147,27 @@ def starting_points(x0: ArrayLike, chains: int) -> Array:
     return np.broadcast_to(start, (chains, *start.shape)).copy()
 
 
-def _means(chain: LangevinChain, gradient: Gradient, generator: np.random.Generator) -> Mean:
-    """(x, step) ↦ ∇L(x), of the step's batch."""
-    if chain.batches.kind == "full_batch":
-        return lambda x, step: checked("gradient", gradient(x), x.shape)
-    order = Order(chain.run, generator)
+class Mean:
+    """The gradient of a step's batch, in two parts: of the data, and l2·x where `gradient` is ours.
 
-    def mean(x: Array, step: int) -> Array:
-        rows = order.batch(step)
+    Whoever else computes a gradient adds the regulariser by themselves, and `l2` is 0 here.
+    """
+
+    def __init__(self, gradient: Gradient, l2: float, order: Order | None = None) -> None:
+        ours = isinstance(gradient, MeanGradient)
+        self._gradient = gradient.of_data if isinstance(gradient, MeanGradient) else gradient
+        self._order, self._loss_l2, self.l2 = order, l2, l2 if ours else 0.0
+
+    def __call__(self, x: Array, step: int) -> Array:
+        view = x.view()
+        view.flags.writeable = False
+        if self._order is None:
+            return checked("gradient", self._gradient(view), x.shape)
+        rows = self._order.batch(step)
         if rows is None:  # an empty batch: the regulariser alone, and nobody is asked
-            return np.asarray(chain.loss.l2 * x)
+            return np.asarray((self._loss_l2 - self.l2) * x)
         own = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows.copy()
-        return checked("gradient", gradient(x, own), x.shape)
-
-    return mean
+        return checked("gradient", self._gradient(view, own), x.shape)
 
 
 def follow(
@@ -177,13 +184,13 @@ def follow(
     steps = len(sizes)
     kept = np.empty((len(x), 1 if thin is None else -(-steps // thin), *x.shape[1:]))
     for k, size in enumerate(sizes.tolist()):
-        # Gradient and noise first: the rounding of their sum is what `mean_gradient` leaves room for, and
-        # what follows is post-processing.
-        pull = size * mean(_read_only(x), k)
+        # The data's part and the noise first: the rounding of their sum is what `mean_gradient` leaves room
+        # for, and what follows is post-processing.
+        pull = size * mean(x, k)
         moved = generator.standard_normal(x.shape)
         moved *= noise_std
         moved -= pull
-        x = x + moved
+        x = x - (size * mean.l2) * x + moved if mean.l2 else x + moved
         left = steps - 1 - k
         if thin is not None or left == 0:
             x = _on_grid(x, noise_std)
@@ -217,9 +224,3 @@ def checked(field: str, value: Any, shape: tuple[int, ...]) -> Array:
     if not np.all(np.isfinite(array)):
         raise InvalidInput(field, "expected finite numbers")
     return array
-
-
-def _read_only(x: Array) -> Array:
-    view = x.view()
-    view.flags.writeable = False
-    return view

@@ -115,7 +115,8 @@ def _halfspace(given: prox.halfspace) -> EachChain:
         result = points
         share = (excess[outside] + margin[outside]) / np.vdot(normal, normal)
         result[outside] -= share[:, None] * normal
-        for i in np.flatnonzero(~outside & ~(excess < -margin)):
+        unclear = ~outside & ~(excess < -margin)
+        for i in np.flatnonzero(unclear | ~np.all(np.isfinite(result), axis=1)):
             result[i] = given(x[i], step_size).reshape(-1)
         return result.reshape(x.shape)
 

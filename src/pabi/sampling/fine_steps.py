@@ -22,8 +22,8 @@ from pabi.runs import warn_of_large_delta
 from pabi.sampling.chains import (
     TAKEN,
     Gradient,
+    Mean,
     check_gradient,
-    checked,
     follow,
     langevin,
     starting_points,
@@ -108,9 +108,7 @@ def diffusion(
         guarantee = guarantee.for_testing()
 
     def execute(x: Array) -> Array:
-        def mean(at: Array, step: int) -> Array:
-            return checked("gradient", gradient(at), at.shape)
-
+        mean = Mean(gradient, diffusion.loss.l2)
         return follow(mean, project, x, sizes, noise_std, every, generator)
 
     return Draws(unseen(execute, start), guarantee, iteration, diffusion.release)

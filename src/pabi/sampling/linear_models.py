@@ -71,8 +71,10 @@ class _Linear:
         if rows is None:
             return self._rows, self._targets
         chosen = np.asarray(rows)
-        if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or np.any(chosen >= self.n):
-            raise InvalidInput("rows", f"expected an array of integers below {self.n}")
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
+            raise InvalidInput("rows", f"expected an array of integers in 0..{self.n - 1}")
+        if np.any((chosen < 0) | (chosen >= self.n)):
+            raise InvalidInput("rows", f"expected integers in 0..{self.n - 1}")
         return self._rows[chosen], self._targets[chosen]
 
 
@@ -93,7 +95,11 @@ class MeanGradient(_Linear):
     def __call__(self, x: ArrayLike, rows: NDArray[np.intp] | None = None) -> Array:
         """∇L at `x`, (points, d) ↦ (points, d); with `rows` the sum over those, divided by `size`."""
         points = self._points(x)
-        result = self.l2 * points
+        return self.l2 * points + self.of_data(points, rows)
+
+    def of_data(self, points: Array, rows: NDArray[np.intp] | None = None) -> Array:
+        """The same without the regulariser: what the rounding margin is about."""
+        result = np.zeros(points.shape)
         data, targets = self._data(rows)
         weighted = self._weighted if rows is None else data * self._share
         with np.errstate(over="ignore", invalid="ignore"):

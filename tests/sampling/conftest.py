@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from pabi.errors import PrivacyWarning
+
+
+@pytest.fixture(autouse=True)
+def _seeds_are_for_tests():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        yield

@@ -1,0 +1,406 @@
+"""The sampler does what the description says, and keeps to itself what it must."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import warnings
+from dataclasses import fields, replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.errors import InvalidInput, NotApplicable, PrivacyWarning
+from pabi.guarantee import TESTING
+from pabi.learn import train
+from pabi.sampling import Draws, langevin, mean_gradient
+from pabi.sampling.chains import TAKEN
+
+rng = np.random.default_rng(7)
+CENTRES = rng.normal(size=(10, 3))
+LOSS = pabi.Loss.unknown(gradient_bound=5.0)
+
+
+class Recorder(np.random.Generator):
+    """Standard normals that are kept, so that a chain can be followed by hand."""
+
+    def __init__(self, seed=0, replay=None):
+        super().__init__(np.random.PCG64(seed))
+        self.calls, self.replay = [], replay
+
+    def standard_normal(self, size=None, *args, **kwargs):
+        z = super().standard_normal(size) if self.replay is None else next(self.replay)
+        self.calls.append(np.array(z))
+        return np.array(z)
+
+
+class Mirrored(np.random.Generator):
+    """The same draws with the signs of the noise turned: the trainer adds it to gradients."""
+
+    def __init__(self, seed):
+        super().__init__(np.random.PCG64(seed))
+
+    def standard_normal(self, size=None, *args, **kwargs):
+        return -super().standard_normal(size)
+
+
+def small(loss=LOSS, **fields):
+    given = {"n": 10, "inverse_temperature": 3.0, "step_size": 0.01, "steps": 6, **fields}
+    return pabi.LangevinChain(loss, **given)
+
+
+def quadratic(x, rows=slice(None)):
+    """Of the mean of ½‖x − a_i‖²; sums over batches are divided by 4."""
+    part = CENTRES[rows]
+    return np.sum(x[:, None, :] - part, axis=1) / (10 if isinstance(rows, slice) else 4)
+
+
+def by_hand(chain, x0, noise):
+    """Every iterate of every chain, one chain and one step at a time, in plain arithmetic."""
+    h, paths = chain.step_size * chain.inverse_temperature, []
+    for c in range(chain.chains):
+        x, path = np.array(np.broadcast_to(x0, (chain.chains, 3))[c]), []
+        for k in range(chain.steps):
+            rows = None
+            if chain.batches.kind == "cyclic":
+                rows = [range(0, 4), range(4, 8), range(8, 10)][k % 3]
+            chosen = CENTRES if rows is None else CENTRES[list(rows)]
+            gradient = sum(x - a for a in chosen) / (10 if rows is None else 4)
+            x = x - h * gradient + (2 * chain.step_size) ** 0.5 * noise[k][c]
+            if chain.prox is not None:
+                x = chain.prox(x, h)
+            path.append(x)
+        paths.append(path)
+    return np.array(paths)
+
+
+PROXES = [
+    None,
+    pabi.prox.ball(0.5),
+    pabi.prox.ball(0.3, center=[0.1, 0.0, -0.1]),
+    pabi.prox.box(-0.2, 0.3),
+    pabi.prox.box([-1.0, -np.inf, 0.0], [1.0, 0.0, 0.1]),
+    pabi.prox.l1(2.0),
+    pabi.prox.l2(2.0),
+    pabi.prox.elastic_net(2.0, 1.0),
+    pabi.prox.simplex(),
+    pabi.prox.halfspace([1.0, -1.0, 2.0], 0.1),
+    lambda x, step: x / max(1.0, float(np.linalg.norm(x)) / (4 * step)),
+]
+
+
+class Plain:
+    """A proximal map that only knows how to treat one point."""
+
+    diameter = None
+
+    def __init__(self, function):
+        self._function = function
+
+    def __call__(self, x, step_size):
+        assert x.shape == (3,)
+        return self._function(x, step_size)
+
+
+@pytest.mark.parametrize("prox", PROXES, ids=lambda p: type(p).__name__)
+@pytest.mark.parametrize("release", ["last", "path"])
+@pytest.mark.parametrize("batches", [pabi.FullBatch(), pabi.Cyclic(4)], ids=["full", "cyclic"])
+def test_steps_are_those_of_the_description(prox, release, batches):
+    if prox is not None and not isinstance(prox, pabi.prox.ProximalMap):
+        prox = Plain(prox)
+    chain = small(prox=prox, release=release, batches=batches, chains=4)
+    x0 = np.array([0.2, -0.4, 0.1])
+    recorder = Recorder()
+    draws = langevin(chain, quadratic, x0, random_state=recorder, delta=0.01)
+    wanted = by_hand(chain, x0, recorder.calls)
+    if release == "last":
+        wanted = wanted[:, -1:]
+    assert draws.values.shape == wanted.shape
+    # Released iterates lie on a grid of 2⁻²⁰ of the noise, by which the next steps differ.
+    np.testing.assert_allclose(
+        draws.values, wanted, rtol=0, atol=3 * chain.step_noise_std * 2.0**-20
+    )
+    assert len(recorder.calls) == chain.steps
+
+
+def test_the_noise_drawn_is_the_noise_accounted():
+    """Steps without a gradient move by the executed noise; the accountant's is never above it."""
+    for eta in (0.01, 0.3, 1e-7, 12345.678):
+        for beta in (1.0, 3.0, 1e5):
+            chain = small(step_size=eta, inverse_temperature=beta, steps=1)
+            recorder = Recorder()
+            x = langevin(chain, lambda x: 0 * x, 0.0, random_state=recorder, delta=0.01).values
+            std = (2 * eta) ** 0.5
+            assert float(x[0, 0]) == pytest.approx(std * recorder.calls[0][0], abs=std * 2.0**-20)
+            accounted = Fraction(chain.run.step_size) * Fraction(chain.run.noise_std)
+            assert accounted**2 <= 2 * Fraction(eta)
+            assert float(accounted) == pytest.approx(std, rel=1e-15)
+
+
+def test_the_standard_deviation_in_doubles_is_not_below_the_accounted(monkeypatch):
+    found = []
+    monkeypatch.setattr(
+        "pabi.sampling.chains.follow", lambda *a: found.append((a[3], a[4])) or np.zeros((1, 1))
+    )
+    for eta in np.geomspace(1e-9, 1e3, 40).tolist():
+        chain = small(step_size=eta, inverse_temperature=1.0 / 3.0, steps=2)
+        langevin(chain, lambda x: x, 0.0, random_state=0, delta=0.01)
+        sizes, noise = found.pop()
+        assert list(sizes) == [chain.gradient_step] * 2
+        accounted = Fraction(chain.run.step_size) * Fraction(chain.run.noise_std)
+        assert accounted <= Fraction(noise) <= accounted * (1 + Fraction(1, 2**52))
+
+
+def test_chains_at_once_are_the_chains_one_by_one():
+    chain = small(chains=5, prox=pabi.prox.ball(0.6))
+    starts = rng.normal(size=(5, 3))
+    recorder = Recorder(3)
+    together = langevin(chain, quadratic, starts, random_state=recorder, delta=0.01).values
+    for c in range(5):
+        noise = Recorder(replay=iter([z[c : c + 1] for z in recorder.calls]))
+        alone = langevin(
+            replace(chain, chains=1), quadratic, starts[c], random_state=noise, delta=0.01
+        ).values
+        np.testing.assert_allclose(alone[0], together[c], rtol=0, atol=1e-6 * chain.step_noise_std)
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        pabi.Cyclic(4),
+        pabi.ShuffleOnce(4),
+        pabi.Reshuffle(4),
+        pabi.FixedSize(4),
+        pabi.Poisson(2),
+        pabi.Poisson(4, cap=4),
+    ],
+    ids=lambda b: b.kind,
+)
+def test_batches_are_drawn_as_the_trainer_draws_them(batches, monkeypatch):
+    """The same generator gives the trainer's last iterate, empty batches included."""
+    cost = small().guarantee(0.01)
+    monkeypatch.setattr(pabi.LangevinChain, "guarantee", lambda self, delta: cost)
+    monkeypatch.setattr(pabi.NoisySGD, "guarantee", lambda self, delta: cost)
+    size = batches.size
+    loss = LOSS.with_l2(0.7)
+    chain = small(loss, batches=batches, steps=25)
+    asked = []
+
+    def gradient(x, rows):
+        assert rows.size
+        asked.append(rows.tolist())
+        return np.sum(np.tanh(x[:, None, :] - CENTRES[rows]), axis=1) / size + 0.7 * x
+
+    x0 = np.array([0.2, -0.4, 0.1])
+    draws = langevin(chain, gradient, x0, random_state=11, delta=0.01)
+    trained = train(
+        chain.run, lambda x, rows: np.tanh(x - CENTRES[rows]), x0, Mirrored(11), delta=0.01
+    )
+    np.testing.assert_allclose(draws.values[0, 0], trained.x, rtol=1e-12, atol=1e-6 * 0.14)
+    if batches.kind == "poisson":
+        assert len(asked) < 25
+
+
+@pytest.mark.parametrize("thin", [1, 2, 3, 4, 6])
+def test_thinning_counts_back_from_the_last(thin):
+    chain = small(release="path")
+    everything = langevin(chain, quadratic, np.zeros(3), random_state=5, delta=0.01)
+    thinned = langevin(chain, quadratic, np.zeros(3), thin, 5, delta=0.01)
+    kept = everything.values[:, ::-1][:, ::thin][:, ::-1]
+    np.testing.assert_array_equal(thinned.values, kept)
+    assert thinned.guarantee.epsilon(0.01) == everything.guarantee.epsilon(0.01)
+
+
+def test_points_of_any_shape():
+    for shape in ((), (4,), (2, 3)):
+        chain = small(chains=7)
+        seen = []
+
+        def gradient(x, seen=seen):
+            seen.append(x.shape)
+            return x
+
+        x = langevin(chain, gradient, np.zeros(shape), random_state=0, delta=0.1)
+        assert x.values.shape == (7, 1, *shape)
+        assert set(seen) == {(7, *shape)}
+    each = np.arange(14.0).reshape(7, 2)
+    free = small(chains=7, step_size=1e-12, steps=1)
+    x = langevin(free, lambda x: 0 * x, each, random_state=0, delta=0.1)
+    np.testing.assert_allclose(x.values[:, 0], each, atol=1e-4)
+
+
+# What it costs.
+
+
+def test_the_guarantee_is_the_chains():
+    chain = small(pabi.Loss.logistic(1.0, l2=0.1), n=1000, chains=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        draws = langevin(chain, lambda x: x, np.zeros(2))
+    wanted = chain.guarantee()
+    assert draws.guarantee.epsilon(1e-5) == wanted.epsilon(1e-5)
+    assert draws.guarantee.certificate is not None
+    assert draws.guarantee.assumptions == (*wanted.assumptions, TAKEN)
+    assert draws.chain is chain
+
+
+def test_a_seed_is_for_tests_only():
+    for seed in (3, np.random.default_rng(3)):
+        with pytest.warns(PrivacyWarning, match="reproducible"):
+            draws = langevin(small(), quadratic, np.zeros(3), random_state=seed, delta=0.01)
+        assert draws.guarantee.assumptions[0] == TESTING
+        assert draws.guarantee.certificate is None
+
+
+def test_our_own_gradient_is_checked_against_the_description():
+    X, y = rng.normal(size=(20, 2)), rng.integers(0, 2, 20)
+    loss = pabi.Loss.logistic(1.0, l2=0.5)
+    chain = pabi.LangevinChain(loss, n=20, inverse_temperature=20.0, step_size=1e-3, steps=3)
+    draws = langevin(chain, mean_gradient(X, y, loss), np.zeros(2), random_state=0, delta=0.01)
+    assert TAKEN not in draws.guarantee.assumptions
+    by_name = mean_gradient(X, y, "logistic", 0.5)
+    draws = langevin(chain, by_name, np.zeros(2), random_state=0, delta=0.01)
+    assert TAKEN in draws.guarantee.assumptions
+    for gradient, field in (
+        (mean_gradient(X[:-1], y[:-1], loss), "n"),
+        (mean_gradient(X, y, "logistic", 0.4), "l2"),
+        (mean_gradient(X, y, pabi.Loss.logistic(2.0, l2=0.5)), "model"),
+        (mean_gradient(X, y, loss, size=5), "size"),
+    ):
+        with pytest.raises(InvalidInput) as caught:
+            langevin(chain, gradient, np.zeros(2), random_state=0, delta=0.01)
+        assert caught.value.field == field
+
+
+# What nobody sees.
+
+
+def test_last_iterates_are_all_that_is_left():
+    paths = []
+
+    def gradient(x):
+        paths.append(x.copy())
+        return x
+
+    chain = small(chains=3, steps=50)
+    draws = langevin(chain, gradient, np.ones(2), random_state=1, delta=0.01)
+    assert [f.name for f in fields(Draws)] == ["values", "guarantee", "chain", "release"]
+    assert draws.values.base is None
+    assert not draws.values.flags.writeable
+    hidden = np.concatenate(paths).ravel()
+    assert not np.isin(draws.values, hidden).any()
+
+
+def test_gradients_cannot_write_to_the_chain():
+    def gradient(x):
+        x += 1.0
+        return x
+
+    with pytest.raises(ValueError, match="read-only"):
+        langevin(small(), gradient, np.zeros(2), random_state=0, delta=0.01)
+
+
+def test_nothing_is_printed_or_warned_of(capfd):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        langevin(
+            small(steps=3, step_size=1e3),
+            lambda x: np.clip(np.exp(x * 1e300), 0.0, 1e300) / 1e300,
+            np.array([1.0, -1.0]),
+            random_state=0,
+            delta=0.01,
+        )
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("kind", ["own error", "non-finite", "shape"])
+def test_exceptions_carry_no_iterate(kind):
+    calls = []
+
+    def gradient(x):
+        calls.append(1)
+        mine = x.copy()
+        if len(calls) < 4:
+            return mine
+        if kind == "own error":
+            raise RuntimeError("a bug")
+        return mine * np.nan if kind == "non-finite" else mine[..., :1]
+
+    with pytest.raises((RuntimeError, InvalidInput)) as caught:
+        langevin(small(chains=2), gradient, np.ones(2), random_state=0, delta=0.01)
+    error = caught.value
+    frames = [f for f, _ in traceback.walk_tb(error.__traceback__)]
+    named = ("langevin", "unseen", sys._getframe().f_code.co_name)
+    inside = [f for f in frames if f.f_code.co_name not in named]
+    assert inside
+    assert [(f.f_code.co_name, f.f_locals) for f in inside if f.f_locals] == []
+    for f in (f for f in frames if f.f_code.co_name in named[:2]):
+        arrays = {k: v for k, v in f.f_locals.items() if isinstance(v, np.ndarray)}
+        assert set(arrays) <= {"start", "x0", "sizes"}
+        assert np.all(arrays["start"] == 1.0)
+    if kind != "own error":
+        assert error.field == "gradient"
+        assert "\n" not in str(error)
+
+
+def test_the_data_is_not_touched_before_the_cost_is_known(monkeypatch):
+    def no(self, delta):
+        raise NotApplicable("no guarantee")
+
+    monkeypatch.setattr(pabi.LangevinChain, "guarantee", no)
+    with pytest.raises(NotApplicable):
+        langevin(small(), lambda x: pytest.fail("called"), np.zeros(2), random_state=0)
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "field"),
+    [
+        ({"diameter": 2.0}, {}, "diameter"),
+        ({"diameter": 0.9, "prox": pabi.prox.ball(0.5)}, {}, "diameter"),
+        ({}, {"thin": 2}, "thin"),
+        ({"release": "path"}, {"thin": 7}, "thin"),
+        ({"release": "path"}, {"thin": 0}, "thin"),
+        ({}, {"x0": [np.nan, 0.0]}, "x0"),
+        ({}, {"x0": "here"}, "x0"),
+        ({"prox": pabi.prox.box([0.0], [1.0])}, {}, "prox"),
+        ({"prox": pabi.prox.ball(1.0, center=[0.0, 0.0, 1.0])}, {}, "prox"),
+        (
+            {"prox": Plain(lambda x, s: x)},
+            {"x0": np.zeros(3), "gradient": lambda x: x[:, :2]},
+            "gradient",
+        ),
+        ({}, {"gradient": 3}, "gradient"),
+        ({}, {"gradient": lambda x: x * np.inf}, "gradient"),
+        ({}, {"gradient": lambda x: x + 1j}, "gradient"),
+        ({}, {"gradient": lambda x: "?"}, "gradient"),
+        ({}, {"random_state": "seed"}, "random_state"),
+    ],
+)
+def test_refusals_are_one_line_and_name_the_field(change, arguments, field):
+    given = {
+        "gradient": lambda x: x,
+        "x0": np.ones(2),
+        "random_state": 0,
+        "delta": 0.01,
+        **arguments,
+    }
+    with pytest.raises(InvalidInput) as caught:
+        langevin(small(**change), **given)
+    assert caught.value.field == field
+    assert "\n" not in str(caught.value)
+
+
+def test_a_diameter_that_the_prox_enforces_is_fine():
+    chain = small(diameter=1.0, prox=pabi.prox.ball(0.5))
+    draws = langevin(chain, quadratic, np.zeros(3), random_state=0, delta=0.01)
+    assert np.linalg.norm(draws.values[0, 0]) <= 0.5
+
+
+def test_something_else_is_not_a_chain():
+    with pytest.raises(InvalidInput, match="^chain: "):
+        langevin(small().run, lambda x: x, np.zeros(2))

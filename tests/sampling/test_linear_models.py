@@ -1,0 +1,162 @@
+"""Mean losses and gradients of linear models: right, bounded, and of the records asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.errors import InvalidInput
+from pabi.learn import (
+    LogisticGradients,
+    PoissonGradients,
+    Records,
+    SmoothedHingeGradients,
+    SquaredGradients,
+)
+from pabi.sampling import mean_gradient, mean_loss
+
+rng = np.random.default_rng(2)
+N, D = 300, 4
+X = rng.normal(size=(N, D))
+UNIT = X / np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
+LABELS = rng.integers(0, 2, N)
+TARGETS = rng.normal(size=N)
+COUNTS = rng.poisson(2.0, N)
+POINTS = rng.normal(size=(70, D)) * 2
+
+MODELS = {
+    "logistic": (pabi.Loss.logistic(1.0, l2=0.3), LABELS, LogisticGradients, ()),
+    "squared": (pabi.Loss.squared(1.0, 0.5, l2=0.3), TARGETS, SquaredGradients, (0.5,)),
+    "huber": (pabi.Loss.huber(1.0, 0.2), TARGETS, SquaredGradients, (0.2,)),
+    "smoothed_hinge": (pabi.Loss.smoothed_hinge(1.0, 0.4), LABELS, SmoothedHingeGradients, (0.4,)),
+    "poisson": (pabi.Loss.poisson(1.0, 1.5, 3.0), COUNTS, PoissonGradients, (1.5, 3.0)),
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_gradients_are_those_of_the_trainer(kind):
+    loss, y, gradients, more = MODELS[kind]
+    records = gradients(Records(X, feature_norm=1.0), y, *more)
+    wanted = [records(x, np.arange(N)).mean(axis=0) + loss.l2 * x for x in POINTS]
+    ours = mean_gradient(X, y, loss)
+    np.testing.assert_allclose(ours(POINTS), wanted, rtol=1e-9, atol=1e-12)
+    rows = np.array([3, 17, 5])
+    part = mean_gradient(X, y, loss, size=10)
+    wanted = [records(x, rows).sum(axis=0) / 10 + loss.l2 * x for x in POINTS]
+    np.testing.assert_allclose(part(POINTS, rows), wanted, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(part(POINTS[:1], rows), wanted[:1], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [*MODELS, "linear"])
+def test_gradients_are_those_of_the_loss(kind):
+    """The loss along a line is the integral of its derivative (Gauss–Legendre on 4 000 panels)."""
+    loss, y = (kind, TARGETS) if kind == "linear" else MODELS[kind][:2]
+    value, gradient = mean_loss(UNIT, y, loss), mean_gradient(UNIT, y, loss)
+    a, b = POINTS[0], POINTS[1]
+    nodes, weights = np.polynomial.legendre.leggauss(2)
+    edges = np.linspace(0.0, 1.0, 4001)
+    t = (edges[:-1, None] + np.diff(edges)[:, None] * (1 + nodes) / 2).ravel()
+    slopes = gradient(a + t[:, None] * (b - a)) @ (b - a)
+    integral = slopes @ np.tile(weights / 2 / 4000, 4000)
+    rise = value(b[None]) - value(a[None])
+    assert rise[0] == pytest.approx(integral, rel=1e-7)
+
+
+def test_a_name_and_its_loss_agree():
+    by_name = mean_gradient(UNIT, LABELS, "logistic", 0.3)(POINTS)
+    described = mean_gradient(UNIT, LABELS, MODELS["logistic"][0])(POINTS)
+    np.testing.assert_allclose(by_name, described, rtol=1e-12)
+
+
+def test_many_records_and_points_in_blocks():
+    many, points = rng.normal(size=(70_000, 2)), rng.normal(size=(3, 2))
+    labels = rng.integers(0, 2, 70_000)
+    wanted = [LogisticGradients(many, labels)(x, np.arange(70_000)).mean(axis=0) for x in points]
+    np.testing.assert_allclose(mean_gradient(many, labels)(points), wanted, rtol=2e-6)
+    margins = np.where(labels == 1, 1, -1) * (many @ points.T).T
+    np.testing.assert_allclose(
+        mean_loss(many, labels)(points), np.logaddexp(0.0, -margins).mean(axis=1), rtol=1e-12
+    )
+    assert mean_gradient(many, labels)(np.zeros((0, 2))).shape == (0, 2)
+
+
+def test_single_precision_features_are_not_summed_in_single_precision():
+    single = UNIT.astype(np.float32)
+    ours = mean_gradient(single, LABELS)(POINTS)
+    assert ours.dtype == np.float64
+    np.testing.assert_array_equal(ours, mean_gradient(single.astype(np.float64), LABELS)(POINTS))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_one_record_moves_the_gradient_by_no_more_than_promised(kind):
+    """Rounding included: records that pull as far as they can, in opposite directions."""
+    loss, y, _, _ = MODELS[kind]
+    gap = 2 * loss.gradient_bound / N
+    point = np.array([[1e6, 0.0, 0.0, 0.0]])
+    far, other = X.copy(), X.copy()
+    far[7], other[7] = [-0.5, 99.0, 0.0, 0.0], [-0.5, -99.0, 0.0, 0.0]
+    # The ends of what a target may be.
+    ends = (0, 1) if y is LABELS else (0, 1000) if y is COUNTS else (-1e6, 1e6)
+    moves = []
+    for first in ends:
+        for second in ends:
+            one, two = y.copy(), y.copy()
+            one[7], two[7] = first, second
+            for left, right in ((far, other), (far, far)):
+                a = mean_gradient(left, one, loss).of_data(point)
+                b = mean_gradient(right, two, loss).of_data(point)
+                moves.append(np.linalg.norm(a - b))
+    assert max(moves) <= gap
+    if kind in ("logistic", "squared", "huber", "smoothed_hinge"):
+        assert max(moves) > (1 - 1e-4) * gap
+
+
+def test_in_random_batches_a_records_place_does_not_matter():
+    loss = MODELS["logistic"][0]
+    gradient, point = mean_gradient(X, LABELS, loss, size=1), POINTS[:1]
+    alone = {i: gradient(point, np.array([i])) for i in (0, 7, 40)}
+    for i, wanted in alone.items():
+        for others in (3, 17, 100):
+            rows = np.arange(others)
+            with_it = np.append(rows[rows != i], i)
+            data, _ = gradient._data(with_it)
+            from pabi.sampling.linear_models import _predictors
+
+            last = [z[0, -1] for _, _, z in _predictors(point, data, True)][-1]
+            only = next(z[0, 0] for _, _, z in _predictors(point, gradient._data([i])[0], True))
+            assert last == only
+        assert wanted.shape == (1, D)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ((X, LABELS, "probit"), "model"),
+        ((X, LABELS, pabi.Loss.convex(smoothness=1.0)), "model"),
+        ((X, LABELS, pabi.Loss.logistic(1.0), 0.1), "l2"),
+        ((X, LABELS, "logistic", -1.0), "l2"),
+        ((X, LABELS[:-1]), "y"),
+        ((X, TARGETS), "y"),
+        ((X, -COUNTS - 1, pabi.Loss.poisson(1.0, 1.0, 3.0)), "y"),
+        ((X * np.nan, LABELS), "X"),
+        ((X[0], LABELS), "X"),
+        ((Records(X), LABELS, pabi.Loss.logistic(1.0)), "feature_norm"),
+    ],
+)
+def test_refusals(arguments, field):
+    for build in (mean_gradient, mean_loss):
+        with pytest.raises(InvalidInput) as caught:
+            build(*arguments)
+        assert caught.value.field == field
+        assert "\n" not in str(caught.value)
+
+
+def test_points_and_rows_are_checked():
+    gradient = mean_gradient(X, LABELS)
+    for bad in (POINTS[0], POINTS[:, :2]):
+        with pytest.raises(InvalidInput, match="^x: "):
+            gradient(bad)
+    for rows in ([N], [0.5], [[1]], [-1]):
+        with pytest.raises(InvalidInput, match="^rows: "):
+            gradient(POINTS, rows)

@@ -30,8 +30,10 @@ def gibbs_convex(dimension: int, x: float = math.inf) -> float:
     least = x * p / (p + 1.0)  # without the factor e^(−y), which pulls down
     below = float(gammainc(p, x))
     if below < _UNDERFLOW:
-        return min(p, least) * MARGIN
-    return min(p, least, p * float(gammainc(p + 1.0, x)) / below) * MARGIN
+        ratio = least * math.exp(_log_volume(dimension + 1, x) - _log_volume(dimension, x))
+    else:
+        ratio = p * float(gammainc(p + 1.0, x)) / below
+    return min(p, least, ratio) * MARGIN
 
 
 def gibbs_any(dimension: int, x: float) -> float:
@@ -95,7 +97,10 @@ def free_energy(dimension: int, x: float) -> float:
     Gibbs' variational principle for the uniform law. It bounds the tail as well: κf exceeds it by t with
     probability at most e^(−t). Source: Ganesh, Thakurta, Upadhyay, Theorem D.5, sharpened; docs.
     """
-    return min(x, -_log_volume(dimension, x) * MARGIN)
+    mean = (
+        x * dimension / (dimension + 1.0)
+    )  # Jensen's inequality, nearly attained where x is small
+    return mean * MARGIN if x < 1e-4 else min(x, -_log_volume(dimension, x) * MARGIN)
 
 
 def entropy_factor(entropy: float) -> float:

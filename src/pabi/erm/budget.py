@@ -20,8 +20,7 @@ def largest_range(epsilon: float, delta: float) -> float:
     """
     shrunk = math.exp(-epsilon)
     inside = delta * (-math.expm1(-epsilon) + delta * shrunk)
-    root = (1.0 - delta) / (1.0 + math.sqrt(inside))
-    return epsilon - 2.0 * math.log(root)
+    return epsilon + 2.0 * (math.log1p(math.sqrt(inside)) - math.log1p(-delta))
 
 
 def largest_mu(epsilon: float, delta: float) -> float:

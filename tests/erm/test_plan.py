@@ -1,0 +1,311 @@
+"""Plans: private for every input, with the bounds that are claimed, and improving as they should."""
+
+from __future__ import annotations
+
+import math
+import random
+import warnings
+from itertools import pairwise, product
+from typing import Any
+
+import pytest
+from scipy.stats import chi, gamma
+
+import pabi
+from pabi import InvalidInput, NotApplicable
+from pabi.convert import gdp_to_epsilon
+from pabi.erm import Plan, plan
+from pabi.erm.budget import largest_mu, largest_range
+from pabi.literature import langevin_universality
+from pabi.tradeoff import BoundedRange
+
+CLASSES = ("convex", "strongly_convex", "nonconvex")
+CELLS = list(product(("erm", "sco"), CLASSES, (0.0, 1e-6)))
+
+
+def made(objective: str, losses: str, **changes: Any) -> Plan:
+    given: dict[str, Any] = {
+        "n": 10_000,
+        "dimension": 5,
+        "lipschitz": 1.0,
+        "diameter": 2.0,
+        "epsilon": 1.0,
+    }
+    if losses == "strongly_convex":
+        given["strong_convexity"] = 0.3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pabi.PrivacyWarning)
+        return plan(objective, losses, **{**given, **changes})
+
+
+@pytest.mark.parametrize(("objective", "losses", "delta"), CELLS)
+def test_every_cell_has_an_explicit_bound_below_the_trivial_one(
+    objective: str, losses: str, delta: float
+) -> None:
+    found = made(objective, losses, delta=delta)
+    assert found.kind == "explicit"
+    assert 0.0 < found.risk_bound < 0.2 * 2.0
+    assert sum(v for _, v in found.terms) == pytest.approx(found.risk_bound, rel=1e-8)
+    assert not found.trivial
+    assert found.guarantee.epsilon(delta) <= 1.0
+    assert found.source
+    text = str(found)
+    assert f"{found.risk_bound:.4g} (explicit)" in text
+    assert max(map(len, text.splitlines())) < 150
+    algorithm, risk = found.considered[0]
+    assert (algorithm, risk) == (found.algorithm, pytest.approx(found.risk_bound, rel=1e-8))
+
+
+def grid(count: int, seed: int) -> list[tuple[str, str, dict[str, Any]]]:
+    rng = random.Random(seed)
+    found = []
+    for _ in range(count):
+        lipschitz, diameter = rng.choice([(1.0, 2.0), (1e-6, 1e5), (1e4, 1e-3)])
+        losses = rng.choice(CLASSES)
+        changes: dict[str, Any] = {
+            "n": rng.choice([1, 2, 5, 1000, 10**6, 10**12]),
+            "dimension": rng.choice([1, 2, 7, 1000, 10**6]),
+            "epsilon": rng.choice([1e-6, 0.01, 0.5, 1.0, 8.0, 100.0]),
+            "delta": rng.choice([0.0, 0.0, 1e-300, 1e-10, 1e-5, 0.3]),
+            "lipschitz": lipschitz,
+            "diameter": diameter,
+            "adjacency": rng.choice(["replace_one", "zero_out"]),
+        }
+        if losses == "strongly_convex":
+            changes["strong_convexity"] = (
+                rng.choice([1e-9, 1e-3, 0.9, 100.0]) * lipschitz / diameter
+            )
+        elif rng.random() < 0.3:
+            changes["smoothness"] = rng.choice([1e-3, 1.0, 1e3])
+        if rng.random() < 0.3:
+            changes["radius"] = 0.5 * diameter
+        found.append((rng.choice(["erm", "sco"]), losses, changes))
+    return found
+
+
+def check_private(objective: str, losses: str, changes: dict[str, Any]) -> None:
+    found = made(objective, losses, **changes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pabi.PrivacyWarning)
+        earned = found.run.guarantee(changes["delta"]).epsilon(changes["delta"])
+    assert earned <= changes["epsilon"]
+    assert 0.0 < found.risk_bound <= changes["lipschitz"] * changes["diameter"] * (1.0 + 1e-14)
+
+
+@pytest.mark.parametrize(("objective", "losses", "changes"), grid(60, 1))
+def test_every_plan_is_private(objective: str, losses: str, changes: dict[str, Any]) -> None:
+    check_private(objective, losses, changes)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(20))
+def test_very_many_plans_are_private(seed: int) -> None:
+    for objective, losses, changes in grid(100, 100 + seed):
+        check_private(objective, losses, changes)
+
+
+@pytest.mark.parametrize(("objective", "losses", "delta"), CELLS)
+def test_no_budget_is_left_where_risk_is_empirical(
+    objective: str, losses: str, delta: float
+) -> None:
+    found = made(objective, losses, delta=delta)
+    spent = found.guarantee.epsilon(delta)
+    if objective == "erm":
+        assert spent == pytest.approx(1.0, rel=1e-9)
+    elif losses != "nonconvex":
+        assert spent <= 1.0  # split records, and colder is less stable
+
+
+@pytest.mark.parametrize(("objective", "losses", "delta"), CELLS)
+def test_risk_falls_with_records_and_budget(objective: str, losses: str, delta: float) -> None:
+    by_n = [
+        made(objective, losses, delta=delta, n=n).risk_bound for n in (20, 300, 5000, 10**5, 10**7)
+    ]
+    assert all(a >= b * (1.0 - 1e-6) for a, b in pairwise(by_n))
+    assert by_n[-1] < 0.02 * by_n[0]
+    by_epsilon = [
+        made(objective, losses, delta=delta, epsilon=e).risk_bound
+        for e in (1e-4, 0.01, 0.3, 1.0, 5.0)
+    ]
+    # Where stability limits the temperature searches meet their best to a few digits.
+    assert all(a >= b * (1.0 - 1e-3) for a, b in pairwise(by_epsilon))
+    assert made(objective, losses, delta=0.0).risk_bound >= (
+        made(objective, losses, delta=1e-6).risk_bound * (1.0 - 1e-3)
+    )
+
+
+def test_convex_pure_empirical_risk_is_dimension_over_temperature() -> None:
+    found = made("erm", "convex", dimension=7, lipschitz=3.0, diameter=0.5, epsilon=0.2)
+    assert isinstance(found.run, pabi.ExponentialMechanism)
+    assert found.inverse_temperature == pytest.approx(0.2 * 10_000 / (2.0 * 3.0 * 0.5), rel=1e-12)
+    assert found.risk_bound == pytest.approx(7.0 / found.inverse_temperature, rel=1e-8)
+    for level in (0.1, 0.5, 0.999):
+        expected = gamma.ppf(level, 7) / found.inverse_temperature
+        assert found.excess_quantile(level) == pytest.approx(expected, rel=1e-8)
+    zero_out = made("erm", "convex", dimension=7, adjacency="zero_out")
+    assert zero_out.risk_bound == pytest.approx(made("erm", "convex", dimension=7).risk_bound / 2.0)
+
+
+def test_last_point_has_the_constant_of_the_best_time() -> None:
+    # With the start anywhere in the set, r = D: 1.108·√p·ΔD/μ at T = 0.199·D²/p.
+    p, d, n, epsilon, delta = 400, 2.0, 10_000, 0.5, 1e-6
+    found = made(
+        "erm",
+        "convex",
+        dimension=p,
+        radius=d,
+        epsilon=epsilon,
+        delta=delta,
+        algorithm="last_point",
+    )
+    mu = largest_mu(epsilon, delta)
+    assert found.risk_bound == pytest.approx(1.108 * math.sqrt(p) * (2.0 / n) * d / mu, rel=1e-3)
+    assert found.time == pytest.approx(0.199 * d * d / p, rel=2e-3)
+    assert found.run.release == "last"
+    said = langevin_universality.theorem_f_1(
+        L=1.0, n=n, dimension=p, diameter=d, epsilon=epsilon, delta=delta
+    )
+    assert found.risk_bound < 0.5 * said.value
+    average = made(
+        "erm",
+        "convex",
+        dimension=p,
+        radius=d,
+        epsilon=epsilon,
+        delta=delta,
+        algorithm="path_average",
+    )
+    assert average.risk_bound == pytest.approx(math.sqrt(p) * (2.0 / n) * d / mu, rel=1e-5)
+    assert average.run.release == "path"
+    with pytest.raises(NotApplicable):
+        average.excess_quantile(0.5)
+
+
+def test_strongly_convex_empirical_risk_is_that_of_the_gibbs_density() -> None:
+    found = made("erm", "strongly_convex", delta=1e-6, n=10**6)
+    mu, gap, m = largest_mu(1.0, 1e-6), 2.0 / 10**6, 0.3
+    assert found.algorithm == "exponential_mechanism"
+    assert found.inverse_temperature == pytest.approx(m * mu**2 / gap**2, rel=1e-10)
+    assert found.risk_bound == pytest.approx(5.0 * gap**2 / (m * mu**2), rel=1e-8)
+    expected = chi.ppf(0.9, 5) / math.sqrt(found.inverse_temperature * m)
+    assert found.distance_quantile(0.9) == pytest.approx(expected, rel=1e-7)
+    with pytest.raises(NotApplicable):
+        made("erm", "convex").distance_quantile(0.9)
+
+
+def test_population_risk_of_convex_losses_is_that_of_the_regularised_mechanism() -> None:
+    n, r = 10**6, 1.0
+    found = made("sco", "convex", n=n, radius=r)
+    assert found.regulariser == pytest.approx(2.0 / (r * math.sqrt(n)), rel=1e-4)
+    expected = 2.0 * 5 * 2.0 / n + 2.0 * r / math.sqrt(n)
+    assert found.risk_bound == pytest.approx(expected, rel=1e-6)
+    assert found.run.loss.l2 == found.regulariser
+    # The regulariser costs no privacy: as cold as without it.
+    assert found.inverse_temperature == pytest.approx(
+        made("erm", "convex", n=n).inverse_temperature
+    )
+
+
+def test_population_risk_without_convexity_is_at_most_that_of_the_coldest_draw() -> None:
+    found = made("sco", "nonconvex", epsilon=0.05)
+    coldest = made("erm", "nonconvex", epsilon=0.05)
+    plain = coldest.risk_bound + 2.0 * math.tanh(0.05 / 4.0)
+    assert found.risk_bound <= plain * (1.0 + 1e-6)
+    assert found.excess_quantile(0.9) <= 2.0
+    # A large budget is not spent where it would harm.
+    rich = made("sco", "nonconvex", epsilon=100.0)
+    assert rich.guarantee.epsilon(0.0) < 5.0
+    assert rich.risk_bound < 0.5
+
+
+def test_smaller_radius_and_known_smoothness_are_used() -> None:
+    wide = made("erm", "convex", delta=1e-6, dimension=100)
+    ball = made("erm", "convex", delta=1e-6, dimension=100, radius=1.0)
+    assert wide.radius == pytest.approx(2.0 * math.sqrt(100 / 202))
+    assert ball.risk_bound == pytest.approx(wide.risk_bound * ball.radius / wide.radius, rel=1e-5)
+    assert made("erm", "convex", smoothness=2.0).run.loss == pabi.Loss.convex(
+        2.0, gradient_bound=1.0
+    )
+    # m-strongly convex and L-Lipschitz: the set is no wider than 2L/m, whatever the stated diameter.
+    assert made("erm", "strongly_convex", diameter=1e6).run.diameter == pytest.approx(2.0 / 0.3)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.01, 1.0, 9.0, 400.0])
+@pytest.mark.parametrize("delta", [1e-300, 1e-12, 1e-3, 0.4, 0.999])
+def test_budgets_are_spent_to_the_last_digits(epsilon: float, delta: float) -> None:
+    mu = largest_mu(epsilon, delta)
+    assert gdp_to_epsilon(mu, delta) <= epsilon
+    assert gdp_to_epsilon(mu * (1.0 + 1e-9), delta) > epsilon
+    whole = largest_range(epsilon, delta)
+    assert BoundedRange(whole * (1.0 - 1e-12)).epsilon(delta) <= epsilon
+    assert BoundedRange(whole * (1.0 + 1e-9)).epsilon(delta) > epsilon
+    assert largest_range(epsilon, 0.0) == epsilon
+
+
+def test_largest_range_inverts_the_reference_values() -> None:
+    # δ of an ε₀ = 6 bounded range at e: 1-D quadrature of the extreme pair, from the reference vectors.
+    table = {0.0: 0.9051482536448665, 1.0: 0.8446616566713084, 3.0: 0.6050264587225035}
+    table[5.5] = 0.049050678044794176
+    for e, delta in table.items():
+        assert largest_range(e, delta) == pytest.approx(6.0, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("objective", {"objective": "risk"}),
+        ("losses", {"losses": "concave"}),
+        ("strong_convexity", {"losses": "strongly_convex"}),
+        ("strong_convexity", {"losses": "strongly_convex", "strong_convexity": 0.0}),
+        ("strong_convexity", {"strong_convexity": 0.1}),
+        ("delta", {"delta": 1}),
+        ("delta", {"delta": 1.0}),
+        ("delta", {"delta": -1e-9}),
+        ("delta", {"delta": math.nan}),
+        ("epsilon", {"epsilon": 0.0}),
+        ("epsilon", {"epsilon": -1.0}),
+        ("epsilon", {"epsilon": math.inf}),
+        ("diameter", {"diameter": 0.0}),
+        ("diameter", {"diameter": -2.0}),
+        ("lipschitz", {"lipschitz": 0}),
+        ("n", {"n": 0}),
+        ("n", {"n": 10.5}),
+        ("dimension", {"dimension": 0}),
+        ("radius", {"radius": 0.5}),
+        ("smoothness", {"smoothness": 0.0}),
+        ("adjacency", {"adjacency": "add_or_remove_one"}),
+        ("algorithm", {"algorithm": "sgd"}),
+    ],
+)
+def test_bad_input_is_named_in_one_line(field: str, changes: dict[str, Any]) -> None:
+    given: dict[str, Any] = {
+        "objective": "erm",
+        "losses": "convex",
+        "n": 100,
+        "dimension": 3,
+        "lipschitz": 1.0,
+        "diameter": 2.0,
+        "epsilon": 1.0,
+    }
+    with pytest.raises(InvalidInput) as caught:
+        plan(**{**given, **changes})
+    assert caught.value.field == field
+    assert str(caught.value).startswith(f"{field}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_algorithms_that_do_not_apply_say_why() -> None:
+    for algorithm, losses, delta, reason in (
+        ("last_point", "convex", 0.0, "δ > 0"),
+        ("path_average", "nonconvex", 1e-6, "convex"),
+        ("iterated_exponential_mechanism", "convex", 0.0, "strongly convex"),
+    ):
+        with pytest.raises(NotApplicable, match=reason):
+            made("erm", losses, delta=delta, algorithm=algorithm)
+
+
+def test_large_delta_warns() -> None:
+    with pytest.warns(pabi.PrivacyWarning, match="exceeds 1/n"):
+        plan(
+            "erm", "convex", n=10, dimension=1, lipschitz=1.0, diameter=1.0, epsilon=1.0, delta=0.2
+        )

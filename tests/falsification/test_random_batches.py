@@ -292,7 +292,7 @@ STRUCTURED = [
     pytest.param(
         instance,
         id=f"{sampler}, {adjacency}: {name}",
-        marks=() if i % 16 == 4 * j and "cool-down" not in name else pytest.mark.nightly,
+        marks=() if i % 32 == 4 * j and "cool-down" not in name else pytest.mark.nightly,
     )
     for j, (sampler, adjacency) in enumerate(SAMPLERS)
     for i, (name, instance) in enumerate(structured_instances(sampler, adjacency))

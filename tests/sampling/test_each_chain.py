@@ -41,7 +41,9 @@ def points(shape, rng):
     return np.concatenate([ordinary, *scaled, *special])
 
 
-@pytest.mark.parametrize(("given", "shape"), MAPS, ids=lambda v: repr(v)[:40])
+@pytest.mark.parametrize(
+    ("given", "shape"), MAPS, ids=lambda v: getattr(v, "__name__", repr(v)[:40])
+)
 def test_all_at_once_is_one_by_one(given, shape):
     x = points(shape, np.random.default_rng(3))
     kept = x.copy()

@@ -192,7 +192,7 @@ def test_the_picture_shows_the_bound_and_what_is_measured():
     (container,) = ax.containers
     at, measured = container.lines[0].get_data()
     assert np.all(measured <= np.interp(at, steps, bound) + 0.15)
-    assert measured[0] == 1.0
+    assert measured[0] > 0.97
     assert measured[-1] < 0.2
     with pytest.raises(InvalidInput, match="starts"):
         pabi.mixing.plot(CONVEX, 2.0, 0.05, 60, gradient=np.sign)

@@ -3,13 +3,16 @@
 from pabi.erm.packing import PackingLoss, packing_centres, packing_loss
 from pabi.erm.planned import Plan
 from pabi.erm.planning import plan
+from pabi.erm.solving import Solution, solve
 from pabi.erm.stability import uniform_stability
 
 __all__ = [
     "PackingLoss",
     "Plan",
+    "Solution",
     "packing_centres",
     "packing_loss",
     "plan",
+    "solve",
     "uniform_stability",
 ]

@@ -43,8 +43,8 @@ class Plan:
     `kind`: "explicit", a proven number. `terms`: (name, value), what the bound is the sum of.
     `regulariser`: ρ of the term (ρ/2)‖θ − centre‖² that the run adds to the mean loss; 0 if none.
     `strong_convexity`: of the mean loss with that term; None where nothing is known to be convex.
-    `radius`: of a ball around the centre that holds the set. `considered`: (algorithm, risk bound) of every
-    way that was compared.
+    `dimension`, `lipschitz`: p and L. `radius`: of a ball around the centre that holds the set.
+    `considered`: (algorithm, risk bound) of every way that was compared.
     """
 
     algorithm: str
@@ -54,6 +54,7 @@ class Plan:
     source: str
     objective: str
     losses: str
+    dimension: int
     epsilon: float
     delta: float
     lipschitz: float
@@ -133,7 +134,7 @@ class Plan:
             raise NotApplicable("only of one draw from a strongly convex loss's Gibbs density")
         from scipy.special import chdtri
 
-        square = float(chdtri(self.run.dimension, 1.0 - at))
+        square = float(chdtri(self.dimension, 1.0 - at))
         found = math.sqrt(square / (self.run.kappa * self.strong_convexity)) * MARGIN
         diameter: float = self.run.diameter
         return min(found, diameter)

@@ -114,6 +114,7 @@ def _plan(problem: Problem, draft: Draft, considered: tuple[tuple[str, float], .
         draft.source,
         problem.objective,
         problem.losses,
+        problem.dimension,
         problem.epsilon,
         problem.delta,
         problem.lipschitz,

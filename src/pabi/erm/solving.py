@@ -1,0 +1,200 @@
+"""Running a plan on data: exact draws of mechanisms, fine steps in place of diffusions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pabi import prox, validate
+from pabi.analyses import best_guarantee
+from pabi.erm import chain_average
+from pabi.erm.diffusions import AVERAGE
+from pabi.erm.planned import Plan
+from pabi.errors import InvalidInput, TargetUnreachable
+from pabi.guarantee import Guarantee
+from pabi.langevin import LangevinChain, LangevinDiffusion
+from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.rounding import Array
+
+_MOST_STEPS, _MOST_NUMBERS = 2_000_000, 50_000_000
+_COOLER = (1.0, 1.0 - 1e-12, 1.0 - 1e-9, 0.999, 0.99, 0.97, 0.9, 0.8, 0.65, 0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What a plan came to.
+
+    `x`: (p,) the private minimiser, relative to the centre of the set. `guarantee`: what was really earned,
+    by `run`, the description that was executed. `risk_bound`: on the expected excess risk of what was
+    executed, None where only the diffusion's is proven. `plan`: the plan.
+    """
+
+    x: Array
+    guarantee: Guarantee
+    plan: Plan
+    run: ExponentialMechanism | IteratedExponentialMechanism | LangevinChain
+    risk_bound: float | None
+
+
+def solve(
+    plan: Plan,
+    *,
+    loss_value: Callable[..., ArrayLike] | None = None,
+    gradient: Callable[..., ArrayLike] | None = None,
+    domain: Any = None,
+    steps: int | None = None,
+    most_evaluations: int = 10_000_000,
+    random_state: int | np.random.Generator | None = None,
+) -> Solution:
+    """Runs `plan` and releases its one point.
+
+    Mechanisms are drawn from exactly, by rejection, which takes a small dimension. Diffusions are
+    followed by fine steps of a projected Langevin chain: the guarantee is that of this chain, whose
+    temperature is raised, should it need to be, until it meets the plan's (ε, δ).
+
+    Parameters
+    ----------
+    plan : Plan
+        What to do.
+    loss_value : callable
+        For mechanisms. (k, p) ↦ (k,): the mean of the records' losses at each point; with split records
+        called as loss_value(points, rows), the mean over those rows. The plan's regulariser is added here.
+    gradient : callable
+        For diffusions. (1, p) ↦ (1, p): the gradient of the mean of the records' losses.
+    domain : pabi.prox.ball or pabi.prox.box, optional
+        The set, in coordinates whose origin is its centre: of diameter at most D, and no point of it farther
+        from the origin than the plan's radius. Default: the ball of diameter D about the origin.
+    steps : int, optional
+        Of the chain. By default as many as keep what discretisation adds to the risk bound at about a
+        tenth of it.
+    most_evaluations : int
+        Of the loss, for mechanisms: one that is expected to need more is refused. Knowing its `smoothness`
+        lowers that number by far.
+    random_state : None, int or numpy Generator
+        None (default): a ChaCha generator keyed by the operating system. Anything else is for tests.
+
+    Raises InvalidInput, naming the field; NotApplicable where exact drawing would take too long, which
+    public numbers alone decide; TargetUnreachable where no chain of so few steps meets the target. Source:
+    docs, "Private optimisation".
+    """
+    if not isinstance(plan, Plan):
+        raise InvalidInput("plan", f"expected a Plan, got a {type(plan).__name__}")
+    kept = _domain(plan, domain)
+    if isinstance(plan.run, LangevinDiffusion):
+        return _follow(plan, plan.run, gradient, kept, steps, random_state)
+    if steps is not None:
+        raise InvalidInput(
+            "steps", f"a mechanism is drawn from exactly: expected none, got {steps!r}"
+        )
+    return _draw(plan, loss_value, kept, most_evaluations, random_state)
+
+
+def _domain(plan: Plan, domain: Any) -> Any:
+    """The set; InvalidInput where a point of it is farther from the origin than the plan's radius."""
+    diameter = plan.run.diameter
+    assert diameter is not None
+    if domain is None:
+        ball = prox.ball(0.5 * diameter)
+        while ball.diameter > diameter:
+            ball = prox.ball(math.nextafter(ball.radius, 0.0))
+        return ball
+    from pabi.sampling.regions import read_region
+
+    region = read_region(domain, plan.dimension, diameter)
+    if region.longest > plan.radius * (1.0 + 1e-12):
+        raise InvalidInput(
+            "domain",
+            f"expected no point farther than {plan.radius!r} from the origin, the plan's radius, got one at "
+            f"{region.longest!r}",
+        )
+    return domain
+
+
+def _draw(
+    plan: Plan,
+    loss_value: Any,
+    domain: Any,
+    most: int,
+    random_state: int | np.random.Generator | None,
+) -> Solution:
+    from pabi.sampling import gibbs_rejection
+
+    if not callable(loss_value):
+        raise InvalidInput("loss_value", f"{plan.algorithm} needs it: expected a callable")
+    rho = plan.regulariser
+
+    def whole(points: Array, *rows: Any) -> Array:
+        given = np.asarray(loss_value(points, *rows))
+        return given + 0.5 * rho * np.einsum("ij,ij->i", points, points) if rho else given
+
+    assert not isinstance(plan.run, LangevinDiffusion)
+    draws = gibbs_rejection(
+        plan.run, whole, domain, random_state, most_evaluations=most, delta=plan.delta
+    )
+    x = np.array(draws.values[0, 0])
+    x.flags.writeable = False
+    return Solution(x, draws.guarantee, plan, plan.run, plan.risk_bound)
+
+
+def _follow(
+    plan: Plan,
+    run: LangevinDiffusion,
+    gradient: Any,
+    domain: Any,
+    steps: int | None,
+    random_state: int | np.random.Generator | None,
+) -> Solution:
+    from pabi.sampling import langevin
+
+    if not callable(gradient):
+        raise InvalidInput("gradient", f"{plan.algorithm} needs it: expected a callable")
+    count = _steps(plan) if steps is None else validate.integer("steps", steps, at_least=1)
+    chain = _private(plan, run, domain, count)
+    draws = langevin(chain, gradient, np.zeros(plan.dimension), 1, random_state, delta=plan.delta)
+    if plan.algorithm != AVERAGE:
+        x = np.array(draws.values[0, -1])
+        bound = None
+    else:
+        x, bound = chain_average.of_path(plan, chain, draws.values[0])
+    x.flags.writeable = False
+    return Solution(x, draws.guarantee, plan, chain, bound)
+
+
+def _private(plan: Plan, run: LangevinDiffusion, domain: Any, steps: int) -> LangevinChain:
+    """The chain that follows `run`, as cold as its own guarantee allows."""
+    best = math.inf
+    for factor in _COOLER:
+        chain = LangevinChain(
+            run.loss,
+            run.n,
+            inverse_temperature=run.inverse_temperature * factor,
+            step_size=run.time / steps,
+            steps=steps,
+            adjacency=run.adjacency,
+            prox=domain,
+            release=run.release,
+        )
+        spent = best_guarantee(chain, plan.delta).epsilon(plan.delta)
+        if spent <= plan.epsilon:
+            return chain
+        best = min(best, spent)
+    raise TargetUnreachable(
+        f"epsilon = {plan.epsilon:g} at delta = {plan.delta:g} cannot be met by {steps} steps: the best "
+        f"reachable is {best:.6g}; take more",
+        best,
+    )
+
+
+def _steps(plan: Plan) -> int:
+    """As many as keep what discretisation adds to the bound at a tenth of it, at least 1000."""
+    needed = max(1000, chain_average.enough_steps(plan))
+    if needed > min(_MOST_STEPS, _MOST_NUMBERS // plan.dimension):
+        raise InvalidInput(
+            "steps", f"missing: the bound would need {needed}, which is many; say how many to take"
+        )
+    return needed

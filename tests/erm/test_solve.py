@@ -1,0 +1,255 @@
+"""Plans run on data: the law that is drawn, the guarantee that is earned, the risk that is met."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+import pabi
+from pabi.erm import Plan, Solution, chain_average, packing_loss, plan, solve
+
+Array = np.ndarray
+TESTING = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+N = 400
+
+
+def planned(objective: str = "erm", losses: str = "convex", **changes: Any) -> Plan:
+    given: dict[str, Any] = {
+        "n": N,
+        "dimension": 2,
+        "lipschitz": 1.0,
+        "diameter": 2.0,
+        "radius": 1.0,
+        "epsilon": 1.0,
+        **changes,
+    }
+    return plan(objective, losses, **given)
+
+
+def data(p: int = 2) -> Array:
+    rng = np.random.default_rng(5)
+    z = rng.normal(0.3, 0.3, (N, p))
+    return z / np.maximum(1.0, 2.0 * np.linalg.norm(z, axis=1))[:, None]
+
+
+def value(points: Array, rows: Any = slice(None)) -> Array:
+    """Mean of ½‖θ − z_i‖², halved so that it is 1-Lipschitz on the unit ball: |z| ≤ ½."""
+    z = data(points.shape[1])[rows]
+    return np.asarray(0.25 * ((points[:, None, :] - z[None]) ** 2).sum(axis=-1).mean(axis=1))
+
+
+def gradient(points: Array) -> Array:
+    return np.asarray(0.5 * (points - data(points.shape[1]).mean(axis=0)))
+
+
+def excess(x: Array) -> float:
+    best = data(len(x)).mean(axis=0)[None]
+    return float(value(x[None])[0] - value(best)[0])
+
+
+def test_a_mechanism_is_drawn_from_exactly_and_earns_its_guarantee() -> None:
+    for losses, m in (("convex", None), ("strongly_convex", 0.5)):
+        found = planned(losses=losses, strong_convexity=m, smoothness=0.5)
+        solution = solve(found, loss_value=value)
+        assert isinstance(solution, Solution)
+        assert solution.x.shape == (2,)
+        assert np.linalg.norm(solution.x) <= 1.0
+        assert solution.guarantee.epsilon(0.0) == pytest.approx(1.0, rel=1e-12)
+        assert solution.guarantee.epsilon(0.0) <= 1.0
+        assert solution.run is found.run
+        assert solution.risk_bound == found.risk_bound
+        with pytest.raises(ValueError, match="read-only"):
+            solution.x[0] = 0.0
+
+
+@TESTING
+def test_the_regulariser_is_part_of_what_is_drawn() -> None:
+    # In one dimension with a linear loss the law is a Gaussian cut to [−1, 1]: κ(zθ + ρθ²/2).
+    found = planned("sco", dimension=1, n=50, epsilon=4.0)
+    assert found.regulariser > 0.0
+    kappa, rho, slope = found.run.kappa, found.regulariser, 0.2
+    draws = [
+        solve(found, loss_value=lambda t: slope * t[:, 0], random_state=i).x[0] for i in range(200)
+    ]
+    grid = np.linspace(-1.0, 1.0, 200_001)
+    density = np.exp(-kappa * (slope * grid + 0.5 * rho * grid**2))
+    cdf = np.cumsum(density) / density.sum()
+    assert kstest(draws, lambda x: np.interp(x, grid, cdf)).pvalue > 1e-4
+    without = np.cumsum(np.exp(-kappa * slope * grid))
+    without /= without[-1]
+    assert kstest(draws, lambda x: np.interp(x, grid, without)).pvalue < 1e-4
+
+
+@TESTING
+def test_excess_of_exact_draws_is_below_the_bounds() -> None:
+    found = planned(smoothness=0.5, epsilon=2.0)
+    values = np.array(
+        [excess(solve(found, loss_value=value, random_state=i).x) for i in range(150)]
+    )
+    error = values.std(ddof=1) / math.sqrt(150)
+    assert values.mean() + 4.0 * error <= found.risk_bound
+    assert values.mean() >= 0.2 * found.risk_bound
+    share = np.mean(values > found.excess_quantile(0.9))
+    assert share <= 0.1 + 4.0 * math.sqrt(0.09 / 150)
+
+
+def test_iterated_rounds_are_run_and_split_records_are_used() -> None:
+    for objective in ("erm", "sco"):
+        found = planned(
+            objective,
+            "strongly_convex",
+            strong_convexity=0.5,
+            smoothness=0.5,
+            epsilon=8.0,
+            algorithm="iterated_exponential_mechanism",
+        )
+        solution = solve(found, loss_value=value, most_evaluations=10**9)
+        assert solution.guarantee.epsilon(0.0) <= 8.0
+        assert np.linalg.norm(solution.x) <= 1.0
+
+
+def test_wells_are_drawn_from() -> None:
+    bits = (np.random.default_rng(0).random((N, 5)) < 0.4).astype(float)
+    problem = packing_loss(bits, dimension=2)
+    solution = solve(planned(losses="nonconvex"), loss_value=problem.value)
+    assert solution.guarantee.epsilon(0.0) <= 1.0
+
+
+@pytest.mark.parametrize("known", [0.5, None])
+@pytest.mark.parametrize("losses", ["convex", "strongly_convex"])
+def test_a_path_average_earns_the_plan_s_target(losses: str, known: float | None) -> None:
+    m = 0.5 if losses == "strongly_convex" else None
+    found = planned(
+        losses=losses,
+        delta=1e-6,
+        strong_convexity=m,
+        smoothness=known,
+        algorithm="path_average",
+    )
+    solution = solve(found, gradient=gradient, steps=2000)
+    assert solution.guarantee.epsilon(1e-6) <= 1.0
+    assert solution.guarantee.epsilon(1e-6) == pytest.approx(1.0, rel=1e-8)
+    assert isinstance(solution.run, pabi.LangevinChain)
+    assert solution.run.release == "path"
+    assert solution.risk_bound is not None
+    assert solution.risk_bound >= found.risk_bound * (1.0 - 1e-6)
+    assert np.linalg.norm(solution.x) <= 1.0
+
+
+def test_the_last_point_claims_no_risk_of_the_chain() -> None:
+    found = planned(delta=1e-6, smoothness=0.5, algorithm="last_point")
+    solution = solve(found, gradient=gradient, steps=500)
+    assert solution.risk_bound is None
+    assert solution.guarantee.epsilon(1e-6) <= 1.0
+    assert solution.run.release == "last"
+
+
+@pytest.mark.parametrize(("known", "m"), [(0.5, 0.0), (None, 0.0), (0.5, 0.5), (None, 0.5)])
+def test_the_average_s_bound_holds_along_exact_chains(known: float | None, m: float) -> None:
+    # The chain x ← (1 − h/2)x + (h/2)z̄ + √(2η)Z, exactly: means and covariances of its average.
+    found = planned(
+        losses="strongly_convex" if m else "convex",
+        delta=1e-6,
+        strong_convexity=m or None,
+        smoothness=known,
+        algorithm="path_average",
+    )
+    steps = 400
+    run = found.run
+    chain = pabi.LangevinChain(
+        run.loss,
+        N,
+        inverse_temperature=run.inverse_temperature,
+        step_size=run.time / steps,
+        steps=steps,
+        release="path",
+    )
+    # How the average depends on a path: linearly, found by giving it unit paths.
+    weights = np.array(
+        [chain_average.of_path(found, chain, np.eye(steps)[:, [k]])[0][0] for k in range(steps)]
+    )
+    assert 0.0 < weights.sum() <= 1.0 + 1e-12
+    h, noise = chain.gradient_step, 2.0 * chain.step_size
+    a = 1.0 - 0.5 * h
+    target = data().mean(axis=0)
+    powers = a ** np.arange(1, steps + 1)
+    mean = target[None] * (weights @ (1.0 - powers))
+    response = np.array([weights[k:] @ a ** np.arange(steps - k) for k in range(steps)])
+    variance = noise * float(response @ response)
+    truth = 0.25 * (float(((mean - target) ** 2).sum()) + 2.0 * variance)
+    _, bound = chain_average.of_path(found, chain, np.zeros((steps, 2)))
+    assert bound is not None
+    assert truth <= bound
+    assert truth >= 0.005 * bound
+
+
+def test_population_bound_of_a_chain_needs_steps_that_do_not_expand() -> None:
+    known = planned("sco", delta=1e-6, smoothness=0.5, algorithm="path_average")
+    solution = solve(known, gradient=gradient)
+    assert solution.risk_bound is not None
+    assert solution.risk_bound <= known.risk_bound * 1.1
+    unknown = planned("sco", delta=1e-6, algorithm="path_average")
+    assert solve(unknown, gradient=gradient, steps=500).risk_bound is None
+
+
+def test_a_smaller_domain_is_kept_to() -> None:
+    found = planned(delta=1e-6, smoothness=0.5, algorithm="path_average")
+    box = pabi.prox.box(np.array([-0.5, -0.5]), np.array([0.5, 0.0]))
+    solution = solve(found, gradient=gradient, domain=box, steps=300)
+    assert (np.abs(solution.x) <= 0.5).all()
+    assert solution.x[1] <= 0.0
+    assert solution.run.prox == box
+
+
+@pytest.mark.parametrize(
+    ("field", "changes", "arguments"),
+    [
+        ("loss_value", {}, {}),
+        ("loss_value", {}, {"gradient": gradient}),
+        ("steps", {}, {"loss_value": value, "steps": 10}),
+        ("gradient", {"delta": 1e-6, "algorithm": "last_point"}, {"loss_value": value}),
+        ("steps", {"delta": 1e-6, "algorithm": "last_point"}, {"gradient": gradient, "steps": 0}),
+        (
+            "steps",
+            {"delta": 1e-6, "n": 10**9, "algorithm": "path_average"},
+            {"gradient": gradient},
+        ),
+        ("domain", {}, {"loss_value": value, "domain": pabi.prox.ball(3.0)}),
+        ("domain", {}, {"loss_value": value, "domain": pabi.prox.l1(1.0)}),
+        (
+            "domain",
+            {},
+            {"loss_value": value, "domain": pabi.prox.ball(0.5, center=np.array([0.9, 0.0]))},
+        ),
+    ],
+)
+def test_bad_input_is_named(field: str, changes: dict[str, Any], arguments: dict[str, Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pabi.PrivacyWarning)
+        found = planned(**changes)
+    with pytest.raises(pabi.InvalidInput) as caught:
+        solve(found, **arguments)
+    assert caught.value.field == field
+    with pytest.raises(pabi.InvalidInput, match="plan: expected a Plan"):
+        solve("erm", loss_value=value)  # type: ignore[arg-type]
+
+
+def test_a_draw_that_would_take_too_long_is_refused() -> None:
+    with pytest.raises(pabi.NotApplicable, match="evaluations"):
+        solve(planned(dimension=20, n=10**6), loss_value=value)
+
+
+def test_seeded_runs_are_for_testing_only() -> None:
+    found = planned(smoothness=0.5)
+    with pytest.warns(pabi.PrivacyWarning):
+        first = solve(found, loss_value=value, random_state=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pabi.PrivacyWarning)
+        second = solve(found, loss_value=value, random_state=3)
+    assert np.array_equal(first.x, second.x)
+    assert first.guarantee.assumptions[0].startswith("noise reproducible")

@@ -246,7 +246,10 @@ def calibrate(
     target, at = read_target(epsilon, delta)
     start = describe(file)
     if isinstance(start, NoisyIteration):
-        raise InvalidInput(file_name(file), "kind: expected any but noisy_iteration")
+        raise InvalidInput(
+            file_name(file),
+            'kind: expected "noisy_sgd", a sampler or a mechanism, got "noisy_iteration"',
+        )
     known = PARAMETERS[type(start)]
     parameter = known[0] if parameter is None else parameter
     if parameter not in known:

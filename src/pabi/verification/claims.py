@@ -142,6 +142,8 @@ def check_claim(claim: Any, proven: Bounds) -> Bounds:
 
 def uncovered(proven: Bounds, claimed: Bounds) -> str | None:
     """Why some claimed bound follows from none that is proven; None if all do."""
+    if not proven or not claimed:
+        return "nothing is proven" if claimed else "nothing is claimed"
     for one in claimed:
         gaps = [missing(bound, one) for bound in proven]
         if all(gaps):

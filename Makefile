@@ -1,13 +1,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# The tests run one process a core already: more threads inside of each only wait for one another.
+test nightly: export OMP_NUM_THREADS = 1
+
 .PHONY: demo test lint bench nightly clean
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
 
 test: .venv/ready lint
-	$(BIN)/python -m pytest -m "not nightly" -n auto
+	$(BIN)/python -m pytest -m "not nightly" -n auto --dist worksteal
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -20,7 +23,7 @@ bench: .venv/ready
 	$(BIN)/python benchmarks/nonlinear_shifts.py
 
 nightly: .venv/ready
-	$(BIN)/python -m pytest -m nightly -n auto
+	$(BIN)/python -m pytest -m "nightly or hypothesis" --hypothesis-profile nightly -n auto
 	$(BIN)/python benchmarks/falsify.py --instances 1000000
 
 # The environment is complete once `ready` exists, and is brought up to date when pyproject.toml changes.

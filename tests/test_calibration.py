@@ -165,3 +165,62 @@ def test_large_delta_warns_once():
         warnings.simplefilter("always")
         pabi.calibrate(a_run(), 1.0, 1e-3)
     assert [w.category for w in seen] == [pabi.PrivacyWarning]
+
+
+# Samplers and mechanisms.
+
+SAMPLERS = {
+    "chain": (
+        pabi.LangevinChain(LOSS, 10_000, inverse_temperature=100.0, step_size=1e-3, steps=500),
+        ["inverse_temperature", "steps"],
+    ),
+    "diffusion": (
+        pabi.LangevinDiffusion(LOSS, 10_000, inverse_temperature=3000.0, time=1.0),
+        ["inverse_temperature", "time"],
+    ),
+    "varying": (
+        pabi.LangevinDiffusion(LOSS, 10_000, inverse_temperature=[1.0, 2.0], time=1.0),
+        ["inverse_temperature"],
+    ),
+    "mechanism": (
+        pabi.ExponentialMechanism(LOSS, 10_000, dimension=3, diameter=2.0, epsilon=1.0),
+        ["inverse_temperature", "epsilon"],
+    ),
+    "rounds": (
+        pabi.IteratedExponentialMechanism(
+            LOSS, 10_000, dimension=3, diameter=2.0, epsilons=[0.1, 0.2], failure=0.1
+        ),
+        ["epsilons"],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"), [(n, p) for n, (_, known) in SAMPLERS.items() for p in known]
+)
+def test_samplers_meet_the_target_narrowly(name, parameter):
+    described, target = SAMPLERS[name][0], {"steps": 0.05, "time": 0.3}.get(parameter, 0.5)
+    found = pabi.calibrate(described, target, DELTA, parameter)
+    assert epsilon(found) <= target
+    value = getattr(found, parameter)
+    more = value + 1 if parameter == "steps" else np.multiply(value, 1.0 + 1e-7)
+    assert epsilon(replace(found, **{parameter: more})) > target
+
+
+def test_the_temperature_is_what_is_calibrated_by_default():
+    for described, known in SAMPLERS.values():
+        found = pabi.calibrate(described, 0.5, DELTA)
+        assert found == pabi.calibrate(described, 0.5, DELTA, known[0])
+
+
+def test_what_cannot_be_calibrated_of_a_sampler():
+    chain, diffusion = SAMPLERS["chain"][0], SAMPLERS["diffusion"][0]
+    with pytest.raises(pabi.InvalidInput, match="parameter"):
+        pabi.calibrate(chain, 1.0, DELTA, "noise_std")
+    with pytest.raises(pabi.InvalidInput, match="any time meets"):
+        pabi.calibrate(diffusion, 500.0, DELTA, "time")
+    function = replace(diffusion, inverse_temperature=lambda t: 1.0)
+    with pytest.raises(pabi.InvalidInput, match="function of time"):
+        pabi.calibrate(function, 1.0, DELTA)
+    with pytest.raises(pabi.InvalidInput, match="run"):
+        pabi.calibrate(pabi.NoisyIteration(0.9, 0.1, 0.1, steps=3), 1.0, DELTA)

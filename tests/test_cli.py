@@ -738,7 +738,7 @@ def assert_civil(result: Result) -> None:
         assert result.err.count("\n") == 1
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(
     base=st.sampled_from([RUN, ITERATED]),
     changes=st.dictionaries(st.sampled_from(FIELDS), VALUES, min_size=1, max_size=2),
@@ -764,7 +764,7 @@ def test_no_value_gives_a_traceback(
         assert read_json(result.out)["assumptions"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(st.one_of(st.binary(max_size=60), st.text(max_size=60).map(str.encode)))
 def test_no_bytes_give_a_traceback(raw: bytes) -> None:
     assert_bad(call("account", "-", "--delta", "1e-5", stdin=raw))
@@ -793,7 +793,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(st.data())
 def test_no_certificate_gives_a_traceback(data: st.DataObject) -> None:
     form = json.loads(PROOF)

@@ -150,7 +150,7 @@ def test_vectorised_delta_shapes_and_corners() -> None:
         assert exact <= value <= exact * (1 + 2e-13) + 2e-321
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(st.floats(1e-6, 100.0), st.floats(-300, -0.31))
 def test_gdp_round_trip(mu: float, log_delta: float) -> None:
     delta = 10.0**log_delta
@@ -161,7 +161,7 @@ def test_gdp_round_trip(mu: float, log_delta: float) -> None:
         assert convert.gdp_to_delta(mu, epsilon * (1 - 1e-13)) > delta
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 4, deadline=None)
 @given(
     st.lists(st.tuples(st.floats(1e-4, 30.0), st.floats(0.01, 1.0)), min_size=1, max_size=6),
     st.floats(-300, -1),
@@ -436,7 +436,7 @@ def test_tradeoff_to_delta_takes_the_worse_side() -> None:
     assert flipped == pytest.approx(max(1 - 0.25 * 1.5 - 0.375, 1 - 0.25 - 1.5 * 0.375), abs=1e-8)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 4, deadline=None)
 @given(st.floats(0.05, 5.0), st.floats(1e-12, 1 - 1e-6))
 def test_delta_to_tradeoff_to_gaussian(mu: float, alpha: float) -> None:
     def delta(epsilon: float) -> float:

@@ -62,7 +62,7 @@ def through_json(description):
 
 
 @given(runs())
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 def test_runs_round_trip(run):
     assert through_json(run) == run
 

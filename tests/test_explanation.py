@@ -42,6 +42,7 @@ def test_rows_agree_with_the_guarantee():
     assert explanation.best.epsilon(1e-5) == guarantee.epsilon(1e-5)
 
 
+@pytest.mark.parametrize("n", [1000, pytest.param(10_000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(
     ("changes", "method", "reason"),
     [
@@ -62,8 +63,8 @@ def test_rows_agree_with_the_guarantee():
         ),
     ],
 )
-def test_reasons(changes, method, reason):
-    explanation = a_run(**changes).explain(1e-5)
+def test_reasons(changes, method, reason, n):
+    explanation = a_run(n=n, **changes).explain(1e-5)
     row = next(row for row in explanation if row.method == method)
     assert not row.applies
     assert reason in row.reason

@@ -60,7 +60,7 @@ def test_the_slope_of_clipped_convex_steps() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0.01, 2.5), st.floats(0.0, 1.0))
-@settings(max_examples=50)
+@settings(max_examples=settings().max_examples // 4)
 def test_no_clip_and_no_curvature_expand_more(seed: int, step: float, m: float) -> None:
     """Random 0 ⪯ P ⪯ I and −m ⪯ A ⪯ 1 in a few dimensions."""
     rng = np.random.default_rng(seed)

@@ -145,7 +145,7 @@ L2 = st.one_of(st.just(0.0), st.floats(1e-8, 10.0))
 FRACTIONS = st.sampled_from([Fraction(1), Fraction(1, 3), Fraction(7, 10), Fraction(999, 1000)])
 
 
-@settings(max_examples=300, phases=FAST)
+@settings(phases=FAST)
 @given(ETA, CURVATURE, CURVATURE, L2, FRACTIONS)
 @example(0.1, 3.0, 10.0, 0.0, Fraction(1))
 @example(1.000001, 0.99999, 1.0, 0.99999, Fraction(999, 1000))
@@ -165,7 +165,7 @@ def test_slopes_are_never_below_the_exact_value_and_within_three_units(eta, a, b
     check_slope(Loss.strongly_convex(m, smooth, l2, glm=True), eta, m, fraction)
 
 
-@settings(max_examples=200, phases=FAST)
+@settings(phases=FAST)
 @given(ETA, CURVATURE, FRACTIONS)
 def test_convex_losses_without_regulariser_have_slope_exactly_one(eta, smooth, fraction):
     """lo = 0 and λ = 0: one, not one and a bit, up to step size 2/(f·M)."""
@@ -177,7 +177,7 @@ def test_convex_losses_without_regulariser_have_slope_exactly_one(eta, smooth, f
         assert got > 1.0
 
 
-@settings(max_examples=200, phases=FAST)
+@settings(phases=FAST)
 @given(ETA, L2)
 @example(1.2141180446115973, 1.2109375)
 def test_an_empty_batch_leaves_the_regulariser(eta, l2):

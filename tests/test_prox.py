@@ -336,7 +336,7 @@ def maps(draw, d, kinds=tuple(prox.KINDS)):
 
 
 @given(st.data(), st.integers(1, 4))
-@settings(max_examples=400, deadline=None)
+@settings(deadline=None)
 def test_firmly_nonexpansive(data, d):
     """‖p(x) − p(y)‖² ≤ <p(x) − p(y), x − y> for the exact map. If the computed difference P is off by
     at most e, ‖P‖² ≤ <P, x − y> + e(2‖P‖ + ‖x − y‖)."""
@@ -352,7 +352,7 @@ def test_firmly_nonexpansive(data, d):
 
 
 @given(st.data(), st.integers(1, 4))
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 def test_the_nuclear_norm_is_firmly_nonexpansive(data, d):
     p = prox.nuclear_norm(data.draw(st.floats(0.0, 2.0)))
     x, y = (data.draw(vectors(2 * d, st.integers(-2, 2))).reshape(2, d) for _ in range(2))
@@ -364,7 +364,7 @@ def test_the_nuclear_norm_is_firmly_nonexpansive(data, d):
 
 
 @given(st.data(), st.integers(1, 6), scales)
-@settings(max_examples=400, deadline=None)
+@settings(deadline=None)
 def test_a_ball_is_never_left(data, d, radius):
     """In exact arithmetic, so that 2·radius bounds the distance of results; and what is well inside
     stays."""
@@ -419,7 +419,7 @@ def test_a_box_is_exact(data, d):
 
 
 @given(st.data(), st.integers(1, 6), scales)
-@settings(max_examples=400, deadline=None)
+@settings(deadline=None)
 def test_a_simplex_is_never_exceeded(data, d, total):
     x = data.draw(vectors(d))
     p = prox.simplex(total)
@@ -440,7 +440,7 @@ def test_a_large_simplex():
 
 
 @given(st.data(), st.integers(1, 6))
-@settings(max_examples=400, deadline=None)
+@settings(deadline=None)
 def test_a_halfspace_is_never_left(data, d):
     """Exactly: who is inside stays, who is outside ends inside, and neither moves again."""
     moderate = st.integers(-60, 60)  # products of products neither over- nor underflow
@@ -478,7 +478,7 @@ def distance_squared(p, x, y):
 
 
 @given(st.data(), st.integers(1, 5))
-@settings(max_examples=400, deadline=None)
+@settings(deadline=None)
 def test_the_diameter_is_never_exceeded(data, d):
     p, _ = data.draw(maps(d, ("ball", "box", "simplex")))
     x, y = data.draw(vectors(d)), data.draw(vectors(d))
@@ -835,7 +835,7 @@ ODD = st.recursive(
 
 
 @given(st.sampled_from(sorted(prox.KINDS)), st.data())
-@settings(max_examples=400, deadline=None)
+@settings(deadline=None)
 def test_odd_tables_are_refused_by_name_or_read(kind, data):
     names = [f.name for f in dataclasses.fields(prox.KINDS[kind])] + ["diameter"]
     table = {"kind": kind, **data.draw(st.dictionaries(st.sampled_from(names), ODD))}

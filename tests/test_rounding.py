@@ -102,7 +102,7 @@ def check_one_minus_product(a, b):
     return truth, below, above
 
 
-@settings(max_examples=500, phases=FAST)
+@settings(phases=FAST)
 @given(POSITIVE, FINITE)
 @example(1e-305, 3e300)
 @example(1.1e-271, -4.1e307)
@@ -110,7 +110,7 @@ def test_one_minus_product_brackets_the_truth_at_every_magnitude(a, b):
     check_one_minus_product(a, b)
 
 
-@settings(max_examples=500, phases=FAST)
+@settings(phases=FAST)
 @given(ORDINARY, st.one_of(ORDINARY, ORDINARY.map(lambda x: -x)))
 @example(1.2141180446115973, 1.2109375)  # 1 − ab is rounded twice, the second time in larger units
 def test_one_minus_product_is_within_two_doubles(a, b):
@@ -120,7 +120,7 @@ def test_one_minus_product_is_within_two_doubles(a, b):
         assert below == above == float(truth)
 
 
-@settings(max_examples=500, phases=FAST)
+@settings(phases=FAST)
 @given(st.floats(0.01, 100.0), st.integers(-4, 4))
 @example(3.0, 0)
 def test_one_minus_product_where_it_nearly_vanishes(a, off):
@@ -151,7 +151,7 @@ def test_one_minus_product_works_on_arrays_entry_by_entry():
             assert (below[i], above[i]) == (lo[0], hi[0])
 
 
-@settings(max_examples=300, phases=FAST)
+@settings(phases=FAST)
 @given(st.floats(0.0, allow_infinity=False), st.floats(0.0, allow_infinity=False))
 def test_products_err_on_the_stated_side(a, b):
     with np.errstate(over="ignore"):

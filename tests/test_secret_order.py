@@ -173,9 +173,12 @@ class TestTruth:
     @pytest.mark.parametrize("case", ["same", "revealing", "mixed"])
     @pytest.mark.parametrize("kind", ["constant", "rising", "falling", "any"])
     @pytest.mark.parametrize("cooldown", [0, 2])
-    def test_shuffle_once(self, case, kind, cooldown):
+    @pytest.mark.parametrize(
+        "part", [slice(1, None, 2), pytest.param(slice(None), marks=pytest.mark.nightly)]
+    )
+    def test_shuffle_once(self, case, kind, cooldown, part):
         rng = np.random.default_rng([11, len(case), len(kind), cooldown])
-        for n, size, epochs, more in ONCE:
+        for n, size, epochs, more in ONCE[part]:
             steps = epochs * -(-n // size) + more
             run = random_run(rng, ShuffleOnce, kind, n, size, steps=steps, cooldown=cooldown)
             exact = truth(run, *data(rng, run, case), run.gradient_sensitivity)
@@ -185,9 +188,12 @@ class TestTruth:
     @pytest.mark.parametrize("case", ["same", "revealing", "mixed"])
     @pytest.mark.parametrize("kind", ["constant", "rising", "falling"])
     @pytest.mark.parametrize("cooldown", [0, 2])
-    def test_reshuffle(self, case, kind, cooldown):
+    @pytest.mark.parametrize(
+        "part", [slice(1, None, 2), pytest.param(slice(None), marks=pytest.mark.nightly)]
+    )
+    def test_reshuffle(self, case, kind, cooldown, part):
         rng = np.random.default_rng([12, len(case), len(kind), cooldown])
-        for n, size, epochs, more in EVERY:
+        for n, size, epochs, more in EVERY[part]:
             steps = epochs * -(-n // size) + more
             run = random_run(rng, Reshuffle, kind, n, size, steps=steps, cooldown=cooldown)
             exact = truth(run, *data(rng, run, case), run.gradient_sensitivity)

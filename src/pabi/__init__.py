@@ -14,7 +14,7 @@ from pabi.moduli import Modulus
 from pabi.runs import NoisySGD
 
 if TYPE_CHECKING:
-    from pabi import convert, erm, learn, literature, prox, sampling, tradeoff
+    from pabi import convert, erm, learn, literature, mixing, prox, sampling, tradeoff
     from pabi.calibration import calibrate
     from pabi.certificate import Certificate
     from pabi.guarantee import Guarantee, compose
@@ -51,6 +51,7 @@ __all__ = [
     "erm",
     "learn",
     "literature",
+    "mixing",
     "mixing_time",
     "prox",
     "sampling",
@@ -71,6 +72,7 @@ _LAZY = {
     "erm": "",
     "learn": "",
     "literature": "",
+    "mixing": "",
     "prox": "",
     "sampling": "",
     "tradeoff": "",

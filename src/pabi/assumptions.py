@@ -162,12 +162,14 @@ def iteration_sentences(
 def langevin_chain(chain: LangevinChain, of_one: Sequence[str]) -> tuple[str, ...]:
     """What a guarantee of `chain` rests on, where that of one chain as noisy SGD rests on `of_one`."""
     said = list(of_one)
+    if chain.gradient_gap is not None:
+        said = [_gap(chain) if "(gradient_sensitivity)" in s else s for s in said]
     if chain.chains > 1:
         said.append(f"the {chain.chains} chains use independent noise, and no others are released")
     return tuple(said)
 
 
-def _gap(description: LangevinDiffusion | ExponentialMechanism) -> str:
+def _gap(description: LangevinChain | LangevinDiffusion | ExponentialMechanism) -> str:
     if description.gradient_gap is not None:
         return (
             "the gradients of two adjacent data sets' mean losses differ by at most "
@@ -189,12 +191,20 @@ def langevin_diffusion(diffusion: LangevinDiffusion, hidden: bool = True) -> tup
     said.append("the starting point, the temperature and the time do not depend on the data")
     said.append(_gap(diffusion))
     if hidden:
-        said.extend(_about_loss(diffusion.loss))
+        said.extend(_about_mean_loss(diffusion.loss))
     if diffusion.diameter is not None:
         said.append(
             f"the diffusion is reflected at the boundary of a convex set of diameter {diffusion.diameter!r}"
         )
     return tuple(said)
+
+
+def _about_mean_loss(loss: Loss) -> list[str]:
+    """What is known about one record's loss, and the regulariser of their mean."""
+    said = _about_loss(loss)
+    if loss.l2:
+        said.append(f"the mean loss includes the regulariser {loss.l2!r}·‖x‖²/2")
+    return said
 
 
 _EXACT = "draws are exact: at total-variation error ξ of a draw, (1 + e^ε)·ξ is added to δ"
@@ -211,14 +221,12 @@ def exponential_mechanism(mechanism: ExponentialMechanism, gibbs: bool = True) -
         _gap(mechanism),
     ]
     if gibbs:
-        said.extend(_about_loss(mechanism.loss))
+        said.extend(_about_mean_loss(mechanism.loss))
     return tuple(said)
 
 
-def iterated_mechanism(
-    mechanism: IteratedExponentialMechanism, gibbs: bool = True
-) -> tuple[str, ...]:
-    """What a guarantee of `mechanism` rests on; `gibbs`: as above."""
+def iterated_mechanism(mechanism: IteratedExponentialMechanism) -> tuple[str, ...]:
+    """What a guarantee of `mechanism` rests on; its radii use the loss's curvature in any case."""
     said = [
         _ADJACENCY[mechanism.adjacency],
         _EXACT,
@@ -226,7 +234,7 @@ def iterated_mechanism(
         f"the first set is convex, of diameter at most {mechanism.diameter!r}, and does not depend on the "
         "data; every later one is its part within the stated radius of the draw before",
         f"each record's gradient has norm at most {mechanism.loss.gradient_bound!r}",
-        *_about_loss(mechanism.loss),
+        *_about_mean_loss(mechanism.loss),
     ]
     if mechanism.split is not None:
         said.append(

@@ -9,16 +9,32 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pabi import validate
 from pabi.analyses import best_guarantee
 from pabi.errors import InvalidInput, TargetUnreachable
+from pabi.langevin import LangevinChain, LangevinDiffusion
+from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.runs import NoisySGD, warn_of_large_delta
 
-PARAMETERS = ("noise_std", "noise_multiplier", "epochs", "steps", "clip_norm", "size")
+PARAMETERS: dict[type, tuple[str, ...]] = {
+    NoisySGD: ("noise_std", "noise_multiplier", "epochs", "steps", "clip_norm", "size"),
+    LangevinChain: ("inverse_temperature", "steps"),
+    LangevinDiffusion: ("inverse_temperature", "time"),
+    ExponentialMechanism: ("inverse_temperature", "epsilon"),
+    IteratedExponentialMechanism: ("epsilons",),
+}
+Calibrated = TypeVar(
+    "Calibrated",
+    NoisySGD,
+    LangevinChain,
+    LangevinDiffusion,
+    ExponentialMechanism,
+    IteratedExponentialMechanism,
+)
 
 _MOST = 10**9  # epochs or steps beyond which "any number" is the answer
 _RELATIVE = 1e-10  # how closely a continuous parameter meets its boundary
@@ -26,23 +42,41 @@ _RELATIVE_SAMPLED = 1e-4  # with random batches, whose ε is composed numericall
 
 
 def calibrate(
-    run: NoisySGD, epsilon: float, delta: float, parameter: str = "noise_std"
-) -> NoisySGD:
+    run: Calibrated, epsilon: float, delta: float, parameter: str | None = None
+) -> Calibrated:
     """`run` with `parameter` changed so that its guarantee at `delta` is at most `epsilon`.
 
-    The least "noise_std" or "noise_multiplier" (a schedule is scaled as a whole), the most "epochs",
-    "steps" or "clip_norm", and the "size" of batches nearest to the boundary. Continuous parameters
-    meet it to a relative 1e-9, with random batches to about 1e-2. Raises TargetUnreachable, whose
-    `best` is the least ε seen, when no value meets the target, and InvalidInput where the parameter
-    cannot change the guarantee.
+    Of noisy SGD the least "noise_std" (the default) or "noise_multiplier" (a schedule is scaled as a
+    whole), the most "epochs", "steps" or "clip_norm", and the "size" of batches nearest to the boundary. Of
+    a Langevin chain the most "inverse_temperature" (the default) or "steps", of a diffusion
+    "inverse_temperature" or "time", of an exponential mechanism "inverse_temperature" or "epsilon", and of
+    an iterated one its "epsilons", scaled as a whole. Continuous parameters meet the boundary to a
+    relative 1e-9, with random batches to about 1e-2. Raises TargetUnreachable, whose `best` is the least ε
+    seen, when no value meets the target, and InvalidInput where the parameter cannot change the guarantee.
     """
-    if not isinstance(run, NoisySGD):
-        raise InvalidInput("run", f"expected a pabi.NoisySGD, got {type(run).__name__}")
+    if type(run) not in PARAMETERS:
+        raise InvalidInput(
+            "run", f"expected a pabi.NoisySGD, a sampler or a mechanism, got {type(run).__name__}"
+        )
+    known = PARAMETERS[type(run)]
     target = validate.number("epsilon", epsilon, above=0.0)
     validate.number("delta", delta, above=0.0, below=1.0)
-    validate.choice("parameter", parameter, PARAMETERS)
-    warn_of_large_delta(run, delta)
-    search = _Search(parameter, target, delta, sampled=run.batches.sampled)
+    parameter = validate.choice("parameter", known[0] if parameter is None else parameter, known)
+    warn_of_large_delta(run.n, delta)
+    sampled = isinstance(run, NoisySGD | LangevinChain) and run.batches.sampled
+    search = _Search(parameter, target, delta, sampled=sampled)
+    found: Calibrated
+    if isinstance(run, NoisySGD):
+        found = _of_sgd(search, run)
+    elif parameter == "steps":
+        found = search.length(run)
+    else:
+        found = search.scale(run)
+    return found
+
+
+def _of_sgd(search: _Search, run: NoisySGD) -> Any:
+    parameter = search.parameter
     if parameter in ("noise_std", "noise_multiplier"):
         return search.noise(run)
     if run.noise_std is None and run.noise_multiplier is None:
@@ -62,7 +96,7 @@ class _Search:
         self.close = _RELATIVE_SAMPLED if sampled else _RELATIVE
         self.best, self.at = math.inf, math.nan
 
-    def epsilon(self, run: NoisySGD, at: float) -> float:
+    def epsilon(self, run: Any, at: float) -> float:
         value = best_guarantee(run, self.delta).epsilon(self.delta)
         if value < self.best:
             self.best, self.at = value, at
@@ -91,6 +125,31 @@ class _Search:
         x = self._boundary(with_noise, guess, rising=False)
         return with_noise(x)
 
+    def scale(self, run: Any) -> Any:
+        """A parameter with which ε grows, times whatever factor meets the target."""
+        name = self.parameter
+        given = getattr(run, name)
+        if callable(given):
+            raise InvalidInput(name, "a function of time is not scaled: give a number or an array")
+        other = {"epsilon": "inverse_temperature", "inverse_temperature": "epsilon"}.get(name)
+        changes: dict[str, Any] = {}
+        if given is None:  # an exponential mechanism described by the other of the two
+            given, changes = 1.0, {str(other): None}
+        unit = float(np.max(given))
+        shape = np.asarray(given, dtype=np.float64) / unit
+
+        def scaled(x: float) -> Any:
+            value: Any = x if shape.ndim == 0 else x * shape
+            return replace(run, **changes, **{name: value})
+
+        if name == "time" and self.epsilon(far := scaled(_MOST * unit), unit) <= self.target:
+            limit = self.epsilon(far, unit)
+            raise InvalidInput(
+                name,
+                f"any {name} meets epsilon = {self.target:g}: it tends to {limit:.6g}; choose one",
+            )
+        return scaled(self._boundary(scaled, unit, rising=True))
+
     def clip(self, run: NoisySGD) -> NoisySGD:
         if run.noise_multiplier is not None:
             raise InvalidInput(
@@ -112,7 +171,7 @@ class _Search:
 
     def _boundary(
         self,
-        build: Callable[[float], NoisySGD],
+        build: Callable[[float], Any],
         guess: float,
         rising: bool,
         most: float | None = None,
@@ -159,19 +218,20 @@ class _Search:
 
     # Whole numbers.
 
-    def length(self, run: NoisySGD) -> NoisySGD:
+    def length(self, run: Any) -> Any:
         name = self.parameter
+        sgd = isinstance(run, NoisySGD)
         for field in ("step_size", "noise_std", "noise_multiplier"):
-            if isinstance(getattr(run, field), np.ndarray):
+            if isinstance(getattr(run, field, None), np.ndarray):
                 raise InvalidInput(
                     field, f"given one per step, it fixes their number: {name} cannot change"
                 )
 
-        def of(k: int) -> NoisySGD:
-            changes: dict[str, Any] = {"epochs": None, "steps": None, name: k}
-            return replace(run, **changes)
+        def of(k: int) -> Any:
+            changes: dict[str, Any] = {"epochs": None, "steps": None} if sgd else {}
+            return replace(run, **changes | {name: k})
 
-        least = 1 if name == "epochs" else run.cooldown_steps + 1
+        least = run.cooldown_steps + 1 if sgd and name == "steps" else 1
         if self.epsilon(of(least), least) > self.target:
             raise self.unreachable()
         low, high = least, 2 * least

@@ -239,16 +239,19 @@ def of_chains(chain: LangevinChain, one: Certificate, curve: TradeOff) -> Certif
     """The certificate of independent Langevin chains, `one` being that of one of them as noisy SGD."""
     payload = _described(chain, one.payload["theorem"])
     payload["one"] = one.payload
-    payload["claim"] = {"tradeoff": curve.to_dict()}
+    if "reading" in one.payload:
+        payload |= {name: one.payload[name] for name in ("claim", "reading")}
+    else:
+        payload["claim"] = {"tradeoff": curve.to_dict()}
     return Certificate(payload)
 
 
 def of_diffusion(
-    diffusion: LangevinDiffusion, theorem: str, mu: float, window: float | None
+    diffusion: LangevinDiffusion, theorem: str, mu: float, proof: dict[str, float | None]
 ) -> Certificate:
-    """The certificate of a closed form for a diffusion; `window`: that which begins at distance D."""
-    payload = _described(diffusion, theorem)
-    payload["window"] = window
+    """The certificate of a closed form for a diffusion; `proof`: the "window" that begins at distance D
+    (None: the whole time, from 0), or the "distance" from which paths on a dissipative loss return."""
+    payload = _described(diffusion, theorem) | proof
     payload["claim"] = _claim(Gaussian(mu))
     return Certificate(payload)
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pabi.analyses import Description, best_of, outcomes
+from pabi.analyses import best_of, outcomes
+from pabi.description import Description
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee
 from pabi.tradeoff import Gaussian, TradeOff

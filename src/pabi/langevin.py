@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from pabi.rounding import Array, down, fraction_down, fraction_up
 from pabi.runs import MOST, NoisySGD, Prox, warn_of_large_delta
 
 if TYPE_CHECKING:
+    from pabi.description import Description
     from pabi.explanation import Explanation
     from pabi.guarantee import Guarantee
 
@@ -70,15 +71,15 @@ class Accounted:
         """
         from pabi.analyses import best_guarantee
 
-        warn_of_large_delta(self, delta)
-        return best_guarantee(self, delta)  # type: ignore[arg-type]
+        warn_of_large_delta(self.n, delta)
+        return best_guarantee(cast("Description", self), delta)
 
     def explain(self, delta: float = 1e-5, also: Sequence[Any] = ()) -> Explanation:
         """Every analysis with its ε at `delta`, or why it does not apply; see `pabi.explanation`."""
         from pabi.explanation import explain
 
-        warn_of_large_delta(self, delta)
-        return explain(self, delta, also)  # type: ignore[arg-type]
+        warn_of_large_delta(self.n, delta)
+        return explain(cast("Description", self), delta, also)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -326,8 +327,13 @@ class LangevinDiffusion(Accounted):
             stretch = Stretch(1, float(slope[0]), float(s[0]), float(sigma[0]))
             c, per_step, noise = Groups((Group(each, (stretch,)),)).columns()
             return NoisyIteration(c, per_step, noise, diameter=diameter, adjacency=self.adjacency)
-        columns = (np.repeat(column, each) for column in (slope, s, sigma))
-        return NoisyIteration(*columns, diameter=diameter, adjacency=self.adjacency)
+        return NoisyIteration(
+            np.repeat(slope, each),
+            np.repeat(s, each),
+            np.repeat(sigma, each),
+            diameter=diameter,
+            adjacency=self.adjacency,
+        )
 
     @property
     def assumptions(self) -> tuple[str, ...]:

@@ -273,6 +273,11 @@ class Loss:
         return 0.0 if facts.holder or facts.monotone is not None else None
 
     @property
+    def dissipativity(self) -> tuple[float, float] | None:
+        """(λ, κ) with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ for one record's loss, or None."""
+        return self._facts.dissipative
+
+    @property
     def gradient_bound(self) -> float | None:
         """The largest norm of one record's gradient (regulariser excluded), or None if unknown."""
         return self._facts.gradient_bound

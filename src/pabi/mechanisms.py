@@ -66,6 +66,7 @@ class ExponentialMechanism(Accounted):
                 object.__setattr__(self, name, validate.number(name, value, above=0.0))
         if not 0.0 < self.kappa < math.inf:
             raise InvalidInput("epsilon", "the inverse temperature leaves the range of numbers")
+        _ = self.range
 
     @property
     def gap(self) -> float:

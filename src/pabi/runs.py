@@ -347,22 +347,22 @@ class NoisySGD:
         """
         from pabi.analyses import best_guarantee
 
-        warn_of_large_delta(self, delta)
+        warn_of_large_delta(self.n, delta)
         return best_guarantee(self, delta, position)
 
     def explain(self, delta: float = 1e-5, also: Sequence[Any] = ()) -> Explanation:
         """Every analysis with its ε at `delta`, or why it does not apply; see `pabi.explanation`."""
-        warn_of_large_delta(self, delta)
+        warn_of_large_delta(self.n, delta)
         from pabi.explanation import explain
 
         return explain(self, delta, also)
 
 
-def warn_of_large_delta(run: NoisySGD, delta: float) -> None:
+def warn_of_large_delta(n: int, delta: float) -> None:
     """PrivacyWarning, on behalf of the caller's caller, where δ > 1/n promises little."""
-    if validate.number("delta", delta, at_least=0.0, below=1.0) > 1.0 / run.n:
+    if validate.number("delta", delta, at_least=0.0, below=1.0) > 1.0 / n:
         warnings.warn(
-            f"delta = {delta!r} exceeds 1/n = {1.0 / run.n:.3g}: publishing one record outright would "
+            f"delta = {delta!r} exceeds 1/n = {1.0 / n:.3g}: publishing one record outright would "
             "satisfy it",
             PrivacyWarning,
             stacklevel=3,

@@ -116,7 +116,9 @@ def applied(run):
         return None
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(k, marks=pytest.mark.nightly) for k in range(6, 16))]
+)
 def test_the_factors_are_those_worked_out_by_hand(seed):
     """Parameters are rounded up into bins of which there are fewer: ε by hand is less, but for the two
     readings of ε, each up to 10⁻³ above the truth, and is nearly all of it."""
@@ -184,7 +186,9 @@ def test_numbers_that_are_none_hide_nothing():
 # When it pays.
 
 
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+@pytest.mark.parametrize(
+    "adjacency", [pytest.param("replace_one", marks=pytest.mark.nightly), "zero_out"]
+)
 def test_contraction_at_large_distances_bounds_what_is_remembered(adjacency):
     """Many steps on a dissipative loss of small offset: composition grows with √t, this does not."""
     run = a_run(adjacency=adjacency)

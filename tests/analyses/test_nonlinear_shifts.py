@@ -59,10 +59,11 @@ def test_nonsmooth_losses_on_a_bounded_domain() -> None:
     assert pabi.verify(longer).ok
 
 
-def test_the_record_used_last_is_the_worst() -> None:
+@pytest.mark.parametrize("epochs", [5.3, pytest.param(33.3, marks=pytest.mark.nightly)])
+def test_the_record_used_last_is_the_worst(epochs: float) -> None:
     """If all steps are alike; every other position is solved by itself."""
     for loss in (Loss.lipschitz(1.0), Loss.dissipative(1e-3, 3.0, 4.0, gradient_bound=1.0)):
-        run = a_run(loss=loss, epochs=33.3)
+        run = a_run(loss=loss, epochs=epochs)
         worst = of(run, "nonlinear shifts").mu
         mus = []
         for j in range(10):
@@ -74,8 +75,9 @@ def test_the_record_used_last_is_the_worst() -> None:
         assert worst == pytest.approx(max(mus), rel=1e-9)
 
 
-def test_short_last_batches_and_cool_downs() -> None:
-    run = a_run(n=19, cooldown_steps=3, epochs=60)
+@pytest.mark.parametrize("epochs", [6, pytest.param(60, marks=pytest.mark.nightly)])
+def test_short_last_batches_and_cool_downs(epochs: int) -> None:
+    run = a_run(n=19, cooldown_steps=3, epochs=epochs)
     every = max(run.guarantee(DELTA, position=j).mu for j in range(10))
     assert of(run, "nonlinear shifts").mu == pytest.approx(every, rel=1e-9)
     # Too many positions to solve one by one: steps are taken to be alike, the cool-down is left out.
@@ -86,12 +88,14 @@ def test_short_last_batches_and_cool_downs() -> None:
     assert pabi.verify(bound).ok
 
 
-def test_secret_permutations_are_averaged() -> None:
-    run = a_run(batches=ShuffleOnce(2))
+@pytest.mark.parametrize("epochs", [40, pytest.param(300, marks=pytest.mark.nightly)])
+def test_secret_permutations_are_averaged(epochs: int) -> None:
+    cyclic = a_run(epochs=epochs)
+    run = replace(cyclic, batches=ShuffleOnce(2))
     g = of(run, "nonlinear shifts")
-    worst = of(a_run(), "nonlinear shifts")
+    worst = of(cyclic, "nonlinear shifts")
     assert g.epsilon(DELTA) < worst.epsilon(DELTA)
-    mus = [a_run().guarantee(DELTA, position=j).mu for j in range(10)]
+    mus = [cyclic.guarantee(DELTA, position=j).mu for j in range(10)]
     mean = np.mean([pabi.tradeoff.Gaussian(mu).delta(1.0) for mu in mus])
     assert g.delta(1.0) == pytest.approx(mean, rel=1e-9)
     assert pabi.verify(g).ok
@@ -107,7 +111,8 @@ def test_schedules_that_vary() -> None:
     assert pabi.verify(g).ok
 
 
-def test_never_above_composition() -> None:
+@pytest.mark.parametrize("count", [12, pytest.param(40, marks=pytest.mark.nightly)])
+def test_never_above_composition(count: int) -> None:
     rng = np.random.default_rng(0)
     losses = [
         Loss.lipschitz(1.0),
@@ -119,7 +124,7 @@ def test_never_above_composition() -> None:
         Loss.weakly_convex(0.1, 2.0),
         Loss.unknown(),
     ]
-    for _ in range(40):
+    for _ in range(count):
         loss = losses[rng.integers(len(losses))].with_l2(float(rng.choice([0.0, 0.3])))
         run = a_run(
             loss=loss,
@@ -197,17 +202,24 @@ def test_curvature_that_vanishes_leaves_clipping_harmless() -> None:
     assert found[-1] == pytest.approx(harmless, rel=1e-5)
 
 
-def test_bounds_are_continuous_in_their_constants() -> None:
+@pytest.mark.parametrize(
+    ("count", "epochs"), [(3, 20), pytest.param(6, 100, marks=pytest.mark.nightly)]
+)
+def test_bounds_are_continuous_in_their_constants(count: int, epochs: int) -> None:
     """A jump of a thousandth in a constant moves μ by no more than a per cent."""
+    space = np.geomspace
     for values, loss in (
-        (np.geomspace(1e-4, 10.0, 6), lambda x: Loss.dissipative(x, 1.0, 2.0, gradient_bound=1.0)),
-        (np.linspace(0.01, 0.99, 6), lambda p: Loss.weakly_smooth([(p, 3.0)], gradient_bound=1.0)),
-        (np.geomspace(1e-3, 1.0, 6), lambda L: Loss.lipschitz(float(L))),
-        (np.geomspace(1e-3, 300.0, 6), lambda M: Loss.convex(M)),
+        (space(1e-4, 10.0, count), lambda x: Loss.dissipative(x, 1.0, 2.0, gradient_bound=1.0)),
+        (
+            np.linspace(0.01, 0.99, count),
+            lambda p: Loss.weakly_smooth([(p, 3.0)], gradient_bound=1.0),
+        ),
+        (space(1e-3, 1.0, count), lambda L: Loss.lipschitz(float(L))),
+        (space(1e-3, 300.0, count), lambda M: Loss.convex(M)),
     ):
         for x in values.tolist():
             near = x * 1.001 if x * 1.001 < 1.0 else x / 1.001
-            a, b = (mu(loss=loss(y), clip_norm=1.0, epochs=100) for y in (x, near))
+            a, b = (mu(loss=loss(y), clip_norm=1.0, epochs=epochs) for y in (x, near))
             assert a == pytest.approx(b, rel=1e-2)
 
 

@@ -126,7 +126,7 @@ def jumping_score(root: bool, walls: bool, told=lambda h: h):
     return score
 
 
-@pytest.mark.parametrize("instances", [40, pytest.param(5000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("instances", [15, pytest.param(5000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
 @pytest.mark.parametrize("root", [False, True], ids=["affine", "root"])
 def test_jumping_walks(root, walls, instances):
@@ -196,7 +196,7 @@ def _training(point, others, record, other, loss, walls, **more) -> Training:
 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-@pytest.mark.parametrize("instances", [60, pytest.param(4000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("instances", [20, pytest.param(4000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
 @pytest.mark.parametrize("family", [lipschitz, dissipative, clipped])
 def test_training(family, walls, instances):

@@ -36,7 +36,7 @@ from fields import (
 )
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(1000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [6, pytest.param(1000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("clips", [False, True], ids=["whole", "clipped"])
 @pytest.mark.parametrize("row", ROWS)
 def test_random_pairs_stay_within_the_modulus(row, clips, count):

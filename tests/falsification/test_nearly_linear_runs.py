@@ -45,7 +45,7 @@ def sure(found: Quadratic) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-@pytest.mark.parametrize("count", [40, pytest.param(3000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [15, pytest.param(3000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("order", ["full", "cyclic"])
 def test_known_orders(order, count):
     rng = np.random.default_rng([count, len(order)])
@@ -60,7 +60,7 @@ def test_known_orders(order, count):
 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-@pytest.mark.parametrize("count", [25, pytest.param(2000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [10, pytest.param(2000, marks=pytest.mark.nightly)])
 def test_secret_orders(count):
     rng = np.random.default_rng(count)
     for _ in range(count):

@@ -43,7 +43,7 @@ def worst_signs(a, s):
 BATCH = 500
 
 
-@pytest.mark.parametrize("schedules", [10_000, pytest.param(1_000_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("schedules", [2000, pytest.param(1_000_000, marks=pytest.mark.nightly)])
 def test_random_schedules_in_one_dimension(schedules):
     """Slopes with modulus c_k: at their extremes, of either sign, or somewhere between."""
     rng = np.random.default_rng([20240904, schedules])

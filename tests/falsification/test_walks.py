@@ -149,7 +149,7 @@ def test_the_steps_of_training_are_those_of_the_algorithm():
 # Maps that attain their moduli.
 
 
-@pytest.mark.parametrize("count", [40, pytest.param(4000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [15, pytest.param(4000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
 def test_odd_walks_are_never_safer_than_proven(walls, count):
     rng = np.random.default_rng([count, walls])
@@ -319,7 +319,7 @@ def training_claims(found: Training, delta: float) -> dict:
 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-@pytest.mark.parametrize("count", [8, pytest.param(1500, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [4, pytest.param(1500, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_is_never_safer_than_proven(kind, walls, count):
@@ -332,7 +332,7 @@ def test_training_is_never_safer_than_proven(kind, walls, count):
 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-@pytest.mark.parametrize("count", [8, pytest.param(500, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [4, pytest.param(500, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_secret_orders_are_never_safer_than_proven(kind, count):
     rng = np.random.default_rng([count, len(kind)])
@@ -356,7 +356,7 @@ def test_longer_training_is_never_safer_than_proven(kind, count):
 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-@pytest.mark.parametrize("count", [3, pytest.param(300, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [1, pytest.param(300, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_between_narrow_walls_is_never_safer_than_proven(kind, count):
     """Many steps in a small place, where the walls hide more than composition knows."""

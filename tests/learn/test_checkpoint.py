@@ -422,7 +422,8 @@ def test_a_missing_file_and_a_folder_are_refused(unpriced, tmp_path):
             train(run_of(), Records(), [0.5], resume=path)
 
 
-def test_a_damaged_file_is_refused_or_harmless(unpriced, tmp_path):
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.nightly)])
+def test_a_damaged_file_is_refused_or_harmless(unpriced, tmp_path, every):
     """Cut at any length, or with any one byte changed: InvalidInput in one line, or the very state that
     was written (a byte of the archive that nobody reads). Never another state, never a traceback."""
     run, path = run_of(), tmp_path / "run.ckpt"
@@ -430,8 +431,8 @@ def test_a_damaged_file_is_refused_or_harmless(unpriced, tmp_path):
     whole, file = path.read_bytes(), Checkpoint(path, run, 0.0)
     written = file.read((1,))
     rng = np.random.default_rng(0)
-    damaged = [whole[:length] for length in range(0, len(whole), 7)]
-    for at in range(len(whole)):
+    damaged = [whole[:length] for length in range(0, len(whole), 7 * every)]
+    for at in range(0, len(whole), every):
         changed = bytearray(whole)
         changed[at] ^= int(rng.integers(1, 256))
         damaged.append(bytes(changed))

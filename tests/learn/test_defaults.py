@@ -356,7 +356,7 @@ def test_predicted_noise_is_calibrated_noise(
         (3200, 100, 5, 0),
         (6400, 50, 1, 0),
         (6400, 50, 2, 64),
-        (51_200, 100, 1, 0),
+        pytest.param(51_200, 100, 1, 0, marks=pytest.mark.nightly),
     ],
 )
 def test_predicted_noise_is_within_a_tenth_elsewhere(n, size, epochs, cooldown):

@@ -227,6 +227,7 @@ def test_any_shape_of_parameters(free):
 MATRIX = np.array([[1.0, 0.4], [0.4, 0.6]])
 
 
+@pytest.mark.parametrize("runs", [500, pytest.param(4000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(
     "changes",
     [
@@ -244,14 +245,14 @@ MATRIX = np.array([[1.0, 0.4], [0.4, 0.6]])
     ],
     ids=["full", "noise schedule", "multiplier"],
 )
-def test_mean_and_covariance_on_quadratics(free, changes):
+def test_mean_and_covariance_on_quadratics(free, changes, runs):
     """Affine maps plus Gaussian noise: mean and covariance follow a two-line recursion.
 
-    4000 independent runs with noise from the operating system. Means deviate by √(Σ_ii/N), entries
+    Independent runs with noise from the operating system. Means deviate by √(Σ_ii/N), entries
     of the covariance by √((Σ_iiΣ_jj + Σ_ij²)/N); at six of these, one in 10⁸ right trainers fails.
     """
     run = small_run(**{"loss": Loss.convex(smoothness=2.0, l2=0.3), **changes})
-    gradients, start, runs = Quadratics(CENTRES, MATRIX), np.array([1.0, -2.0]), 4000
+    gradients, start = Quadratics(CENTRES, MATRIX), np.array([1.0, -2.0])
     draws = np.array([train(run, gradients, start).x for _ in range(runs)])
 
     mean, cov = start, np.zeros((2, 2))
@@ -289,13 +290,14 @@ def squared_norm(vector):
     return sum((Fraction(float(v)) ** 2 for v in np.ravel(vector)), Fraction(0))
 
 
+@pytest.mark.parametrize("count", [12, pytest.param(40, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e-3, 1.0, 1e5, 1e160, 1e300])
 @pytest.mark.parametrize("bound", [1e-150, 1e-3, 1.0, 0.1 + 0.2, 1e150])
-def test_clipped_norms_never_exceed_the_bound(scale, bound):
+def test_clipped_norms_never_exceed_the_bound(scale, bound, count):
     """In exact rational arithmetic, and without losing more than 10⁻¹³ of a long vector."""
     rng = np.random.default_rng(1)
     for d in (1, 2, 3, 17, 64):
-        vectors = rng.standard_normal((40, d)) * scale
+        vectors = rng.standard_normal((count, d)) * scale
         vectors[0] = 0.0
         before = vectors.copy()
         clipped = clip_norms(vectors, bound)

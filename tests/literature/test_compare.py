@@ -144,8 +144,9 @@ def test_chains_that_differ_in_where_they_start():
 @pytest.mark.parametrize("run", [MNIST, CONSTRAINED, FULL, CLIPPED, FIXED, CHAIN])
 def test_no_sound_bound_is_better_than_ours(run):
     """Every sound bound here is a special case of what pabi optimises over."""
-    own = compare(run, DELTA)["pabi"].epsilon
-    for row in compare(run, DELTA):
+    found = compare(run, DELTA)
+    own = found["pabi"].epsilon
+    for row in found:
         if row.applies and row.status == "sound":
             assert own <= row.epsilon * (1.0 + 1e-6), row.name
 
@@ -290,3 +291,69 @@ def test_composition_row_is_gaussian():
     row = compare(CLIPPED, DELTA)["dong.corollary_3_3"]
     assert row.mu == pytest.approx(2.0 / (100 * 0.1) * 10.0, rel=1e-12)
     assert row.epsilon == gdp_to_epsilon(row.mu, DELTA)
+
+
+# Samplers and mechanisms.
+
+STRONG = Loss.strongly_convex(0.5, 2.0, gradient_bound=1.0)
+
+
+def test_a_chain_is_covered_by_what_covers_one_run():
+    chain = pabi.LangevinChain(STRONG, 100, inverse_temperature=20.0, step_size=1e-3, steps=1000)
+    found = compare(chain)
+    assert found["bok.theorem_4_2"].mu == pytest.approx(found["pabi"].mu, rel=1e-9)
+    assert found["bok.proposition_5_1"].mu >= found["pabi"].mu
+    assert found["dong.corollary_3_3"].mu == pytest.approx(chain.explain().rows[0].mu, rel=1e-9)
+    many = compare(replace(chain, chains=3))
+    assert [row.name for row in many if row.applies] == ["pabi"]
+
+
+def test_diffusions_beside_the_path_and_the_short_term_bound():
+    diffusion = pabi.LangevinDiffusion(STRONG, 100, inverse_temperature=2.0, time=10.0)
+    found = compare(diffusion)
+    path, short = found["langevin_universality.lemma_c_1"], found["langevin_universality.lemma_i_2"]
+    assert found["pabi"].epsilon < min(path.epsilon, short.epsilon)
+    # Of quadratics the short-term divergence is 1.66 to 2 times the truth.
+    order2 = pabi.literature.langevin_universality.lemma_i_2(
+        m=0.5, inverse_temperature=2.0, gradient_gap=diffusion.gap, time=10.0
+    )
+    assert 1.66 <= float(order2) / found["pabi"].mu ** 2 <= 2.0
+    longer = replace(diffusion, inverse_temperature=[1.0, 2.0])
+    assert not compare(longer)["langevin_universality.lemma_i_2"].applies
+
+
+def test_exponential_mechanisms():
+    mechanism = pabi.ExponentialMechanism(
+        STRONG, 100, dimension=2, diameter=1.0, inverse_temperature=20.0
+    )
+    found = compare(mechanism)
+    assert found["pabi"].epsilon <= min(row.epsilon for row in found if row.applies)
+    assert found["bok.corollary_5_2"].mu == pytest.approx(
+        20.0 * 0.02 / math.sqrt(20.0 * 0.5), rel=1e-12
+    )
+    unknown = replace(mechanism, loss=Loss.unknown(gradient_bound=1.0))
+    assert {row.name for row in compare(unknown) if row.applies} == {
+        "pabi",
+        "mcsherry_talwar.exponential_mechanism",
+    }
+
+
+def test_the_picture_of_a_diffusion_and_of_a_draw():
+    diffusion = pabi.LangevinDiffusion(STRONG, 100, inverse_temperature=2.0, time=10.0)
+    ax = compare(diffusion).plot()
+    assert ax.get_xlabel() == "time"
+    assert len(ax.lines) == 3
+    mechanism = pabi.ExponentialMechanism(STRONG, 100, dimension=2, diameter=1.0, epsilon=1.0)
+    with pytest.raises(pabi.InvalidInput, match="no length"):
+        compare(mechanism).plot()
+
+
+def test_when_the_long_term_bound_takes_over():
+    given = {"m": 0.5, "inverse_temperature": 2.0, "order": 2.0}
+    long = {"M": 2.0, "dimension": 2, "radius": 1.0, "stationary": 0.1}
+    universal = pabi.literature.langevin_universality
+    time = universal.switch_of_regimes(**given, **long, gradient_gap=1.0)
+    for at, ahead in ((0.999 * time, True), (1.001 * time, False)):
+        short = universal.lemma_i_2(**given, gradient_gap=1.0, time=at)
+        assert (float(universal.lemma_i_1(**given, **long, time=at)) > float(short)) == ahead
+    assert universal.switch_of_regimes(**given, **long, gradient_gap=0.1) == math.inf

@@ -29,7 +29,7 @@ def gaussian_law(precision, centre, start, step, beta, steps):
     return mean, variance
 
 
-@pytest.mark.parametrize("steps", [1, 2, 7, 60])
+@pytest.mark.parametrize("steps", [1, 2, 7, pytest.param(60, marks=pytest.mark.nightly)])
 def test_a_gaussian_target_gives_the_chains_own_gaussian(steps):
     precision, centre = np.array([1.0, 4.0, 0.25]), np.array([0.5, -1.0, 3.0])
     x = draw(
@@ -65,7 +65,7 @@ POTENTIALS = {
 
 
 @pytest.mark.parametrize("potential", POTENTIALS)
-@pytest.mark.parametrize("steps", [1, 5, 40])
+@pytest.mark.parametrize("steps", [1, 5, pytest.param(40, marks=pytest.mark.nightly)])
 def test_projected_chains_on_an_interval(potential, steps):
     gradient = POTENTIALS[potential]
     beta, eta, radius = 2.0, 0.02, 0.8

@@ -121,7 +121,7 @@ def linear_mu(c, s, sigma, diameter, start):  # type: ignore[no-untyped-def]
     return apply(iteration, 1e-5).mu
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 4, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_linear_moduli_are_solved_like_linear_ones(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -152,7 +152,7 @@ def random_moduli(rng: np.random.Generator, t: int) -> list[Modulus]:
     return [kinds[rng.integers(4)]() for _ in range(t)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_mixed_instances(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -167,9 +167,10 @@ def test_mixed_instances(seed: int) -> None:
     assert found.z[0] == (diameter if found.first else 0.0)
 
 
-def test_against_brute_force() -> None:
+@pytest.mark.parametrize("count", [4, pytest.param(10, marks=pytest.mark.nightly)])
+def test_against_brute_force(count: int) -> None:
     rng = np.random.default_rng(3)
-    for _ in range(10):
+    for _ in range(count):
         moduli = random_moduli(rng, 3)
         s, sigma = rng.uniform(0.0, 0.5, 3), rng.uniform(0.5, 2.0, 3)
         found = solve(shapes(moduli), s, sigma, math.inf, 0.8)

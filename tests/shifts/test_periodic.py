@@ -52,7 +52,7 @@ ANY_SLOPE = st.sampled_from([0.3, 0.9, 0.99, 1.0, 1.001, 1.1, 2.0])
 STARTS = st.sampled_from([0.0, 0.0, 0.7])
 
 
-@settings(max_examples=300, deadline=None, phases=FAST)
+@settings(deadline=None, phases=FAST)
 @given(schedules(ANY_SLOPE).filter(lambda groups: growth(groups) < 300.0), STARTS)
 def test_agrees_with_arrays_without_a_diameter(groups, start):
     assert periodic.solvable(groups)
@@ -62,7 +62,7 @@ def test_agrees_with_arrays_without_a_diameter(groups, start):
     assert periodic.best_start(groups, math.inf, start) == periodic.solve(groups, start)
 
 
-@settings(max_examples=300, deadline=None, phases=FAST)
+@settings(deadline=None, phases=FAST)
 @given(schedules(NONEXPANSIVE), st.sampled_from([0.05, 0.7, 3.0, 20.0]), STARTS)
 def test_agrees_with_arrays_on_a_diameter(groups, diameter, start):
     truth = best_start(written_out(groups), diameter, min(start, diameter)).payments.energy
@@ -70,7 +70,7 @@ def test_agrees_with_arrays_on_a_diameter(groups, diameter, start):
     assert got == pytest.approx(truth, rel=1e-9, abs=1e-200)
 
 
-@settings(max_examples=100, deadline=None, phases=FAST)
+@settings(deadline=None, phases=FAST)
 @given(
     schedules(ANY_SLOPE).filter(lambda groups: growth(groups) < 300.0),
     st.sampled_from([0.05, 0.7, 3.0]),
@@ -122,7 +122,7 @@ def few_steps(slopes):
     return schedules(slopes).filter(lambda groups: groups.steps <= 120)
 
 
-@settings(max_examples=60, deadline=None, phases=FAST)
+@settings(max_examples=settings().max_examples // 4, deadline=None, phases=FAST)
 @given(few_steps(ANY_SLOPE), st.sampled_from([0.05, 0.7, 3.0, math.inf]), STARTS)
 def test_blocks_are_feasible_and_cost_no_more_than_stated(groups, diameter, start):
     start = min(start, diameter)
@@ -141,7 +141,7 @@ def test_blocks_are_feasible_and_cost_no_more_than_stated(groups, diameter, star
     assert Fraction(found.distance) >= w
 
 
-@settings(max_examples=40, deadline=None, phases=FAST)
+@settings(max_examples=settings().max_examples // 4, deadline=None, phases=FAST)
 @given(
     st.sampled_from([0.9, 0.999, 1.0, 1.0003]),
     st.integers(1, 60),

@@ -154,7 +154,14 @@ def test_payments_are_feasible_and_cost_no_more_than_stated():
         assert found.distance >= reachable(c, s, diameter, start, found.tau)
 
 
-@pytest.mark.parametrize("kind", ["contracting", "expanding", "mixed", "flat", "cyclic"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "mixed",
+        "cyclic",
+        *(pytest.param(k, marks=pytest.mark.nightly) for k in ("contracting", "expanding", "flat")),
+    ],
+)
 def test_the_search_finds_the_best_of_all_starts(kind):
     """Long enough for several windows of the search; every start is solved by itself."""
     rng = np.random.default_rng(8)

@@ -31,7 +31,7 @@ EPSILONS = st.floats(0.0, 30.0)
 DELTAS = st.one_of(st.just(0.0), st.floats(1e-300, 0.9))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(EPSILONS, DELTAS, st.floats(-35.0, 35.0))
 def test_delta_against_the_pair(epsilon: float, delta: float, at: float) -> None:
     value = ApproxDP(epsilon, delta).delta(at)
@@ -41,7 +41,7 @@ def test_delta_against_the_pair(epsilon: float, delta: float, at: float) -> None
     assert ApproxDP(epsilon, delta).delta(np.array([at]))[0] == value
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(EPSILONS, DELTAS, st.floats(1e-12, 0.99))
 def test_epsilon_is_the_least(epsilon: float, delta: float, target: float) -> None:
     f = ApproxDP(epsilon, delta)
@@ -59,7 +59,7 @@ def test_epsilon_is_the_least(epsilon: float, delta: float, target: float) -> No
             assert true_delta(epsilon, delta, math.nextafter(lower, 0.0)) > target
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(EPSILONS, DELTAS, st.floats(0.0, 1.0))
 def test_tradeoff_value_is_a_tight_lower_bound(epsilon: float, delta: float, alpha: float) -> None:
     value = ApproxDP(epsilon, delta)(alpha)

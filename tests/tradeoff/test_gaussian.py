@@ -59,7 +59,7 @@ def test_identity_is_gaussian_zero() -> None:
     assert Identity().advantage == 0.0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(st.floats(1e-3, 20.0), st.floats(1e-10, 1 - 1e-10), st.floats(-10.0, 10.0))
 def test_supporting_lines_lie_below(mu: float, alpha: float, epsilon: float) -> None:
     g = Gaussian(mu)

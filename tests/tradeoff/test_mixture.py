@@ -72,7 +72,7 @@ def test_one_part_is_gaussian() -> None:
         np.testing.assert_allclose(mixture([mu], [1.0])(levels), Gaussian(mu)(levels), rtol=1e-11)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 4, deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0.0, 10.0), st.integers(1, 8)), min_size=1, max_size=5),
     st.floats(0.0, 1.0),

@@ -5,7 +5,8 @@ gap of the gradients; shifting one path towards the other at the rate a costs �
 iterations with σ² = 2η). With e = e^(−βmR), over a window R that ends at T and begins at distance w the
 best shifts cost μ² = βm(w·e + (Δ/m)(1 − e))²/(1 − e²). From w = 0 at R = T that is
 (Δ²β/m)·tanh(βmT/2) for m > 0, while for m ≤ 0 paying at once, (Δ²/2)·β²T, is best; from w = D the best
-window gives βD(2Δ − mD), whatever the sign of m. Proofs: docs, "Diffusions".
+window gives βD(2Δ − mD), whatever the sign of m. (For dissipative losses see `pabi.growth`.) Proofs: docs,
+"Diffusions".
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import replace
 from pabi.analyses import composition, shifted_interpolation
 from pabi.assumptions import langevin_diffusion
 from pabi.errors import NotApplicable
+from pabi.growth import growth_of
 from pabi.guarantee import Guarantee
 from pabi.iteration import NoisyIteration
 from pabi.langevin import CELLS, LangevinDiffusion
@@ -24,7 +26,7 @@ from pabi.tradeoff import Gaussian
 PATH, LAST = "path", "last point"
 PATH_SOURCE = "Ganesh, Thakurta, Upadhyay, Lemma C.1, as Gaussian DP"
 LAST_SOURCE = "docs, Diffusions; Bok, Su, Altschuler 2024, Thm C.3 in the limit of small steps"
-_MARGIN = 1.0 + 1e-14  # above the roundings of the closed forms
+_MARGIN = 1.0 + 1e-13  # above the roundings of the closed forms
 
 
 def path(diffusion: LangevinDiffusion, delta: float, position: int | None = None) -> Guarantee:
@@ -35,7 +37,7 @@ def path(diffusion: LangevinDiffusion, delta: float, position: int | None = None
         return _relabelled(
             diffusion, composition.apply(every, 0.0), PATH, PATH_SOURCE, hidden=False
         )
-    return _closed(diffusion, _path_square(diffusion), PATH, None)
+    return _closed(diffusion, _path_square(diffusion), PATH, {})
 
 
 def last_point(
@@ -50,11 +52,15 @@ def last_point(
     if not diffusion.constant:
         found = shifted_interpolation.apply(diffusion.iteration(), 0.0)
         return _relabelled(diffusion, found, LAST, LAST_SOURCE, hidden=True)
-    square, window = _from_the_start(diffusion), None
+    square = _from_the_start(diffusion)
+    proof: dict[str, float | None] = {"window": None}
     bounded = gibbs_window(diffusion)
     if bounded is not None and bounded[0] < square:
-        square, window = bounded
-    return _closed(diffusion, square, LAST, window)
+        square, proof = bounded[0], {"window": bounded[1]}
+    parted = _dissipative(diffusion)
+    if parted is not None and parted[0] < square:
+        square, proof = parted[0], {"distance": parted[1]}
+    return _closed(diffusion, square, LAST, proof)
 
 
 def _path_square(diffusion: LangevinDiffusion) -> float:
@@ -81,8 +87,23 @@ def gibbs_window(diffusion: LangevinDiffusion) -> tuple[float, float] | None:
     return (beta * d * (2.0 * gap - m * d), window) if window <= diffusion.time else None
 
 
+def _dissipative(diffusion: LangevinDiffusion) -> tuple[float, float] | None:
+    """(2β∫_0^d (Δ + g), d), d the lesser of D and what can be reached in half the time; None for losses
+    that are not dissipative, or a D that is out of reach anyway."""
+    growth = growth_of(diffusion.loss, diffusion.gap)
+    if growth is None:
+        return None
+    beta, time = diffusion.inverse_temperature, diffusion.time
+    d = growth.reached(0.5 * beta * time * (1.0 + 1e-9))
+    if diffusion.diameter is not None and diffusion.diameter < d:
+        d = diffusion.diameter
+    if not growth.time(d) <= beta * time * (1.0 - 1e-9):
+        return None
+    return 2.0 * beta * growth.spread(d) * _MARGIN, d
+
+
 def _closed(
-    diffusion: LangevinDiffusion, square: float, name: str, window: float | None
+    diffusion: LangevinDiffusion, square: float, name: str, proof: dict[str, float | None]
 ) -> Guarantee:
     from pabi.certificate import of_diffusion
 
@@ -94,7 +115,7 @@ def _closed(
         name,
         LAST_SOURCE if hidden else PATH_SOURCE,
         langevin_diffusion(diffusion, hidden),
-        _prove=lambda: of_diffusion(diffusion, name, mu, window),
+        _prove=lambda: of_diffusion(diffusion, name, mu, proof),
     )
 
 

@@ -3,7 +3,8 @@
 Adjacent densities ∝ exp(−κL) on a set of diameter D have a log-likelihood ratio within an interval of length
 κ·(sup − inf)(L_D − L_D') ≤ κΔD: a bounded range (Dong, Durfee, Rogers 2020). As the stationary law of a
 reflected diffusion of inverse temperature κ it is Gaussian-DP as well, μ² = κD'(2Δ − mD'), D' = min(D, Δ/m)
-(docs, "Diffusions"). Both hold, so that the least δ of both does at every ε.
+(docs, "Diffusions"; for dissipative losses see `pabi.growth`). Both hold, so that the least δ of both does at
+every ε.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from fractions import Fraction
 
 from pabi.assumptions import exponential_mechanism, iterated_mechanism
 from pabi.errors import NotApplicable
+from pabi.growth import growth_of
 from pabi.guarantee import Guarantee
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.rounding import fraction_down, fraction_up, up
@@ -44,8 +46,8 @@ def gibbs(mechanism: Mechanism, delta: float, position: int | None = None) -> Gu
 def _ranges(mechanism: Mechanism) -> TradeOff:
     if isinstance(mechanism, ExponentialMechanism):
         return BoundedRange(mechanism.range)
-    per_part = [BoundedRange(mechanism.mechanism(i).range) for i in range(len(mechanism.epsilons))]
-    return _composed(mechanism, per_part)
+    rounds = range(len(mechanism.epsilons))
+    return _composed(mechanism, [BoundedRange(mechanism.mechanism(i).range) for i in rounds])
 
 
 def _gaussian(mechanism: Mechanism) -> TradeOff:
@@ -89,6 +91,10 @@ def gibbs_mu(mechanism: ExponentialMechanism) -> float:
     gap, d = Fraction(mechanism.gap), Fraction(mechanism.diameter)
     within = d if m <= 0 else min(d, gap / m)
     square = fraction_up(Fraction(mechanism.kappa) * within * (2 * gap - m * within))
+    growth = growth_of(mechanism.loss, mechanism.gap)
+    if growth is not None:
+        reached = min(mechanism.diameter, growth.limit * (1.0 - 1e-12))
+        square = min(square, 2.0 * mechanism.kappa * growth.spread(reached) * (1.0 + 1e-11))
     return up(math.sqrt(square))
 
 

@@ -31,7 +31,7 @@ from pabi.cli.writing import aligned, basis, complain, emit, emit_json, one_line
 from pabi.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
 
 if TYPE_CHECKING:
-    from pabi.analyses import Description
+    from pabi.description import Description
     from pabi.explanation import Explanation
     from pabi.guarantee import Guarantee
     from pabi.tradeoff import TradeOff
@@ -218,13 +218,14 @@ def calibrate(
         str | None, typer.Option("--delta", metavar="D", help="The target's delta. Required.")
     ] = None,
     parameter: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--parameter",
             metavar="P",
-            help="noise_std, noise_multiplier, epochs, steps, clip_norm or size.",
+            help="noise_std (the default), noise_multiplier, epochs, steps, clip_norm or size; of samplers "
+            "and mechanisms inverse_temperature (the default), steps, time, epsilon or epsilons.",
         ),
-    ] = "noise_std",
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """A run file that meets a privacy target.
@@ -240,19 +241,20 @@ def calibrate(
     from pabi.calibration import PARAMETERS
     from pabi.calibration import calibrate as calibrated
     from pabi.description import to_dict
-    from pabi.runs import NoisySGD
+    from pabi.iteration import NoisyIteration
 
     target, at = read_target(epsilon, delta)
-    if parameter not in PARAMETERS:
-        raise InvalidInput(
-            "--parameter", f"expected one of {', '.join(PARAMETERS)}, got {parameter!r}"
-        )
     start = describe(file)
-    if not isinstance(start, NoisySGD):
+    if isinstance(start, NoisyIteration):
         raise InvalidInput(
-            file_name(file), 'kind: expected "noisy_sgd", the only kind that can be calibrated'
+            file_name(file),
+            'kind: expected "noisy_sgd", a sampler or a mechanism, got "noisy_iteration"',
         )
-    run = calibrated(start, target, at, parameter)
+    known = PARAMETERS[type(start)]
+    parameter = known[0] if parameter is None else parameter
+    if parameter not in known:
+        raise InvalidInput("--parameter", f"expected one of {', '.join(known)}, got {parameter!r}")
+    run: Any = calibrated(start, target, at, parameter)  # type: ignore[type-var]
     _, best = _explained(run, at)
     cost, table = best.epsilon(at), to_dict(run)
     if cost > target:
@@ -352,15 +354,29 @@ def _toml_ready(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _proven(verdict: Verdict) -> TradeOff:
-    """The trade-off function that the verdict's cases prove."""
+    """The trade-off function that the verdict's bounds prove."""
+    from pabi.tradeoff import Best, BoundedRange, Gaussian
+
+    found = []
+    for bound in verdict.bounds:
+        curve = _of_cases(bound.parts)
+        for epsilon, times in bound.ranges:
+            ranges = BoundedRange(epsilon).self_compose(times)
+            curve = ranges if curve == Gaussian(0.0) else curve.compose(ranges)
+        found.append(curve)
+    return found[0] if len(found) == 1 else Best(found)
+
+
+def _of_cases(cases: Sequence[tuple[Fraction, float]]) -> TradeOff:
+    """The trade-off function of (probability, μ)."""
     from pabi.rounding import fraction_up
     from pabi.tradeoff import Gaussian, Mixture
 
-    if verdict.mu is not None:
-        return Gaussian(verdict.mu)
+    if len({mu for _, mu in cases}) == 1:
+        return Gaussian(cases[0][1])
     # Claimed weights may add up to more than 1. What is left over is taken from the smallest μ.
     left, parts, weights = Fraction(1), [], []
-    for weight, mu in sorted(verdict.parts, key=lambda part: -part[1]):
+    for weight, mu in sorted(cases, key=lambda part: -part[1]):
         kept = min(weight, left)
         left -= kept
         parts.append(Gaussian(mu))

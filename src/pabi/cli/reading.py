@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pabi.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from pabi.analyses import Description
+    from pabi.description import Description
     from pabi.guarantee import Guarantee
     from pabi.verification import Verdict
 

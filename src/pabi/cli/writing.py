@@ -95,8 +95,10 @@ def basis(adjacency: str | None, assumptions: Sequence[str]) -> list[str]:
 
 
 def shape(curve: TradeOff) -> str:
-    from pabi.tradeoff import Gaussian, Mixture
+    from pabi.tradeoff import Best, Gaussian, Mixture
 
+    if isinstance(curve, Best):
+        return "none (the best of " + ", ".join(f"{part!r}" for part in curve.parts) + ")"
     if isinstance(curve, Gaussian):
         return up(curve.mu)
     if isinstance(curve, Mixture):

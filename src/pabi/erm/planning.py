@@ -98,7 +98,7 @@ def plan(
     for draft in sorted(found, key=lambda d: d.risk):
         considered.setdefault(draft.algorithm, min(draft.risk, problem.trivial))
     made = _plan(problem, best, tuple(considered.items()))
-    warn_of_large_delta(made.run, problem.delta)  # type: ignore[arg-type]
+    warn_of_large_delta(problem.n, problem.delta)
     return made
 
 

@@ -9,16 +9,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from pabi import validate
-from pabi.errors import NotApplicable
+from pabi.errors import InvalidInput, NotApplicable
 from pabi.iteration import NoisyIteration
-from pabi.literature import covering_iterations, covering_runs
+from pabi.langevin import LangevinChain, LangevinDiffusion
+from pabi.literature import covering_iterations, covering_langevin, covering_runs
 from pabi.literature.published import Status
 from pabi.literature.reading import Candidate
+from pabi.mechanisms import ExponentialMechanism
 from pabi.runs import NoisySGD
 
 OURS = "pabi"
 
-Description = NoisySGD | NoisyIteration
+Description = NoisySGD | NoisyIteration | LangevinChain | LangevinDiffusion | ExponentialMechanism
+
+_COVERING: dict[type, tuple[Candidate, ...]] = {
+    NoisySGD: covering_runs.CANDIDATES,
+    NoisyIteration: covering_iterations.CANDIDATES,
+    LangevinChain: covering_langevin.CHAINS,
+    LangevinDiffusion: covering_langevin.DIFFUSIONS,
+    ExponentialMechanism: covering_langevin.MECHANISMS,
+}
 
 
 @dataclass(frozen=True)
@@ -86,18 +96,17 @@ class Comparison:
 
 
 def compare(run: Description, delta: float = 1e-5) -> Comparison:
-    """What every published bound says of a `NoisySGD` or `NoisyIteration`, beside pabi's own guarantee.
+    """What every published bound says of a run, a sampler or an exponential mechanism, beside pabi's own
+    guarantee.
 
     ε at `delta` in (0, 1), by the conversions of `pabi.convert`; Rényi bounds at the best order they
     admit. The bounds are evaluated as printed: one that is refuted or unverified is no guarantee, and
     may lie below the truth.
     """
     delta = validate.number("delta", delta, above=0.0, below=1.0)
-    if isinstance(run, NoisyIteration):
-        covering: tuple[Candidate, ...] = covering_iterations.CANDIDATES
-    else:
-        covering = covering_runs.CANDIDATES
-    rows = [_row(candidate, run, delta) for candidate in covering]
+    if type(run) not in _COVERING:
+        raise InvalidInput("run", f"expected a description, got {type(run).__name__}")
+    rows = [_row(candidate, run, delta) for candidate in _COVERING[type(run)]]
     rows.append(own_row(run, delta))
     return Comparison(run, delta, tuple(sorted(rows, key=_rank)))
 

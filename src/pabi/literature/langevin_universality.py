@@ -85,6 +85,56 @@ def lemma_i_2(
     return -order * inverse_temperature * gradient_gap**2 / m * math.expm1(-exponent)
 
 
+def switch_of_regimes(
+    *,
+    m: float,
+    M: float,
+    inverse_temperature: float,
+    gradient_gap: float,
+    dimension: int,
+    radius: float,
+    stationary: float,
+    order: float,
+) -> float:
+    """The time from which `lemma_i_1` is below `lemma_i_2`, where both are as printed; ∞ if it never is.
+
+    Arguments as there. Appendix I.2 gives its order of magnitude, this is the time itself.
+    """
+    from scipy.optimize import brentq
+
+    unit = order / (inverse_temperature * m)
+    begin = max(0.0, 2.0 * math.log((order - 1.0) * max(2.0, M / m)))
+
+    def excess(time: float) -> float:
+        long = lemma_i_1(
+            m=m,
+            M=M,
+            inverse_temperature=inverse_temperature,
+            dimension=dimension,
+            radius=radius,
+            time=time,
+            stationary=stationary,
+            order=order,
+        )
+        short = lemma_i_2(
+            m=m,
+            inverse_temperature=inverse_temperature,
+            gradient_gap=gradient_gap,
+            time=time,
+            order=order,
+        )
+        return float(long) - float(short)
+
+    if excess(begin) <= 0.0:
+        return begin
+    length = unit
+    while excess(begin + length) > 0.0:
+        if length > 1e6 * unit:
+            return math.inf
+        length *= 2.0
+    return float(brentq(excess, begin, begin + length, rtol=1e-12))
+
+
 @published("risk", f"{PAPER}, Theorem F.1 (33)")
 def equation_33(
     *, inverse_temperature: float, dimension: int, diameter: float, time: float

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from pabi.errors import InvalidInput
 from pabi.iteration import Column, NoisyIteration
+from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.literature.comparison import OURS, Comparison, Description, Row, compare
+from pabi.mechanisms import ExponentialMechanism
 from pabi.runs import NoisySGD
 
 if TYPE_CHECKING:
@@ -67,12 +69,20 @@ def draw(comparison: Comparison, ax: Any = None) -> Any:
     return ax
 
 
-def _rows(run: Description, length: int, delta: float) -> tuple[Row, ...]:
+def _rows(run: Description, length: Any, delta: float) -> tuple[Row, ...]:
     return compare(_shortened(run, length), delta).rows
 
 
-def _lengths(run: Description) -> tuple[list[int], str]:
+def _lengths(run: Description) -> tuple[list[Any], str]:
     """Lengths from 1 to the run's own, evenly on a logarithmic scale, and their unit."""
+    if isinstance(run, ExponentialMechanism):
+        raise InvalidInput("ax", "one draw has no length to draw bounds against")
+    if isinstance(run, LangevinDiffusion):
+        if not run.constant:
+            raise InvalidInput("ax", "a diffusion of varying temperature has no picture")
+        return np.geomspace(1e-3 * run.time, run.time, 41).tolist(), "time"
+    if isinstance(run, LangevinChain):
+        return _lengths(run.run)
     if isinstance(run, NoisyIteration):
         assert run.steps is not None
         total, unit, points = run.steps, "steps", 25
@@ -87,7 +97,11 @@ def _lengths(run: Description) -> tuple[list[int], str]:
     return sorted({round(float(k)) for k in grid} | {max(total, 1)}), unit
 
 
-def _shortened(run: Description, length: int) -> Description:
+def _shortened(run: Description, length: Any) -> Description:
+    if isinstance(run, LangevinDiffusion):
+        return replace(run, time=length)
+    if isinstance(run, LangevinChain):
+        return replace(run, steps=cast("NoisySGD", _shortened(run.run, length)).steps)
     if isinstance(run, NoisyIteration):
         return _first_steps(run, length)
     assert isinstance(run, NoisySGD)
@@ -139,7 +153,7 @@ def _label(row: Row) -> str:
     if row.name == OURS:
         return row.source
     doubt = "" if row.status == "sound" else f", {row.status}"
-    authors, _, theorem = re.sub(r" \((in|constants) .*", "", row.source).rpartition(", ")
+    authors, _, theorem = re.sub(r" \([A-Za-z].*", "", row.source).rpartition(", ")
     names = re.sub(r" \d{4}$", "", authors).split(", ")
     short = f"{names[0]} et al." if len(names) > 2 else " & ".join(names)
     theorem = theorem.replace("Theorem", "Thm").replace("Corollary", "Cor.")
@@ -164,8 +178,7 @@ def _dress(ax: Any, curves: dict[str, Array], x: Array, unit: str, delta: float)
     )
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter("{x:g}")
-    if top < 30.0 * low:
-        ax.yaxis.set_minor_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter("{x:g}" if top < 100.0 * low else "")
     ax.grid(alpha=0.25, which="major")
     beyond = f"\n({off} beyond the top)" if off else ""
     ax.legend(

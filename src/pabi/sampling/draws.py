@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -134,10 +135,15 @@ def to_arviz(values: Array, guarantee: Guarantee) -> Any:
     if guarantee.tuned_at:
         attributes["delta"] = repr(guarantee.tuned_at)
         attributes["epsilon"] = repr(guarantee.epsilon(guarantee.tuned_at))
-    # A copy: what is made of it elsewhere does not reach into the release.
-    return _import("arviz_base").from_dict(
-        {"posterior": {"x": values.copy()}}, attrs={"posterior": attributes}
-    )
+    with warnings.catch_warnings():
+        # Many chains of one draw each are meant.
+        warnings.filterwarnings(
+            "ignore", "Found chain dimension to be longer than draw", UserWarning
+        )
+        # A copy: what is made of it elsewhere does not reach into the release.
+        return _import("arviz_base").from_dict(
+            {"posterior": {"x": values.copy()}}, attrs={"posterior": attributes}
+        )
 
 
 def _import(name: str) -> Any:

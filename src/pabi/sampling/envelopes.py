@@ -190,18 +190,16 @@ def expected_evaluations(region: Region, diameter: float, kappa: float, facts: F
 
 def _log_integral(tilt: Array, half: Array) -> Array:
     """log ∫ e^(−tilt·v) dv over [−half, half], entry by entry."""
-    rate = np.abs(tilt)
-    steep = rate * half
-    safe = np.where(rate > 0.0, rate, 1.0)
-    slanted = steep + np.log(-np.expm1(-2.0 * steep) / safe)
-    return np.where(steep > 1e-300, slanted, np.log(2.0 * half))
+    steep = np.abs(tilt) * half > 1e-300
+    rate = np.where(steep, np.abs(tilt), 1.0)
+    slanted = rate * half + np.log(-np.expm1(-2.0 * rate * half) / rate)
+    return np.where(steep, slanted, np.log(2.0 * half))
 
 
 def _exponential(tilt: Array, half: Array, uniform: Array) -> Array:
     """Draws from the density ∝ e^(−tilt·v) on [−half, half], by inversion, entry by entry."""
-    rate = np.abs(tilt)
-    steep = rate * half > 1e-300
-    safe = np.where(steep, rate, 1.0)
-    slanted = -np.log1p(uniform * np.expm1(-2.0 * safe * half)) / safe
+    steep = np.abs(tilt) * half > 1e-300
+    rate = np.where(steep, np.abs(tilt), 1.0)
+    slanted = -np.log1p(uniform * np.expm1(-2.0 * rate * half)) / rate
     along = np.where(steep, slanted, 2.0 * half * uniform) - half
     return np.where(tilt < 0.0, -along, along)

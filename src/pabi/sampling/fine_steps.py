@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -169,7 +169,7 @@ def _guarantee(
     delta: float,
 ) -> Guarantee:
     """Of all chains: of their last iterates, or by composition of their paths."""
-    warn_of_large_delta(cast(Any, diffusion), delta)
+    warn_of_large_delta(diffusion.n, delta)
     path = diffusion.release == "path"
     if path:
         one = replace(composition.apply(iteration, delta), tuned_at=delta)

@@ -21,11 +21,11 @@ _CHAINS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe–Ito
 def plot_path(values: Array, ax: Any, discard: int, names: Any) -> Any:
     """Posterior and trace of each coordinate, (coordinates, 2) axes."""
     flat, labels = _coordinates(values, names)
-    axes = _axes(ax, (len(labels), 2), (9.0, 2.1 * len(labels) + 0.5), [1, 2])
+    axes = _axes(ax, (len(labels), 2), (9.0, 2.1 * len(labels) + 0.5), [2, 3])
     for i, label in enumerate(labels):
         _posterior(axes[i, 0], flat[:, discard:, i].ravel(), label)
         _trace(axes[i, 1], flat[:, :, i], discard, label)
-    axes[0, 0].set_title("posterior")
+    axes[0, 0].set_title(_posterior_title(flat[:, discard:, 0].size))
     axes[0, 1].set_title(_trace_title(len(flat)))
     axes[-1, 1].set_xlabel("draw")
     return axes
@@ -41,6 +41,7 @@ def plot_posterior(values: Array, ax: Any, names: Any) -> Any:
         for spare in grid[len(labels) :]:
             spare.set_visible(False)
         axes = grid[: len(labels)]
+        grid[0].figure.suptitle(_posterior_title(flat[:, :, 0].size))
     else:
         axes = _axes(ax, (len(labels),), None, None)
     for i, label in enumerate(labels):
@@ -66,9 +67,11 @@ def _axes(ax: Any, shape: tuple[int, ...], size: Any, widths: Any) -> Any:
     if ax is None:
         import matplotlib.pyplot as plt
 
-        _, ax = plt.subplots(
+        figure, ax = plt.subplots(
             *shape, figsize=size, squeeze=False, layout="constrained", width_ratios=widths
         )
+        engine: Any = figure.get_layout_engine()
+        engine.set(wspace=0.06, hspace=0.04)
     axes = np.asarray(ax, dtype=object)
     if axes.size != math.prod(shape):
         raise InvalidInput("ax", f"expected axes of shape {shape}, got {axes.shape}")
@@ -78,8 +81,8 @@ def _axes(ax: Any, shape: tuple[int, ...], size: Any, widths: Any) -> Any:
 def _posterior(ax: Any, draws: Array, label: str) -> None:
     """A histogram with its mean and central 90 %; few draws as ticks."""
     if draws.size < _FEW:
-        ax.plot(draws, np.zeros(draws.size), "|", color=_INK, markersize=22, markeredgewidth=1.5)
-        ax.set_ylim(-1.0, 1.0)
+        ax.vlines(draws, 0.0, 0.4, color=_INK, linewidth=1.8)
+        ax.set_ylim(0.0, 1.0)
     else:
         bins = min(60, max(10, round(2.0 * draws.size ** (1 / 3))))
         ax.hist(draws, bins=bins, density=True, color=_SHADE, edgecolor="white", linewidth=0.4)
@@ -104,6 +107,10 @@ def _trace(ax: Any, draws: Array, discard: int, label: str) -> None:
     ax.set_xlim(0, max(length - 1, 1))
     ax.set_ylabel(label)
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def _posterior_title(draws: int) -> str:
+    return "draws" if draws < _FEW else "posterior: mean and central 90 %"
 
 
 def _trace_title(chains: int) -> str:

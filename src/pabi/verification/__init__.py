@@ -18,7 +18,15 @@ from pabi.errors import InvalidInput
 from pabi.guarantee import FORMAT as GUARANTEE
 from pabi.guarantee import INDEPENDENT, Guarantee
 from pabi.verification.arithmetic import BITS
-from pabi.verification.claims import Factors, Part, check_claim, check_reading, implied, together
+from pabi.verification.claims import (
+    Bounds,
+    Factors,
+    Part,
+    all_together,
+    check_claim,
+    check_reading,
+    implied,
+)
 from pabi.verification.refusal import Refused
 
 __all__ = ["Verdict", "implied", "verify"]
@@ -29,9 +37,9 @@ class Verdict:
     """What the checker found.
 
     `ok`, and the `reason` in one sentence. `mu`: the proven Gaussian parameter, None for a mixture,
-    whose `parts` are (probability, μ), and for a `product` with sampled Gaussians. `scope`: "run" when
-    everything was derived again from the description, "iteration" when the steps were taken as
-    stated. `assumptions`: what it rests on.
+    whose `parts` are (probability, μ), for a `product` with sampled Gaussians, and for several `bounds`
+    that hold together. `scope`: "run" when everything was derived again from the description, "iteration"
+    when the steps were taken as stated. `assumptions`: what it rests on. `bounds`: all that is proven.
     """
 
     ok: bool
@@ -42,6 +50,7 @@ class Verdict:
     scope: str | None
     parts: tuple[Part, ...] = ()
     product: Factors | None = None
+    bounds: Bounds = ()
 
 
 def verify(certificate: Certificate | Guarantee | dict[str, Any] | str) -> Verdict:
@@ -70,9 +79,7 @@ def verify(certificate: Certificate | Guarantee | dict[str, Any] | str) -> Verdi
 def _with_claims(verdict: Verdict, guarantee: dict[str, Any]) -> Verdict:
     if not verdict.ok:
         return verdict
-    gap = implied(
-        verdict.product or verdict.parts, verdict.adjacency, verdict.assumptions, guarantee
-    )
+    gap = implied(verdict.bounds, verdict.adjacency, verdict.assumptions, guarantee)
     return verdict if gap is None else _no(gap)
 
 
@@ -102,8 +109,8 @@ class _Finding(NamedTuple):
     adjacency: str
     assumptions: tuple[str, ...]
     scope: str
-    claimed: Factors
-    proven: Factors
+    claimed: Bounds
+    proven: Bounds
     reading: tuple[float, float] | None = None
 
 
@@ -113,7 +120,8 @@ def _checked(payload: dict[str, Any]) -> _Finding:
     if payload["run"] is None:
         from pabi.verification.iterations import check_iteration
 
-        adjacency, assumptions, proven = check_iteration(payload)
+        adjacency, assumptions, bound = check_iteration(payload)
+        proven: Bounds = (bound,)
         scope = "iteration"
     else:
         from pabi.verification.runs import check_run
@@ -123,26 +131,56 @@ def _checked(payload: dict[str, Any]) -> _Finding:
     if payload["adjacency"] != adjacency:
         raise Refused(f"adjacency: expected {adjacency!r}, got {payload['adjacency']!r}")
     claimed = check_claim(payload["claim"], proven)
-    reading = check_reading(payload["reading"], claimed) if "product" in payload["claim"] else None
+    reading = None
+    if "product" in payload["claim"]:
+        reading = check_reading(payload["reading"], claimed[0])
     return _Finding(adjacency, assumptions, scope, claimed, proven, reading)
 
 
 def _yes(found: _Finding) -> Verdict:
     adjacency, assumptions, scope, claimed, _, reading = found
-    if claimed.sampled or reading:
-        what = f"product of {claimed.size} factors"
+    one, *others = claimed
+    if others or one.ranges:
+        what = " and ".join(map(_told, claimed))
+        return Verdict(True, f"proven: {what}", None, adjacency, assumptions, scope, bounds=claimed)
+    if one.sampled or reading:
+        what = f"product of {one.size} factors"
         if reading is not None:
             what = f"ε = {reading[0]!r} at δ = {reading[1]!r} ({what})"
-        return Verdict(True, f"proven: {what}", None, adjacency, assumptions, scope, (), claimed)
-    parts = claimed.parts
-    values = {value for _, value in parts}
+        return Verdict(
+            True, f"proven: {what}", None, adjacency, assumptions, scope, (), one, claimed
+        )
+    values = {value for _, value in one.parts}
     mu = values.pop() if len(values) == 1 else None
-    what = f"μ = {mu!r}" if mu is not None else f"a mixture of {len(parts)} positions"
-    return Verdict(True, f"proven: {what}", mu, adjacency, assumptions, scope, parts)
+    return Verdict(
+        True,
+        f"proven: {_told(one)}",
+        mu,
+        adjacency,
+        assumptions,
+        scope,
+        one.parts,
+        None,
+        claimed,
+    )
+
+
+def _told(bound: Factors) -> str:
+    """One bound in words."""
+    if bound.sampled or (bound.ranges and bound.size > 1):
+        return f"product of {bound.size} factors"
+    if bound.ranges:
+        return f"a bounded range of {bound.ranges[0][0]!r}"
+    values = {value for _, value in bound.parts}
+    return (
+        f"μ = {values.pop()!r}"
+        if len(values) == 1
+        else f"a mixture of {len(bound.parts)} positions"
+    )
 
 
 def _composed(payloads: list[dict[str, Any]], adjacency: str) -> _Finding:
-    total = Factors(((Fraction(1), 0.0),))
+    total: Bounds = (Factors(((Fraction(1), 0.0),)),)
     said: list[str] = []
     scopes = set()
     for i, payload in enumerate(payloads):
@@ -154,7 +192,8 @@ def _composed(payloads: list[dict[str, Any]], adjacency: str) -> _Finding:
             raise Refused(
                 f"part {i + 1}: expected adjacency {adjacency!r}, got {found.adjacency!r}"
             )
-        total = together(total, found.claimed if found.claimed.sampled else found.proven)
+        sampled = any(bound.sampled for bound in found.claimed)
+        total = all_together(total, found.claimed if sampled else found.proven)
         said.extend(found.assumptions)
         scopes.add(found.scope)
     if not payloads:

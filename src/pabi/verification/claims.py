@@ -22,19 +22,25 @@ from pabi.verification.refusal import Refused
 Part = tuple[Fraction, float]
 
 _MOST_PARTS = 200_000
+_MOST_BOUNDS = 64
+
+_NOTHING: tuple[Part, ...] = ((Fraction(1), 0.0),)
 
 
 class Factors(NamedTuple):
-    """What holds together: one mixture of Gaussians, sampled Gaussians, and a probability of nothing."""
+    """What holds together: one mixture of Gaussians, sampled Gaussians, bounded ranges (ε, how many), and
+    a probability of nothing."""
 
     parts: tuple[Part, ...]
     sampled: tuple[Sampled, ...] = ()
     failure: Fraction = Fraction(0)
+    ranges: tuple[tuple[float, int], ...] = ()
 
     @property
     def size(self) -> int:
         """How many factors there are."""
-        return sum(f.times for f in self.sampled) + any(mu > 0.0 for _, mu in self.parts)
+        others = sum(f.times for f in self.sampled) + sum(n for _, n in self.ranges)
+        return others + any(mu > 0.0 for _, mu in self.parts)
 
     def epsilon(self, delta: float, enough: float = 0.0) -> float:
         """An ε that is proven at `delta`, computed anew; one of at most `enough` will do."""
@@ -42,6 +48,10 @@ class Factors(NamedTuple):
         if left <= 0:
             return math.inf
         return epsilon_bound(self.parts, self.sampled, _down(left), enough)
+
+
+# Several bounds on one release, all of which hold.
+Bounds = tuple[Factors, ...]
 
 
 def _down(x: Fraction) -> float:
@@ -70,9 +80,20 @@ def read_parts(claim: Any) -> list[Part]:
     return parts
 
 
+def read_bounds(curve: Any) -> Bounds:
+    """The bounds that a trade-off function in JSON is the best of."""
+    if curve["kind"] != "best":
+        return (read_factors(curve),)
+    if not curve["parts"]:
+        raise Refused("parts: expected at least one")
+    return tuple(read_factors(part) for part in curve["parts"])
+
+
 def read_factors(curve: Any) -> Factors:
     """The factors of a trade-off function in JSON."""
     kind = curve["kind"]
+    if kind == "bounded_range":
+        return Factors(_NOTHING, ranges=((nonnegative("epsilon", curve["epsilon"]), 1),))
     if kind == "gaussian":
         return Factors(((Fraction(1), read_mu(curve["mu"])),))
     if kind == "mixture":
@@ -80,8 +101,8 @@ def read_factors(curve: Any) -> Factors:
         return Factors(tuple(read_parts({"mixture": list(pairs)})))
     if kind != "product":
         raise Refused(f"tradeoff: a certificate proves no {kind!r}")
-    parts: list[Part] = [(Fraction(1), 0.0)]
-    sampled = []
+    parts: list[Part] = list(_NOTHING)
+    sampled, ranges = [], []
     for factor in curve["factors"]:
         count = integer("count", factor["count"])
         if factor["kind"] in ("subsampled", "poisson_subsampled"):
@@ -95,24 +116,39 @@ def read_factors(curve: Any) -> Factors:
             mu = read_mu(factor["mu"])
             many = mu if math.isinf(mu) else root_up(count * arb(mu) * arb(mu))
             parts = product(parts, [(Fraction(1), many)])
+        elif factor["kind"] == "bounded_range" and count > 0:
+            ranges.append((nonnegative("epsilon", factor["epsilon"]), count))
         elif factor["kind"] == "mixture" and count == 1:
             parts = product(parts, read_factors({**factor, "kind": "mixture"}).parts)
         else:
             raise Refused(f"factors: expected no {count} of {factor['kind']!r}")
     failure = nonnegative("failure", curve.get("failure", 0.0))
-    return Factors(tuple(parts), tuple(sampled), Fraction(failure))
+    return Factors(tuple(parts), tuple(sampled), Fraction(failure), tuple(ranges))
 
 
-def check_claim(claim: Any, proven: Factors) -> Factors:
+def check_claim(claim: Any, proven: Bounds) -> Bounds:
     """What is claimed, if what is proven implies it."""
-    if "product" in claim:
-        claimed = read_factors(claim["product"])
+    if "tradeoff" in claim:
+        claimed = read_bounds(claim["tradeoff"])
+    elif "product" in claim:
+        claimed = (read_factors(claim["product"]),)
     else:
-        claimed = Factors(tuple(read_parts(claim)))
-    gap = missing(proven, claimed)
+        claimed = (Factors(tuple(read_parts(claim))),)
+    gap = uncovered(proven, claimed)
     if gap is not None:
         raise Refused(gap)
     return claimed
+
+
+def uncovered(proven: Bounds, claimed: Bounds) -> str | None:
+    """Why some claimed bound follows from none that is proven; None if all do."""
+    if not proven or not claimed:
+        return "nothing is proven" if claimed else "nothing is claimed"
+    for one in claimed:
+        gaps = [missing(bound, one) for bound in proven]
+        if all(gaps):
+            return gaps[0]
+    return None
 
 
 def check_reading(reading: Any, claimed: Factors) -> tuple[float, float]:
@@ -153,6 +189,13 @@ def missing(proven: Factors, claimed: Factors) -> str | None:
                     f"factors: {total} of {kind!r} with p = {float(p)!r} and μ up to {worst!r} are needed, "
                     f"which the {given} claimed ones do not cover"
                 )
+    ranges, offer = (
+        [(Fraction(n), epsilon) for epsilon, n in x.ranges if epsilon > 0.0 and n]
+        for x in (proven, claimed)
+    )
+    if not dominated(ranges, offer):
+        worst = max(epsilon for _, epsilon in ranges)
+        return f"factors: {len(ranges)} bounded ranges of up to {worst!r} are not covered by the claimed ones"
     if proven.failure > claimed.failure:
         return (
             f"failure: expected at least {float(proven.failure)!r}, got {float(claimed.failure)!r}"
@@ -164,12 +207,20 @@ def _weight(factor: Sampled) -> Part:
     return Fraction(factor.times), factor.mu
 
 
+def all_together(first: Bounds, second: Bounds) -> Bounds:
+    """What two independent releases prove: every bound on one with every bound on the other."""
+    if len(first) * len(second) > _MOST_BOUNDS:
+        raise Refused(f"{len(first)} × {len(second)} bounds are too many to compose")
+    return tuple(together(one, other) for one in first for other in second)
+
+
 def together(first: Factors, second: Factors) -> Factors:
     """What two independent releases prove."""
     return Factors(
         tuple(product(first.parts, second.parts)),
         first.sampled + second.sampled,
         first.failure + second.failure,
+        first.ranges + second.ranges,
     )
 
 
@@ -208,19 +259,17 @@ def _hypotenuse(a: float, b: float) -> float:
 
 
 def implied(
-    proven: Sequence[Part] | Factors,
+    proven: Bounds,
     adjacency: str | None,
     assumptions: Sequence[str],
     guarantee: dict[str, Any],
 ) -> str | None:
     """None if what is proven implies a guarantee (as a dictionary), or the reason why not."""
-    if not isinstance(proven, Factors):
-        proven = Factors(tuple(proven))
     try:
-        claimed = read_factors(guarantee["tradeoff"])
+        claimed = read_bounds(guarantee["tradeoff"])
     except Refused as refusal:
         return str(refusal)
-    gap = missing(proven, claimed)
+    gap = uncovered(proven, claimed)
     if gap is not None:
         return f"tradeoff: the certificate proves less than the guarantee claims ({gap})"
     if guarantee["adjacency"] != adjacency:

@@ -69,7 +69,7 @@ class Facts(NamedTuple):
     lipschitz: Any = None
 
 
-def _facts(loss: Loss) -> Facts:
+def facts_of(loss: Loss) -> Facts:
     p = dict(loss.parameters)
     if "feature_norm" in p:
         hi, bound, scalar = _of_features(loss, exact(p["feature_norm"]))
@@ -139,7 +139,7 @@ class Derived:
         self.last_size = run.n - (self.period - 1) * self.size
         self.total = int(run.steps)
         self.data = self.total - run.cooldown_steps
-        self.facts = _facts(run.loss)
+        self.facts = facts_of(run.loss)
         self.bound = self.facts.bound
         self.clips = run.clip_norm is not None and (
             run.clipping == "coordinates" or self.bound is None or exact(run.clip_norm) < self.bound

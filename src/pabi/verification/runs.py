@@ -14,7 +14,7 @@ from pabi.description import from_dict
 from pabi.runs import NoisySGD
 from pabi.verification import random_batches
 from pabi.verification.arithmetic import Steps, check_cost, root_up
-from pabi.verification.claims import Factors, Part, read_mu
+from pabi.verification.claims import Bounds, Factors, Part, read_mu
 from pabi.verification.derivation import Derived, Uses, check_arrays, check_groups
 from pabi.verification.iterations import (
     blocks_cost,
@@ -23,6 +23,7 @@ from pabi.verification.iterations import (
     read_blocks,
     replay_case,
 )
+from pabi.verification.langevin import check_described
 from pabi.verification.moduli import Omega, derived_rows, largest_of, least_of, pay
 from pabi.verification.reading import columns, integer
 from pabi.verification.refusal import Refused
@@ -30,11 +31,11 @@ from pabi.verification.refusal import Refused
 Range = tuple[int, int] | None
 
 
-def check_run(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], Factors]:
+def check_run(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], Bounds]:
     """(adjacency, assumptions, what is proven) of a certificate with a description."""
     run = from_dict(payload["run"])
     if not isinstance(run, NoisySGD):
-        raise Refused("run: expected a description of noisy SGD")
+        return check_described(run, payload, check_run)
     derived = Derived(run)
     theorem, position = payload["theorem"], payload["position"]
     if position is not None:
@@ -47,7 +48,8 @@ def check_run(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], Factors]:
         raise Refused("run: the theorem needs plain noisy SGD with a hidden path")
     said = noisy_sgd(run, hidden=hidden, position=position)
     if run.batches.sampled:
-        return run.adjacency, said, random_batches.proven(derived, theorem, payload["plan"])
+        proven = random_batches.proven(derived, theorem, payload["plan"])
+        return run.adjacency, said, (proven,)
     if theorem == "composition":
         cases = _composition(derived, position, payload["claim"])
     elif theorem == "shifted interpolation":
@@ -58,7 +60,7 @@ def check_run(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], Factors]:
         cases = _nonlinear(derived, position, payload)
     else:
         raise Refused(f"theorem: the checker knows no {theorem!r} for these batches")
-    return run.adjacency, said, Factors(tuple(cases))
+    return run.adjacency, said, (Factors(tuple(cases)),)
 
 
 def _composition(derived: Derived, position: int | None, claim: Any) -> list[Part]:

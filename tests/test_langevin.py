@@ -1,0 +1,392 @@
+"""Langevin chains and diffusions as descriptions: what is stored, derived, accounted and refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.description import from_dict, to_dict
+from pabi.errors import InvalidInput, NotApplicable, PrivacyWarning
+from pabi.langevin import CELLS
+from pabi.losses import Loss
+
+CONVEX = Loss.convex(1.0)
+
+
+def diffusion(loss=CONVEX, **changes):
+    given = {"n": 100, "inverse_temperature": 2.0, "time": 1.7, "gradient_gap": 0.3}
+    return pabi.LangevinDiffusion(loss, **{**given, **changes})
+
+
+def chain(loss=CONVEX, **changes):
+    given = {"n": 100, "inverse_temperature": 2.0, "step_size": 0.01, "steps": 50}
+    return pabi.LangevinChain(loss, **{**given, "gradient_gap": 0.3, **changes})
+
+
+def ornstein_uhlenbeck(m, beta, gap, time):
+    """μ of N(mean, var) against N(mean', var) for L = mθ²/2 and L' = L + gap·θ."""
+    means = gap / m * -math.expm1(-beta * m * time)
+    variance = -math.expm1(-2.0 * beta * m * time) / (beta * m)
+    return means / math.sqrt(variance)
+
+
+# Diffusions.
+
+
+def test_last_point_of_the_reference():
+    found = diffusion(Loss.strongly_convex(0.5, 2.0)).guarantee(1e-3)
+    assert found.mu == pytest.approx(0.49878352933898584, rel=1e-12)
+    assert found.method == "last point"
+
+
+@pytest.mark.parametrize("time", [1e-6, 0.3, 5.0, 1e4])
+@pytest.mark.parametrize("m", [1e-9, 0.5, 40.0])
+@pytest.mark.parametrize("beta", [0.1, 30.0])
+def test_ornstein_uhlenbeck_is_exact(m, beta, time):
+    found = diffusion(Loss.strongly_convex(m, 100.0), inverse_temperature=beta, time=time)
+    truth = ornstein_uhlenbeck(m, beta, 0.3, time)
+    # Of bounds that differ by less than a relative 1e-10 the path's is preferred: it assumes less.
+    assert truth * (1.0 - 1e-15) <= found.guarantee(1e-3).mu <= truth * (1.0 + 1e-10)
+
+
+def test_the_regulariser_counts_as_curvature():
+    with_l2 = diffusion(Loss.convex(1.0, l2=0.5))
+    assert (
+        with_l2.guarantee(1e-3).mu == diffusion(Loss.strongly_convex(0.5, 1.5)).guarantee(1e-3).mu
+    )
+
+
+@pytest.mark.parametrize(("time", "square"), [(0.5, 0.09), (5.0, 0.9), (50.0, 1.2)])
+def test_convex_on_a_bounded_set(time, square):
+    found = diffusion(time=time, diameter=1.0).guarantee(1e-3)
+    assert found.mu**2 == pytest.approx(square, rel=1e-12)
+    assert found.mu**2 >= square
+
+
+def test_only_the_lower_end_of_the_curvature_matters():
+    smooth, rough = (diffusion(x, time=50.0, diameter=1.0) for x in (CONVEX, Loss.lipschitz(9.0)))
+    assert smooth.guarantee(1e-3).mu == rough.guarantee(1e-3).mu
+
+
+@pytest.mark.parametrize("loss", [Loss.nonconvex(0.5), Loss.weakly_convex(0.5, 3.0)])
+def test_expanding_losses_pay_at_once_without_a_diameter(loss):
+    found = diffusion(loss)
+    assert found.guarantee(1e-3).mu == pytest.approx(math.sqrt(0.5 * 0.6**2 * 1.7), rel=1e-12)
+    bounded = diffusion(loss, time=50.0, diameter=1.0).guarantee(1e-3)
+    assert bounded.mu**2 == pytest.approx(2.0 * 1.0 * (0.6 + 0.5), rel=1e-12)
+
+
+def test_unknown_curvature_leaves_the_path():
+    found = diffusion(Loss.unknown()).guarantee(1e-3)
+    assert found.method == "path"
+    assert found.mu == pytest.approx(math.sqrt(0.5 * 0.6**2 * 1.7), rel=1e-12)
+
+
+def test_a_released_path_forgets_nothing():
+    found = diffusion(Loss.strongly_convex(0.5, 2.0), release="path")
+    assert found.guarantee(1e-3).method == "path"
+    reasons = {row.method: row.reason for row in found.explain(1e-3)}
+    assert "nothing is forgotten" in reasons["last point"]
+
+
+@pytest.mark.parametrize(
+    ("loss", "diameter"),
+    [
+        (Loss.strongly_convex(0.5, 2.0), None),
+        (Loss.strongly_convex(0.5, 2.0), 0.4),
+        (CONVEX, 0.7),
+        (Loss.nonconvex(0.5), 0.7),
+        (Loss.nonconvex(0.5), None),
+    ],
+)
+def test_fine_iterations_converge_to_the_closed_forms_from_above(loss, diameter):
+    """Also where the window fits in, and where it does not."""
+    for time in (0.2, 9.0):
+        exact = diffusion(loss, time=time, diameter=diameter)
+        closed = exact.guarantee(1e-3).mu
+        coarse, fine = (exact.iteration(n).guarantee(1e-3).mu for n in (64, 1 << 15))
+        assert closed <= fine * (1.0 + 1e-12)
+        assert fine <= coarse * (1.0 + 1e-9)
+        assert fine == pytest.approx(closed, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("loss", "diameter"),
+    [(Loss.strongly_convex(0.5, 2.0), None), (CONVEX, 0.7)],
+)
+def test_fine_chains_converge_to_the_closed_forms(loss, diameter):
+    time, steps = 9.0, 20_000_000
+    closed = diffusion(loss, time=time, diameter=diameter).guarantee(1e-3).mu
+    fine = chain(loss, steps=steps, step_size=time / steps, diameter=diameter).guarantee(1e-3).mu
+    assert fine == pytest.approx(closed, rel=1e-6)
+
+
+def test_fine_expanding_chains_converge_to_the_closed_form():
+    """Their error falls with the step size, so that two of them say where it ends."""
+    time = 9.0
+    closed = diffusion(Loss.nonconvex(0.5), time=time, diameter=0.7).guarantee(1e-3).mu
+    coarse, fine = (
+        chain(Loss.nonconvex(0.5), steps=n, step_size=time / n, diameter=0.7).guarantee(1e-3).mu
+        for n in (10_000, 20_000)
+    )
+    assert closed < fine < coarse
+    assert 2.0 * fine - coarse == pytest.approx(closed, rel=1e-6)
+
+
+@pytest.mark.parametrize("diameter", [None, 0.8])
+@pytest.mark.parametrize("l2", [0.0, 0.2])
+def test_fine_dissipative_chains_converge_to_the_closed_form(diameter, l2):
+    """Their shifts are found numerically; the distance to the closed form falls with the step size."""
+    loss, time = Loss.dissipative(0.2, 0.5, 1.0, l2=l2), 20.0
+    closed = diffusion(loss, time=time, diameter=diameter).guarantee(1e-3).mu
+    coarse, fine = (
+        chain(loss, steps=n, step_size=time / n, diameter=diameter).guarantee(1e-3).mu
+        for n in (250, 500)
+    )
+    assert closed < fine < coarse
+    assert fine < closed * 1.03
+
+
+def test_dissipative_diffusions_converge_in_time():
+    """Without a set and without convexity."""
+    loss = Loss.dissipative(0.2, 0.5, 1.0)
+    mus = [diffusion(loss, time=t).guarantee(1e-3).mu for t in (1.0, 10.0, 100.0, 1e6)]
+    assert mus[0] < mus[1] < mus[2] <= mus[3] * (1.0 + 1e-9) < 1.3
+    drawn = pabi.ExponentialMechanism(
+        loss, n=100, dimension=1, diameter=50.0, inverse_temperature=2.0, gradient_gap=0.3
+    )
+    assert drawn.explain(1e-3).rows[2].mu == pytest.approx(mus[3], rel=1e-6)
+
+
+def test_nonsmooth_chains_converge_slowly_to_the_same():
+    """Their moduli add O(η·ln(1/η)) to μ²."""
+    closed = diffusion(Loss.lipschitz(0.2), time=9.0, diameter=0.7).guarantee(1e-3).mu ** 2
+    excess = []
+    for steps in (300, 3000):
+        eta = 9.0 / steps
+        found = chain(Loss.lipschitz(0.2), steps=steps, step_size=eta, diameter=0.7)
+        excess.append(found.guarantee(1e-3).mu ** 2 - closed)
+    assert 0.0 < excess[1] < excess[0] / 3.0
+
+
+# Varying temperatures.
+
+
+def test_a_constant_given_in_any_form_is_the_same():
+    constant = diffusion(Loss.strongly_convex(0.5, 2.0)).guarantee(1e-3).mu
+    for beta in (lambda t: 2.0, np.full(7, 2.0), [2.0, 2.0]):
+        found = diffusion(Loss.strongly_convex(0.5, 2.0), inverse_temperature=beta)
+        assert constant <= found.guarantee(1e-3).mu <= constant * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("m", [0.0, 0.7])
+@pytest.mark.parametrize(
+    "beta", [lambda t: 2.0 - t, lambda t: 1.0 / (1.0 + t) ** 2, lambda t: t**1.5, lambda t: 1 + t]
+)
+def test_varying_temperature_is_never_below_a_quadratic(beta, m):
+    """The difference of the means over the deviation, by fine quadrature."""
+    time, gap = 1.7, 0.3
+    t = np.linspace(0.0, time, 200_001)
+    middle = 0.5 * (t[1:] + t[:-1])
+    rate = np.array([beta(x) for x in middle])
+    h = time / 200_000
+    ahead = np.cumsum((rate * h)[::-1])[::-1] - 0.5 * rate * h
+    kept = np.exp(-m * ahead)
+    truth = gap * np.sum(rate * kept) * h / math.sqrt(2.0 * np.sum(kept**2) * h)
+    loss = Loss.strongly_convex(m, 2.0) if m else CONVEX
+    found = diffusion(loss, inverse_temperature=beta)
+    assert found.guarantee(1e-3).mu >= truth * (1.0 - 1e-9)
+    # Where one price serves all the time, it is exact but for the cells.
+    if m and np.all(np.diff(rate / kept) <= 0.0):
+        assert found.guarantee(1e-3).mu <= truth * (1.0 + 1e-4)
+    path = diffusion(loss, inverse_temperature=beta, release="path").guarantee(1e-3).mu
+    assert path == pytest.approx(gap * math.sqrt(0.5 * np.sum(rate**2) * h), rel=1e-4)
+
+
+def test_a_function_of_time_is_assumed_monotone_between_readings():
+    found = diffusion(inverse_temperature=lambda t: 1.0 + t).guarantee(1e-3)
+    assert any(f"monotone on each of {CELLS} equal parts" in s for s in found.assumptions)
+    array = diffusion(inverse_temperature=[1.0, 2.0]).guarantee(1e-3)
+    assert not any("monotone" in s for s in array.assumptions)
+
+
+@pytest.mark.parametrize(
+    "beta", [lambda t: -1.0, lambda t: math.nan, lambda t: 0.0, lambda t: "x", lambda t: 1 / t]
+)
+def test_functions_that_are_no_temperature(beta):
+    with pytest.raises(InvalidInput, match="inverse_temperature"):
+        diffusion(inverse_temperature=beta)
+
+
+# Chains.
+
+
+def test_a_chain_is_noisy_sgd():
+    found = chain(Loss.strongly_convex(0.5, 2.0))
+    run = found.run
+    assert run.step_size == 0.02
+    assert run.n * 0.3 <= run.gradient_sensitivity <= run.n * 0.3 * (1.0 + 1e-15)
+    assert (Fraction(run.step_size) * Fraction(run.noise_std)) ** 2 <= Fraction(2) * Fraction(0.01)
+    assert found.step_noise_std == math.sqrt(0.02)
+    it = found.iteration()
+    assert float(it.step_noise_std[0]) == pytest.approx(math.sqrt(0.02), rel=1e-14)
+    assert float(it.step_sensitivity[0]) == pytest.approx(0.02 * 0.3, rel=1e-14)
+    assert float(it.slopes[0]) == pytest.approx(0.99, rel=1e-14)
+
+
+@pytest.mark.parametrize(("adjacency", "factor"), [("replace_one", 2.0), ("zero_out", 1.0)])
+def test_the_gap_follows_from_the_gradient_bound(adjacency, factor):
+    loss = Loss.logistic(3.0)
+    found = chain(loss, gradient_gap=None, adjacency=adjacency)
+    assert found.gap == pytest.approx(factor * 3.0 / 100, rel=1e-15)
+    stated = chain(loss, gradient_gap=found.gap, adjacency=adjacency)
+    assert found.guarantee(1e-3).mu == pytest.approx(stated.guarantee(1e-3).mu, rel=1e-14)
+
+
+def test_independent_chains_compose():
+    one, many = chain().guarantee(1e-3), chain(chains=10_000).guarantee(1e-3)
+    assert many.mu == pytest.approx(100.0 * one.mu, rel=1e-12)
+    assert any("10000 chains use independent noise" in s for s in many.assumptions)
+
+
+def test_bok_su_altschuler_proposition_5_1():
+    """μ² = (2 − ηm)/2·L²/m is the limit of many steps; pabi's is never above it."""
+    m, eta, beta = 0.5, 0.1, 2.0
+    found = chain(Loss.strongly_convex(m, 2.0), step_size=eta, steps=10**6).guarantee(1e-3)
+    printed = pabi.literature.bok.proposition_5_1(
+        L=beta * 0.3, strong_convexity=beta * m, step_size=eta
+    )
+    assert found.mu == pytest.approx(float(printed), rel=1e-9)
+    short = chain(Loss.strongly_convex(m, 2.0), step_size=eta, steps=5).guarantee(1e-3)
+    assert short.mu < found.mu
+
+
+def test_stochastic_gradients_cost_as_noisy_sgd_does():
+    loss = Loss.logistic(1.0, l2=0.1)
+    found = chain(loss, gradient_gap=None, batches=pabi.Cyclic(10))
+    assert found.guarantee(1e-3).mu == found.run.guarantee(1e-3).mu
+    assert found.guarantee(1e-3).mu > chain(loss, gradient_gap=None).guarantee(1e-3).mu
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("inverse_temperature", 0.0),
+        ("inverse_temperature", -1.0),
+        ("inverse_temperature", math.nan),
+        ("step_size", 0.0),
+        ("steps", 0),
+        ("steps", 1.5),
+        ("chains", 0),
+        ("gradient_gap", 0.0),
+        ("gradient_gap", math.inf),
+        ("diameter", -1.0),
+        ("n", 0),
+        ("adjacency", "add_or_remove_one"),
+        ("release", "all"),
+        ("prox", 3),
+        ("batches", 10),
+        ("loss", "logistic"),
+    ],
+)
+def test_chains_refuse(field, value):
+    with pytest.raises(InvalidInput) as bad:
+        chain(**{field: value})
+    assert bad.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("inverse_temperature", 0.0),
+        ("inverse_temperature", [1.0, -1.0]),
+        ("time", 0.0),
+        ("time", math.inf),
+        ("gradient_gap", -0.1),
+        ("release", "all"),
+        ("diameter", 0.0),
+    ],
+)
+def test_diffusions_refuse(field, value):
+    with pytest.raises(InvalidInput) as bad:
+        diffusion(**{field: value})
+    assert bad.value.field == field
+
+
+def test_what_bounds_no_gradient_is_refused():
+    for build in (chain, diffusion):
+        with pytest.raises(InvalidInput, match="gradient_gap"):
+            build(gradient_gap=None)
+
+
+def test_several_chains_do_not_share_random_batches():
+    loss = Loss.logistic(1.0)
+    for batches in (pabi.ShuffleOnce(10), pabi.Poisson(10), pabi.FixedSize(10)):
+        with pytest.raises(InvalidInput, match="chains"):
+            chain(loss, gradient_gap=None, batches=batches, chains=2)
+        assert chain(loss, gradient_gap=None, batches=batches).guarantee(1e-3).epsilon(1e-3) > 0.0
+
+
+def test_a_gap_does_not_describe_random_batches():
+    with pytest.raises(InvalidInput, match="gradient_gap"):
+        chain(batches=pabi.Poisson(10))
+
+
+def test_large_delta_is_warned_of():
+    with pytest.warns(PrivacyWarning, match="1/n"):
+        chain().guarantee(0.5)
+
+
+def test_numbers_beyond_all_bounds():
+    with pytest.raises(InvalidInput, match="inverse_temperature"):
+        chain(inverse_temperature=1e200, step_size=1e200)
+    huge = diffusion(inverse_temperature=1e200, time=1e300).guarantee(1e-3)
+    assert huge.epsilon(1e-3) == math.inf
+    with pytest.raises(NotApplicable):
+        diffusion(Loss.unknown()).iteration()
+
+
+# Tables.
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        chain(),
+        chain(chains=3, release="path", prox=pabi.prox.ball(2.0)),
+        chain(Loss.logistic(1.0), gradient_gap=None, batches=pabi.Cyclic(7)),
+        diffusion(diameter=2.0, adjacency="zero_out"),
+        diffusion(inverse_temperature=[1.0, 2.0, 3.0], release="path"),
+    ],
+)
+def test_tables_round_trip(described):
+    assert from_dict(to_dict(described)) == described
+    assert dataclasses.replace(described) == described
+
+
+def test_functions_have_no_table():
+    with pytest.raises(InvalidInput, match="inverse_temperature"):
+        to_dict(diffusion(inverse_temperature=lambda t: 1.0))
+
+
+def test_tables_name_what_is_missing_or_unknown():
+    with pytest.raises(InvalidInput, match="step_size"):
+        from_dict(
+            {
+                "kind": "langevin_chain",
+                "n": 3,
+                "inverse_temperature": 1.0,
+                "steps": 2,
+                "loss": {"kind": "logistic", "feature_norm": 1.0},
+            }
+        )
+    with pytest.raises(InvalidInput, match="did you mean inverse_temperature"):
+        from_dict({"kind": "langevin_diffusion", "inverse_temprature": 1.0})

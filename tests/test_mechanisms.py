@@ -1,0 +1,250 @@
+"""The exponential mechanism and its iterated form: constants, both bounds, what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.description import from_dict, to_dict
+from pabi.errors import InvalidInput
+from pabi.losses import Loss
+from pabi.tradeoff import Best, BoundedRange, Gaussian
+
+
+def mechanism(loss=None, **changes):
+    given = {"n": 100, "dimension": 1, "diameter": 1.0, "inverse_temperature": 2.0}
+    loss = Loss.convex(1.0, gradient_bound=15.0) if loss is None else loss
+    return pabi.ExponentialMechanism(loss, **{**given, **changes})
+
+
+def iterated(loss=None, **changes):
+    given = {"n": 1000, "dimension": 2, "diameter": 10.0, "epsilons": [0.2, 0.3, 0.5]}
+    loss = Loss.strongly_convex(0.1, 1.0, gradient_bound=1.0) if loss is None else loss
+    return pabi.IteratedExponentialMechanism(loss, **{**given, "failure": 0.01, **changes})
+
+
+def hockey_stick(f, g, epsilon, low, high):
+    """δ(P‖Q)(ε) for densities ∝ exp(−f) and exp(−g) on an interval: that of fine histograms, which
+    post-processing makes no larger than the densities' own."""
+    points = np.linspace(low, high, 20_001)
+    p, q = (h / h.sum() for h in (np.exp(-f(points)), np.exp(-g(points))))
+    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
+
+
+def test_gibbs_measure_of_the_reference():
+    found = mechanism(Loss.strongly_convex(0.1, 1.0, gradient_bound=15.0)).explain(1e-3)
+    mu = {row.method: row.mu for row in found}["Gibbs measure"]
+    assert mu == pytest.approx(1.0, rel=1e-12)
+    assert mu >= 1.0
+
+
+def test_bounded_range_of_the_reference():
+    found = mechanism(diameter=3.0, inverse_temperature=None, epsilon=6.0).guarantee(1e-3)
+    truth = {
+        -2: 0.9660989046131189,
+        0: 0.9051482536448665,
+        1: 0.8446616566713084,
+        3: 0.6050264587225035,
+        5.5: 0.049050678044794176,
+    }
+    for epsilon, delta in truth.items():
+        assert BoundedRange(6.0).delta(epsilon) == pytest.approx(delta, rel=1e-9)
+        assert found.delta(epsilon) <= delta * (1.0 + 1e-9)
+    assert found.advantage <= math.tanh(1.5) * (1.0 + 1e-12)
+
+
+def test_corollaries_5_2_and_5_4():
+    """Δ√(κ/m) without an effect of D, √(2κΔD) for convex losses."""
+    wide = mechanism(Loss.strongly_convex(0.5, 1.0, gradient_bound=15.0), diameter=100.0)
+    assert wide.explain(1e-3).rows[2].mu == pytest.approx(0.3 * math.sqrt(2.0 / 0.5), rel=1e-12)
+    convex = mechanism()
+    assert convex.explain(1e-3).rows[2].mu == pytest.approx(math.sqrt(2.0 * 2.0 * 0.3), rel=1e-12)
+
+
+def test_where_gaussian_and_pure_privacy_cross():
+    """Pure (2LD)-DP and 2√(LD)-GDP have equal advantages at LD = 0.67639 (Bok, Su, Altschuler, D.4)."""
+    product = 0.6763896796400565
+    pure = pabi.tradeoff.ApproxDP(2.0 * product, 0.0).advantage
+    assert Gaussian(2.0 * math.sqrt(product)).advantage == pytest.approx(pure, rel=1e-9)
+    # A bounded range says more than pure privacy: there the Gaussian bound is no longer better.
+    assert BoundedRange(2.0 * product).advantage < pure
+
+
+@pytest.mark.parametrize("m", [-1.0, 0.0, 0.3, 4.0])
+@pytest.mark.parametrize("kappa", [0.3, 5.0, 40.0])
+def test_never_below_the_densities(m, kappa):
+    """L = mθ²/2 ± Δθ/2 on [−1, 1], whose divergence is integrated."""
+    gap = 0.5
+    lo, hi = sorted((m, m + 1.0))
+    loss = (
+        Loss.nonconvex(1.0) if m < 0.0 else Loss.strongly_convex(lo, hi) if m else Loss.convex(1.0)
+    )
+    found = mechanism(loss, diameter=2.0, inverse_temperature=kappa, gradient_gap=gap).guarantee(
+        1e-3
+    )
+
+    def tilted(sign):
+        return lambda x: kappa * (0.5 * m * x * x + sign * 0.5 * gap * x)
+
+    for epsilon in (-0.5, 0.0, 0.2, 1.0, 3.0):
+        truth = hockey_stick(tilted(1.0), tilted(-1.0), epsilon, -1.0, 1.0)
+        assert found.delta(epsilon) >= truth - 1e-7
+
+
+@pytest.mark.parametrize("kappa", [1.0, 10.0])
+def test_never_below_dissipative_densities(kappa):
+    """Double wells θ⁴/4 − θ²/2 with θ ↦ ±Δθ/2 on [−1.5, 1.5]: (x³ − y³ − (x − y))(x − y) ≥ κ(x − y)² − λ as
+    (x³ − y³)(x − y) ≥ (x − y)⁴/4, so that λ = (1 + κ)²."""
+    gap = 0.05
+    loss = Loss.dissipative(1.5**2, 0.5, 5.75)
+    found = mechanism(loss, diameter=3.0, inverse_temperature=kappa, gradient_gap=gap).guarantee(
+        1e-3
+    )
+
+    def tilted(sign):
+        return lambda x: kappa * (0.25 * x**4 - 0.5 * x * x + sign * 0.5 * gap * x)
+
+    for epsilon in (-0.1, 0.0, 0.05, 0.3):
+        truth = hockey_stick(tilted(1.0), tilted(-1.0), epsilon, -1.5, 1.5)
+        assert found.delta(epsilon) >= truth - 1e-7
+
+
+def test_both_bounds_hold_at_once():
+    found = mechanism(diameter=2.0, inverse_temperature=5.0)
+    rows = {row.method: row for row in found.explain(1e-3)}
+    both = found.guarantee(1e-3)
+    assert isinstance(both.curve, Best)
+    for epsilon in np.linspace(-1.0, 4.0, 23):
+        parts = [BoundedRange(found.range), Gaussian(rows["Gibbs measure"].mu)]
+        assert both.delta(epsilon) == min(part.delta(float(epsilon)) for part in parts)
+    levels = np.linspace(0.0, 1.0, 101)
+    assert np.all(both.tradeoff(levels) >= Gaussian(rows["Gibbs measure"].mu)(levels))
+
+
+def test_epsilon_and_temperature_describe_the_same():
+    by_epsilon = mechanism(inverse_temperature=None, epsilon=0.7)
+    assert by_epsilon.kappa == pytest.approx(0.7 / 0.3, rel=1e-14)
+    assert by_epsilon.range == pytest.approx(0.7, rel=1e-14)
+    by_kappa = mechanism(inverse_temperature=by_epsilon.kappa)
+    assert by_kappa.guarantee(1e-3).epsilon(1e-3) == by_epsilon.guarantee(1e-3).epsilon(1e-3)
+
+
+def test_zero_out_halves_the_range():
+    one, half = (mechanism(adjacency=a) for a in ("replace_one", "zero_out"))
+    assert half.range == pytest.approx(0.5 * one.range, rel=1e-14)
+
+
+def test_nothing_is_needed_of_the_loss_but_a_gradient_bound():
+    found = mechanism(Loss.unknown(gradient_bound=15.0))
+    assert found.guarantee(1e-3).method == "bounded range"
+    assert found.guarantee(1e-3).epsilon(0.0) == found.range
+    rows = {row.method: row.reason for row in found.explain(1e-3)}
+    assert "nothing is known of the curvature" in rows["Gibbs measure"]
+
+
+def test_pure_privacy_at_delta_zero():
+    assert mechanism().guarantee(0.0).epsilon(0.0) == mechanism().range
+
+
+# The iterated form.
+
+
+def test_rounds():
+    found = iterated()
+    first, second, last = found.rounds
+    assert first.diameter == 10.0
+    assert first.inverse_temperature == pytest.approx(0.2 / (0.002 * 10.0), rel=1e-14)
+    from scipy.stats import chi2
+
+    quantile = chi2.isf(0.005, 2)
+    assert first.radius == pytest.approx(math.sqrt(quantile / (0.1 * 10.0)), rel=1e-9)
+    assert second.diameter == min(10.0, 2.0 * first.radius)
+    assert last.radius == math.inf
+
+
+def test_a_lipschitz_strongly_convex_loss_bounds_its_set():
+    found = iterated(Loss.strongly_convex(1.0, 1.0, gradient_bound=1.0))
+    assert found.rounds[0].diameter == pytest.approx(2.0, rel=1e-14)
+    assert iterated(Loss.convex(1.0, l2=1.0, gradient_bound=1.0)).rounds[0].diameter == 10.0
+
+
+def test_rounds_compose():
+    found = iterated()
+    mus, ranges = [], []
+    for i, one in enumerate(found.rounds):
+        alone = found.mechanism(i)
+        ranges.append(alone.range)
+        mus.append(alone.explain(1e-3).rows[2].mu)
+        assert alone.kappa == one.inverse_temperature
+    rows = {row.method: row for row in found.explain(1e-4)}
+    assert rows["Gibbs measure"].mu == pytest.approx(math.hypot(*mus), rel=1e-12)
+    assert found.guarantee(0.0).epsilon(0.0) == pytest.approx(sum(ranges), rel=1e-9)
+    assert sum(ranges) == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilons", [[0.2, 0.3, 0.5], [0.2, 0.5], [0.1, 0.1, 3.0]])
+def test_split_records_are_in_one_part_only(epsilons):
+    found = iterated(epsilons=epsilons, split=400)
+    before = sum(epsilons[:-1])
+    # With ranges that are not the largest the bound swaps one, which is what it costs at most.
+    expected = max(before, before - max(epsilons[:-1]) + epsilons[-1])
+    assert found.guarantee(0.0).epsilon(0.0) == pytest.approx(expected, rel=1e-9)
+    assert [found.records(i) for i in range(len(epsilons))] == [400] * (len(epsilons) - 1) + [600]
+    assert found.rounds[0].radius > iterated(epsilons=epsilons, n=400).rounds[0].radius
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("epsilon", {"inverse_temperature": None}),
+        ("epsilon", {"epsilon": 1.0}),
+        ("epsilon", {"inverse_temperature": None, "epsilon": 0.0}),
+        ("inverse_temperature", {"inverse_temperature": -1.0}),
+        ("diameter", {"diameter": None}),
+        ("diameter", {"diameter": 0.0}),
+        ("dimension", {"dimension": 0}),
+        ("dimension", {"dimension": 1.5}),
+        ("gradient_gap", {"loss": Loss.convex(1.0)}),
+    ],
+)
+def test_mechanisms_refuse(field, changes):
+    with pytest.raises(InvalidInput) as bad:
+        mechanism(**changes)
+    assert bad.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("epsilons", {"epsilons": []}),
+        ("epsilons", {"epsilons": [0.1, -0.1]}),
+        ("epsilons", {"epsilons": 0.1}),
+        ("failure", {"failure": 0.0}),
+        ("failure", {"failure": 1.0}),
+        ("split", {"split": 1000}),
+        ("loss", {"loss": Loss.convex(1.0, gradient_bound=1.0)}),
+        ("loss", {"loss": Loss.strongly_convex(1.0, 1.0)}),
+        ("loss", {"loss": Loss.unknown(gradient_bound=1.0)}),
+        ("diameter", {"diameter": None}),
+    ],
+)
+def test_iterated_mechanisms_refuse(field, changes):
+    with pytest.raises(InvalidInput) as bad:
+        iterated(**changes)
+    assert bad.value.field == field
+
+
+@pytest.mark.parametrize(
+    "described",
+    [mechanism(), mechanism(inverse_temperature=None, epsilon=2.0), iterated(), iterated(split=9)],
+)
+def test_tables_round_trip(described):
+    assert from_dict(to_dict(described)) == described
+    assert dataclasses.replace(described) == described

@@ -1,0 +1,207 @@
+"""Mixing times: against the literature, and against chains whose laws are computed in one dimension."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+import pabi
+from pabi.errors import InvalidInput, NotApplicable
+from pabi.literature import bravo
+from pabi.losses import Loss
+from pabi.mixing import mixing_time, total_variation_bound
+from pabi.mixing_picture import total_variation_estimate
+
+CONVEX = Loss.convex(1.0)
+
+
+@pytest.mark.parametrize(
+    ("target", "printed", "most"),
+    [(0.25, 20_000, 4524), (0.01, 70_000, 15_028), (1e-6, 200_000, 45_080)],
+)
+def test_steps_of_the_reference(target, printed, most):
+    found = mixing_time(CONVEX, 10.0, 0.01, target)
+    assert (
+        float(bravo.theorem_4_2(diameter=10.0, step_size=0.01, total_variation=target)) == printed
+    )
+    assert found <= most
+    assert 4 * found <= printed
+
+
+def test_a_quadratic_is_exact_but_for_the_set():
+    """Without a boundary two Gaussians of equal variance are 2Φ(μ/2) − 1 apart."""
+    m, eta, steps, distance = 0.5, 0.1, 20, 3.0
+    c = 1.0 - eta * m
+    variance = 2.0 * eta * (1.0 - c ** (2 * steps)) / (1.0 - c * c)
+    truth = 2.0 * ndtr(0.5 * distance * c**steps / math.sqrt(variance)) - 1.0
+    found = total_variation_bound(Loss.strongly_convex(m, 2.0), distance, eta, steps)
+    assert found == pytest.approx(truth, rel=1e-9)
+    assert found >= truth
+
+
+def kernel(gradient, radius, step, beta, cells):
+    """The transition matrix of the projected chain on [−R, R]: cells by their middles, and two atoms.
+
+    Every point of a cell starts from its middle: a chain of its own, with the gradient step and then a
+    rounding of where it is by half a cell at most.
+    """
+    ends = np.linspace(-radius, radius, cells + 1)
+    places = np.concatenate([[-radius], 0.5 * (ends[1:] + ends[:-1]), [radius]])
+    means = places - step * beta * gradient(places)
+    deviation = math.sqrt(2.0 * step)
+    below = ndtr((ends[None, :] - means[:, None]) / deviation)
+    return np.column_stack([below[:, 0], np.diff(below, axis=1), 1.0 - below[:, -1]])
+
+
+POTENTIALS = {
+    "quadratic": (lambda x: 0.7 * x, Loss.strongly_convex(0.7, 0.7)),
+    "flat": (lambda x: 0.0 * x, Loss.convex(1e-9)),
+    "absolute value": (np.sign, Loss.lipschitz(1.0)),
+    "power 1.5": (
+        lambda x: 1.5 * np.sign(x) * np.sqrt(np.abs(x)),
+        Loss.weakly_smooth([(0.5, 1.5 * math.sqrt(2.0))]),
+    ),
+    "double well": (lambda x: 4.0 * x**3 - x, Loss.weakly_convex(1.0, 11.0)),
+}
+
+
+@pytest.mark.parametrize("name", list(POTENTIALS))
+@pytest.mark.parametrize("step", [0.01, 0.05])
+def test_measured_distances_never_exceed_the_bound(name, step):
+    """Laws from both ends and from the middle, step by step; grid cells are far below √(2η)."""
+    gradient, loss = POTENTIALS[name]
+    radius, beta, cells = 1.0, 1.0, 400
+    transition = kernel(gradient, radius, step, beta, cells)
+    laws = np.zeros((3, cells + 2))
+    laws[0, 0] = laws[1, -1] = laws[2, cells // 2] = 1.0
+    steps = [1, 2, 5, 10, 20, 50, 100, 200]
+    bounds = total_variation_bound(loss, 2.0 * radius, step, steps, beta)
+    done = 0
+    for count, bound in zip(steps, bounds, strict=True):
+        laws = laws @ np.linalg.matrix_power(transition, count - done)
+        done = count
+        measured = max(0.5 * np.abs(laws[i] - laws[j]).sum() for i, j in ((0, 1), (0, 2), (1, 2)))
+        # The rounding to cells adds at most a cell's width to a distance that costs 1/√(2π·2η) a unit.
+        slack = done * (2.0 * radius / cells) / math.sqrt(4.0 * math.pi * step)
+        assert measured <= bound + min(slack, 1e-2)
+    target = 0.05
+    needed = mixing_time(loss, 2.0 * radius, step, target, beta)
+    far = np.eye(cells + 2)[[0, -1]] @ np.linalg.matrix_power(transition, needed)
+    assert 0.5 * np.abs(far[0] - far[1]).sum() <= target * 1.01
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        CONVEX,
+        Loss.convex(1.0, l2=0.3),
+        Loss.lipschitz(1.0),
+        Loss.nonconvex(0.3),
+        Loss.logistic(1.0),
+    ],
+)
+def test_the_bound_and_the_time_agree(loss):
+    for target in (0.3, 1e-3):
+        steps = mixing_time(loss, 2.0, 0.01, target)
+        assert total_variation_bound(loss, 2.0, 0.01, steps) <= target * 1.2
+        # Half as many are not enough for what is known.
+        assert total_variation_bound(loss, 2.0, 0.01, steps // 2) > target
+
+
+@pytest.mark.parametrize("every", [40, pytest.param(1, marks=pytest.mark.nightly)])
+def test_a_minimum_of_moduli_is_better_than_its_parts(every):
+    """Dissipative: far apart it contracts, near each other it expands little."""
+    both = Loss.dissipative(0.3, 0.5, 2.0)
+    found = mixing_time(both, 3.0, 0.05, 0.1)
+    assert found < mixing_time(Loss.nonconvex(2.0), 3.0, 0.05, 0.1)
+    from pabi.mixing import _blocks, _of_root
+
+    root = next(p for p in both.modulus(0.05).parts if hasattr(p, "kappa"))
+    alone = _of_root(root.kappa, root.h, 3.0, 0.1)
+    assert found < min(t * _blocks(0.1, alone(t)) for t in range(1, 5000, every))
+
+
+def test_bounds_fall_with_steps_and_never_exceed_one():
+    steps = np.unique(np.geomspace(1, 10**6, 40).astype(int))
+    found = total_variation_bound(Loss.lipschitz(1.0), 2.0, 0.01, steps)
+    assert np.all(np.diff(found) <= 1e-15)
+    assert found[0] <= 1.0
+    assert found[-1] < 1e-200
+
+
+def test_what_would_take_forever_is_no_number():
+    with pytest.raises(NotApplicable, match="range of numbers"):
+        mixing_time(Loss.convex(1e6), 100.0, 0.01, 0.01)
+    with pytest.raises(NotApplicable, match="unknown"):
+        mixing_time(Loss.unknown(), 1.0, 0.01, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("field", "arguments"),
+    [
+        ("loss", ("convex", 1.0, 0.1, 0.1)),
+        ("diameter", (CONVEX, None, 0.1, 0.1)),
+        ("diameter", (CONVEX, 0.0, 0.1, 0.1)),
+        ("diameter", (CONVEX, math.inf, 0.1, 0.1)),
+        ("step_size", (CONVEX, 1.0, 0.0, 0.1)),
+        ("total_variation", (CONVEX, 1.0, 0.1, 0.0)),
+        ("total_variation", (CONVEX, 1.0, 0.1, 1.0)),
+        ("inverse_temperature", (CONVEX, 1.0, 0.1, 0.1, -1.0)),
+    ],
+)
+def test_refuses(field, arguments):
+    with pytest.raises(InvalidInput) as bad:
+        mixing_time(*arguments)
+    assert bad.value.field == field
+
+
+def test_it_is_public():
+    assert pabi.mixing_time is mixing_time
+
+
+# The picture.
+
+
+@pytest.mark.parametrize("distance", [0.0, 0.5, 2.0])
+def test_the_lower_estimate_is_below_the_truth(distance):
+    """Of Gaussians at a known distance; the confidence is beaten by far in 200 repetitions of 99 %."""
+    truth = 2.0 * ndtr(0.5 * distance) - 1.0
+    generator = np.random.default_rng(5)
+    above, close = 0, []
+    for _ in range(200):
+        first, second = generator.standard_normal((2, 2000, 3))
+        second[:, 1] += distance
+        found = total_variation_estimate(first, second)
+        above += found.lower > truth
+        close.append(found.advantage)
+    # At 1 % each, 12 of 200 have a probability of 1e-6.
+    assert above <= 12
+    assert np.mean(close) == pytest.approx(truth, abs=0.03)
+
+
+def test_the_picture_shows_the_bound_and_what_is_measured():
+    import matplotlib
+
+    matplotlib.use("Agg")
+    given = {"gradient": np.sign, "prox": pabi.prox.ball(1.0), "starts": ([1.0], [-1.0])}
+    ax = pabi.mixing.plot(Loss.lipschitz(1.0), 2.0, 0.05, 60, **given, chains=500, random_state=1)
+    steps, bound = ax.lines[0].get_data()
+    assert np.array_equal(bound, total_variation_bound(Loss.lipschitz(1.0), 2.0, 0.05, steps))
+    (container,) = ax.containers
+    at, measured = container.lines[0].get_data()
+    assert np.all(measured <= np.interp(at, steps, bound) + 0.15)
+    assert measured[0] > 0.97
+    assert measured[-1] < 0.2
+    with pytest.raises(InvalidInput, match="starts"):
+        pabi.mixing.plot(CONVEX, 2.0, 0.05, 60, gradient=np.sign)
+
+
+@pytest.mark.parametrize("bad", [np.zeros(9), np.zeros((3, 1)), np.full((9, 1), np.nan)])
+def test_estimates_refuse(bad):
+    with pytest.raises(InvalidInput, match="first"):
+        total_variation_estimate(bad, np.zeros((9, 1)))
+    with pytest.raises(InvalidInput, match="second"):
+        total_variation_estimate(np.zeros((9, 2)), np.zeros((9, 1)))

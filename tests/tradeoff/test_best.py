@@ -1,0 +1,54 @@
+"""The best of several bounds on one mechanism."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pabi.errors import InvalidInput
+from pabi.tradeoff import Best, BoundedRange, Gaussian, PoissonSubsampled, Product, TradeOff
+
+RANGE, GAUSSIAN = BoundedRange(1.0), Gaussian(0.45)
+BOTH = Best((RANGE, GAUSSIAN))
+
+
+def test_every_reading_is_the_best_one():
+    for delta in (1e-9, 1e-3, 0.1):
+        assert BOTH.epsilon(delta) == min(RANGE.epsilon(delta), GAUSSIAN.epsilon(delta))
+        low, high = BOTH.epsilon_bounds(delta)
+        assert low <= BOTH.epsilon(delta) <= high * (1.0 + 1e-12)
+    grid = np.linspace(-2.0, 2.0, 41)
+    assert np.array_equal(BOTH.delta(grid), np.minimum(RANGE.delta(grid), GAUSSIAN.delta(grid)))
+    levels = np.linspace(0.0, 1.0, 41)
+    assert np.array_equal(BOTH(levels), np.maximum(RANGE(levels), GAUSSIAN(levels)))
+    assert BOTH.rdp(2.0) == min(RANGE.rdp(2.0), GAUSSIAN.rdp(2.0))
+    assert BOTH.zcdp == min(RANGE.zcdp, GAUSSIAN.zcdp)
+    # Neither is the better one everywhere.
+    better = RANGE.delta(grid) < GAUSSIAN.delta(grid)
+    assert better.any()
+    assert not better.all()
+
+
+def test_composition_pairs_the_parts():
+    for one in (Gaussian(0.3), Product(((BoundedRange(0.2), 3),)), BOTH):
+        for together in (BOTH.compose(one), one.compose(BOTH)):
+            assert isinstance(together, Best)
+            parts = one.parts if isinstance(one, Best) else (one,)
+            pairs = [mine.compose(theirs) for mine in BOTH.parts for theirs in parts]
+            expected = min(pair.epsilon(1e-4) for pair in pairs)
+            assert together.epsilon(1e-4) == pytest.approx(expected, rel=1e-6)
+    assert BOTH.self_compose(3).epsilon(1e-4) == min(
+        RANGE.self_compose(3).epsilon(1e-4), GAUSSIAN.self_compose(3).epsilon(1e-4)
+    )
+
+
+def test_json_and_equality():
+    assert TradeOff.from_dict(BOTH.to_dict()) == BOTH
+    assert Best((BOTH, GAUSSIAN)) == BOTH
+    assert hash(Best((RANGE, GAUSSIAN))) == hash(BOTH)
+
+
+@pytest.mark.parametrize("parts", [(), (1.0,), (PoissonSubsampled(1.0, 0.1, "remove"),)])
+def test_refuses(parts):
+    with pytest.raises(InvalidInput, match="parts"):
+        Best(parts)

@@ -92,9 +92,20 @@ def expected_shares(value, kappa, domain, dimension, cells, fine):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kappa", [0.01, 3.0, 40.0])
 def test_draws_have_the_density(case, kappa):
+    check_density(case, kappa, 40_000)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("kappa", [0.3, 10.0, 200.0])
+def test_many_more_draws_have_the_density(case, kappa):
+    check_density(case, kappa, 1_000_000)
+
+
+def check_density(case, kappa, count):
     value, dimension, domain, loss = CASES[case]
     fields = {"gradient_gap": 0.1} if loss.gradient_bound is None else {}
-    x = draws(mechanism(kappa, dimension, loss, **fields), value, 40_000, domain)
+    x = draws(mechanism(kappa, dimension, loss, **fields), value, count, domain)
     domain = pabi.prox.ball(1.0) if domain is None else domain
     cells = 40 if dimension == 1 else 12
     shares, low, high = expected_shares(value, kappa, domain, dimension, cells, 400 // dimension**2)

@@ -36,6 +36,6 @@ def test_the_constants_of_the_example_hold():
     assert np.max(ratio) <= constant
     assert np.max(ratio) > 0.3 * constant
     # Two records' squares, regulariser aside: at most the stated gap, and on the ball nothing is cut off.
-    assert 2 * np.max(np.linalg.norm(one, axis=1)) <= chain.gradient_gap * n
+    assert 2 * np.max(np.linalg.norm(one, axis=1)) <= chain.gradient_gap * n * (1 + 1e-12)
     inside = x / np.maximum(1.0, np.linalg.norm(x, axis=1, keepdims=True) / radius)
     assert np.all(np.abs(np.sum(a * inside, axis=1) - b) <= radius + bound)

@@ -107,8 +107,8 @@ def check_density(case, kappa, count):
     fields = {"gradient_gap": 0.1} if loss.gradient_bound is None else {}
     x = draws(mechanism(kappa, dimension, loss, **fields), value, count, domain)
     domain = pabi.prox.ball(1.0) if domain is None else domain
-    cells = 40 if dimension == 1 else 12
-    shares, low, high = expected_shares(value, kappa, domain, dimension, cells, 400 // dimension**2)
+    cells, fine = (400, 40) if dimension == 1 else (12, 100)
+    shares, low, high = expected_shares(value, kappa, domain, dimension, cells, fine)
     place = np.clip(((x - low) / (high - low) * cells).astype(int), 0, cells - 1)
     counts = np.bincount(
         np.ravel_multi_index(tuple(place.T), (cells,) * dimension), minlength=shares.size
@@ -127,9 +127,7 @@ def check_density(case, kappa, count):
     assert p_value(shares) > LEVEL
     # Another temperature would be noticed, where there is something to notice.
     if kappa > 1.0:
-        warmer, _, _ = expected_shares(
-            value, 1.5 * kappa, domain, dimension, cells, 400 // dimension**2
-        )
+        warmer, _, _ = expected_shares(value, 1.5 * kappa, domain, dimension, cells, fine)
         assert p_value(warmer) < LEVEL
 
 

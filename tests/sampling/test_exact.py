@@ -230,7 +230,7 @@ def test_rounds_are_drawn_in_turn(monkeypatch):
     monkeypatch.setattr(exact, "_accepted", spy)
     x = draws(m, bowl([0.2, 0.1]), 1)
     assert [k for _, k in rounds] == [r.inverse_temperature for r in m.rounds]
-    np.testing.assert_array_equal(x, drawn[-1])
+    np.testing.assert_allclose(x, drawn[-1], rtol=0, atol=2.0**-38)
     for i in (1, 2):
         balls = rounds[i][0].balls[1:]
         for (centre, radius), point, one in zip(balls, drawn, m.rounds, strict=False):
@@ -372,6 +372,14 @@ def test_exceptions_carry_no_point():
     inside = [f for f in frames if f.f_code.co_name not in named]
     assert inside
     assert [(f.f_code.co_name, f.f_locals) for f in inside if f.f_locals] == []
+
+
+def test_low_order_bits_are_rounded_away():
+    """Every coordinate is a multiple of one public power of two, far above the spacing of doubles."""
+    x = draws(mechanism(40.0, 2), bowl([0.3, 0.2]), 300)
+    grid = 2.0**-38
+    assert np.all(x / grid == np.rint(x / grid))
+    assert np.any(x / (2 * grid) != np.rint(x / (2 * grid)))
 
 
 def test_nothing_is_printed(capfd):

@@ -1,7 +1,7 @@
 """How soon a projected Langevin chain forgets where it began: "I want total variation 0.01".
 
-First steps against those of Bravo, Flores-Mella, Guzmán, Theorem 4.2, in their settings: convex potentials on a
-set of diameter 10, smooth or with a Hölder gradient. Then the bound itself on total variation, step by
+First steps against those of Bravo, Flores-Mella, Guzmán, Theorem 4.2, in their settings: convex potentials on
+a set of diameter 10, smooth or with a Hölder gradient. Then the bound itself on total variation, step by
 step, beside what is measured between chains that begin at opposite ends of a disc, for the potential
 ‖x‖^1.5, which is not smooth.
 

@@ -230,7 +230,7 @@ def iterated_mechanism(mechanism: IteratedExponentialMechanism) -> tuple[str, ..
     said = [
         _ADJACENCY[mechanism.adjacency],
         _EXACT,
-        "nothing but the last draw is released: no normalising constant, cost or number of attempts",
+        "nothing but the rounds' draws is released: no normalising constant, cost or number of attempts",
         f"the first set is convex, of diameter at most {mechanism.diameter!r}, and does not depend on the "
         "data; every later one is its part within the stated radius of the draw before",
         f"each record's gradient has norm at most {mechanism.loss.gradient_bound!r}",

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
-from pabi.learn.engine import _on_grid
+from pabi.hiding import on_grid
 from pabi.learn.randomness import generator_from
 from pabi.losses import Loss
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
@@ -119,7 +119,7 @@ def gibbs_rejection(
                     _drawn(region, rounds, loss_value, facts, most_evaluations, 1, generator)
                 )
         # Which doubles a box can yield depends on the box, and the boxes on the data.
-        return _on_grid(np.concatenate(drawn)[None], _GRID * float(np.min(region.width)))
+        return on_grid(np.concatenate(drawn)[None], _GRID * float(np.min(region.width)))
 
     return ExactDraws(unseen(execute, region.lower), guarantee, mechanism)
 

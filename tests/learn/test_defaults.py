@@ -339,6 +339,7 @@ def calibrated(n, batches, epochs, cooldown, epsilon, delta, adjacency="replace_
         (8.0, 1e-6, "replace_one", 0.4),
     ],
 )
+@pytest.mark.one_in(2)
 def test_predicted_noise_is_calibrated_noise(
     batches, epochs, cooldown, epsilon, delta, adjacency, clip
 ):

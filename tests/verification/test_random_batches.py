@@ -323,6 +323,7 @@ def refused(payload, pattern):
 
 
 @pytest.mark.parametrize(("name", "theorem"), CASES_AND_LONGER)
+@pytest.mark.one_in(3)
 def test_a_plan_that_claims_what_it_needs_is_proven(name, theorem):
     run = RUNS[name]
     payload = payload_of(name, theorem)
@@ -340,6 +341,7 @@ def test_a_plan_that_claims_what_it_needs_is_proven(name, theorem):
 
 
 @pytest.mark.parametrize(("name", "theorem"), CASES_AND_LONGER)
+@pytest.mark.one_in(3)
 def test_a_plan_that_claims_less_is_refused(name, theorem):
     payload = copy.deepcopy(payload_of(name, theorem))
     for factor in payload["claim"]["product"]["factors"]:

@@ -26,7 +26,7 @@ class Growth(NamedTuple):
     @property
     def limit(self) -> float:
         """z*."""
-        root = math.hypot(self.gap, 2.0 * math.sqrt(self.rate * self.offset))
+        root = math.hypot(self.gap, 2.0 * math.sqrt(self.rate) * math.sqrt(self.offset))
         return (self.gap + root) / (2.0 * self.rate)
 
     @property
@@ -39,7 +39,8 @@ class Growth(NamedTuple):
         near = min(d, self.turn)
         total = self.gap * d + 0.5 * self.expansion * near * near
         if d > near:
-            total += self.offset * math.log(d / near)
+            # Next to the turn the two nearly cancel, and log(d/near) would have lost its digits.
+            total += self.offset * math.log1p((d - near) / near)
             total -= 0.5 * self.rate * (d - near) * (d + near)
         return total
 
@@ -56,11 +57,12 @@ class Growth(NamedTuple):
             ) / (self.rate * (top + y))
         return total
 
-    def reached(self, time: float) -> float:
-        """A d < z* with β·R(d) ≥ `time`, next to the least: what paths from one point reach by then."""
-        low, high = 0.0, self.limit * (1.0 - 1e-12)
-        if self.time(high) < time:
-            return high
+    def reached(self, time: float) -> float | None:
+        """A d < z* with β·R(d) ≥ `time`, next to the least: what paths from one point reach by then; None if
+        it is next to z*, where R(d) has lost its digits."""
+        low, high = 0.0, self.limit * (1.0 - 1e-6)
+        if not time <= self.time(high) < math.inf:
+            return None
         while high - low > 1e-13 * high:
             middle = 0.5 * (low + high)
             low, high = (low, middle) if self.time(middle) >= time else (middle, high)

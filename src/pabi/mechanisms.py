@@ -16,6 +16,16 @@ from pabi.losses import Loss
 from pabi.rounding import down, fraction_down, fraction_up, up
 
 
+def potential_curvature(loss: Loss) -> float | None:
+    """The least curvature of the mean of such losses with its regulariser, rounded down; None if unknown.
+
+    Of a convex–concave function only the field of descent–ascent is monotone: the function itself, which is
+    what a density is made of, may be as concave as it likes.
+    """
+    lo = None if loss.kind == "saddle" else loss.least_curvature
+    return None if lo is None else fraction_down(Fraction(lo) + Fraction(loss.l2))
+
+
 @dataclass(frozen=True, eq=False)
 class ExponentialMechanism(Accounted):
     """One exact draw from the density ∝ exp(−κL(θ)) on a convex set of diameter D, L the mean loss.
@@ -72,6 +82,11 @@ class ExponentialMechanism(Accounted):
     def gap(self) -> float:
         """Δ: how far the gradients of two adjacent data sets' mean losses can be apart."""
         return gradient_gap_of(self.loss, self.n, self.adjacency, self.gradient_gap)
+
+    @property
+    def least_curvature(self) -> float | None:
+        """The lower end of the curvature of L with its regulariser, rounded down; None if unknown."""
+        return potential_curvature(self.loss)
 
     @property
     def kappa(self) -> float:
@@ -166,8 +181,7 @@ class IteratedExponentialMechanism(Accounted):
     @property
     def strong_convexity(self) -> float:
         """m of the mean loss with its regulariser, rounded down; 0 if unknown."""
-        lo = self.loss.least_curvature
-        return 0.0 if lo is None else fraction_down(Fraction(lo) + Fraction(self.loss.l2))
+        return potential_curvature(self.loss) or 0.0
 
     @property
     def lipschitz(self) -> float:

@@ -26,7 +26,8 @@ def described():
         "convex": pabi.LangevinDiffusion(Loss.lipschitz(1.0), **over, diameter=0.7),
         "monotone": pabi.LangevinDiffusion(Loss.saddle(1.0), **over, diameter=0.7),
         "expanding": pabi.LangevinDiffusion(Loss.nonconvex(0.5), **over, diameter=0.7),
-        "dissipative": pabi.LangevinDiffusion(DISSIPATIVE, **over | {"time": 30.0}),
+        "dissipative": pabi.LangevinDiffusion(DISSIPATIVE, **over | {"time": 12.0}),
+        "dissipative for long": pabi.LangevinDiffusion(DISSIPATIVE, **over | {"time": 300.0}),
         "dissipative set": pabi.LangevinDiffusion(
             DISSIPATIVE, **over | {"time": 30.0}, diameter=0.5
         ),
@@ -140,7 +141,8 @@ def in_run(**changes):
         ("dissipative", lambda p: p.update(distance=0.5)),
         ("dissipative", lambda p: p.update(distance=3.0)),
         ("dissipative", lambda p: p.update(distance=0.0)),
-        ("dissipative", lambda p: p["run"].update(time=15.0)),
+        ("dissipative", lambda p: p["run"].update(time=5.0)),
+        ("dissipative for long", lambda p: p.update(distance=0.9)),
         ("dissipative set", lambda p: p["run"].update(diameter=0.51)),
         ("dissipative set", lambda p: p["run"].update(time=0.1)),
         ("dissipative draw", lambda p: p["run"]["loss"].update(offset=0.201)),

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 from pabi.analyses import composition, shifted_interpolation
 from pabi.assumptions import langevin_diffusion
@@ -20,7 +21,8 @@ from pabi.errors import NotApplicable
 from pabi.growth import growth_of
 from pabi.guarantee import Guarantee
 from pabi.iteration import NoisyIteration
-from pabi.langevin import CELLS, LangevinDiffusion
+from pabi.langevin import LangevinDiffusion
+from pabi.rounding import fraction_down, fraction_up
 from pabi.tradeoff import Gaussian
 
 PATH, LAST = "path", "last point"
@@ -63,43 +65,63 @@ def last_point(
     return _closed(diffusion, square, LAST, proof)
 
 
+# Products are taken of rationals, so that none under- or overflows on the way.
+
+
 def _path_square(diffusion: LangevinDiffusion) -> float:
-    speed = diffusion.gap * diffusion.inverse_temperature
-    return float(0.5 * speed * speed * diffusion.time)
+    beta, gap = Fraction(diffusion.inverse_temperature), Fraction(diffusion.gap)
+    return fraction_up(gap * gap * beta * beta * Fraction(diffusion.time) / 2)
 
 
 def _from_the_start(diffusion: LangevinDiffusion) -> float:
     """μ² from equal starts: the path's, times tanh(x)/x with x = βmT/2 where m > 0."""
     m = diffusion.least_curvature
     assert m is not None
-    x = 0.5 * diffusion.inverse_temperature * m * diffusion.time
+    if not m > 0.0:
+        return _path_square(diffusion)
+    beta, gap = Fraction(diffusion.inverse_temperature), Fraction(diffusion.gap)
+    x = fraction_down(beta * Fraction(m) * Fraction(diffusion.time) / 2)
+    if x > 1.0:
+        return fraction_up(gap * gap * beta / Fraction(m)) * math.tanh(min(x, 20.0))
     return _path_square(diffusion) * (math.tanh(x) / x if x > 0.0 else 1.0)
 
 
 def gibbs_window(diffusion: LangevinDiffusion) -> tuple[float, float] | None:
     """(βD(2Δ − mD), its window R = −ln(1 − mD/Δ)/(βm)); None without a D < Δ/m, or where R > T."""
     m, d, gap = diffusion.least_curvature, diffusion.diameter, diffusion.gap
-    if d is None or m is None or not m * d < gap:
+    if d is None or m is None:
         return None
-    beta = diffusion.inverse_temperature
-    y = m * d / gap
-    window = d / (beta * gap) * (1.0 if y == 0.0 else -math.log1p(-y) / y)
-    return (beta * d * (2.0 * gap - m * d), window) if window <= diffusion.time else None
+    curved, far, slope = Fraction(m), Fraction(d), Fraction(gap)
+    beta = Fraction(diffusion.inverse_temperature)
+    y = fraction_up(curved * far / slope)
+    if not y < 1.0:
+        return None
+    window = fraction_up(far / (beta * slope)) * (1.0 if y == 0.0 else -math.log1p(-y) / y)
+    square = fraction_up(beta * far * (2 * slope - curved * far))
+    return (square, window) if window <= diffusion.time else None
 
 
 def _dissipative(diffusion: LangevinDiffusion) -> tuple[float, float] | None:
-    """(2β∫_0^d (Δ + g), d), d the lesser of D and what can be reached in half the time; None for losses
-    that are not dissipative, or a D that is out of reach anyway."""
+    """(2β∫_0^d (Δ + g), d), d the lesser of D and what can be reached in half the time, or just above z*
+    where that is next to z*; None for losses that are not dissipative, or a D that is out of reach anyway."""
     growth = growth_of(diffusion.loss, diffusion.gap)
     if growth is None:
         return None
     beta, time = diffusion.inverse_temperature, diffusion.time
-    d = growth.reached(0.5 * beta * time * (1.0 + 1e-9))
-    if diffusion.diameter is not None and diffusion.diameter < d:
-        d = diffusion.diameter
-    if not growth.time(d) <= beta * time * (1.0 - 1e-9):
+    scaled, limit = beta * time, growth.limit
+    if not 1e-290 < scaled < math.inf:
         return None
-    return 2.0 * beta * growth.spread(d) * _MARGIN, d
+    d = growth.reached(0.5 * scaled * (1.0 + 1e-9))
+    if diffusion.diameter is not None:
+        most = limit * (1.0 - 1e-6) if d is None else d
+        d = diffusion.diameter if diffusion.diameter < most else d
+    if d is not None and not growth.time(d) <= scaled * (1.0 - 1e-9):
+        return None
+    spread = growth.spread(limit) * (1.0 + 1e-12) if d is None else growth.spread(d)
+    if not 1e-290 < spread < math.inf:
+        return None
+    square = fraction_up(2 * Fraction(beta) * Fraction(spread)) * _MARGIN
+    return square, limit * (1.0 + 1e-12) if d is None else d
 
 
 def _closed(
@@ -121,10 +143,10 @@ def _closed(
 
 def _of_cells(diffusion: LangevinDiffusion, curvature: bool) -> NoisyIteration:
     """The cells; without `curvature` only s_k/σ_k means anything."""
-    if curvature or diffusion.least_curvature is not None:
+    if curvature:
         return diffusion.iteration()
     flat = replace(diffusion, loss=type(diffusion.loss).convex(1.0), gradient_gap=diffusion.gap)
-    return flat.iteration(CELLS)
+    return flat.iteration(1)
 
 
 def _relabelled(

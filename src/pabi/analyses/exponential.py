@@ -17,7 +17,7 @@ from pabi.errors import NotApplicable
 from pabi.growth import growth_of
 from pabi.guarantee import Guarantee
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.rounding import fraction_down, fraction_up, up
+from pabi.rounding import fraction_up, up
 from pabi.tradeoff import Best, BoundedRange, Gaussian, TradeOff
 
 BOTH, RANGE, GIBBS = "bounded range and Gibbs measure", "bounded range", "Gibbs measure"
@@ -84,17 +84,19 @@ def _product(curves: list[TradeOff]) -> TradeOff:
 
 def gibbs_mu(mechanism: ExponentialMechanism) -> float:
     """√(κD'(2Δ − mD')), D' = min(D, Δ/m), rounded up. Raises NotApplicable without a curvature."""
-    lo = mechanism.loss.least_curvature
+    lo = mechanism.least_curvature
     if lo is None:
         raise NotApplicable(f"nothing is known of the curvature of a {mechanism.loss.kind} loss")
-    m = Fraction(fraction_down(Fraction(lo) + Fraction(mechanism.loss.l2)))
+    m = Fraction(lo)
     gap, d = Fraction(mechanism.gap), Fraction(mechanism.diameter)
     within = d if m <= 0 else min(d, gap / m)
     square = fraction_up(Fraction(mechanism.kappa) * within * (2 * gap - m * within))
     growth = growth_of(mechanism.loss, mechanism.gap)
     if growth is not None:
-        reached = min(mechanism.diameter, growth.limit * (1.0 - 1e-12))
-        square = min(square, 2.0 * mechanism.kappa * growth.spread(reached) * (1.0 + 1e-11))
+        spread = growth.spread(min(mechanism.diameter, growth.limit * (1.0 - 1e-12)))
+        if spread > 1e-290:
+            known = fraction_up(2 * Fraction(mechanism.kappa) * Fraction(spread))
+            square = min(square, known * (1.0 + 1e-11))
     return up(math.sqrt(square))
 
 

@@ -355,15 +355,23 @@ def _toml_ready(table: dict[str, Any]) -> dict[str, Any]:
 
 def _proven(verdict: Verdict) -> TradeOff:
     """The trade-off function that the verdict's bounds prove."""
-    from pabi.tradeoff import Best, BoundedRange, Gaussian
+    from pabi.rounding import fraction_up
+    from pabi.tradeoff import Best, BoundedRange, Gaussian, PoissonSubsampled, Product, Subsampled
 
     found = []
     for bound in verdict.bounds:
-        curve = _of_cases(bound.parts)
-        for epsilon, times in bound.ranges:
-            ranges = BoundedRange(epsilon).self_compose(times)
-            curve = ranges if curve == Gaussian(0.0) else curve.compose(ranges)
-        found.append(curve)
+        factors: list[tuple[TradeOff, int]] = [(BoundedRange(e), n) for e, n in bound.ranges if n]
+        for kind, probability, mu, times in bound.sampled:
+            p = min(1.0, fraction_up(Fraction(probability)))
+            poisson = kind == "poisson_subsampled"
+            one = PoissonSubsampled(mu, p) if poisson else Subsampled(Gaussian(mu), p)
+            factors += [(one, times)] if times else []
+        cases = _of_cases(bound.parts)
+        if cases != Gaussian(0.0) or not factors:
+            factors.append((cases, 1))
+        failure = min(1.0, fraction_up(bound.failure))
+        alone = len(factors) == 1 and factors[0][1] == 1 and failure == 0.0
+        found.append(factors[0][0] if alone else Product(factors, failure))
     return found[0] if len(found) == 1 else Best(found)
 
 

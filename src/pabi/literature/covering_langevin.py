@@ -18,6 +18,7 @@ from pabi.runs import NoisySGD
 def _strong_convexity(
     description: LangevinChain | LangevinDiffusion | ExponentialMechanism,
 ) -> float:
+    require(description.loss.kind != "saddle", "potentials, not convex–concave functions")
     lo = description.loss.least_curvature
     m = 0.0 if lo is None else lo + description.loss.l2
     require(m > 0.0, "strongly convex losses")
@@ -103,8 +104,8 @@ def _bok_5_2(mechanism: ExponentialMechanism, delta: float) -> Reading:
 
 
 def _bok_5_4(mechanism: ExponentialMechanism, delta: float) -> Reading:
-    lo = mechanism.loss.least_curvature
-    if lo is None or lo + mechanism.loss.l2 < 0.0:
+    lo = mechanism.least_curvature
+    if lo is None or lo < 0.0:
         raise NotApplicable("needs convex losses")
     # μ² = 4L'D with L' = κΔ/2 for F and F' that are L'-Lipschitz; only ‖∇F − ∇F'‖ ≤ 2L' matters.
     found: Published = bok.corollary_5_4(

@@ -21,8 +21,9 @@ _MOST = 64  # parts that are kept; to drop one is sound
 class Best(TradeOff):
     """The pointwise maximum of trade-off functions that all hold for one mechanism: the least δ at every ε.
 
-    `parts`: symmetric trade-off functions, at least one. Composition pairs the parts of both sides, which
-    is sound, though not without loss. Source: Dong, Roth, Su 2022, §2.
+    `parts`: trade-off functions that hold for both orders of the data sets ("symmetric" or "both"), at least
+    one. Composition pairs the parts of both sides, which is sound, though not without loss. Source: Dong,
+    Roth, Su 2022, §2.
     """
 
     parts: tuple[TradeOff, ...]
@@ -34,12 +35,17 @@ class Best(TradeOff):
         for part in parts:
             if not isinstance(part, TradeOff):
                 raise InvalidInput("parts", f"expected trade-off functions, got {part!r}")
-            if part.orientation != "symmetric":
-                raise InvalidInput("parts", f"expected symmetric functions, got {part!r}")
+            if part.orientation not in ("symmetric", "both"):
+                raise InvalidInput("parts", f"expected functions for both orders, got {part!r}")
             flat |= dict.fromkeys(part.parts if isinstance(part, Best) else (part,))
         if not flat:
             raise InvalidInput("parts", "expected at least one")
         object.__setattr__(self, "parts", tuple(flat)[:_MOST])
+
+    @property
+    def orientation(self) -> str:
+        both = any(part.orientation == "both" for part in self.parts)
+        return "both" if both else "symmetric"
 
     def epsilon(self, delta: float) -> float:
         return min(part.epsilon(delta) for part in self.parts)

@@ -143,7 +143,7 @@ def _yes(found: _Finding) -> Verdict:
     if others or one.ranges:
         what = " and ".join(map(_told, claimed))
         return Verdict(True, f"proven: {what}", None, adjacency, assumptions, scope, bounds=claimed)
-    if one.sampled or reading:
+    if one.sampled or one.failure or reading:
         what = f"product of {one.size} factors"
         if reading is not None:
             what = f"ε = {reading[0]!r} at δ = {reading[1]!r} ({what})"

@@ -76,6 +76,13 @@ def _curvature(loss: Loss) -> Any:
     return lo + exact(loss.l2)
 
 
+def _curvature_of_density(loss: Loss) -> Any:
+    """m of the mean loss as a function: of a convex–concave one only the field is monotone."""
+    if facts_of(loss).monotone:
+        raise Refused("loss: nothing is known of the curvature of a convex–concave function")
+    return _curvature(loss)
+
+
 # Chains.
 
 
@@ -245,13 +252,14 @@ def _dissipative(
 ) -> Any:
     """What the shifts a = 2β(Δ + g(z)) cost from `distance`, which they bring to 0 in the time in which two
     paths from one point part as far. Where the shifts begin the paths are no further apart, if that is at
-    half the time or before, or if the set is no larger."""
+    half the time or before, or if the set is no larger. From z* on, which takes for ever to reach: the
+    supremum of what they cost from below, one of which begins at half the time."""
     d = exact(nonnegative("distance", distance))
     growth = _Growth(diffusion.loss, gap)
+    if arb(d) >= growth.limit:
+        return 2 * arb(beta) * growth.spread(growth.limit)
     if not (d > 0 and arb(d) < growth.limit):
-        raise Refused(
-            "distance: expected more than 0, and less than what paths can reach in the end"
-        )
+        raise Refused("distance: expected more than 0, and not as good as what paths tend to")
     needed = growth.time(arb(d)) / arb(beta)
     if not needed <= arb(time):
         raise Refused("distance: the shifts take longer than there is time")
@@ -271,8 +279,9 @@ def _mechanism(mechanism: ExponentialMechanism, theorem: str) -> tuple[Said, Bou
     uses_curvature = _uses_curvature(theorem)
     bounds = [_range([beta * gap * d])]
     if uses_curvature:
-        bounds.append(_gaussian([_gibbs(beta, gap, d, _curvature(mechanism.loss))]))
-        if facts_of(mechanism.loss).dissipative is not None and _curvature(mechanism.loss) < 0:
+        m = _curvature_of_density(mechanism.loss)
+        bounds.append(_gaussian([_gibbs(beta, gap, d, m)]))
+        if facts_of(mechanism.loss).dissipative is not None and m < 0:
             growth = _Growth(mechanism.loss, gap)
             furthest = arb(d) if arb(d) <= growth.limit else growth.limit
             bounds.append(_gaussian_ball(2 * arb(beta) * growth.spread(furthest)))
@@ -320,7 +329,7 @@ def _iterated(
     rounds = payload["rounds"]
     if len(rounds) != len(mechanism.epsilons):
         raise Refused(f"rounds: expected {len(mechanism.epsilons)}, got {len(rounds)}")
-    m = _curvature(mechanism.loss)
+    m = _curvature_of_density(mechanism.loss)
     bound = facts_of(mechanism.loss).bound
     if bound is None or not m > 0:
         raise Refused("loss: expected one that is strongly convex and has a gradient bound")

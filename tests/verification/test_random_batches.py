@@ -465,7 +465,7 @@ FORGERIES = [
     ("fixed size", "composition", (*F, 0, "mu"), None, "mu is missing"),
     ("fixed size", "composition", (*F, 0, "kind"), "poisson_subsampled", "factors: "),
     ("fixed size", "composition", (*F, 0, "kind"), "gaussian", "factors: |mu: "),
-    ("fixed size", "composition", (*F, 0, "kind"), "approx_dp", "approx_dp"),
+    ("fixed size", "composition", (*F, 0, "kind"), "approx_dp", "delta is missing"),
     ("poisson, zero out", "composition", (*F, 0, "kind"), "subsampled", "factors: "),
     ("poisson, zero out", "composition", (*F, 0, "direction"), "remove", "direction"),
     ("poisson, zero out", ONE, (*F, 0, "kind"), "subsampled", "factors: "),

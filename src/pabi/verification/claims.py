@@ -46,7 +46,7 @@ class Factors(NamedTuple):
     def epsilon(self, delta: float, enough: float = 0.0) -> float:
         """An ε that is proven at `delta`, computed anew; one of at most `enough` will do."""
         left = Fraction(delta) - self.failure
-        if left <= 0 or self.ranges:  # which are not composed here
+        if left <= 0 or self.ranges or self.pure:  # which are not composed here
             return math.inf
         return epsilon_bound(self.parts, self.sampled, _down(left), enough)
 

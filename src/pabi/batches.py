@@ -61,7 +61,7 @@ class _Sized(Batches):
     size: int
 
     def __post_init__(self) -> None:
-        validate.integer("size", self.size, at_least=1)
+        object.__setattr__(self, "size", validate.integer("size", self.size, at_least=1))
 
     def batch_size(self, n: int) -> int:
         if self.size > n:
@@ -135,7 +135,10 @@ class Poisson(_Sampled):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.cap is not None and validate.integer("cap", self.cap, at_least=1) < self.size:
+        if self.cap is None:
+            return
+        object.__setattr__(self, "cap", validate.integer("cap", self.cap, at_least=1))
+        if self.cap < self.size:
             raise InvalidInput("cap", f"expected at least size = {self.size}, got {self.cap}")
 
     def most_records(self, n: int) -> int:

@@ -46,11 +46,16 @@ def gradient_gap_of(
     return fraction_up(Fraction(bound) * (2 if adjacency == "replace_one" else 1) / n)
 
 
+def store(description: Any, name: str, value: Any) -> None:
+    """Keep a checked argument as Python's own number: numpy's integers overflow in exact arithmetic."""
+    object.__setattr__(description, name, value)
+
+
 def check_common(description: Any) -> None:
     """Checks `loss`, `n`, `adjacency`, `gradient_gap` and `diameter` of a description."""
     if not isinstance(description.loss, Loss):
         raise InvalidInput("loss", f"expected a pabi.Loss, got {description.loss!r}")
-    validate.integer("n", description.n, at_least=1, at_most=MOST)
+    store(description, "n", validate.integer("n", description.n, at_least=1, at_most=MOST))
     object.__setattr__(description, "adjacency", validate.adjacency(description.adjacency))
     for name in ("gradient_gap", "diameter"):
         value = getattr(description, name)
@@ -146,8 +151,10 @@ class LangevinChain(Accounted):
     def __post_init__(self) -> None:
         check_common(self)
         for name in ("inverse_temperature", "step_size"):
-            validate.number(name, getattr(self, name), above=0.0)
-        validate.integer("chains", self.chains, at_least=1, at_most=MOST)
+            store(self, name, validate.number(name, getattr(self, name), above=0.0))
+        for name in ("chains", "steps"):
+            value = validate.integer(name, getattr(self, name), at_least=1, at_most=MOST)
+            store(self, name, value)
         if not isinstance(self.batches, Batches):
             raise InvalidInput(
                 "batches", f"expected FullBatch(), Cyclic(size), …, got {self.batches!r}"
@@ -165,8 +172,15 @@ class LangevinChain(Accounted):
                 f"a {self.batches.kind} batch holds the record in place of others or not at all: expected "
                 "a loss with a gradient bound instead",
             )
-        gradient_gap_of(self.loss, self.n, self.adjacency, self.gradient_gap)
-        if not 0.0 < self.gradient_step < math.inf:
+        gap = gradient_gap_of(self.loss, self.n, self.adjacency, self.gradient_gap)
+        if not math.isfinite(gap * self.n):
+            raise InvalidInput("gradient_gap", "its product with n leaves the range of numbers")
+        if not math.isfinite(self.step_noise_std):
+            raise InvalidInput("step_size", "twice it leaves the range of numbers")
+        if not (
+            0.0 < self.gradient_step < math.inf
+            and self.step_noise_std / self.gradient_step < math.inf
+        ):
             raise InvalidInput(
                 "inverse_temperature", "its product with step_size leaves the range of numbers"
             )

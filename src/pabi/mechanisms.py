@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,9 +12,10 @@ from typing import Any, NamedTuple
 
 from pabi import validate
 from pabi.errors import InvalidInput
-from pabi.langevin import Accounted, check_common, gradient_gap_of
+from pabi.langevin import Accounted, check_common, gradient_gap_of, store
 from pabi.losses import Loss
 from pabi.rounding import down, fraction_down, fraction_up, up
+from pabi.runs import MOST
 
 
 def potential_curvature(loss: Loss) -> float | None:
@@ -24,6 +26,9 @@ def potential_curvature(loss: Loss) -> float | None:
     """
     lo = None if loss.kind == "saddle" else loss.least_curvature
     return None if lo is None else fraction_down(Fraction(lo) + Fraction(loss.l2))
+
+
+_LARGEST = sys.float_info.max
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +72,7 @@ class ExponentialMechanism(Accounted):
         if self.diameter is None:
             raise InvalidInput("diameter", "missing: the mechanism needs a bounded set")
         check_common(self)
-        validate.integer("dimension", self.dimension, at_least=1)
+        _store_dimension(self)
         if (self.epsilon is None) == (self.inverse_temperature is None):
             raise InvalidInput("epsilon", "expected exactly one of epsilon and inverse_temperature")
         for name in ("epsilon", "inverse_temperature"):
@@ -167,11 +172,19 @@ class IteratedExponentialMechanism(Accounted):
         if self.diameter is None:
             raise InvalidInput("diameter", "missing: the mechanism needs a bounded set")
         check_common(self)
-        validate.integer("dimension", self.dimension, at_least=1)
+        _store_dimension(self)
         object.__setattr__(self, "epsilons", _epsilons(self.epsilons))
-        validate.number("failure", self.failure, above=0.0, below=1.0)
+        failure = validate.number("failure", self.failure, above=0.0, below=1.0)
+        store(self, "failure", failure)
+        if self.gradient_gap is not None:
+            raise InvalidInput(
+                "gradient_gap",
+                "it follows from the loss's gradient bound and the records: leave it out",
+            )
         if self.split is not None:
-            validate.integer("split", self.split, at_least=1, at_most=self.n - 1, of="n − 1 = ")
+            most = self.n - 1
+            split = validate.integer("split", self.split, at_least=1, at_most=most, of="n − 1 = ")
+            store(self, "split", split)
         if self.loss.gradient_bound is None:
             raise InvalidInput("loss", "expected a loss with a gradient bound")
         if not self.strong_convexity > 0.0:
@@ -224,6 +237,8 @@ class IteratedExponentialMechanism(Accounted):
             diameter = min(diameter, up(up(2.0 * self.lipschitz / m)))
         extra, shares = 0.0, max(1, k - 1) + (self.split is not None)
         each = down(self.failure / shares)
+        if not each > 0.0:
+            raise InvalidInput("failure", f"too small to be spread over {shares}: {self.failure!r}")
         if self.split is not None:
             extra = self.lipschitz / (m * math.sqrt(self.split))
             extra *= 1.0 + math.sqrt(-2.0 * math.log(each))
@@ -231,10 +246,14 @@ class IteratedExponentialMechanism(Accounted):
         for i, epsilon in enumerate(self.epsilons):
             gap = gradient_gap_of(self.loss, self.records(i), self.adjacency, None)
             kappa = fraction_down(Fraction(epsilon) / (Fraction(gap) * Fraction(diameter)))
+            if not 0.0 < kappa < _LARGEST:
+                raise InvalidInput("epsilons", "an inverse temperature leaves the range of numbers")
             radius = math.inf
             if i < k - 1:
                 quantile = float(chdtri(self.dimension, each))
-                radius = (math.sqrt(quantile / (m * kappa)) + extra) * (1.0 + 1e-12)
+                # Roots first: a product could underflow.
+                root = math.sqrt(quantile) / math.sqrt(m) / math.sqrt(kappa)
+                radius = (root + extra) * (1.0 + 1e-12)
             found.append(Round(epsilon, diameter, kappa, radius))
             diameter = min(diameter, 2.0 * radius)
         return tuple(found)
@@ -245,6 +264,11 @@ class IteratedExponentialMechanism(Accounted):
         from pabi.assumptions import iterated_mechanism
 
         return iterated_mechanism(self)
+
+
+def _store_dimension(mechanism: Any) -> None:
+    given = validate.integer("dimension", mechanism.dimension, at_least=1, at_most=MOST)
+    store(mechanism, "dimension", given)
 
 
 def _epsilons(given: Any) -> tuple[float, ...]:

@@ -115,6 +115,10 @@ def _checked(
     d = validate.number("diameter", diameter, above=0.0)
     eta = validate.number("step_size", step_size, above=0.0)
     beta = validate.number("inverse_temperature", inverse_temperature, above=0.0)
+    if not 0.0 < eta * beta < math.inf:
+        raise InvalidInput(
+            "inverse_temperature", "its product with step_size leaves the range of numbers"
+        )
     modulus = loss.modulus(eta * beta)
     if isinstance(modulus, Unbounded):
         raise NotApplicable(f"nothing is known of how far a {loss.kind} loss's steps stretch")

@@ -149,7 +149,9 @@ class NoisySGD:
     def _check_data(self) -> None:
         if not isinstance(self.loss, Loss):
             raise InvalidInput("loss", f"expected a pabi.Loss, got {self.loss!r}")
-        validate.integer("n", self.n, at_least=1, at_most=MOST)
+        # Kept as Python's own numbers: numpy's overflow, or round to 24 bits, in exact arithmetic.
+        n = validate.integer("n", self.n, at_least=1, at_most=MOST)
+        object.__setattr__(self, "n", n)
         if not isinstance(self.batches, Batches):
             raise InvalidInput(
                 "batches", f"expected FullBatch(), Cyclic(size), …, got {self.batches!r}"
@@ -158,7 +160,8 @@ class NoisySGD:
         object.__setattr__(self, "adjacency", validate.adjacency(self.adjacency))
 
     def _check_steps(self) -> None:
-        validate.integer("cooldown_steps", self.cooldown_steps, at_least=0, at_most=MOST)
+        cooldown = validate.integer("cooldown_steps", self.cooldown_steps, at_least=0, at_most=MOST)
+        object.__setattr__(self, "cooldown_steps", cooldown)
         derived = isinstance(self.steps, _FromEpochs) and self.epochs is not None
         steps = None if derived or self.steps is None else self.steps
         if (self.epochs is None) == (steps is None):
@@ -191,10 +194,10 @@ class NoisySGD:
             raise InvalidInput(
                 "noise_multiplier", "expected at most one of noise_std and noise_multiplier"
             )
-        if self.clip_norm is not None:
-            validate.number("clip_norm", self.clip_norm, above=0.0)
+        for name in ("clip_norm", "gradient_sensitivity"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, validate.number(name, value, above=0.0))
         if self.gradient_sensitivity is not None:
-            validate.number("gradient_sensitivity", self.gradient_sensitivity, above=0.0)
             for other in ("clip_norm", "noise_multiplier"):
                 if getattr(self, other) is not None:
                     raise InvalidInput(

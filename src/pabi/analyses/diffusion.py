@@ -108,8 +108,8 @@ def _dissipative(diffusion: LangevinDiffusion) -> tuple[float, float] | None:
     if growth is None:
         return None
     beta, time = diffusion.inverse_temperature, diffusion.time
-    scaled, limit = beta * time, growth.limit
-    if not 1e-290 < scaled < math.inf:
+    scaled, limit = min(beta * time, 1e300), growth.limit
+    if not scaled > 1e-290:
         return None
     d = growth.reached(0.5 * scaled * (1.0 + 1e-9))
     if diffusion.diameter is not None:

@@ -16,6 +16,8 @@ from pabi.tradeoff.pairs import ExponentialLoss, Labelled, Pair
 from pabi.tradeoff.supports import support_lines
 from pabi.validate import number
 
+_LEAST = 1e-290  # grids finer than that leave the range of doubles; a larger range is sound
+
 
 @dataclass(frozen=True, init=False)
 class BoundedRange(TradeOff):
@@ -61,12 +63,12 @@ class BoundedRange(TradeOff):
     def zcdp(self) -> float:
         """ε²/8, or ε where that is less. Source: Cesar, Rogers 2021, Lemma 3.4."""
         square = self.epsilon_0 * self.epsilon_0 / 8.0
-        return 0.0 if square == 0.0 else min(self.epsilon_0, math.nextafter(square, math.inf))
+        return min(self.epsilon_0, math.nextafter(square, math.inf))
 
     def losses(self) -> tuple[Pair, ...]:
         if self.epsilon_0 == 0.0:
             return (Labelled((0.0,), (1.0,)),)
-        return (ExponentialLoss(self.epsilon_0),)
+        return (ExponentialLoss(max(self.epsilon_0, _LEAST)),)
 
     def _tradeoff(self, alpha: Array) -> Array:
         """The best of the supporting lines at the threshold that α belongs to and at a grid of others."""

@@ -21,6 +21,7 @@ from pabi.validate import integer, number
 
 Factor = tuple[TradeOff, int]
 
+_MOST = 10**18  # of one factor
 RTOL = 1e-3  # the relative error of ε that is aimed at where none is asked for
 
 
@@ -47,7 +48,7 @@ class Product(TradeOff):
         counts: dict[TradeOff, int] = {}
         gaussian: TradeOff = Gaussian(0.0)
         for curve, count in factors:
-            times = integer("count", count, at_least=1)
+            times = integer("count", count, at_least=1, at_most=_MOST)
             if isinstance(curve, Product):
                 total = up(total + up(times * curve.failure))
                 parts: Iterable[Factor] = ((f, k * times) for f, k in curve.factors)

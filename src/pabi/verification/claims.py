@@ -22,7 +22,7 @@ from pabi.verification.refusal import Refused
 Part = tuple[Fraction, float]
 
 _MOST_PARTS = 200_000
-_MOST_BOUNDS = 64
+_MOST_BOUNDS = 1024
 
 NOTHING: tuple[Part, ...] = ((Fraction(1), 0.0),)
 
@@ -46,7 +46,7 @@ class Factors(NamedTuple):
     def epsilon(self, delta: float, enough: float = 0.0) -> float:
         """An ε that is proven at `delta`, computed anew; one of at most `enough` will do."""
         left = Fraction(delta) - self.failure
-        if left <= 0:
+        if left <= 0 or self.ranges:  # which are not composed here
             return math.inf
         return epsilon_bound(self.parts, self.sampled, _down(left), enough)
 
@@ -139,6 +139,8 @@ def _pure(curve: Any) -> float:
 
 def check_claim(claim: Any, proven: Bounds) -> Bounds:
     """What is claimed, if what is proven implies it."""
+    if len(claim) != 1:
+        raise Refused("claim: expected one of mu, mixture, product and tradeoff, alone")
     if "tradeoff" in claim:
         claimed = read_bounds(claim["tradeoff"])
     elif "product" in claim:
@@ -226,7 +228,7 @@ def all_together(first: Bounds, second: Bounds) -> Bounds:
     """What two independent releases prove: every bound on one with every bound on the other."""
     if len(first) * len(second) > _MOST_BOUNDS:
         raise Refused(f"{len(first)} × {len(second)} bounds are too many to compose")
-    return tuple(together(one, other) for one in first for other in second)
+    return tuple(dict.fromkeys(together(one, other) for one in first for other in second))
 
 
 def together(first: Factors, second: Factors) -> Factors:

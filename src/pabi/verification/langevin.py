@@ -114,7 +114,8 @@ def _check_same(chain: LangevinChain, run: NoisySGD) -> None:
     for name in ("loss", "n", "batches", "steps", "adjacency", "diameter", "release"):
         if getattr(chain, name) != getattr(run, name):
             raise Refused(f"{name}: one chain's run differs from the description")
-    if repr(chain.prox) != repr(run.prox):
+    known = [(repr(p), getattr(p, "diameter", None)) for p in (chain.prox, run.prox)]
+    if known[0] != known[1]:
         raise Refused("prox: one chain's run differs from the description")
     for name in ("clip_norm", "noise_multiplier"):
         if getattr(run, name) is not None:
@@ -192,9 +193,9 @@ def _last_point(
     if m == 0:
         owed, room = arb(start + beta * gap * length), arb(2 * length)
     else:
-        e = (-arb(beta * m * length)).exp()
-        owed = arb(start) * e + arb(gap / m) * (1 - e)
-        room = (1 - e * e) / arb(beta * m)
+        x = -arb(beta * m * length)
+        owed = arb(start) * x.exp() - arb(gap / m) * x.expm1()
+        room = -(2 * x).expm1() / arb(beta * m)
     if not room > 0:
         raise Refused("window: no noise is left to pay with")
     if m < 0 and not 2 * owed >= arb(beta * gap) * room:

@@ -9,11 +9,15 @@ from pabi import encoding
 from pabi.verification.arithmetic import Repeated, Stretch
 from pabi.verification.refusal import Refused
 
+_MOST = 10**18
+
 
 def integer(name: str, value: Any) -> int:
-    """A nonnegative integer."""
+    """A nonnegative integer of a size that can be counted with."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise Refused(f"{name}: expected an integer ≥ 0, got {value!r}")
+    if value > _MOST:
+        raise Refused(f"{name}: expected an integer of at most {_MOST}")
     return value
 
 

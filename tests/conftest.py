@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items):
     seen = set()
     for item in items:
         mark = item.get_closest_marker("one_in")
-        if mark is None:
+        if mark is None or item.get_closest_marker("nightly") is not None:
             continue
         test, _, case = item.nodeid.partition("[")
         # The first one in any case, so that no test is left without.

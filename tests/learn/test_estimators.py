@@ -78,6 +78,7 @@ def within(X, norm=1.0):
 
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks([kind(noise_std=1.0) for kind in (CLASSIFIERS[0], REGRESSORS[0])])
+@pytest.mark.one_in(2)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -91,6 +91,7 @@ def expected_shares(value, kappa, domain, dimension, cells, fine):
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kappa", [0.01, 3.0, 40.0])
+@pytest.mark.one_in(3)
 def test_draws_have_the_density(case, kappa):
     check_density(case, kappa, 40_000)
 

@@ -402,7 +402,13 @@ def solved(name):
     return SOLVED[name](RUNS[name], DELTA)
 
 
-SLOWLY = ("noise falls for long", "multipliers for long", "poisson, zero out", "rising")
+SLOWLY = (
+    "noise falls for long",
+    "multipliers for long",
+    "poisson, zero out",
+    "cool-down, zero out",
+    "rising",
+)
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def read_factors(curve: Any) -> Factors:
 
 def check_claim(claim: Any, proven: Bounds) -> Bounds:
     """What is claimed, if what is proven implies it."""
-    if len(claim) != 1:
+    if len(claim) > 1:
         raise Refused("claim: expected one of mu, mixture, product and tradeoff, alone")
     if "tradeoff" in claim:
         claimed = read_bounds(claim["tradeoff"])
@@ -144,6 +144,8 @@ def check_claim(claim: Any, proven: Bounds) -> Bounds:
 
 def uncovered(proven: Bounds, claimed: Bounds) -> str | None:
     """Why some claimed bound follows from none that is proven; None if all do."""
+    if not proven:
+        return "nothing is proven"
     for one in claimed:
         gaps = [missing(bound, one) for bound in proven]
         if all(gaps):

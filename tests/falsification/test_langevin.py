@@ -373,6 +373,7 @@ LEVELS = np.linspace(0.0, 1.0, 101)
 
 
 def assert_not_below(found, p, q, relative, absolute):
+    p, q = np.ravel(p), np.ravel(q)
     true = divergences(p, q, EPSILONS)
     said = np.array([found.delta(float(e)) for e in EPSILONS])
     assert np.all(true <= said * (1.0 + relative) + absolute), (true, said)

@@ -139,7 +139,7 @@ def _pure(curve: Any) -> float:
 
 def check_claim(claim: Any, proven: Bounds) -> Bounds:
     """What is claimed, if what is proven implies it."""
-    if len(claim) != 1:
+    if len(claim) > 1:
         raise Refused("claim: expected one of mu, mixture, product and tradeoff, alone")
     if "tradeoff" in claim:
         claimed = read_bounds(claim["tradeoff"])

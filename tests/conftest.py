@@ -1,13 +1,34 @@
-"""How much is tried: a slice of every property always, ten times as much at night.
+"""How much is tried: a slice always, everything at night.
 
-`make nightly` chooses the profile of that name, and runs all properties besides the tests marked nightly.
-Tests that cost more an example than others take a share of the profile's number.
+Properties are tried with the number of examples of a profile, ten times as many at night; `make nightly`
+chooses its profile, and runs all properties besides the tests marked nightly. Tests that cost more an
+example than others take a share of the profile's number.
+
+Of a test marked `one_in(k)` about one case in k always runs, chosen by the names of its parameters, so that
+tests of the same cases keep the same ones; the others are marked nightly.
 """
 
 from __future__ import annotations
 
+import zlib
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("always", max_examples=50)
 settings.register_profile("nightly", max_examples=500)
 settings.load_profile("always")
+
+
+@pytest.hookimpl(tryfirst=True)  # before the cases marked nightly are left out
+def pytest_collection_modifyitems(items):
+    seen = set()
+    for item in items:
+        mark = item.get_closest_marker("one_in")
+        if mark is None or item.get_closest_marker("nightly") is not None:
+            continue
+        test, _, case = item.nodeid.partition("[")
+        # The first one in any case, so that no test is left without.
+        if test in seen and zlib.crc32(case.encode()) % mark.args[0]:
+            item.add_marker(pytest.mark.nightly)
+        seen.add(test)

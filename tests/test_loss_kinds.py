@@ -145,6 +145,7 @@ def monotone_matrix(rng, d, smoothness):
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("clipping", [None, "norm", "coordinates"])
+@pytest.mark.one_in(2)
 def test_monotone_fields(seed, clipping):
     """F(x) = clip of Mx, M monotone and β-Lipschitz: unclipped within the ball where ‖F‖ ≤ L."""
     rng = np.random.default_rng(seed)

@@ -176,6 +176,7 @@ class TestTruth:
     @pytest.mark.parametrize(
         "part", [slice(1, None, 2), pytest.param(slice(None), marks=pytest.mark.nightly)]
     )
+    @pytest.mark.one_in(2)
     def test_shuffle_once(self, case, kind, cooldown, part):
         rng = np.random.default_rng([11, len(case), len(kind), cooldown])
         for n, size, epochs, more in ONCE[part]:
@@ -191,6 +192,7 @@ class TestTruth:
     @pytest.mark.parametrize(
         "part", [slice(1, None, 2), pytest.param(slice(None), marks=pytest.mark.nightly)]
     )
+    @pytest.mark.one_in(2)
     def test_reshuffle(self, case, kind, cooldown, part):
         rng = np.random.default_rng([12, len(case), len(kind), cooldown])
         for n, size, epochs, more in EVERY[part]:

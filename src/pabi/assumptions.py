@@ -85,7 +85,7 @@ def noisy_sgd(run: NoisySGD, hidden: bool = True, position: int | None = None) -
 
 
 def _about_moduli(run: NoisySGD) -> list[str]:
-    loss, said = run.loss, _about_loss(run.loss)
+    loss, said = run.loss, about_loss(run.loss)
     if loss.l2:
         said.append(
             f"the regulariser {loss.l2!r}·‖x‖²/2 is applied exactly, outside clipping and batch"
@@ -104,7 +104,7 @@ def _about_moduli(run: NoisySGD) -> list[str]:
     return said
 
 
-def _about_loss(loss: Loss) -> list[str]:
+def about_loss(loss: Loss) -> list[str]:
     """What is known about one record's loss."""
     if loss.kind == "unknown":
         return []
@@ -163,13 +163,13 @@ def langevin_chain(chain: LangevinChain, of_one: Sequence[str]) -> tuple[str, ..
     """What a guarantee of `chain` rests on, where that of one chain as noisy SGD rests on `of_one`."""
     said = list(of_one)
     if chain.gradient_gap is not None:
-        said = [_gap(chain) if "(gradient_sensitivity)" in s else s for s in said]
+        said = [about_gap(chain) if "(gradient_sensitivity)" in s else s for s in said]
     if chain.chains > 1:
         said.append(f"the {chain.chains} chains use independent noise, and no others are released")
     return tuple(said)
 
 
-def _gap(description: LangevinChain | LangevinDiffusion | ExponentialMechanism) -> str:
+def about_gap(description: LangevinChain | LangevinDiffusion | ExponentialMechanism) -> str:
     if description.gradient_gap is not None:
         return (
             "the gradients of two adjacent data sets' mean losses differ by at most "
@@ -189,7 +189,7 @@ def langevin_diffusion(diffusion: LangevinDiffusion, hidden: bool = True) -> tup
             "time"
         )
     said.append("the starting point, the temperature and the time do not depend on the data")
-    said.append(_gap(diffusion))
+    said.append(about_gap(diffusion))
     if hidden:
         said.extend(_about_mean_loss(diffusion.loss))
     if diffusion.diameter is not None:
@@ -201,7 +201,7 @@ def langevin_diffusion(diffusion: LangevinDiffusion, hidden: bool = True) -> tup
 
 def _about_mean_loss(loss: Loss) -> list[str]:
     """What is known about one record's loss, and the regulariser of their mean."""
-    said = _about_loss(loss)
+    said = about_loss(loss)
     if loss.l2:
         said.append(f"the mean loss includes the regulariser {loss.l2!r}·‖x‖²/2")
     return said
@@ -215,10 +215,10 @@ def exponential_mechanism(mechanism: ExponentialMechanism, gibbs: bool = True) -
     said = [
         _ADJACENCY[mechanism.adjacency],
         _EXACT,
-        "one draw is released, and no normalising constant, cost or number of attempts",
+        "nothing but the draw is released: no normalising constant, cost or number of attempts",
         f"the draw is from a convex set of diameter at most {mechanism.diameter!r} that does not depend on "
         "the data",
-        _gap(mechanism),
+        about_gap(mechanism),
     ]
     if gibbs:
         said.extend(_about_mean_loss(mechanism.loss))
@@ -230,7 +230,7 @@ def iterated_mechanism(mechanism: IteratedExponentialMechanism) -> tuple[str, ..
     said = [
         _ADJACENCY[mechanism.adjacency],
         _EXACT,
-        "no normalising constant, cost or number of attempts is released",
+        "nothing but the rounds' draws is released: no normalising constant, cost or number of attempts",
         f"the first set is convex, of diameter at most {mechanism.diameter!r}, and does not depend on the "
         "data; every later one is its part within the stated radius of the draw before",
         f"each record's gradient has norm at most {mechanism.loss.gradient_bound!r}",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
 from pabi.rounding import Array
-from pabi.tradeoff import Gaussian, Mixture, Product, TradeOff
+from pabi.tradeoff import Best, Gaussian, Mixture, Product, TradeOff
 
 if TYPE_CHECKING:
     from pabi.certificate import Certificate
@@ -221,6 +221,8 @@ class Guarantee:
         if isinstance(self.curve, Mixture):
             low, high = self.curve.parts[0].mu, self.curve.parts[-1].mu
             reading = f"average over {len(self.curve.parts)} cases, μ from {low:.4g} to {high:.4g}"
+        elif isinstance(self.curve, Best):
+            reading = f"the best of {len(self.curve.parts)} bounds"
         elif isinstance(self.curve, Product):
             reading = f"a product of {sum(k for _, k in self.curve.factors)} factors"
         else:

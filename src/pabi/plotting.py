@@ -34,7 +34,9 @@ def plot_guarantee(guarantee: Guarantee, ax: Any = None) -> Any:
 
 
 def _curves(guarantee: Guarantee) -> list[tuple[Any, str, str, str]]:
-    curves = [(guarantee.curve, f"last iterate ({guarantee.method})", _OURS, "-")]
+    # A draw that has no path has nothing to compose.
+    shown = "last iterate" if guarantee.composition is not None else "release"
+    curves = [(guarantee.curve, f"{shown} ({guarantee.method})", _OURS, "-")]
     if guarantee.composition is not None and guarantee.method != "composition":
         curves.append((guarantee.composition, "every iterate (composition)", _OTHER, "--"))
     return curves

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _LARGEST = float(np.finfo(np.float64).max)
-_HALF_ULP = 2.0**-53  # the largest relative error of one rounding
+HALF_ULP = 2.0**-53  # the largest relative error of one rounding
 _SHOWN = 16  # array entries in a repr
 
 
@@ -54,17 +54,17 @@ class ProximalMap:
         return None
 
     @property
-    def _shape(self) -> tuple[int, ...] | None:
+    def point_shape(self) -> tuple[int, ...] | None:
         """The only shape that x may have, None if any will do."""
         return None
 
     def __call__(self, x: ArrayLike, step_size: float) -> Array:
         """p(x, step_size), a new array. InvalidInput for another shape or what are not numbers."""
         point = _numbers("x", x)
-        if self._shape is not None and point.shape != self._shape:
-            raise InvalidInput("x", f"expected shape {self._shape}, got {point.shape}")
+        if self.point_shape is not None and point.shape != self.point_shape:
+            raise InvalidInput("x", f"expected shape {self.point_shape}, got {point.shape}")
         with np.errstate(all="ignore"):
-            return np.asarray(self._map(_within_range(point), step_size))
+            return np.asarray(self._map(within_range(point), step_size))
 
     def _map(self, x: Array, step_size: float) -> Array:
         """The result for finite (or NaN) x, which may be returned itself."""
@@ -194,7 +194,7 @@ class nuclear_norm(ProximalMap):
             return np.full_like(x, np.nan)  # the decomposition would raise, and so tell
         scale = power_of_two_near(float(np.max(np.abs(x), initial=0.0)))
         left, values, right = np.linalg.svd(x / scale, full_matrices=False)
-        return _within_range((left * _soft(values, threshold / scale)) @ right * scale)
+        return within_range((left * _soft(values, threshold / scale)) @ right * scale)
 
 
 # Projections. They ignore the step size.
@@ -228,11 +228,11 @@ class ball(ProximalMap):
         return 2.0 * self.radius
 
     @property
-    def _shape(self) -> tuple[int, ...] | None:
+    def point_shape(self) -> tuple[int, ...] | None:
         return None if self.center is None else np.shape(self.center)
 
     def _map(self, x: Array, step_size: float) -> Array:
-        offset = x if self.center is None else _within_range(x - self.center)
+        offset = x if self.center is None else within_range(x - self.center)
         peak = float(np.max(np.abs(offset), initial=0.0))
         if peak == 0.0:
             return x
@@ -240,11 +240,11 @@ class ball(ProximalMap):
         # at most about (d/2 + 2) half ulps in any order of summation; the rest loses a few more.
         unit = offset / peak
         target = self.radius / max(1.0, math.sqrt(np.vdot(unit, unit)))
-        slack = (x.size + 16) * _HALF_ULP
+        slack = (x.size + 16) * HALF_ULP
         if peak <= target * (1.0 - slack):
             return x
         inside: Array = unit * (target * (1.0 - 2.0 * slack))
-        return inside if self.center is None else _add_towards(self.center, inside)
+        return inside if self.center is None else add_towards(self.center, inside)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -280,20 +280,20 @@ class box(ProximalMap):
         self._set(shape=stated)
 
     @property
-    def _shape(self) -> tuple[int, ...] | None:
+    def point_shape(self) -> tuple[int, ...] | None:
         known = np.broadcast_shapes(np.shape(self.lower), np.shape(self.upper))
         return self.shape if self.shape is not None else known or None
 
     @cached_property
     def diameter(self) -> float | None:
-        if self._shape is None:
+        if self.point_shape is None:
             return None
         with np.errstate(over="ignore", invalid="ignore"):
             width, lost = _two_sum(np.asarray(self.upper), -np.asarray(self.lower))
             widths = np.where(lost <= 0.0, width, np.nextafter(width, np.inf))
         if not np.all(np.isfinite(widths)):
             return None
-        repeated = 1 if widths.ndim else math.prod(self._shape)
+        repeated = 1 if widths.ndim else math.prod(self.point_shape)
         length = _root_up(repeated * _sum_of_squares(widths))
         return length if math.isfinite(length) else None
 
@@ -330,7 +330,7 @@ class simplex(ProximalMap):
         kept = int(np.count_nonzero(descending > thresholds))
         weights = np.maximum(y - thresholds[max(kept, 1) - 1], 0.0)
         # The sum of d nonnegative numbers is off by at most d half ulps, their products by as many.
-        share = self.total / np.sum(weights) * (1.0 - (2 * x.size + 16) * _HALF_ULP)
+        share = self.total / np.sum(weights) * (1.0 - (2 * x.size + 16) * HALF_ULP)
         return np.asarray(weights * share)
 
 
@@ -357,7 +357,7 @@ class halfspace(ProximalMap):
             )
 
     @property
-    def _shape(self) -> tuple[int, ...]:
+    def point_shape(self) -> tuple[int, ...]:
         return np.shape(self.normal)
 
     @cached_property
@@ -373,9 +373,9 @@ class halfspace(ProximalMap):
         level, square = offset / scale, float(np.vdot(normal, normal))
         excess = _sum_of_products(normal, x / scale, level)
         step, moved = excess / square, x
-        more = _HALF_ULP * float(np.sum(np.abs(normal * (x / scale))) + abs(level)) / square
+        more = HALF_ULP * float(np.sum(np.abs(normal * (x / scale))) + abs(level)) / square
         while excess > 0.0:
-            moved = _within_range(x - step * normal * scale)
+            moved = within_range(x - step * normal * scale)
             excess = _sum_of_products(normal, moved / scale, level)
             step, more = step + more, 2.0 * more  # should rounding have left the result outside
         return moved
@@ -390,7 +390,7 @@ def _step(step_size: float) -> float:
     return validate.number("step_size", step_size, above=0.0)
 
 
-def _within_range(x: Array) -> Array:
+def within_range(x: Array) -> Array:
     """A copy of x projected on the box of all doubles, which is nonexpansive as well."""
     return np.clip(x, -_LARGEST, _LARGEST)
 
@@ -400,7 +400,7 @@ def _soft(x: Array, threshold: float) -> Array:
     return x - np.clip(x, -threshold, threshold)
 
 
-def _add_towards(center: Array, offset: Array) -> Array:
+def add_towards(center: Array, offset: Array) -> Array:
     """center + offset, rounded towards the center where rounding would lead further away from it."""
     total, lost = _two_sum(center, offset)
     return np.where(np.sign(lost) == -np.sign(offset), np.nextafter(total, center), total)

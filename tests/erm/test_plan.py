@@ -117,6 +117,7 @@ def test_no_budget_is_left_where_risk_is_empirical(
 
 
 @pytest.mark.parametrize(("objective", "losses", "delta"), CELLS)
+@pytest.mark.one_in(2)
 def test_risk_falls_with_records_and_budget(objective: str, losses: str, delta: float) -> None:
     by_n = [
         made(objective, losses, delta=delta, n=n).risk_bound for n in (20, 300, 5000, 10**5, 10**7)

@@ -174,6 +174,17 @@ def test_the_average_s_bound_holds_along_exact_chains(known: float | None, m: fl
         [chain_average.of_path(found, chain, np.eye(steps)[:, [k]])[0][0] for k in range(steps)]
     )
     assert 0.0 < weights.sum() <= 1.0 + 1e-12
+    kept = weights[weights > 0.0]  # without the first point, or with all of them
+    assert steps - 1 <= kept.size <= steps
+    assert kept[:-1] / kept[1:] == pytest.approx(1.0 - m * chain.gradient_step, rel=1e-9)
+    sum_of_powers = sum((1.0 - m * chain.gradient_step) ** -k for k in range(1, steps + 1))
+    start = 0.5 * found.radius**2 / (chain.gradient_step * sum_of_powers)
+    noise_term = 2.0 / chain.inverse_temperature
+    smooth = noise_term / (1.0 - 0.5 * chain.gradient_step) if known else math.inf
+    rough = noise_term + 0.5 * chain.gradient_step
+    expected = start + min(smooth, rough)
+    _, said = chain_average.of_path(found, chain, np.zeros((steps, 2)))
+    assert said == pytest.approx(min(expected, found.trivial_bound), rel=1e-5)  # grid of release
     h, noise = chain.gradient_step, 2.0 * chain.step_size
     a = 1.0 - 0.5 * h
     target = data().mean(axis=0)
@@ -186,6 +197,46 @@ def test_the_average_s_bound_holds_along_exact_chains(known: float | None, m: fl
     assert bound is not None
     assert truth <= bound
     assert truth >= 0.005 * bound
+
+
+@pytest.mark.parametrize("m", [0.0, 0.5])
+def test_stability_of_a_chain_s_average_is_that_of_its_points(m: float) -> None:
+    # Two chains with the same noise on ℓ(θ; z) = zθ + (m/2)θ², one record replaced: exact.
+    changes: dict[str, Any] = {
+        "losses": "strongly_convex" if m else "convex",
+        "delta": 1e-6,
+        "strong_convexity": m or None,
+        "smoothness": 0.5,
+        "algorithm": "path_average",
+        "epsilon": 20.0,
+    }
+    found = planned("sco", **changes)
+    empirical = planned("erm", **changes)
+    steps = 300
+    run = found.run
+    chain = pabi.LangevinChain(
+        run.loss,
+        N,
+        inverse_temperature=run.inverse_temperature,
+        step_size=run.time / steps,
+        steps=steps,
+        release="path",
+    )
+    path = np.zeros((steps, 2))
+    added = (
+        chain_average.of_path(found, chain, path)[1]
+        - chain_average.of_path(empirical, chain, path)[1]
+    )
+    weights = np.array(
+        [chain_average.of_path(found, chain, np.eye(steps)[:, [k]])[0][0] for k in range(steps)]
+    )
+    apart, points = 0.0, []
+    for _ in range(steps):
+        apart = (1.0 - chain.gradient_step * m) * apart + chain.gradient_step * 2.0 / N
+        points.append(apart)
+    truth = float(weights @ points)
+    assert truth <= added * (1.0 + 1e-9)
+    assert added == pytest.approx(truth, rel=3.0 / steps)  # of a step more or less
 
 
 def test_population_bound_of_a_chain_needs_steps_that_do_not_expand() -> None:

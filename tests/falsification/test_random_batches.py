@@ -280,6 +280,7 @@ def test_random_instances_are_never_safer_than_proven(sampler, adjacency, projec
 
 @pytest.mark.parametrize("count", [1, pytest.param(60, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(("sampler", "adjacency"), SAMPLERS, ids=NAMES)
+@pytest.mark.one_in(2)
 def test_long_instances_are_never_safer_than_proven(sampler, adjacency, count):
     rng = np.random.default_rng([count, SAMPLERS.index((sampler, adjacency))])
     for _ in range(count):
@@ -334,6 +335,7 @@ def accumulated(sampler, adjacency, t=100, sharpness=3.0):
 
 
 @pytest.mark.parametrize(("sampler", "adjacency"), SAMPLERS, ids=NAMES)
+@pytest.mark.one_in(2)
 def test_what_accumulates_is_paid_in_full(sampler, adjacency):
     run, truth = accumulated(sampler, adjacency)
     for name, claim in claimed(run.run, 1e-3).items():

@@ -83,8 +83,9 @@ KINDS = [
 ]
 
 
+@pytest.mark.parametrize("count", [3, pytest.param(5, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_data_of_one_shape_get_one_run(kind):
+def test_data_of_one_shape_get_one_run(kind, count):
     """Whatever the rows and targets, dense or sparse: everything that an estimator runs is the same."""
     rng = np.random.default_rng(0)
     n, d = 50, 4
@@ -97,7 +98,7 @@ def test_data_of_one_shape_get_one_run(kind):
         (np.tile(flip[:, None], d).astype(np.uint8), flip),
     ]
     runs = []
-    for X, y in sets:
+    for X, y in sets[-count:]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             runs.append(kind(delta=1e-3).fit(X, y).run_)
@@ -339,6 +340,7 @@ def calibrated(n, batches, epochs, cooldown, epsilon, delta, adjacency="replace_
         (8.0, 1e-6, "replace_one", 0.4),
     ],
 )
+@pytest.mark.one_in(2)
 def test_predicted_noise_is_calibrated_noise(
     batches, epochs, cooldown, epsilon, delta, adjacency, clip
 ):

@@ -78,6 +78,7 @@ def within(X, norm=1.0):
 
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks([kind(noise_std=1.0) for kind in (CLASSIFIERS[0], REGRESSORS[0])])
+@pytest.mark.one_in(2)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -278,6 +279,7 @@ PUBLIC_LABELS = "the label set is public"
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 1e-3), (2.0, 1e-6)])
 @pytest.mark.parametrize("batches", [FullBatch(), ShuffleOnce(20)])
+@pytest.mark.one_in(2)
 def test_the_noise_is_calibrated_to_the_target(kind, adjacency, epsilon, delta, batches):
     X, y = problem(kind)
     arguments = {**QUICK, "batches": batches, "step_size": 0.1}

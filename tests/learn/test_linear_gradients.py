@@ -376,6 +376,7 @@ def indices(rows):
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("intercept", [None, 1.5])
+@pytest.mark.one_in(3)
 def test_every_format_gives_the_sum_of_the_clipped_gradients(tmp_path, form, rows, intercept):
     """For every family; rows beyond the norm scaled down, gradients clipped at half their bound."""
     X = FORMATS[form](BASE, tmp_path)
@@ -437,6 +438,7 @@ def test_ranges_are_applied_before_the_norm(tmp_path, name, form, clip):
 @pytest.mark.parametrize(
     ("n", "d", "dense"), [(5_001, 2, True), (5_001, 2, False), (150, 1_500, True)]
 )
+@pytest.mark.one_in(2)
 def test_sums_over_many_blocks(name, n, d, dense):
     """More rows than a block holds, contiguous and shuffled: the sum of the gradients called one by
     one, which the tests above have checked, added without rounding."""
@@ -553,6 +555,7 @@ def contributions(name, rows, intercept, stored, clips):
 @pytest.mark.parametrize("stored", ["dense", "csr"])
 @pytest.mark.parametrize("intercept", [None, 1.0])
 @pytest.mark.parametrize("rows", WORST)
+@pytest.mark.one_in(3)
 def test_no_record_contributes_more_than_its_bound(name, stored, intercept, rows):
     """Exact rational norms. A sum that is not finite would betray its
     record whatever the noise."""
@@ -564,6 +567,7 @@ def test_no_record_contributes_more_than_its_bound(name, stored, intercept, rows
 @pytest.mark.parametrize("name", ["logistic", "squared", "hinge", "poisson"])
 @pytest.mark.parametrize("stored", ["dense", "csr"])
 @pytest.mark.parametrize("rows", WORST)
+@pytest.mark.one_in(3)
 def test_no_clipped_record_contributes_more_than_the_clip(name, stored, rows):
     for i, got, bound in contributions(name, WORST[rows], None, stored, [0.5, 1e-15]):
         assert np.all(np.isfinite(got)), i
@@ -649,6 +653,7 @@ def without_room(run, gradients):
 @each_family
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 @pytest.mark.parametrize("n", [1, 2, 3, 100, 5000])
+@pytest.mark.one_in(2)
 def test_adjacent_sums_differ_by_at_most_the_sensitivity(name, adjacency, n):
     rng = np.random.default_rng(n)
     for _ in range(10):

@@ -172,6 +172,7 @@ def assert_law(run, gradients, runs, seed):
 
 
 @pytest.mark.parametrize("name", QUADRATIC_RUNS)
+@pytest.mark.one_in(2)
 def test_the_law_on_quadratics_is_the_closed_form(unpriced, name):
     seed = sorted(QUADRATIC_RUNS).index(name)
     assert_law(quadratic_run(**QUADRATIC_RUNS[name]), least_squares(), RUNS // 2, seed)
@@ -197,6 +198,7 @@ def test_the_law_on_quadratics_at_night(unpriced, name, path):
     ],
     ids=["noise", "cool-down", "l2", "not shuffled", "not reshuffled"],
 )
+@pytest.mark.one_in(3)
 def test_another_run_than_the_described_one_would_be_noticed(unpriced, trained, claimed):
     """The test above fails when the run differs in any one respect. Which records meet shows in the
     moments where two steps count, one in each of two epochs."""
@@ -325,6 +327,7 @@ def attack_is_beaten(run, claimed, runs, seed):
 
 
 @pytest.mark.parametrize(("batches", "adjacency"), ATTACKED)
+@pytest.mark.one_in(2)
 def test_no_threshold_attack_beats_the_guarantee(batches, adjacency):
     """The worst record of the worst data, and half a per mille of false alarms a direction."""
     run = attacked_run(batches, adjacency)

@@ -91,13 +91,25 @@ def expected_shares(value, kappa, domain, dimension, cells, fine):
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kappa", [0.01, 3.0, 40.0])
+@pytest.mark.one_in(3)
 def test_draws_have_the_density(case, kappa):
+    check_density(case, kappa, 40_000)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("kappa", [0.3, 10.0, 200.0])
+def test_many_more_draws_have_the_density(case, kappa):
+    check_density(case, kappa, 1_000_000)
+
+
+def check_density(case, kappa, count):
     value, dimension, domain, loss = CASES[case]
     fields = {"gradient_gap": 0.1} if loss.gradient_bound is None else {}
-    x = draws(mechanism(kappa, dimension, loss, **fields), value, 40_000, domain)
+    x = draws(mechanism(kappa, dimension, loss, **fields), value, count, domain)
     domain = pabi.prox.ball(1.0) if domain is None else domain
-    cells = 40 if dimension == 1 else 12
-    shares, low, high = expected_shares(value, kappa, domain, dimension, cells, 400 // dimension**2)
+    cells, fine = (400, 40) if dimension == 1 else (12, 100)
+    shares, low, high = expected_shares(value, kappa, domain, dimension, cells, fine)
     place = np.clip(((x - low) / (high - low) * cells).astype(int), 0, cells - 1)
     counts = np.bincount(
         np.ravel_multi_index(tuple(place.T), (cells,) * dimension), minlength=shares.size
@@ -116,9 +128,7 @@ def test_draws_have_the_density(case, kappa):
     assert p_value(shares) > LEVEL
     # Another temperature would be noticed, where there is something to notice.
     if kappa > 1.0:
-        warmer, _, _ = expected_shares(
-            value, 1.5 * kappa, domain, dimension, cells, 400 // dimension**2
-        )
+        warmer, _, _ = expected_shares(value, 1.5 * kappa, domain, dimension, cells, fine)
         assert p_value(warmer) < LEVEL
 
 
@@ -221,7 +231,7 @@ def test_rounds_are_drawn_in_turn(monkeypatch):
     monkeypatch.setattr(exact, "_accepted", spy)
     x = draws(m, bowl([0.2, 0.1]), 1)
     assert [k for _, k in rounds] == [r.inverse_temperature for r in m.rounds]
-    np.testing.assert_array_equal(x, drawn[-1])
+    np.testing.assert_allclose(x, drawn[-1], rtol=0, atol=2.0**-38)
     for i in (1, 2):
         balls = rounds[i][0].balls[1:]
         for (centre, radius), point, one in zip(balls, drawn, m.rounds, strict=False):
@@ -363,6 +373,14 @@ def test_exceptions_carry_no_point():
     inside = [f for f in frames if f.f_code.co_name not in named]
     assert inside
     assert [(f.f_code.co_name, f.f_locals) for f in inside if f.f_locals] == []
+
+
+def test_low_order_bits_are_rounded_away():
+    """Every coordinate is a multiple of one public power of two, far above the spacing of doubles."""
+    x = draws(mechanism(40.0, 2), bowl([0.3, 0.2]), 300)
+    grid = 2.0**-38
+    assert np.all(x / grid == np.rint(x / grid))
+    assert np.any(x / (2 * grid) != np.rint(x / (2 * grid)))
 
 
 def test_nothing_is_printed(capfd):

@@ -168,3 +168,23 @@ def test_a_diffusion_of_varying_temperature_on_a_quadratic():
         shrink = 1 - eta * 4.0 * (k + 0.5) * eta
         mean, variance = 1 + shrink * (mean - 1), shrink**2 * variance + 2 * eta
     assert kstest((draws.values[:, 0] - mean) / np.sqrt(variance), "norm").pvalue > LEVEL
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("potential", POTENTIALS)
+@pytest.mark.parametrize("radius", [0.3, 1.5])
+@pytest.mark.parametrize("seed", [11, 12])
+def test_projected_chains_with_many_more_draws(potential, radius, seed):
+    gradient = POTENTIALS[potential]
+    law = IntervalLaw(0.06, gradient, np.sqrt(0.04), radius, -0.1, 150, panels=60)
+    x = draw(
+        gradient,
+        np.array([-0.1]),
+        seed,
+        chains=2_000_000,
+        inverse_temperature=3.0,
+        step_size=0.02,
+        steps=150,
+        prox=pabi.prox.box([-radius], [radius]),
+    )[:, 0]
+    assert law.accepts(x)

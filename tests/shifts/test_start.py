@@ -157,9 +157,11 @@ def test_payments_are_feasible_and_cost_no_more_than_stated():
 @pytest.mark.parametrize(
     "kind",
     [
-        "mixed",
         "cyclic",
-        *(pytest.param(k, marks=pytest.mark.nightly) for k in ("contracting", "expanding", "flat")),
+        *(
+            pytest.param(k, marks=pytest.mark.nightly)
+            for k in ("contracting", "expanding", "mixed", "flat")
+        ),
     ],
 )
 def test_the_search_finds_the_best_of_all_starts(kind):

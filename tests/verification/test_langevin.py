@@ -110,6 +110,10 @@ def test_a_smaller_claim_is_refused(name, guarantees):
     assert altered(guarantees[name], set_claim(1.0 + 1e-9)).ok
 
 
+def pure_of(payload):
+    return next(p for p in parts_of(payload["claim"]["tradeoff"]) if p["kind"] == "approx_dp")
+
+
 def in_run(**changes):
     return lambda payload: payload["run"].update(changes)
 
@@ -160,6 +164,9 @@ def in_run(**changes):
         ("rounds", in_run(epsilons=[0.2, 0.3, 0.6])),
         ("rounds", lambda p: p["run"]["loss"].update(gradient_bound=1.01)),
         ("split", in_run(split=None)),
+        ("split", lambda p: pure_of(p).update(epsilon=0.49)),
+        ("split", lambda p: pure_of(p).update(delta=0.1)),
+        ("split", lambda p: pure_of(p).update(kind="bounded_range")),
         ("split", in_run(split=700)),
         ("chain", in_run(chains=2)),
         ("chain", in_run(steps=301)),

@@ -203,6 +203,7 @@ CLIPS = [(None, "norm"), (0.9, "norm"), (2.5, "norm"), (0.9, "coordinates")]
 @pytest.mark.parametrize("l2", [0.4, pytest.param(0.0, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("clip", CLIPS, ids=str)
 @pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.one_in(2)
 def test_every_row_is_that_of_the_table(name, clip, l2):
     """The checker's modulus, a ball, is never below the oracle's, and above it by 10⁻¹² at most; the
     solver's doubles are never below it either. Between Hölder exponents the checker's minimum is found by a
@@ -424,6 +425,7 @@ def payload_of(name, position=None):
 
 
 @pytest.mark.parametrize("name", RUNS)
+@pytest.mark.one_in(2)
 def test_what_the_library_proves_is_accepted(name):
     g = guarantee_of(name)
     verdict = pabi.verify(g.certificate.to_json())
@@ -492,6 +494,7 @@ def changed(payload, path, value):
 
 
 @pytest.mark.parametrize("name", RUNS)
+@pytest.mark.one_in(2)
 def test_a_payment_lowered_at_any_step_is_refused(name):
     payload = payload_of(name)
     tried = 0
@@ -1018,6 +1021,7 @@ def factors_needed(payload):
 
 
 @pytest.mark.parametrize("name", SAMPLED_OR_LATER)
+@pytest.mark.one_in(2)
 def test_random_batches_are_accepted_and_claim_all_factors(name):
     g, run = sampled_guarantee(name), SAMPLED[name]
     verdict = pabi.verify(g.certificate.to_json())
@@ -1105,6 +1109,7 @@ def test_forgeries_of_random_batches_are_refused(name, path, value, pattern):
 
 
 @pytest.mark.parametrize("name", SAMPLED_OR_LATER)
+@pytest.mark.one_in(2)
 def test_every_factor_of_random_batches_matters(name):
     payload = sampled_payload(name)
     for i, factor in list(enumerate(payload["claim"]["product"]["factors"]))[::4]:

@@ -264,6 +264,7 @@ def refused(payload, *words):
 
 class TestAccepted:
     @pytest.mark.parametrize("name", list(RUNS))
+    @pytest.mark.one_in(2)
     def test_every_kind_of_run(self, name):
         g = guarantee_of(name)
         verdict = pabi.verify(g.certificate.to_json())
@@ -517,6 +518,7 @@ class TestSmallLies:
         refused(payload, "mu")
 
     @pytest.mark.parametrize("name", POSITIVE)
+    @pytest.mark.one_in(3)
     def test_every_part_of_a_mixture(self, name):
         if "mixture" not in payload_of(name).get("claim", {}):
             return
@@ -557,6 +559,7 @@ class TestSmallLies:
     @pytest.mark.parametrize(
         ("entry", "factor"), [(1, LITTLE_LESS), (2, LITTLE_LESS), (3, LITTLE_MORE)]
     )
+    @pytest.mark.one_in(3)
     def test_blocks_of_a_run(self, name, entry, factor):
         """Slope and sensitivity too small, noise too large."""
         if name.startswith("bare"):
@@ -573,6 +576,7 @@ class TestSmallLies:
     @pytest.mark.parametrize(
         ("column", "factor"), [("c", LITTLE_LESS), ("s", LITTLE_LESS), ("sigma", LITTLE_MORE)]
     )
+    @pytest.mark.one_in(3)
     def test_written_steps_of_a_run(self, name, column, factor):
         payload = payload_of(name)
         if name.startswith("bare") or payload.get("steps") is None:
@@ -880,6 +884,7 @@ class TestTheorems:
         "theorem",
         ["composition", "shifted interpolation", "secret order", "composed", "magic", None, [], 1],
     )
+    @pytest.mark.one_in(4)
     def test_another_theorem(self, name, theorem):
         payload = payload_of(name)
         if payload["theorem"] == theorem:

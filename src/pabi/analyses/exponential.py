@@ -18,7 +18,7 @@ from pabi.growth import growth_of
 from pabi.guarantee import Guarantee
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.rounding import fraction_up, up
-from pabi.tradeoff import Best, BoundedRange, Gaussian, TradeOff
+from pabi.tradeoff import ApproxDP, Best, BoundedRange, Gaussian, TradeOff
 
 BOTH, RANGE, GIBBS = "bounded range and Gibbs measure", "bounded range", "Gibbs measure"
 _SOURCES = {
@@ -58,21 +58,27 @@ def _gaussian(mechanism: Mechanism) -> TradeOff:
 
 
 def _composed(mechanism: IteratedExponentialMechanism, curves: list[TradeOff]) -> TradeOff:
-    """All rounds; with split records the one the record is not in is free, and the worse part counts."""
+    """All rounds; with split records the one the record is not in is free, and the worse part counts.
+
+    Both parts are max(Σ_{i<k} ε_i, ε_k)-differentially private; and both are covered by the product of the
+    earlier rounds with ε_k in place of the largest where that is smaller.
+    """
     *before, last = curves
     if mechanism.split is None or not before:
         return _product(curves)
     first = _product(before)
     if isinstance(first, Gaussian) and isinstance(last, Gaussian):
         return Gaussian(max(first.mu, last.mu))
-    if isinstance(first, BoundedRange) and isinstance(last, BoundedRange):
-        return BoundedRange(max(first.epsilon_0, last.epsilon_0))
-    # A range of ε_k does no harm to rounds of which one alone has it.
+    ranges = [c.epsilon_0 for c in before if isinstance(c, BoundedRange)]
     assert isinstance(last, BoundedRange)
-    if last.epsilon_0 <= max(c.epsilon_0 for c in before if isinstance(c, BoundedRange)):
+    if last.epsilon_0 <= max(ranges):
         return first
-    largest = max(range(len(before)), key=lambda i: before[i].epsilon_0)  # type: ignore[attr-defined]
-    return _product([*before[:largest], last, *before[largest + 1 :]])
+    total = fraction_up(sum(map(Fraction, ranges), Fraction(0)))
+    if len(before) == 1:
+        return last
+    pure = ApproxDP(max(total, last.epsilon_0), 0.0)
+    largest = ranges.index(max(ranges))
+    return Best((pure, _product([*before[:largest], last, *before[largest + 1 :]])))
 
 
 def _product(curves: list[TradeOff]) -> TradeOff:

@@ -246,7 +246,10 @@ def calibrate(
     target, at = read_target(epsilon, delta)
     start = describe(file)
     if isinstance(start, NoisyIteration):
-        raise InvalidInput(file_name(file), "kind: expected any but noisy_iteration")
+        raise InvalidInput(
+            file_name(file),
+            'kind: expected "noisy_sgd", a sampler or a mechanism, got "noisy_iteration"',
+        )
     known = PARAMETERS[type(start)]
     parameter = known[0] if parameter is None else parameter
     if parameter not in known:
@@ -353,11 +356,20 @@ def _toml_ready(table: dict[str, Any]) -> dict[str, Any]:
 def _proven(verdict: Verdict) -> TradeOff:
     """The trade-off function that the verdict's bounds prove."""
     from pabi.rounding import fraction_up
-    from pabi.tradeoff import Best, BoundedRange, Gaussian, PoissonSubsampled, Product, Subsampled
+    from pabi.tradeoff import (
+        ApproxDP,
+        Best,
+        BoundedRange,
+        Gaussian,
+        PoissonSubsampled,
+        Product,
+        Subsampled,
+    )
 
     found = []
     for bound in verdict.bounds:
         factors: list[tuple[TradeOff, int]] = [(BoundedRange(e), n) for e, n in bound.ranges if n]
+        factors += [(ApproxDP(e, 0.0), n) for e, n in bound.pure if n]
         for kind, probability, mu, times in bound.sampled:
             p = min(1.0, fraction_up(Fraction(probability)))
             poisson = kind == "poisson_subsampled"

@@ -22,7 +22,7 @@ from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.rounding import Array
 
 _MOST_STEPS, _MOST_NUMBERS = 2_000_000, 50_000_000
-_COOLER = (1.0, 1.0 - 1e-12, 1.0 - 1e-9, 0.999, 0.99, 0.97, 0.9, 0.8, 0.65, 0.5)
+_WARMER = (1.0, 1.0 - 1e-12, 1.0 - 1e-9, 0.999, 0.99, 0.97, 0.9, 0.8, 0.65, 0.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +168,7 @@ def _follow(
 def _private(plan: Plan, run: LangevinDiffusion, domain: Any, steps: int) -> LangevinChain:
     """The chain that follows `run`, as cold as its own guarantee allows."""
     best = math.inf
-    for factor in _COOLER:
+    for factor in _WARMER:
         chain = LangevinChain(
             run.loss,
             run.n,

@@ -7,20 +7,19 @@ asked for, is a secret file that is removed at the end.
 
 from __future__ import annotations
 
-import math
 import os
 import sys
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pabi import validate
 from pabi.errors import InvalidInput
+from pabi.hiding import forget_frames, mapped, on_grid, refuse_unenforceable
 from pabi.learn.checkpoint import Checkpoint, State
 from pabi.learn.orders import Order
 from pabi.learn.progress import progress_bar
@@ -41,7 +40,6 @@ CLIPS_ITSELF = (
     "clipped_gradient_sum clips each record's gradient to the bound it is given and returns the sum of "
     "the batch, rounding included"
 )
-_GRID = 2.0**-20  # of the last step's noise: the spacing of what is released
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +125,7 @@ def train(
 
     Source: the iteration of Bok, Su, Altschuler 2024, §4 (their `noisy SGD`).
     """
-    _refuse_unenforceable(run)
+    refuse_unenforceable(run)
     gradient_sum = _gradient_sum(run, per_record_gradients, clipped_gradient_sum)
     start = _starting_point(x0)
     file, state = _checkpoint(run, checkpoint, resume, checkpoint_seconds, start)
@@ -146,35 +144,13 @@ def train(
             after_step = _Aftermath(file, watch, advance)
             x = _execute(run, gradient_sum, state, generator, after_step)
     except BaseException as error:
-        _forget_frames(error, handled_outside)
+        forget_frames(error, handled_outside)
         raise
     if file is not None:
         file.remove()
     if resume is not None:
         Checkpoint(resume, run, checkpoint_seconds).remove()
     return Trained(x, guarantee, run)
-
-
-def _refuse_unenforceable(run: NoisySGD) -> None:
-    """InvalidInput for what a guarantee may assume and this trainer would not do."""
-    if not isinstance(run, NoisySGD):
-        raise InvalidInput("run", f"expected a pabi.NoisySGD, got a {type(run).__name__}")
-    if run.update != "sgd":
-        raise InvalidInput(
-            "update", f'expected "sgd", the only update trained here, got {run.update!r}'
-        )
-    enforced = getattr(run.prox, "diameter", None)
-    if run.diameter is not None and (enforced is None or not enforced <= run.diameter):
-        kept = (
-            "no prox bounds the iterates"
-            if enforced is None
-            else f"the prox keeps only {enforced!r}"
-        )
-        raise InvalidInput(
-            "diameter",
-            f"expected a prox that enforces it (as pabi.prox.ball does), got an assumed "
-            f"{run.diameter!r}: {kept}",
-        )
 
 
 def _gradient_sum(
@@ -298,48 +274,10 @@ def _execute(
         noisy = gradient + noise_std * generator.standard_normal(x.shape)
         x = np.asarray(x - step_size * (l2 * x + noisy))
         if k + 1 == run.steps or run.release == "path":
-            x = _on_grid(x, step_size * noise_std)
+            x = on_grid(x, step_size * noise_std)
         if run.prox is not None:
-            x = _mapped(run.prox(x, step_size), x.shape)
+            x = mapped(run.prox(x, step_size), x.shape)
         after_step(k + 1, x, order)
     last = np.array(x, dtype=np.float64)  # its own memory, not a view of something hidden
     last.flags.writeable = False
     return last
-
-
-def _on_grid(x: Array, noise_std: float) -> Array:
-    """`x` rounded to a power of two of about 2⁻²⁰ of the noise just added.
-
-    Floating-point noise has a pattern in its last bits from which the sum before it can be read
-    (Mironov 2012). On a grid far coarser than the doubles and far finer than the noise nothing of it
-    is left; everything that follows is post-processing.
-    """
-    grid = math.ldexp(1.0, math.frexp(noise_std * _GRID)[1]) if noise_std > 0.0 else 0.0
-    if not (2.0**-900 < grid < 2.0**900):
-        return x
-    rounded: Array = np.asarray(np.rint(x / grid) * grid)
-    return rounded
-
-
-def _mapped(value: Any, shape: tuple[int, ...]) -> Array:
-    """What the proximal map returned, or InvalidInput."""
-    try:
-        x = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput("prox", f"expected it to return an array of shape {shape}") from None
-    if x.shape != shape:
-        raise InvalidInput("prox", f"expected it to keep the shape {shape}, got {x.shape}")
-    return x
-
-
-def _forget_frames(error: BaseException, handled_outside: BaseException | None) -> None:
-    """Empties the frames that `error` came through: debuggers and error trackers show their locals,
-    hidden iterates among them. Exceptions that were being handled before are left alone."""
-    pending, seen = [error], set()
-    while pending:
-        current = pending.pop()
-        if current is handled_outside or id(current) in seen:
-            continue
-        seen.add(id(current))
-        traceback.clear_frames(current.__traceback__)
-        pending += [e for e in (current.__cause__, current.__context__) if e is not None]

@@ -118,7 +118,7 @@ class LogisticGradients(LinearGradients):
 
     def __init__(self, X: Any, y: ArrayLike) -> None:
         records = X if isinstance(X, Records) else Records(X)
-        super().__init__(records, _signs(y, records.n), _logistic)
+        super().__init__(records, signs(y, records.n), _logistic)
 
 
 class OneVsRestGradients(LinearGradients):
@@ -159,7 +159,7 @@ class SquaredGradients(LinearGradients):
         def residual(predictor: Array, target: Array) -> Array:
             return np.clip(predictor - target, -bound, bound)
 
-        super().__init__(records, _numbers(y, records.n), residual)
+        super().__init__(records, finite_targets(y, records.n), residual)
 
 
 class SmoothedHingeGradients(LinearGradients):
@@ -178,7 +178,7 @@ class SmoothedHingeGradients(LinearGradients):
             return -sign * np.clip((1.0 - sign * predictor) / gamma, 0.0, 1.0)
 
         if classes is None:
-            super().__init__(records, _signs(y, records.n), residual)
+            super().__init__(records, signs(y, records.n), residual)
             return
         codes = _codes(y, records.n, classes)
 
@@ -197,7 +197,7 @@ class PoissonGradients(LinearGradients):
     def __init__(self, X: Any, y: ArrayLike, predictor_bound: float, count_bound: float) -> None:
         records = X if isinstance(X, Records) else Records(X)
         most = validate.number("predictor_bound", predictor_bound)
-        counts = _numbers(y, records.n)
+        counts = finite_targets(y, records.n)
         if np.any(counts < 0.0):
             raise InvalidInput("y", "expected counts ≥ 0")
         if most > 700.0:
@@ -243,7 +243,7 @@ def _softmax(predictor: Array, code: NDArray[np.intp]) -> Array:
 # Targets.
 
 
-def _signs(y: ArrayLike, n: int) -> Array:
+def signs(y: ArrayLike, n: int) -> Array:
     """Labels as ±1."""
     labels = as_labels(y, n)
     if labels.dtype.kind in "biuf":
@@ -261,7 +261,7 @@ def _codes(y: ArrayLike, n: int, classes: int) -> NDArray[np.intp]:
     return codes.astype(np.intp)
 
 
-def _numbers(y: ArrayLike, n: int) -> Array:
+def finite_targets(y: ArrayLike, n: int) -> Array:
     try:
         targets = as_labels(y, n).astype(np.float64)
     except (TypeError, ValueError) as bad:

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 
 from pabi import validate
 from pabi.errors import InvalidInput
+from pabi.hiding import forget_frames, on_grid, refuse_unenforceable
 from pabi.langevin import LangevinChain
-from pabi.learn.engine import _forget_frames, _on_grid, _refuse_unenforceable
 from pabi.learn.orders import Order
 from pabi.learn.randomness import generator_from
 from pabi.losses import Loss
@@ -82,7 +82,7 @@ def langevin(
     """
     if not isinstance(chain, LangevinChain):
         raise InvalidInput("chain", f"expected a pabi.LangevinChain, got a {type(chain).__name__}")
-    _refuse_unenforceable(chain.run)
+    refuse_unenforceable(chain.run)
     every = thinned(chain.release, thin, chain.steps)
     enforced = check_gradient(gradient, chain.loss, chain.n, chain.batches.batch_size(chain.n))
     start = starting_points(x0, chain.chains)
@@ -126,7 +126,7 @@ def unseen(execute: Callable[[Array], Array], start: Array) -> Array:
         with np.errstate(all="ignore"):
             values = execute(start)
     except BaseException as error:
-        _forget_frames(error, handled_outside)
+        forget_frames(error, handled_outside)
         raise
     values.flags.writeable = False
     return values
@@ -193,7 +193,7 @@ def follow(
         x = x - (size * mean.l2) * x + moved if mean.l2 else x + moved
         left = steps - 1 - k
         if thin is not None or left == 0:
-            x = _on_grid(x, noise_std)
+            x = on_grid(x, noise_std)
         x = project(x, size)
         if left % (thin or steps) == 0:
             kept[:, -1 - left // (thin or steps)] = x

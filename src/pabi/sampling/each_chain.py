@@ -15,7 +15,7 @@ import numpy as np
 
 from pabi import prox
 from pabi.errors import InvalidInput
-from pabi.learn.engine import _mapped
+from pabi.hiding import mapped
 from pabi.rounding import Array
 
 EachChain = Callable[[Array, float], Array]
@@ -26,7 +26,7 @@ def each_chain(given: Any, shape: tuple[int, ...]) -> EachChain:
 
     Raises InvalidInput(field="prox") where it is for points of another shape.
     """
-    wanted = getattr(given, "_shape", None)
+    wanted = getattr(given, "point_shape", None)
     if wanted is not None and wanted != shape:
         raise InvalidInput("prox", f"expected one for points of shape {shape}, got {wanted}")
     return _each(given)
@@ -37,7 +37,7 @@ def _each(given: Any) -> EachChain:
     def one_by_one(x: Array, step_size: float) -> Array:
         result = np.empty_like(x)
         for i in range(len(x)):
-            result[i] = _mapped(given(x[i].copy(), step_size), x.shape[1:])
+            result[i] = mapped(given(x[i].copy(), step_size), x.shape[1:])
         return result
 
     return one_by_one
@@ -58,24 +58,24 @@ def _entrywise(given: prox.ProximalMap) -> EachChain:
 @_each.register
 def _box(given: prox.box) -> EachChain:
     # The bounds broadcast over the leading axis; infinite entries meet the largest doubles, as there.
-    return lambda x, step_size: np.clip(prox._within_range(x), given.lower, given.upper)
+    return lambda x, step_size: np.clip(prox.within_range(x), given.lower, given.upper)
 
 
 @_each.register
 def _ball(given: prox.ball) -> EachChain:
     def project(x: Array, step_size: float) -> Array:
-        points = prox._within_range(x.reshape(len(x), -1))
+        points = prox.within_range(x.reshape(len(x), -1))
         d = points.shape[1]
         centre = None if given.center is None else np.asarray(given.center).reshape(-1)
-        offset = points if centre is None else prox._within_range(points - centre)
+        offset = points if centre is None else prox.within_range(points - centre)
         peak = np.max(np.abs(offset), axis=1, initial=0.0, keepdims=True)
         unit = offset / np.where(peak > 0.0, peak, 1.0)
         length = np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
         # As in `pabi.prox.ball`, whose comment says what the slack is for.
         target = given.radius / np.maximum(1.0, length)
-        slack = (d + 16) * prox._HALF_ULP
+        slack = (d + 16) * prox.HALF_ULP
         inside = unit * (target * (1.0 - 2.0 * slack))
-        moved = inside if centre is None else prox._add_towards(centre, inside)
+        moved = inside if centre is None else prox.add_towards(centre, inside)
         return np.where(peak <= target * (1.0 - slack), points, moved).reshape(x.shape)
 
     return project
@@ -84,7 +84,7 @@ def _ball(given: prox.ball) -> EachChain:
 @_each.register
 def _simplex(given: prox.simplex) -> EachChain:
     def project(x: Array, step_size: float) -> Array:
-        points = prox._within_range(x.reshape(len(x), -1))
+        points = prox.within_range(x.reshape(len(x), -1))
         d = points.shape[1]
         y = np.maximum((points - np.max(points, axis=1, keepdims=True)) / given.total, -1.0)
         descending = np.sort(y, axis=1)[:, ::-1]
@@ -93,7 +93,7 @@ def _simplex(given: prox.simplex) -> EachChain:
         threshold = np.take_along_axis(thresholds, np.maximum(kept, 1) - 1, axis=1)
         weights = np.maximum(y - threshold, 0.0)
         share = given.total / np.sum(weights, axis=1, keepdims=True)
-        share *= 1.0 - (2 * d + 16) * prox._HALF_ULP
+        share *= 1.0 - (2 * d + 16) * prox.HALF_ULP
         return np.asarray(weights * share).reshape(x.shape)
 
     return project
@@ -105,12 +105,12 @@ def _halfspace(given: prox.halfspace) -> EachChain:
     the few for which rounding could decide are left to the exact map."""
 
     def project(x: Array, step_size: float) -> Array:
-        points = prox._within_range(x.reshape(len(x), -1))
+        points = prox.within_range(x.reshape(len(x), -1))
         scaled, offset = given._scaled
         normal = scaled.reshape(-1)
         excess = points @ normal - offset
         margin = np.abs(points) @ np.abs(normal) + abs(offset)
-        margin *= (points.shape[1] + 8) * 4.0 * prox._HALF_ULP
+        margin *= (points.shape[1] + 8) * 4.0 * prox.HALF_ULP
         outside = excess > margin
         result = points
         share = (excess[outside] + margin[outside]) / np.vdot(normal, normal)

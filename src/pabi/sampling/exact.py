@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
+from pabi.hiding import on_grid
 from pabi.learn.randomness import generator_from
 from pabi.losses import Loss
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
@@ -30,6 +31,8 @@ from pabi.sampling.regions import Region, read_region
 
 MOST_EVALUATIONS = 10_000_000
 _FEWEST, _TOGETHER = 16, 4096  # proposals at once
+# `_on_grid` rounds to about 2⁻²⁰ of what it is given: to 2⁻⁴⁰ of the set's width.
+_GRID = 2.0**-20
 
 LossCallable = Callable[..., ArrayLike]
 
@@ -51,7 +54,8 @@ def gibbs_rejection(
     the density. Proposals from the bound are accepted with probability density/bound, and boxes with
     proposals that were refused are halved. However long that takes, the law of the result is the
     mechanism's (up to the rounding of doubles), and how long it took must not be shown: it depends on the
-    data.
+    data. What is released is rounded to a grid of 2⁻⁴⁰ of the set's width, so that low-order bits say
+    nothing of the boxes.
 
     Parameters
     ----------
@@ -114,7 +118,8 @@ def gibbs_rejection(
                 drawn.append(
                     _drawn(region, rounds, loss_value, facts, most_evaluations, 1, generator)
                 )
-        return np.concatenate(drawn)[None]
+        # Which doubles a box can yield depends on the box, and the boxes on the data.
+        return on_grid(np.concatenate(drawn)[None], _GRID * float(np.min(region.width)))
 
     return ExactDraws(unseen(execute, region.lower), guarantee, mechanism)
 

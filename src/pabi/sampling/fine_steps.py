@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from pabi import validate
 from pabi.analyses import composition
-from pabi.assumptions import _about_loss, _gap
+from pabi.assumptions import about_gap, about_loss
 from pabi.errors import InvalidInput
 from pabi.iteration import NoisyIteration
 from pabi.langevin import LangevinChain, LangevinDiffusion
@@ -175,9 +175,9 @@ def _guarantee(
         one = replace(composition.apply(iteration, delta), tuned_at=delta)
     else:
         one = iteration.guarantee(delta)
-    said = [*one.assumptions, _gap(diffusion)]
+    said = [*one.assumptions, about_gap(diffusion)]
     if not path:
-        said += _about_loss(diffusion.loss)
+        said += about_loss(diffusion.loss)
     if not enforced:
         said.append(TAKEN)
     return repeated(replace(one, assumptions=tuple(said)), chains)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from pabi import validate
 from pabi.errors import InvalidInput
 from pabi.learn.clipping import by_row
-from pabi.learn.linear_gradients import _numbers, _signs
+from pabi.learn.linear_gradients import finite_targets, signs
 from pabi.learn.records import Records
 from pabi.losses import Loss
 from pabi.rounding import Array
@@ -56,7 +56,7 @@ class _Linear:
         self.n, self.d = records.n, records.width
         self._rows = records.dense(np.arange(self.n))
         if self._model.signed:
-            self._rows *= _signs(y, self.n)[:, None]
+            self._rows *= signs(y, self.n)[:, None]
             self._targets = np.zeros(self.n)
         else:
             self._targets = _targets(y, self.n, parameters.get("count_bound"))
@@ -207,7 +207,7 @@ def _records(X: Any, feature_norm: float | None) -> Records:
 
 
 def _targets(y: ArrayLike, n: int, count_bound: float | None) -> Array:
-    targets = _numbers(y, n)
+    targets = finite_targets(y, n)
     if count_bound is None:
         return targets
     if np.any(targets < 0.0):

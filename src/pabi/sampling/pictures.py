@@ -37,7 +37,9 @@ def plot_posterior(values: Array, ax: Any, names: Any) -> Any:
     columns = min(3, len(labels))
     rows = math.ceil(len(labels) / columns)
     if ax is None:
-        grid = _axes(None, (rows, columns), (3.4 * columns + 0.3, 2.5 * rows + 0.5), None).ravel()
+        height = 1.3 if flat[:, :, 0].size < _FEW else 2.5
+        size = (3.4 * columns + 0.3, height * rows + 0.5)
+        grid = _axes(None, (rows, columns), size, None).ravel()
         for spare in grid[len(labels) :]:
             spare.set_visible(False)
         axes = grid[: len(labels)]
@@ -81,7 +83,7 @@ def _axes(ax: Any, shape: tuple[int, ...], size: Any, widths: Any) -> Any:
 def _posterior(ax: Any, draws: Array, label: str) -> None:
     """A histogram with its mean and central 90 %; few draws as ticks."""
     if draws.size < _FEW:
-        ax.vlines(draws, 0.0, 0.4, color=_INK, linewidth=1.8)
+        ax.vlines(draws, 0.0, 0.7, color=_INK, linewidth=1.8)
         ax.set_ylim(0.0, 1.0)
     else:
         bins = min(60, max(10, round(2.0 * draws.size ** (1 / 3))))
@@ -92,6 +94,7 @@ def _posterior(ax: Any, draws: Array, label: str) -> None:
             [low, high], [0.0, 0.0], color=_LINE, linewidth=5, solid_capstyle="butt", clip_on=False
         )
     ax.set_xlabel(label)
+    ax.locator_params(axis="x", nbins=5)
     ax.set_yticks([])
     ax.spines[["top", "right", "left"]].set_visible(False)
 
@@ -104,6 +107,11 @@ def _trace(ax: Any, draws: Array, discard: int, label: str) -> None:
         ax.plot(at, path[at], color=colour, linewidth=0.7, alpha=0.8)
     if discard:
         ax.axvspan(0, discard, color=_NEUTRAL, alpha=0.18, linewidth=0)
+        # The way to the posterior may be much longer than the posterior is wide.
+        low, high = float(np.min(draws[:, discard:])), float(np.max(draws[:, discard:]))
+        room = 0.25 * (high - low)
+        if room > 0.0:
+            ax.set_ylim(low - room, high + room)
     ax.set_xlim(0, max(length - 1, 1))
     ax.set_ylabel(label)
     ax.spines[["top", "right"]].set_visible(False)

@@ -90,7 +90,7 @@ def read_region(domain: Any, dimension: int, diameter: float) -> Region:
         domain = prox.ball(diameter / 2.0)
     if not isinstance(domain, (prox.ball, prox.box)):
         raise InvalidInput("domain", f"expected a pabi.prox.ball or box, got {domain!r}")
-    shape = domain._shape
+    shape = domain.point_shape
     if domain.diameter is None:
         raise InvalidInput("domain", f"expected a bounded set of known shape, got {domain!r}")
     if shape not in (None, (dimension,)):

@@ -140,7 +140,7 @@ def _checked(payload: dict[str, Any]) -> _Finding:
 def _yes(found: _Finding) -> Verdict:
     adjacency, assumptions, scope, claimed, _, reading = found
     one, *others = claimed
-    if others or one.ranges:
+    if others or one.ranges or one.pure:
         what = " and ".join(map(_told, claimed))
         return Verdict(True, f"proven: {what}", None, adjacency, assumptions, scope, bounds=claimed)
     if one.sampled or one.failure or reading:
@@ -167,10 +167,12 @@ def _yes(found: _Finding) -> Verdict:
 
 def _told(bound: Factors) -> str:
     """One bound in words."""
-    if bound.sampled or (bound.ranges and bound.size > 1):
+    if bound.sampled or ((bound.ranges or bound.pure) and bound.size > 1):
         return f"product of {bound.size} factors"
     if bound.ranges:
         return f"a bounded range of {bound.ranges[0][0]!r}"
+    if bound.pure:
+        return f"ε = {bound.pure[0][0]!r} at δ = 0"
     values = {value for _, value in bound.parts}
     return (
         f"μ = {values.pop()!r}"

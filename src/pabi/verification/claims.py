@@ -24,28 +24,29 @@ Part = tuple[Fraction, float]
 _MOST_PARTS = 200_000
 _MOST_BOUNDS = 1024
 
-_NOTHING: tuple[Part, ...] = ((Fraction(1), 0.0),)
+NOTHING: tuple[Part, ...] = ((Fraction(1), 0.0),)
 
 
 class Factors(NamedTuple):
-    """What holds together: one mixture of Gaussians, sampled Gaussians, bounded ranges (ε, how many), and
-    a probability of nothing."""
+    """What holds together: one mixture of Gaussians, sampled Gaussians, bounded ranges and pure differential
+    privacy (ε, how many), and a probability of nothing."""
 
     parts: tuple[Part, ...]
     sampled: tuple[Sampled, ...] = ()
     failure: Fraction = Fraction(0)
     ranges: tuple[tuple[float, int], ...] = ()
+    pure: tuple[tuple[float, int], ...] = ()
 
     @property
     def size(self) -> int:
         """How many factors there are."""
-        others = sum(f.times for f in self.sampled) + sum(n for _, n in self.ranges)
+        others = sum(f.times for f in self.sampled) + sum(n for _, n in self.ranges + self.pure)
         return others + any(mu > 0.0 for _, mu in self.parts)
 
     def epsilon(self, delta: float, enough: float = 0.0) -> float:
         """An ε that is proven at `delta`, computed anew; one of at most `enough` will do."""
         left = Fraction(delta) - self.failure
-        if left <= 0 or self.ranges:  # which are not composed here
+        if left <= 0 or self.ranges or self.pure:  # which are not composed here
             return math.inf
         return epsilon_bound(self.parts, self.sampled, _down(left), enough)
 
@@ -92,8 +93,10 @@ def read_bounds(curve: Any) -> Bounds:
 def read_factors(curve: Any) -> Factors:
     """The factors of a trade-off function in JSON."""
     kind = curve["kind"]
+    if kind == "approx_dp":
+        return Factors(NOTHING, pure=((_pure(curve), 1),))
     if kind == "bounded_range":
-        return Factors(_NOTHING, ranges=((nonnegative("epsilon", curve["epsilon"]), 1),))
+        return Factors(NOTHING, ranges=((nonnegative("epsilon", curve["epsilon"]), 1),))
     if kind == "gaussian":
         return Factors(((Fraction(1), read_mu(curve["mu"])),))
     if kind == "mixture":
@@ -101,8 +104,8 @@ def read_factors(curve: Any) -> Factors:
         return Factors(tuple(read_parts({"mixture": list(pairs)})))
     if kind != "product":
         raise Refused(f"tradeoff: a certificate proves no {kind!r}")
-    parts: list[Part] = list(_NOTHING)
-    sampled, ranges = [], []
+    parts: list[Part] = list(NOTHING)
+    sampled, ranges, pure = [], [], []
     for factor in curve["factors"]:
         count = integer("count", factor["count"])
         if factor["kind"] in ("subsampled", "poisson_subsampled"):
@@ -116,6 +119,8 @@ def read_factors(curve: Any) -> Factors:
             mu = read_mu(factor["mu"])
             many = mu if math.isinf(mu) else root_up(count * arb(mu) * arb(mu))
             parts = product(parts, [(Fraction(1), many)])
+        elif factor["kind"] == "approx_dp" and count > 0:
+            pure.append((_pure(factor), count))
         elif factor["kind"] == "bounded_range" and count > 0:
             ranges.append((nonnegative("epsilon", factor["epsilon"]), count))
         elif factor["kind"] == "mixture" and count == 1:
@@ -123,7 +128,13 @@ def read_factors(curve: Any) -> Factors:
         else:
             raise Refused(f"factors: expected no {count} of {factor['kind']!r}")
     failure = nonnegative("failure", curve.get("failure", 0.0))
-    return Factors(tuple(parts), tuple(sampled), Fraction(failure), tuple(ranges))
+    return Factors(tuple(parts), tuple(sampled), Fraction(failure), tuple(ranges), tuple(pure))
+
+
+def _pure(curve: Any) -> float:
+    if nonnegative("delta", curve["delta"]) > 0.0:
+        raise Refused(f"delta: expected 0, got {curve['delta']!r}")
+    return nonnegative("epsilon", curve["epsilon"])
 
 
 def check_claim(claim: Any, proven: Bounds) -> Bounds:
@@ -144,8 +155,8 @@ def check_claim(claim: Any, proven: Bounds) -> Bounds:
 
 def uncovered(proven: Bounds, claimed: Bounds) -> str | None:
     """Why some claimed bound follows from none that is proven; None if all do."""
-    if not proven:
-        return "nothing is proven"
+    if not proven or not claimed:
+        return "nothing is proven" if claimed else "nothing is claimed"
     for one in claimed:
         gaps = [missing(bound, one) for bound in proven]
         if all(gaps):
@@ -191,13 +202,17 @@ def missing(proven: Factors, claimed: Factors) -> str | None:
                     f"factors: {total} of {kind!r} with p = {float(p)!r} and μ up to {worst!r} are needed, "
                     f"which the {given} claimed ones do not cover"
                 )
-    ranges, offer = (
-        [(Fraction(n), epsilon) for epsilon, n in x.ranges if epsilon > 0.0 and n]
-        for x in (proven, claimed)
-    )
-    if not dominated(ranges, offer):
-        worst = max(epsilon for _, epsilon in ranges)
-        return f"factors: {len(ranges)} bounded ranges of up to {worst!r} are not covered by the claimed ones"
+    for what, needs, offers in (
+        ("bounded ranges", proven.ranges, claimed.ranges),
+        ("pure factors", proven.pure, claimed.pure),
+    ):
+        wanted, offer = (
+            [(Fraction(n), epsilon) for epsilon, n in given if epsilon > 0.0 and n]
+            for given in (needs, offers)
+        )
+        if not dominated(wanted, offer):
+            worst = max(epsilon for _, epsilon in wanted)
+            return f"factors: {len(wanted)} {what} of up to {worst!r} are not covered by the claimed ones"
     if proven.failure > claimed.failure:
         return (
             f"failure: expected at least {float(proven.failure)!r}, got {float(claimed.failure)!r}"
@@ -223,6 +238,7 @@ def together(first: Factors, second: Factors) -> Factors:
         first.sampled + second.sampled,
         first.failure + second.failure,
         first.ranges + second.ranges,
+        first.pure + second.pure,
     )
 
 

@@ -25,7 +25,7 @@ from pabi.losses import Loss
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.runs import NoisySGD
 from pabi.verification.arithmetic import check_cost, root_up
-from pabi.verification.claims import Bounds, Factors, read_mu
+from pabi.verification.claims import NOTHING, Bounds, Factors, read_mu
 from pabi.verification.derivation import above, exact, facts_of
 from pabi.verification.reading import nonnegative
 from pabi.verification.refusal import Refused
@@ -310,7 +310,7 @@ def _range(epsilons: list[Any]) -> Factors:
         while exact(value) < epsilon:
             value = math.nextafter(value, math.inf)
         ranges.append((value, 1))
-    return Factors(((Fraction(1), 0.0),), ranges=tuple(ranges))
+    return Factors(NOTHING, ranges=tuple(ranges))
 
 
 def _gaussian(squares: list[Any]) -> Factors:
@@ -350,12 +350,15 @@ def _iterated(
         ranges.append(kappa * gap * diameter)
         squares.append(_gibbs(kappa, gap, diameter, m))
     said = iterated_mechanism(mechanism)
+    bounds = []
     if mechanism.split is not None and len(rounds) > 1:
         # A record is used by the rounds but the last, or by the last alone.
         before = sorted(ranges[:-1])
+        pure = max(sum(before, fmpq(0)), ranges[-1])
+        bounds.append(Factors(NOTHING, pure=_range([pure]).ranges))
         ranges = [*before[:-1], max(before[-1], ranges[-1])]
         squares = [max(sum(squares[:-1], fmpq(0)), squares[-1])]
-    bounds = [_range(ranges)]
+    bounds.append(_range(ranges))
     if uses_curvature:
         bounds.append(_gaussian(squares))
     return said, tuple(bounds)

@@ -1,0 +1,75 @@
+"""What trainers and samplers do so that what was accounted is what runs, and that nothing of a path shows."""
+
+from __future__ import annotations
+
+import math
+import traceback
+from typing import Any
+
+import numpy as np
+
+from pabi.errors import InvalidInput
+from pabi.rounding import Array
+from pabi.runs import NoisySGD
+
+_GRID = 2.0**-20  # of the last step's noise: the spacing of what is released
+
+
+def refuse_unenforceable(run: NoisySGD) -> None:
+    """InvalidInput for what a guarantee may assume and this trainer would not do."""
+    if not isinstance(run, NoisySGD):
+        raise InvalidInput("run", f"expected a pabi.NoisySGD, got a {type(run).__name__}")
+    if run.update != "sgd":
+        raise InvalidInput(
+            "update", f'expected "sgd", the only update trained here, got {run.update!r}'
+        )
+    enforced = getattr(run.prox, "diameter", None)
+    if run.diameter is not None and (enforced is None or not enforced <= run.diameter):
+        kept = (
+            "no prox bounds the iterates"
+            if enforced is None
+            else f"the prox keeps only {enforced!r}"
+        )
+        raise InvalidInput(
+            "diameter",
+            f"expected a prox that enforces it (as pabi.prox.ball does), got an assumed "
+            f"{run.diameter!r}: {kept}",
+        )
+
+
+def on_grid(x: Array, noise_std: float) -> Array:
+    """`x` rounded to a power of two of about 2⁻²⁰ of the noise just added.
+
+    Floating-point noise has a pattern in its last bits from which the sum before it can be read
+    (Mironov 2012). On a grid far coarser than the doubles and far finer than the noise nothing of it
+    is left; everything that follows is post-processing.
+    """
+    grid = math.ldexp(1.0, math.frexp(noise_std * _GRID)[1]) if noise_std > 0.0 else 0.0
+    if not (2.0**-900 < grid < 2.0**900):
+        return x
+    rounded: Array = np.asarray(np.rint(x / grid) * grid)
+    return rounded
+
+
+def mapped(value: Any, shape: tuple[int, ...]) -> Array:
+    """What the proximal map returned, or InvalidInput."""
+    try:
+        x = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput("prox", f"expected it to return an array of shape {shape}") from None
+    if x.shape != shape:
+        raise InvalidInput("prox", f"expected it to keep the shape {shape}, got {x.shape}")
+    return x
+
+
+def forget_frames(error: BaseException, handled_outside: BaseException | None) -> None:
+    """Empties the frames that `error` came through: debuggers and error trackers show their locals,
+    hidden iterates among them. Exceptions that were being handled before are left alone."""
+    pending, seen = [error], set()
+    while pending:
+        current = pending.pop()
+        if current is handled_outside or id(current) in seen:
+            continue
+        seen.add(id(current))
+        traceback.clear_frames(current.__traceback__)
+        pending += [e for e in (current.__cause__, current.__context__) if e is not None]

@@ -40,7 +40,10 @@ class Best(TradeOff):
             flat |= dict.fromkeys(part.parts if isinstance(part, Best) else (part,))
         if not flat:
             raise InvalidInput("parts", "expected at least one")
-        object.__setattr__(self, "parts", tuple(flat)[:_MOST])
+        kept = list(flat)
+        if len(kept) > _MOST:
+            kept = sorted(kept, key=lambda part: part.zcdp)[:_MOST]
+        object.__setattr__(self, "parts", tuple(kept))
 
     @property
     def orientation(self) -> str:

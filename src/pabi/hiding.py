@@ -12,7 +12,7 @@ from pabi.errors import InvalidInput
 from pabi.rounding import Array
 from pabi.runs import NoisySGD
 
-_GRID = 2.0**-20  # of the last step's noise: the spacing of what is released
+GRID = 2.0**-20  # of the last step's noise: the spacing of what is released
 
 
 def refuse_unenforceable(run: NoisySGD) -> None:
@@ -44,7 +44,7 @@ def on_grid(x: Array, noise_std: float) -> Array:
     (Mironov 2012). On a grid far coarser than the doubles and far finer than the noise nothing of it
     is left; everything that follows is post-processing.
     """
-    grid = math.ldexp(1.0, math.frexp(noise_std * _GRID)[1]) if noise_std > 0.0 else 0.0
+    grid = math.ldexp(1.0, math.frexp(noise_std * GRID)[1]) if noise_std > 0.0 else 0.0
     if not (2.0**-900 < grid < 2.0**900):
         return x
     rounded: Array = np.asarray(np.rint(x / grid) * grid)

@@ -14,10 +14,9 @@ import numpy as np
 
 from pabi.erm.bounds import MARGIN, over_expm1
 from pabi.erm.planned import Plan
+from pabi.hiding import GRID
 from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.rounding import Array
-
-_GRID = 2.0**-20  # of the noise, to which the sampler rounds what it releases
 
 
 def smoothness(plan: Plan) -> float:
@@ -58,7 +57,7 @@ def of_path(plan: Plan, chain: LangevinChain, path: Array) -> tuple[Array, float
     # h·Σ q^(−k) = (e^(rate·steps) − 1)/m, and h·steps for m = 0.
     start = 0.5 * plan.radius**2
     start *= over_expm1(rate, steps) * (m / rate if m > 0.0 else 1.0 / h)
-    rounding = plan.lipschitz * math.sqrt(plan.dimension) * _GRID * chain.step_noise_std
+    rounding = plan.lipschitz * math.sqrt(plan.dimension) * GRID * chain.step_noise_std
     bound = start + min(smooth, rough) + rounding
     if plan.objective == "sco":
         bound += _stability(plan, chain, rate, use_ends)

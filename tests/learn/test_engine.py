@@ -40,7 +40,7 @@ class Cost:
 def free(monkeypatch):
     """No accounting and no rounding of the result: runs that are about their iterates."""
     monkeypatch.setattr(NoisySGD, "guarantee", lambda self, delta=DELTA, position=None: Cost())
-    monkeypatch.setattr("pabi.learn.engine._GRID", 2.0**-100)
+    monkeypatch.setattr("pabi.hiding._GRID", 2.0**-100)
 
 
 class Silent(np.random.Generator):

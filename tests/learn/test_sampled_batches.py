@@ -58,7 +58,7 @@ class Unpriced:
 def free(monkeypatch):
     """No accounting and no rounding of the result."""
     monkeypatch.setattr(NoisySGD, "guarantee", lambda self, delta=1e-5, position=None: Unpriced())
-    monkeypatch.setattr("pabi.learn.engine._GRID", 2.0**-100)
+    monkeypatch.setattr("pabi.hiding._GRID", 2.0**-100)
 
 
 def run_of(n, batches, **changes):

@@ -124,6 +124,16 @@ def test_a_minimum_of_moduli_is_better_than_its_parts(every):
     assert found < min(t * _blocks(0.1, alone(t)) for t in range(1, 5000, every))
 
 
+def test_bounded_gradients_help_where_curvature_does_not():
+    """Far apart a step moves two chains by 2ηG at most, near each other it stretches little."""
+    bounded, unbounded = (
+        mixing_time(Loss.nonconvex(4.0, gradient_bound=bound), 1.0, 0.05, 0.3)
+        for bound in (0.5, None)
+    )
+    assert bounded < unbounded
+    assert mixing_time(Loss.unknown(gradient_bound=0.5), 1.0, 0.05, 0.3) >= bounded
+
+
 def test_bounds_fall_with_steps_and_never_exceed_one():
     steps = np.unique(np.geomspace(1, 10**6, 40).astype(int))
     found = total_variation_bound(Loss.lipschitz(1.0), 2.0, 0.01, steps)

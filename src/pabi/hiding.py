@@ -7,6 +7,7 @@ import traceback
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pabi.errors import InvalidInput
 from pabi.rounding import Array
@@ -73,3 +74,38 @@ def forget_frames(error: BaseException, handled_outside: BaseException | None) -
         seen.add(id(current))
         traceback.clear_frames(current.__traceback__)
         pending += [e for e in (current.__cause__, current.__context__) if e is not None]
+
+
+def starting_point(x0: ArrayLike | None) -> Array:
+    """`x0` as finite float64, a copy, or InvalidInput."""
+    if x0 is None:
+        raise InvalidInput("x0", "missing: a path starts somewhere")
+    try:
+        start = np.array(x0, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            "x0", f"expected an array of numbers, got a {type(x0).__name__}"
+        ) from None
+    if not np.all(np.isfinite(start)):
+        raise InvalidInput("x0", "expected finite numbers")
+    return start
+
+
+def returned(field: str, value: Any, shape: tuple[int, ...], named: str = "") -> Array:
+    """What a callable returned as float64, or InvalidInput, which says nothing about its values.
+
+    `named`: the shape in the names of the callable's arguments.
+    """
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        raise InvalidInput(field, f"expected an array of shape {shape}") from None
+    if array.dtype.kind not in "fiu":
+        raise InvalidInput(field, f"expected real numbers, got dtype {array.dtype}")
+    if array.shape != shape:
+        wanted = f"{named} = {shape}" if named else f"{shape}"
+        raise InvalidInput(field, f"expected shape {wanted}, got {array.shape}")
+    array = array.astype(np.float64, copy=False)
+    if not np.all(np.isfinite(array)):
+        raise InvalidInput(field, "expected finite numbers")
+    return array

@@ -97,11 +97,13 @@ def total_variation_bound(
     return float(found[0]) if np.ndim(steps) == 0 else found.reshape(np.shape(steps))
 
 
-def plot(*arguments: Any, **given: Any) -> Any:
-    """The bound against steps, beside what is measured: see `pabi.mixing_picture.plot`."""
-    from pabi.mixing_picture import plot as draw
+def __getattr__(name: str) -> Any:
+    """The picture, `pabi.mixing_picture`, on first use."""
+    if name not in ("plot", "total_variation_estimate"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from pabi import mixing_picture
 
-    return draw(*arguments, **given)
+    return getattr(mixing_picture, name)
 
 
 def _checked(
@@ -180,10 +182,10 @@ def _squared_mu(modulus: Modulus, diameter: float, variance: float) -> _Squares:
         return _Squares(lambda t: _of_slope(modulus.slope, diameter, variance, t), 1 << 62)
     if isinstance(modulus, Sqrt):
         return _Squares(_of_root(modulus.kappa, modulus.h, diameter, variance), _CLOSED)
-    # δ + ζ is no less than √(δ² + ζ²), which is known wherever it matters here.
-    parts = [p for p in getattr(modulus, "parts", ()) if not isinstance(p, Affine)]
-    known = [_squared_mu(part, diameter, variance) for part in parts]
-    if len(known) == 1:
+    every = list(getattr(modulus, "parts", (modulus,)))
+    parts = [part for part in every if not _beaten(part, every)]
+    known = [_squared_mu(p, diameter, variance) for p in parts if isinstance(p, Linear | Sqrt)]
+    if len(known) == len(parts) == 1:
         return known[0]
 
     @cache
@@ -196,6 +198,14 @@ def _squared_mu(modulus: Modulus, diameter: float, variance: float) -> _Squares:
         return min((*(one(steps) for one in known), *map(exactly, lengths)))
 
     return _Squares(square, max((one.longest for one in known), default=_LENGTHS[-1]), exactly)
+
+
+def _beaten(part: Modulus, parts: list[Modulus]) -> bool:
+    """Whether `part` is δ + ζ, and √(δ² + ζ²) is known but for roundings. Leaving it out is sound."""
+    return isinstance(part, Affine) and any(
+        isinstance(p, Sqrt) and p.kappa <= part.slope**2 and p.h <= part.shift**2 * (1.0 + 1e-9)
+        for p in parts
+    )
 
 
 def _of_slope(c: float, diameter: float, variance: float, steps: int) -> float:

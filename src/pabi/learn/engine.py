@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi import validate
 from pabi.errors import InvalidInput
-from pabi.hiding import forget_frames, mapped, on_grid, refuse_unenforceable
+from pabi.hiding import forget_frames, mapped, on_grid, refuse_unenforceable, starting_point
 from pabi.learn.checkpoint import Checkpoint, State
 from pabi.learn.orders import Order
 from pabi.learn.progress import progress_bar
@@ -127,7 +127,7 @@ def train(
     """
     refuse_unenforceable(run)
     gradient_sum = _gradient_sum(run, per_record_gradients, clipped_gradient_sum)
-    start = _starting_point(x0)
+    start = starting_point(x0)
     file, state = _checkpoint(run, checkpoint, resume, checkpoint_seconds, start)
     if watch is not None and run.release != "path":
         raise InvalidInput("watch", 'only a run with release="path" may be watched')
@@ -198,20 +198,6 @@ def _refuse_longer_rows(run: NoisySGD, records: Records) -> None:
             "feature_norm",
             f"expected at least {least!r} in the loss, the norm of the rows declared, got {told!r}",
         )
-
-
-def _starting_point(x0: ArrayLike | None) -> Array:
-    if x0 is None:
-        raise InvalidInput("x0", "missing: training starts somewhere")
-    try:
-        start = np.array(x0, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(
-            "x0", f"expected an array of numbers, got a {type(x0).__name__}"
-        ) from None
-    if not np.all(np.isfinite(start)):
-        raise InvalidInput("x0", "expected finite numbers")
-    return start
 
 
 def _checkpoint(

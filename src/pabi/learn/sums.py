@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pabi.errors import InvalidInput
+from pabi.hiding import returned
 from pabi.learn.clipping import clip_coordinates, clip_norms
 from pabi.learn.records import MOST_ROWS, Rows
 from pabi.rounding import Array
@@ -124,7 +125,7 @@ def per_record_sum(gradients: Callable[[Array, Any], ArrayLike], run: NoisySGD) 
         for first in range(0, len(indices), held):
             part = indices[first : first + held].copy()  # the callee may do as it likes
             given = gradients(_read_only(x), part)
-            each = _checked("per_record_gradients", given, (len(part), *x.shape), _EACH)
+            each = returned("per_record_gradients", given, (len(part), *x.shape), _EACH)
             if limit.shrink != 1.0:
                 each = each * limit.shrink
             if limit.coordinates is not None:
@@ -147,7 +148,7 @@ def stated_sum(
     def total(x: Array, rows: Rows) -> Array:
         indices = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows.copy()
         given = clipped_gradient_sum(_read_only(x), indices, bound)
-        return _checked("clipped_gradient_sum", given, x.shape, "x.shape")
+        return returned("clipped_gradient_sum", given, x.shape, "x.shape")
 
     return total
 
@@ -159,19 +160,3 @@ def _read_only(x: Array) -> Array:
     view = x.view()
     view.flags.writeable = False
     return view
-
-
-def _checked(field: str, value: Any, shape: tuple[int, ...], wanted: str) -> NDArray[np.float64]:
-    """Gradients as float64, or InvalidInput, which says nothing about their values."""
-    try:
-        gradients = np.asarray(value)
-    except (TypeError, ValueError):
-        raise InvalidInput(field, f"expected an array of shape {shape}") from None
-    if gradients.dtype.kind not in "fiu":
-        raise InvalidInput(field, f"expected real numbers, got dtype {gradients.dtype}")
-    if gradients.shape != shape:
-        raise InvalidInput(field, f"expected shape {wanted} = {shape}, got {gradients.shape}")
-    gradients = gradients.astype(np.float64, copy=False)
-    if not np.all(np.isfinite(gradients)):
-        raise InvalidInput(field, "expected finite numbers for every record")
-    return gradients

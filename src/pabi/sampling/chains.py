@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from pabi import validate
 from pabi.errors import InvalidInput
-from pabi.hiding import forget_frames, on_grid, refuse_unenforceable
+from pabi.hiding import forget_frames, on_grid, refuse_unenforceable, returned, starting_point
 from pabi.langevin import LangevinChain
 from pabi.learn.orders import Order
 from pabi.learn.randomness import generator_from
@@ -134,14 +134,7 @@ def unseen(execute: Callable[[Array], Array], start: Array) -> Array:
 
 def starting_points(x0: ArrayLike, chains: int) -> Array:
     """(chains, *shape) from one starting point or one for each chain, or InvalidInput."""
-    try:
-        start = np.array(x0, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(
-            "x0", f"expected an array of numbers, got a {type(x0).__name__}"
-        ) from None
-    if not np.all(np.isfinite(start)):
-        raise InvalidInput("x0", "expected finite numbers")
+    start = starting_point(x0)
     if start.ndim >= 2 and len(start) == chains:
         return start
     return np.broadcast_to(start, (chains, *start.shape)).copy()
@@ -162,12 +155,12 @@ class Mean:
         view = x.view()
         view.flags.writeable = False
         if self._order is None:
-            return checked("gradient", self._gradient(view), x.shape)
+            return returned("gradient", self._gradient(view), x.shape)
         rows = self._order.batch(step)
         if rows is None:  # an empty batch: the regulariser alone, and nobody is asked
             return np.asarray((self._loss_l2 - self.l2) * x)
         own = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows.copy()
-        return checked("gradient", self._gradient(view, own), x.shape)
+        return returned("gradient", self._gradient(view, own), x.shape)
 
 
 def follow(
@@ -208,19 +201,3 @@ def thinned(release: str, thin: int, steps: int) -> int | None:
     if thin != 1:
         raise InvalidInput("thin", f'expected 1 with release="last", got {thin}')
     return None
-
-
-def checked(field: str, value: Any, shape: tuple[int, ...]) -> Array:
-    """What a callable returned as float64, or InvalidInput, which says nothing about its values."""
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError):
-        raise InvalidInput(field, f"expected an array of shape {shape}") from None
-    if array.dtype.kind not in "fiu":
-        raise InvalidInput(field, f"expected real numbers, got dtype {array.dtype}")
-    if array.shape != shape:
-        raise InvalidInput(field, f"expected shape {shape}, got {array.shape}")
-    array = array.astype(np.float64, copy=False)
-    if not np.all(np.isfinite(array)):
-        raise InvalidInput(field, "expected finite numbers")
-    return array

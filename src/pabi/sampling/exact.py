@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
-from pabi.hiding import on_grid
+from pabi.hiding import on_grid, returned
 from pabi.learn.randomness import generator_from
 from pabi.losses import Loss
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.rounding import Array, fraction_down, fraction_up
-from pabi.sampling.chains import checked, unseen
+from pabi.sampling.chains import unseen
 from pabi.sampling.costs import repeated
 from pabi.sampling.draws import ExactDraws
 from pabi.sampling.envelopes import (
@@ -233,7 +233,7 @@ def _in_parts(loss_value: LossCallable, rows: NDArray[np.intp] | None) -> LossVa
         given = loss_value(points) if rows is None else loss_value(points, rows.copy())
         if getattr(given, "dtype", None) in (np.float16, np.float32):
             raise InvalidInput("loss_value", "expected float64")
-        return checked("loss_value", given, (len(points),))
+        return returned("loss_value", given, (len(points),))
 
     def value(points: Array) -> Array:
         parts = [part(points[i : i + _TOGETHER].copy()) for i in range(0, len(points), _TOGETHER)]

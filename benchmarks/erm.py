@@ -31,7 +31,7 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import pabi
-from pabi.erm import PackingLoss, Plan, bounds, chain_average, packing_loss, plan
+from pabi.erm import Plan, bounds, chain_average, packing_loss, plan
 from pabi.literature import langevin_universality
 
 Array = np.ndarray
@@ -235,29 +235,6 @@ def picture(found: dict[str, dict[str, list[Row]]], path: Path) -> None:
 # Many wells.
 
 
-def mean_excess(problem: PackingLoss, kappa: float) -> float:
-    """E of the excess under ∝ exp(−κL) on the unit disc: polar coordinates about every centre, where its
-    well is a cone, each ray up to the well's end or the disc's; elsewhere the loss is 0."""
-    angle = (np.arange(4000) + 0.5) / 4000 * 2.0 * math.pi
-    unit, weight = np.polynomial.legendre.leggauss(80)
-    s, w = 0.5 * (unit + 1.0), 0.5 * weight
-    rays = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    area, mass, total = math.pi, 0.0, 0.0
-    for centre, frequency in zip(problem.centres, problem.frequencies, strict=True):
-        along = rays @ centre
-        reach = -along + np.sqrt(np.maximum(along**2 + 1.0 - centre @ centre, 0.0))
-        length = np.clip(reach, 0.0, problem.well_radius)[:, None]
-        # Closer nodes near the centre, where the density is largest.
-        t, dt = length * s**4, length * 4.0 * s**3 * w
-        cell = t * dt * (2.0 * math.pi / len(angle))
-        excess = -problem.minimum - frequency * np.maximum(0.0, problem.well_radius - t)
-        part = cell * np.exp(-kappa * excess)
-        area -= float(cell.sum())
-        mass, total = mass + float(part.sum()), total + float((part * excess).sum())
-    rest = area * math.exp(kappa * problem.minimum)
-    return (total - problem.minimum * rest) / (mass + rest)
-
-
 def wells(draws: int) -> list[tuple[float, float, float, float, float, float]]:
     """(ε, bound, free energy, exact mean by quadrature, measured mean, its error), n = 500, p = 2."""
     rng = np.random.default_rng(SEED)
@@ -276,7 +253,7 @@ def wells(draws: int) -> list[tuple[float, float, float, float, float, float]]:
             epsilon=epsilon,
         )
         kappa = made.run.kappa
-        truth = mean_excess(problem, kappa)
+        truth = problem.mean_excess(kappa)
         drawn = pabi.sampling.gibbs_rejection(
             made.run, problem.value, random_state=SEED, draws=draws, most_evaluations=10**10
         )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.erm import PackingLoss, packing_centres, packing_loss
+from pabi.erm import packing_centres, packing_loss
 
 
 def bits(n: int, s: int, seed: int = 0) -> np.ndarray:
@@ -63,29 +63,6 @@ def test_centres_are_apart_and_in_the_ball(count: int, p: int) -> None:
     assert (loss.dimension, loss.n) == (p, 1)
 
 
-def mean_excess(problem: PackingLoss, kappa: float) -> float:
-    """E of the excess under ∝ exp(−κL) on the unit disc: polar coordinates about every centre, where its
-    well is a cone, each ray up to the well's end or the disc's; elsewhere the loss is 0."""
-    angle = (np.arange(2000) + 0.5) / 2000 * 2.0 * math.pi
-    unit, weight = np.polynomial.legendre.leggauss(60)
-    s, w = 0.5 * (unit + 1.0), 0.5 * weight
-    rays = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    area, mass, total = math.pi, 0.0, 0.0
-    for centre, frequency in zip(problem.centres, problem.frequencies, strict=True):
-        along = rays @ centre
-        reach = -along + np.sqrt(np.maximum(along**2 + 1.0 - centre @ centre, 0.0))
-        length = np.clip(reach, 0.0, problem.well_radius)[:, None]
-        # Closer nodes near the centre, where the density is largest.
-        t, dt = length * s**4, length * 4.0 * s**3 * w
-        cell = t * dt * (2.0 * math.pi / len(angle))
-        excess = -problem.minimum - frequency * np.maximum(0.0, problem.well_radius - t)
-        part = cell * np.exp(-kappa * excess)
-        area -= float(cell.sum())
-        mass, total = mass + float(part.sum()), total + float((part * excess).sum())
-    rest = area * math.exp(kappa * problem.minimum)
-    return (total - problem.minimum * rest) / (mass + rest)
-
-
 def test_quadrature_of_the_wells_is_right() -> None:
     # Against a plain grid where the density is smooth, and a cone's exact mean where it is steep.
     loss = packing_loss(bits(60, 9, 4), dimension=2)
@@ -94,9 +71,9 @@ def test_quadrature_of_the_wells_is_right() -> None:
     points = points[np.linalg.norm(points, axis=1) <= 1.0]
     excess = np.concatenate([loss.value(q) for q in np.array_split(points, 40)]) - loss.minimum
     mass = np.exp(-5.0 * excess)
-    assert mean_excess(loss, 5.0) == pytest.approx(excess @ mass / mass.sum(), rel=1e-3)
+    assert loss.mean_excess(5.0) == pytest.approx(excess @ mass / mass.sum(), rel=1e-3)
     one = packing_loss(np.ones((1, 1)), np.zeros((1, 2)))
-    assert mean_excess(one, 400.0) == pytest.approx(2.0 / 400.0, rel=1e-9)
+    assert one.mean_excess(400.0) == pytest.approx(2.0 / 400.0, rel=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 2.0, 20.0])
@@ -111,7 +88,7 @@ def test_bound_without_convexity_holds_on_it(epsilon: float) -> None:
         diameter=2.0,
         epsilon=epsilon,
     )
-    truth = mean_excess(loss, plan.run.kappa)
+    truth = loss.mean_excess(plan.run.kappa)
     assert truth <= plan.risk_bound
     assert truth >= 0.02 * plan.risk_bound
 

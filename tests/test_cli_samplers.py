@@ -7,6 +7,7 @@ import io
 import json
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 import tomli_w
@@ -96,6 +97,13 @@ def test_bad_files_get_one_line(kind, changes, said):
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
     assert said in err
+
+
+def test_the_example_is_accounted():
+    example = Path(__file__).parent.parent / "examples" / "langevin-chain.toml"
+    status, out, _ = call("account", str(example), "--delta", "1e-5")
+    assert status == 0
+    assert "10 chains use independent noise" in out
 
 
 def test_parameters_that_are_not_there():

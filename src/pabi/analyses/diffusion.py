@@ -22,6 +22,7 @@ from pabi.growth import growth_of
 from pabi.guarantee import Guarantee
 from pabi.iteration import NoisyIteration
 from pabi.langevin import LangevinDiffusion
+from pabi.losses import Loss
 from pabi.rounding import fraction_down, fraction_up
 from pabi.tradeoff import Gaussian
 
@@ -35,7 +36,7 @@ def path(diffusion: LangevinDiffusion, delta: float, position: int | None = None
     """The guarantee of the whole path, μ² = (Δ²/2)∫β_t²dt."""
     del delta, position
     if not diffusion.constant:
-        every = _of_cells(diffusion, curvature=False)
+        every = _flat_cells(diffusion)
         return _relabelled(
             diffusion, composition.apply(every, 0.0), PATH, PATH_SOURCE, hidden=False
         )
@@ -141,11 +142,9 @@ def _closed(
     )
 
 
-def _of_cells(diffusion: LangevinDiffusion, curvature: bool) -> NoisyIteration:
-    """The cells; without `curvature` only s_k/σ_k means anything."""
-    if curvature:
-        return diffusion.iteration()
-    flat = replace(diffusion, loss=type(diffusion.loss).convex(1.0), gradient_gap=diffusion.gap)
+def _flat_cells(diffusion: LangevinDiffusion) -> NoisyIteration:
+    """The cells as if nothing were forgotten: only s_k/σ_k means anything."""
+    flat = replace(diffusion, loss=Loss.convex(1.0), gradient_gap=diffusion.gap)
     return flat.iteration(1)
 
 

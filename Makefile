@@ -21,6 +21,8 @@ bench: .venv/ready
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/random_batches.py
 	$(BIN)/python benchmarks/nonlinear_shifts.py
+	$(BIN)/python benchmarks/sampling.py
+	$(BIN)/python benchmarks/erm.py
 
 nightly: .venv/ready
 	$(BIN)/python -m pytest -m "nightly or hypothesis" --hypothesis-profile nightly -n auto

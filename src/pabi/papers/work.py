@@ -27,6 +27,11 @@ def proven(run: dict[str, Any], delta: float) -> dict[str, float | None]:
     }
 
 
+def renyi(run: dict[str, Any], order: float) -> float:
+    """The Rényi divergence of a description's guarantee, in nats."""
+    return float(from_dict(run).guarantee(1e-5).rdp(order))
+
+
 def tradeoff(run: dict[str, Any], delta: float, fpr: list[float]) -> list[float]:
     """The trade-off curve of a description's guarantee, chosen at `delta`."""
     values = from_dict(run).guarantee(delta).tradeoff(np.array(fpr))

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,35 +51,49 @@ def text(name: str, artefact: Artefact, result: Result) -> str:
 
 def _table(table: Table) -> list[str]:
     remarks = list(dict.fromkeys(e.remark for e in table.entries if e.remark))
-    keys = list(dict.fromkeys(k for entry in table.entries for k in entry.where))
-    with_pabi = any(entry.pabi is not None for entry in table.entries)
-    head = [*keys, "quantity", "paper", "ours", "difference"] + ["pabi"] * with_pabi + [""]
-    rows = [head]
-    for entry in table.entries:
-        mark = f"[{remarks.index(entry.remark) + 1}]" if entry.remark else ""
-        row = [_label(entry.where.get(k, "")) for k in keys]
-        row += [entry.quantity, entry.printed or "—", _shown(entry), _difference(entry)]
-        row += ["" if entry.pabi is None else _figures(entry.pabi, entry)] * with_pabi
-        rows.append([*row, ("" if entry.agrees else "≠ ") + mark])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    columns = _columns(table)
+    marks = [
+        ("" if e.agrees else "≠ ") + (f"[{remarks.index(e.remark) + 1}]" if e.remark else "")
+        for e in table.entries
+    ]
+    rows = [[*columns, ""]]
+    for e, mark in zip(table.entries, marks, strict=True):
+        rows.append([*(tell(e) for tell in columns.values()), mark])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)).rstrip() for r in rows
     ]
     lines.insert(1, "─" * max(map(len, lines)))
     lines += ["", _verdict(table)]
     for k, remark in enumerate(remarks, 1):
+        start = f"[{k}] "
         lines += textwrap.wrap(
-            remark, _WIDTH, initial_indent=f"[{k}] ", subsequent_indent=" " * (len(str(k)) + 3)
+            remark, _WIDTH, initial_indent=start, subsequent_indent=" " * len(start)
         )
     return lines
 
 
+def _columns(table: Table) -> dict[str, Callable[[Entry], str]]:
+    """The heads of the columns, and what each shows of an entry; none that would be empty."""
+    keys = dict.fromkeys(k for entry in table.entries for k in entry.where)
+    columns: dict[str, Callable[[Entry], str]] = {
+        k: lambda e, k=k: _label(e.where.get(k, ""))  # type: ignore[misc]
+        for k in keys
+    }
+    columns["quantity"] = lambda e: e.quantity
+    if any(entry.printed is not None for entry in table.entries):
+        columns["paper"] = lambda e: e.printed or "—"
+        columns["ours"] = lambda e: _figures(e.ours, e)
+        columns["difference"] = _difference
+    else:
+        columns["value"] = lambda e: _figures(e.ours, e)
+    if any(entry.pabi is not None for entry in table.entries):
+        columns["pabi"] = lambda e: "" if e.pabi is None else _figures(e.pabi, e)
+    return columns
+
+
 def _label(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _shown(entry: Entry) -> str:
-    return _figures(entry.ours, entry)
 
 
 def _figures(value: float, entry: Entry) -> str:
@@ -111,16 +126,16 @@ def _verdict(table: Table) -> str:
 
 
 def _figure(figure: Figure) -> list[str]:
-    """Each curve by its end points; all points are in the CSV."""
+    """Each curve by its ends and its middle; all points are in the CSV."""
     lines = []
     for panel in figure.panels:
-        lines.append(f"{panel.title or 'panel'} ({panel.y_label} against {panel.x_label})")
+        axes = f" ({panel.y_label} against {panel.x_label})" if panel.y_label else ""
+        lines.append(f"{panel.title}{axes}")
         for curve in panel.curves:
             if curve.label and len(curve.x):
-                ends = (
-                    f"({curve.x[0]:.4g}, {curve.y[0]:.4g}) … ({curve.x[-1]:.4g}, {curve.y[-1]:.4g})"
-                )
-                lines.append(f"  {curve.label.replace(chr(10), ' ')}: {ends}")
+                shown = sorted({0, len(curve.x) // 2, len(curve.x) - 1})
+                points = " … ".join(f"({curve.x[k]:.4g}, {curve.y[k]:.4g})" for k in shown)
+                lines.append(f"  {curve.label}: {points}")
     return lines
 
 

@@ -97,8 +97,8 @@ def _assemble(found: Mapping[str, Any]) -> Table:
     remark = (
         f"Formulas evaluated at α = {ORDER:g}, D = {DIAMETER:g}, T = {STEPS}, σ = {NOISE:g} on the iterate, "
         f"η = {STEP_SIZE:g}, L = {GRADIENT:g}, p = {EXPONENT:g}, M = {HOELDER:g}, κ = {CONVEXITY:g}, "
-        f"β = {SMOOTHNESS:g}, λ = {OFFSET:g}. All are sound. pabi: optimal shifts of the same iteration, with "
-        "its own modulus where that is smaller; points that are equal stay equal, ω(0) = 0."
+        f"β = {SMOOTHNESS:g}, λ = {OFFSET:g}. All are sound. pabi: optimal shifts of the same iteration, "
+        "with its own modulus where that is smaller; points that are equal stay equal, ω(0) = 0."
     )
     return Table(tuple(entries), remark)
 

@@ -23,7 +23,9 @@ REFUTED = (
     "Refuted with any constant, as the errata in the docs show: one step's noise has to hide a record of "
     "the last batch, however long the epoch is, while this falls as 1/ℓ (nearly so for small m)."
 )
-UNVERIFIED = "A rate; the proof uses a Lipschitz constant that clipped steps do not have (errata in the docs)."
+UNVERIFIED = (
+    "A rate; its proof needs a Lipschitz constant that clipped steps do not have (errata, docs)."
+)
 
 
 def run(loss: Loss, **domain: float) -> NoisySGD:

@@ -10,7 +10,7 @@ from pabi.convert import gdp_to_epsilon
 from pabi.papers.results import Curve, Panel
 from pabi.tradeoff import Gaussian
 
-FPR = np.unique(np.concatenate([np.geomspace(1e-4, 0.05, 25), np.linspace(0.0, 1.0, 101)])).tolist()
+FPR = np.unique(np.concatenate([np.geomspace(1e-4, 0.04, 12), np.linspace(0.0, 1.0, 51)])).tolist()
 DELTAS = (1e-3, 1e-5)
 DASHES = ("-", "--", ":", "-.")
 

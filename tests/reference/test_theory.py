@@ -12,7 +12,7 @@ import pabi
 from pabi.erm import bounds
 from pabi.iteration import NoisyIteration
 from pabi.moduli import Modulus
-from pabi.tradeoff import BoundedRange
+from pabi.tradeoff import BoundedRange, Gaussian, Mixture
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,49 @@ def test_three_steps_by_hand(s, payments, square):
     assert math.fsum(a * a for a in payments) == pytest.approx(square, rel=1e-14)
     run = NoisyIteration(0.5, np.array(s, dtype=float), 1.0, steps=3)
     assert run.guarantee().mu ** 2 == pytest.approx(square, rel=1e-12)
+
+
+@pytest.mark.parametrize("c", [0.9, 1.0, 1.1])
+def test_one_use_in_closed_form(c):
+    """Section 4.1: one use, r steps before the end, itself included, whatever the slope."""
+    s = np.zeros(12)
+    s[4] = 2.0
+    share = 1.0 / 8.0 if c == 1.0 else c**14 * (1.0 - c**2) / (1.0 - c**16)
+    mu = NoisyIteration(c, s, 3.0, steps=12).guarantee().mu
+    assert mu**2 == pytest.approx((2.0 / 3.0) ** 2 * share, rel=1e-9)
+
+
+def test_full_batches_on_a_set():
+    """Section 4.1: the least of (Dc^R + s(1 − c^R)/(1 − c))²(1 − c²)/(1 − c^(2R)); 4Ds for c = 1."""
+    run = {"step_sensitivity": 0.5, "step_noise_std": 1.0, "steps": 400}
+    assert NoisyIteration(1.0, diameter=6.0, **run).guarantee().mu ** 2 == pytest.approx(
+        12.0, rel=1e-9
+    )
+    c, r = 0.95, np.arange(1, 380)
+    windows = (
+        (6.0 * c**r + 0.5 * (1.0 - c**r) / (1.0 - c)) ** 2 * (1.0 - c * c) / (1.0 - c ** (2 * r))
+    )
+    whole = 0.25 * (1.0 + c) * (1.0 - c**400) / ((1.0 - c) * (1.0 + c**400))
+    mu = NoisyIteration(c, diameter=6.0, **run).guarantee().mu
+    assert mu**2 == pytest.approx(min(whole, windows.min()), rel=1e-9)
+
+
+def test_a_secret_order():
+    """Section 6: ten batches, eight epochs, c = 0.97."""
+    mus = [_cyclic(j) for j in range(10)]
+    assert [mus[j] for j in (0, 7, 8, 9)] == pytest.approx([0.645, 0.839, 0.935, 1.179], abs=5e-4)
+    secret = Mixture([Gaussian(mu) for mu in mus], [0.1] * 10)
+    assert Gaussian(mus[9]).epsilon(1e-5) == pytest.approx(5.30, abs=5e-3)
+    assert secret.epsilon(1e-5) == pytest.approx(4.63, abs=5e-3)
+    assert Gaussian(math.sqrt(8.0)).epsilon(1e-5) == pytest.approx(15.46, abs=5e-3)
+    assert Gaussian(mus[9]).delta(0.0) == pytest.approx(0.445, abs=1e-3)
+    assert secret.delta(0.0) == pytest.approx(0.307, abs=5e-4)
+
+
+def _cyclic(batch: int) -> float:
+    s = np.zeros(80)
+    s[batch::10] = 1.0
+    return float(NoisyIteration(0.97, s, 1.0, steps=80).guarantee().mu)
 
 
 def test_a_closed_form_that_is_not_monotone():

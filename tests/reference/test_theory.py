@@ -12,7 +12,14 @@ import pabi
 from pabi.erm import bounds
 from pabi.iteration import NoisyIteration
 from pabi.moduli import Modulus
-from pabi.tradeoff import BoundedRange, Gaussian, Mixture
+from pabi.tradeoff import (
+    BoundedRange,
+    Gaussian,
+    Mixture,
+    PoissonSubsampled,
+    Product,
+    Subsampled,
+)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +101,19 @@ def test_a_closed_form_that_is_not_monotone():
         )
         least = min(closed[200], closed[400]) if t >= 400 else closed[200]
         assert run.guarantee().mu ** 2 == pytest.approx(least, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("factor", "epsilon"),
+    [
+        (PoissonSubsampled(0.5, 0.02, "remove"), 1.933),
+        (PoissonSubsampled(0.5, 0.02, "add"), 1.829),
+        (Subsampled(Gaussian(0.5), 0.02), 2.253),
+    ],
+)
+def test_two_directions_and_the_worse_of_each_step(factor, epsilon):
+    """Section 10.2: p = 0.02, m/σ = 0.5, t = 2000, δ = 1e-5; readings are up to 1e-3 above the truth."""
+    assert Product([(factor, 2000)]).epsilon(1e-5) == pytest.approx(epsilon, rel=1e-3)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 4.0])

@@ -46,15 +46,16 @@ def draw(comparison: Comparison, ax: Any = None) -> Any:
     status = {row.name: row.status for row in comparison.rows}
     x = np.array(lengths, dtype=np.float64)
     order = sorted((n for n in names if n != OURS), key=lambda n: _last(curves[n]))
-    colours = palette()
+    colours, top = palette(), _top(curves)
     for k, group in enumerate(_merged(order, curves, status)):
         first = group[0]
+        beyond = "" if np.any(curves[first] <= top) else "\n(beyond the top)"
         ax.plot(
             x,
             curves[first],
             linestyle=_STYLES[status[first]],
             color=colours.cycle[1 + k % (len(colours.cycle) - 1)],
-            label="\n= ".join(labels[name] for name in group),
+            label="\n= ".join(labels[name] for name in group) + beyond,
             linewidth=1.8,
             marker=_MARKERS[k % len(_MARKERS)],
             markersize=5.5,
@@ -161,14 +162,20 @@ def _label(row: Row) -> str:
     return f"{short}, {theorem}{doubt}" if authors else f"{row.source}{doubt}"
 
 
+def _top(curves: dict[str, Array]) -> float:
+    """The largest ε that is shown: within 300 times pabi's."""
+    most = math.inf
+    own = curves.get(OURS)
+    if own is not None and np.isfinite(own).any():
+        most = 300.0 * float(np.nanmax(own[np.isfinite(own)]))
+    shown = [c[np.isfinite(c) & (c <= most)] for c in curves.values()]
+    return float(np.max(np.concatenate(shown), initial=0.0))
+
+
 def _dress(ax: Any, curves: dict[str, Array], x: Array, unit: str, delta: float) -> None:
     ax.set_xscale("log")
     ax.set_yscale("log")
-    own = curves.get(OURS)
-    top = np.nanmax([np.nanmax(c[np.isfinite(c)], initial=0.0) for c in curves.values()])
-    if own is not None and np.isfinite(own).any():
-        top = min(top, 300.0 * float(np.nanmax(own[np.isfinite(own)])))
-    off = sum(not np.any(c <= 1.4 * top) for c in curves.values())
+    top = _top(curves)
     low = min(float(np.nanmin(c[np.isfinite(c)], initial=math.inf)) for c in curves.values())
     ax.set(
         xlabel=unit,
@@ -181,13 +188,12 @@ def _dress(ax: Any, curves: dict[str, Array], x: Array, unit: str, delta: float)
         axis.set_major_formatter("{x:g}")
     ax.yaxis.set_minor_formatter("{x:g}" if top < 100.0 * low else "")
     ax.grid(alpha=0.25, which="major")
-    beyond = f"\n({off} beyond the top)" if off else ""
     ax.legend(
         frameon=False,
         fontsize="small",
         loc="center left",
         bbox_to_anchor=(1.01, 0.5),
-        title=f"solid: sound; dashed: refuted;\ndotted: unverified{beyond}",
+        title="solid: sound; dashed: refuted;\ndotted: unverified",
         title_fontsize="small",
         alignment="left",
         labelspacing=0.8,

@@ -109,7 +109,7 @@ def _trace(ax: Any, draws: Array, discard: int, label: str) -> None:
     every = -(-length // _MOST_POINTS)
     at = np.arange(0, length, every)
     for path, colour in zip(draws[:_MOST_CHAINS], palette().cycle, strict=False):
-        ax.plot(at, path[at], "-", color=colour, linewidth=0.7, alpha=0.8)
+        ax.plot(at, path[at], "-", color=colour, linewidth=0.7)
     if discard:
         ax.axvspan(0, discard, color=palette().neutral, alpha=0.18, linewidth=0)
         # The way to the posterior may be much longer than the posterior is wide.

@@ -7,7 +7,7 @@ most the diameter apart when it begins, and its noise hides that, so that furthe
 
     python examples/convergence.py [FOLDER]
 
-Half a minute; convergence-light.svg and convergence-dark.svg go to FOLDER, by default docs/figures.
+Two minutes; convergence-light.svg and convergence-dark.svg go to FOLDER, by default docs/figures.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def draw(steps: np.ndarray, ours: np.ndarray, composition: np.ndarray, window: i
 
 def main() -> None:
     powers = np.concatenate(
-        [np.arange(2.0, 3.5, 0.25), np.arange(3.5, 4.0, 1 / 16), np.arange(4.0, 7.1, 0.5)]
+        [np.arange(2.0, 3.5, 0.25), np.arange(3.5, 4.0, 1 / 16), np.arange(4.0, 7.1)]
     )
     steps = np.round(10.0**powers).astype(np.int64)
     found = [guarantee(t) for t in steps.tolist()]
@@ -98,7 +98,8 @@ def main() -> None:
 
     proof = found[-1].certificate
     assert proof is not None
-    window = sum(proof.payload["plan"]["lengths"])
+    # One factor for every step that is paid for.
+    window = sum(f.get("count", 1) for f in proof.payload["claim"]["product"]["factors"])
 
     table = Table(title=f"ε at δ = {DELTA:g}")
     for column in ("steps", "every iterate", "only the last"):

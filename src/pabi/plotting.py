@@ -24,7 +24,7 @@ def plot_guarantee(guarantee: Guarantee, ax: Any = None) -> Any:
     if ax is None:
         import matplotlib.pyplot as plt
 
-        _, ax = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+        _, ax = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
     axes = np.ravel(np.asarray(ax, dtype=object))
     if axes.size != 2:
         raise InvalidInput("ax", f"expected a pair of axes, got {axes.size}")
@@ -50,7 +50,7 @@ def _draw_tradeoff(guarantee: Guarantee, ax: Any) -> None:
     ax.plot([0, 1], [1, 0], ":", color=palette().neutral, label="perfect privacy")
     ax.set(
         xlabel="attacker's false-positive rate",
-        ylabel="attacker's false-negative rate (at least)",
+        ylabel="false-negative rate (at least)",
         title="What an attacker must accept",
         xlim=(0, 1),
         ylim=(0, 1.02),

@@ -57,8 +57,6 @@ def draw(steps: np.ndarray, ours: np.ndarray, composition: np.ndarray, window: i
     def say(text: str, x: float, y: float, color: str, **options: Any) -> None:
         ax.text(x, y, text, color=color, va="center", **options)
 
-    ax.plot(window, last, "|", color=colours.ours, markersize=14, markeredgewidth=2.0)
-    say(f"{window} steps", window, last * 1.5, colours.ours, ha="center")
     say("every iterate", 1.6e5, 15.0, colours.other, ha="right")
     say(f"only the last: ε = {last:.3f} for ever", 1e7, last * 1.35, colours.ours, ha="right")
     for k in np.flatnonzero((steps == 10**5) | (steps == 10**6) | (steps == 10**7)):

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 GALLERY = ROOT / "examples" / "gallery"
 FIGURES = ROOT / "docs" / "figures"
 # Those that take no time; all of them are drawn by examples/gallery/make.py.
-QUICK = ("two-densities", "epsilon-delta", "two-runs", "tradeoff", "shifts", "refuted")
+QUICK = ("two-densities", "epsilon-delta", "tradeoff", "shifts")
 
 
 def load(path: Path):

@@ -59,7 +59,7 @@ def draw(comparison: Comparison, ax: Any = None) -> Any:
             linewidth=1.8,
             marker=_MARKERS[k % len(_MARKERS)],
             markersize=5.5,
-            markevery=_marked(curves[first], k),
+            markevery=_marked(curves[first], k) or None,
         )
     if OURS in curves:
         own = {"color": colours.ours, "label": labels[OURS], "linewidth": 3.6, "zorder": 0.9}

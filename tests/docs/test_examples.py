@@ -110,9 +110,13 @@ def compared(shown: str, printed: str) -> list[str]:
 
 
 def agrees(comment: str, printed: str) -> bool:
-    """Whether a comment begins with what was printed, numbers rounded to the digits it shows."""
-    said = re.split(r"[;:](?:\s|$)", comment.strip())[0].split()
-    words = printed.split()
+    """Whether a comment is what was printed, up to its end, `;` or `:`; numbers rounded as shown."""
+    ends = [match.start() for match in re.finditer(r"[;:](?=\s)", comment)]
+    return any(tells(comment[:end], printed) for end in (len(comment), *ends))
+
+
+def tells(comment: str, printed: str) -> bool:
+    said, words = comment.split(), printed.split()
     for i, word in enumerate(said):
         if word == "…":
             return True

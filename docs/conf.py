@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy.typing
-
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
 sys.path[:0] = [str(Path(__file__).parent / "_ext"), str(Path(__file__).parent.parent / "src")]
-
 
 
 class Array:
@@ -52,7 +50,10 @@ nitpicky = True
 # Names of other packages that signatures mention. There is no intersphinx: the build needs no network.
 nitpick_ignore_regex = [
     ("py:.*", r"(numpy|np|scipy|matplotlib|sklearn|pandas|typer|xarray|flint)\b.*"),
-    ("py:class", r"Array|Fraction|Kind|Part|Status|pabi\.calibration\.Calibrated"),  # names of types, not classes
+    (
+        "py:class",
+        r"Array|Fraction|Kind|Part|Status|pabi\.calibration\.Calibrated",
+    ),  # not classes
     ("py:.*", r"(collections|typing|typing_extensions|fractions|pathlib|abc|os)\..*"),
 ]
 

@@ -28,9 +28,7 @@ def as_written(text: str) -> str:
     return "".join(shown)
 
 
-def process(
-    app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]
-) -> None:
+def process(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Rewrites a docstring of pabi in place, paragraph by paragraph.
 
     Sections of numpydoc become a title and a list of definitions; what stands to the left after a

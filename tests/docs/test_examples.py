@@ -34,7 +34,8 @@ from sybil.example import SybilFailure
 from sybil.parsers.markdown.lexers import DirectiveInHTMLCommentLexer, FencedCodeBlockLexer
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("[a-z]*/*.md")])
+DOCS = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("[a-z]*/*.md")]
+PAGES = [ROOT / "README.md", *sorted(DOCS)]
 PAGES = [page for page in PAGES if re.search("```(python|console)", page.read_text("utf-8"))]
 
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -106,7 +107,8 @@ def compared(shown: str, printed: str) -> list[str]:
     if checker.check_output(wanted, got, _FLAGS):
         return []
     case = doctest.Example("", wanted)
-    return [checker.output_difference(case, got, _FLAGS | doctest.REPORT_NDIFF), f"Printed:\n{got}"]
+    difference = checker.output_difference(case, got, _FLAGS | doctest.REPORT_NDIFF)
+    return [difference, f"Printed:\n{got}"]
 
 
 def agrees(comment: str, printed: str) -> bool:
@@ -238,7 +240,8 @@ RIGHT = {
     "output": "```python\nprint('a', 1)\n```\n\n```\na 1\n```\n",
     "ellipsis": "```python\nprint('a b c')\n```\n\n```\na … c\n```\n",
     "comment": "```python\nprint('x', 0.0031)  # x 0.003: rounded\nprint(1.19499e-5)  # 1.195e-05\n```\n",
-    "file": "```toml\n# a.toml\nx = 1\n```\n\n```console\n$ tail -n 1 a.toml | cat\nx = 1\n$ false\n$ echo $?\n1\n```\n",
+    "file": "```toml\n# a.toml\nx = 1\n```\n\n```console\n$ tail -n 1 a.toml | cat\nx = 1\n```\n",
+    "status": "```console\n$ false\n$ echo $?\n1\n```\n",
     "hidden": "<!-- invisible-code: python\nx = 1\n-->\n\n```python\nprint(x)  # 1\n```\n",
 }
 

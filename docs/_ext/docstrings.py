@@ -3,13 +3,43 @@
 from __future__ import annotations
 
 import re
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
+from sphinx.util import logging
+
+logger = logging.getLogger(__name__)
 
 _CODE = re.compile(r"(?<!`)`(?!`)([^`]+)`(?!`)")
+_PLACE = re.compile(r'docs,\s+"([^"]+)"')
 _UNDERLINE = re.compile(r"-{3,}")
 _SPECIAL = re.compile(r"[*|\\]|_(?!\w)")
+
+
+@cache
+def places() -> dict[str, str]:
+    """Where every heading of the documentation is, as seen from a page of the reference."""
+    docs, found = Path(__file__).parent.parent, {}
+    pages = sorted([*docs.glob("*.md"), *docs.glob("howto/*.md")], key=lambda p: p.stem != "theory")
+    for page in pages:
+        text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.M)
+        for level, title in re.findall(r"^(#{1,4}) +(.+?) *$", text, flags=re.M):
+            slug = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+            file = f"../{page.relative_to(docs).with_suffix('.html')}"
+            name = re.sub(r"^[\d.]+ +", "", title)
+            found[name] = file if level == "#" else found.get(name, f"{file}#{slug}")
+    return found
+
+
+def linked(match: re.Match[str]) -> str:
+    """`docs, "Title"` with a link to that page or section."""
+    title = re.sub(r"\s+", " ", match[1])
+    if title not in places():
+        logger.warning("a docstring names a page or section that is not there: %s", title)
+        return match[0]
+    return f'docs, `"{title}" <{places()[title]}>`__'
 
 
 def as_written(text: str) -> str:
@@ -18,7 +48,7 @@ def as_written(text: str) -> str:
     shown = []
     for i, part in enumerate(parts):
         if i % 2 == 0:
-            shown.append(_SPECIAL.sub(r"\\\g<0>", part))
+            shown.append(_PLACE.sub(linked, _SPECIAL.sub(r"\\\g<0>", part)))
         else:
             code = re.sub(r"\s+", " ", part) if "\n" not in part else part
             # An escaped space ends the markup where a letter follows, and shows nothing.

@@ -95,10 +95,10 @@ def broken_anchors(folder: Path) -> Iterator[str]:
     for path, page in pages.items():
         for link in re.findall(r'<a [^>]*href="([^"]*)"', page):
             file, _, place = unescape(link).partition("#")
-            if ":" in file or not place:
+            if ":" in file:
                 continue
             target = (path.parent / unquote(file)).resolve() if file else path
-            if unquote(place) not in ids.get(target, set()):
+            if not target.exists() or (place and unquote(place) not in ids.get(target, set())):
                 yield f"{path.relative_to(folder)}: {link}"
 
 

@@ -66,6 +66,7 @@ myst_dmath_double_inline = True
 # Docstrings: prose with `code` and unicode mathematics.
 
 default_role = "code"
+smartquotes = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_class_signature = "mixed"

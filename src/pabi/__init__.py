@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pabi.mixing import mixing_time
     from pabi.verification import Verdict, verify
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "Certificate",

@@ -1,4 +1,4 @@
-"""The command line: `pabi account`, `explain`, `calibrate`, `verify` and `train`.
+"""The command line: `pabi account`, `explain`, `calibrate`, `verify`, `train` and `reproduce`.
 
 A run is a TOML file (see `examples/`); every value passes through `pabi.description.from_dict`.
 Exit 0 is success, 1 a gate or verdict that says no, 2 bad input, with one line on stderr.
@@ -26,6 +26,7 @@ from pabi.cli.reading import (
     required,
     verdict_on,
 )
+from pabi.cli.reproducing import reproduce
 from pabi.cli.training import train
 from pabi.cli.writing import aligned, basis, complain, emit, emit_json, one_line, reading, shape, up
 from pabi.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
@@ -335,6 +336,7 @@ def verify(
 
 
 app.command()(train)
+app.command()(reproduce)
 
 
 def _toml_ready(table: dict[str, Any]) -> dict[str, Any]:

@@ -22,10 +22,10 @@ from pabi.errors import InvalidInput
 from pabi.hiding import forget_frames, mapped, on_grid, refuse_unenforceable, starting_point
 from pabi.learn.checkpoint import Checkpoint, State
 from pabi.learn.orders import Order
-from pabi.learn.progress import progress_bar
 from pabi.learn.randomness import generator_from
 from pabi.learn.records import Records, seen_norm
 from pabi.learn.sums import GradientSum, fast_sum, per_record_sum, stated_sum
+from pabi.progress import progress_bar
 from pabi.rounding import Array
 from pabi.runs import NoisySGD
 

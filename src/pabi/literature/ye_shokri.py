@@ -31,3 +31,26 @@ def theorem_3_3(
     l = batches_per_epoch  # noqa: E741
     memory = -math.expm1(2.0 * log) / math.expm1(l * log) ** 2 * -math.expm1(l * (epochs - 1) * log)
     return 0.5 * order * (L / (b * noise_std)) ** 2 * (1.0 + slope ** (l - 2) * memory)
+
+
+@published("rdp", "Ye, Shokri 2022, Theorem D.6 (as Bok, Su, Altschuler 2024 evaluate it)")
+def theorem_d_6(
+    *,
+    L: float,
+    n: int,
+    noise_std: float,
+    strong_convexity: float,
+    step_size: float,
+    steps: int,
+    order: float = 2.0,
+) -> float:
+    """The Rényi divergence of noisy gradient descent on smooth, strongly convex losses.
+
+    α·(L/(nσ))²·(2 − ηm)/(ηm)·(1 − (1 − ηm/2)^t): m = `strong_convexity`, full batches, t steps of size
+    η, gradient sensitivity L, noise of standard deviation σ = `noise_std` on the gradient. Sound: it
+    exceeds the exact divergence of Bok, Su, Altschuler, Theorem 4.2.
+    """
+    shrink = step_size * strong_convexity
+    require(0.0 < shrink < 1.0, "0 < ηm < 1")
+    settled = -math.expm1(steps * math.log1p(-0.5 * shrink))
+    return order * (L / (n * noise_std)) ** 2 * (2.0 - shrink) / shrink * settled

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 
 
 @contextlib.contextmanager
-def progress_bar(shown: bool, steps: int, done: int = 0) -> Iterator[Callable[[], None]]:
-    """A function to call after every step; with `shown` it moves a bar on standard error."""
+def progress_bar(
+    shown: bool, steps: int, done: int = 0, label: str = "training"
+) -> Iterator[Callable[[], None]]:
+    """A function to call after every step; with `shown` it moves a bar, named `label`, on standard error."""
     if not shown:
         yield lambda: None
         return
@@ -23,12 +25,12 @@ def progress_bar(shown: bool, steps: int, done: int = 0) -> Iterator[Callable[[]
     )
 
     columns = (
-        TextColumn("training"),
+        TextColumn(label),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("training", total=steps, completed=done)
+        task = bar.add_task(label, total=steps, completed=done)
         yield lambda: bar.advance(task)

@@ -1,0 +1,115 @@
+"""Shifted interpolated processes in one dimension, for pictures: no run of theirs holds any data."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pabi.papers.results import Curve
+from pabi.rounding import Array
+
+SLOPE, PULL, NOISE = 0.9, 1.0, 0.45
+STEPS = 14
+
+
+class Paths(NamedTuple):
+    """Points of every process at steps 0..t."""
+
+    x: Array
+    other: Array
+    shifted: Array
+    other_shifted: Array | None = None
+
+
+def _noise() -> Array:
+    return NOISE * np.random.default_rng(4).standard_normal(STEPS)
+
+
+def full_batches(start: int) -> Paths:
+    """X is pulled up and X' down in every step; X̃ begins on X' at `start` and ends on X.
+
+    The payments are the optimal ones without a bounded domain: a_k in proportion to c^(t−k).
+    """
+    z, moved = _noise(), 2.0 * PULL
+    distance = moved * (1.0 - SLOPE**start) / (1.0 - SLOPE)
+    left = np.arange(STEPS - start - 1, -1, -1.0)
+    demand = SLOPE ** (STEPS - start) * distance + moved * np.sum(SLOPE**left)
+    payments = demand / np.sum(SLOPE ** (2 * left)) * SLOPE**left
+    x, other, shifted = np.zeros(STEPS + 1), np.zeros(STEPS + 1), np.full(STEPS + 1, np.nan)
+    for k in range(STEPS):
+        x[k + 1] = SLOPE * x[k] + PULL + z[k]
+        other[k + 1] = SLOPE * other[k] - PULL + z[k]
+        if k + 1 == start:
+            shifted[k + 1] = other[k + 1]
+        if k >= start:
+            share = payments[k - start] / (SLOPE * distance + moved)
+            ours, theirs = SLOPE * x[k] + PULL, SLOPE * shifted[k] - PULL
+            shifted[k + 1] = share * ours + (1.0 - share) * theirs + z[k]
+            distance = SLOPE * distance + moved - payments[k - start]
+    return Paths(x, other, shifted)
+
+
+def _taken() -> Array:
+    """Whether the record takes part in a step: about half of them, the last one too."""
+    return np.array([1, 0, 0, 1, 1, 0, 1, 0, 1, 1, 0, 0, 1, 1], dtype=float)
+
+
+def two_sided(payment: float = 0.8) -> Paths:
+    """Both runs are followed, each by a process that lags behind while the record takes part."""
+    z, taken = _noise(), _taken()
+    paths = np.zeros((4, STEPS + 1))
+    distance = 0.0
+    for k in range(STEPS):
+        share = 1.0 if k == STEPS - 1 else payment * PULL / (SLOPE * distance + PULL)
+        distance = SLOPE * distance + PULL - payment * PULL
+        for run, sign in ((0, 1.0), (1, -1.0)):
+            pulled = SLOPE * paths[run, k] + sign * taken[k] * PULL
+            lagging = SLOPE * paths[run + 2, k]
+            paths[run, k + 1] = pulled + z[k]
+            if k == STEPS - 1:  # all that is left is paid
+                paths[run + 2, k + 1] = pulled + z[k]
+            else:
+                paths[run + 2, k + 1] = lagging + share * taken[k] * (pulled - lagging) + z[k]
+    return Paths(*paths)
+
+
+def one_sided(start: int) -> Paths:
+    """One process begins on X' at `start`, is pulled as X is, and pays off the distance in equal parts."""
+    z, taken = _noise(), _taken()
+    x, other, shifted = np.zeros(STEPS + 1), np.zeros(STEPS + 1), np.full(STEPS + 1, np.nan)
+    for k in range(STEPS):
+        x[k + 1] = SLOPE * x[k] + taken[k] * PULL + z[k]
+        other[k + 1] = SLOPE * other[k] - taken[k] * PULL + z[k]
+        if k + 1 == start:
+            shifted[k + 1] = other[k + 1]
+        if k >= start:
+            share = 1.0 / (STEPS - k)
+            carried = share * SLOPE * x[k] + (1.0 - share) * SLOPE * shifted[k]
+            shifted[k + 1] = carried + taken[k] * PULL + z[k]
+    return Paths(x, other, shifted)
+
+
+def lines(paths: Paths) -> list[Curve]:
+    """X, X' and the shifted ones; dashed what X and X' would have done with the record the other way."""
+    steps = np.arange(STEPS + 1)
+    named = [("X", paths.x, 2, "-", "o"), ("X'", paths.other, 1, "-", "s")]
+    named.append(("X̃", paths.shifted, 0, "-.", "^"))
+    if paths.other_shifted is not None:
+        named.append(("X̃'", paths.other_shifted, 3, "-.", "v"))
+    curves = []
+    for label, points, colour, dash, marker in named:
+        seen = np.isfinite(points)
+        x, y = steps[seen].tolist(), points[seen].tolist()
+        curves.append(Curve(label, x, y, colour, dash, marker=marker))
+    return curves
+
+
+def untaken(paths: Paths) -> list[Curve]:
+    """Where the next step would have led, had the record taken part when it did not, or the reverse."""
+    taken, curves = _taken(), []
+    for points, sign in ((paths.x, 1.0), (paths.other, -1.0)):
+        for k in range(STEPS):
+            other_way = points[k + 1] + sign * (1.0 - 2.0 * taken[k]) * PULL
+            curves.append(Curve("", [k, k + 1], [float(points[k]), float(other_way)], None, ":"))
+    return curves

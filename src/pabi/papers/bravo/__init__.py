@@ -1,0 +1,3 @@
+"""Bravo, Flores-Mella, Guzmán."""
+
+SOURCE = "Bravo, Flores-Mella, Guzmán"

@@ -1,0 +1,3 @@
+"""Kong, Ribero."""
+
+SOURCE = "Kong, Ribero"

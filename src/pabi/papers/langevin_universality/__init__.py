@@ -1,0 +1,3 @@
+"""Ganesh, Thakurta, Upadhyay."""
+
+SOURCE = "Ganesh, Thakurta, Upadhyay"

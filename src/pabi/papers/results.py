@@ -1,0 +1,130 @@
+"""What the reproduction of a table or a figure consists of: numbers beside numbers, or curves."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a published table.
+
+    `where`: its row and column, by name. `quantity`: what is tabulated, with its unit. `printed`: as
+    printed, None where the paper has no number. `ours`: the same quantity computed by pabi. `pabi`: what
+    pabi has in its place, where that is another number (a bound proven of the same run, say). `within`:
+    how far `ours` may be from `printed`; None: it has to round to the printed digits. `remark`: why it
+    is not, or what else to know.
+    """
+
+    where: Mapping[str, str | float]
+    quantity: str
+    printed: str | None
+    ours: float
+    pabi: float | None = None
+    within: float | None = None
+    remark: str = ""
+
+    @cached_property
+    def decimals(self) -> int:
+        """Decimals that the paper prints (3 where it prints nothing)."""
+        if self.printed is None:
+            return 3
+        return len(_number(self.printed).partition(".")[2])
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        return None if self.printed is None else self.ours - float(_number(self.printed))
+
+    @property
+    def agrees(self) -> bool:
+        """Whether ours is the printed number, to the printed digits or within `within`."""
+        if self.difference is None:
+            return True
+        # Half a unit of the last digit; a number computed in doubles may sit on the boundary.
+        allowed = 0.5 * 10.0**-self.decimals * (1.0 + 1e-9) if self.within is None else self.within
+        return abs(self.difference) <= allowed
+
+    @property
+    def explained(self) -> bool:
+        return self.agrees or bool(self.remark)
+
+
+def _number(printed: str) -> str:
+    """The number of "89.36 ± 0.03", "4.34"."""
+    found = re.match(r"-?[\d.]+", printed)
+    if found is None:
+        raise ValueError(f"{printed!r} has no number")
+    return found.group()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A published table beside pabi's numbers. `remark`: of the table as a whole."""
+
+    entries: tuple[Entry, ...]
+    remark: str = ""
+
+    @property
+    def disagreements(self) -> list[Entry]:
+        return [entry for entry in self.entries if not entry.agrees]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points of a panel. `kind`: "line", "points", "arrow" (from the first point to the second) or "area"."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    colour: int | None = None  # of the palette's cycle, 0 pabi's; None: neutral
+    dash: str = "-"
+    kind: str = "line"
+    marker: str = ""
+
+
+@dataclass(frozen=True)
+class Surface:
+    """A function on a grid: `z[i][j]` at (x[j], y[i])."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    z: Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: Sequence[Curve]
+    log: str = ""  # "x", "y" or "xy"
+    equal: bool = False  # the same scale on both axes
+    surface: Surface | None = None
+    limits: Sequence[float] | None = None  # of x and y: [x0, x1, y0, y1]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A published figure drawn anew. `columns` of panels; `legend`: one for all panels, below them."""
+
+    panels: tuple[Panel, ...]
+    remark: str = ""
+    columns: int = 2
+    legend: bool = False
+    size: tuple[float, float] = field(default=(11.0, 4.6))  # inches
+
+
+Result = Table | Figure
+
+
+def finite(values: Sequence[float]) -> list[float]:
+    """Numbers ready for JSON and CSV: infinities become NaN, which no curve shows."""
+    return [float(v) if math.isfinite(v) else math.nan for v in values]

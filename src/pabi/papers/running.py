@@ -1,0 +1,116 @@
+"""Doing the pieces of work: each once, in parallel, and never again while its description stays the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pabi
+from pabi.papers import work
+from pabi.papers.artefact import Part
+
+
+def run_parts(
+    parts: Iterable[Part],
+    kept: Path,
+    jobs: int = 1,
+    fresh: bool = False,
+    done: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """The results of `parts` by `key`.
+
+    `kept`: a folder of earlier results, one file a part, which are not read with `fresh`. `jobs`:
+    processes. `done` is called after every part.
+    """
+    wanted = {key(part): part for part in parts}
+    results: dict[str, Any] = {}
+
+    def take(name: str, result: Any) -> None:
+        results[name] = result
+        done()
+
+    for name in [] if fresh else list(wanted):
+        if (earlier := _read(kept / f"{name}.json")) is not None:
+            del wanted[name]
+            take(name, earlier["result"])
+    for name, result in _computed(wanted, jobs):
+        part = wanted[name]
+        told = {"function": part.function, "arguments": dict(part.arguments), "result": result}
+        _write(kept / f"{name}.json", told)
+        take(name, result)
+    return results
+
+
+def _computed(parts: Mapping[str, Part], jobs: int) -> Iterable[tuple[str, Any]]:
+    if jobs == 1 or len(parts) <= 1:
+        yield from ((name, _call(part)) for name, part in parts.items())
+        return
+    # New processes, not forks of one that may hold locks; one thread each, as there is one a core.
+    context = get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(parts)), context, _one_thread) as pool:
+        futures = {pool.submit(_call, part): name for name, part in parts.items()}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _call(part: Part) -> Any:
+    return getattr(work, part.function)(**part.arguments)
+
+
+def _one_thread() -> None:
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)
+
+
+def key(part: Part) -> str:
+    """A name for the result: what is computed, from which data, by which code."""
+    arguments = dict(part.arguments)
+    if arguments.get("mnist") is not None:
+        arguments["mnist"] = _contents(arguments["mnist"])
+    told = json.dumps([part.function, arguments], sort_keys=True)
+    return hashlib.sha256(f"{_this_pabi()}\n{told}".encode()).hexdigest()[:32]
+
+
+@cache
+def _contents(file: str) -> str:
+    try:
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    except OSError:
+        return file  # reading it will say what is wrong
+
+
+@cache
+def _this_pabi() -> str:
+    """The digest of what computes: a number that other code computed is not shown as this code's."""
+    root = Path(pabi.__file__).parent
+    papers = root / "papers"
+    digest = hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        if papers not in file.parents or file in (papers / "work.py", papers / "mnist.py"):
+            digest.update(str(file.relative_to(root)).encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _read(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # none, or half written by a run that was stopped
+        return None
+
+
+def _write(file: Path, told: Any) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_suffix(f".{os.getpid()}")
+    draft.write_text(json.dumps(told), encoding="utf-8")
+    draft.replace(file)

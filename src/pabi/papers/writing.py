@@ -1,0 +1,171 @@
+"""What a reproduction is written as: text, CSV, PNG and SVG."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pabi.papers.artefact import Artefact
+from pabi.papers.drawing import draw, draw_text
+from pabi.papers.results import Entry, Figure, Result, Table
+from pabi.themes import Theme, style
+
+_WIDTH = 110
+
+
+def write(
+    name: str, artefact: Artefact, result: Result, folder: Path, theme: Theme = "light"
+) -> str:
+    """Writes NAME.txt, .csv, .png and .svg under `folder` and returns the text."""
+    told = text(name, artefact, result)
+    target = folder / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.with_suffix(".txt").write_text(told, encoding="utf-8")
+    target.with_suffix(".csv").write_text(as_csv(result), encoding="utf-8")
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    with style(theme):
+        drawn = draw(result, artefact.title) if isinstance(result, Figure) else draw_text(told)
+        drawn.savefig(target.with_suffix(".png"), dpi=150)
+        drawn.savefig(target.with_suffix(".svg"), metadata={"Date": None})
+        plt.close(drawn)
+    return told
+
+
+def text(name: str, artefact: Artefact, result: Result) -> str:
+    """The result to be read."""
+    lines = [f"{name}: {artefact.title}", artefact.source, ""]
+    lines += _table(result) if isinstance(result, Table) else _figure(result)
+    if result.remark:
+        lines += ["", *textwrap.wrap(result.remark, _WIDTH)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(table: Table) -> list[str]:
+    remarks = list(dict.fromkeys(e.remark for e in table.entries if e.remark))
+    columns = _columns(table)
+    marks = [
+        ("" if e.agrees else "≠ ") + (f"[{remarks.index(e.remark) + 1}]" if e.remark else "")
+        for e in table.entries
+    ]
+    rows = [[*columns, ""]]
+    for e, mark in zip(table.entries, marks, strict=True):
+        rows.append([*(tell(e) for tell in columns.values()), mark])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)).rstrip() for r in rows
+    ]
+    lines.insert(1, "─" * max(map(len, lines)))
+    lines += ["", _verdict(table)]
+    for k, remark in enumerate(remarks, 1):
+        start = f"[{k}] "
+        lines += textwrap.wrap(
+            remark, _WIDTH, initial_indent=start, subsequent_indent=" " * len(start)
+        )
+    return lines
+
+
+def _columns(table: Table) -> dict[str, Callable[[Entry], str]]:
+    """The heads of the columns, and what each shows of an entry; none that would be empty."""
+    keys = dict.fromkeys(k for entry in table.entries for k in entry.where)
+    columns: dict[str, Callable[[Entry], str]] = {
+        k: lambda e, k=k: _label(e.where.get(k, ""))  # type: ignore[misc]
+        for k in keys
+    }
+    columns["quantity"] = lambda e: e.quantity
+    if any(entry.printed is not None for entry in table.entries):
+        columns["paper"] = lambda e: e.printed or "—"
+        columns["ours"] = lambda e: _figures(e.ours, e)
+        columns["difference"] = _difference
+    else:
+        columns["value"] = lambda e: _figures(e.ours, e)
+    if any(entry.pabi is not None for entry in table.entries):
+        columns["pabi"] = lambda e: "" if e.pabi is None else _figures(e.pabi, e)
+    return columns
+
+
+def _label(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _figures(value: float, entry: Entry) -> str:
+    """With two decimals more than the paper prints, so that a rounding can be checked."""
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "—"
+    if entry.printed is None:
+        return f"{value:.4g}"
+    whole = entry.decimals == 0 and value == round(value)
+    return f"{value:.0f}" if whole else f"{value:.{entry.decimals + 2}f}"
+
+
+def _difference(entry: Entry) -> str:
+    if entry.difference is None:
+        return ""
+    whole = entry.decimals == 0 and entry.difference == round(entry.difference)
+    return f"{entry.difference:+.{0 if whole else entry.decimals + 2}f}"
+
+
+def _verdict(table: Table) -> str:
+    printed = [entry for entry in table.entries if entry.printed is not None]
+    if not printed:
+        return "The paper prints formulas and no numbers here."
+    off = len(table.disagreements)
+    loose = any(entry.within is not None for entry in printed)
+    measure = "within the tolerance" if loose else "to the printed digit"
+    if not off:
+        return f"All {len(printed)} printed numbers agree {measure}."
+    return f"{len(printed) - off} of {len(printed)} printed numbers agree {measure}; ≠ marks the others."
+
+
+def _figure(figure: Figure) -> list[str]:
+    """Each curve by its ends and its middle; all points are in the CSV."""
+    lines = []
+    for panel in figure.panels:
+        axes = f" ({panel.y_label} against {panel.x_label})" if panel.y_label else ""
+        lines.append(f"{panel.title}{axes}")
+        for curve in panel.curves:
+            if curve.label and len(curve.x):
+                shown = sorted({0, len(curve.x) // 2, len(curve.x) - 1})
+                points = " … ".join(f"({curve.x[k]:.4g}, {curve.y[k]:.4g})" for k in shown)
+                lines.append(f"  {curve.label}: {points}")
+    return lines
+
+
+def as_csv(result: Result) -> str:
+    """The numbers in full."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    if isinstance(result, Table):
+        keys = list(dict.fromkeys(k for entry in result.entries for k in entry.where))
+        writer.writerow(
+            [*keys, "quantity", "paper", "ours", "difference", "pabi", "agrees", "remark"]
+        )
+        for e in result.entries:
+            values = [e.printed, e.ours, e.difference, e.pabi]
+            told = ["" if v is None else v for v in values]
+            row = [*(e.where.get(k, "") for k in keys), e.quantity, *told]
+            writer.writerow([*row, str(e.agrees).lower(), e.remark])
+        return out.getvalue()
+    writer.writerow(["panel", "curve", "x", "y"])
+    for panel in result.panels:
+        for curve in panel.curves:
+            label = curve.label.replace("\n", " ")
+            writer.writerows(
+                [panel.title, label, x, y] for x, y in zip(curve.x, curve.y, strict=True)
+            )
+        if panel.surface is not None:
+            s = panel.surface
+            for y, line in zip(s.y, s.z, strict=True):
+                writer.writerows(
+                    [panel.title, s.label, f"{x:g}, {y:g}", z]
+                    for x, z in zip(s.x, line, strict=True)
+                )
+    return out.getvalue()

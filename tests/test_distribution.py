@@ -1,0 +1,116 @@
+"""The wheel, built from the sdist, installed where there is no repository, and used."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import pabi
+
+ROOT = Path(__file__).resolve().parents[1]
+OFFLINE = ("Failed to establish a new connection", "NameResolutionError", "Temporary failure")
+RUN = """
+n = 60_000
+epochs = 50
+step_size = 0.05
+noise_std = 0.002
+
+[loss]
+kind = "logistic"
+feature_norm = 1.0
+l2 = 0.002
+
+[batches]
+kind = "shuffle_once"
+size = 1_500
+"""
+
+
+def call(*command, cwd, **options):
+    """What a command prints, without a trace of this repository in its environment."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PABI"))}
+    done = subprocess.run(
+        [str(c) for c in command], cwd=cwd, env=kept, capture_output=True, text=True, **options
+    )
+    if done.returncode and any(sign in done.stderr + done.stdout for sign in OFFLINE):
+        pytest.skip("no package index can be reached, so that nothing can be installed")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dist")
+    call(sys.executable, "-m", "build", "--outdir", folder, ROOT, cwd=folder)
+    (wheel,) = folder.glob("*.whl")
+    (sdist,) = folder.glob("*.tar.gz")
+    return wheel, sdist
+
+
+@pytest.fixture(scope="module")
+def installed(distributions, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("clean")
+    call(sys.executable, "-m", "venv", folder / "env", cwd=folder)
+    bin_folder = folder / "env" / ("Scripts" if os.name == "nt" else "bin")
+    python = bin_folder / "python"
+    call(python, "-m", "pip", "install", "--quiet", distributions[0], cwd=folder)
+    return folder, bin_folder
+
+
+def test_version_and_contents(distributions):
+    major, minor, patch = pabi.__version__.split(".")
+    assert all(part.isdigit() for part in (major, minor, patch))
+    wheel, sdist = distributions
+    assert wheel.name.startswith(f"pabi-{pabi.__version__}-py3-none-any")
+    assert sdist.name == f"pabi-{pabi.__version__}.tar.gz"
+    assert f"version: {pabi.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"## {pabi.__version__} — " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names} == {
+        "pabi",
+        f"pabi-{pabi.__version__}.dist-info",
+    }
+    assert "pabi/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    with tarfile.open(sdist) as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "Makefile", "docs/theory.md"}
+    assert wanted <= inside
+    assert "tests/test_distribution.py" in inside
+    assert not any(".venv" in name or "_build" in name for name in inside)
+
+
+def test_the_wheel_works_without_the_repository(installed):
+    folder, bin_folder = installed
+    where = call(bin_folder / "python", "-c", "import pabi; print(pabi.__file__)", cwd=folder)
+    assert str(folder / "env") in where
+    command = bin_folder / "pabi"
+    assert call(command, "--version", cwd=folder) == f"pabi {pabi.__version__}\n"
+    (folder / "run.toml").write_text(RUN, encoding="utf-8")
+    told = call(command, "account", "run.toml", "--delta", "1e-5", "--json", cwd=folder)
+    assert json.loads(told)["epsilon"] == pytest.approx(3.4825985, rel=1e-6)
+    (folder / "guarantee.json").write_text(told, encoding="utf-8")
+    accepted = call(
+        command, "verify", "guarantee.json", "--epsilon", "3.5", "--delta", "1e-5", cwd=folder
+    )
+    assert "accepted" in accepted
+    call(command, "reproduce", "bok/table-7", "bok/figure-6", cwd=folder)
+    assert (folder / "reproduced" / "bok" / "figure-6.svg").exists()
+    script = (
+        "from sklearn.datasets import load_breast_cancer\n"
+        "from pabi.learn import PrivateLogisticRegression\n"
+        "import pabi\n"
+        "X, y = load_breast_cancer(return_X_y=True)\n"
+        "model = PrivateLogisticRegression(epsilon=1.0, delta=1e-4, feature_norm=1.0, classes=[0, 1])\n"
+        "model.fit(X / 4000.0, y)\n"
+        "print(pabi.verify(model.guarantee_).ok, model.guarantee_.epsilon(1e-4) <= 1.0)\n"
+    )
+    assert call(bin_folder / "python", "-c", script, cwd=folder) == "True True\n"

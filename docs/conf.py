@@ -84,7 +84,7 @@ html_static_path: list[str] = []
 html_show_copyright = False
 html_copy_source = False
 copybutton_exclude = ".linenos, .gp, .go"
-copybutton_prompt_text = r"\$ "
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = True
 

@@ -4,7 +4,7 @@ A page is one test, its examples share a namespace and an empty folder, which th
 
 python      executed. A block without a language that follows shows what it prints; without one, every
             print says its output in a comment on the same line, numbers rounded as shown. `…` stands for
-            anything.
+            anything. Or a block with prompts, as in an interactive session.
 console     lines with `$ ` are commands, run by bash; what follows them is what they print.
 toml        one whose first line is `# NAME.toml` is written to that file.
 
@@ -75,8 +75,22 @@ def ready(region: Region, evaluator: Callable[[Example], str], source: str, show
 # What becomes of an example: nothing, or what is wrong with it.
 
 
+def session(example: Example) -> str:
+    """A block with prompts."""
+    source = example.parsed[0].replace("…", "...")
+    found = doctest.DocTestParser().get_doctest(
+        source, example.namespace, example.path, example.path, example.line
+    )
+    found.globs = example.namespace  # what is defined stays defined on the page
+    wrong: list[str] = []
+    doctest.DocTestRunner(optionflags=_FLAGS).run(found, out=wrong.append, clear_globs=False)
+    return "".join(wrong)
+
+
 def python(example: Example) -> str:
     source, shown = example.parsed
+    if source.lstrip().startswith(">>>"):
+        return session(example)
     lines = source.split("\n")
     padding = "\n" * (example.line + (1 if lines else 0) - 1)
     printed_unseen, wrong = "", []
@@ -234,10 +248,13 @@ WRONG = {
     "exception": "```python\n1 / 0\n```\n",
     "command": "```console\n$ echo 1\n2\n```\n",
     "status": "```console\n$ pabi verify\n$ echo $?\n0\n```\n",
+    "session": "```python\n>>> 1 + 1\n3\n```\n",
+    "error in session": "```python\n>>> 1 / 0\n```\n",
     "too little": "```python\nprint('a\\nb')\n```\n\n```\na\n```\n",
 }
 RIGHT = {
     "output": "```python\nprint('a', 1)\n```\n\n```\na 1\n```\n",
+    "session": "```python\n>>> x = 1\n\n```\n\n```python\n>>> x + 1\n2\n```\n",
     "ellipsis": "```python\nprint('a b c')\n```\n\n```\na … c\n```\n",
     "comment": "```python\nprint('x', 0.0031)  # x 0.003: rounded\nprint(1.19499e-5)  # 1.195e-05\n```\n",
     "file": "```toml\n# a.toml\nx = 1\n```\n\n```console\n$ tail -n 1 a.toml | cat\nx = 1\n```\n",

@@ -30,6 +30,19 @@ FURTHER = [
 ]
 
 
+# Methods by which the parts of the package talk to one another.
+INNER = {
+    "losses",
+    "additions",
+    "clipped_sum",
+    "add_weighted",
+    "blocks",
+    "dense",
+    "predictor",
+    "width",
+}
+
+
 def public() -> Iterator[str]:
     """Every public name: of the package, of its public modules, and of their classes' own members."""
     modules = ["pabi", *(f"pabi.{n}" for n in pabi.__all__ if inspect.ismodule(getattr(pabi, n)))]
@@ -44,8 +57,8 @@ def public() -> Iterator[str]:
                     for theorem, bound in vars(thing).items()
                     if hasattr(bound, "status")
                 )
-            if module == "pabi" and inspect.isclass(thing):
-                yield from (f"{full}.{member}" for member in members(thing))
+            if inspect.isclass(thing):
+                yield from (f"{full}.{m}" for m in members(thing) if m not in INNER)
     yield from FURTHER
 
 
@@ -61,10 +74,12 @@ def members(cls: type) -> Iterator[str]:
 
 def inherited(name: str) -> Iterator[str]:
     """Where a member of a class may be documented in place of the class itself."""
-    module, _, rest = name.rpartition(".")
-    cls = getattr(pabi, module.removeprefix("pabi."), None)
-    for base in getattr(cls, "__mro__", ()):
-        yield f"{base.__module__}.{base.__qualname__}.{rest}"
+    owner, _, member = name.rpartition(".")
+    module, _, cls = owner.rpartition(".")
+    if module in sys.modules:
+        for base in getattr(getattr(sys.modules[module], cls, None), "__mro__", ()):
+            yield f"{base.__module__}.{base.__qualname__}.{member}"
+            yield f"{module}.{base.__qualname__}.{member}"
 
 
 def options() -> Iterator[str]:

@@ -34,7 +34,8 @@ class _Lines:
             self.offset += h * gain
         self.end = np.append(self.end, k + 1)
         if self.slope.size > _PRUNED:
-            kept = np.unique(np.argmin(np.outer(self.grid, self.slope) + self.offset, axis=1))
+            least = np.argmin(np.outer(self.grid, self.slope) + self.offset, axis=1)
+            kept = np.unique(np.append(least, 0))  # the last step to meet in: the published closed form
             self.slope, self.offset, self.end = self.slope[kept], self.offset[kept], self.end[kept]
 
     def least(self, x: float) -> tuple[float, int]:

@@ -35,7 +35,9 @@ class _Lines:
         self.end = np.append(self.end, k + 1)
         if self.slope.size > _PRUNED:
             least = np.argmin(np.outer(self.grid, self.slope) + self.offset, axis=1)
-            kept = np.unique(np.append(least, 0))  # the last step to meet in: the published closed form
+            kept = np.unique(
+                np.append(least, 0)
+            )  # the last step to meet in: the published closed form
             self.slope, self.offset, self.end = self.slope[kept], self.offset[kept], self.end[kept]
 
     def least(self, x: float) -> tuple[float, int]:

@@ -37,7 +37,6 @@ from pabi.literature import langevin_universality
 Array = np.ndarray
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 DELTA, RADIUS, P, L2 = 1e-6, 2.0, 5, 0.2
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#595959"
 SEED = 20_240_501
 
 
@@ -203,14 +202,26 @@ def slope(rows: list[Row], of: Callable[[Row], float]) -> float:
     return float(np.polyfit(np.log([r.epsilon for r in rows]), np.log([of(r) for r in rows]), 1)[0])
 
 
-def picture(found: dict[str, dict[str, list[Row]]], path: Path) -> None:
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained", sharey=True)
+def save(name: str, folder: Path, draw: Callable[..., Any], *given: Any) -> None:
+    """What `draw(*given)` draws, on light and on dark paper."""
+    for theme in ("light", "dark"):
+        with pabi.plotting.style(theme):
+            figure = draw(*given)
+            where = folder / f"{name}-{theme}.svg"
+            figure.savefig(where, metadata={"Date": None, "Creator": "pabi"})
+            plt.close(figure)
+
+
+def picture(found: dict[str, dict[str, list[Row]]]) -> Any:
+    colours = pabi.plotting.palette()
+    figure, axes = plt.subplots(1, 2, figsize=(11, 5.2), sharey=True)
     for ax, (name, by_plan) in zip(axes, found.items(), strict=True):
         for (label, rows), colour, marker in zip(
-            by_plan.items(), (BLUE, ORANGE, GREEN), "os^", strict=True
+            by_plan.items(), colours.cycle, "os^", strict=False
         ):
             e = [r.epsilon for r in rows]
-            ax.plot(e, [r.bound for r in rows], "--", color=colour, linewidth=1.6)
+            dashed = {"color": colour, "linestyle": colours.lines[1], "linewidth": 1.8}
+            ax.plot(e, [r.bound for r in rows], **dashed)
             ax.errorbar(
                 e,
                 [r.mean for r in rows],
@@ -219,17 +230,18 @@ def picture(found: dict[str, dict[str, list[Row]]], path: Path) -> None:
                 color=colour,
                 label=label,
                 capsize=3,
-                markersize=5,
+                markersize=6,
             )
-        ax.plot([], [], "--", color=GREY, label="the bound of each")
+        ax.plot(
+            [], [], color=colours.neutral, linestyle=colours.lines[1], label="the bound of each"
+        )
         ax.set(xscale="log", yscale="log", xlabel="ε", title=name)
         ax.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
         ax.minorticks_off()
-        ax.grid(alpha=0.25)
+        ax.grid()
     axes[0].set_ylabel("expected excess empirical risk")
-    axes[0].legend(frameon=False, fontsize="small", loc="lower left")
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    axes[0].legend(loc="lower left")
+    return figure
 
 
 # Many wells.
@@ -264,33 +276,31 @@ def wells(draws: int) -> list[tuple[float, float, float, float, float, float]]:
     return found
 
 
-def picture_of_wells(found: list[tuple[float, ...]], path: Path) -> None:
+def picture_of_wells(found: list[tuple[float, ...]]) -> Any:
     e, bound, free, truth, mean, error = (np.array(c) for c in zip(*found, strict=True))
-    figure, ax = plt.subplots(figsize=(6.2, 4.4), layout="constrained")
-    ax.plot(
-        e, free, ":", color=GREY, label="free energy (Theorem D.5 with constants)", linewidth=1.8
-    )
-    ax.plot(
-        e, bound, "--", color=BLUE, label="the plan's bound (cone with a plateau)", linewidth=1.8
-    )
-    ax.plot(e, truth, "-", color=ORANGE, label="exact, by quadrature", linewidth=1.8)
-    ax.errorbar(
-        e, mean, yerr=2.0 * error, fmt="o", color=ORANGE, label="measured, exact draws", capsize=3
-    )
+    colours = pabi.plotting.palette()
+    figure, ax = plt.subplots()
+    for values, colour, line, label in (
+        (free, colours.neutral, 2, "free energy (Theorem D.5 with constants)"),
+        (bound, colours.cycle[0], 1, "the plan's bound (cone with a plateau)"),
+        (truth, colours.cycle[1], 0, "exact, by quadrature"),
+    ):
+        ax.plot(e, values, color=colour, linestyle=colours.lines[line], label=label)
+    measured = {"yerr": 2.0 * error, "color": colours.cycle[1], "capsize": 3}
+    ax.errorbar(e, mean, fmt="o", label="measured, exact draws", **measured)
     ax.set(xscale="log", yscale="log", xlabel="ε", ylabel="expected excess empirical risk")
     ax.set_title("21 wells in the unit disc, n = 500, ε-DP")
     ax.set_xticks(e, [f"{x:g}" for x in e])
     ax.minorticks_off()
-    ax.grid(alpha=0.25)
-    ax.legend(frameon=False, fontsize="small", loc="lower left")
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    ax.grid()
+    ax.legend(loc="lower left")
+    return figure
 
 
 # The bounds themselves.
 
 
-def picture_of_bounds(path: Path) -> None:
+def planned() -> tuple[Array, dict[str, list[float]]]:
     """Against p: the printed constant, and what is planned."""
     n, epsilon = 100_000, 1.0
     dimensions = np.unique(np.geomspace(1, 10_000, 33).astype(int))
@@ -313,16 +323,23 @@ def picture_of_bounds(path: Path) -> None:
             made = plan("erm", "convex", dimension=p, delta=DELTA, algorithm=name, **common)
             label = f"(ε, δ)-DP, {name.replace('_', ' ')}"
             curves.setdefault(label, []).append(made.risk_bound)
-    figure, ax = plt.subplots(figsize=(6.6, 4.6), layout="constrained")
-    styles = ((GREY, ":"), (BLUE, "-"), (GREEN, "-."), (ORANGE, "--"), (ORANGE, "-"))
-    for (label, values), (colour, style) in zip(curves.items(), styles, strict=True):
-        ax.plot(dimensions, values, style, color=colour, label=label, linewidth=1.8)
+    return dimensions, curves
+
+
+def picture_of_bounds(dimensions: Array, curves: dict[str, list[float]]) -> Any:
+    colours = pabi.plotting.palette()
+    figure, ax = plt.subplots(figsize=(7.2, 5.2))
+    looks = (
+        *((colours.neutral, 2), (colours.cycle[0], 0), (colours.cycle[2], 3)),
+        *((colours.cycle[1], 1), (colours.cycle[3], 4)),
+    )
+    for (label, values), (colour, line) in zip(curves.items(), looks, strict=True):
+        ax.plot(dimensions, values, color=colour, linestyle=colours.lines[line], label=label)
     ax.set(xscale="log", yscale="log", xlabel="dimension p", ylabel="bound on the excess risk")
-    ax.set_title("Convex losses, L = 1, unit ball, n = 10⁵, ε = 1, δ = 10⁻⁶")
-    ax.grid(alpha=0.25)
-    ax.legend(frameon=False, fontsize="small", loc="upper left")
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    ax.set_title("Convex, L = 1, unit ball, n = 10⁵, ε = 1, δ = 10⁻⁶")
+    ax.grid()
+    ax.legend(loc="upper left")
+    return figure
 
 
 def main() -> None:
@@ -353,7 +370,7 @@ def main() -> None:
         for label, rows in found[data.name].items():
             of_bound, of_mean = slope(rows, lambda r: r.bound), slope(rows, lambda r: r.mean)
             console.print(f"{label}: slope in ε {of_bound:.2f} bounded, {of_mean:.2f} measured")
-    picture(found, given.figures / "erm-excess.png")
+    save("erm-excess", given.figures, picture, found)
     rows = wells(given.draws)
     table = Table(title="21 wells in the unit disc, n = 500, p = 2, ε-DP, exact draws")
     for heading in ("ε", "bound", "free energy", "quadrature", "measured", "± s.e."):
@@ -363,8 +380,8 @@ def main() -> None:
         if row[3] > row[1] or row[4] - 4.0 * row[5] > row[1]:
             failed.append(("wells", "", row[0]))
     console.print(table)
-    picture_of_wells(rows, given.figures / "erm-wells.png")
-    picture_of_bounds(given.figures / "erm-bounds.png")
+    save("erm-wells", given.figures, picture_of_wells, rows)
+    save("erm-bounds", given.figures, picture_of_bounds, *planned())
     if failed:
         raise SystemExit(f"measured above the bound: {failed}")
 

@@ -110,8 +110,8 @@ def main() -> None:
 
     guarantee = guarantees["secret shuffle (ShuffleOnce)"]
     where = Path("demo.png").resolve()
-    axes = guarantee.plot()
-    axes[0].figure.savefig(where, dpi=150)
+    with pabi.plotting.style():
+        guarantee.plot()[0].figure.savefig(where, dpi=150)
     console.print(f"Plot of the second line's guarantee: {where}\n", soft_wrap=True)
 
     console.print("The second line holds for you if you can stand behind these sentences:")

@@ -14,7 +14,7 @@ from pabi.moduli import Modulus
 from pabi.runs import NoisySGD
 
 if TYPE_CHECKING:
-    from pabi import convert, erm, learn, literature, mixing, prox, sampling, tradeoff
+    from pabi import convert, erm, learn, literature, mixing, plotting, prox, sampling, tradeoff
     from pabi.calibration import calibrate
     from pabi.certificate import Certificate
     from pabi.guarantee import Guarantee, compose
@@ -53,6 +53,7 @@ __all__ = [
     "literature",
     "mixing",
     "mixing_time",
+    "plotting",
     "prox",
     "sampling",
     "tradeoff",
@@ -73,6 +74,7 @@ _LAZY = {
     "learn": "",
     "literature": "",
     "mixing": "",
+    "plotting": "",
     "prox": "",
     "sampling": "",
     "tradeoff": "",

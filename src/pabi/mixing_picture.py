@@ -14,9 +14,7 @@ from pabi.errors import InvalidInput
 from pabi.losses import Loss
 from pabi.mixing import total_variation_bound
 from pabi.rounding import Array
-
-# Okabe–Ito: told apart by colour-blind readers, and by line style in grey.
-_BOUND, _MEASURED = "#0072B2", "#D55E00"
+from pabi.themes import palette
 
 
 class Estimate(NamedTuple):
@@ -93,7 +91,7 @@ def plot(
         _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     counts = np.unique(np.geomspace(1, steps, 60).round().astype(np.int64))
     bounds = total_variation_bound(loss, diameter, step_size, counts, inverse_temperature)
-    ax.plot(counts, bounds, "-", color=_BOUND, linewidth=2.2, label="proven: at most")
+    ax.plot(counts, bounds, "-", color=palette().ours, linewidth=2.2, label="proven: at most")
     if gradient is not None:
         if starts is None:
             raise InvalidInput("starts", "missing: two points, as far apart as the set allows")
@@ -114,7 +112,7 @@ def plot(
             found,
             yerr=[low, np.zeros(len(low))],
             fmt="o",
-            color=_MEASURED,
+            color=palette().other,
             markersize=4,
             capsize=2,
             label=f"measured between two starts, {chains} chains each\n(bars: surely at least, 99 %)",

@@ -1,4 +1,4 @@
-"""Pictures of a guarantee."""
+"""Pictures of a guarantee, and the colours of all of pabi's pictures."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pabi.errors import InvalidInput
+from pabi.themes import Palette, palette, style
 from pabi.tradeoff import Product
 
 if TYPE_CHECKING:
     from pabi.guarantee import Guarantee
 
-# Okabe–Ito: told apart by colour-blind readers, and by line style in grey.
-_OURS, _OTHER, _NEUTRAL = "#0072B2", "#D55E00", "#7f7f7f"
+__all__ = ["Palette", "palette", "plot_guarantee", "style"]
 
 
 def plot_guarantee(guarantee: Guarantee, ax: Any = None) -> Any:
@@ -24,7 +24,7 @@ def plot_guarantee(guarantee: Guarantee, ax: Any = None) -> Any:
     if ax is None:
         import matplotlib.pyplot as plt
 
-        _, ax = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+        _, ax = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
     axes = np.ravel(np.asarray(ax, dtype=object))
     if axes.size != 2:
         raise InvalidInput("ax", f"expected a pair of axes, got {axes.size}")
@@ -34,22 +34,23 @@ def plot_guarantee(guarantee: Guarantee, ax: Any = None) -> Any:
 
 
 def _curves(guarantee: Guarantee) -> list[tuple[Any, str, str, str]]:
+    colours = palette()
     # A draw that has no path has nothing to compose.
     shown = "last iterate" if guarantee.composition is not None else "release"
-    curves = [(guarantee.curve, f"{shown} ({guarantee.method})", _OURS, "-")]
+    curves = [(guarantee.curve, f"{shown} ({guarantee.method})", colours.ours, "-")]
     if guarantee.composition is not None and guarantee.method != "composition":
-        curves.append((guarantee.composition, "every iterate (composition)", _OTHER, "--"))
+        curves.append((guarantee.composition, "every iterate (composition)", colours.other, "--"))
     return curves
 
 
 def _draw_tradeoff(guarantee: Guarantee, ax: Any) -> None:
     fpr = np.concatenate(([0.0], np.logspace(-6, -2, 60), np.linspace(0.011, 1.0, 140)))
-    for curve, label, colour, style in _curves(guarantee):
-        ax.plot(fpr, curve(fpr), style, color=colour, label=label, linewidth=2)
-    ax.plot([0, 1], [1, 0], ":", color=_NEUTRAL, label="perfect privacy")
+    for curve, label, colour, dashes in _curves(guarantee):
+        ax.plot(fpr, curve(fpr), dashes, color=colour, label=label, linewidth=2)
+    ax.plot([0, 1], [1, 0], ":", color=palette().neutral, label="perfect privacy")
     ax.set(
         xlabel="attacker's false-positive rate",
-        ylabel="attacker's false-negative rate (at least)",
+        ylabel="false-negative rate (at least)",
         title="What an attacker must accept",
         xlim=(0, 1),
         ylim=(0, 1.02),
@@ -60,12 +61,12 @@ def _draw_tradeoff(guarantee: Guarantee, ax: Any) -> None:
 
 def _draw_epsilon(guarantee: Guarantee, ax: Any) -> None:
     top = 0.0
-    for curve, label, colour, style in _curves(guarantee):
+    for curve, label, colour, dashes in _curves(guarantee):
         # A product is composed anew for every δ; its curve is smooth.
         deltas = np.logspace(-12, -2, 15 if isinstance(curve, Product) else 41)
         epsilons = np.array([curve.epsilon(float(d)) for d in deltas])
         top = max(top, float(np.max(epsilons[np.isfinite(epsilons)], initial=0.0)))
-        ax.plot(deltas, epsilons, style, color=colour, label=label, linewidth=2)
+        ax.plot(deltas, epsilons, dashes, color=colour, label=label, linewidth=2)
         _mark(guarantee, curve, colour, ax)
     ax.set_xscale("log")
     ax.set(

@@ -15,32 +15,21 @@ from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.literature.comparison import OURS, Comparison, Description, Row, compare
 from pabi.mechanisms import ExponentialMechanism
 from pabi.runs import NoisySGD
+from pabi.themes import palette
 
 if TYPE_CHECKING:
     from pabi.rounding import Array
 
-_OURS = "#000000"
-# Okabe–Ito without black, then Tol's muted set: told apart by colour-blind readers.
-_COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#882255",
-    "#999933",
-    "#332288",
-    "#44AA99",
-)
+# Lines of one status are told apart by these, besides their colours.
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 _STYLES: dict[str, Any] = {"sound": "-", "refuted": (0, (5, 2)), "unverified": (0, (1, 1.5))}
 
 
 def draw(comparison: Comparison, ax: Any = None) -> Any:
     """Draw the picture on `ax` (None for a new figure) and return the axes.
 
-    Sound bounds are solid, refuted ones dashed, unverified ones dotted, pabi's thick and black. Bounds
-    that coincide everywhere share a line.
+    Sound bounds are solid, refuted ones dashed, unverified ones dotted, pabi's thick and without markers.
+    Bounds that coincide everywhere share a line.
     """
     run = comparison.description
     if ax is None:
@@ -57,14 +46,24 @@ def draw(comparison: Comparison, ax: Any = None) -> Any:
     status = {row.name: row.status for row in comparison.rows}
     x = np.array(lengths, dtype=np.float64)
     order = sorted((n for n in names if n != OURS), key=lambda n: _last(curves[n]))
-    for colour, group in zip(_cycled(len(order)), _merged(order, curves, status), strict=False):
+    colours, top = palette(), _top(curves)
+    for k, group in enumerate(_merged(order, curves, status)):
         first = group[0]
-        label = "\n= ".join(labels[name] for name in group)
-        style = _STYLES[status[first]]
-        mark = "o" if np.isfinite(curves[first]).sum() == 1 else None
-        ax.plot(x, curves[first], linestyle=style, color=colour, label=label, lw=1.8, marker=mark)
+        beyond = "" if np.any(curves[first] <= top) else "\n(beyond the top)"
+        ax.plot(
+            x,
+            curves[first],
+            linestyle=_STYLES[status[first]],
+            color=colours.cycle[1 + k % (len(colours.cycle) - 1)],
+            label="\n= ".join(labels[name] for name in group) + beyond,
+            linewidth=1.8,
+            marker=_MARKERS[k % len(_MARKERS)],
+            markersize=5.5,
+            markevery=_marked(curves[first], k) or None,
+        )
     if OURS in curves:
-        ax.plot(x, curves[OURS], "-", color=_OURS, label=labels[OURS], linewidth=3.2, zorder=0.9)
+        own = {"color": colours.ours, "label": labels[OURS], "linewidth": 3.6, "zorder": 0.9}
+        ax.plot(x, curves[OURS], "-", **own)
     _dress(ax, curves, x, unit, comparison.delta)
     return ax
 
@@ -145,8 +144,11 @@ def _merged(names: list[str], curves: dict[str, Array], status: dict[str, Any]) 
     return groups
 
 
-def _cycled(count: int) -> list[str]:
-    return [_COLOURS[k % len(_COLOURS)] for k in range(count)]
+def _marked(values: Array, k: int) -> list[int]:
+    """Three or four points of a curve, other ones for every `k`, so that markers do not hide one another."""
+    there = np.flatnonzero(np.isfinite(values))
+    every = max(1, len(there) // 3)
+    return [int(i) for i in there[(2 * k) % every :: every]]
 
 
 def _label(row: Row) -> str:
@@ -160,14 +162,20 @@ def _label(row: Row) -> str:
     return f"{short}, {theorem}{doubt}" if authors else f"{row.source}{doubt}"
 
 
+def _top(curves: dict[str, Array]) -> float:
+    """The largest ε that is shown: within 300 times pabi's."""
+    most = math.inf
+    own = curves.get(OURS)
+    if own is not None and np.isfinite(own).any():
+        most = 300.0 * float(np.nanmax(own[np.isfinite(own)]))
+    shown = [c[np.isfinite(c) & (c <= most)] for c in curves.values()]
+    return float(np.max(np.concatenate(shown), initial=0.0))
+
+
 def _dress(ax: Any, curves: dict[str, Array], x: Array, unit: str, delta: float) -> None:
     ax.set_xscale("log")
     ax.set_yscale("log")
-    own = curves.get(OURS)
-    top = np.nanmax([np.nanmax(c[np.isfinite(c)], initial=0.0) for c in curves.values()])
-    if own is not None and np.isfinite(own).any():
-        top = min(top, 300.0 * float(np.nanmax(own[np.isfinite(own)])))
-    off = sum(not np.any(c <= 1.4 * top) for c in curves.values())
+    top = _top(curves)
     low = min(float(np.nanmin(c[np.isfinite(c)], initial=math.inf)) for c in curves.values())
     ax.set(
         xlabel=unit,
@@ -180,13 +188,12 @@ def _dress(ax: Any, curves: dict[str, Array], x: Array, unit: str, delta: float)
         axis.set_major_formatter("{x:g}")
     ax.yaxis.set_minor_formatter("{x:g}" if top < 100.0 * low else "")
     ax.grid(alpha=0.25, which="major")
-    beyond = f"\n({off} beyond the top)" if off else ""
     ax.legend(
         frameon=False,
         fontsize="small",
         loc="center left",
         bbox_to_anchor=(1.01, 0.5),
-        title=f"solid: sound; dashed: refuted;\ndotted: unverified{beyond}",
+        title="solid: sound; dashed: refuted;\ndotted: unverified",
         title_fontsize="small",
         alignment="left",
         labelspacing=0.8,

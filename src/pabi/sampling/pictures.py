@@ -9,13 +9,12 @@ import numpy as np
 
 from pabi.errors import InvalidInput
 from pabi.rounding import Array
+from pabi.themes import palette
 
-_INK, _LINE, _SHADE, _NEUTRAL = "#0072B2", "#D55E00", "#9ecae1", "#7f7f7f"  # as in pabi.plotting
 _MOST_COORDINATES = 6
 _MOST_CHAINS = 4  # traces told apart in one picture
 _MOST_POINTS = 2_000  # of a trace
 _FEW = 30  # draws, shown one by one rather than counted
-_CHAINS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe–Ito
 
 
 def plot_path(values: Array, ax: Any, discard: int, names: Any) -> Any:
@@ -82,16 +81,22 @@ def _axes(ax: Any, shape: tuple[int, ...], size: Any, widths: Any) -> Any:
 
 def _posterior(ax: Any, draws: Array, label: str) -> None:
     """A histogram with its mean and central 90 %; few draws as ticks."""
+    colours = palette()
     if draws.size < _FEW:
-        ax.vlines(draws, 0.0, 0.7, color=_INK, linewidth=1.8)
+        ax.vlines(draws, 0.0, 0.7, color=colours.ours, linewidth=1.8)
         ax.set_ylim(0.0, 1.0)
     else:
         bins = min(60, max(10, round(2.0 * draws.size ** (1 / 3))))
-        ax.hist(draws, bins=bins, density=True, color=_SHADE, edgecolor="white", linewidth=0.4)
+        ax.hist(draws, bins=bins, density=True, color=colours.shade, linewidth=0)
         low, mean, high = np.quantile(draws, 0.05), np.mean(draws), np.quantile(draws, 0.95)
-        ax.axvline(mean, color=_LINE, linewidth=1.8)
+        ax.axvline(mean, color=colours.other, linewidth=1.8)
         ax.plot(
-            [low, high], [0.0, 0.0], color=_LINE, linewidth=5, solid_capstyle="butt", clip_on=False
+            [low, high],
+            [0.0, 0.0],
+            color=colours.other,
+            linewidth=5,
+            solid_capstyle="butt",
+            clip_on=False,
         )
     ax.set_xlabel(label)
     ax.locator_params(axis="x", nbins=5)
@@ -103,10 +108,10 @@ def _trace(ax: Any, draws: Array, discard: int, label: str) -> None:
     length = draws.shape[1]
     every = -(-length // _MOST_POINTS)
     at = np.arange(0, length, every)
-    for path, colour in zip(draws[:_MOST_CHAINS], _CHAINS, strict=False):
-        ax.plot(at, path[at], color=colour, linewidth=0.7, alpha=0.8)
+    for path, colour in zip(draws[:_MOST_CHAINS], palette().cycle, strict=False):
+        ax.plot(at, path[at], "-", color=colour, linewidth=0.7)
     if discard:
-        ax.axvspan(0, discard, color=_NEUTRAL, alpha=0.18, linewidth=0)
+        ax.axvspan(0, discard, color=palette().neutral, alpha=0.18, linewidth=0)
         # The way to the posterior may be much longer than the posterior is wide.
         low, high = float(np.min(draws[:, discard:])), float(np.max(draws[:, discard:]))
         room = 0.25 * (high - low)

@@ -1,0 +1,69 @@
+"""Draws the gallery: NAME-light.svg and NAME-dark.svg for every script beside this one.
+
+    python examples/gallery/make.py [NAMES…] [--out docs/figures]
+
+A script has a function `draw()` that returns a figure. The same bytes come out every time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+
+from pabi.plotting import style
+
+HERE = Path(__file__).resolve().parent
+FIGURES = HERE.parent.parent / "docs" / "figures"
+SCRIPTS = {
+    path.stem.replace("_", "-"): path
+    for path in sorted(HERE.glob("*.py"))
+    if path != Path(__file__).resolve()
+}
+
+
+def load(name: str) -> Any:
+    """The script of that name, as a module."""
+    spec = spec_from_file_location(name.replace("-", "_"), SCRIPTS[name])
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def save(name: str, out: Path) -> None:
+    """Both pictures of a script."""
+    script = load(name)
+    for theme in ("light", "dark"):
+        with style(theme):
+            figure = script.draw()
+            where = out / f"{name}-{theme}.svg"
+            figure.savefig(where, metadata={"Date": None, "Creator": "pabi"})
+            plt.close(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Draw the gallery.")
+    parser.add_argument("names", nargs="*", help=f"some of: {', '.join(SCRIPTS)}")
+    parser.add_argument("--out", type=Path, default=FIGURES)
+    given = parser.parse_args()
+    if unknown := sorted(set(given.names) - set(SCRIPTS)):
+        parser.error(f"no picture {', '.join(unknown)}; there are {', '.join(SCRIPTS)}")
+    given.out.mkdir(parents=True, exist_ok=True)
+    for name in given.names or SCRIPTS:
+        start = time.process_time()
+        save(name, given.out)
+        print(f"{name}: {time.process_time() - start:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

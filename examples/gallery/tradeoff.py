@@ -1,0 +1,56 @@
+"""What an attacker must accept: the trade-off curves of the last iterate and of every iterate."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+import pabi
+
+RUN = pabi.NoisySGD(
+    pabi.Loss.logistic(feature_norm=1.0, l2=0.002),
+    n=60_000,
+    batches=pabi.Cyclic(size=1_500),
+    epochs=50,
+    step_size=0.05,
+    noise_std=0.002,
+)
+ALARMS = 0.05
+
+
+def draw() -> Figure:
+    colours = pabi.plotting.palette()
+    guarantee = RUN.guarantee(delta=1e-5)
+    fpr = np.concatenate(([0.0], np.geomspace(1e-7, 0.02, 60), np.linspace(0.021, 1.0, 100)))
+    last, every = guarantee.tradeoff(fpr), guarantee.composition(fpr)
+    figure, ax = plt.subplots(figsize=(7.2, 5.2))
+    ax.fill_between(fpr, every, last, color=colours.shade, alpha=0.35, linewidth=0)
+    ax.plot(fpr, 1.0 - fpr, color=colours.neutral, linestyle=colours.lines[2])
+    ax.plot(fpr, last, color=colours.ours, linestyle="-", linewidth=3.2)
+    ax.plot(fpr, every, color=colours.other, linestyle=colours.lines[1])
+    ax.text(0.56, 0.47, "the model says nothing", color=colours.neutral)
+    ax.text(0.12, 0.31, "released: the last iterate", color=colours.ours, rotation=-36)
+    for curve, colour, where, text in (
+        (guarantee.tradeoff, colours.ours, (0.24, 0.86), "5% false alarms: {:.0%} are missed"),
+        (
+            guarantee.composition,
+            colours.other,
+            (0.10, 0.12),
+            "every iterate: {:.1%} missed",
+        ),
+    ):
+        missed = float(curve(ALARMS))
+        ax.plot(ALARMS, missed, "o", color=colour, markersize=9, clip_on=False)
+        arrow = {"arrowstyle": "-", "color": colour}
+        ax.annotate(text.format(missed), (ALARMS, missed), where, color=colour, arrowprops=arrow)
+    ax.set(
+        title="What an attacker must accept",
+        xlabel="false alarms: outsiders taken for members",
+        ylabel="members missed (at least)",
+        xlim=(0, 1),
+        ylim=(0, 1.01),
+    )
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    return figure

@@ -1,0 +1,102 @@
+"""The gallery: short scripts, the same bytes every time, every picture on a page and none left over."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+GALLERY = ROOT / "examples" / "gallery"
+FIGURES = ROOT / "docs" / "figures"
+# Those that take no time; all of them are drawn by examples/gallery/make.py.
+QUICK = ("two-densities", "epsilon-delta", "tradeoff", "shifts")
+
+
+def load(path: Path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+MAKE = load(GALLERY / "make.py")
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_pictures_are_the_same_every_time(name, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+        MAKE.save(name, folder)
+    for theme in ("light", "dark"):
+        drawn = (first / f"{name}-{theme}.svg").read_bytes()
+        assert drawn == (second / f"{name}-{theme}.svg").read_bytes()
+        assert b"<dc:date>" not in drawn
+        assert len(drawn) < 150_000
+
+
+def test_nothing_sticks_out():
+    """Titles, labels and annotations lie within the figure."""
+    import matplotlib.pyplot as plt
+    from matplotlib.text import Text
+
+    from pabi.plotting import style
+
+    for name in QUICK:
+        with style("light"):
+            figure = MAKE.load(name).draw()
+            figure.canvas.draw()
+            width, height = figure.canvas.get_width_height()
+            for text in figure.findobj(Text):
+                if text.get_visible() and text.get_text().strip():
+                    box = text.get_window_extent()
+                    inside = box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width and box.y1 <= height
+                    # Ticks beyond the limits are placed, and not drawn.
+                    ticks = text in {
+                        label
+                        for ax in figure.axes
+                        for axis in (ax.xaxis, ax.yaxis)
+                        for label in axis.get_ticklabels(which="both")
+                    }
+                    assert inside or ticks, (name, text.get_text())
+            plt.close(figure)
+
+
+def test_scripts_are_short():
+    for path in MAKE.SCRIPTS.values():
+        lines = path.read_text().splitlines()
+        assert len(lines) <= 80, path.name
+        assert "def draw() -> Figure:" in lines, path.name
+        for line in lines:
+            assert not re.match(r"\s*(from|import) pabi\S*\._|.*\bpabi\S*\._", line), (
+                path.name,
+                line,
+            )
+
+
+def test_every_picture_is_on_a_page_in_both_colours():
+    pages = {path: path.read_text() for path in ROOT.glob("docs/**/*.md")}
+    pages[ROOT / "README.md"] = (ROOT / "README.md").read_text()
+    shown = {name for text in pages.values() for name in re.findall(r"figures/([\w-]+\.svg)", text)}
+    there = {path.name for path in FIGURES.iterdir()}
+    assert shown == there
+    for name in there:
+        other = (
+            name.replace("-light", "-dark") if "-light" in name else name.replace("-dark", "-light")
+        )
+        assert other in there
+        assert (FIGURES / name).stat().st_size < 150_000, name
+    gallery = pages[ROOT / "docs" / "gallery.md"]
+    for name, path in MAKE.SCRIPTS.items():
+        for theme in ("light", "dark"):
+            assert f"figures/{name}-{theme}.svg\n:class: only-{theme}" in gallery
+        assert f"../examples/gallery/{path.name}" in gallery
+
+
+def test_pictures_have_alternative_texts():
+    for path in ROOT.glob("docs/**/*.md"):
+        for block in re.findall(r"```\{image\} .*?```", path.read_text(), re.DOTALL):
+            assert re.search(r"^:alt: \S.{10,}$", block, re.MULTILINE), block

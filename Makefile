@@ -4,7 +4,7 @@ BIN := .venv/bin
 # The tests run one process a core already: more threads inside of each only wait for one another.
 test nightly: export OMP_NUM_THREADS = 1
 
-.PHONY: demo test lint bench nightly clean
+.PHONY: demo test lint docs links bench nightly clean
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
@@ -16,6 +16,12 @@ lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: .venv/ready
+	$(BIN)/sphinx-build -W -n -b html docs docs/_build/html
+
+links: .venv/ready
+	$(BIN)/sphinx-build -b linkcheck docs docs/_build/links
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/run.py
@@ -36,4 +42,4 @@ nightly: .venv/ready
 	touch .venv/ready
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache docs/_build

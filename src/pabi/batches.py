@@ -48,7 +48,7 @@ class Batches:
 
 @dataclass(frozen=True)
 class FullBatch(Batches):
-    """Every step uses all n records."""
+    """Every step uses all n records, and sums are divided by n. Source: docs, "Theory", 2."""
 
     kind = "full_batch"
 
@@ -71,14 +71,21 @@ class _Sized(Batches):
 
 @dataclass(frozen=True)
 class Cyclic(_Sized):
-    """A fixed partition into batches of `size`, visited in the same fixed order every epoch."""
+    """A fixed partition into batches of `size` records, visited in the same fixed order every epoch.
+
+    Raises InvalidInput for a `size` below 1; a run refuses one above n. Source: docs, "The worst record".
+    """
 
     kind = "cyclic"
 
 
 @dataclass(frozen=True)
 class ShuffleOnce(_Sized):
-    """One uniformly random permutation, secret and independent of the data, then cyclic batches."""
+    """One uniformly random permutation, secret and independent of the data, then cyclic batches of `size`
+    records.
+
+    Raises InvalidInput for a `size` below 1; a run refuses one above n. Source: docs, "Secret order".
+    """
 
     kind = "shuffle_once"
 
@@ -89,7 +96,11 @@ class ShuffleOnce(_Sized):
 
 @dataclass(frozen=True)
 class Reshuffle(_Sized):
-    """A fresh uniformly random permutation every epoch, secret and independent of the data."""
+    """A fresh uniformly random permutation every epoch, secret and independent of the data, cut into
+    batches of `size` records.
+
+    Raises InvalidInput for a `size` below 1; a run refuses one above n. Source: docs, "Secret order".
+    """
 
     kind = "reshuffle"
 
@@ -114,7 +125,10 @@ class _Sampled(_Sized):
 
 @dataclass(frozen=True)
 class FixedSize(_Sampled):
-    """Every step draws `size` of the n records without replacement, in secret."""
+    """Every step draws `size` of the n records without replacement, in secret.
+
+    Raises InvalidInput for a `size` below 1; a run refuses one above n. Source: docs, "Random batches".
+    """
 
     kind = "fixed_size"
 
@@ -127,6 +141,7 @@ class Poisson(_Sampled):
     ≥ `size` records is replaced by an empty one, so that memory and the moduli are bounded; it is never
     truncated, which would make one record's membership depend on the others. Without a cap the
     accountant allows for the small probability of a batch too large for the loss's modulus.
+    Raises InvalidInput for a `size` below 1 or a `cap` below it. Source: docs, "Batches above the cap".
     """
 
     cap: int | None = None

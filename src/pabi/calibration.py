@@ -52,7 +52,9 @@ def calibrate(
     "inverse_temperature" or "time", of an exponential mechanism "inverse_temperature" or "epsilon", and of
     an iterated one its "epsilons", scaled as a whole. Continuous parameters meet the boundary to a
     relative 1e-9, with random batches to about 1e-2. Raises TargetUnreachable, whose `best` is the least ε
-    seen, when no value meets the target, and InvalidInput where the parameter cannot change the guarantee.
+    seen, when no value meets the target, and InvalidInput where the parameter cannot change the guarantee,
+    or where any number of epochs or steps meets the target. Units are those of the parameter. Nothing
+    depends on data. Source: docs, "Meet a privacy target".
     """
     if type(run) not in PARAMETERS:
         raise InvalidInput(

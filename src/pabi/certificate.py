@@ -49,7 +49,10 @@ _REPEATED = 20_000
 
 
 class Certificate:
-    """A proof to be verified: `payload` is its JSON object, `verdict` what `pabi.verify` last said."""
+    """A proof to be verified: `payload` is its JSON object, `verdict` what `pabi.verify` last said.
+
+    Source of the format and of what is checked: docs, "Certificates".
+    """
 
     def __init__(self, payload: dict[str, Any]) -> None:
         self.payload = payload
@@ -66,7 +69,7 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, payload: Any) -> Certificate:
-        """The certificate with this payload, its format and version checked."""
+        """The certificate with this payload. Raises InvalidInput for another format or version."""
         return cls(check_format(payload, FORMAT, VERSION))
 
     def __repr__(self) -> str:

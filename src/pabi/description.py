@@ -67,7 +67,11 @@ class StatedProx:
 
 
 def to_dict(description: Description) -> dict[str, Any]:
-    """A JSON-ready table; fields at their defaults are left out."""
+    """A JSON-ready table, with the keys of a run file; fields at their defaults are left out.
+
+    Raises InvalidInput for what no file can hold, such as a modulus that is a function. Source: docs,
+    "A run file".
+    """
     kind = next(k for k, cls in _KIND.items() if isinstance(description, cls))
     table: dict[str, Any] = {"kind": kind}
     for f in fields(description):
@@ -100,7 +104,11 @@ def to_dict(description: Description) -> dict[str, Any]:
 
 
 def from_dict(table: Mapping[str, Any]) -> Description:
-    """The description a table holds. Raises InvalidInput naming the offending field."""
+    """The description a table holds, as `to_dict` writes it or a run file has it.
+
+    Raises InvalidInput naming the offending field; an unknown key with the nearest known one. Source: docs,
+    "A run file".
+    """
     if not isinstance(table, Mapping):
         raise InvalidInput("run", f"expected a table, got {table!r}")
     kind = table.get("kind", "noisy_sgd")

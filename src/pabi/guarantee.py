@@ -30,6 +30,11 @@ class Guarantee:
     `source`: the analysis and where it is published. `assumptions`: sentences the user must be able
     to stand behind. `tuned_at`: the δ at which the analysis was chosen; it is valid at every δ.
     `composition`: what charging for every iterate would give, for comparison, where known.
+
+    Readings take ε, δ and rates as plain numbers, scalar or (k,) arrays where they say so, and err on the
+    safe side: ε, δ, Rényi divergences and attack rates are upper bounds, type II errors lower bounds.
+    They raise InvalidInput for numbers out of range. Built by `guarantee()` of a description, `compose`
+    or `from_json`. Source: Dong, Roth, Su 2022, §2; docs, "Theory", 1.
     """
 
     curve: TradeOff
@@ -82,7 +87,7 @@ class Guarantee:
         return self.curve.mu if isinstance(self.curve, Gaussian) else None
 
     def rdp(self, order: float) -> float:
-        """An upper bound on the Rényi divergence of `order` > 1."""
+        """An upper bound on the Rényi divergence of `order` > 1, in nats; ∞ where there is none."""
         return self.curve.rdp(order)
 
     @property
@@ -92,7 +97,7 @@ class Guarantee:
 
     @property
     def advantage(self) -> float:
-        """The largest TPR − FPR of a membership attack."""
+        """The largest TPR − FPR of a membership attack, in [0, 1]: δ at ε = 0."""
         return self.curve.advantage
 
     @overload
@@ -104,7 +109,7 @@ class Guarantee:
         return self.curve.tpr(fpr)
 
     def bayes_success(self, prior: float = 0.5) -> float:
-        """The largest probability of guessing right whether the record is in, at `prior`."""
+        """The largest probability of guessing right whether the record is in, at `prior` in (0, 1)."""
         return self.curve.bayes_success(prior)
 
     # Pickling (joblib, skops, copies): as the JSON text, so that a stored model carries the

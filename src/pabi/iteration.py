@@ -126,7 +126,8 @@ class NoisyIteration:
     (the guarantee is void where a difference remains to be hidden). `diameter`: of the range of
     Π_k, None if unbounded. `start`: w_0, the distance of the starting points, 0 for privacy.
 
-    Raises InvalidInput for lengths that disagree, and for negative, NaN or infinite entries.
+    Lengths, sensitivities and noises have the unit of the iterate; slopes have none. Raises InvalidInput
+    for lengths that disagree, and for negative, NaN or infinite entries. Source: docs, "Theory", 2.
     """
 
     contraction: Any = None
@@ -215,7 +216,10 @@ class NoisyIteration:
     __hash__ = None  # type: ignore[assignment]
 
     def guarantee(self, delta: float = 1e-5) -> Guarantee:
-        """The best proven guarantee for the last iterate, chosen at `delta` and valid at every δ."""
+        """The best proven guarantee for the last iterate, chosen at `delta` and valid at every δ.
+
+        Raises NotApplicable when no analysis covers it, and InvalidInput for a δ outside [0, 1).
+        """
         from pabi.analyses import best_guarantee
 
         return best_guarantee(self, delta)

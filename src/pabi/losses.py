@@ -38,6 +38,12 @@ class Loss:
 
     `kind` and `parameters` (name, value) say which loss, `l2` is λ of a regulariser (λ/2)‖x‖² that
     training applies exactly, outside clipping and batch, so that it does not enter the sensitivity.
+
+    Norms are Euclidean. Curvatures have the unit of a gradient over that of the iterate, gradient bounds
+    that of a gradient; `feature_norm` bounds the vector that the model sees, intercept included. Every
+    constructor raises InvalidInput for constants that are negative, NaN or infinite, or where the derived
+    ones overflow. `glm`, `separable` and `gradient_bound` are the user's word, and become assumptions.
+    Source: Bok, Su, Altschuler 2024, Lemma 2.8; docs, "Theory", 7 and 8.
     """
 
     kind: str

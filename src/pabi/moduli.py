@@ -38,6 +38,9 @@ class Modulus(abc.ABC):
     slope·δ + shift, `.minimum(a, b, …)` the least of several, `.from_function(f)` any nondecreasing
     function, and `Modulus.unbounded()` says that nothing is known. On an instance, `.linear` is the
     least c with ω(δ) ≤ cδ for every δ, or None if there is none.
+
+    Distances have the unit of the iterate. Constructors raise InvalidInput for constants that are negative,
+    NaN or infinite. Source: Bravo, Flores-Mella, Guzmán, Def. 2.1; docs, "Theory", 4.4 and 7.
     """
 
     linear = _Linear()

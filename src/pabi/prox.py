@@ -46,7 +46,11 @@ _SHOWN = 16  # array entries in a repr
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ProximalMap:
-    """A nonexpansive map x ↦ p(x, step_size); see the module, and the subclasses for which."""
+    """A nonexpansive map x ↦ p(x, step_size); see the module, and the subclasses for which.
+
+    x and centres have the unit of the iterate, `step_size` is η. Constructors raise InvalidInput, naming
+    the parameter. Source: Parikh and Boyd 2014, §6.
+    """
 
     @property
     def diameter(self) -> float | None:

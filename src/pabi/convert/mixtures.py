@@ -27,6 +27,7 @@ def mixture_to_delta(mus: Any, weights: Any, epsilon: float) -> float:
     given are taken to be exact. `epsilon`: any real. The value is 1 at most. It is the least δ of
     the pair that releases the label as well, and an upper bound when the label stays secret (joint
     convexity of the hockey-stick divergence). Raises InvalidInput.
+    Source: docs, "Theory", 1.
     """
     parts = _checked(mus, weights)
     epsilon = real_line("epsilon", epsilon)
@@ -39,6 +40,7 @@ def mixture_to_epsilon(mus: Any, weights: Any, delta: float) -> float:
     Arguments as for `mixture_to_delta`; `delta` ≥ 0. Found in double precision, refined by Newton
     steps in ball arithmetic, then proven there; the slack is at most 1e-12. ∞ where the parts with
     μ = ∞ alone exceed `delta`. Raises InvalidInput.
+    Source: docs, "Theory", 1.
     """
     return _least_epsilon(_checked(mus, weights), extended("delta", delta, at_least=0.0))
 
@@ -60,6 +62,7 @@ def mixture_to_rdp(mus: Any, weights: Any, order: Any) -> Any:
     """log(sum of w_j·exp(α(α-1)μ_j²/2))/(α-1), the mixture's Rényi divergence, rounded up.
 
     `order`: α > 1, scalar or array. Other arguments as for `mixture_to_delta`. Raises InvalidInput.
+    Source: docs, "Theory", 1.
     """
     parts, orders = _checked(mus, weights), array("order", order, above=1.0)
     total = sum((Fraction(w) for group in parts.exact for w in group), Fraction(0))

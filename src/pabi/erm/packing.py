@@ -154,6 +154,7 @@ def packing_centres(count: int, dimension: int) -> Array:
     """(count, dimension) points of a cubic lattice in the unit ball: the coarsest that has as many there.
 
     Those nearest to the origin are taken, which is one of them. Raises InvalidInput, naming the field.
+    Source: docs, "Private optimisation", many wells.
     """
     count = validate.integer("count", count, at_least=1, at_most=10**6)
     p = validate.integer("dimension", dimension, at_least=1, at_most=1000)

@@ -45,6 +45,8 @@ class Plan:
     `strong_convexity`: of the mean loss with that term; None where nothing is known to be convex.
     `dimension`, `lipschitz`: p and L. `radius`: of a ball around the centre that holds the set.
     `considered`: (algorithm, risk bound) of every way that was compared.
+    `considered` and `terms` are in units of the loss, distances in those of the parameters. Source: `source`,
+    and docs, "Private optimisation".
     """
 
     algorithm: str

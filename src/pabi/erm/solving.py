@@ -32,6 +32,7 @@ class Solution:
     `x`: (p,) the private minimiser, relative to the centre of the set. `guarantee`: what was really earned,
     by `run`, the description that was executed. `risk_bound`: on the expected excess risk of what was
     executed, None where only the diffusion's is proven. `plan`: the plan.
+    Source: docs, "Private optimisation".
     """
 
     x: Array

@@ -232,6 +232,7 @@ class PrivateLinearSVC(_LinearClassifier):
 
     More than two classes: one against the rest, trained and accounted together. All other
     parameters and attributes are those of `PrivateLogisticRegression`.
+    Raises InvalidInput (a ValueError) naming the argument. Source: docs, "Training".
     """
 
     smoothing: float

@@ -48,6 +48,7 @@ class Trained:
 
     `x`: the last iterate, float64, read-only, of the shape of the starting point. `guarantee`: what
     its release costs. `run`: the description that was both accounted and executed.
+    Source: docs, "Training".
     """
 
     x: Array

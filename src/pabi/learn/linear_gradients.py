@@ -125,6 +125,7 @@ class OneVsRestGradients(LinearGradients):
     """Gradients of K logistic losses at once, class k against the others; θ has shape (width, K).
 
     `y`: (n,) class numbers 0..K − 1. A record's gradient has norm at most √K·R.
+    Arguments otherwise and errors as for `LinearGradients`. Source: docs, "Training".
     """
 
     def __init__(self, X: Any, y: ArrayLike, classes: int) -> None:
@@ -137,6 +138,7 @@ class SoftmaxGradients(LinearGradients):
     """Gradients of log Σ_k exp(x·θ_k) − x·θ_y; θ has shape (width, K).
 
     `y`: (n,) class numbers 0..K − 1. Where ‖x‖ ≤ R the loss is `Loss.softmax(feature_norm=R)`.
+    Arguments otherwise and errors as for `LinearGradients`. Source: docs, "Training".
     """
 
     def __init__(self, X: Any, y: ArrayLike, classes: int) -> None:
@@ -150,6 +152,7 @@ class SquaredGradients(LinearGradients):
     function, of the Huber loss of that threshold: `Loss.squared`, `Loss.huber`.
 
     `y`: (n,) targets, finite.
+    Arguments otherwise and errors as for `LinearGradients`. Source: docs, "Training".
     """
 
     def __init__(self, X: Any, y: ArrayLike, residual_bound: float) -> None:
@@ -168,6 +171,7 @@ class SmoothedHingeGradients(LinearGradients):
 
     `y`: labels in {0, 1} or {−1, 1}, `Loss.smoothed_hinge`; with `classes` = K class numbers
     0..K − 1, of which each is told from the rest by a loss of its own, θ of shape (width, K).
+    Arguments otherwise and errors as for `LinearGradients`. Source: docs, "Training".
     """
 
     def __init__(self, X: Any, y: ArrayLike, smoothing: float, classes: int | None = None) -> None:
@@ -192,6 +196,7 @@ class PoissonGradients(LinearGradients):
     """Gradients of exp(x·θ) − y·xᵀθ, continued linearly beyond a predictor of `predictor_bound`.
 
     `y`: (n,) counts ≥ 0; those above `count_bound` are taken as `count_bound`. `Loss.poisson`.
+    Arguments otherwise and errors as for `LinearGradients`. Source: docs, "Training".
     """
 
     def __init__(self, X: Any, y: ArrayLike, predictor_bound: float, count_bound: float) -> None:

@@ -67,6 +67,7 @@ class PrivateLinearRegression(_LinearRegressor):
     loss grows linearly. Choose it, or scale y, so that B is about the size of y; targets themselves
     are unbounded. All other parameters and attributes are those of `PrivateLogisticRegression`, with
     `coef_` of shape (d,) and `intercept_` a float.
+    Raises InvalidInput (a ValueError) naming the argument. Source: docs, "Training".
     """
 
     residual_bound: float
@@ -105,6 +106,7 @@ class PrivateHuberRegressor(_LinearRegressor):
 
     `threshold` > 0, public, in units of y: residuals up to it count squared, beyond it linearly. All
     other parameters and attributes are those of `PrivateLinearRegression`.
+    Raises InvalidInput (a ValueError) naming the argument. Source: docs, "Training".
     """
 
     threshold: float
@@ -145,6 +147,7 @@ class PrivatePoissonRegressor(_LinearRegressor):
     e^z are fitted as such. `count_bound` > 0, public: larger counts are taken as this one. Both set the
     noise, which grows with max(count_bound, e^z). All other parameters and attributes are those of
     `PrivateLinearRegression`.
+    Raises InvalidInput (a ValueError) naming the argument. Source: docs, "Training".
     """
 
     predictor_bound: float

@@ -50,6 +50,7 @@ class Comparison:
     """What the literature says of `description` at `delta`; iterates as rows, prints as a table.
 
     The rows that apply come first, by increasing ε, pabi's own among them; then the others.
+    `delta`: in (0, 1). Source: every row's `source`; docs, "Errata".
     """
 
     description: Description
@@ -102,6 +103,7 @@ def compare(run: Description, delta: float = 1e-5) -> Comparison:
     ε at `delta` in (0, 1), by the conversions of `pabi.convert`; Rényi bounds at the best order they
     admit. The bounds are evaluated as printed: one that is refuted or unverified is no guarantee, and
     may lie below the truth.
+    Raises InvalidInput for another δ. Source: every row's `source`; docs, "Errata".
     """
     delta = validate.number("delta", delta, above=0.0, below=1.0)
     if type(run) not in _COVERING:

@@ -48,6 +48,7 @@ class Draws:
     `values`: (chains, draws, *shape) float64, read-only; one draw a chain where only the last iterate is
     released. `guarantee`: what the release of all of it costs. `chain`: the description that was both
     accounted and executed. `release`: "last" or "path".
+    Source: docs, "Sampling".
     """
 
     values: Array
@@ -112,6 +113,7 @@ class ExactDraws:
 
     `values`: (1, draws, p) float64, read-only, independent exact draws. `guarantee`: what all of them
     together cost. `mechanism`: the description that was both accounted and executed, `draws` times.
+    Source: docs, "Sampling".
     """
 
     values: Array

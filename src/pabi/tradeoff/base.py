@@ -25,7 +25,7 @@ class TradeOff(ABC):
     f(α) is a lower bound on the type II error of every test with type I error at most α (Dong,
     Roth, Su 2022, Def. 2.1). Everything read off errs on the safe side: δ, ε, Rényi divergences and
     attack rates are upper bounds, f itself is a lower bound. Objects are immutable and equal by
-    value.
+    value. Constructors and readings raise InvalidInput for numbers out of range.
 
     A subclass sets `kind`, the name under which it is written to JSON, and implements the abstract
     methods; `_delta_array` where arrays can be faster, `_compose` where a lossless rule exists.

@@ -38,6 +38,7 @@ class Mixture(TradeOff):
     equal ones merged (their weight rounded up) and those of weight 0 dropped. A mechanism whose
     label stays secret is at most as distinguishable (joint convexity of the hockey-stick
     divergence).
+    Raises InvalidInput for weights that do not add up. Source: docs, "Theory", 1 and 6.
     """
 
     parts: tuple[Gaussian, ...]
@@ -210,6 +211,9 @@ def _sum_up(values: list[float]) -> float:
 
 
 def average(mus: Sequence[float], weights: Sequence[float]) -> Gaussian | Mixture:
-    """The average of G(μ_j) with these weights: a Mixture, or the Gaussian that all of them are."""
+    """The average of G(μ_j) with these weights: a Mixture, or the Gaussian that all of them are.
+
+    Arguments and errors as for `Mixture`. Source: docs, "Theory", 6.
+    """
     mixture = Mixture([Gaussian(mu) for mu in mus], weights)
     return mixture.parts[0] if len(mixture.parts) == 1 else mixture

@@ -40,6 +40,7 @@ class Verdict:
     whose `parts` are (probability, μ), for a `product` with sampled Gaussians, and for several `bounds`
     that hold together. `scope`: "run" when everything was derived again from the description, "iteration"
     when the steps were taken as stated. `assumptions`: what it rests on. `bounds`: all that is proven.
+    Source: docs, "Certificates".
     """
 
     ok: bool

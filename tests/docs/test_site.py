@@ -1,0 +1,151 @@
+"""The site builds without a warning, which checks every link within it, and nothing public is missing."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from urllib.parse import unquote
+
+import typer
+from sphinx.util.inventory import InventoryFile
+
+import pabi
+from pabi.cli import app
+
+ROOT = Path(__file__).parent.parent.parent
+
+# What is public although no list of a package's names holds it.
+FURTHER = [
+    "pabi.description.from_dict",
+    "pabi.description.to_dict",
+    "pabi.explanation.Explanation",
+    "pabi.mixing.total_variation_bound",
+    "pabi.mixing.plot",
+]
+
+
+# Methods by which the parts of the package talk to one another.
+INNER = {
+    "losses",
+    "additions",
+    "clipped_sum",
+    "add_weighted",
+    "blocks",
+    "dense",
+    "predictor",
+    "width",
+}
+
+
+def public() -> Iterator[str]:
+    """Every public name: of the package, of its public modules, and of their classes' own members."""
+    modules = ["pabi", *(f"pabi.{n}" for n in pabi.__all__ if inspect.ismodule(getattr(pabi, n)))]
+    for module in modules:
+        for name in getattr(importlib.import_module(module), "__all__", ()):
+            full = f"{module}.{name}"
+            yield full
+            thing = getattr(importlib.import_module(module), name)
+            if module == "pabi.literature" and inspect.ismodule(thing):
+                yield from (
+                    f"{full}.{theorem}"
+                    for theorem, bound in vars(thing).items()
+                    if hasattr(bound, "status")
+                )
+            if inspect.isclass(thing):
+                yield from (f"{full}.{m}" for m in members(thing) if m not in INNER)
+    yield from FURTHER
+
+
+def members(cls: type) -> Iterator[str]:
+    for name in dir(cls):
+        owner = next((base for base in cls.__mro__ if name in vars(base)), object)
+        if name.startswith("_") or not owner.__module__.startswith("pabi"):
+            continue
+        member = vars(owner)[name]
+        if inspect.isfunction(member) or isinstance(member, property | classmethod | staticmethod):
+            yield name
+
+
+def inherited(name: str) -> Iterator[str]:
+    """Where a member of a class may be documented in place of the class itself."""
+    owner, _, member = name.rpartition(".")
+    module, _, cls = owner.rpartition(".")
+    if module in sys.modules:
+        for base in getattr(getattr(sys.modules[module], cls, None), "__mro__", ()):
+            yield f"{base.__module__}.{base.__qualname__}.{member}"
+            yield f"{module}.{base.__qualname__}.{member}"
+
+
+def options() -> Iterator[str]:
+    """Every command of the command line, and its options."""
+    for name, command in typer.main.get_command(app).commands.items():
+        yield f"pabi {name}"
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                yield from (*parameter.opts, *parameter.secondary_opts)
+
+
+def article(page: str) -> str:
+    return page[page.index("<article") : page.index("</article>")]
+
+
+def left_over(page: str) -> Iterator[str]:
+    """Markup that was meant to become something else: mathematics, tables, references."""
+    text = re.sub(r'<(span|div) class="math.*?</\1>', "", article(page), flags=re.DOTALL)
+    text = re.sub(r"<(pre|code)\b.*?</\1>", "", text, flags=re.DOTALL)
+    for found in re.finditer(r"\$|\\[a-z]{2,}|\|\s*-{3}|``|\]\(|:[a-z]+:`", unescape(text)):
+        yield unescape(text)[max(0, found.start() - 30) : found.end() + 30].replace("\n", " ")
+
+
+def broken_anchors(folder: Path) -> Iterator[str]:
+    """Links to a place that its page does not have, which Sphinx does not check in every case."""
+    pages = {path: path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
+    ids = {path: set(re.findall(r'\bid="([^"]+)"', page)) for path, page in pages.items()}
+    for path, page in pages.items():
+        for link in re.findall(r'<a [^>]*href="([^"]*)"', page):
+            file, _, place = unescape(link).partition("#")
+            if ":" in file:
+                continue
+            target = (path.parent / unquote(file)).resolve() if file else path
+            if not target.exists() or (place and unquote(place) not in ids.get(target, set())):
+                yield f"{path.relative_to(folder)}: {link}"
+
+
+def test_site_builds_and_is_complete(tmp_path):
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-b", "html"]
+    done = subprocess.run(
+        [*command, "-d", str(tmp_path / "trees"), str(ROOT / "docs"), str(tmp_path / "html")],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    site = tmp_path / "html"
+
+    inventory = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="")
+    documented = {name for kind, of in inventory.data.items() if kind[:3] == "py:" for name in of}
+    missing = {name for name in public() if not documented & {name, *inherited(name)}}
+    assert missing == set()
+
+    commands = unescape((site / "api" / "cli.html").read_text(encoding="utf-8"))
+    shown = re.sub(r"<[^>]+>", "", commands)
+    assert [name for name in options() if name not in shown] == []
+
+    pages = {p: p.read_text(encoding="utf-8") for p in site.rglob("*.html")}
+    texts = {str(p.relative_to(site)): page for p, page in pages.items() if "<article" in page}
+    assert len(texts) > 20
+    assert [(name, part) for name, page in texts.items() for part in left_over(page)] == []
+    assert list(broken_anchors(site)) == []
+
+
+def test_left_over_markup_is_found():
+    for wrong in ("costs $\\mu$", "``code``", "[text](page.md)", "\\frac12", ":ref:`there`"):
+        assert list(left_over(f"<article>{wrong}</article>"))
+    assert not list(left_over('<article><span class="math">\\(\\mu\\)</span></article>'))

@@ -18,6 +18,7 @@ from pabi.analyses import best_guarantee
 from pabi.errors import InvalidInput, TargetUnreachable
 from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.rounding import shown
 from pabi.runs import NoisySGD, warn_of_large_delta
 
 PARAMETERS: dict[type, tuple[str, ...]] = {
@@ -107,7 +108,7 @@ class _Search:
     def unreachable(self) -> TargetUnreachable:
         return TargetUnreachable(
             f"epsilon = {self.target:g} at delta = {self.delta:g} cannot be met by {self.parameter}: "
-            f"the best reachable is epsilon = {self.best:.6g}, at {self.parameter} = {self.at:g}",
+            f"the best reachable is epsilon = {shown(self.best)}, at {self.parameter} = {self.at:g}",
             self.best,
         )
 
@@ -148,7 +149,7 @@ class _Search:
             limit = self.epsilon(far, unit)
             raise InvalidInput(
                 name,
-                f"any {name} meets epsilon = {self.target:g}: it tends to {limit:.6g}; choose one",
+                f"any {name} meets epsilon = {self.target:g}: it tends to {shown(limit)}; choose one",
             )
         return scaled(self._boundary(scaled, unit, rising=True))
 
@@ -244,7 +245,7 @@ class _Search:
             raise InvalidInput(
                 name,
                 f"any number of {name} meets epsilon = {self.target:g}: "
-                f"after {low} of them it is {limit:.6g}; choose one",
+                f"after {low} of them it is {shown(limit)}; choose one",
             )
         return of(self._last_good(of, low, high))
 

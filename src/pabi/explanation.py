@@ -10,6 +10,7 @@ from pabi.analyses import best_of, outcomes
 from pabi.description import Description
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee
+from pabi.rounding import shown
 from pabi.tradeoff import Gaussian, TradeOff
 
 
@@ -44,8 +45,8 @@ class Explanation:
     def __str__(self) -> str:
         table = [("method", f"ε at δ = {self.delta:g}", "μ", "")]
         for row in self.rows:
-            epsilon = "—" if row.epsilon is None else f"{row.epsilon:.6g}"
-            mu = "—" if row.mu is None else f"{row.mu:.6g}"
+            epsilon = "—" if row.epsilon is None else shown(row.epsilon)
+            mu = "—" if row.mu is None else shown(row.mu)
             best = self.best is not None and row.method == self.best.method
             note = row.reason if row.reason is not None else ("the guarantee" if best else "")
             table.append((row.method, epsilon, mu, note))

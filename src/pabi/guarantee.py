@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
-from pabi.rounding import Array
+from pabi.rounding import Array, shown
 from pabi.tradeoff import Best, Gaussian, Mixture, Product, TradeOff
 
 if TYPE_CHECKING:
@@ -224,18 +224,16 @@ class Guarantee:
 
     def __str__(self) -> str:
         if isinstance(self.curve, Mixture):
-            low, high = self.curve.parts[0].mu, self.curve.parts[-1].mu
-            reading = f"average over {len(self.curve.parts)} cases, μ from {low:.4g} to {high:.4g}"
+            low, high = (shown(self.curve.parts[k].mu, 4) for k in (0, -1))
+            reading = f"average over {len(self.curve.parts)} cases, μ from {low} to {high}"
         elif isinstance(self.curve, Best):
             reading = f"the best of {len(self.curve.parts)} bounds"
         elif isinstance(self.curve, Product):
             reading = f"a product of {sum(k for _, k in self.curve.factors)} factors"
         else:
-            reading = f"μ = {self.mu:.6g}" if self.mu is not None else repr(self.curve)
+            reading = f"μ = {shown(self.mu)}" if self.mu is not None else repr(self.curve)
         at = self.tuned_at if self.tuned_at else 1e-5
-        return (
-            f"ε = {self.epsilon(at):.6g} at δ = {at:g} ({reading}; {self.adjacency}; {self.method})"
-        )
+        return f"ε = {shown(self.epsilon(at))} at δ = {at:g} ({reading}; {self.adjacency}; {self.method})"
 
 
 def compose(*guarantees: Guarantee) -> Guarantee:

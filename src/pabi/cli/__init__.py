@@ -28,8 +28,9 @@ from pabi.cli.reading import (
 )
 from pabi.cli.reproducing import reproduce
 from pabi.cli.training import train
-from pabi.cli.writing import aligned, basis, complain, emit, emit_json, one_line, reading, shape, up
+from pabi.cli.writing import aligned, basis, complain, emit, emit_json, one_line, reading, shape
 from pabi.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
+from pabi.rounding import shown
 
 if TYPE_CHECKING:
     from pabi.description import Description
@@ -129,15 +130,15 @@ def account(
         assert limit is not None
         explanation, best, at = _delta_at(description, limit)
         cost = limit
-        headline = f"delta        {up(at)} at epsilon {limit!r}"
+        headline = f"delta        {shown(at)} at epsilon {limit!r}"
     else:
         explanation, best = _explained(description, at)
         cost = best.epsilon(at)
-        headline = f"epsilon      {up(cost)} at delta {at!r}"
+        headline = f"epsilon      {shown(cost)} at delta {at!r}"
     gate = delta is not None and limit is not None
     passed = not gate or cost <= (limit or 0.0)
     verdict = (
-        f"{'passed' if passed else 'FAILED'}: epsilon {up(cost)} at delta {at!r} "
+        f"{'passed' if passed else 'FAILED'}: epsilon {shown(cost)} at delta {at!r} "
         f"{'is at most' if passed else 'exceeds'} {limit!r}"
     )
     if as_json:
@@ -170,10 +171,10 @@ def _compared(best: Guarantee, epsilon: float, delta: float, reads_delta: bool) 
     if best.composition is None:
         return "does not apply"
     if reads_delta:
-        return f"delta {up(best.composition.delta(epsilon))} if every iterate were released"
+        return f"delta {shown(best.composition.delta(epsilon))} if every iterate were released"
     every = best.composition.epsilon(delta)
     times = f" ({every / epsilon:.3g} times as much)" if 0.0 < epsilon < every < math.inf else ""
-    return f"epsilon {up(every)} if every iterate were released{times}"
+    return f"epsilon {shown(every)} if every iterate were released{times}"
 
 
 @app.command()
@@ -204,7 +205,7 @@ def explain(
     rows: list[tuple[str, ...]] = [("method", f"epsilon at delta {at!r}", "mu", "")]
     for row in explanation:
         note = row.reason or ("<- the guarantee" if row.method == best.method else "")
-        values = ["-" if x is None else up(x) for x in (row.epsilon, row.mu)]
+        values = ["-" if x is None else shown(x) for x in (row.epsilon, row.mu)]
         rows.append((one_line(row.method), *values, one_line(note)))
     emit("\n".join([*aligned(rows), "", *basis(best.adjacency, best.assumptions)]))
 
@@ -269,7 +270,7 @@ def calibrate(
     import tomli_w
 
     said = [
-        f"{parameter} calibrated: epsilon {up(cost)} at delta {at!r} (target {target!r}), {best.method}",
+        f"{parameter} calibrated: epsilon {shown(cost)} at delta {at!r} (target {target!r}), {best.method}",
         *basis(best.adjacency, best.assumptions),
     ]
     comments = "".join(f"# {line}\n" for line in said)
@@ -328,7 +329,7 @@ def verify(
     if limit is not None:
         says = "implied: at most" if met else "NOT implied: exceeds"
         lines.append(f"target       {says} epsilon {limit!r} at delta {where!r}")
-    lines.append(f"proven       epsilon {up(cost)} at delta {where!r}; mu {mu}")
+    lines.append(f"proven       epsilon {shown(cost)} at delta {where!r}; mu {mu}")
     lines.append(f"scope        {scope.get(verdict.scope or '', verdict.scope)}")
     emit("\n".join(lines + basis(verdict.adjacency, verdict.assumptions)))
     if not met:
@@ -434,7 +435,7 @@ def _run(arguments: list[str]) -> tuple[int, str | None]:
         text = str(no)
         return (
             1,
-            text if "best" in text else f"{text}; the best reachable epsilon is {up(no.best)}",
+            text if "best" in text else f"{text}; the best reachable epsilon is {shown(no.best)}",
         )
     except (InvalidInput, NotApplicable) as bad:
         return 2, str(bad)

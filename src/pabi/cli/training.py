@@ -15,8 +15,9 @@ import typer
 
 from pabi.cli.reading import read_positive, read_target
 from pabi.cli.tables import extra, read_table
-from pabi.cli.writing import basis, emit, json_text, one_line, reading, shape, up
+from pabi.cli.writing import basis, emit, json_text, one_line, reading, shape
 from pabi.errors import InvalidInput
+from pabi.rounding import shown
 
 if TYPE_CHECKING:
     from pabi.cli.schema_file import Schema
@@ -120,7 +121,7 @@ def train(
 
 def _said(guarantee: Guarantee, delta: float) -> list[str]:
     return [
-        f"epsilon      {up(guarantee.epsilon(delta))} at delta {delta!r}",
+        f"epsilon      {shown(guarantee.epsilon(delta))} at delta {delta!r}",
         f"mu           {shape(guarantee.curve)}",
         f"method       {guarantee.method}",
         f"source       {guarantee.source}",

@@ -8,10 +8,10 @@ import math
 import os
 import sys
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from pabi.errors import InvalidInput
+from pabi.rounding import shown
 
 if TYPE_CHECKING:
     from pabi.guarantee import Guarantee
@@ -73,13 +73,6 @@ def _json_ready(value: Any) -> Any:
     return value
 
 
-def up(x: float) -> str:
-    """Six significant digits, rounded up: no privacy loss may be shown too small."""
-    if not math.isfinite(x):
-        return "inf"
-    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(Decimal(x))):.6g}"
-
-
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
@@ -100,8 +93,8 @@ def shape(curve: TradeOff) -> str:
     if isinstance(curve, Best):
         return "none (the best of " + ", ".join(f"{part!r}" for part in curve.parts) + ")"
     if isinstance(curve, Gaussian):
-        return up(curve.mu)
+        return shown(curve.mu)
     if isinstance(curve, Mixture):
         mus = [part.mu for part in curve.parts]
-        return f"none (a mixture of {len(mus)} Gaussians, mu from {up(min(mus))} to {up(max(mus))})"
+        return f"none (a mixture of {len(mus)} Gaussians, mu from {shown(min(mus))} to {shown(max(mus))})"
     return f"none ({curve.kind})"

@@ -9,6 +9,7 @@ from pabi.analyses import best_guarantee, exponential
 from pabi.errors import TargetUnreachable
 from pabi.langevin import LangevinDiffusion
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.rounding import shown
 
 Run = ExponentialMechanism | IteratedExponentialMechanism | LangevinDiffusion
 
@@ -70,7 +71,7 @@ def within(run: Run, epsilon: float, delta: float) -> Run:
         found = _warmer(run, 1.0 - factor)
     best = spent(found, delta)
     raise TargetUnreachable(
-        f"epsilon = {epsilon:g} at delta = {delta:g} cannot be met: the best reachable is {best:.6g}",
+        f"epsilon = {epsilon:g} at delta = {delta:g} cannot be met: the best reachable is {shown(best)}",
         best,
     )
 

@@ -16,6 +16,7 @@ from pabi.literature import covering_iterations, covering_langevin, covering_run
 from pabi.literature.published import Status
 from pabi.literature.reading import Candidate
 from pabi.mechanisms import ExponentialMechanism
+from pabi.rounding import shown
 from pabi.runs import NoisySGD
 
 OURS = "pabi"
@@ -73,8 +74,8 @@ class Comparison:
     def __str__(self) -> str:
         table = [("bound", "status", f"ε at δ = {self.delta:g}", "μ", "")]
         for row in self.rows:
-            epsilon = "—" if row.epsilon is None else f"{row.epsilon:.6g}"
-            mu = "—" if row.mu is None else f"{row.mu:.6g}"
+            epsilon = "—" if row.epsilon is None else shown(row.epsilon)
+            mu = "—" if row.mu is None else shown(row.mu)
             note = textwrap.shorten(row.note, 90, placeholder=" …")
             table.append((row.source, row.status, epsilon, mu, note))
         widths = [max(len(line[i]) for line in table) for i in range(4)]

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 import pabi
 from pabi import cli
-from pabi.cli import writing
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 MNIST = EXAMPLES / "mnist-cyclic.toml"
@@ -196,15 +195,6 @@ def test_account_shows_what_a_reading_rests_on() -> None:
         assert f"  - {sentence}\n" in result.out
     assert guarantee.source in result.out
     assert guarantee.method in result.out
-
-
-def test_displayed_losses_are_rounded_up() -> None:
-    assert writing.up(1.0000001) == "1.00001"
-    assert writing.up(0.1) == "0.100001"  # the double is above 0.1
-    assert writing.up(0.5) == "0.5"
-    assert writing.up(0.0) == "0"
-    assert writing.up(math.inf) == "inf"
-    assert float(writing.up(1.79769313e308)) >= 1.79769313e308
 
 
 @pytest.mark.parametrize(("epsilon", "status"), [("4.34", 0), ("4.33", 1)])

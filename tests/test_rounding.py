@@ -16,6 +16,7 @@ from pabi.rounding import (
     fraction_down,
     fraction_up,
     one_minus_product,
+    shown,
     times_down,
     times_up,
     up,
@@ -166,3 +167,22 @@ def test_products_err_on_the_stated_side(a, b):
     if Fraction(10) ** -300 < truth < Fraction(10) ** 300:
         assert above <= math.nextafter(math.nextafter(float(truth), math.inf), math.inf)
         assert below >= math.nextafter(math.nextafter(float(truth), 0.0), 0.0)
+
+
+@given(st.floats(min_value=0.0, allow_infinity=False), st.integers(1, 12))
+def test_what_is_shown_is_rounded_up(x, digits):
+    told = Fraction(float(shown(x, digits))) if float(shown(x, digits)) < math.inf else math.inf
+    assert told >= Fraction(x)
+    if told < math.inf:
+        # A unit of the last digit, and the double nearest to the decimal.
+        assert told - Fraction(x) <= Fraction(x) * Fraction(10) ** (1 - digits) * 2
+
+
+def test_shown():
+    assert shown(1.0000001) == "1.00001"
+    assert shown(0.1) == "0.100001"  # the double is above 0.1
+    assert shown(0.5) == "0.5"
+    assert shown(0.0) == "0"
+    assert shown(3.3429405, 4) == "3.343"
+    assert shown(math.inf) == "inf"
+    assert float(shown(1.79769313e308)) >= 1.79769313e308

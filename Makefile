@@ -4,7 +4,7 @@ BIN := .venv/bin
 # The tests run one process a core already: more threads inside of each only wait for one another.
 test nightly: export OMP_NUM_THREADS = 1
 
-.PHONY: demo test lint docs links bench nightly clean
+.PHONY: demo test lint docs links bench nightly clean reproduce
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
@@ -29,6 +29,10 @@ bench: .venv/ready
 	$(BIN)/python benchmarks/nonlinear_shifts.py
 	$(BIN)/python benchmarks/sampling.py
 	$(BIN)/python benchmarks/erm.py
+
+# MNIST: a file, such as MNIST=mnist.npz; without one it is fetched.
+reproduce: .venv/ready
+	$(BIN)/pabi reproduce --all --jobs 2 --out docs/reproduced $(if $(MNIST),--mnist $(MNIST))
 
 nightly: .venv/ready
 	$(BIN)/python -m pytest -m "nightly or hypothesis" --hypothesis-profile nightly -n auto

@@ -58,10 +58,6 @@ def _draw_curve(ax: Any, curve: Curve, colours: Palette) -> None:
         head = {"arrowstyle": "-|>", "color": colour, "linewidth": 2.4, "shrinkA": 0, "shrinkB": 0}
         ax.annotate("", (x1, y1), (x0, y0), arrowprops=head)
         ax.plot([], [], color=colour, label=label)
-    elif curve.kind == "points":
-        ax.plot(curve.x, curve.y, curve.marker or "o", color=colour, label=label)
-    elif curve.kind == "area":
-        ax.fill(curve.x, curve.y, color=colour, alpha=0.2, linewidth=0, label=label)
     else:
         ax.plot(
             curve.x,

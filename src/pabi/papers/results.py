@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,7 +75,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Curve:
-    """Points of a panel. `kind`: "line", "points", "arrow" (from the first point to the second) or "area"."""
+    """Points of a panel. `kind`: "line", or "arrow" from the first point to the second."""
 
     label: str
     x: Sequence[float]
@@ -119,12 +118,7 @@ class Figure:
     remark: str = ""
     columns: int = 2
     legend: bool = False
-    size: tuple[float, float] = field(default=(11.0, 4.6))  # inches
+    size: tuple[float, float] = field(default=(13.0, 5.8))  # inches
 
 
 Result = Table | Figure
-
-
-def finite(values: Sequence[float]) -> list[float]:
-    """Numbers ready for JSON and CSV: infinities become NaN, which no curve shows."""
-    return [float(v) if math.isfinite(v) else math.nan for v in values]

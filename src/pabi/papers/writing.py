@@ -118,8 +118,8 @@ def _verdict(table: Table) -> str:
     if not printed:
         return "The paper prints formulas and no numbers here."
     off = len(table.disagreements)
-    loose = any(entry.within is not None for entry in printed)
-    measure = "within the tolerance" if loose else "to the printed digit"
+    allowed = [entry.within for entry in printed if entry.within is not None]
+    measure = f"within {max(allowed):g}" if allowed else "to the printed digit"
     if not off:
         return f"All {len(printed)} printed numbers agree {measure}."
     return f"{len(printed) - off} of {len(printed)} printed numbers agree {measure}; ≠ marks the others."

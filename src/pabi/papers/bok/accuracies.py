@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -124,7 +123,3 @@ def _values(found: Mapping[str, Any], start: str, measure: str) -> Any:
     return np.array(
         [result[measure] for name, result in found.items() if name.rpartition(" ")[0] == start]
     )
-
-
-def merged(first: Table, second: Table) -> Table:
-    return replace(first, entries=first.entries + second.entries)

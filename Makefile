@@ -29,6 +29,7 @@ bench: .venv/ready
 	$(BIN)/python benchmarks/nonlinear_shifts.py
 	$(BIN)/python benchmarks/sampling.py
 	$(BIN)/python benchmarks/erm.py
+	$(BIN)/python benchmarks/reproduction.py
 
 # MNIST: a file, such as MNIST=mnist.npz; without one it is fetched.
 reproduce: .venv/ready

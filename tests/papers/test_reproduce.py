@@ -79,7 +79,27 @@ def test_an_unexplained_difference_is_exit_1(tmp_path, capsys, monkeypatch):
 
     for remark, expected in (("", 1), ("a slip of the paper", 0)):
         monkeypatch.setattr(papers, "artefact", lambda name, r=remark: off(r))
-        assert said(capsys, "bok/table-1", "--out", tmp_path)[0] == expected
+        assert said(capsys, "bok/table-1", "--fresh", "--out", tmp_path)[0] == expected
+
+
+def test_a_second_call_writes_nothing(tmp_path, capsys, monkeypatch):
+    arguments = ["bok/table-8", "bok/table-10", "--out", tmp_path]
+    first = said(capsys, *arguments)
+
+    def never(*anything):
+        raise AssertionError("what is there is written again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pabi.papers.writing.write", never)
+        assert said(capsys, *arguments) == first
+    light = (tmp_path / "bok/table-8.svg").read_bytes()
+    said(capsys, *arguments, "--dark")
+    assert (tmp_path / "bok/table-8.svg").read_bytes() != light
+    said(capsys, *arguments)  # and back: the look is part of what is there
+    assert (tmp_path / "bok/table-8.svg").read_bytes() == light
+    (tmp_path / "bok/table-10.png").unlink()
+    assert said(capsys, *arguments) == first
+    assert (tmp_path / "bok/table-10.png").exists()
 
 
 def counted(monkeypatch):

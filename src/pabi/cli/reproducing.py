@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -75,26 +76,34 @@ def _reproduce(
     names: Any, out: Path, mnist: str | None, runs: int, jobs: int, fresh: bool, theme: Any
 ) -> bool:
     """Whether an entry is off without a remark."""
-    import sys
-
     from pabi import papers
+    from pabi.papers import running
     from pabi.papers.artefact import Settings
     from pabi.papers.results import Table
-    from pabi.papers.running import key, run_parts
-    from pabi.papers.writing import write
+    from pabi.papers.writing import write, written
     from pabi.progress import progress_bar
 
-    settings = Settings(mnist, runs)
+    kept, settings = out / "kept", Settings(mnist, runs)
     artefacts = {name: papers.artefact(name) for name in names}
     parts = {name: dict(a.parts(settings)) for name, a in artefacts.items()}
-    distinct = {key(part): part for group in parts.values() for part in group.values()}
+    stamps = {name: running.stamp(group.values(), theme) for name, group in parts.items()}
+    files = {name: kept / f"{name.replace('/', '-')}.json" for name in names}
+    before = {name: {} if fresh else running.read(file) or {} for name, file in files.items()}
+    current = {n for n in names if before[n].get("stamp") == stamps[n] and written(n, out)}
+    missing = [part for name in names if name not in current for part in parts[name].values()]
+    distinct = {running.key(part): part for part in missing}
     with progress_bar(sys.stderr.isatty(), len(distinct), label="reproducing") as advance:
-        results = run_parts(distinct.values(), out / "kept", jobs, fresh, advance)
-    unexplained = False
+        results = running.run_parts(distinct.values(), kept, jobs, fresh, advance)
+    explained = True
     for name, artefact in artefacts.items():
-        result = artefact.assemble({n: results[key(part)] for n, part in parts[name].items()})
+        if name in current:
+            emit(written(name, out) or "")
+            explained &= before[name]["explained"]
+            continue
+        result = artefact.assemble({n: results[running.key(p)] for n, p in parts[name].items()})
         emit(write(name, artefact, result, out, theme))
-        if isinstance(result, Table):
-            unexplained |= any(not entry.explained for entry in result.entries)
+        sound = not isinstance(result, Table) or all(e.explained for e in result.entries)
+        running.write(files[name], {"stamp": stamps[name], "explained": sound})
+        explained &= sound
     emit(f"Written to {out}: text, CSV, PNG and SVG of each.")
-    return unexplained
+    return not explained

@@ -37,13 +37,13 @@ def run_parts(
         done()
 
     for name in [] if fresh else list(wanted):
-        if (earlier := _read(kept / f"{name}.json")) is not None:
+        if (earlier := read(kept / f"{name}.json")) is not None:
             del wanted[name]
             take(name, earlier["result"])
     for name, result in _computed(wanted, jobs):
         part = wanted[name]
         told = {"function": part.function, "arguments": dict(part.arguments), "result": result}
-        _write(kept / f"{name}.json", told)
+        write(kept / f"{name}.json", told)
         take(name, result)
     return results
 
@@ -90,26 +90,37 @@ def _contents(file: str) -> str:
         return file  # reading it will say what is wrong
 
 
+def stamp(parts: Iterable[Part], look: str) -> str:
+    """A name for all that is written of an artefact: its work, the code of its page, and `look`."""
+    told = json.dumps([sorted(key(part) for part in parts), look])
+    return hashlib.sha256(f"{_this_pabi(whole=True)}\n{told}".encode()).hexdigest()[:32]
+
+
 @cache
-def _this_pabi() -> str:
-    """The digest of what computes: a number that other code computed is not shown as this code's."""
+def _this_pabi(whole: bool = False) -> str:
+    """The digest of what computes: a number that other code computed is not shown as this code's.
+
+    `whole`: with what only tabulates and draws.
+    """
     root = Path(pabi.__file__).parent
     papers = root / "papers"
     digest = hashlib.sha256()
     for file in sorted(root.rglob("*.py")):
-        if papers not in file.parents or file in (papers / "work.py", papers / "mnist.py"):
+        if whole or papers not in file.parents or file.name in ("work.py", "mnist.py"):
             digest.update(str(file.relative_to(root)).encode() + file.read_bytes())
     return digest.hexdigest()
 
 
-def _read(file: Path) -> Any:
+def read(file: Path) -> Any:
+    """What is kept in a file, None where it is not there or not whole."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # none, or half written by a run that was stopped
+    except (OSError, ValueError):
         return None
 
 
-def _write(file: Path, told: Any) -> None:
+def write(file: Path, told: Any) -> None:
+    """Keeps plain data in a file, at once: a call that is stopped leaves no half of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_suffix(f".{os.getpid()}")
     draft.write_text(json.dumps(told), encoding="utf-8")

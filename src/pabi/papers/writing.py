@@ -40,6 +40,17 @@ def write(
     return told
 
 
+def written(name: str, folder: Path) -> str | None:
+    """The text, where all that `write` writes is there."""
+    target = folder / name
+    if not all(target.with_suffix(f".{kind}").exists() for kind in ("csv", "png", "svg")):
+        return None
+    try:
+        return target.with_suffix(".txt").read_text(encoding="utf-8")
+    except OSError:
+        return None
+
+
 def text(name: str, artefact: Artefact, result: Result) -> str:
     """The result to be read."""
     lines = [f"{name}: {artefact.title}", artefact.source, ""]

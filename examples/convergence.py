@@ -12,6 +12,7 @@ Two minutes; convergence-light.svg and convergence-dark.svg go to FOLDER, by def
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def draw(steps: np.ndarray, ours: np.ndarray, composition: np.ndarray, window: i
     """Both curves, named where they run."""
     colours = pabi.plotting.palette()
     figure, ax = plt.subplots()
-    last = ours[-1]
+    last = math.ceil(1000 * ours[-1]) / 1000  # a privacy loss is never rounded down
     ax.loglog(steps, composition, color=colours.other, linestyle=colours.lines[1])
     ax.loglog(steps, ours, color=colours.ours, linestyle="-", linewidth=3.2)
 

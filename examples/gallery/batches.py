@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import cache
 
@@ -46,10 +47,9 @@ def draw() -> Figure:
             (every, colours.other, "s", 1),
         ):
             ax.plot(value, row, marker, color=colour, markersize=11)
+            shown = f"{math.ceil(100 * value) / 100:.2f}"  # a privacy loss is never rounded down
             place = {"ha": "right" if side < 0 else "left", "va": "center", "color": colour}
-            ax.annotate(
-                f"{value:.2f}", (value, row), (9 * side, 0), textcoords="offset points", **place
-            )
+            ax.annotate(shown, (value, row), (9 * side, 0), textcoords="offset points", **place)
     last, every = costs()[0]
     ax.text(last, -0.55, "last iterate", color=colours.ours, ha="center")
     ax.text(every, -0.55, "every iterate", color=colours.other, ha="center")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
@@ -31,7 +32,7 @@ def draw() -> Figure:
         ax.plot(positions + 1, mu, marker, color=colour, markersize=5)
     at = RUN.guarantee(position=BATCHES - 1).mu
     ax.annotate(
-        f"the last batch\nμ = {at:.2f}",
+        f"the last batch\nμ = {math.ceil(100 * at) / 100:.2f}",
         (BATCHES, at),
         xytext=(-14, -6),
         textcoords="offset points",

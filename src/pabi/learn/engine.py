@@ -24,7 +24,7 @@ from pabi.learn.checkpoint import Checkpoint, State
 from pabi.learn.orders import Order
 from pabi.learn.randomness import generator_from
 from pabi.learn.records import Records, seen_norm
-from pabi.learn.sums import GradientSum, fast_sum, per_record_sum, stated_sum
+from pabi.learn.sums import GradientSum, fast_sum, noise_factor, per_record_sum, stated_sum
 from pabi.progress import progress_bar
 from pabi.rounding import Array
 from pabi.runs import NoisySGD
@@ -248,7 +248,8 @@ def _execute(
 ) -> Array:
     """The last iterate. Every local here is secret but the result."""
     step_sizes = np.broadcast_to(np.asarray(run.step_size, dtype=np.float64), run.steps)
-    noise_stds = np.broadcast_to(np.asarray(run.gradient_noise_std, dtype=np.float64), run.steps)
+    stated = np.asarray(run.gradient_noise_std, dtype=np.float64)
+    noise_stds = np.broadcast_to(stated * noise_factor(run), run.steps)
     order = Order(run, generator, state.permutation)
     x, l2 = state.x, run.loss.l2
     for k in range(state.step, run.steps):

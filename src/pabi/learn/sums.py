@@ -3,7 +3,9 @@
 A sum of at most B vectors of norm at most C, in which each coordinate goes through at most m additions
 in any order, is off by at most B·C·(m + 16)·2⁻⁵³ in norm, and so is the one it is compared with. Every
 gradient is therefore bounded by C·(1 − 2B(m + 16)·2⁻⁵³) instead of C: what rounding may add was taken
-off before. For 1 500 records in blocks of 4 096 that is a relative 10⁻⁹.
+off before. For 1 500 records in blocks of 4 096 that is a relative 10⁻⁹. Where the curvature of the
+gradients is counted on, neither scaling them nor clipping them below their bound would keep it: there
+the noise is raised by the same factor instead (`noise_factor`).
 
 Where batches are sampled, sums are compared that hold a record, another one in its place, or none:
 their lengths differ, and records that both hold stand at different places. So B is the largest batch
@@ -26,7 +28,7 @@ from pabi.errors import InvalidInput
 from pabi.hiding import returned
 from pabi.learn.clipping import clip_coordinates, clip_norms
 from pabi.learn.records import MOST_ROWS, Rows
-from pabi.rounding import Array
+from pabi.rounding import Array, up
 from pabi.runs import NoisySGD
 
 _HELD = 1 << 23  # numbers of per-record gradients in memory at once (64 MB)
@@ -35,8 +37,8 @@ _HELD = 1 << 23  # numbers of per-record gradients in memory at once (64 MB)
 @dataclass(frozen=True)
 class Limit:
     """What one record may contribute: its gradient is multiplied by `shrink` and then clipped to
-    norm `clip`, which leaves room for the rounding of the sum. `shrink` is 1 where gradients of
-    strong curvature must keep it; `clip` is None where a run states its own sensitivity. `anywhere`:
+    norm `clip`, which leaves room for the rounding of the sum, unless the noise does (`noise_factor`).
+    `clip` is None where a run states its own sensitivity. `anywhere`:
     whether the gradient must be the same to the last bit wherever in a batch the record stands.
     `coordinates`: first each of d coordinates is clipped to `coordinates`/√d, if it is not None; then
     `clip` is the loss's own promise, if it promises less."""
@@ -54,20 +56,43 @@ class Limit:
             return cls(None, 1.0, anywhere)
         bound = run.record_gradient_bound
         assert bound is not None
-        most = run.batches.most_records(run.n)
-        room = 2.0 * most * (additions + 16.0) * 2.0**-53
-        if not room < 0.5:
-            raise InvalidInput(
-                "batches", f"batches of up to {most} records are too large for sums in float64"
-            )
-        curvature = run.loss.curvature
-        contracts = (curvature is not None and curvature[0] > 0.0) or run.loss.kind == "dissipative"
-        shrink = 1.0 if contracts else 1.0 - room
+        room = _room(run, additions)
+        kept = 1.0 if _keeps_curvature(run) else 1.0 - room
         each = None
         if run.clipping == "coordinates":
             assert run.clip_norm is not None
-            each = run.clip_norm * (1.0 - room)
-        return cls(bound * (1.0 - room), shrink, anywhere, each)
+            each = run.clip_norm * kept
+        return cls(bound * kept, kept, anywhere, each)
+
+
+def noise_factor(run: NoisySGD) -> float:
+    """What the noise is multiplied by, at least 1, to hide what the rounding of sums may add.
+
+    Not 1 where `Limit` leaves gradients as they are. A record then moves a computed sum by at most
+    1 + room times the stated sensitivity, and distances that are larger by a factor, under noise that is
+    larger by the same factor, cost no more: ω(λδ) ≤ λω(δ) for λ ≥ 1 and every modulus of a gradient step.
+    """
+    if run.gradient_sensitivity is not None or not _keeps_curvature(run):
+        return 1.0
+    chain = min(run.batches.most_records(run.n), MOST_ROWS)
+    return up(1.0 / (1.0 - _room(run, chain)))
+
+
+def _room(run: NoisySGD, additions: int) -> float:
+    """How much of the bound of a gradient two sums may differ by, because of rounding alone."""
+    most = run.batches.most_records(run.n)
+    room = 2.0 * most * (additions + 16.0) * 2.0**-53
+    if not room < 0.5:
+        raise InvalidInput(
+            "batches", f"batches of up to {most} records are too large for sums in float64"
+        )
+    return room
+
+
+def _keeps_curvature(run: NoisySGD) -> bool:
+    """Whether a gradient has to stay as it is, because its curvature makes steps contract."""
+    curvature = run.loss.curvature
+    return (curvature is not None and curvature[0] > 0.0) or run.loss.kind == "dissipative"
 
 
 class GradientSum(Protocol):

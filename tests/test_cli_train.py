@@ -120,7 +120,10 @@ def test_a_model_and_its_guarantee(folder: Path) -> None:
     assert guarantee.assumptions == model[-1].guarantee_.assumptions
     assert guarantee.assumptions[-1].startswith("the schema ")
     assert "the label set is public" in guarantee.assumptions  # for it was not declared
-    assert run("verify", "g.json", "--epsilon", "1", "--delta", "1e-4").status == 0
+    verdict = run("verify", "g.json", "--epsilon", "1", "--delta", "1e-4")
+    assert verdict.status == 0
+    for sentence in guarantee.assumptions:  # those that the description does not imply, too
+        assert verdict.out.count(f"  - {sentence}\n") == 1
     assert run("verify", "g.json", "--epsilon", "0.9", "--delta", "1e-4").status == 1
 
 

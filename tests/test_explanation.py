@@ -88,6 +88,14 @@ def test_own_bounds_are_shown_and_never_believed():
     assert explanation.best.epsilon(1e-5) == run.guarantee(1e-5).epsilon(1e-5)
 
 
+def test_own_bounds_return_trade_off_objects():
+    def a_number(run):
+        return 3.0
+
+    with pytest.raises(pabi.InvalidInput, match="also: expected a_number to return"):
+        a_run().explain(1e-5, also=[a_number])
+
+
 def test_prints_as_a_table():
     lines = str(a_run().explain(1e-5)).splitlines()
     assert len(lines) == 8

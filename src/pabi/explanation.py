@@ -8,7 +8,7 @@ from typing import Any
 
 from pabi.analyses import best_of, outcomes
 from pabi.description import Description
-from pabi.errors import NotApplicable
+from pabi.errors import InvalidInput, NotApplicable
 from pabi.guarantee import Guarantee
 from pabi.rounding import shown
 from pabi.tradeoff import Gaussian, TradeOff
@@ -84,7 +84,11 @@ def explain(
         except NotApplicable as no:
             rows.append(Row(name, False, no.reason, None, None))
             continue
-        rows.append(_row(name, curve.curve if isinstance(curve, Guarantee) else curve, delta))
+        curve = curve.curve if isinstance(curve, Guarantee) else curve
+        if not isinstance(curve, TradeOff):
+            got = type(curve).__name__
+            raise InvalidInput("also", f"expected {name} to return a trade-off object, got {got}")
+        rows.append(_row(name, curve, delta))
     try:
         best: Guarantee | None = best_of(found, delta)
     except NotApplicable:

@@ -354,7 +354,7 @@ class Loss:
         facts = self._facts
         if math.isinf(self.steepness):
             raise NotApplicable(
-                f"a {self.kind} loss bounds no curvature, so that its steps have no slope"
+                f"a loss of kind {self.kind} bounds no curvature, so that its steps have no slope"
             )
         sizes, places = np.unique(step_sizes, return_inverse=True)
         found = np.empty(sizes.shape)

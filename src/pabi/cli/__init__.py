@@ -24,6 +24,7 @@ from pabi.cli.reading import (
     read_epsilon,
     read_target,
     required,
+    stated_besides,
     verdict_on,
 )
 from pabi.cli.reproducing import reproduce
@@ -309,7 +310,8 @@ def verify(
     if (limit is None) != (at is None):
         missing = "--epsilon" if limit is None else "--delta"
         raise InvalidInput(missing, "missing: --epsilon and --delta go together")
-    verdict, stated_at = verdict_on(parsed_json(file))
+    data = parsed_json(file)
+    verdict, stated_at = verdict_on(data)
     if not verdict.ok:
         emit(f"verdict      refused: {one_line(verdict.reason)}")
         raise typer.Exit(1)
@@ -331,7 +333,11 @@ def verify(
         lines.append(f"target       {says} epsilon {limit!r} at delta {where!r}")
     lines.append(f"proven       epsilon {shown(cost)} at delta {where!r}; mu {mu}")
     lines.append(f"scope        {scope.get(verdict.scope or '', verdict.scope)}")
-    emit("\n".join(lines + basis(verdict.adjacency, verdict.assumptions)))
+    lines += basis(verdict.adjacency, verdict.assumptions)
+    if further := stated_besides(data, verdict):
+        lines.append("assumptions that the file adds")
+        lines += [f"  - {one_line(sentence)}" for sentence in further]
+    emit("\n".join(lines))
     if not met:
         raise typer.Exit(1)
 

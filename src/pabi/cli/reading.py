@@ -200,6 +200,14 @@ def verdict_on(data: Any) -> tuple[Verdict, float]:
     return verdict, at
 
 
+def stated_besides(data: dict[str, Any], verdict: Verdict) -> list[str]:
+    """The assumptions of an accepted guarantee that its description does not imply."""
+    from pabi.guarantee import FORMAT
+
+    stated = data["assumptions"] if data["format"] == FORMAT else ()
+    return [sentence for sentence in stated if sentence not in verdict.assumptions]
+
+
 def _misread(data: dict[str, Any], guarantee: Guarantee) -> str | None:
     """What is wrong with the reading that `account --json` adds to a guarantee, None if nothing."""
     if "epsilon" not in data and "delta" not in data:

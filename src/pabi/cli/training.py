@@ -80,7 +80,8 @@ def train(
 ) -> None:
     """Train a private linear model on a table.
 
-    The schema declares columns with public ranges or levels, the target and settings; see examples/.
+    The schema declares columns with public ranges or levels, the target and settings; every key is
+    in the docs, "Train a private model".
     The model is a scikit-learn pipeline for tables with the same columns. Nothing else that depends
     on the data is shown, training accuracy in particular: that would be another release.
 

@@ -86,6 +86,8 @@ def langevin(
     every = thinned(chain.release, thin, chain.steps)
     enforced = check_gradient(gradient, chain.loss, chain.n, chain.batches.batch_size(chain.n))
     start = starting_points(x0, chain.chains)
+    if isinstance(gradient, MeanGradient) and start.shape[1:] != (gradient.d,):
+        raise InvalidInput("x0", f"expected shape ({gradient.d},), got {np.shape(x0)}")
     project = each_chain(chain.prox, start.shape[1:])
     guarantee = chain.guarantee(delta)  # before the data is touched: it does not depend on it
     if not enforced:

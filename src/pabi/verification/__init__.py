@@ -57,8 +57,8 @@ class Verdict:
 def verify(certificate: Certificate | Guarantee | dict[str, Any] | str) -> Verdict:
     """The verdict on a certificate or on a guarantee with its certificate (objects, dicts or JSON).
 
-    Raises InvalidInput for text that is not JSON, or of another format or version. Source: docs,
-    "Certificates"; Bok, Su, Altschuler 2024, Thm C.3.
+    Raises InvalidInput for text that is not JSON, of another format or version, or a guarantee that
+    cannot be read. Source: docs, "Certificates"; Bok, Su, Altschuler 2024, Thm C.3.
     """
     if isinstance(certificate, Guarantee):
         proof = certificate.certificate

@@ -233,15 +233,17 @@ class Guarantee:
         else:
             reading = f"μ = {shown(self.mu)}" if self.mu is not None else repr(self.curve)
         at = self.tuned_at if self.tuned_at else 1e-5
-        return f"ε = {shown(self.epsilon(at))} at δ = {at:g} ({reading}; {self.adjacency}; {self.method})"
+        told = [reading, self.adjacency, self.method]
+        told += [TESTING] if TESTING in self.assumptions else []
+        return f"ε = {shown(self.epsilon(at))} at δ = {at:g} ({'; '.join(told)})"
 
 
 def compose(*guarantees: Guarantee) -> Guarantee:
     """The guarantee of releasing several results computed from the same data.
 
-    Lossless: in closed form where there is one (Gaussians, and mixtures of them), otherwise composed
-    numerically where it is read. Raises InvalidInput for mixed adjacencies. Source: Dong, Roth, Su
-    2022, Thm 3.2.
+    Lossless but for `tradeoff.Best`, whose bounds are paired: in closed form where there is one (Gaussians,
+    and mixtures of them), otherwise composed numerically where it is read. Raises InvalidInput for mixed
+    adjacencies. Source: Dong, Roth, Su 2022, Thm 3.2.
     """
     if not guarantees:
         raise InvalidInput("guarantees", "expected at least one")

@@ -72,6 +72,24 @@ def test_bad_input_is_one_line(tmp_path, capsys, arguments, names):
     assert all(name in err for name in names)
 
 
+def test_a_folder_that_cannot_be_written_to(tmp_path, capsys):
+    file = tmp_path / "file"
+    file.write_text("in the way")
+    status, _, err = said(capsys, "bok/table-7", "--out", file)
+    assert status == 2
+    assert err.startswith("error: out: expected a folder")
+    assert len(err.splitlines()) == 1
+
+
+def test_without_mnist_everything_else_is_written(tmp_path, capsys):
+    wanted = ["bok/table-2", "bok/table-8", "--mnist", tmp_path / "none.npz", "--out", tmp_path]
+    status, out, err = said(capsys, *wanted)
+    assert status == 2
+    assert err.startswith("error: mnist: ")
+    assert "bok/table-8" in out
+    assert (tmp_path / "bok/table-8.txt").exists()
+
+
 def test_an_unexplained_difference_is_exit_1(tmp_path, capsys, monkeypatch):
     def off(remark):
         entry = Entry({}, "μ", "1.00", 1.02, remark=remark)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -117,6 +117,14 @@ def table(
             name = f"{measure} accuracy, %"
             entries.append(Entry(where, name, accuracy, float(values.mean()), ours, within=A_POINT))
     return Table(tuple(entries), REMARK)
+
+
+def by_columns(
+    found: Mapping[str, Any], measure: str, printed: Mapping[int, Sequence[str]]
+) -> Table:
+    """`printed`: by epochs, a row of NoisyCGD at both regularisers, then NoisySGD at both."""
+    cells = [(algorithm, l2) for algorithm in ALGORITHMS for l2 in logistic.L2]
+    return table(found, measure, {e: dict(zip(cells, r, strict=True)) for e, r in printed.items()})
 
 
 def _values(found: Mapping[str, Any], start: str, measure: str) -> Any:

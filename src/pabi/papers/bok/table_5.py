@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pabi.papers.artefact import Artefact
-from pabi.papers.bok import SOURCE, accuracies, logistic
+from pabi.papers.bok import SOURCE, accuracies
 from pabi.papers.results import Table
 
 PRINTED = {  # epochs: NoisyCGD at both λ, NoisySGD at both
@@ -17,9 +17,7 @@ PRINTED = {  # epochs: NoisyCGD at both λ, NoisySGD at both
 
 
 def _assemble(found: Mapping[str, Any]) -> Table:
-    cells = [(algorithm, l2) for algorithm in accuracies.ALGORITHMS for l2 in logistic.L2]
-    printed = {e: dict(zip(cells, row, strict=True)) for e, row in PRINTED.items()}
-    return accuracies.table(found, "train", printed)
+    return accuracies.by_columns(found, "train", PRINTED)
 
 
 ARTEFACT = Artefact(

@@ -816,3 +816,23 @@ def test_examples_run_as_their_comments_say(path: Path) -> None:
         assert result.status == 0
     if path == MNIST:
         assert "#   epsilon 4.33916; releasing every iterate would cost 30.5063" in lines
+
+
+@pytest.mark.parametrize("text", ["{}", "[1]", "3"])
+def test_json_of_another_kind_is_no_certificate(text: str) -> None:
+    result = call("verify", "-", stdin=text)
+    assert result.status == 2
+    assert result.err.startswith("error: standard input: expected a certificate or guarantee")
+
+
+@pytest.mark.parametrize(
+    ("table", "wrong", "near"),
+    [("loss", "logistik", "logistic"), ("batches", "shufle_once", "shuffle_once")],
+)
+def test_a_kind_with_a_slip_names_the_nearest(table: str, wrong: str, near: str) -> None:
+    kinds = {"loss": "unknown", "batches": "cyclic", table: wrong}
+    run = "n = 10\nsteps = 1\nstep_size = 1.0\nnoise_std = 1.0\n"
+    run += "".join(f'[{name}]\nkind = "{kind}"\n' for name, kind in kinds.items())
+    result = call("account", "-", "--delta", "1e-3", stdin=run)
+    assert result.status == 2
+    assert f"did you mean {near}?" in result.err

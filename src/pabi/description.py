@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any
 
@@ -166,10 +166,16 @@ def _check_table(name: str, value: Any, known: set[str]) -> dict[str, Any]:
     return dict(value)
 
 
+def _unknown_kind(table: str, kinds: Iterable[str], got: Any) -> InvalidInput:
+    near = difflib.get_close_matches(str(got), kinds, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return InvalidInput("kind", f"expected [{table}] kind in {', '.join(kinds)}, got {got!r}{hint}")
+
+
 def _loss(value: Any) -> Loss:
     got = value.get("kind") if isinstance(value, Mapping) else None
     if isinstance(value, Mapping) and not (isinstance(got, str) and got in LOSSES):
-        raise InvalidInput("kind", f"expected [loss] kind in {', '.join(LOSSES)}, got {got!r}")
+        raise _unknown_kind("loss", LOSSES, got)
     kind = value.get("kind") if isinstance(value, Mapping) else None
     return Loss.from_dict(_check_table("loss", value, {"kind", "l2", *parameter_names(kind)}))
 
@@ -178,7 +184,7 @@ def _batches(value: Any) -> Batches:
     table = _check_table("batches", value, {"kind", "size", "cap"})
     kind = table.pop("kind", None)
     if not isinstance(kind, str) or kind not in BATCHES:
-        raise InvalidInput("kind", f"expected [batches] kind in {', '.join(BATCHES)}, got {kind!r}")
+        raise _unknown_kind("batches", BATCHES, kind)
     if "cap" in table and kind != "poisson":
         raise InvalidInput("cap", f"belongs to [batches] of kind poisson, got kind {kind!r}")
     if kind == "full_batch":
@@ -195,8 +201,7 @@ def _prox(value: Any) -> Prox:
     if isinstance(value, Mapping) and "kind" in value:
         kind = value["kind"]
         if not isinstance(kind, str) or kind not in PROXIMAL_MAPS:
-            kinds = ", ".join(PROXIMAL_MAPS)
-            raise InvalidInput("kind", f"expected [prox] kind in {kinds}, got {kind!r}")
+            raise _unknown_kind("prox", PROXIMAL_MAPS, kind)
         known = {f.name for f in fields(PROXIMAL_MAPS[kind])}
         return ProximalMap.from_dict(_check_table("prox", value, {"kind", "diameter", *known}))
     table = _check_table("prox", value, {"kind", "name", "diameter"})

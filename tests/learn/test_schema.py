@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 from pabi.errors import InvalidInput
 from pabi.learn import PrivateLogisticRegression, SchemaEncoder
+from pabi.learn.schema import read_range
 
 AGE = {"kind": "numeric", "range": [20, 60]}
 GAIN = {"kind": "numeric", "range": [0, 99], "transform": "log1p"}
@@ -207,3 +208,10 @@ def test_a_pipeline_learns_from_raw_columns() -> None:
         model.fit(rows, labels)
     # Far beyond chance: 30 standard deviations of a coin.
     assert np.mean(model.predict(rows) == labels) > 0.75
+
+
+def test_a_missing_range_is_said_to_be_missing():
+    with pytest.raises(
+        InvalidInput, match=r"^columns\.age\.range: missing: expected \[low, high\]$"
+    ):
+        read_range("columns.age.range", None)

@@ -311,6 +311,9 @@ def verify(
         missing = "--epsilon" if limit is None else "--delta"
         raise InvalidInput(missing, "missing: --epsilon and --delta go together")
     data = parsed_json(file)
+    if not isinstance(data, dict) or "format" not in data:
+        expected = "expected a certificate or guarantee of pabi, which has a format; got other JSON"
+        raise InvalidInput(file_name(file), expected)
     verdict, stated_at = verdict_on(data)
     if not verdict.ok:
         emit(f"verdict      refused: {one_line(verdict.reason)}")

@@ -165,8 +165,8 @@ def parsed_json(file: str) -> Any:
         raise InvalidInput(file_name(file), f"malformed JSON: {bad}") from None
 
 
-def verdict_on(data: Any) -> tuple[Verdict, float]:
-    """The verdict on parsed JSON, and a δ at which to read it.
+def verdict_on(data: dict[str, Any]) -> tuple[Verdict, float]:
+    """The verdict on parsed JSON that names its format, and a δ at which to read it.
 
     What is not of our format and version is bad input; anything wrong within is refused.
     """
@@ -175,10 +175,7 @@ def verdict_on(data: Any) -> tuple[Verdict, float]:
     from pabi.verification import verify as check
 
     at = USUAL_DELTA
-    if isinstance(data, dict) and "format" in data and data["format"] == FORMAT:
-        kind = "guarantee"
-    else:
-        kind = "certificate"
+    kind = "guarantee" if data["format"] == FORMAT else "certificate"
     try:
         if kind == "certificate":
             verdict = check(data)

@@ -144,6 +144,8 @@ def _column(field: str, table: Any) -> Column:
 
 def read_range(field: str, value: Any) -> tuple[float, float]:
     """Finite (low, high), low < high, from [low, high]."""
+    if value is None:
+        raise InvalidInput(field, "missing: expected [low, high]")
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         raise InvalidInput(field, f"expected [low, high], got {value!r}")
     low, high = (validate.number(field, end) for end in value)

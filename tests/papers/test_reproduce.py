@@ -12,12 +12,12 @@ import pytest
 
 from pabi import papers
 from pabi.cli import main
+from pabi.description import to_dict
 from pabi.papers import work
 from pabi.papers.artefact import Artefact, Part
 from pabi.papers.mnist import read_digits
 from pabi.papers.results import Entry, Table
 from pabi.papers.running import key, run_parts
-from pabi.papers.work import as_table
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("PABI_DATA", ROOT.parent / "shared" / "data"))
@@ -179,7 +179,7 @@ def test_processes_and_one_process_agree(tmp_path):
         step_size=0.5,
         noise_std=0.5,
     )
-    parts = [Part("proven", {"run": as_table(run), "delta": d}) for d in (1e-3, 1e-5)]
+    parts = [Part("proven", {"run": to_dict(run), "delta": d}) for d in (1e-3, 1e-5)]
     alone = run_parts(parts, tmp_path / "alone")
     assert run_parts(parts, tmp_path / "together", jobs=2) == alone
     assert alone[key(parts[1])]["epsilon"] == run.guarantee(1e-5).epsilon(1e-5)
@@ -192,7 +192,7 @@ def test_training_on_mnist():
         pytest.skip(f"{file} is missing: set PABI_DATA to the folder of mnist.npz")
     from pabi.papers.bok import accuracies
 
-    run = as_table(accuracies.clipped("NoisyCGD", 2, 0.002))
+    run = to_dict(accuracies.clipped("NoisyCGD", 2, 0.002))
     found = work.trained(run, str(file), accuracies.ROW_NORM, accuracies.CONSTANT, 0)
     assert 75.0 < found["train"] < 88.0
     assert 75.0 < found["test"] < 88.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pabi.description import from_dict, to_dict
+from pabi.description import from_dict
 from pabi.errors import PrivacyWarning
 from pabi.papers.mnist import Digits, read_digits
 from pabi.runs import NoisySGD
@@ -19,12 +19,7 @@ CLASSES = 10
 def proven(run: dict[str, Any], delta: float) -> dict[str, float | None]:
     """ε at `delta` and μ (None: not Gaussian) of the guarantee of a description."""
     guarantee = from_dict(run).guarantee(delta)
-    composed = guarantee.composition
-    return {
-        "epsilon": guarantee.epsilon(delta),
-        "mu": guarantee.mu,
-        "composition": None if composed is None else composed.epsilon(delta),
-    }
+    return {"epsilon": guarantee.epsilon(delta), "mu": guarantee.mu}
 
 
 def renyi(run: dict[str, Any], order: float) -> float:
@@ -95,8 +90,3 @@ def _accuracy(records: Any, labels: Any, theta: Any) -> float:
         for block in records.blocks(rows)
     ]
     return 100.0 * float(np.mean(np.concatenate(guesses)))
-
-
-def as_table(run: NoisySGD) -> dict[str, Any]:
-    """A description as the plain data that the functions above take."""
-    return to_dict(run)

@@ -168,10 +168,8 @@ def as_csv(result: Result) -> str:
     writer.writerow(["panel", "curve", "x", "y"])
     for panel in result.panels:
         for curve in panel.curves:
-            label = curve.label.replace("\n", " ")
-            writer.writerows(
-                [panel.title, label, x, y] for x, y in zip(curve.x, curve.y, strict=True)
-            )
+            points = zip(curve.x, curve.y, strict=True)
+            writer.writerows([panel.title, curve.label, x, y] for x, y in points)
         if panel.surface is not None:
             s = panel.surface
             for y, line in zip(s.y, s.z, strict=True):

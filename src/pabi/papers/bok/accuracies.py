@@ -9,11 +9,11 @@ import numpy as np
 
 from pabi.batches import Cyclic, FixedSize
 from pabi.calibration import calibrate
+from pabi.description import to_dict
 from pabi.losses import Loss
 from pabi.papers.artefact import Part, Settings
 from pabi.papers.bok import logistic, table_4
 from pabi.papers.results import Entry, Table
-from pabi.papers.work import as_table
 from pabi.runs import NoisySGD
 
 # As the paper trains: rows within norm 8, then a constant 1, gradients clipped at 5.
@@ -69,14 +69,14 @@ def parts(
     """Every training of every kind, by seed."""
     work = {}
     for epochs in logistic.EPOCHS:
-        ours = as_table(bounded(epochs))
+        ours = to_dict(bounded(epochs))
         for seed in range(settings.runs):
             work[f"pabi {epochs} {seed}"] = _training(
                 ours, settings, OUR_ROW_NORM, OUR_CONSTANT, seed
             )
             for algorithm in algorithms:
                 for l2 in regularisers:
-                    run = as_table(clipped(algorithm, epochs, l2))
+                    run = to_dict(clipped(algorithm, epochs, l2))
                     part = _training(run, settings, ROW_NORM, CONSTANT, seed)
                     work[f"{algorithm} {epochs} {l2} {seed}"] = part
     return work

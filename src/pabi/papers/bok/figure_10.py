@@ -9,11 +9,11 @@ import numpy as np
 
 from pabi.batches import FixedSize
 from pabi.convert import clt_mu
+from pabi.description import to_dict
 from pabi.losses import Loss
 from pabi.papers.artefact import Artefact, Part, Settings
 from pabi.papers.bok import SOURCE, curves
 from pabi.papers.results import Curve, Figure, Panel
-from pabi.papers.work import as_table
 from pabi.runs import NoisySGD
 
 PROBABILITIES = (0.0025, 0.005, 0.01, 0.02, 0.04)  # b/n
@@ -54,7 +54,7 @@ def run(probability: float, ratio: float) -> NoisySGD:
 def _parts(settings: Settings) -> Mapping[str, Part]:
     work = {}
     for probability, ratio in PROVEN:
-        told = {"run": as_table(run(probability, ratio)), "delta": DELTA, "fpr": curves.FPR}
+        told = {"run": to_dict(run(probability, ratio)), "delta": DELTA, "fpr": curves.FPR}
         work[f"{probability} {ratio}"] = Part("tradeoff", told)
     return work
 

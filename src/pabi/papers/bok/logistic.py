@@ -7,11 +7,11 @@ from typing import Any
 
 from pabi.batches import Cyclic
 from pabi.convert import clt_mu, gdp_to_epsilon, rdp_to_epsilon
+from pabi.description import to_dict
 from pabi.literature import bok, ye_shokri
 from pabi.losses import Loss
 from pabi.papers.artefact import Part, Settings
 from pabi.papers.results import Entry
-from pabi.papers.work import as_table
 from pabi.runs import NoisySGD
 
 DELTA = 1e-5
@@ -48,7 +48,7 @@ def parts(settings: Settings) -> Mapping[str, Part]:
         drawn = {"probability": SIZE / N, "mu": 2.0 / 3.0, "steps": STEPS * epochs, "delta": DELTA}
         work[f"sampled {epochs}"] = Part("sampled_composition", drawn)
         for l2 in L2:
-            told = {"run": as_table(run(epochs, l2)), "delta": DELTA}
+            told = {"run": to_dict(run(epochs, l2)), "delta": DELTA}
             work[f"{epochs} {l2}"] = Part("proven", told)
     return work
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from pabi.batches import Cyclic
+from pabi.description import to_dict
 from pabi.literature import kong_ribero
 from pabi.losses import Loss
 from pabi.papers.artefact import Artefact, Part, Settings
 from pabi.papers.kong_ribero import SOURCE
 from pabi.papers.results import Entry, Table
-from pabi.papers.work import as_table
 from pabi.runs import NoisySGD
 
 ORDER, EPOCHS, BATCHES, SIZE = 2.0, 10, 50, 10
@@ -52,7 +52,7 @@ def _runs() -> dict[str, NoisySGD]:
 
 
 def _parts(settings: Settings) -> Mapping[str, Part]:
-    return {n: Part("renyi", {"run": as_table(r), "order": ORDER}) for n, r in _runs().items()}
+    return {n: Part("renyi", {"run": to_dict(r), "order": ORDER}) for n, r in _runs().items()}
 
 
 def _assemble(found: Mapping[str, Any]) -> Table:

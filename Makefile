@@ -40,10 +40,11 @@ nightly: .venv/ready
 	$(BIN)/python benchmarks/falsify.py --instances 1000000
 
 # The environment is complete once `ready` exists, and is brought up to date when pyproject.toml changes.
+# Modules are compiled when they are first imported, not all of them beforehand.
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable . --group dev
+	$(BIN)/python -m pip install --quiet --no-compile --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --no-compile --editable . --group dev
 	touch .venv/ready
 
 clean:

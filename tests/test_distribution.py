@@ -60,7 +60,7 @@ def installed(distributions, tmp_path_factory):
     call(sys.executable, "-m", "venv", folder / "env", cwd=folder)
     bin_folder = folder / "env" / ("Scripts" if os.name == "nt" else "bin")
     python = bin_folder / "python"
-    call(python, "-m", "pip", "install", "--quiet", distributions[0], cwd=folder)
+    call(python, "-m", "pip", "install", "--quiet", "--no-compile", distributions[0], cwd=folder)
     return folder, bin_folder
 
 

@@ -81,6 +81,22 @@ def test_a_folder_that_cannot_be_written_to(tmp_path, capsys):
     assert len(err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("contents", ["nothing", "text", "array", "other arrays"])
+def test_a_file_that_is_not_mnist(tmp_path, capsys, contents):
+    file = tmp_path / "mnist.npz"
+    with file.open("wb") as stream:
+        if contents == "text":
+            stream.write(b"no digits here")
+        elif contents == "array":
+            np.save(stream, np.zeros(3))
+        elif contents == "other arrays":
+            np.savez(stream, x_train=np.zeros((2, 784)))
+    status, _, err = said(capsys, "bok/table-2", "--mnist", file, "--out", tmp_path)
+    assert status == 2
+    assert err.startswith("error: mnist: expected")
+    assert len(err.splitlines()) == 1
+
+
 def test_without_mnist_everything_else_is_written(tmp_path, capsys):
     wanted = ["bok/table-2", "bok/table-8", "--mnist", tmp_path / "none.npz", "--out", tmp_path]
     status, out, err = said(capsys, *wanted)

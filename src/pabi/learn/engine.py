@@ -79,7 +79,8 @@ def train(
     record's gradient is clipped to `run.record_gradient_bound`, so that the sensitivity is
     enforced even where the loss already promises it; only a run that states its
     `gradient_sensitivity` is taken at its word. The clipping leaves room for the rounding of the sum
-    (see `pabi.learn.sums`), and every step that is released is rounded to a grid of 2⁻²⁰ of its
+    (see `pabi.learn.sums`; losses that are strongly convex or dissipative get as much more noise
+    instead), and every step that is released is rounded to a grid of 2⁻²⁰ of its
     noise, so that low-order bits say nothing.
 
     Parameters

@@ -47,8 +47,8 @@ def theorem_d_6(
     """The Rényi divergence of noisy gradient descent on smooth, strongly convex losses.
 
     α·(L/(nσ))²·(2 − ηm)/(ηm)·(1 − (1 − ηm/2)^t): m = `strong_convexity`, full batches, t steps of size
-    η, gradient sensitivity L, noise of standard deviation σ = `noise_std` on the gradient. Sound: it
-    exceeds the exact divergence of Bok, Su, Altschuler, Theorem 4.2.
+    η ≤ 2/(m + M), gradient sensitivity L, noise of standard deviation σ = `noise_std` on the gradient.
+    Sound for such steps: it exceeds the exact divergence of Bok, Su, Altschuler, Theorem 4.2.
     """
     shrink = step_size * strong_convexity
     require(0.0 < shrink < 1.0, "0 < ηm < 1")

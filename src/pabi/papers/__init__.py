@@ -1,6 +1,6 @@
 """The tables and figures of the papers behind pabi, computed anew: `pabi reproduce`.
 
-One module a table or figure, in one package a paper; each defines `ARTEFACT`. Nothing else in pabi
+One module a table or figure, in one package a paper; each defines `ARTEFACT`. Only the command
 imports this package.
 """
 

@@ -42,7 +42,8 @@ def _from_file(file: str) -> tuple[Any, Any]:
         with np.load(file) as arrays:
             images = [arrays[name].reshape(-1, 784) for name in ("x_train", "x_test")]
             labels = [arrays[name] for name in ("y_train", "y_test")]
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as bad:
+    # An empty file is an EOFError, an .npy, which is no archive, a TypeError.
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as bad:
         expected = "expected an .npz with x_train, y_train, x_test, y_test"
         raise InvalidInput("mnist", f"{expected}, got {file!r}: {bad}") from None
     return np.concatenate(images), np.concatenate(labels)

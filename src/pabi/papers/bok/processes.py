@@ -91,7 +91,7 @@ def one_sided(start: int) -> Paths:
 
 
 def lines(paths: Paths) -> list[Curve]:
-    """X, X' and the shifted ones; dashed what X and X' would have done with the record the other way."""
+    """X, X' and the shifted ones."""
     steps = np.arange(STEPS + 1)
     named = [("X", paths.x, 2, "-", "o"), ("X'", paths.other, 1, "-", "s")]
     named.append(("X̃", paths.shifted, 0, "-.", "^"))

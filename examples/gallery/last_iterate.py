@@ -63,7 +63,7 @@ def draw() -> Figure:
         ax.loglog(EPOCHS, values, linewidth=3.4 if colour == 0 else 2.2, **look)
         ax.plot(50, at, "o", color=look["color"], markersize=7)
         ours = {"weight": "bold"} if label.startswith("pabi") else {}
-        ax.text(*place, f"{label}: {at:.3g}", color=look["color"], **ours)
+        ax.text(*place, f"{label}: {np.ceil(100 * at) / 100:g}", color=look["color"], **ours)
     ax.axvline(50, color=colours.neutral, linewidth=1, zorder=0)
     ax.text(53, 330, "after 50 epochs", color=colours.neutral)
     ax.set(

@@ -29,7 +29,8 @@ class Guarantee:
     `curve`: the trade-off function of (release, release of an adjacent data set). `method` and
     `source`: the analysis and where it is published. `assumptions`: sentences the user must be able
     to stand behind. `tuned_at`: the δ at which the analysis was chosen; it is valid at every δ.
-    `composition`: what charging for every iterate would give, for comparison, where known.
+    `composition`: what charging for every iterate would give, for comparison, where known. `besides`: those
+    of the assumptions that do not follow from the description.
 
     Readings take ε, δ and rates as plain numbers, scalar or (k,) arrays where they say so, and err on the
     safe side: ε, δ, Rényi divergences and attack rates are upper bounds, type II errors lower bounds.
@@ -44,6 +45,7 @@ class Guarantee:
     assumptions: tuple[str, ...]
     tuned_at: float | None = None
     composition: TradeOff | None = None
+    besides: tuple[str, ...] = ()
     _prove: Callable[[], Certificate | None] | None = field(default=None, repr=False)
     # ε by curve and δ, once computed; the curve is part of the key, so that `replace` is safe.
     _read: dict[tuple[TradeOff, float], float] = field(default_factory=dict, repr=False)
@@ -144,9 +146,24 @@ class Guarantee:
         said = verdict.assumptions
         return implied(verdict.bounds, verdict.adjacency, said, self.to_dict()) is None
 
+    def assuming(self, *sentences: str) -> Guarantee:
+        """The same guarantee under further assumptions, which its certificate carries as well.
+
+        With `TESTING` among them it protects nobody, and nothing proves it.
+        """
+        besides = tuple(dict.fromkeys((*self.besides, *sentences)))
+        testing = TESTING in besides
+        said = (*((TESTING,) if testing else ()), *self.assumptions, *sentences)
+        return replace(
+            self,
+            assumptions=tuple(dict.fromkeys(said)),
+            besides=besides,
+            _prove=None if testing else self._prove,
+        )
+
     def for_testing(self) -> Guarantee:
         """The same numbers for a run with reproducible noise: they protect nobody, so no certificate."""
-        return replace(self, assumptions=(TESTING, *self.assumptions), _prove=None)
+        return self.assuming(TESTING)
 
     # Writing and showing.
 
@@ -274,7 +291,8 @@ def compose(*guarantees: Guarantee) -> Guarantee:
         tuple(dict.fromkeys(said)),
         first.tuned_at,
         reference,
-        prove,
+        tuple(dict.fromkeys(a for g in guarantees for a in g.besides)),
+        _prove=prove,
     )
 
 

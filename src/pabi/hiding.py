@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -61,6 +63,24 @@ def mapped(value: Any, shape: tuple[int, ...]) -> Array:
     if x.shape != shape:
         raise InvalidInput("prox", f"expected it to keep the shape {shape}, got {x.shape}")
     return x
+
+
+def unseen(execute: Callable[[], Array]) -> Array:
+    """What `execute` returns, read-only; what it raises carries nothing of what it computed.
+
+    Generators, states and iterates belong into the frame of `execute`: the frames below are emptied, the
+    caller's own is still running and cannot be.
+    """
+    handled_outside = sys.exc_info()[1]
+    try:
+        # A floating-point warning would report on a hidden iterate.
+        with np.errstate(all="ignore"):
+            values = execute()
+    except BaseException as error:
+        forget_frames(error, handled_outside)
+        raise
+    values.flags.writeable = False
+    return values
 
 
 def forget_frames(error: BaseException, handled_outside: BaseException | None) -> None:

@@ -22,7 +22,6 @@ from scipy.stats import chi2, norm
 from pabi.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.errors import InvalidInput, PrivacyWarning
 from pabi.learn import checkpoint as checkpoint_module
-from pabi.learn import engine as engine_module
 from pabi.learn import train
 from pabi.learn.checkpoint import Checkpoint, State
 from pabi.learn.randomness import secret_generator
@@ -51,7 +50,9 @@ def unpriced(monkeypatch):
     """No accounting and no waiting for the disk: these tests train often."""
 
     class Unpriced:
-        def for_testing(self):
+        besides = ()
+
+        def assuming(self, *sentences):
             return self
 
     monkeypatch.setattr(NoisySGD, "guarantee", lambda self, delta=1e-5, position=None: Unpriced())
@@ -201,7 +202,6 @@ CHILD = """
     from pabi.runs import NoisySGD
 
     path, moment, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    NoisySGD.guarantee = lambda self, delta=1e-5, position=None: None
     run = NoisySGD(Loss.convex(smoothness=1.0), n=7, batches=ShuffleOnce(3), epochs=4, step_size=0.3,
                    noise_std=1.0, gradient_sensitivity=1.0)
     seen = {"step": 0, "fsync": 0, "replace": 0}
@@ -510,11 +510,11 @@ def test_noise_after_a_crash_was_never_drawn_before(unpriced, monkeypatch, tmp_p
     crashed run would have drawn next."""
     generators = []
 
-    def fresh(random_state):
+    def fresh():
         generators.append(Noted())
-        return generators[-1], True
+        return generators[-1]
 
-    monkeypatch.setattr(engine_module, "generator_from", fresh)
+    monkeypatch.setattr("pabi.learn.randomness.secret_generator", fresh)
     run, path = run_of(), tmp_path / "run.ckpt"
     interrupted(run, path, 5)
     content = path.read_bytes()

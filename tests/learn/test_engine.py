@@ -17,9 +17,11 @@ import pytest
 
 from pabi.batches import Batches, Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.errors import InvalidInput, PrivacyWarning
+from pabi.guarantee import TESTING
 from pabi.learn import Trained, train
+from pabi.learn.checkpoint import State
 from pabi.learn.clipping import clip_norms
-from pabi.learn.randomness import generator_from, secret_generator
+from pabi.learn.randomness import randomness_from, secret_generator
 from pabi.losses import Loss
 from pabi.runs import NoisySGD
 
@@ -31,8 +33,10 @@ class Cost:
 
     testing = False
 
-    def for_testing(self):
-        self.testing = True
+    besides = ()
+
+    def assuming(self, *sentences):
+        self.testing = TESTING in sentences
         return self
 
 
@@ -548,11 +552,12 @@ def test_exceptions_carry_no_iterate(free, kind):
             e = chain.pop()
             frames += [f for f, _ in traceback.walk_tb(e.__traceback__)]
             chain += [c for c in (e.__cause__, e.__context__) if c is not None]
-        inside = [f for f in frames if f.f_code.co_name not in ("train", here)]
+        inside = [f for f in frames if f.f_code.co_name not in ("train", "unseen", here)]
         assert inside
         assert [(f.f_code.co_name, f.f_locals) for f in inside if f.f_locals] == []
-        named = [f for f in frames if f.f_code.co_name == "train"]
-        kept = {k for f in named for k, v in f.f_locals.items() if isinstance(v, np.ndarray)}
+        running = [f for f in frames if f.f_code.co_name in ("train", "unseen")]
+        hidden = np.ndarray, np.random.Generator, State
+        kept = {k for f in running for k, v in f.f_locals.items() if isinstance(v, hidden)}
         assert kept == {"start"}
     else:
         pytest.fail("expected an error")
@@ -617,7 +622,7 @@ def test_seeds_reproduce_warn_and_are_marked(free, seed):
 @pytest.mark.parametrize("state", [-1, True, 1.5, "seed", np.random.RandomState(0)])
 def test_refuses_other_random_states(state):
     with pytest.raises(InvalidInput, match="^random_state: "):
-        generator_from(state)
+        randomness_from(state)
 
 
 # The guarantee that comes with it.

@@ -50,7 +50,9 @@ class Unpriced:
 
     assumptions: tuple[str, ...] = ()
 
-    def for_testing(self):
+    besides = ()
+
+    def assuming(self, *sentences):
         return self
 
 

@@ -7,7 +7,6 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -155,8 +154,7 @@ def _fitted(schema: Schema, frame: Any, target: str, **arguments: Any) -> Any:
     fitted = pipeline[-1]
     if centre:
         fitted.intercept_ += centre
-    said = (*fitted.guarantee_.assumptions, DECLARED)
-    fitted.guarantee_ = replace(fitted.guarantee_, assumptions=said)
+    fitted.guarantee_ = fitted.guarantee_.assuming(DECLARED)
     return pipeline
 
 

@@ -2,6 +2,8 @@
 
 A checkpoint holds a hidden iterate and the secret order of the records. Whoever reads it knows more
 than the guarantee allows, so the file is readable by its owner only and is removed when the run ends.
+It holds what the guarantee rests on beside the description, noise that can be reproduced among it: what
+was assumed of one part of a run is assumed of the whole.
 It holds no state of the random generator: noise and sampled batches after a restart are drawn afresh,
 so that no draw is ever used twice, not even when one checkpoint is resumed twice.
 """
@@ -26,16 +28,18 @@ from pabi.errors import InvalidInput
 from pabi.rounding import Array
 from pabi.runs import NoisySGD
 
-_FORMAT = "pabi.checkpoint.1"
+_FORMAT, _WITHOUT_ASSUMPTIONS = "pabi.checkpoint.2", "pabi.checkpoint.1"
 
 
 @dataclass(frozen=True)
 class State:
-    """After `step` steps: the iterate and the permutation in force."""
+    """After `step` steps: the iterate, the permutation in force, and what was assumed so far beside what
+    the description implies."""
 
     step: int
     x: Array
     permutation: NDArray[np.intp] | None
+    assumed: tuple[str, ...] = ()
 
 
 class Checkpoint:
@@ -55,10 +59,10 @@ class Checkpoint:
                 "checkpoint", f"{self._path} exists: pass it as resume, or remove it to start over"
             )
 
-    def write_if_due(self, step: int, x: Array, permutation: NDArray[np.intp] | None) -> None:
+    def write_if_due(self, state: State) -> None:
         due = time.monotonic() - self._last >= self._seconds
-        if due and step < self._run.steps:
-            self.write(State(step, x, permutation))
+        if due and state.step < self._run.steps:
+            self.write(state)
             self._last = time.monotonic()
 
     def write(self, state: State) -> None:
@@ -69,6 +73,7 @@ class Checkpoint:
             "run": self._digest,
             "step": state.step,
             "x": state.x,
+            "assumed": json.dumps(state.assumed),
         }
         if state.permutation is not None:
             arrays["permutation"] = state.permutation
@@ -90,28 +95,46 @@ class Checkpoint:
             with contextlib.suppress(OSError):
                 partial.unlink()
 
+    def assumed(self) -> tuple[str, ...]:
+        """What the run was assumed to be so far, or InvalidInput."""
+        return self._read().assumed
+
     def read(self, shape: tuple[int, ...]) -> State:
         """What `write` wrote for the same run, or InvalidInput."""
+        state = self._read()
+        if state.x.shape != shape:
+            raise InvalidInput("resume", f"{self._path} belongs to another run")
+        return state
+
+    def _read(self) -> State:
         try:
             with np.load(self._path, allow_pickle=False) as held:
-                known = str(held["format"]) == _FORMAT
-                same = str(held["run"]) == self._digest
+                form, digest = str(held["format"]), str(held["run"])
                 step, x = int(held["step"]), np.array(held["x"], dtype=np.float64)
                 permutation = np.array(held["permutation"]) if "permutation" in held else None
+                assumed = json.loads(str(held["assumed"])) if form == _FORMAT else []
         except OSError as bad:
             reason = bad.strerror or "not a checkpoint"
             raise InvalidInput("resume", f"cannot read {self._path}: {reason}") from None
         except (ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile):
             raise InvalidInput("resume", f"{self._path} is not a checkpoint of pabi") from None
-        if not known:
+        if form == _WITHOUT_ASSUMPTIONS:
+            raise InvalidInput(
+                "resume",
+                f"{self._path} is of pabi 0.1, which did not write down whether the noise was reproducible: "
+                "start over",
+            )
+        if form != _FORMAT:
             raise InvalidInput("resume", f"{self._path} is not a checkpoint of this version")
-        if not same or x.shape != shape:
+        if digest != self._digest:
             raise InvalidInput("resume", f"{self._path} belongs to another run")
+        if not isinstance(assumed, list) or not all(isinstance(a, str) for a in assumed):
+            raise InvalidInput("resume", f"{self._path} is not a checkpoint of pabi")
         if not (
             0 <= step < self._run.steps and np.all(np.isfinite(x)) and self._serves(permutation)
         ):
             raise InvalidInput("resume", f"{self._path} holds a state that no run can be in")
-        return State(step, x, permutation)
+        return State(step, x, permutation, tuple(assumed))
 
     def _serves(self, permutation: NDArray[np.intp] | None) -> bool:
         """Whether it is an order of the run's records, where the run has a secret one."""

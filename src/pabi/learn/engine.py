@@ -8,34 +8,34 @@ asked for, is a secret file that is removed at the end.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pabi import validate
 from pabi.errors import InvalidInput
-from pabi.hiding import forget_frames, mapped, on_grid, refuse_unenforceable, starting_point
+from pabi.guarantee import TESTING, Guarantee
+from pabi.hiding import mapped, on_grid, refuse_unenforceable, starting_point, unseen
 from pabi.learn.checkpoint import Checkpoint, State
 from pabi.learn.orders import Order
-from pabi.learn.randomness import generator_from
+from pabi.learn.randomness import randomness_from
 from pabi.learn.records import Records, seen_norm
 from pabi.learn.sums import GradientSum, fast_sum, noise_factor, per_record_sum, stated_sum
 from pabi.progress import progress_bar
 from pabi.rounding import Array
 from pabi.runs import NoisySGD
 
-if TYPE_CHECKING:
-    from pabi.guarantee import Guarantee
-
 PerRecordGradients = Callable[[Array, NDArray[np.intp]], ArrayLike]
 ClippedGradientSum = Callable[[Array, NDArray[np.intp], float | None], ArrayLike]
 Watch = Callable[[int, Array], None]
 
+RESUMED = (
+    "all parts of an interrupted run used the same records, and of what was computed from its checkpoints "
+    "only its end is released"
+)
 CLIPS_ITSELF = (
     "clipped_gradient_sum clips each record's gradient to the bound it is given and returns the sum of "
     "the batch, rounding included"
@@ -130,28 +130,22 @@ def train(
     refuse_unenforceable(run)
     gradient_sum = _gradient_sum(run, per_record_gradients, clipped_gradient_sum)
     start = starting_point(x0)
-    file, state = _checkpoint(run, checkpoint, resume, checkpoint_seconds, start)
+    files = _files(run, checkpoint, resume, checkpoint_seconds)
     if watch is not None and run.release != "path":
         raise InvalidInput("watch", 'only a run with release="path" may be watched')
-    guarantee = run.guarantee(delta)  # before the data is touched: it does not depend on it
-    if clipped_gradient_sum is not None:
-        guarantee = replace(guarantee, assumptions=(*guarantee.assumptions, CLIPS_ITSELF))
-    generator, secret = generator_from(random_state)
-    if not secret:
-        guarantee = guarantee.for_testing()
-    handled_outside = sys.exc_info()[1]
-    try:
-        # A floating-point warning would report on a hidden iterate.
-        with np.errstate(all="ignore"), progress_bar(progress, run.steps, state.step) as advance:
-            after_step = _Aftermath(file, watch, advance)
-            x = _execute(run, gradient_sum, state, generator, after_step)
-    except BaseException as error:
-        forget_frames(error, handled_outside)
-        raise
-    if file is not None:
-        file.remove()
-    if resume is not None:
-        Checkpoint(resume, run, checkpoint_seconds).remove()
+    randomness = randomness_from(random_state)
+    said = files.assumed() + ([] if clipped_gradient_sum is None else [CLIPS_ITSELF])
+    said += [] if randomness.secret else [TESTING]
+    guarantee = run.guarantee(delta).assuming(*said)  # it does not depend on the data
+
+    def execute() -> Array:
+        state = files.state(start)
+        with progress_bar(progress, run.steps, state.step) as advance:
+            after_step = _Aftermath(files.kept, guarantee.besides, watch, advance)
+            return _execute(run, gradient_sum, state, randomness.generator(), after_step)
+
+    x = unseen(execute)
+    files.remove()
     return Trained(x, guarantee, run)
 
 
@@ -202,39 +196,59 @@ def _refuse_longer_rows(run: NoisySGD, records: Records) -> None:
         )
 
 
-def _checkpoint(
+@dataclass(frozen=True)
+class _Files:
+    """The checkpoint to go on from, and the one to keep up to date; None where there is none."""
+
+    resumed: Checkpoint | None
+    kept: Checkpoint | None
+
+    def assumed(self) -> list[str]:
+        """What the parts of the run before the interruption rest on."""
+        return [] if self.resumed is None else [*self.resumed.assumed(), RESUMED]
+
+    def state(self, start: Array) -> State:
+        """Where to begin."""
+        return State(0, start, None) if self.resumed is None else self.resumed.read(start.shape)
+
+    def remove(self) -> None:
+        """Both, once the run is over."""
+        for file in (self.resumed, self.kept):
+            if file is not None:
+                file.remove()
+
+
+def _files(
     run: NoisySGD,
     checkpoint: str | os.PathLike[str] | None,
     resume: str | os.PathLike[str] | None,
     seconds: float,
-    start: Array,
-) -> tuple[Checkpoint | None, State]:
-    """The file to keep up to date, and where to begin."""
+) -> _Files:
     validate.number("checkpoint_seconds", seconds, at_least=0.0)
-    state = State(0, start, None)
-    if resume is not None:
-        state = Checkpoint(resume, run, seconds).read(start.shape)
-        if checkpoint is None:
-            return Checkpoint(resume, run, seconds), state
+    resumed = None if resume is None else Checkpoint(resume, run, seconds)
     if checkpoint is None:
-        return None, state
-    file = Checkpoint(checkpoint, run, seconds)
+        return _Files(resumed, resumed)
+    kept = Checkpoint(checkpoint, run, seconds)
     if resume is None or os.fspath(resume) != os.fspath(checkpoint):
-        file.refuse_existing()
-    return file, state
+        kept.refuse_existing()
+    return _Files(resumed, kept)
 
 
 class _Aftermath:
     """What happens after a step, none of which is seen unless the path is released."""
 
     def __init__(
-        self, file: Checkpoint | None, watch: Watch | None, advance: Callable[[], None]
+        self,
+        file: Checkpoint | None,
+        assumed: tuple[str, ...],
+        watch: Watch | None,
+        advance: Callable[[], None],
     ) -> None:
-        self._file, self._watch, self._advance = file, watch, advance
+        self._file, self._assumed, self._watch, self._advance = file, assumed, watch, advance
 
     def __call__(self, step: int, x: Array, order: Order) -> None:
         if self._file is not None:
-            self._file.write_if_due(step, x, order.permutation)
+            self._file.write_if_due(State(step, x, order.permutation, self._assumed))
         if self._watch is not None:
             self._watch(step, x.copy())
         self._advance()
@@ -267,6 +281,4 @@ def _execute(
         if run.prox is not None:
             x = mapped(run.prox(x, step_size), x.shape)
         after_step(k + 1, x, order)
-    last = np.array(x, dtype=np.float64)  # its own memory, not a view of something hidden
-    last.flags.writeable = False
-    return last
+    return np.array(x, dtype=np.float64)  # its own memory, not a view of something hidden

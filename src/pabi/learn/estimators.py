@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -120,8 +119,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             delta=self.delta,
             progress=bool(self.verbose),
         )
-        assumptions = (*result.guarantee.assumptions, PREPROCESSING, ONE_FIT, *said)
-        self.guarantee_ = replace(result.guarantee, assumptions=assumptions)
+        self.guarantee_ = result.guarantee.assuming(PREPROCESSING, ONE_FIT, *said)
         self.run_ = run
         self.n_iter_ = int(run.steps)
         return result.x

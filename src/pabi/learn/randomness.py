@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,21 +28,40 @@ def secret_generator() -> np.random.Generator:
     return np.random.Generator(ChaCha(key=key, rounds=20))
 
 
-def generator_from(random_state: Any, *, stacklevel: int = 2) -> tuple[np.random.Generator, bool]:
-    """(the generator to draw from, whether its draws are secret).
+@dataclass(frozen=True)
+class Randomness:
+    """Where a run will draw from: a stream that is secret, or one for tests.
+
+    The generator is made by `generator()` where nothing else can see it: who holds it can subtract the
+    noise. A caller's frame is shown by debuggers and error trackers while it runs; this object says nothing
+    there that the caller did not pass.
+    """
+
+    random_state: int | np.random.Generator | None
+
+    @property
+    def secret(self) -> bool:
+        """Whether nobody can know the draws."""
+        return self.random_state is None
+
+    def generator(self) -> np.random.Generator:
+        """The generator to draw from, once."""
+        if self.random_state is None:
+            return secret_generator()
+        return np.random.default_rng(self.random_state)
+
+
+def randomness_from(random_state: Any, *, stacklevel: int = 2) -> Randomness:
+    """What `random_state` stands for.
 
     `random_state`: None for `secret_generator`; an int ≥ 0 or a numpy Generator for tests, with a
     PrivacyWarning, because whoever knows it can subtract the noise. Raises InvalidInput otherwise.
     """
     if random_state is None:
-        return secret_generator(), True
-    if isinstance(random_state, np.random.Generator):
-        generator = random_state
-    elif isinstance(random_state, (int, np.integer)):
-        generator = np.random.default_rng(
-            validate.integer("random_state", random_state, at_least=0)
-        )
-    else:
+        return Randomness(None)
+    if isinstance(random_state, (int, np.integer)):
+        random_state = validate.integer("random_state", random_state, at_least=0)
+    elif not isinstance(random_state, np.random.Generator):
         kind = type(random_state).__name__
         raise InvalidInput(
             "random_state", f"expected None, an int ≥ 0 or a numpy Generator, got a {kind}"
@@ -52,4 +72,4 @@ def generator_from(random_state: Any, *, stacklevel: int = 2) -> tuple[np.random
         PrivacyWarning,
         stacklevel=stacklevel + 1,
     )
-    return generator, False
+    return Randomness(random_state)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from pabi import validate
 from pabi.errors import InvalidInput
-from pabi.hiding import forget_frames, on_grid, refuse_unenforceable, returned, starting_point
+from pabi.hiding import on_grid, refuse_unenforceable, returned, starting_point, unseen
 from pabi.langevin import LangevinChain
 from pabi.learn.orders import Order
-from pabi.learn.randomness import generator_from
+from pabi.learn.randomness import randomness_from
 from pabi.losses import Loss
 from pabi.rounding import Array, fraction_up
 from pabi.sampling.draws import Draws
@@ -91,9 +89,9 @@ def langevin(
     project = each_chain(chain.prox, start.shape[1:])
     guarantee = chain.guarantee(delta)  # before the data is touched: it does not depend on it
     if not enforced:
-        guarantee = replace(guarantee, assumptions=(*guarantee.assumptions, TAKEN))
-    generator, secret = generator_from(random_state)
-    if not secret:
+        guarantee = guarantee.assuming(TAKEN)
+    randomness = randomness_from(random_state)
+    if not randomness.secret:
         guarantee = guarantee.for_testing()
 
     # The noise of a step in doubles, not below the one that is accounted.
@@ -102,12 +100,13 @@ def langevin(
     )
     sizes = np.broadcast_to(chain.gradient_step, chain.steps)
 
-    def execute(x: Array) -> Array:
+    def execute() -> Array:
+        generator = randomness.generator()
         order = None if chain.batches.kind == "full_batch" else Order(chain.run, generator)
         mean = Mean(gradient, chain.loss.l2, order)
-        return follow(mean, project, x, sizes, noise_std, every, generator)
+        return follow(mean, project, start, sizes, noise_std, every, generator)
 
-    return Draws(unseen(execute, start), guarantee, chain, chain.release)
+    return Draws(unseen(execute), guarantee, chain, chain.release)
 
 
 def check_gradient(gradient: Any, loss: Loss, n: int, size: int) -> bool:
@@ -118,20 +117,6 @@ def check_gradient(gradient: Any, loss: Loss, n: int, size: int) -> bool:
     if not callable(gradient):
         raise InvalidInput("gradient", f"expected a callable, got a {type(gradient).__name__}")
     return False
-
-
-def unseen(execute: Callable[[Array], Array], start: Array) -> Array:
-    """What `execute` returns, read-only; what it raises carries nothing of what it computed."""
-    handled_outside = sys.exc_info()[1]
-    try:
-        # A floating-point warning would report on a hidden iterate.
-        with np.errstate(all="ignore"):
-            values = execute(start)
-    except BaseException as error:
-        forget_frames(error, handled_outside)
-        raise
-    values.flags.writeable = False
-    return values
 
 
 def starting_points(x0: ArrayLike, chains: int) -> Array:

@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
-from pabi.hiding import on_grid, returned
-from pabi.learn.randomness import generator_from
+from pabi.hiding import on_grid, returned, unseen
+from pabi.learn.randomness import randomness_from
 from pabi.losses import Loss
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.rounding import Array, fraction_down, fraction_up
-from pabi.sampling.chains import unseen
 from pabi.sampling.costs import repeated
 from pabi.sampling.draws import ExactDraws
 from pabi.sampling.envelopes import (
@@ -107,11 +106,12 @@ def gibbs_rejection(
     facts = _facts(mechanism.loss, region, lipschitz)
     _refuse_long(region, rounds, facts, most_evaluations)
     guarantee = repeated(mechanism.guarantee(delta), draws)  # before the data is touched
-    generator, secret = generator_from(random_state)
-    if not secret:
+    randomness = randomness_from(random_state)
+    if not randomness.secret:
         guarantee = guarantee.for_testing()
 
-    def execute(_: Array) -> Array:
+    def execute() -> Array:
+        generator = randomness.generator()
         drawn = [_drawn(region, rounds, loss_value, facts, most_evaluations, draws, generator)]
         if len(rounds) > 1:
             for _more in range(draws - 1):
@@ -121,7 +121,7 @@ def gibbs_rejection(
         # Which doubles a box can yield depends on the box, and the boxes on the data.
         return on_grid(np.concatenate(drawn)[None], _GRID * float(np.min(region.width)))
 
-    return ExactDraws(unseen(execute, region.lower), guarantee, mechanism)
+    return ExactDraws(unseen(execute), guarantee, mechanism)
 
 
 class _Round(NamedTuple):

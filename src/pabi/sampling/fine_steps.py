@@ -13,9 +13,10 @@ from pabi import validate
 from pabi.analyses import composition
 from pabi.assumptions import about_gap, about_loss
 from pabi.errors import InvalidInput
+from pabi.hiding import unseen
 from pabi.iteration import NoisyIteration
 from pabi.langevin import LangevinChain, LangevinDiffusion
-from pabi.learn.randomness import generator_from
+from pabi.learn.randomness import randomness_from
 from pabi.moduli import Linear, Modulus
 from pabi.rounding import Array, times_up
 from pabi.runs import warn_of_large_delta
@@ -28,7 +29,6 @@ from pabi.sampling.chains import (
     langevin,
     starting_points,
     thinned,
-    unseen,
 )
 from pabi.sampling.costs import repeated
 from pabi.sampling.draws import Draws
@@ -103,15 +103,16 @@ def diffusion(
     start = starting_points(x0, chains)
     project = each_chain(domain, start.shape[1:])
     guarantee = _guarantee(diffusion, iteration, chains, enforced, delta)
-    generator, secret = generator_from(random_state)
-    if not secret:
+    randomness = randomness_from(random_state)
+    if not randomness.secret:
         guarantee = guarantee.for_testing()
 
-    def execute(x: Array) -> Array:
+    def execute() -> Array:
+        generator = randomness.generator()
         mean = Mean(gradient, diffusion.loss.l2)
-        return follow(mean, project, x, sizes, noise_std, every, generator)
+        return follow(mean, project, start, sizes, noise_std, every, generator)
 
-    return Draws(unseen(execute, start), guarantee, iteration, diffusion.release)
+    return Draws(unseen(execute), guarantee, iteration, diffusion.release)
 
 
 def _check_domain(diffusion: LangevinDiffusion, domain: Any) -> None:

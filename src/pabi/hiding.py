@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pabi.errors import InvalidInput
-from pabi.rounding import Array
+from pabi.rounding import LEAST_SCALED, Array
 from pabi.runs import NoisySGD
 
 GRID = 2.0**-20  # of the last step's noise: the spacing of what is released
@@ -25,6 +25,13 @@ def refuse_unenforceable(run: NoisySGD) -> None:
     if run.update != "sgd":
         raise InvalidInput(
             "update", f'expected "sgd", the only update trained here, got {run.update!r}'
+        )
+    bound = run.record_gradient_bound
+    if run.gradient_sensitivity is None and bound is not None and bound < LEAST_SCALED:
+        raise InvalidInput(
+            "clip_norm" if run.clip_norm == bound else "loss",
+            f"expected a gradient bound of at least {LEAST_SCALED!r}, got {bound!r}: so near to the least "
+            "double, scaling does not keep below a bound",
         )
     enforced = getattr(run.prox, "diameter", None)
     if run.diameter is not None and (enforced is None or not enforced <= run.diameter):

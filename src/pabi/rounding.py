@@ -15,6 +15,10 @@ Array = NDArray[np.float64]
 # raised to it, so that "a little" is never taken for "nothing".
 TINY = float(np.finfo(np.float64).tiny)
 
+# The least norm that vectors are scaled down to: entries far smaller than the norm still keep all digits
+# of a double, so that rounding them cannot carry the norm past it.
+LEAST_SCALED = 1e-290
+
 
 def up(x: float) -> float:
     """The next double above `x`; 0 stays 0 and infinities stay."""

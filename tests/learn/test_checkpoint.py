@@ -19,11 +19,14 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
+import pabi
 from pabi.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.errors import InvalidInput, PrivacyWarning
+from pabi.guarantee import TESTING
 from pabi.learn import checkpoint as checkpoint_module
 from pabi.learn import train
 from pabi.learn.checkpoint import Checkpoint, State
+from pabi.learn.engine import CLIPS_ITSELF, RESUMED
 from pabi.learn.randomness import secret_generator
 from pabi.losses import Loss
 from pabi.runs import NoisySGD
@@ -50,7 +53,7 @@ def unpriced(monkeypatch):
     """No accounting and no waiting for the disk: these tests train often."""
 
     class Unpriced:
-        besides = ()
+        method, besides = "composition", ()
 
         def assuming(self, *sentences):
             return self
@@ -339,7 +342,7 @@ def test_it_holds_the_iterate_and_the_order_and_no_generator(
     interrupted(run_of(batches=batches), path, 5)
     content = held(path)
     order = {"permutation"} if batches.kind != "cyclic" else set()
-    assert set(content) == {"format", "run", "step", "x"} | order
+    assert set(content) == {"assumed", "format", "run", "step", "x"} | order
     assert content["x"].shape == (1,)
     if order:
         assert sorted(content["permutation"].tolist()) == list(range(7))
@@ -401,10 +404,10 @@ def archive(**content):
         b"\x93NUMPY\x01\x00",
         archive(x=np.zeros(1)),
         archive(format="pabi.checkpoint.0", run="", step=1, x=np.zeros(1)),
-        archive(format="pabi.checkpoint.1", run="", step="one", x=np.zeros(1)),
-        archive(format="pabi.checkpoint.1", run="", step=[1, 2], x=np.zeros(1)),
-        archive(format="pabi.checkpoint.1", run="", step=1, x=np.array(["a"])),
-        archive(format="pabi.checkpoint.1", run="", step=1, x=np.array([{}], dtype=object)),
+        archive(format="pabi.checkpoint.2", run="", step="one", x=np.zeros(1)),
+        archive(format="pabi.checkpoint.2", run="", step=[1, 2], x=np.zeros(1)),
+        archive(format="pabi.checkpoint.2", run="", step=1, x=np.array(["a"])),
+        archive(format="pabi.checkpoint.2", run="", step=1, x=np.array([{}], dtype=object)),
     ],
     ids=["empty", "text", "zip", "npy", "x", "version", "step", "steps", "strings", "objects"],
 )
@@ -626,3 +629,51 @@ def test_a_released_path_is_watched_at_the_price_of_composition():
     assert g.mu == pytest.approx(math.sqrt(4.0) * 2.0 / 6.0, rel=1e-12)
     assert not any("stays hidden" in sentence for sentence in g.assumptions)
     assert g.mu > run.guarantee(1e-2).mu
+
+
+# What an interrupted part rests on.
+
+
+def test_a_resumed_run_remembers_that_it_was_seeded(tmp_path):
+    """The attack: noise before the interruption is reproducible, and the certificate of the whole verified.
+    However often it is interrupted again, and whichever part was seeded."""
+    run, path = run_of(), tmp_path / "run.ckpt"
+    with pytest.warns(PrivacyWarning, match="testing only"):
+        interrupted(run, path, 5, random_state=0)
+    interrupted_again = Records(crash_at=2)
+    with pytest.raises(Crash):
+        train(run, interrupted_again, [0.5], resume=path, checkpoint_seconds=0.0)
+    result = train(run, Records(), [0.5], resume=path)
+    assert result.guarantee.assumptions[0] == TESTING
+    assert result.guarantee.certificate is None
+    assert not pabi.verify(result.guarantee).ok
+
+
+def test_a_resumed_run_remembers_who_clipped(tmp_path):
+    run = run_of(gradient_sensitivity=None, clip_norm=1.0)
+    path = tmp_path / "run.ckpt"
+    gradients = Records(crash_at=5)
+
+    def summed(x, rows, clip_norm):
+        return np.sum(gradients(x, rows), axis=0)
+
+    with pytest.raises(Crash):
+        train(
+            run, None, [0.5], clipped_gradient_sum=summed, checkpoint=path, checkpoint_seconds=0.0
+        )
+    guarantee = train(run, Records(), [0.5], resume=path).guarantee
+    assert {CLIPS_ITSELF, RESUMED} <= set(guarantee.assumptions)
+    assert pabi.verify(guarantee).ok
+    assert not {CLIPS_ITSELF, RESUMED} & set(train(run, Records(), [0.5]).guarantee.assumptions)
+
+
+def test_a_file_of_before_assumptions_were_kept_is_refused(tmp_path):
+    """Nobody knows whether its noise was reproducible."""
+    path = tmp_path / "run.ckpt"
+    interrupted(run_of(), path, 5)
+    content = held(path) | {"format": np.array("pabi.checkpoint.1")}
+    del content["assumed"]
+    np.savez(path.open("wb"), **content)
+    with pytest.raises(InvalidInput, match=r"^resume: [^\n]*start over$"):
+        train(run_of(), Records(), [0.5], resume=path)
+    assert path.exists()

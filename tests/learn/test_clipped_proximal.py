@@ -128,7 +128,7 @@ def by_hand(run, data, x, mapped, seed):
         {"clipping": "coordinates"},
         {"loss": LOSS.with_l2(0.2), "cooldown_steps": 2},
         {"epochs": None, "steps": 7, "step_size": np.linspace(0.5, 0.1, 7)},
-        {"noise_std": 1e-9},
+        {"noise_std": 1e-8},
     ],
     ids=["plain", "coordinates", "l2, cool-down", "steps", "hardly any noise"],
 )

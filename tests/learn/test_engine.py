@@ -33,7 +33,7 @@ class Cost:
 
     testing = False
 
-    besides = ()
+    method, besides = "composition", ()
 
     def assuming(self, *sentences):
         self.testing = TESTING in sentences

@@ -788,7 +788,7 @@ OPTIMA = {
     ),
     "svc": (PrivateLinearSVC, {"smoothing": 0.5}, hinge(0.5), 2, 0.2),
     "svc, classes": (PrivateLinearSVC, {"smoothing": 0.5}, hinge(0.5), 3, 0.2),
-    "least squares": (PrivateLinearRegression, {"residual_bound": 50.0}, huber(50.0), 2, 0.4),
+    "least squares": (PrivateLinearRegression, {"residual_bound": 20.0}, huber(20.0), 2, 0.4),
     "residuals clipped": (PrivateLinearRegression, {"residual_bound": 0.4}, huber(0.4), 2, 0.4),
     "huber": (PrivateHuberRegressor, {"threshold": 0.3}, huber(0.3), 2, 0.4),
     "poisson": (

@@ -50,7 +50,7 @@ class Unpriced:
 
     assumptions: tuple[str, ...] = ()
 
-    besides = ()
+    method, besides = "composition", ()
 
     def assuming(self, *sentences):
         return self
@@ -518,7 +518,7 @@ def test_mean_and_covariance_on_quadratics(free, batches, cooldown, runs):
     run = run_of(4, batches, loss=loss, steps=4, noise_std=0.5, cooldown_steps=cooldown)
     generator, alike = np.random.default_rng(11), (FixedSize(2), Poisson(2))
     total, start = per_record_sum(least_squares, run), State(0, START, None)
-    silent = _Aftermath(None, None, lambda: None)
+    silent = _Aftermath(None, (), None, lambda: None)
     draws = np.array([_execute(run, total, start, generator, silent) for _ in range(runs)])
 
     def furthest(mean, cov):
@@ -767,7 +767,7 @@ def test_runs_go_on_after_a_crash(free, tmp_path, batches):
     run, path = run_of(7, batches, steps=60), tmp_path / "run.ckpt"
     interrupted(run, path, 20)
     content = held(path)
-    assert set(content) == {"format", "run", "step", "x"}
+    assert set(content) == {"assumed", "format", "run", "step", "x"}
     done, data = int(content["step"]), path.read_bytes()
     assert 19 <= done < 60
     calls = []

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pabi.errors.PrivacyWarning")
 class Unpriced:
     """Stands in for a guarantee while many runs are drawn; the guarantee is computed once, outside."""
 
-    besides = ()
+    method, besides = "composition", ()
 
     def assuming(self, *sentences):
         return self

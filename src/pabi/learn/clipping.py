@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from pabi.rounding import Array
+from pabi.errors import InvalidInput
+from pabi.rounding import LEAST_SCALED, Array
 
 _TOGETHER = 4096  # columns: within numpy's buffer, beyond which it would cut rows anywhere
 
@@ -15,13 +16,15 @@ def clip_norms(vectors: Array, bound: float) -> Array:
     """`vectors` with each longer than `bound` scaled down to it; short ones as they are.
 
     `vectors`: (m, *shape), finite; the norm is Euclidean over everything but the first axis.
-    `bound`: positive, same unit. The true norms of the result, not only the computed ones, are at
-    most `bound`. The input is left alone.
+    `bound`: at least 1e-290, same unit. The true norms of the result, not only the computed ones, are at
+    most `bound`. The input is left alone. Raises InvalidInput for a smaller bound: entries of the result
+    would lose digits, and be rounded up.
 
     This is the exact clip to a bound smaller by a relative (d + 16)·2⁻⁵³, up to the rounding of the
     product: a computed norm of d numbers is off by at most about (d/2 + 2)·2⁻⁵³ in any order of
     summation, and quotient and product lose a few units more.
     """
+    refuse_small(bound)
     flat = vectors.reshape(len(vectors), -1)
     if flat.size == 0:
         return vectors
@@ -36,10 +39,20 @@ def clip_norms(vectors: Array, bound: float) -> Array:
 
 def clip_coordinates(vectors: Array, bound: float) -> Array:
     """`vectors` (m, *shape) with each of their d coordinates clipped to ±bound/√d, rounded down, so that no
-    true norm exceeds `bound`. The input is left alone."""
+    true norm exceeds `bound`, at least 1e-290. The input is left alone."""
+    refuse_small(bound)
     d = max(1, vectors[:1].size)
     most = bound / math.sqrt(d) * (1.0 - 2.0**-51)
     return np.clip(vectors, -most, most)
+
+
+def refuse_small(bound: float) -> None:
+    """InvalidInput for a bound below 1e-290."""
+    if not bound >= LEAST_SCALED:
+        raise InvalidInput(
+            "clip_norm",
+            f"expected at least {LEAST_SCALED!r}, got {bound!r}: scaling would exceed it",
+        )
 
 
 def by_row(subscripts: str, rows: Array, other: Array) -> Array:

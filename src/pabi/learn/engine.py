@@ -24,6 +24,7 @@ from pabi.learn.orders import Order
 from pabi.learn.randomness import randomness_from
 from pabi.learn.records import Records, seen_norm
 from pabi.learn.sums import GradientSum, fast_sum, noise_factor, per_record_sum, stated_sum
+from pabi.precision import checked, walk_of
 from pabi.progress import progress_bar
 from pabi.rounding import Array
 from pabi.runs import NoisySGD
@@ -121,7 +122,9 @@ def train(
     ------
     InvalidInput
         `diameter` where it is only assumed, `update` other than "sgd", `x0`, `random_state`, a
-        checkpoint of another run, or gradients of the wrong shape or not finite.
+        checkpoint of another run, or gradients of the wrong shape or not finite. `x0`, `prox` or
+        `noise_std` where iterates may grow so large that doubles are coarse against the noise. A gradient
+        bound below 1e-290, which scaling does not keep.
     NotApplicable
         No analysis covers the run; nothing has then been computed from the data.
 
@@ -136,7 +139,8 @@ def train(
     randomness = randomness_from(random_state)
     said = files.assumed() + ([] if clipped_gradient_sum is None else [CLIPS_ITSELF])
     said += [] if randomness.secret else [TESTING]
-    guarantee = run.guarantee(delta).assuming(*said)  # it does not depend on the data
+    # Neither depends on the data.
+    guarantee = checked(run.guarantee(delta), *walk_of(run, start[None])).assuming(*said)
 
     def execute() -> Array:
         state = files.state(start)

@@ -16,6 +16,7 @@ from pabi.langevin import LangevinChain
 from pabi.learn.orders import Order
 from pabi.learn.randomness import randomness_from
 from pabi.losses import Loss
+from pabi.precision import checked, walk_of
 from pabi.rounding import Array, fraction_up
 from pabi.sampling.draws import Draws
 from pabi.sampling.each_chain import EachChain, each_chain
@@ -71,7 +72,8 @@ def langevin(
     ------
     InvalidInput
         `diameter` where it is only assumed, `thin`, `x0`, `prox`, `random_state`, or a gradient of the
-        wrong shape or not finite.
+        wrong shape or not finite. `x0`, `prox` or `noise_std` where points may grow so large that doubles are
+        coarse against the noise.
     NotApplicable
         No analysis covers the chain; nothing has then been computed from the data.
 
@@ -87,7 +89,8 @@ def langevin(
     if isinstance(gradient, MeanGradient) and start.shape[1:] != (gradient.d,):
         raise InvalidInput("x0", f"expected shape ({gradient.d},), got {np.shape(x0)}")
     project = each_chain(chain.prox, start.shape[1:])
-    guarantee = chain.guarantee(delta)  # before the data is touched: it does not depend on it
+    # Before the data is touched: neither depends on it.
+    guarantee = checked(chain.guarantee(delta), *walk_of(chain.run, start))
     if not enforced:
         guarantee = guarantee.assuming(TAKEN)
     randomness = randomness_from(random_state)

@@ -18,6 +18,7 @@ from pabi.iteration import NoisyIteration
 from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.learn.randomness import randomness_from
 from pabi.moduli import Linear, Modulus
+from pabi.precision import Walk, checked, norm, range_of
 from pabi.rounding import Array, times_up
 from pabi.runs import warn_of_large_delta
 from pabi.sampling.chains import (
@@ -102,7 +103,8 @@ def diffusion(
     iteration = executed(diffusion, sizes, noise_std, getattr(domain, "diameter", None))
     start = starting_points(x0, chains)
     project = each_chain(domain, start.shape[1:])
-    guarantee = _guarantee(diffusion, iteration, chains, enforced, delta)
+    walk = _walk(diffusion, sizes, noise_std, domain, start)
+    guarantee = _guarantee(diffusion, iteration, walk, enforced, delta)
     randomness = randomness_from(random_state)
     if not randomness.secret:
         guarantee = guarantee.for_testing()
@@ -165,20 +167,39 @@ def executed(
 def _guarantee(
     diffusion: LangevinDiffusion,
     iteration: NoisyIteration,
-    chains: int,
+    walk: Walk,
     enforced: bool,
     delta: float,
 ) -> Guarantee:
     """Of all chains: of their last iterates, or by composition of their paths."""
     warn_of_large_delta(diffusion.n, delta)
-    path = diffusion.release == "path"
-    if path:
+    said = [about_gap(diffusion)]
+    if diffusion.release == "path":
         one = replace(composition.apply(iteration, delta), tuned_at=delta)
     else:
         one = iteration.guarantee(delta)
-    said = [*one.assumptions, about_gap(diffusion)]
-    if not path:
         said += about_loss(diffusion.loss)
-    if not enforced:
-        said.append(TAKEN)
-    return repeated(replace(one, assumptions=tuple(said)), chains)
+    one = checked(one.assuming(*said), walk, diffusion.gradient_gap is None)
+    return repeated(one if enforced else one.assuming(TAKEN), walk.paths)
+
+
+def _walk(
+    diffusion: LangevinDiffusion, sizes: Array, noise_std: float, domain: Any, starts: Array
+) -> Walk:
+    """What the chains take from `starts`, (chains, *shape)."""
+    paths, points = len(starts), starts.reshape(len(starts), -1)
+    bound = diffusion.loss.gradient_bound if diffusion.gradient_gap is None else None
+    kept = np.abs(1.0 - sizes * diffusion.loss.l2)
+    pull = sizes * (bound or 0.0)
+    origin, diameter = range_of(domain, starts.shape[1:], sizes)
+    return Walk(
+        len(sizes),
+        norm(points),
+        kept,
+        pull,
+        noise_std,
+        origin,
+        diameter,
+        points.shape[1],
+        paths,
+    )

@@ -1,0 +1,247 @@
+"""Doubles that are coarse against the noise: the attack, the size that no iterate exceeds, and refusals."""
+
+import math
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.batches import Cyclic, FullBatch, Poisson
+from pabi.errors import InvalidInput
+from pabi.learn import PrivateLinearRegression, train
+from pabi.learn.clipping import clip_coordinates, clip_norms
+from pabi.losses import Loss
+from pabi.precision import FINE, Walk, small_enough, walk_of
+from pabi.runs import NoisySGD
+from pabi.sampling import diffusion, langevin
+
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.errors.PrivacyWarning")
+
+FAR = 8.3e15  # where doubles are 1 apart
+
+
+def far_run(**changes):
+    """Gradients of norm 1 and a ball of radius ½ about `FAR`, steps of noise 0.12."""
+    given = {
+        "n": 1,
+        "batches": FullBatch(),
+        "steps": 400,
+        "step_size": 0.12,
+        "noise_std": 1.0,
+        "adjacency": "zero_out",
+        "prox": pabi.prox.ball(0.5, center=np.array([FAR])),
+    }
+    return NoisySGD(Loss.convex(1e-3, gradient_bound=1.0), **(given | changes))
+
+
+def constant(value):
+    return lambda x, rows: np.full((len(rows), *x.shape), value)
+
+
+def test_rounding_keeps_what_a_proof_says_is_paid():
+    """The attack: a record pulls for 20 of 300 steps, in a set of diameter 4. Steps as the trainer takes
+    them, at 0 and where doubles are 1 apart."""
+    rng = np.random.default_rng(0)
+
+    def ends(place, pull, count=4000):
+        x = np.full(count, place)
+        for k in range(300):
+            gradient = pull if k < 20 else 0.0
+            x = np.asarray(x - 0.12 * (gradient + rng.standard_normal(count)))
+            x = np.clip(x, place - 2.0, place + 2.0)
+        return x - place
+
+    def advantage(place):
+        with_record, without = ends(place, -9.0), ends(place, 0.0)
+        cuts = np.linspace(-2.0, 2.0, 201)
+        above = (np.mean(side[:, None] > cuts, axis=0) for side in (with_record, without))
+        return float(np.max(np.subtract(*above)))
+
+    assert advantage(FAR) > 0.9  # no noise ever moves an iterate, the record did
+    assert advantage(0.0) < 0.7  # by far less than it: noise moves it back
+
+
+@pytest.mark.parametrize(
+    ("run", "x0", "field"),
+    [
+        (far_run(), [FAR], "x0"),
+        (far_run(), [0.0], "prox"),
+        (far_run(prox=pabi.prox.ball(0.5)), [0.0], None),
+        (far_run(noise_std=1e-12, prox=pabi.prox.ball(0.5)), [0.0], "noise_std"),
+        (far_run(prox=pabi.prox.box([FAR - 1.0], [FAR + 1.0])), [0.0], "prox"),
+    ],
+    ids=["start", "ball", "near", "little noise", "box"],
+)
+def test_training_is_refused_before_the_data_is_touched(run, x0, field):
+    def untouched(x, rows):
+        raise AssertionError("the data was touched")
+
+    if field is None:
+        assert train(run, constant(0.0), x0).guarantee.certificate is not None
+        return
+    with pytest.raises(InvalidInput, match=r"release=\"path\"") as refused:
+        train(run, untouched, x0)
+    assert refused.value.field == field
+    assert "\n" not in str(refused.value)
+
+
+def test_all_iterates_may_be_released_wherever_they_are():
+    """Composition survives rounding: what is rounded was released with its noise."""
+    result = train(far_run(release="path"), constant(0.0), [FAR])
+    assert result.guarantee.method == "composition"
+
+
+def test_samplers_are_refused_alike():
+    given = {"n": 10, "inverse_temperature": 10.0, "prox": pabi.prox.ball(0.5, center=[FAR])}
+    chain = pabi.LangevinChain(
+        Loss.convex(1.0, gradient_bound=1.0), **given, step_size=0.007, steps=4000
+    )
+
+    def untouched(x):
+        raise AssertionError("the data was touched")
+
+    with pytest.raises(InvalidInput, match="^x0: iterates can reach"):
+        langevin(chain, untouched, [FAR])
+    for temperature in (10.0, np.linspace(5.0, 10.0, 8)):
+        flow = pabi.LangevinDiffusion(
+            Loss.convex(1.0, gradient_bound=1.0),
+            n=10,
+            inverse_temperature=temperature,
+            time=28.0,
+            diameter=1.0,
+        )
+        domain = pabi.prox.ball(0.5, center=[FAR])
+        with pytest.raises(InvalidInput, match="^x0: iterates can reach"):
+            diffusion(flow, untouched, [FAR], domain, steps=4000)
+        assert diffusion(
+            flow, lambda x: 0.0 * x, [0.0], pabi.prox.ball(0.5), steps=4000
+        ).values.size
+
+
+def test_estimators_are_refused_alike():
+    """With as little noise beside such steps as no target ε asks for."""
+    X, y = np.linspace(-1.0, 1.0, 40)[:, None], np.linspace(-1.0, 1.0, 40)
+    model = PrivateLinearRegression(
+        epsilon=1.0,
+        delta=1e-5,
+        feature_norm=1.0,
+        residual_bound=1.0,
+        batches=Cyclic(10),
+        noise_std=1e-11,
+    )
+    with pytest.raises(InvalidInput, match="^noise_std: iterates can reach"):
+        model.fit(X, y)
+
+
+def test_unbounded_gradients_are_an_assumption():
+    """Whoever states a sensitivity has not said how long a batch's gradient may be."""
+    run = NoisySGD(
+        Loss.strongly_convex(0.5, 1.0),
+        n=10,
+        batches=Cyclic(5),
+        epochs=3,
+        step_size=0.5,
+        noise_std=1.0,
+        gradient_sensitivity=1.0,
+    )
+    guarantee = train(run, constant(0.0), [0.0]).guarantee
+    assert small_enough(0.5) in guarantee.assumptions
+    assert pabi.verify(guarantee).ok
+    limit = float(small_enough(0.5).split(" below ")[1].split(",")[0])
+    assert np.spacing(np.nextafter(limit, 0.0)) <= FINE * 0.5
+
+
+# The size that no iterate exceeds.
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_iterate_is_larger_than_the_size_computed(seed):
+    """Against walks pulled outwards by as much as the description allows, under random schedules."""
+    rng = np.random.default_rng(seed)
+    d, steps = int(rng.integers(1, 6)), int(rng.integers(1, 60))
+    step_size = rng.uniform(0.01, 1.0, steps) if seed % 3 else float(rng.uniform(0.01, 1.0))
+    l2 = float(rng.choice([0.0, 0.3, 1.7, 3.0]))
+    prox = [None, pabi.prox.ball(1.0, center=np.full(d, 3.0)), pabi.prox.l1(0.1)][seed % 3]
+    batches = Poisson(3) if seed % 2 else Cyclic(3)
+    run = NoisySGD(
+        Loss.convex(1.0, gradient_bound=2.0, l2=l2),
+        n=9,
+        batches=batches,
+        steps=steps,
+        step_size=step_size,
+        noise_std=float(rng.uniform(0.1, 3.0)),
+        prox=prox,
+    )
+    start = rng.normal(size=d)
+    walk, bounded = walk_of(run, start[None])
+    assert bounded
+    largest = [0.0]
+    real = Walk.overstep.__globals__["_coarse"]
+
+    def noted(size, noise_std):
+        largest[0] = max(largest[0], size)
+        return real(size, noise_std)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(Walk.overstep.__globals__, "_coarse", noted)
+        assert walk.overstep() is None
+    x, etas = start, np.broadcast_to(step_size, steps)
+    for eta in etas.tolist():
+        direction = x / max(float(np.linalg.norm(x)), 1e-300)
+        most = 3.0 if batches.kind == "poisson" else 1.0  # all nine records in a batch of three
+        noise = eta * run.noise_std * rng.standard_normal(d)
+        moved = [x, eta * l2 * x, -eta * most * 2.0 * direction, noise]
+        x = x - eta * l2 * x + eta * most * 2.0 * direction + noise
+        assert max(np.linalg.norm(part) for part in (*moved, x)) <= largest[0]
+        x = x if prox is None else np.asarray(prox(x, eta))
+
+
+def test_equal_steps_in_closed_form_and_one_by_one_agree():
+    """The closed form is no smaller, and no more than a few times larger."""
+    for kept in (0.5, 0.999, 1.0, 1.01):
+        for diameter in (3.0, math.inf):
+            args = (500, 2.0, kept, 0.7, 0.1, 0.3, diameter, 4)
+            constant_ = Walk(*args)
+            written = Walk(*args[:3], np.full(500, 0.7), *args[4:])
+            sizes = []
+            for walk in (constant_, written):
+                seen = []
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setitem(
+                        Walk.overstep.__globals__, "_coarse", lambda s, n, seen=seen: seen.append(s)
+                    )
+                    walk.overstep()
+                sizes.append(max(seen))
+            assert sizes[1] <= sizes[0] <= 4.0 * sizes[1]
+
+
+# Bounds near the least double.
+
+
+@pytest.mark.parametrize("clip", [clip_norms, clip_coordinates])
+def test_clipping_never_exceeds_its_bound(clip):
+    """At 5e-324 in ten dimensions it did, by a factor of 2.45."""
+    vectors = np.ones((1, 10))
+    for bound in (5e-324, 1e-308, 9.9e-291):
+        with pytest.raises(InvalidInput, match="^clip_norm: expected at least 1e-290"):
+            clip(vectors, bound)
+    from fractions import Fraction
+
+    for bound in (1e-290, 1e-200, 1.0):
+        square = sum(Fraction(float(x)) ** 2 for x in clip(vectors, bound).ravel())
+        assert square <= Fraction(bound) ** 2
+
+
+@pytest.mark.parametrize(
+    ("run", "field"),
+    [
+        (NoisySGD(Loss.unknown(), n=3, batches=FullBatch(), steps=1, step_size=1.0, noise_std=1.0,
+                  clip_norm=1e-300), "clip_norm"),
+        (NoisySGD(Loss.convex(1.0, gradient_bound=1e-300), n=3, batches=FullBatch(), steps=1,
+                  step_size=1.0, noise_std=1.0), "loss"),
+    ],
+)  # fmt: skip
+def test_training_refuses_bounds_near_the_least_double(run, field):
+    with pytest.raises(InvalidInput, match="1e-290") as refused:
+        train(run, constant(1.0), [0.0])
+    assert refused.value.field == field

@@ -234,7 +234,7 @@ def test_json_holds_the_guarantee_and_the_reading(path: Path) -> None:
     assert data["adjacency"] == guarantee.adjacency
     assert tuple(data["assumptions"]) == guarantee.assumptions
     assert data["certificate"]["format"] == "pabi.certificate"
-    candidates = {row["method"]: row for row in data["candidates"]}
+    candidates = {row["method"]: row for row in data["notes"]["candidates"]}
     assert data["method"] in candidates
     for row in candidates.values():
         assert set(row) == {"method", "applies", "reason", "epsilon", "mu"}
@@ -293,7 +293,7 @@ def test_explain_lists_every_analysis() -> None:
 
 def test_explain_json() -> None:
     data = read_json(call("explain", str(MNIST), "--delta", "1e-5", "--json").out)
-    assert data["candidates"] == account_json()["candidates"]
+    assert data["candidates"] == account_json()["notes"]["candidates"]
     assert data["adjacency"] == "replace_one"
 
 
@@ -378,7 +378,7 @@ def test_unreachable_target_says_what_is_reachable() -> None:
 @pytest.mark.parametrize("path", [MNIST, SHUFFLED, ITERATION, CLIPPED], ids=lambda p: p.stem)
 def test_verify_accepts_every_form(path: Path) -> None:
     data = account_json(path)
-    guarantee = {k: v for k, v in data.items() if k not in ("epsilon", "delta", "candidates")}
+    guarantee = {k: v for k, v in data.items() if k not in ("epsilon", "delta", "notes")}
     for form in (data, guarantee, data["certificate"]):
         result = call("verify", "-", stdin=json.dumps(form))
         assert result.status == 0, result.out
@@ -434,12 +434,14 @@ def test_verify_reads_weights_that_add_up_to_more() -> None:
 
 def test_verify_another_version_or_format() -> None:
     proof = account_json()["certificate"]
-    assert_bad(call("verify", "-", stdin=json.dumps(proof | {"version": 2})), "version", "2")
+    assert_bad(call("verify", "-", stdin=json.dumps(proof | {"version": 3})), "version", "3")
     assert_bad(
         call("verify", "-", stdin=json.dumps(proof | {"format": "other"})), "format", "other"
     )
     inner = account_json() | {"certificate": proof | {"version": 99}}
-    assert_bad(call("verify", "-", stdin=json.dumps(inner)), "version", "99")
+    result = call("verify", "-", stdin=json.dumps(inner))
+    assert result.status == 1
+    assert "version: expected 1 or 2, which this pabi reads, got 99" in result.out
     for text in ("{}", "[]", "3", "null", '"x"'):
         assert_bad(call("verify", "-", stdin=text))
 

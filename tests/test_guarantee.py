@@ -364,7 +364,8 @@ class TestJson:
         for delta in (1e-9, 1e-3):
             assert back.epsilon(delta) == g.epsilon(delta)
         assert back.tradeoff(0.1) == g.tradeoff(0.1)
-        assert back.composition == g.composition
+        assert back.composition is None  # a note, which nobody reads
+        assert back.notes == {"composition": g.composition.to_dict()}
         assert json.loads(back.to_json()) == json.loads(g.to_json())
 
     def test_verified_only_by_the_checker(self, g):
@@ -377,9 +378,12 @@ class TestJson:
 
     def test_verified_is_not_read_from_the_text(self):
         data = make().guarantee(delta=DELTA).to_dict(certificate=True)
-        data["verified"] = True
         data["certificate"]["verdict"] = {"ok": True}
         assert not Guarantee.from_dict(data).verified
+        assert not pabi.verify(data).ok
+        data["verified"] = True
+        with pytest.raises(InvalidInput, match="^verified: unknown key"):
+            Guarantee.from_dict(data)
 
     @pytest.mark.parametrize("kind", list(KINDS))
     @pytest.mark.parametrize("factor", [1 - 1e-6, 0.5])
@@ -468,7 +472,7 @@ class TestJson:
         [
             ("format", "pabi.certificate", "format"),
             ("format", None, "format"),
-            ("version", 2, "version"),
+            ("version", 3, "version"),
             ("version", None, "version"),
             ("adjacency", "add_or_remove_one", "adjacency"),
             ("adjacency", 3, "adjacency"),

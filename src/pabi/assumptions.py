@@ -178,11 +178,16 @@ def about_gap(description: LangevinChain | LangevinDiffusion | ExponentialMechan
     return f"each record's gradient has norm at most {description.loss.gradient_bound!r}"
 
 
+FOLLOWED_EXACTLY = (
+    "the diffusion is followed exactly; a chain of finite steps is another description"
+)
+
+
 def langevin_diffusion(diffusion: LangevinDiffusion, hidden: bool = True) -> tuple[str, ...]:
     """What a guarantee of `diffusion` rests on; `hidden`: whether it needs the path to stay hidden."""
     last = "only the point at the end is released; the path before it stays hidden"
     said = [_ADJACENCY[diffusion.adjacency], last if hidden else "the whole path may be released"]
-    said.append("the diffusion is followed exactly; a chain of finite steps is another description")
+    said.append(FOLLOWED_EXACTLY)
     if callable(diffusion.inverse_temperature):
         said.append(
             f"the inverse temperature is monotone on each of {diffusion.cells[0].size} equal parts of the "

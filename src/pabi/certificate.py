@@ -3,6 +3,17 @@
 A certificate is a JSON object (docs, "Certificates"): the theorem, the description it is about, and for
 each case (a record's position, with its probability) the steps, the start τ and the payments.
 `pabi.verify` checks it in ball arithmetic, and derives the assumptions from the description itself.
+
+What files promise to those who keep them:
+
+- The meaning of a key, a theorem, a kind of factor and a field of a description never changes, and none is
+  removed. What means something else has another name.
+- What comes on top comes with a new version if an older reader that does not know it could take a file to
+  say more than it does (version 2: `assumes`, further assumptions of the release).
+- Whatever a version proves, every later pabi verifies: files of all versions in `VERSIONS` are read, each by
+  the keys that it knows. Any other version, key, theorem or kind is refused by name, never guessed.
+- Sentences of assumptions belong to a version. A better wording comes with a new one, and files of the old
+  version are checked against the old wording.
 """
 
 from __future__ import annotations
@@ -17,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pabi import encoding
+from pabi.encoding import parse_json
 from pabi.errors import InvalidInput
 from pabi.iteration import Groups, NoisyIteration, Schedule, Steps
 from pabi.mechanisms import IteratedExponentialMechanism
@@ -38,7 +50,8 @@ if TYPE_CHECKING:
     from pabi.runs import NoisySGD
     from pabi.verification import Verdict
 
-FORMAT, VERSION = "pabi.certificate", 1
+FORMAT, VERSION = "pabi.certificate", 2
+VERSIONS = (1, VERSION)
 
 _LARGEST = sys.float_info.max  # JSON has no ∞
 
@@ -49,18 +62,51 @@ _REPEATED = 20_000
 
 
 class Certificate:
-    """A proof to be verified: `payload` is its JSON object, `verdict` what `pabi.verify` last said.
+    """A proof to be verified, as the JSON text that `pabi.verify` reads; nothing changes it.
 
-    Source of the format and of what is checked: docs, "Certificates".
+    `payload`: its JSON object, a new copy every time. `verdict`: what `pabi.verify` last said of this very
+    text. Source of the format and of what is checked: docs, "Certificates".
     """
 
+    __slots__ = ("_text", "_verified")
+
     def __init__(self, payload: dict[str, Any]) -> None:
-        self.payload = payload
-        self.verdict: Verdict | None = None
+        """Raises InvalidInput for what JSON cannot hold."""
+        try:
+            text = json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        except (TypeError, ValueError, RecursionError) as bad:
+            raise InvalidInput("json", f"expected what JSON can hold: {bad}") from None
+        self._text = text
+        self._verified: tuple[str, Verdict] | None = None
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """The JSON object."""
+        found: dict[str, Any] = json.loads(self._text)
+        return found
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What `pabi.verify` last said of this text, None if it did not."""
+        if self._verified is None or self._verified[0] != self._text:
+            return None
+        return self._verified[1]
+
+    def accept(self, verdict: Verdict) -> None:
+        """Keeps what `pabi.verify` said."""
+        self._verified = self._text, verdict
+
+    def assuming(self, sentences: Sequence[str]) -> Certificate:
+        """The same proof of a release that rests on these sentences as well."""
+        if not sentences:
+            return self
+        payload = self.payload
+        said = dict.fromkeys((*payload.get("assumes", ()), *sentences))
+        return Certificate(payload | {"version": VERSION, "assumes": list(said)})
 
     def to_json(self) -> str:
         """The certificate as JSON."""
-        return json.dumps(self.payload, ensure_ascii=False, separators=(",", ":"))
+        return self._text
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
@@ -70,39 +116,22 @@ class Certificate:
     @classmethod
     def from_dict(cls, payload: Any) -> Certificate:
         """The certificate with this payload. Raises InvalidInput for another format or version."""
-        return cls(check_format(payload, FORMAT, VERSION))
+        return cls(check_format(payload, FORMAT, VERSIONS))
 
     def __repr__(self) -> str:
-        return f"<certificate: {self.payload.get('theorem')}, {len(self.to_json())} bytes>"
+        return f"<certificate: {self.payload.get('theorem')}, {len(self._text)} bytes>"
 
 
-def parse_json(text: str) -> Any:
-    """The JSON value in `text`. Raises InvalidInput with line and column."""
-
-    def no_constant(name: str) -> float:
-        raise InvalidInput("json", f"{name} is not a number that JSON knows")
-
-    try:
-        return json.loads(text, parse_constant=no_constant)
-    except json.JSONDecodeError as bad:
-        raise InvalidInput("json", f"line {bad.lineno}, column {bad.colno}: {bad.msg}") from None
-    except RecursionError:
-        raise InvalidInput("json", "nested too deeply") from None
-    except ValueError as bad:  # an integer of more digits than Python reads
-        if isinstance(bad, InvalidInput):
-            raise
-        raise InvalidInput("json", f"a number that cannot be read: {bad}") from None
-
-
-def check_format(data: Any, form: str, version: int) -> dict[str, Any]:
-    """`data` if it is an object of this format and version."""
+def check_format(data: Any, form: str, versions: Sequence[int]) -> dict[str, Any]:
+    """`data` if it is an object of this format and one of these versions."""
     if not isinstance(data, dict):
         raise InvalidInput("json", f"expected an object, got {type(data).__name__}")
     if data.get("format") != form:
         raise InvalidInput("format", f"expected {form!r}, got {data.get('format')!r}")
-    if type(data.get("version")) is not int or data["version"] != version:
+    if type(data.get("version")) is not int or data["version"] not in versions:
+        known = " or ".join(map(str, versions))
         raise InvalidInput(
-            "version", f"expected {version}, which this pabi reads, got {data.get('version')!r}"
+            "version", f"expected {known}, which this pabi reads, got {data.get('version')!r}"
         )
     return data
 
@@ -304,7 +333,13 @@ _COLUMNS = ("c", "s", "sigma")
 
 
 def _header(theorem: str, adjacency: str) -> dict[str, Any]:
-    return {"format": FORMAT, "version": VERSION, "theorem": theorem, "adjacency": adjacency}
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "theorem": theorem,
+        "adjacency": adjacency,
+        "assumes": [],
+    }
 
 
 def _number(x: float) -> float | str:

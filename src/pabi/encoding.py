@@ -3,13 +3,22 @@
 A float is written as its shortest decimal that reads back the same. An array of more than 64 floats
 becomes {"f8": base64(zlib(little-endian doubles))}; increasing integers become {"i8": …} of their
 differences.
+
+JSON is read strictly: whatever two readers could take for different things is an error.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
+import math
+import re
 import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -25,11 +34,37 @@ def _pack(raw: bytes) -> str:
     return base64.b64encode(zlib.compress(raw, 6)).decode("ascii")
 
 
-def _unpack(field: str, text: Any) -> bytes:
+_MOST = 1 << 30  # bytes that one array unpacks to, unless less is allowed
+# What is left of what may be unpacked in this context: [bytes], or None without a limit of its own.
+_room: ContextVar[list[int] | None] = ContextVar("_room", default=None)
+
+
+@contextmanager
+def unpacking_at_most(size: int) -> Iterator[None]:
+    """Within it arrays unpack to at most `size` bytes, all of them together; InvalidInput beyond that.
+
+    (A megabyte of zeros packs into a kilobyte.)
+    """
+    token = _room.set([size])
     try:
-        return zlib.decompress(base64.b64decode(text, validate=True))
+        yield
+    finally:
+        _room.reset(token)
+
+
+def _unpack(field: str, text: Any) -> bytes:
+    room = _room.get() or [_MOST]
+    unpacker = zlib.decompressobj()
+    try:
+        raw = unpacker.decompress(base64.b64decode(text, validate=True), room[0] + 1)
     except (TypeError, ValueError, binascii.Error, zlib.error):
         raise InvalidInput(field, "expected base64 of zlib-compressed numbers") from None
+    if len(raw) > room[0]:
+        raise InvalidInput(field, "unpacks to more numbers than are read here (unpacked)")
+    if not unpacker.eof or unpacker.unused_data:
+        raise InvalidInput(field, "expected base64 of zlib-compressed numbers")
+    room[0] -= len(raw)
+    return raw
 
 
 def floats(values: Any) -> Any:
@@ -75,6 +110,66 @@ def read_integers(field: str, value: Any) -> NDArray[np.int64]:
     ):
         return np.array(value, dtype=np.int64)
     raise InvalidInput(field, f"expected a list of integers, got {_short(value)}")
+
+
+def parse_json(text: str) -> Any:
+    """The JSON value in `text`. Raises InvalidInput, with line and column where it is malformed.
+
+    A key that comes twice, a number beyond the doubles or so near to 0 that it would read as 0, and NaN are
+    errors: other programs, and people, read them otherwise.
+    """
+    try:
+        return json.loads(
+            text,
+            parse_constant=_no_constant,
+            parse_float=_number,
+            object_pairs_hook=_once_each,
+        )
+    except json.JSONDecodeError as bad:
+        raise InvalidInput("json", f"line {bad.lineno}, column {bad.colno}: {bad.msg}") from None
+    except RecursionError:
+        raise InvalidInput("json", "nested too deeply") from None
+    except ValueError as bad:  # an integer of more digits than Python reads
+        if isinstance(bad, InvalidInput):
+            raise
+        raise InvalidInput("json", f"a number that cannot be read: {bad}") from None
+
+
+_NESTING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]')
+
+
+def depth(text: str, enough: int) -> int:
+    """How deeply brackets are nested in JSON, or some number above `enough`."""
+    deepest = here = 0
+    for match in _NESTING.finditer(text):
+        first = match.group()[0]
+        if first in "[{":
+            here += 1
+            deepest = max(deepest, here)
+            if deepest > enough:
+                break
+        elif first in "]}":
+            here -= 1
+    return deepest
+
+
+def _no_constant(name: str) -> float:
+    raise InvalidInput("json", f"{name} is not a number that JSON knows")
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if math.isinf(value) or (value == 0.0 and text.lower().partition("e")[0].strip("-0.")):
+        raise InvalidInput("json", f"{_short(text)} is beyond the range of doubles")
+    return value
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise InvalidInput("json", f"the key {_short(twice)} comes twice")
+    return table
 
 
 def _short(value: Any) -> str:

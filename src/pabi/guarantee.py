@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, overload
 
@@ -12,12 +12,30 @@ from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
 from pabi.rounding import Array, shown
 from pabi.tradeoff import Best, Gaussian, Mixture, Product, TradeOff
+from pabi.tradeoff.base import decode, encode
 
 if TYPE_CHECKING:
     from pabi.certificate import Certificate
 
-FORMAT, VERSION = "pabi.guarantee", 1
+FORMAT, VERSION = "pabi.guarantee", 2
+VERSIONS = (1, VERSION)
 _EQUAL = 1.0 + 1e-10  # beyond what roundings make of equal bounds
+# What a file states: nothing else may stand in it. Notes are shown, and read by nobody.
+_STATED = frozenset(
+    {
+        "format",
+        "version",
+        "tradeoff",
+        "mu",
+        "adjacency",
+        "method",
+        "source",
+        "assumptions",
+        "certificate",
+    }
+)
+_READING, _NOTES = frozenset({"epsilon", "delta"}), frozenset({"notes"})
+_NOTES_OF_1 = frozenset({"tuned_at", "composition", "candidates"})  # which stood beside the rest
 TESTING = "noise reproducible: testing only"
 INDEPENDENT = "the releases are computed with independent noise and independent orders of batches"
 
@@ -30,7 +48,8 @@ class Guarantee:
     `source`: the analysis and where it is published. `assumptions`: sentences the user must be able
     to stand behind. `tuned_at`: the δ at which the analysis was chosen; it is valid at every δ.
     `composition`: what charging for every iterate would give, for comparison, where known. `besides`: those
-    of the assumptions that do not follow from the description.
+    of the assumptions that do not follow from the description. `notes`: what a file says that is not proven;
+    nobody has checked it.
 
     Readings take ε, δ and rates as plain numbers, scalar or (k,) arrays where they say so, and err on the
     safe side: ε, δ, Rényi divergences and attack rates are upper bounds, type II errors lower bounds.
@@ -46,6 +65,7 @@ class Guarantee:
     tuned_at: float | None = None
     composition: TradeOff | None = None
     besides: tuple[str, ...] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict, repr=False)
     _prove: Callable[[], Certificate | None] | None = field(default=None, repr=False)
     # ε by curve and δ, once computed; the curve is part of the key, so that `replace` is safe.
     _read: dict[tuple[TradeOff, float], float] = field(default_factory=dict, repr=False)
@@ -130,21 +150,23 @@ class Guarantee:
     def certificate(self) -> Certificate | None:
         """What an independent checker verifies, computed on first access; None for test runs."""
         if "_certificate" not in self.__dict__:
-            object.__setattr__(self, "_certificate", self._prove() if self._prove else None)
+            proof = self._prove() if self._prove else None
+            proof = None if proof is None else proof.assuming(self.besides)
+            object.__setattr__(self, "_certificate", proof)
         certificate: Certificate | None = self.__dict__["_certificate"]
         return certificate
 
     @property
     def verified(self) -> bool:
-        """Whether `pabi.verify` has accepted the certificate and it implies this guarantee."""
+        """Whether `pabi.verify` has accepted this very certificate, and it implies all that this guarantee
+        states as it is now."""
         certificate: Certificate | None = self.__dict__.get("_certificate")
         verdict = certificate.verdict if certificate is not None else None
         if verdict is None or not verdict.ok:
             return False
-        from pabi.verification import implied
+        from pabi.verification import not_implied
 
-        said = verdict.assumptions
-        return implied(verdict.bounds, verdict.adjacency, said, self.to_dict()) is None
+        return not_implied(verdict, self.to_dict()) is None
 
     def assuming(self, *sentences: str) -> Guarantee:
         """The same guarantee under further assumptions, which its certificate carries as well.
@@ -168,21 +190,28 @@ class Guarantee:
     # Writing and showing.
 
     def to_dict(self, certificate: bool = False) -> dict[str, Any]:
-        """A JSON-ready dictionary; with `certificate`, what proves it is included."""
-        mu = self.mu
+        """A JSON-ready dictionary; with `certificate`, what proves it is included.
+
+        With ε at the δ at which the analysis was chosen. What is not proven stands under `notes`.
+        """
         proof = self.certificate if certificate else None
+        reading, notes = {}, dict(self.notes)
+        if self.tuned_at is not None:
+            reading = {"epsilon": encode(self.epsilon(self.tuned_at)), "delta": self.tuned_at}
+        if self.composition is not None:
+            notes["composition"] = self.composition.to_dict()
         return {
             "format": FORMAT,
             "version": VERSION,
             "tradeoff": self.curve.to_dict(),
-            "mu": "inf" if mu == math.inf else mu,
+            "mu": None if self.mu is None else encode(self.mu),
+            **reading,
             "adjacency": self.adjacency,
             "method": self.method,
             "source": self.source,
             "assumptions": list(self.assumptions),
-            "tuned_at": self.tuned_at,
-            "composition": self.composition.to_dict() if self.composition else None,
             "certificate": proof.payload if proof else None,
+            **({"notes": notes} if notes else {}),
         }
 
     def to_json(self) -> str:
@@ -192,7 +221,7 @@ class Guarantee:
     @classmethod
     def from_json(cls, text: str) -> Guarantee:
         """The guarantee written by `to_json`, unverified. Raises InvalidInput naming the field."""
-        from pabi.certificate import parse_json
+        from pabi.encoding import parse_json
 
         return cls.from_dict(parse_json(text))
 
@@ -201,7 +230,8 @@ class Guarantee:
         """The guarantee written by `to_dict`, unverified. Raises InvalidInput naming the field."""
         from pabi.certificate import Certificate, check_format
 
-        data = check_format(data, FORMAT, VERSION)
+        data = check_format(data, FORMAT, VERSIONS)
+        notes = notes_in(data)
         for name, kind in (
             ("adjacency", str),
             ("method", str),
@@ -212,20 +242,19 @@ class Guarantee:
                 raise InvalidInput(name, f"expected a {kind.__name__}, got {data.get(name)!r}")
         proof = data.get("certificate")
         certificate = None if proof is None else Certificate.from_dict(proof)
-        tuned, composition = data.get("tuned_at"), data.get("composition")
-        curve = _read_curve("tradeoff", data.get("tradeoff"))
         guarantee = cls(
-            curve,
+            _read_curve("tradeoff", data.get("tradeoff")),
             validate.adjacency(data["adjacency"]),
             data["method"],
             data["source"],
-            tuple(str(a) for a in data["assumptions"]),
-            None if tuned is None else validate.number("tuned_at", tuned, at_least=0.0, below=1.0),
-            None if composition is None else _read_curve("composition", composition),
+            tuple(_sentence(a) for a in data["assumptions"]),
+            _read_delta(data),
+            besides=_besides(proof),
+            notes=notes,
             _prove=lambda: certificate,
         )
         claimed = math.inf if data.get("mu") == "inf" else data.get("mu")
-        if claimed != guarantee.mu:
+        if isinstance(claimed, bool) or claimed != guarantee.mu:
             raise InvalidInput("mu", f"expected {guarantee.mu!r} as in tradeoff, got {claimed!r}")
         object.__setattr__(guarantee, "_certificate", certificate)
         return guarantee
@@ -294,6 +323,47 @@ def compose(*guarantees: Guarantee) -> Guarantee:
         tuple(dict.fromkeys(a for g in guarantees for a in g.besides)),
         _prove=prove,
     )
+
+
+def notes_in(data: dict[str, Any]) -> dict[str, Any]:
+    """What a file says that is not proven. Raises InvalidInput for a key that is neither."""
+    aside = _NOTES_OF_1 if data["version"] == 1 else _NOTES
+    for key in data:
+        if key not in _STATED | _READING | aside:
+            raise InvalidInput(str(key), "unknown key: what is not proven stands under notes")
+    if data["version"] == 1:
+        return {key: data[key] for key in data if key in _NOTES_OF_1 and data[key] is not None}
+    notes = data.get("notes", {})
+    if not isinstance(notes, dict):
+        raise InvalidInput("notes", f"expected an object, got {type(notes).__name__}")
+    return dict(notes)
+
+
+def _read_delta(data: dict[str, Any]) -> float | None:
+    """δ of the reading in a file, None where there is none."""
+    stated = _READING & set(data)
+    if not stated:
+        return None
+    for name in sorted(_READING - stated):
+        raise InvalidInput(name, f"missing beside {', '.join(stated)}")
+    if decode("epsilon", data["epsilon"]) < 0.0:
+        raise InvalidInput("epsilon", f"expected a number ≥ 0, got {data['epsilon']!r}")
+    delta = validate.number("delta", data["delta"], at_least=0.0, at_most=1.0)
+    return delta if delta < 1.0 else None
+
+
+def _besides(proof: Any) -> tuple[str, ...]:
+    """The further assumptions that a certificate carries."""
+    listed = proof.get("assumes", []) if proof is not None else []
+    if not isinstance(listed, list):
+        raise InvalidInput("assumes", f"expected a list, got {type(listed).__name__}")
+    return tuple(_sentence(a) for a in listed)
+
+
+def _sentence(value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput("assumptions", f"expected sentences, got {value!r}")
+    return value
 
 
 def _read_curve(field: str, data: Any) -> TradeOff:

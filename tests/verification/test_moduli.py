@@ -881,7 +881,7 @@ STATED = [
     ("mixed", ("which", 0), 4.0, "which: "),
     ("mixed", ("which", 0), -1.0, "which: "),
     ("functions", ("cases", 0, "at", 0), lambda x: x * (1 - 1e-9), "at: "),
-    ("functions", ("cases", 0, "at", 0), math.nan, "at: "),
+    ("functions", ("cases", 0, "at", 0), math.nan, "JSON can hold"),
     ("functions", ("cases", 0, "values", 0), -1.0, "at: "),
     ("functions", ("cases", 0, "values", 0), lambda x: x * (1 + 1e-6), "leave a distance|at: "),
     ("functions", ("cases", 0, "values"), lambda v: v[:-1], "malformed"),
@@ -1093,7 +1093,7 @@ SAMPLED_FORGERIES = [
     ("coordinates", ("run", "clipping"), MISSING, "leave a distance"),
     ("coordinates", ("run", "loss", "l2"), 0.499, "leave a distance"),
     ("varying", ("run", "noise_std", 19), 0.39, "mu: |factors: "),
-    ("zero out, cap", ("theorem",), "one-sided shift", "missing|slope"),
+    ("zero out, cap", ("theorem",), "one-sided shift", "unknown key"),
     ("zero out, cap", ("theorem",), "nonlinear shifts", "knows no"),
     ("zero out, cap", ("reading", "epsilon"), lambda x: x * 0.99, "reading: "),
 ]

@@ -1146,7 +1146,7 @@ class TestComposed:
         refused(payload, "adjacency")
 
     def test_parts_of_another_format(self):
-        for key, value in (("format", "x"), ("version", 2)):
+        for key, value in (("format", "x"), ("version", 3)):
             _, payload = self.payload()
             payload["parts"][0][key] = value
             refused(payload, key)
@@ -1183,7 +1183,7 @@ class TestForm:
             ("format", None),
             ("format", []),
             ("version", 0),
-            ("version", 2),
+            ("version", 3),
             ("version", "1"),
             ("version", None),
         ],

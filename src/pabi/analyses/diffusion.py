@@ -152,5 +152,7 @@ def _relabelled(
     diffusion: LangevinDiffusion, found: Guarantee, name: str, source: str, hidden: bool
 ) -> Guarantee:
     """What was found of the cells, as a guarantee of the diffusion."""
-    said = dict.fromkeys((*langevin_diffusion(diffusion, hidden), *found.assumptions))
-    return replace(found, method=name, source=source, assumptions=tuple(said))
+    of_diffusion = langevin_diffusion(diffusion, hidden)
+    said = dict.fromkeys((*of_diffusion, *found.assumptions))
+    assumed = found.assuming(*of_diffusion)
+    return replace(assumed, method=name, source=source, assumptions=tuple(said))

@@ -19,9 +19,11 @@ from pabi.cli.reading import (
     USUAL_DELTA,
     describe,
     file_name,
+    notes_of,
     parsed_json,
     read_delta,
     read_epsilon,
+    read_positive,
     read_target,
     required,
     stated_besides,
@@ -143,7 +145,7 @@ def account(
         f"{'is at most' if passed else 'exceeds'} {limit!r}"
     )
     if as_json:
-        emit_json(reading(best, cost, at) | {"candidates": _candidates(explanation)})
+        emit_json(reading(best, cost, at, candidates=_candidates(explanation)))
         if not passed:
             complain("gate", verdict)
     else:
@@ -294,6 +296,12 @@ def verify(
     delta: Annotated[
         str | None, typer.Option("--delta", metavar="D", help="With --epsilon.")
     ] = None,
+    seconds: Annotated[
+        str | None,
+        typer.Option(
+            "--seconds", metavar="S", help="Of processor time that it may take; 10 by default."
+        ),
+    ] = None,
 ) -> None:
     """Whether a certificate proves what it claims.
 
@@ -314,7 +322,8 @@ def verify(
     if not isinstance(data, dict) or "format" not in data:
         expected = "expected a certificate or guarantee of pabi, which has a format; got other JSON"
         raise InvalidInput(file_name(file), expected)
-    verdict, stated_at = verdict_on(data)
+    limits = {} if seconds is None else {"seconds": read_positive("--seconds", seconds)}
+    verdict, stated_at = verdict_on(data, **limits)
     if not verdict.ok:
         emit(f"verdict      refused: {one_line(verdict.reason)}")
         raise typer.Exit(1)
@@ -340,6 +349,9 @@ def verify(
     if further := stated_besides(data, verdict):
         lines.append("assumptions that the file adds")
         lines += [f"  - {one_line(sentence)}" for sentence in further]
+    if notes := notes_of(data):
+        lines.append("notes that the file adds, checked by nobody")
+        lines += [f"  - {one_line(note)}" for note in notes]
     emit("\n".join(lines))
     if not met:
         raise typer.Exit(1)

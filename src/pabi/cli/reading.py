@@ -11,19 +11,10 @@ from pabi.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pabi.description import Description
-    from pabi.guarantee import Guarantee
     from pabi.verification import Verdict
 
 _MOST_BYTES = 1 << 29  # of a file; stops at once on an endless one
 USUAL_DELTA = 1e-5
-_MALFORMED = (
-    AttributeError,
-    LookupError,
-    TypeError,
-    ValueError,
-    ArithmeticError,
-    RecursionError,
-)
 
 
 def file_name(file: str) -> str:
@@ -153,7 +144,7 @@ def read_target(epsilon: str | None, delta: str | None) -> tuple[float, float]:
 
 
 def parsed_json(file: str) -> Any:
-    from pabi.certificate import parse_json
+    from pabi.encoding import parse_json
 
     text = read_text(file, "a certificate or guarantee (JSON)")
     try:
@@ -165,35 +156,17 @@ def parsed_json(file: str) -> Any:
         raise InvalidInput(file_name(file), f"malformed JSON: {bad}") from None
 
 
-def verdict_on(data: dict[str, Any]) -> tuple[Verdict, float]:
+def verdict_on(data: dict[str, Any], **limits: Any) -> tuple[Verdict, float]:
     """The verdict on parsed JSON that names its format, and a δ at which to read it.
 
     What is not of our format and version is bad input; anything wrong within is refused.
     """
-    from pabi.guarantee import FORMAT, Guarantee
-    from pabi.verification import Verdict
+    from pabi.guarantee import FORMAT
     from pabi.verification import verify as check
 
-    at = USUAL_DELTA
-    kind = "guarantee" if data["format"] == FORMAT else "certificate"
-    try:
-        if kind == "certificate":
-            verdict = check(data)
-        else:
-            guarantee = Guarantee.from_dict(data)
-            if guarantee.tuned_at is not None and 0.0 < guarantee.tuned_at < 1.0:
-                at = guarantee.tuned_at
-            verdict = check(guarantee)
-            lie = _misread(data, guarantee) if verdict.ok else None
-            if lie is not None:
-                verdict = Verdict(False, lie, None, None, (), None)
-    except InvalidInput as bad:
-        if bad.field in ("json", "format", "version"):
-            raise
-        verdict = Verdict(False, f"malformed {kind}: {bad}", None, None, (), None)
-    except _MALFORMED as bad:
-        reason = f"malformed {kind}: {type(bad).__name__}: {bad}"
-        verdict = Verdict(False, reason, None, None, (), None)
+    verdict, at = check(data, **limits), USUAL_DELTA
+    if verdict.ok and data["format"] == FORMAT and 0.0 < data.get("delta", 0.0) < 1.0:
+        at = data["delta"]  # at which an ε is stated, and proven
     return verdict, at
 
 
@@ -205,22 +178,11 @@ def stated_besides(data: dict[str, Any], verdict: Verdict) -> list[str]:
     return [sentence for sentence in stated if sentence not in verdict.assumptions]
 
 
-def _misread(data: dict[str, Any], guarantee: Guarantee) -> str | None:
-    """What is wrong with the reading that `account --json` adds to a guarantee, None if nothing."""
-    if "epsilon" not in data and "delta" not in data:
-        return None
-    stated = {
-        name: math.inf if data.get(name) == "inf" else data.get(name)
-        for name in ("epsilon", "delta")
-    }
-    for name, value in stated.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0.0:
-            return f"{name}: expected a number ≥ 0, got {value!r}"
-    epsilon, delta = float(stated["epsilon"]), float(stated["delta"])  # type: ignore[arg-type]
-    if delta >= 1.0 or math.isinf(epsilon):
-        return None
-    # A reading of either kind, δ at ε or ε at δ, is the same number as before.
-    if guarantee.epsilon(delta) <= epsilon or guarantee.delta(epsilon) <= delta:
-        return None
-    proven = guarantee.epsilon(delta)
-    return f"epsilon: the file states {epsilon!r} at delta {delta!r}, but proves only {proven!r}"
+def notes_of(data: dict[str, Any]) -> list[str]:
+    """What a file says beside what is proven, a line each."""
+    import json
+
+    from pabi.guarantee import FORMAT, notes_in
+
+    notes = notes_in(data) if data["format"] == FORMAT else {}
+    return [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in notes.items()]

@@ -57,9 +57,11 @@ def json_text(value: dict[str, Any], plain: bool = False) -> str:
     return json.dumps(_json_ready(value), ensure_ascii=plain, allow_nan=False)
 
 
-def reading(guarantee: Guarantee, epsilon: float, delta: float) -> dict[str, Any]:
-    """A guarantee with its certificate, and what it says at one δ."""
-    return {**guarantee.to_dict(certificate=True), "epsilon": epsilon, "delta": delta}
+def reading(guarantee: Guarantee, epsilon: float, delta: float, **notes: Any) -> dict[str, Any]:
+    """A guarantee with its certificate, what it says at one δ, and notes beside it."""
+    found = guarantee.to_dict(certificate=True)
+    found["notes"] = found.get("notes", {}) | notes
+    return found | {"epsilon": epsilon, "delta": delta}
 
 
 def _json_ready(value: Any) -> Any:

@@ -167,11 +167,15 @@ class TradeOff(ABC):
         kind = data.get("kind") if isinstance(data, dict) else None
         if not isinstance(kind, str) or kind not in _KINDS:
             raise InvalidInput("kind", f"expected one of {', '.join(sorted(_KINDS))}, got {kind!r}")
-        fields = {name: value for name, value in data.items() if name != "kind"}
+        fields = _Noted({name: value for name, value in data.items() if name != "kind"})
         try:
-            return _KINDS[kind]._from_fields(fields)
+            found = _KINDS[kind]._from_fields(fields)
         except KeyError as missing:
             raise InvalidInput(str(missing.args[0]), f"missing from a {kind} object") from None
+        for name in fields:
+            if name not in fields.read:
+                raise InvalidInput(str(name), f"unknown key in a {kind} object")
+        return found
 
     def _compose(self, other: TradeOff) -> TradeOff | None:
         """self ⊗ other, or None where this class knows no lossless rule."""
@@ -194,6 +198,22 @@ class TradeOff(ABC):
     @classmethod
     @abstractmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self: ...
+
+
+class _Noted(dict[str, Any]):
+    """A table that notes which of its keys were looked up."""
+
+    def __init__(self, table: dict[str, Any]) -> None:
+        super().__init__(table)
+        self.read: set[str] = set()
+
+    def __getitem__(self, key: str) -> Any:
+        self.read.add(key)
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.read.add(key)
+        return super().get(key, default)
 
 
 def encode(x: float) -> float | str:

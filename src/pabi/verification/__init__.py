@@ -7,16 +7,21 @@ description, in exact rational arithmetic (`derivation`), and payments are repla
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from flint import ctx
 
-from pabi.certificate import FORMAT, VERSION, Certificate, check_format, parse_json
+from pabi.certificate import FORMAT, VERSIONS, Certificate, check_format
+from pabi.encoding import depth as depth_of
+from pabi.encoding import parse_json
 from pabi.errors import InvalidInput
 from pabi.guarantee import FORMAT as GUARANTEE
 from pabi.guarantee import INDEPENDENT, Guarantee
+from pabi.guarantee import VERSIONS as GUARANTEE_VERSIONS
+from pabi.tradeoff import TradeOff
 from pabi.verification.arithmetic import BITS
 from pabi.verification.claims import (
     Bounds,
@@ -27,9 +32,14 @@ from pabi.verification.claims import (
     check_reading,
     implied,
 )
+from pabi.verification.limits import Limits, positions, within
+from pabi.verification.names import Names, names_of
+from pabi.verification.reading import HEADER, closed, sentences
 from pabi.verification.refusal import Refused
 
-__all__ = ["Verdict", "implied", "verify"]
+__all__ = ["Verdict", "not_implied", "verify"]
+
+_SIZE, _DEPTH, _UNPACKED, _POSITIONS, _SECONDS = 8 << 20, 64, 32 << 20, 200_000, 10.0
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,7 @@ class Verdict:
     whose `parts` are (probability, μ), for a `product` with sampled Gaussians, and for several `bounds`
     that hold together. `scope`: "run" when everything was derived again from the description, "iteration"
     when the steps were taken as stated. `assumptions`: what it rests on. `bounds`: all that is proven.
-    Source: docs, "Certificates".
+    `names`: the (method, source) that a guarantee may state. Source: docs, "Certificates".
     """
 
     ok: bool
@@ -52,35 +62,128 @@ class Verdict:
     parts: tuple[Part, ...] = ()
     product: Factors | None = None
     bounds: Bounds = ()
+    names: tuple[Names, ...] = ()
 
 
-def verify(certificate: Certificate | Guarantee | dict[str, Any] | str) -> Verdict:
+def verify(
+    certificate: Certificate | Guarantee | dict[str, Any] | str,
+    *,
+    size: int = _SIZE,
+    depth: int = _DEPTH,
+    unpacked: int = _UNPACKED,
+    positions: int = _POSITIONS,
+    seconds: float = _SECONDS,
+) -> Verdict:
     """The verdict on a certificate or on a guarantee with its certificate (objects, dicts or JSON).
 
-    Raises InvalidInput for text that is not JSON, of another format or version, or a guarantee that
-    cannot be read. Source: docs, "Certificates"; Bok, Su, Altschuler 2024, Thm C.3.
+    A certificate may come from a stranger: what would take more than the limits is refused. `size`:
+    characters of JSON; `depth`: of its nesting; `unpacked`: bytes of all packed arrays; `positions`: steps or
+    positions of a record that are gone through one by one; `seconds`: of processor time. Long runs with
+    varying schedules need more than the defaults, which suit a service: 10 s and 500 MB.
+
+    Raises InvalidInput for what is no certificate or guarantee at all: another type, text that is not JSON,
+    another format or version. Whatever else is wrong is a verdict. Source: docs, "Certificates"; Bok, Su,
+    Altschuler 2024, Thm C.3.
     """
-    if isinstance(certificate, Guarantee):
-        proof = certificate.certificate
-        if proof is None:
-            return _no("there is no certificate to verify")
-        verdict = verify(proof)
-        return _with_claims(verdict, certificate.to_dict())
-    if isinstance(certificate, str):
-        certificate = parse_json(certificate)
-    if isinstance(certificate, dict) and certificate.get("format") == GUARANTEE:
-        guarantee = Guarantee.from_dict(certificate)
-        return verify(guarantee)
-    if not isinstance(certificate, Certificate):
-        certificate = Certificate(check_format(certificate, FORMAT, VERSION))
-    certificate.verdict = _verify(certificate.payload)
-    return certificate.verdict
+    limits = Limits(size, depth, unpacked, positions, seconds)
+    try:
+        if isinstance(certificate, Guarantee):
+            return _of_guarantee(certificate, limits)
+        if not isinstance(certificate, Certificate):
+            data = _received(certificate, limits)
+            if data["format"] == GUARANTEE:
+                with within(limits):
+                    read = Guarantee.from_dict(data)
+                return _of_guarantee(read, limits, data)
+            certificate = Certificate(data)
+        return _of_certificate(certificate, limits)
+    except _NoCertificate as no:
+        raise InvalidInput(no.field, no.expected) from None
+    except Exception as bad:  # whatever a stranger wrote
+        return _no(_reason(bad))
 
 
-def _with_claims(verdict: Verdict, guarantee: dict[str, Any]) -> Verdict:
+class _NoCertificate(Exception):
+    """What is no certificate at all."""
+
+    def __init__(self, bad: InvalidInput) -> None:
+        self.field, self.expected = bad.field, str(bad).removeprefix(f"{bad.field}: ")
+
+
+def _reason(bad: Exception) -> str:
+    """Why there is no proof, in one sentence."""
+    if isinstance(bad, Refused):
+        return str(bad)
+    if isinstance(bad, KeyError):
+        return f"malformed certificate: {bad.args[0] if bad.args else ''} is missing"
+    if isinstance(bad, RecursionError):
+        return "malformed certificate: nested too deeply"
+    if isinstance(bad, MemoryError):
+        return "memory: there is not enough to go through it"
+    return f"malformed certificate: {bad}"
+
+
+def _received(certificate: Any, limits: Limits) -> dict[str, Any]:
+    """A certificate or guarantee as an object of a format and version that are known."""
+    text = certificate
+    if not isinstance(certificate, str):
+        if not isinstance(certificate, dict):
+            kind = type(certificate).__name__
+            raise _NoCertificate(InvalidInput("json", f"expected an object, got {kind}"))
+        _check_object(certificate, limits)
+        text = Certificate(certificate).to_json()
+    if len(text) > limits.size:
+        raise Refused(f"size: {len(text)} characters are more than are read (size: {limits.size})")
+    # What does not begin as an object is none, however deep.
+    if text.lstrip().startswith("{") and depth_of(text, limits.depth) > limits.depth:
+        raise Refused(f"depth: nested more than {limits.depth} deep (depth)")
+    try:
+        data = parse_json(text)
+        guarantee = isinstance(data, dict) and data.get("format") == GUARANTEE
+        form = (GUARANTEE, GUARANTEE_VERSIONS) if guarantee else (FORMAT, VERSIONS)
+        return check_format(data, *form)
+    except InvalidInput as bad:
+        raise _NoCertificate(bad) from None
+
+
+def _check_object(value: Any, limits: Limits) -> None:
+    """Refuse an object that is too large or deep, or that holds itself, before it is walked through."""
+    level, left = [value], limits.size
+    for _ in range(limits.depth + 1):
+        inner: list[Any] = []
+        for x in level:
+            inner.extend(x.values() if isinstance(x, dict) else x)
+            left -= 1 + len(x)
+            if left < 0:
+                raise Refused(f"size: larger than what is read (size: {limits.size})")
+        level = [x for x in inner if isinstance(x, (dict, list, tuple))]
+        if not level:
+            return
+    raise Refused(f"depth: nested more than {limits.depth} deep (depth)")
+
+
+def _of_certificate(certificate: Certificate, limits: Limits) -> Verdict:
+    try:
+        with ctx.workprec(BITS), within(limits):
+            payload = certificate.payload
+            verdict = replace(_yes(_checked(payload)), names=names_of(payload))
+    except Exception as bad:
+        verdict = _no(_reason(bad))
+    certificate.accept(verdict)
+    return verdict
+
+
+def _of_guarantee(
+    guarantee: Guarantee, limits: Limits, stated: dict[str, Any] | None = None
+) -> Verdict:
+    """The verdict on its certificate, and on all that it states; `stated`: the file that it is from."""
+    proof = guarantee.certificate
+    if proof is None:
+        return _no("there is no certificate to verify")
+    verdict = _of_certificate(proof, limits)
     if not verdict.ok:
         return verdict
-    gap = implied(verdict.bounds, verdict.adjacency, verdict.assumptions, guarantee)
+    gap = not_implied(verdict, guarantee.to_dict() if stated is None else stated)
     return verdict if gap is None else _no(gap)
 
 
@@ -88,20 +191,30 @@ def _no(reason: str) -> Verdict:
     return Verdict(False, reason, None, None, (), None)
 
 
-def _verify(payload: dict[str, Any]) -> Verdict:
-    try:
-        with ctx.workprec(BITS):
-            return _yes(_checked(payload))
-    except Refused as refusal:
-        return _no(str(refusal))
-    except InvalidInput as bad:
-        return _no(f"malformed certificate: {bad}")
-    except KeyError as bad:
-        return _no(f"malformed certificate: {bad.args[0]} is missing")
-    except (TypeError, ValueError, IndexError, ArithmeticError, AttributeError) as bad:
-        return _no(f"malformed certificate: {bad}")
-    except RecursionError:
-        return _no("malformed certificate: nested too deeply")
+def not_implied(verdict: Verdict, guarantee: dict[str, Any]) -> str | None:
+    """None if an accepted certificate implies all that a guarantee (as a dictionary) states but for its
+    notes, or the reason why not."""
+    gap = implied(verdict.bounds, verdict.adjacency, verdict.assumptions, guarantee)
+    if gap is not None:
+        return gap
+    if Names(guarantee["method"], guarantee["source"]) not in verdict.names:
+        known = " or ".join(f"{n.method!r} ({n.source})" for n in verdict.names[:2])
+        return f"method: the certificate proves {known}, not {guarantee['method']!r}, {guarantee['source']!r}"
+    return _misread(guarantee) if "epsilon" in guarantee else None
+
+
+def _misread(guarantee: dict[str, Any]) -> str | None:
+    """Why the (ε, δ) that a guarantee states does not follow from its trade-off function; None if it does."""
+    epsilon, delta = guarantee["epsilon"], guarantee["delta"]
+    epsilon = math.inf if epsilon == "inf" else float(epsilon)
+    if delta >= 1.0 or math.isinf(epsilon):
+        return None
+    curve = TradeOff.from_dict(guarantee["tradeoff"])
+    # A reading of either kind, ε at δ or δ at ε, is the same number as before.
+    if curve.epsilon(delta) <= epsilon or curve.delta(epsilon) <= delta:
+        return None
+    proven = curve.epsilon(delta)
+    return f"epsilon: the trade-off function proves {proven!r} at δ = {delta!r}, not {epsilon!r}"
 
 
 class _Finding(NamedTuple):
@@ -116,8 +229,17 @@ class _Finding(NamedTuple):
 
 
 def _checked(payload: dict[str, Any]) -> _Finding:
-    if payload["theorem"] == "composed":
-        return _composed(payload["parts"], payload["adjacency"])
+    check_format(payload, FORMAT, VERSIONS)
+    if payload["version"] == 1 and "assumes" in payload:
+        raise Refused("assumes: unknown key in a certificate of version 1")
+    assumed = sentences("assumes", payload["assumes"]) if payload["version"] > 1 else ()
+    found = _composed(payload) if payload["theorem"] == "composed" else _alone(payload)
+    if payload["adjacency"] != found.adjacency:
+        raise Refused(f"adjacency: expected {found.adjacency!r}, got {payload['adjacency']!r}")
+    return found._replace(assumptions=tuple(dict.fromkeys((*found.assumptions, *assumed))))
+
+
+def _alone(payload: dict[str, Any]) -> _Finding:
     if payload["run"] is None:
         from pabi.verification.iterations import check_iteration
 
@@ -127,15 +249,21 @@ def _checked(payload: dict[str, Any]) -> _Finding:
     else:
         from pabi.verification.runs import check_run
 
-        adjacency, assumptions, proven = check_run(payload)
+        adjacency, assumptions, proven = check_run(payload, _part)
         scope = "run"
-    if payload["adjacency"] != adjacency:
-        raise Refused(f"adjacency: expected {adjacency!r}, got {payload['adjacency']!r}")
     claimed = check_claim(payload["claim"], proven)
     reading = None
     if "product" in payload["claim"]:
         reading = check_reading(payload["reading"], claimed[0])
+    elif "reading" in payload:
+        raise Refused("reading: only of a product")
     return _Finding(adjacency, assumptions, scope, claimed, proven, reading)
+
+
+def _part(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], Bounds]:
+    """(adjacency, assumptions, what is proven) of a certificate that is part of another."""
+    found = _checked(payload)
+    return found.adjacency, found.assumptions, found.proven
 
 
 def _yes(found: _Finding) -> Verdict:
@@ -182,13 +310,16 @@ def _told(bound: Factors) -> str:
     )
 
 
-def _composed(payloads: list[dict[str, Any]], adjacency: str) -> _Finding:
+def _composed(payload: dict[str, Any]) -> _Finding:
+    payloads, adjacency = payload["parts"], payload["adjacency"]
+    closed("the certificate", payload, (*HEADER, "parts"))
+    positions("parts", len(payloads))
     total: Bounds = (Factors(((Fraction(1), 0.0),)),)
     said: list[str] = []
     scopes = set()
-    for i, payload in enumerate(payloads):
+    for i, part in enumerate(payloads):
         try:
-            found = _checked(check_format(payload, FORMAT, VERSION))
+            found = _checked(part)
         except Refused as refusal:
             raise Refused(f"part {i + 1}: {refusal}") from None
         if found.adjacency != adjacency:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from flint import arb
 
+from pabi.verification.limits import timed
 from pabi.verification.refusal import Refused
 
 BITS = 256  # working precision, set for the time of a verification
@@ -74,7 +75,7 @@ def block_cost(groups: Sequence[Repeated], distance: Any, where: str) -> Any:
     falling slopes, so that the cumulated demands lie above their chord.
     """
     pieces = []
-    for times, stretches in groups:
+    for times, stretches in timed(groups):
         one = one_repetition(stretches)
         if times > 1 and not one.d.is_zero() and not one.c <= 1:
             raise Refused(f"{where}: repetitions that expand are pooled")
@@ -118,7 +119,7 @@ def replay(
     t = len(steps.c)
     payments = [None] * t
     begin = first
-    for end, slope in zip(ends, q, strict=True):
+    for end, slope in timed(zip(ends, q, strict=True)):
         if not (tau <= begin <= end < t) or not (slope > 0 and slope.is_finite()):
             raise Refused(f"step {end + 1}: blocks out of order, or a payment that is no number")
         pay = slope
@@ -128,7 +129,7 @@ def replay(
         begin = end + 1
     z, cost, uncleared = distance, arb(0), None
     last_of_block = set(ends)
-    for k in range(tau, t):
+    for k in timed(range(tau, t)):
         owed = steps.c[k] * z + steps.s[k]
         rate = payments[k]
         if rate is not None:

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 from flint import arb
 
 from pabi.verification.arithmetic import root_up
+from pabi.verification.limits import timed
 from pabi.verification.products import Sampled, epsilon_bound
-from pabi.verification.reading import integer, nonnegative
+from pabi.verification.reading import closed, integer, nonnegative
 from pabi.verification.refusal import Refused
 
 Part = tuple[Fraction, float]
@@ -83,7 +84,7 @@ def read_parts(claim: Any) -> list[Part]:
 
 def read_bounds(curve: Any) -> Bounds:
     """The bounds that a trade-off function in JSON is the best of."""
-    if curve["kind"] != "best":
+    if _check_curve(curve) != "best":
         return (read_factors(curve),)
     if not curve["parts"]:
         raise Refused("parts: expected at least one")
@@ -92,7 +93,7 @@ def read_bounds(curve: Any) -> Bounds:
 
 def read_factors(curve: Any) -> Factors:
     """The factors of a trade-off function in JSON."""
-    kind = curve["kind"]
+    kind = _check_curve(curve)
     if kind == "approx_dp":
         return Factors(NOTHING, pure=((_pure(curve), 1),))
     if kind == "bounded_range":
@@ -108,6 +109,7 @@ def read_factors(curve: Any) -> Factors:
     sampled, ranges, pure = [], [], []
     for factor in curve["factors"]:
         count = integer("count", factor["count"])
+        _check_curve(factor, ("count",))
         if factor["kind"] in ("subsampled", "poisson_subsampled"):
             if factor.get("direction", "both") != "both":
                 raise Refused("direction: expected a factor for both")
@@ -124,7 +126,8 @@ def read_factors(curve: Any) -> Factors:
         elif factor["kind"] == "bounded_range" and count > 0:
             ranges.append((nonnegative("epsilon", factor["epsilon"]), count))
         elif factor["kind"] == "mixture" and count == 1:
-            parts = product(parts, read_factors({**factor, "kind": "mixture"}).parts)
+            mixture = {key: value for key, value in factor.items() if key != "count"}
+            parts = product(parts, read_factors(mixture).parts)
         else:
             raise Refused(f"factors: expected no {count} of {factor['kind']!r}")
     failure = nonnegative("failure", curve.get("failure", 0.0))
@@ -137,9 +140,30 @@ def _pure(curve: Any) -> float:
     return nonnegative("epsilon", curve["epsilon"])
 
 
+_CURVES = {
+    "gaussian": ("mu",),
+    "mixture": ("mus", "weights"),
+    "product": ("factors", "failure"),
+    "best": ("parts",),
+    "bounded_range": ("epsilon",),
+    "approx_dp": ("epsilon", "delta"),
+    "subsampled": ("mu", "probability"),
+    "poisson_subsampled": ("mu", "probability", "direction"),
+}
+
+
+def _check_curve(curve: Any, besides: tuple[str, ...] = ()) -> str:
+    """The kind of a trade-off function in JSON, if it has no key that is not read."""
+    kind = curve["kind"]
+    if not isinstance(kind, str) or kind not in _CURVES:
+        raise Refused(f"tradeoff: a certificate proves no {kind!r}")
+    closed(f"a {kind}", curve, ("kind", *besides, *_CURVES[kind]))
+    return kind
+
+
 def check_claim(claim: Any, proven: Bounds) -> Bounds:
     """What is claimed, if what is proven implies it."""
-    if len(claim) > 1:
+    if len(claim) != 1 or not set(claim) <= {"mu", "mixture", "product", "tradeoff"}:
         raise Refused("claim: expected one of mu, mixture, product and tradeoff, alone")
     if "tradeoff" in claim:
         claimed = read_bounds(claim["tradeoff"])
@@ -166,6 +190,7 @@ def uncovered(proven: Bounds, claimed: Bounds) -> str | None:
 
 def check_reading(reading: Any, claimed: Factors) -> tuple[float, float]:
     """The claimed (ε, δ), if the claimed factors imply it."""
+    closed("the reading", reading, ("delta", "epsilon"))
     delta, epsilon = nonnegative("delta", reading["delta"]), reading["epsilon"]
     if not 0.0 < delta < 1.0:
         raise Refused(f"delta: expected a number above 0 and below 1, got {delta!r}")
@@ -227,7 +252,8 @@ def _weight(factor: Sampled) -> Part:
 def all_together(first: Bounds, second: Bounds) -> Bounds:
     """What two independent releases prove: every bound on one with every bound on the other; where they are
     many, those that reveal least."""
-    found = list(dict.fromkeys(together(one, other) for one in first for other in second))
+    pairs = ((one, other) for one in first for other in second)
+    found = list(dict.fromkeys(together(one, other) for one, other in timed(pairs)))
     return tuple(
         sorted(found, key=_revealed)[:_MOST_BOUNDS] if len(found) > _MOST_BOUNDS else found
     )
@@ -272,7 +298,7 @@ def product(first: Sequence[Part], second: Sequence[Part]) -> list[Part]:
     if len(first) * len(second) > _MOST_PARTS:
         raise Refused(f"{len(first)} × {len(second)} cases are too many to compose")
     merged: dict[float, Fraction] = {}
-    for p, mu in first:
+    for p, mu in timed(first):
         for q, nu in second:
             both = _hypotenuse(mu, nu)
             merged[both] = merged.get(both, Fraction(0)) + p * q

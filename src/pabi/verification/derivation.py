@@ -17,6 +17,7 @@ from flint import arb, fmpq
 from pabi.losses import Loss
 from pabi.runs import NoisySGD
 from pabi.verification.arithmetic import Repeated, Steps, Stretch
+from pabi.verification.limits import positions, timed
 from pabi.verification.refusal import Refused
 
 
@@ -209,12 +210,12 @@ class Derived:
     @cached_property
     def sensitivities(self) -> list[Any]:
         """s of every step that uses data."""
-        return [self.s(k) for k in range(self.data)]
+        return [self.s(k) for k in timed(range(positions("steps", self.data)))]
 
     @cached_property
     def slopes(self) -> list[Any]:
         """The slope of every step."""
-        return [self.slope(k) for k in range(self.total)]
+        return [self.slope(k) for k in timed(range(positions("steps", self.total)))]
 
     def slope(self, k: int) -> Any:
         """The least slope of step k."""
@@ -286,6 +287,7 @@ class Derived:
 
     def steps(self, used: set[int]) -> Steps:
         """The normal form written out, for a record used at these steps."""
+        positions("steps", self.total)
         if self.constant:
             once, sigma = arb(self.s(0)), arb(self.sigma(0))
             by_kind = [arb(self.slope(k)) for k in self._one_of_each()]
@@ -304,7 +306,7 @@ class Derived:
         return (
             [arb(c) for c in self.slopes],
             [arb(s) for s in self.sensitivities] + [arb(0)] * (self.total - self.data),
-            [arb(self.sigma(k)) for k in range(self.total)],
+            [arb(self.sigma(k)) for k in timed(range(self.total))],
         )
 
     def _kind(self, k: int) -> int:
@@ -342,7 +344,8 @@ class Uses:
         return following < b and following <= last
 
     def all(self) -> Iterator[int]:
-        yield from (self.first + i * self.period for i in range(self.count))
+        count = positions("uses", self.count)
+        yield from (self.first + i * self.period for i in range(count))
         yield from self.then
 
     @property
@@ -353,7 +356,7 @@ class Uses:
 def check_groups(derived: Derived, uses: Uses, skipped: int, groups: Sequence[Repeated]) -> None:
     """Refuse unless the groups, from step `skipped` on, are at least what the description implies."""
     k = skipped
-    for times, stretches in groups:
+    for times, stretches in timed(groups):
         length = sum(x.n for x in stretches)
         if times > 1 and (
             length % derived.period
@@ -385,7 +388,7 @@ def check_arrays(derived: Derived, c: Any, s: Any, sigma: Any) -> None:
     """Refuse unless written-out steps are at least what the description implies."""
     if not len(c) == len(s) == len(sigma) == derived.total:
         raise Refused(f"steps: expected {derived.total} of each column")
-    for k, least in enumerate(derived.slopes):
+    for k, least in timed(enumerate(derived.slopes)):
         if not exact(c[k]) >= least:
             raise Refused(_differs(k, "slope", c[k], "at least", least))
         if k < derived.data and not exact(s[k]) >= derived.s(k):

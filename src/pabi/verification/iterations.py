@@ -12,15 +12,28 @@ from pabi import encoding
 from pabi.validate import adjacency
 from pabi.verification.arithmetic import Repeated, Steps, block_cost, check_cost, replay
 from pabi.verification.claims import Factors, read_mu
+from pabi.verification.limits import positions, timed
 from pabi.verification.moduli import Omega, least_of, pay, stated
-from pabi.verification.reading import columns, groups, integer, nonnegative
+from pabi.verification.reading import HEADER, closed, columns, groups, integer, nonnegative
 from pabi.verification.refusal import Refused
+
+# Of payments, as the solver of linear slopes writes them.
+SHIFTS = ("tau", "distance", "skipped", "blocks", "first", "unit", "ends", "q", "shift")
+_ITERATION = (*HEADER, "run", "claim", "diameter", "start", "steps", "groups", "cases")
+_NONLINEAR = ("tau", "distance", "payments", "at", "values")
 
 
 def check_iteration(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], Factors]:
     """(adjacency, assumptions, what is proven) of a certificate without a description."""
     from pabi.assumptions import iteration_sentences
 
+    bent = payload["theorem"] == "nonlinear shifts"
+    closed("the certificate", payload, (*_ITERATION, "moduli", "which") if bent else _ITERATION)
+    closed("the claim", payload["claim"], ("mu",))
+    if "steps" in payload:
+        closed("steps", payload["steps"], ("s", "sigma") if bent else ("c", "s", "sigma"))
+    for case in payload["cases"]:
+        closed("a case", case, _NONLINEAR if bent else SHIFTS)
     name = adjacency(payload["adjacency"])
     diameter = None
     if payload["diameter"] is not None:
@@ -28,10 +41,12 @@ def check_iteration(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], Fact
     start = nonnegative("start", payload["start"])
     mu = read_mu(payload["claim"]["mu"])
     hidden = payload["theorem"] != "composition"
-    if payload["theorem"] == "nonlinear shifts":
+    if bent:
         _check_nonlinear(payload, mu, diameter, start)
-    elif hidden:
+    elif payload["theorem"] == "shifted interpolation":
         check_case(payload, payload["cases"][0], mu, diameter, start)
+    elif payload["theorem"] != "composition":
+        raise Refused(f"theorem: the checker knows no {payload['theorem']!r} of an iteration")
     elif start > 0.0:
         raise Refused("start: composition needs equal starts")
     else:
@@ -52,6 +67,7 @@ def _check_nonlinear(
         return
     case, tables = payload["cases"][0], payload["moduli"]
     s, sigma = (encoding.read_floats(x, payload["steps"][x]).tolist() for x in ("s", "sigma"))
+    positions("steps", len(s))
     if not len(s) == len(sigma) > 0 or min(*s, *sigma, 0.0) < 0.0:
         raise Refused("steps: expected columns of equal length, of numbers ≥ 0")
     which = [0] * len(s)
@@ -103,7 +119,8 @@ def _composition(payload: dict[str, Any]) -> Any:
                 total += times * n * _paid(s, sigma)
         return total
     _, s, sigma = columns(payload["steps"])
-    for sensitivity, noise in zip(s.tolist(), sigma.tolist(), strict=True):
+    positions("steps", len(s))
+    for sensitivity, noise in timed(zip(s.tolist(), sigma.tolist(), strict=True)):
         total += _paid(sensitivity, noise)
     return total
 
@@ -137,6 +154,7 @@ def check_case(
     c, s, sigma = (
         columns(stated["steps"]) if "steps" in stated else _expanded(groups(stated["groups"]))
     )
+    positions("steps", len(c))
     steps = Steps(*([arb(x) for x in column.tolist()] for column in (c, s, sigma)))
     check_cost(replay_case(case, steps, distance), mu, f"step {len(steps.c)}")
 
@@ -173,7 +191,8 @@ Blocks = list[tuple[int, list[Repeated]]]
 def read_blocks(case: dict[str, Any]) -> Blocks:
     """Blocks of run-length encoded steps; only a block of one group may be repeated."""
     blocks = []
-    for block in case["blocks"]:
+    for block in timed(case["blocks"]):
+        closed("a block", block, ("times", "groups"))
         times, inner = integer("times", block["times"]), groups(block["groups"])
         if times < 1 or not inner or (times > 1 and len(inner) > 1):
             raise Refused("blocks: expected repetitions of a single group")
@@ -191,7 +210,7 @@ def flat(blocks: Blocks) -> Iterator[Repeated]:
 def blocks_cost(blocks: Blocks, distance: Any, skipped: int) -> Any:
     """The cost of all blocks, the first of which also pays off `distance`."""
     total, k = arb(0), skipped
-    for times, inner in blocks:
+    for times, inner in timed(blocks):
         k += times * sum(m * sum(x.n for x in stretches) for m, stretches in inner)
         where = f"step {k}"
         if distance > 0 and times > 1:
@@ -257,8 +276,7 @@ def _same_steps(used: Sequence[Repeated], stated: Sequence[Repeated]) -> None:
 def _expanded(stated: Sequence[Repeated]) -> tuple[Any, Any, Any]:
     import numpy as np
 
-    if sum(m * sum(x.n for x in stretches) for m, stretches in stated) > 50_000_000:
-        raise Refused("groups: too many steps to replay one by one")
+    positions("steps", sum(m * sum(x.n for x in stretches) for m, stretches in stated))
     parts = [
         np.tile(np.repeat([x[1:] for x in stretches], [x.n for x in stretches], axis=0), (times, 1))
         for times, stretches in stated

@@ -27,7 +27,8 @@ from pabi.runs import NoisySGD
 from pabi.verification.arithmetic import check_cost, root_up
 from pabi.verification.claims import NOTHING, Bounds, Factors, read_mu
 from pabi.verification.derivation import above, exact, facts_of
-from pabi.verification.reading import nonnegative
+from pabi.verification.limits import positions
+from pabi.verification.reading import HEADER, closed, nonnegative
 from pabi.verification.refusal import Refused
 
 Said = tuple[str, ...]
@@ -46,6 +47,7 @@ def check_described(
     elif isinstance(description, LangevinDiffusion):
         said, proven = _diffusion(description, payload)
     elif isinstance(description, ExponentialMechanism):
+        closed("the certificate", payload, (*HEADER, "run", "claim"))
         said, proven = _mechanism(description, payload["theorem"])
     elif isinstance(description, IteratedExponentialMechanism):
         said, proven = _iterated(description, payload)
@@ -90,6 +92,7 @@ def _chain(
     chain: LangevinChain, payload: dict[str, Any], check_one: CheckRun
 ) -> tuple[Said, Bounds]:
     """What is proven of one chain, for all of them; one must be the run that the chain describes."""
+    closed("the certificate", payload, (*HEADER, "run", "claim", "one", "reading"))
     one = payload["one"]
     if one["theorem"] != payload["theorem"]:
         raise Refused(f"theorem: expected {payload['theorem']!r}, as of one chain")
@@ -145,6 +148,7 @@ def _check_same(chain: LangevinChain, run: NoisySGD) -> None:
 
 def _diffusion(diffusion: LangevinDiffusion, payload: dict[str, Any]) -> tuple[Said, Bounds]:
     """A closed form for a constant temperature."""
+    closed("the certificate", payload, (*HEADER, "run", "claim", "window", "distance"))
     theorem, mu = payload["theorem"], read_mu(payload["claim"]["mu"])
     beta = diffusion.inverse_temperature
     if not isinstance(beta, float):
@@ -326,6 +330,8 @@ def _iterated(
 ) -> tuple[Said, Bounds]:
     """The rounds as stated: each set lies in the one before and within its radius of a draw, so that the
     stated diameters are true if they are at least what the radii say."""
+    closed("the certificate", payload, (*HEADER, "run", "claim", "rounds"))
+    positions("rounds", len(mechanism.epsilons))
     uses_curvature = _uses_curvature(payload["theorem"])
     rounds = payload["rounds"]
     if len(rounds) != len(mechanism.epsilons):

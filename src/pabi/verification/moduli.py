@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from flint import arb, fmpq
 
 from pabi.verification.derivation import Derived, above, exact
+from pabi.verification.limits import timed
 from pabi.verification.refusal import Refused
 
 Omega = Callable[[Any], Any]  # a ball above a distance ↦ a ball above ω of it
@@ -190,9 +191,8 @@ def pay(
     """Σ (a_k/σ_k)² of these payments from z = `distance` before step `first` (0-based), if the distances
     end at zero; Refused, naming the step, otherwise."""
     z, total = distance, arb(0)
-    for k, (omega, demand, noise, a) in enumerate(
-        zip(moduli, s, sigma, payments, strict=True), first
-    ):
+    steps = zip(moduli, s, sigma, payments, strict=True)
+    for k, (omega, demand, noise, a) in timed(enumerate(steps, first)):
         cost, z = pay_once(omega, demand, noise, z, a, k)
         total += cost
     if not z.is_zero():

@@ -29,12 +29,14 @@ from flint import arb, ctx
 from numpy.typing import NDArray
 
 from pabi.verification.arithmetic import BITS
+from pabi.verification.limits import in_time, timed
 
 Array = NDArray[np.float64]
 
 # Spacing of the normal variable behind a loss, and by how much step 3 may raise ε, relatively.
 _LEVELS = ((0.06, 8e-4), (0.03, 2e-4), (0.012, 3e-5))
 _MOST = 4_000_000_000  # terms to add up before giving up
+_MOST_FREQUENCIES = 2_000_000  # of one sum: 300 MB
 _MOST_LOSSES = 20_000  # of one factor
 _ULP = 2.0**-53
 
@@ -67,7 +69,7 @@ def epsilon_bound(
     tail = delta / max(1, sum(f.times for f in factors))
     best = math.inf
     for spacing, rise in _LEVELS:
-        laws = [_law(f, tail, spacing) for f in factors if f.probability < 1.0]
+        laws = [_law(f, tail, spacing) for f in timed(factors) if f.probability < 1.0]
         plain = math.fsum(f.times * f.mu**2 for f in factors if f.probability == 1.0)
         found = 0.0
         for turned in (False, True) if any(law.turns for law in laws) else (False,):
@@ -258,6 +260,7 @@ class _Sum:
         if bound(low) <= delta:
             return low
         while high - low > 1e-6 * high:
+            in_time()
             middle = 0.5 * (low + high)
             low, high = (low, middle) if bound(middle) <= delta else (middle, high)
         return high
@@ -272,7 +275,7 @@ class _Sum:
         step = 2.0 * math.pi / self._period(power, epsilon, delta)
         last = math.ceil(math.sqrt((50.0 + 4.0 * math.log1p(power)) / square) / step)
         nodes = sum(law.y.size for law in self.laws) + self.mixture.weights.size
-        if not last * (nodes + 100.0) < _MOST:
+        if not (last < _MOST_FREQUENCIES and last * (nodes + 100.0) < _MOST):
             return None
         omega: Array = step * np.arange(last + 1.0)
         s = power + 1j * omega
@@ -324,6 +327,7 @@ class _Sum:
             value = [w @ np.exp(1j * o * y - 0.5 * more * o * o) for o in omega.tolist()]
             yield np.array(value), error, 1
         for law in self.laws:
+            in_time()
             w, error = _tilted(power * law.y, law.y, law.p, omega, power)
             yield _characteristic(law.y, w, omega), error, law.times
 
@@ -346,7 +350,7 @@ def _characteristic(y: Array, w: Array, omega: Array) -> Any:
     stride = max(1, 2_000_000 // y.size)
     value = [
         near @ (w[:, None] * np.exp(1j * step * np.outer(y, many[i : i + stride])))
-        for i in range(0, many.size, stride)
+        for i in timed(range(0, many.size, stride))
     ]
     return np.concatenate(value, axis=1).T.ravel()[: omega.size]
 

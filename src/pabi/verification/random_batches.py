@@ -20,24 +20,31 @@ from pabi import encoding
 from pabi.verification.arithmetic import geometric, root_up
 from pabi.verification.claims import Factors
 from pabi.verification.derivation import Derived, above, exact
+from pabi.verification.limits import in_time, positions, timed
 from pabi.verification.moduli import Omega, derived_rows, largest_of, least_of, pay_once
 from pabi.verification.products import Sampled
-from pabi.verification.reading import integer
+from pabi.verification.reading import closed, integer
 from pabi.verification.refusal import Refused
 
-_MOST_STEPS = 50_000_000  # of a varying schedule, to be gone through one by one
-_MOST_FOLLOWED = 1_000_000  # steps whose moduli are gone through one by one
+_MOST_FOLLOWED = 100_000  # steps whose moduli are gone through one by one if there is a diameter
 _MORE = 1 + arb(2) ** -40  # by so much a payment may exceed s, which is then raised to it
 
 
 def proven(derived: Derived, theorem: str, plan: Any) -> Factors:
     """The factors that `theorem` needs for this plan."""
+    keys = {
+        "composition": (),
+        "one-sided shift": ("cap", "pulls", "lengths", "shares"),
+        "two-sided shift": ("cap", "payments", "lengths", "shares"),
+        "nonlinear one-sided shift": ("cap", "payments", "share"),
+    }
+    if theorem not in keys:
+        raise Refused(f"theorem: the checker knows no {theorem!r} for random batches")
+    closed("the plan", plan, keys[theorem])
     if theorem == "composition":
         return _composition(derived)
     if theorem == "nonlinear one-sided shift":
         return _nonlinear(derived, plan)
-    if theorem not in ("one-sided shift", "two-sided shift"):
-        raise Refused(f"theorem: the checker knows no {theorem!r} for random batches")
     steps = _Steps(derived, integer("cap", plan["cap"]))
     blocks = _blocks(steps, plan)
     first = derived.total - sum(block.length for block in blocks)  # 0-based, of the blocks
@@ -66,7 +73,7 @@ def _nonlinear(derived: Derived, plan: Any) -> Factors:
         )
     z = steps.bent_distance(first)
     balls, needed = [], []
-    for k, a in enumerate(paid, first):
+    for k, a in timed(enumerate(paid, first)):
         step, omega = steps.at(k, bent=True), steps.modulus(k)
         if not step.s.is_zero():
             pull = _apart(steps, step, z)
@@ -188,12 +195,12 @@ class _Steps:
 
     def bent_distance(self, count: int) -> Any:
         """A bound on the distance after the first `count` steps, from 0, by their moduli."""
-        if count > _MOST_FOLLOWED:
-            if self.diameter is None:
-                raise Refused("run: too many steps to go through one by one")
+        if count > _MOST_FOLLOWED and self.diameter is not None:
             return self.diameter
+        positions("steps", count)
         w, k, data = arb(0), 0, self.derived.data
         while k < count:
+            in_time()
             pull = _CHANGE[self.kind] * self.at(k, bent=True).s
             after = self.within(arb(above(self.modulus(k)(w) + pull)))
             # Equal steps that leave the diameter as it is go on doing so.
@@ -245,10 +252,9 @@ class _Steps:
             if count > busy:
                 w = self.within(w * self.at(derived.data).c ** (count - busy))
             return w
-        if count > _MOST_STEPS:
-            raise Refused("run: too many steps to go through one by one")
+        positions("steps", count)
         w = arb(0)
-        for k in range(count):
+        for k in timed(range(count)):
             step = self.at(k)
             w = self.within(step.c * w + pull * step.s)
         return w
@@ -276,7 +282,7 @@ def _blocks(steps: _Steps, plan: Any) -> list[_Block]:
         raise Refused(f"lengths: the blocks are {sum(lengths)} steps, the run {derived.total}")
     k = derived.total - sum(lengths)
     blocks = []
-    for n, share in zip(lengths, shares, strict=True):
+    for n, share in timed(zip(lengths, shares, strict=True)):
         if not 0.0 <= share <= 1.0:
             raise Refused(f"shares: step {k + 1}: expected a number in [0, 1], got {share!r}")
         if n > 1 and not (derived.constant and (k >= derived.data or k + n <= derived.data)):
@@ -295,7 +301,7 @@ def _leading(steps: _Steps, first: int, plan: Any) -> tuple[Any, list[tuple[floa
         raise Refused("pulls: only of a record that is there or not may a part be charged for")
     pulls = encoding.read_floats("pulls", plan["pulls"])
     z, needed = steps.distance(_before("pulls", pulls, first)), []
-    for k, pull in enumerate(pulls.tolist(), first - len(pulls)):
+    for k, pull in timed(enumerate(pulls.tolist(), first - len(pulls))):
         c, s, sigma, _ = steps.at(k)
         e = _part("pulls", k, pull, s)
         if pull > 0.0:
@@ -329,7 +335,7 @@ def _lagging(steps: _Steps, first: int, payments: Any) -> tuple[Any, list[tuple[
     if steps.kind == _SINGLE:
         raise Refused("theorem: no other record takes the place of one that is zeroed")
     z, needed = steps.distance(_before("payments", payments, first)), []
-    for k, pay in enumerate(payments.tolist(), first - len(payments)):
+    for k, pay in timed(enumerate(payments.tolist(), first - len(payments))):
         c, s, sigma, _ = steps.at(k)
         a = _part("payments", k, pay, s)
         s = s.max(a)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 from pabi import encoding
@@ -10,6 +11,8 @@ from pabi.verification.arithmetic import Repeated, Stretch
 from pabi.verification.refusal import Refused
 
 _MOST = 10**18
+# What every certificate begins with; version 1 has no `assumes`.
+HEADER = ("format", "version", "theorem", "adjacency", "assumes")
 
 
 def integer(name: str, value: Any) -> int:
@@ -31,6 +34,20 @@ def nonnegative(name: str, value: Any) -> float:
     return x
 
 
+def closed(what: str, table: dict[str, Any], keys: Collection[str]) -> None:
+    """Refuse a key that the checker does not know: what nobody checks, nobody may rely on."""
+    for key in table:
+        if key not in keys:
+            raise Refused(f"{str(key)[:40]}: unknown key in {what}")
+
+
+def sentences(name: str, value: Any) -> tuple[str, ...]:
+    """A list of sentences."""
+    if not isinstance(value, list) or not all(isinstance(x, str) for x in value):
+        raise Refused(f"{name}: expected a list of sentences")
+    return tuple(value)
+
+
 def groups(value: Any) -> list[Repeated]:
     """Run-length encoded steps: [[times, [[n, c, s, σ], …]], …]."""
     out: list[Repeated] = []
@@ -50,6 +67,7 @@ def groups(value: Any) -> list[Repeated]:
 
 def columns(value: Any) -> tuple[Any, Any, Any]:
     """Written-out slopes, sensitivities and noises."""
+    closed("steps", value, ("c", "s", "sigma"))
     arrays = tuple(encoding.read_floats(name, value[name]) for name in ("c", "s", "sigma"))
     for name, array in zip(("c", "s", "sigma"), arrays, strict=True):
         bad = ~((array >= 0.0) & (array < math.inf))

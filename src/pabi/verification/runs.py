@@ -17,25 +17,38 @@ from pabi.verification.arithmetic import Steps, check_cost, root_up
 from pabi.verification.claims import Bounds, Factors, Part, read_mu
 from pabi.verification.derivation import Derived, Uses, check_arrays, check_groups
 from pabi.verification.iterations import (
+    SHIFTS,
     blocks_cost,
     check_start,
     flat,
     read_blocks,
     replay_case,
 )
-from pabi.verification.langevin import check_described
+from pabi.verification.langevin import CheckRun, check_described
+from pabi.verification.limits import in_time, positions, timed
 from pabi.verification.moduli import Omega, derived_rows, largest_of, least_of, pay
-from pabi.verification.reading import columns, integer
+from pabi.verification.reading import HEADER, closed, columns, integer
 from pabi.verification.refusal import Refused
 
 Range = tuple[int, int] | None
 
+_KEYS = (*HEADER, "run", "claim", "position", "steps", "cases", "alike", "plan", "reading")
+_CASE = ("uses", "mu", "weight", "ranges", "tau", "distance")
+_NONLINEAR = (*_CASE, "payments")
+_LINEAR = (*_CASE, *SHIFTS)
 
-def check_run(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], Bounds]:
-    """(adjacency, assumptions, what is proven) of a certificate with a description."""
+
+def check_run(
+    payload: dict[str, Any], check_whole: CheckRun
+) -> tuple[str, tuple[str, ...], Bounds]:
+    """(adjacency, assumptions, what is proven) of a certificate with a description.
+
+    `check_whole` checks a certificate that is part of it.
+    """
     run = from_dict(payload["run"])
     if not isinstance(run, NoisySGD):
-        return check_described(run, payload, check_run)
+        return check_described(run, payload, check_whole)
+    closed("the certificate", payload, _KEYS)
     derived = Derived(run)
     theorem, position = payload["theorem"], payload["position"]
     if position is not None:
@@ -48,6 +61,8 @@ def check_run(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], Bounds]:
         raise Refused("run: the theorem needs plain noisy SGD with a hidden path")
     said = noisy_sgd(run, hidden=hidden, position=position)
     if run.batches.sampled:
+        if position is not None:
+            raise Refused("position: nobody has one in random batches")
         proven = random_batches.proven(derived, theorem, payload["plan"])
         return run.adjacency, said, (proven,)
     if theorem == "composition":
@@ -85,14 +100,15 @@ def _totals(derived: Derived, position: int | None) -> list[tuple[Any, Any]]:
             return [(once * (epochs + more), fmpq(1))]
         late = derived.share(0, rest - 1) if rest else fmpq(1)
         return [(once * (epochs + more), late), (once * epochs, 1 - late)]
-    losses = [derived.privacy_loss(k) for k in range(data)]
+    positions("steps", data)
+    losses = [derived.privacy_loss(k) for k in timed(range(data))]
     if position is not None:
-        return [(sum(losses[position::period], fmpq(0)), fmpq(1))]
+        return [(sum(timed(losses[position::period]), fmpq(0)), fmpq(1))]
     if derived.run.batches.kind == "reshuffle":
         worst = (max(losses[a : a + period]) for a in range(0, data, period))
-        return [(sum(worst, fmpq(0)), fmpq(1))]
+        return [(sum(timed(worst), fmpq(0)), fmpq(1))]
     used = min(period, data)
-    found = [(sum(losses[j::period], fmpq(0)), derived.share(j, j)) for j in range(used)]
+    found = [(sum(timed(losses[j::period]), fmpq(0)), derived.share(j, j)) for j in range(used)]
     return [*found, (fmpq(0), derived.share(used, period - 1))] if used < period else found
 
 
@@ -127,7 +143,7 @@ def _worst_position(
     elif later_is_worse:
         needed = [(derived.data - 1) % derived.period]
     else:
-        needed = list(range(derived.period))
+        needed = list(range(positions("positions", derived.period)))
     if len(cases) != len(needed):
         raise Refused(f"cases: expected {len(needed)}, one for every position that can be worst")
     mus = [check(case, _cyclic_uses(derived, j)) for case, j in zip(cases, needed, strict=True)]
@@ -163,6 +179,7 @@ class NonlinearCheck:
 
     def __call__(self, case: dict[str, Any], uses: Uses) -> float:
         """The μ of the case, if its payments prove it for a record with these uses."""
+        closed("a case", case, _NONLINEAR)
         check_uses(case, uses)
         mu = read_mu(case["mu"])
         if uses.total == 0 or mu == float("inf"):
@@ -173,9 +190,10 @@ class NonlinearCheck:
         if tau + len(paid) != self.end:
             raise Refused(f"payments: step {tau + len(paid)}: expected the last at step {self.end}")
         used, derived = set(uses.all()), self.derived
+        positions("steps", self.end)
         steps = range(tau, self.end)
         s = [arb(derived.s(k)) if k in used else arb(0) for k in steps]
-        sigma = [arb(derived.sigma(k)) for k in steps]
+        sigma = [arb(derived.sigma(k)) for k in timed(steps)]
         cost = pay([self._modulus(k) for k in steps], s, sigma, distance, paid, tau)
         check_cost(cost, mu, f"step {self.end}")
         return mu
@@ -224,6 +242,8 @@ class CaseCheck:
 
     def __call__(self, case: dict[str, Any], uses: Uses) -> float:
         """The μ of the case, if its payments prove it for a record with these uses."""
+        in_time()
+        closed("a case", case, _LINEAR)
         check_uses(case, uses)
         mu = read_mu(case["mu"])
         if uses.total == 0 or mu == float("inf"):
@@ -246,10 +266,9 @@ class CaseCheck:
         return mu
 
     def _steps(self, uses: Uses) -> Steps:
+        positions("steps", self.derived.total)
         used = set(uses.all())
         if self.written is None:
-            if self.derived.total > 50_000_000:
-                raise Refused("run: too many steps to replay one by one")
             return self.derived.steps(used)
         c, s, sigma = self.written
         return Steps(c, [x if k in used else arb(0) for k, x in enumerate(s)], sigma)
@@ -276,7 +295,7 @@ def _shuffled_once(
     period = derived.period
     rest = derived.data % period  # by last use, positions come in the order rest.., 0..rest − 1
     following, proven = 0, []
-    for case in cases:
+    for case in timed(cases):
         ((a, b),) = case["ranges"]
         if a != following or not a <= b < derived.period:
             raise Refused(f"ranges: expected one that begins at {following}, got {[a, b]}")

@@ -1,0 +1,73 @@
+"""How much one verification may take: a certificate comes from a stranger."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple, TypeVar
+
+from pabi.encoding import unpacking_at_most
+from pabi.verification.refusal import Refused
+
+T = TypeVar("T")
+_OFTEN = 128  # operations between two looks at the clock
+
+
+class Limits(NamedTuple):
+    """What a verification may take before it refuses.
+
+    `size`: characters of JSON. `depth`: of its nesting. `unpacked`: bytes of all packed arrays together.
+    `positions`: steps, batches or releases that are gone through one by one. `seconds`: of processor time.
+    """
+
+    size: int
+    depth: int
+    unpacked: int
+    positions: int
+    seconds: float
+
+
+class _Budget(NamedTuple):
+    limits: Limits
+    until: float  # on the clock of this thread
+
+
+_current: ContextVar[_Budget | None] = ContextVar("_current", default=None)
+
+
+@contextmanager
+def within(limits: Limits) -> Iterator[None]:
+    """Makes `positions` and `in_time` refuse beyond these limits, and unpacking as well."""
+    token = _current.set(_Budget(limits, time.thread_time() + limits.seconds))
+    try:
+        with unpacking_at_most(limits.unpacked):
+            yield
+    finally:
+        _current.reset(token)
+
+
+def positions(name: str, count: int) -> int:
+    """`count`, if so many may be gone through one by one."""
+    budget = _current.get()
+    if budget is not None and count > budget.limits.positions:
+        raise Refused(
+            f"{name}: {count} are too many to go through one by one (positions: {budget.limits.positions})"
+        )
+    return count
+
+
+def timed(values: Iterable[T]) -> Iterator[T]:
+    """`values`, one after another, as long as there is time."""
+    for i, value in enumerate(values):
+        if i % _OFTEN == 0:
+            in_time()
+        yield value
+
+
+def in_time() -> None:
+    """Refuses once the time is over; called every few hundred operations."""
+    budget = _current.get()
+    if budget is not None and time.thread_time() > budget.until:
+        raise Refused(f"time: it takes more than {budget.limits.seconds:g} s (seconds)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import math
 import re
 import string
@@ -147,7 +148,7 @@ _ROUNDERS = {
     *("format_float_positional", "format_float_scientific", "set_string_function"),
     *("FormatStrFormatter", "PercentFormatter", "StrMethodFormatter", "EngFormatter"),
     *("savetxt", "to_string", "to_markdown", "to_latex", "set_eng_float_format", "format_string"),
-    *("around", "round_", "quantize"),
+    *("around", "round_", "quantize", "bar_label", "clabel"),
 }
 # Where rounding is arithmetic and shows nothing: (file, what is rounded).
 _ARITHMETIC = {
@@ -256,12 +257,28 @@ def violations(source: str, path: str = "") -> Iterator[tuple[int, str]]:
             name = node.attr if isinstance(node, ast.Attribute) else node.name
             if name in _ROUNDERS:
                 yield node.lineno, name
+    yield from _handed_on(tree)
+
+
+def _handed_on(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Where the formatter of plain numbers is renamed or passed, so that nobody sees what it is given."""
+    calls = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    known = {"showing.plain", "pabi.showing.plain"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "pabi.showing":
+            found = [alias for alias in node.names if alias.name == "plain"]
+            known |= {alias.name for alias in found}
+            yield from ((node.lineno, "plain renamed") for alias in found if alias.asname)
+    for node in ast.walk(tree):
+        named = isinstance(node, ast.Name | ast.Attribute) and node not in calls
+        if named and ast.unparse(node) in known:
+            yield node.lineno, "plain handed on"
 
 
 def _call(node: ast.Call, path: str) -> Iterator[tuple[int, str]]:
     name = called(node)
     if name == "plain":
-        for found in sorted(_PRIVATE & set().union(*map(names, node.args))):
+        for found in sorted(_PRIVATE & set().union(*map(names, [*node.args, *node.keywords]))):
             yield node.lineno, f"plain(… {found} …)"
     elif name == "round" and not _whole(node):
         number = node.args[0] if isinstance(node.func, ast.Name) else node.func.value
@@ -293,6 +310,18 @@ FILES = sorted(
 )
 
 
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def examples(page: str) -> Iterator[str]:
+    """The pieces of Python on a page, without prompts and what they print."""
+    for block in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        if ">>>" in block:
+            yield from (found.source for found in doctest.DocTestParser().get_examples(block))
+        else:
+            yield block
+
+
 def test_every_number_is_shown_by_the_formatter():
     assert len(FILES) > 150
     wrong = [
@@ -300,6 +329,17 @@ def test_every_number_is_shown_by_the_formatter():
         for path in FILES
         for where in [path.relative_to(ROOT).as_posix()]
         for line, what in violations(path.read_text("utf-8"), where)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_so_is_every_number_that_an_example_of_the_documentation_prints():
+    sources = [(page, source) for page in PAGES for source in examples(page.read_text("utf-8"))]
+    assert len(sources) > 100
+    wrong = [
+        f"{page.relative_to(ROOT)}: {what}"
+        for page, source in sources
+        for _, what in violations(source)
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -354,10 +394,20 @@ def test_every_number_is_shown_by_the_formatter():
         "plain(best.composition.delta(e))",
         "showing.plain(100.0 * DELTA)",
         "plain(rows[0].tpr(0.05))",
+        "plain(x=epsilon)",
+        "from pabi.showing import plain\nmap(plain, epsilons)",
+        "tell = showing.plain",
+        "from pabi.showing import plain as told",
+        "ax.bar_label(bars)",
     ],
 )
 def test_planted_violations_are_found(source):
     assert list(violations(source)), source
+
+
+def test_planted_violations_on_a_page_are_found():
+    page = """```python\nprint(1)\n```\n\n```python\n>>> print(f"{x:.2f}")\n0.12\n\n```\n"""
+    assert [bool(list(violations(source))) for source in examples(page)] == [False, True]
 
 
 @pytest.mark.parametrize(

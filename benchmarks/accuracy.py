@@ -24,6 +24,7 @@ import numpy as np
 import datasets
 from pabi.errors import PrivacyWarning
 from pabi.learn import PrivateLogisticRegression
+from pabi.showing import accuracy, plain
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-5
@@ -115,9 +116,10 @@ def main() -> None:
                     best, best_mean = settings, mean
             found.append(entry(dataset, epsilon, "grid", data, given.seeds, **best))
         for line in found[-2 + given.no_grid :]:
-            print(
-                f"{dataset} ε={epsilon} {line['library']}: {line['mean']:.4f} ± {line['std']:.4f}"
-            )
+            # Of the mean; one training alone says little.
+            width = line["std"] / len(line["accuracies"]) ** 0.5 or 0.01
+            told = f"{accuracy(line['mean'], width)} ± {plain(line['std'], 2, percent=True)}"
+            print(f"{dataset} ε={epsilon} {line['library']}: {told}")
         given.results.write_text(json.dumps(found, indent=1))
 
 

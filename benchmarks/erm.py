@@ -31,6 +31,7 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import pabi
+from pabi import showing
 from pabi.erm import Plan, bounds, chain_average, packing_loss, plan
 from pabi.literature import langevin_universality
 
@@ -236,7 +237,7 @@ def picture(found: dict[str, dict[str, list[Row]]]) -> Any:
             [], [], color=colours.neutral, linestyle=colours.lines[1], label="the bound of each"
         )
         ax.set(xscale="log", yscale="log", xlabel="ε", title=name)
-        ax.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
+        ax.set_xticks(EPSILONS, [showing.exact(e) for e in EPSILONS])
         ax.minorticks_off()
         ax.grid()
     axes[0].set_ylabel("expected excess empirical risk")
@@ -290,7 +291,7 @@ def picture_of_wells(found: list[tuple[float, ...]]) -> Any:
     ax.errorbar(e, mean, fmt="o", label="measured, exact draws", **measured)
     ax.set(xscale="log", yscale="log", xlabel="ε", ylabel="expected excess empirical risk")
     ax.set_title("21 wells in the unit disc, n = 500, ε-DP")
-    ax.set_xticks(e, [f"{x:g}" for x in e])
+    ax.set_xticks(e, [showing.exact(x) for x in e])
     ax.minorticks_off()
     ax.grid()
     ax.legend(loc="lower left")
@@ -355,28 +356,40 @@ def main() -> None:
     failed = []
     for data in data_sets():
         found[data.name] = measured(data, given.draws)
-        table = Table(title=f"{data.name}: n = {len(data.x)}, p = {P}, δ = {DELTA:g}")
+        table = Table(title=f"{data.name}: n = {len(data.x)}, p = {P}, δ = {showing.exact(DELTA)}")
         for heading in ("plan", "ε", "bound", "measured", "s.e.", "ratio", "how"):
             table.add_column(
                 heading, justify="left" if heading in ("plan", "how") else "right", no_wrap=True
             )
         for label, rows in found[data.name].items():
             for r in rows:
-                numbers = (r.epsilon, r.bound, r.mean, r.error, r.bound / r.mean)
-                table.add_row(label, *(f"{x:.2g}" for x in numbers), r.how)
+                table.add_row(
+                    label,
+                    showing.exact(r.epsilon),
+                    showing.shown(r.bound, 2),
+                    showing.plain(r.mean, 2),
+                    showing.plain(r.error, 2),
+                    showing.shown(r.bound / r.mean, 2),
+                    r.how,
+                )
                 if r.mean - 4.0 * r.error > r.bound:
                     failed.append((data.name, label, r.epsilon))
         console.print(table)
         for label, rows in found[data.name].items():
-            of_bound, of_mean = slope(rows, lambda r: r.bound), slope(rows, lambda r: r.mean)
-            console.print(f"{label}: slope in ε {of_bound:.2f} bounded, {of_mean:.2f} measured")
+            proven, seen = slope(rows, lambda r: r.bound), slope(rows, lambda r: r.mean)
+            said = f"{showing.plain(proven, decimals=2)} bounded, {showing.plain(seen, decimals=2)} measured"
+            console.print(f"{label}: slope in ε {said}")
     save("erm-excess", given.figures, picture, found)
     rows = wells(given.draws)
     table = Table(title="21 wells in the unit disc, n = 500, p = 2, ε-DP, exact draws")
     for heading in ("ε", "bound", "free energy", "quadrature", "measured", "± s.e."):
         table.add_column(heading, justify="right")
     for row in rows:
-        table.add_row(*(f"{x:.3g}" for x in row))
+        proven, seen = (
+            (showing.shown(x, 3) for x in row[1:3]),
+            (showing.plain(x, 3) for x in row[3:]),
+        )
+        table.add_row(showing.exact(row[0]), *proven, *seen)
         if row[3] > row[1] or row[4] - 4.0 * row[5] > row[1]:
             failed.append(("wells", "", row[0]))
     console.print(table)

@@ -17,6 +17,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from pabi.showing import plain, shown
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "falsification"))
 
 from affine_maps import FAMILIES, Summary, falsify
@@ -69,12 +71,14 @@ def main() -> int:
             family,
             f"{found.instances:,}",
             f"{found.met:,}",
-            f"{found.worst:.13f}",
+            shown(found.worst, decimals=13),
             str(found.violations),
-            f"{each:.2f}",
+            plain(each, decimals=2),
         )
     console.print(table)
-    console.print(f"{time.perf_counter() - begin:.0f} s with {given.processes} processes")
+    console.print(
+        f"{plain(time.perf_counter() - begin, decimals=0)} s with {given.processes} processes"
+    )
     return 1 if total.violations else 0
 
 

@@ -23,6 +23,7 @@ from pabi.papers.bok.accuracies import OUR_CONSTANT, OUR_ROW_NORM, bounded
 from pabi.papers.bok.logistic import DELTA, EPOCHS, SIZE
 from pabi.papers.bok.table_1 import PRINTED
 from pabi.papers.bok.table_2 import TEST
+from pabi.showing import accuracy, plain, shown
 
 
 def main() -> None:
@@ -34,6 +35,7 @@ def main() -> None:
     table = Table(title="MNIST, softmax regression")
     for column in ("epochs", "paper: ε, accuracy", "batches", "ε proven", "ς", "test accuracy"):
         table.add_column(column)
+    width = (0.9 * 0.1 / len(y_test)) ** 0.5  # of a share of so many images, about 0.9
     for epochs in given.epochs:
         cyclic = bounded(epochs)
         shuffled = replace(cyclic, batches=pabi.ShuffleOnce(SIZE))
@@ -45,9 +47,9 @@ def main() -> None:
                 str(epochs),
                 f"{PRINTED[epochs][2]}, {TEST[epochs]} %",
                 name,
-                f"{result.guarantee.epsilon(DELTA):.3f}",
-                f"{float(run.gradient_noise_std):.5f}",
-                f"{np.mean(scores.argmax(axis=1) == y_test):.2%}",
+                shown(result.guarantee.epsilon(DELTA), decimals=3),
+                plain(run.gradient_noise_std, decimals=5),
+                accuracy(np.mean(scores.argmax(axis=1) == y_test), width),
             )
     Console().print(table)
 

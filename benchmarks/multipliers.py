@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 import pabi
+from pabi.showing import exact, plain
 
 DELTA = 1e-5
 CASES = {
@@ -25,7 +26,7 @@ CASES = {
 
 def multiplier(epsilon: float, run: pabi.NoisySGD) -> str:
     calibrated = pabi.calibrate(run, epsilon, DELTA, parameter="noise_multiplier")
-    return f"{calibrated.noise_multiplier:.3f}"
+    return plain(calibrated.noise_multiplier, decimals=3)
 
 
 def main() -> None:
@@ -45,7 +46,7 @@ def main() -> None:
         cooled = replace(shuffled, cooldown_steps=shuffled.steps_per_epoch)
         for epsilon in (0.1, 0.5, 1.0, 2.0, 4.0):
             row = (multiplier(epsilon, run) for run in (cyclic, shuffled, cooled))
-            table.add_row(name, f"{epsilon:g}", *row)
+            table.add_row(name, exact(epsilon), *row)
     Console().print(table)
 
 

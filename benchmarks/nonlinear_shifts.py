@@ -23,6 +23,7 @@ from pabi import Modulus, NoisyIteration
 from pabi.analyses.nonlinear_shifts import apply
 from pabi.shifts.nonlinear import solve
 from pabi.shifts.shapes import shapes
+from pabi.showing import plain, shown
 
 DELTA = 1e-5
 
@@ -96,8 +97,8 @@ def check(instances: int) -> str:
                 above_composition = max(above_composition, g.mu / composed - 1.0)
     return (
         f"{instances} random instances of up to 2000 steps: {refused} refused by the verifier; above the "
-        f"closed form by at most {above_closed:.1e}, above composition by at most {above_composition:.1e}; "
-        f"the longest took {longest:.2f} s"
+        f"closed form by at most {shown(above_closed, 2)}, above composition by at most "
+        f"{shown(above_composition, 2)}; the longest took {plain(longest, decimals=2)} s"
     )
 
 
@@ -114,7 +115,11 @@ def speeds() -> Table:
         seconds = time.perf_counter() - begin
         composed = math.sqrt(float(np.sum((s / sigma) ** 2)))
         table.add_row(
-            name, f"{seconds:.1f}", f"{math.sqrt(found.square):.5g}", f"{composed:.5g}", goal
+            name,
+            plain(seconds, decimals=1),
+            shown(math.sqrt(found.square), 5),
+            shown(composed, 5),
+            goal,
         )
 
     for t in (10**4, 10**5):

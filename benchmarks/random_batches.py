@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 import pabi
+from pabi.showing import as_printed, exact, plain, shown, shown_down
 from pabi.tradeoff import Gaussian, PoissonSubsampled, Subsampled
 
 DELTA, RTOL = 1e-5, 1e-3
@@ -42,8 +43,12 @@ def least_times(works: Sequence[Callable[[float], float]], runs: int) -> list[tu
     return [(min(t), result) for t, result in zip(times, results, strict=True)]
 
 
-def shown(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds >= 0.2 else f"{1000 * seconds:.0f} ms"
+def told(seconds: float) -> str:
+    return f"{plain(seconds, 3)} s" if seconds >= 0.2 else f"{plain(1000 * seconds, 3)} ms"
+
+
+def between(low: float, high: float) -> str:
+    return f"{shown_down(low, decimals=5)} and {shown(high, decimals=5)}"
 
 
 # Whole guarantees.
@@ -92,7 +97,7 @@ def guarantees() -> Table:
             return run.guarantee(DELTA).epsilon(DELTA)
 
         ((seconds, epsilon),) = least_times([account], 4)
-        table.add_row(name, f"{epsilon:.4f}", shown(seconds), "≤ 2 s")
+        table.add_row(name, shown(epsilon, decimals=4), told(seconds), "≤ 2 s")
     return table
 
 
@@ -108,7 +113,7 @@ def compositions() -> Table:
             return curve.self_compose(steps).epsilon(DELTA)
 
         ((seconds, epsilon),) = least_times([compose], 15)
-        table.add_row(f"t = {steps:,}", f"{epsilon:.3f}", shown(seconds), "≤ 50 ms")
+        table.add_row(f"t = {steps:,}", shown(epsilon, decimals=3), told(seconds), "≤ 50 ms")
     return table
 
 
@@ -117,8 +122,9 @@ def published() -> Table:
     factor = Subsampled(Gaussian(1.0 / MULTIPLIER), PROBABILITY)
     for steps, value in PUBLISHED.items():
         low, high = factor.self_compose(steps).epsilon_bounds(DELTA, rtol=1e-5)
-        agree = "the same" if round(low, 3) == round(high, 3) == value else "different"
-        table.add_row(f"{steps:,}", f"{value:.3f}", f"{low:.5f} and {high:.5f}: {agree}")
+        printed, *found = (as_printed(x, 3) for x in (value, low, high))
+        agree = "the same" if found == [printed, printed] else "different"
+        table.add_row(f"{steps:,}", printed, f"{between(low, high)}: {agree}")
     return table
 
 
@@ -167,15 +173,15 @@ def peers(prv: list[dict[str, Any]]) -> Table:
         "pabi is faster by",
         "goal",
         title=f"Poisson-sampled Gaussian, p = {PROBABILITY}, noise multiplier {MULTIPLIER}, t = {STEPS}",
-        caption=f"ε lies between {low:.5f} and {high:.5f}",
+        caption=f"ε lies between {between(low, high)}",
     )
-    table.add_row("pabi", f"{epsilon:.4f}", shown(own), "", "")
+    table.add_row("pabi", shown(epsilon, decimals=4), told(own), "", "")
     for (name, interval), (seconds, epsilon) in zip(intervals.items(), others, strict=True):
         table.add_row(
-            f"dp_accounting, interval {interval:.2g} ({name})",
-            f"{epsilon:.4f}",
-            shown(seconds),
-            f"{seconds / own:.1f}×",
+            f"dp_accounting, interval {plain(interval, 2)} ({name})",
+            shown(epsilon, decimals=4),
+            told(seconds),
+            f"{plain(seconds / own, decimals=1)}×",
             "≥ 1×" if name == "within 1e-3" else "—",
         )
     for record in prv:
@@ -183,10 +189,10 @@ def peers(prv: list[dict[str, Any]]) -> Table:
         proven = record["reading"] == "upper bound"
         seconds = min(record["times"])
         table.add_row(
-            f"prv-accountant, {record['reading']}, eps_error {record['eps_error']:.2g}",
-            f"{upper if proven else estimate:.4f}",
-            shown(seconds),
-            f"{seconds / own:.1f}×",
+            f"prv-accountant, {record['reading']}, eps_error {exact(record['eps_error'])}",
+            shown(upper if proven else estimate, decimals=4),
+            told(seconds),
+            f"{plain(seconds / own, decimals=1)}×",
             "≥ 50×" if proven else "—",
         )
     return table

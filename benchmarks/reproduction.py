@@ -14,6 +14,8 @@ import time
 from rich.console import Console
 from rich.table import Table
 
+from pabi.showing import plain
+
 
 def seconds(folder: str, jobs: int) -> float:
     """Wall-clock time of one call, the interpreter's start included."""
@@ -33,8 +35,10 @@ def main() -> None:
     for column in ("call", "seconds", "goal"):
         table.add_column(column, justify="right")
     with tempfile.TemporaryDirectory() as folder:
-        table.add_row("first", f"{seconds(folder, given.jobs):.1f}", "120")
-        table.add_row("second, results kept", f"{seconds(folder, given.jobs):.1f}", "instant")
+        table.add_row("first", plain(seconds(folder, given.jobs), decimals=1), "120")
+        table.add_row(
+            "second, results kept", plain(seconds(folder, given.jobs), decimals=1), "instant"
+        )
     Console().print(table)
 
 

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 import pabi
+from pabi.showing import plain
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 STEPS = 1_000_000
@@ -140,15 +141,18 @@ def main() -> None:
 
     table = Table("what", "median", "goal", title=f"pabi {pabi.__version__}")
     for what, seconds, goal in rows:
-        shown = f"{seconds:.3f} s" if seconds >= 0.1 else f"{1000 * seconds:.2f} ms"
-        table.add_row(what, shown, goal)
+        told = f"{plain(seconds, 3)} s" if seconds >= 0.1 else f"{plain(1000 * seconds, 3)} ms"
+        table.add_row(what, told, goal)
     console = Console(width=100)
     console.print(table)
-    console.print(f"one numpy pass over the three arrays of 10⁶: {1000 * numpy_pass:.2f} ms")
+    console.print(f"one numpy pass over the three arrays of 10⁶: {plain(1000 * numpy_pass, 3)} ms")
     console.print(
-        f"peak memory of a process that accounts 10⁶ steps: {peak_memory():.0f} MB (goal 500 MB)"
+        "peak memory of a process that accounts 10⁶ steps: "
+        f"{plain(peak_memory(), decimals=0)} MB (goal 500 MB)"
     )
-    console.print(f"certificate of 10⁵ arbitrary steps: {size / 1e6:.2f} MB (goal 5 MB)")
+    console.print(
+        f"certificate of 10⁵ arbitrary steps: {plain(size / 1e6, decimals=2)} MB (goal 5 MB)"
+    )
     console.print(f"certificate of 10⁹ constant steps: {len(short.to_json())} bytes")
 
 

@@ -25,6 +25,7 @@ from rich.table import Table
 
 import pabi
 from pabi.sampling import gibbs_rejection, langevin, mean_gradient, mean_loss
+from pabi.showing import plain
 from peers.sampling_target import DIMENSION, RECORDS, posterior
 
 CHAINS, STEPS, RUNS = 10_000, 20, 5
@@ -65,9 +66,10 @@ def stepping(table: Table, X: np.ndarray, y: np.ndarray, loss: pabi.Loss) -> Non
         blocks.append(seconds(lambda: [products(X, points, small, result) for _ in range(STEPS)]))
         ours.append(seconds(lambda: langevin(run, gradient, points)))
     a, b, c = (min(times) / STEPS for times in (whole, blocks, ours))
-    said = f"{c * 1e3:.0f} ms a step, {c / a:.2f}× of {a * 1e3:.0f} ms"
+    said = f"{plain(c * 1e3, 3)} ms a step, {plain(c / a, 3)}× of {plain(a * 1e3, 3)} ms"
     table.add_row("10⁴ chains, over their products in one piece", said, "≤ 2×")
-    table.add_row("… over their products block by block", f"{c / b:.2f}× of {b * 1e3:.0f} ms", "")
+    said = f"{plain(c / b, 3)}× of {plain(b * 1e3, 3)} ms"
+    table.add_row("… over their products block by block", said, "")
 
 
 def effective(
@@ -81,22 +83,24 @@ def effective(
     draws = langevin(run, gradient, start, thin=5)
     std = draws.values[:, 100:].std(axis=(0, 1))
     ours = float(np.min(draws.diagnostics(discard=100).ess_bulk)) / taken
-    table.add_row("effective draws a second, 200 chains", f"{ours:,.0f}", "")
+    table.add_row("effective draws a second, 200 chains", f"{round(ours):,}", "")
     if peer is None:
         return
     for record in json.loads(peer.read_text()):
         name = f"{record['library']} {record['version']}, {record['walkers']} walkers"
         theirs = record["effective_per_second"]
-        table.add_row(f"… {name}", f"{theirs:,.0f}; ours are {ours / theirs:.0f}×", "")
+        table.add_row(f"… {name}", f"{round(theirs):,}; ours are {plain(ours / theirs, 2)}×", "")
     off = np.max(np.abs(std / np.asarray(record["std"]) - 1.0))
-    table.add_row("… largest difference of standard deviations", f"{off:.1%}", "")
+    table.add_row(
+        "… largest difference of standard deviations", plain(off, decimals=1, percent=True), ""
+    )
 
 
 def exact(table: Table) -> None:
     for n, p in ((1_000, 2), (1_000, 4), (1_000, 6), (100_000, 2)):
         taken = sorted(one_exact(n, p))
         name = f"an exact draw at ε = 1, {n:,} records, dimension {p}"
-        table.add_row(name, f"{taken[RUNS // 2]:.2g} s", "")
+        table.add_row(name, f"{plain(taken[RUNS // 2], 2)} s", "")
 
 
 def one_exact(n: int, p: int) -> list[float]:

@@ -20,6 +20,7 @@ from rich.table import Table
 
 import pabi
 from pabi.learn import LogisticGradients, Records, SoftmaxGradients, train
+from pabi.showing import plain
 
 ROWS, FEATURES, CLASSES, BATCH, EPOCHS = 60_000, 784, 10, 1_500, 50
 
@@ -102,17 +103,22 @@ def main() -> None:
         bare = min(products(X, rows) for _ in range(2))
         trained = min(mnist_like(batches, records, y) for _ in range(2))
         table.add_row(
-            f"{EPOCHS} epochs, {batches.kind}: over its bare products ({bare:.1f} s)",
-            f"{trained:.1f} s, {trained / bare:.2f}×",
+            f"{EPOCHS} epochs, {batches.kind}: over its bare products ({plain(bare, decimals=1)} s)",
+            f"{plain(trained, decimals=1)} s, {plain(trained / bare, decimals=2)}×",
             "≤ 1.5×",
         )
         if given.opacus:
-            table.add_row("… against Opacus", f"{given.opacus * EPOCHS / trained:.0f}×", "≥ 20×")
-    table.add_row("… peak of memory beyond the data", f"{peak_mb() - before:.0f} MB", "≤ 200 MB")
+            faster = plain(given.opacus * EPOCHS / trained, decimals=0)
+            table.add_row("… against Opacus", f"{faster}×", "≥ 20×")
+    table.add_row(
+        "… peak of memory beyond the data",
+        f"{plain(peak_mb() - before, decimals=0)} MB",
+        "≤ 200 MB",
+    )
     read, epoch, memory = sparse_epoch()
     table.add_row(
         "10⁶ × 10⁵ sparse, 10⁷ entries, one epoch",
-        f"{read:.1f} + {epoch:.1f} s, {memory:.0f} MB beyond the data",
+        f"{plain(read, 2)} + {plain(epoch, 2)} s, {plain(memory, 3)} MB beyond the data",
         "trains, not densified",
     )
     Console().print(table)

@@ -12,7 +12,6 @@ Two minutes; convergence-light.svg and convergence-dark.svg go to FOLDER, by def
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 import pabi
+from pabi.showing import exact, shown
 
 DELTA = 1e-5
 STEP_SIZE = 0.1
@@ -51,7 +51,7 @@ def draw(steps: np.ndarray, ours: np.ndarray, composition: np.ndarray, window: i
     """Both curves, named where they run."""
     colours = pabi.plotting.palette()
     figure, ax = plt.subplots()
-    last = math.ceil(1000 * ours[-1]) / 1000  # a privacy loss is never rounded down
+    last = shown(ours[-1], decimals=3)
     ax.loglog(steps, composition, color=colours.other, linestyle=colours.lines[1])
     ax.loglog(steps, ours, color=colours.ours, linestyle="-", linewidth=3.2)
 
@@ -59,11 +59,11 @@ def draw(steps: np.ndarray, ours: np.ndarray, composition: np.ndarray, window: i
         ax.text(x, y, text, color=color, va="center", **options)
 
     say("every iterate", 1.6e5, 15.0, colours.other, ha="right")
-    say(f"only the last: ε = {last:.3f} for ever", 1e7, last * 1.35, colours.ours, ha="right")
+    say(f"only the last: ε = {last} for ever", 1e7, float(last) * 1.35, colours.ours, ha="right")
     for k in np.flatnonzero((steps == 10**5) | (steps == 10**6) | (steps == 10**7)):
         ax.plot(steps[k], composition[k], "o", color=colours.other, markersize=5)
         say(
-            f"{composition[k]:.3g}",
+            shown(composition[k], 3),
             0.75 * steps[k],
             1.35 * composition[k],
             colours.other,
@@ -100,12 +100,12 @@ def main() -> None:
     # One factor for every step that is paid for.
     window = sum(f.get("count", 1) for f in proof.payload["claim"]["product"]["factors"])
 
-    table = Table(title=f"ε at δ = {DELTA:g}")
+    table = Table(title=f"ε at δ = {exact(DELTA)}")
     for column in ("steps", "every iterate", "only the last"):
         table.add_column(column, justify="right")
     for t in (10**4, 10**5, 10**6, 10**7):
         (k,) = np.flatnonzero(steps == t)
-        table.add_row(f"{t:,}", f"{composition[k]:.3f}", repr(float(ours[k])))
+        table.add_row(f"{t:,}", shown(composition[k], decimals=3), repr(float(ours[k])))
     console = Console(highlight=False)
     console.print(table)
     console.print(f"The last {window} steps are all that is paid for.")

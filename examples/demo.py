@@ -12,7 +12,6 @@ them beforehand, or from public data: a search over settings is a release for ea
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from sklearn.model_selection import train_test_split
 
 import pabi
 from pabi.learn import LogisticGradients, bound_rows, train
+from pabi.showing import accuracy, exact, plain, shown
 
 DELTA = 1e-5
 FEATURE_NORM = 1.0
@@ -44,11 +44,6 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
     """
     pixels, digit = load_digits(return_X_y=True)
     return bound_rows((pixels - 8.0) / 8.0, FEATURE_NORM), digit % 2
-
-
-def rounded_up(epsilon: float) -> str:
-    """Two decimals; a loss of privacy is never shown smaller than it is."""
-    return f"{math.ceil(100.0 * epsilon) / 100.0:.2f}"
 
 
 def main() -> None:
@@ -72,12 +67,15 @@ def main() -> None:
         "the same, cool-down epoch": cooled,
     }
 
-    def accuracy(theta: np.ndarray) -> float:
-        return float(np.mean((X_test @ theta > 0.0) == (y_test == 1)))
+    sampling_error = (0.9 * 0.1 / len(y_test)) ** 0.5
+
+    def right(theta: np.ndarray) -> str:
+        """The share of test digits, as far as it is known."""
+        return accuracy(np.mean((X_test @ theta > 0.0) == (y_test == 1)), sampling_error)
 
     table = Table(
         title=f"Odd or even digit? Logistic regression on {len(X)} records, {run.epochs} epochs of "
-        f"{run.steps_per_epoch} batches, δ = {DELTA:g}"
+        f"{run.steps_per_epoch} batches, δ = {exact(DELTA)}"
     )
     table.add_column("run")
     table.add_column("test\naccuracy", justify="right")
@@ -92,26 +90,27 @@ def main() -> None:
         assert guarantee.composition is not None
         table.add_row(
             name,
-            f"{accuracy(result.x):.1%}",
-            rounded_up(guarantee.composition.epsilon(DELTA)),
-            rounded_up(guarantee.epsilon(DELTA)),
+            right(result.x),
+            shown(guarantee.composition.epsilon(DELTA), decimals=2),
+            shown(guarantee.epsilon(DELTA), decimals=2),
         )
     table.add_section()
     open_model = LogisticRegression(C=1.0 / (L2 * len(X)), fit_intercept=False, max_iter=1000)
     open_model.fit(X, y)
-    table.add_row("no privacy (scikit-learn)", f"{open_model.score(X_test, y_test):.1%}", "∞", "∞")
+    without = accuracy(open_model.score(X_test, y_test), sampling_error)
+    table.add_row("no privacy (scikit-learn)", without, "∞", "∞")
 
     console = Console(highlight=False)
     console.print(table)
     share = float(np.mean(y_test == 1))
-    sampling_error = (0.9 * 0.1 / len(y_test)) ** 0.5
+    both = pabi.compose(*list(guarantees.values())[:2]).epsilon(DELTA)
     console.print(
         f"Both ε of a line are proven for the same trained model. Accuracies are of one run each, "
-        f"on {len(y_test)} held-out records (sampling error about {sampling_error:.1%}; always "
-        f"guessing the larger class gets {max(share, 1.0 - share):.1%}), which no guarantee here "
-        f"covers. Each line is a release of its own: "
-        f"publishing the first two costs "
-        f"ε = {rounded_up(pabi.compose(*list(guarantees.values())[:2]).epsilon(DELTA))} together.\n"
+        f"on {len(y_test)} held-out records (sampling error about "
+        f"{plain(sampling_error, 2, percent=True)}; always guessing the larger class gets "
+        f"{accuracy(max(share, 1.0 - share), sampling_error)}), which no guarantee here covers. "
+        f"Each line is a release of its own: publishing the first two costs "
+        f"ε = {shown(both, decimals=2)} together.\n"
     )
 
     guarantee = guarantees["secret shuffle (ShuffleOnce)"]

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 
 import pabi
+from pabi.showing import exact, plain, shown
 
 EPSILON, DELTA = 1.0, 1e-6
 
@@ -42,7 +43,7 @@ def main() -> None:
     }
     pure = pabi.erm.plan("erm", "convex", **problem)
     print(pure, end="\n\n")
-    print(f"at most {pure.excess_quantile(0.95):.4f} with probability 0.95")
+    print(f"at most {shown(pure.excess_quantile(0.95), decimals=4)} with probability 0.95")
     solution = pabi.erm.solve(pure, loss_value=loss)
     report(solution, loss)
 
@@ -54,9 +55,10 @@ def main() -> None:
 def report(solution: pabi.erm.Solution, loss: object) -> None:
     """What was earned, and the mean loss, which an analyst could not see without spending more."""
     epsilon = solution.guarantee.epsilon(solution.plan.delta)
-    print(f"earned ε = {epsilon:.6f} at δ = {solution.plan.delta:g} ({solution.guarantee.method})")
-    print(f"expected excess at most {solution.risk_bound:.4f}; x = {np.round(solution.x, 2)}")
-    print(f"mean loss {loss(solution.x[None])[0]:.4f}", end="\n\n\n")  # type: ignore[operator]
+    delta, point = exact(solution.plan.delta), ", ".join(plain(x, 2) for x in solution.x)
+    print(f"earned ε = {shown(epsilon)} at δ = {delta} ({solution.guarantee.method})")
+    print(f"expected excess at most {shown(solution.risk_bound, 4)}; x = ({point})")
+    print(f"mean loss {plain(loss(solution.x[None])[0], 4)}", end="\n\n\n")  # type: ignore[operator]
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from rich.table import Table
 
 import pabi
 from pabi.literature.bravo import theorem_4_2
+from pabi.showing import as_printed, exact, plain
 
 TARGET = 0.01
 
@@ -39,7 +40,8 @@ def steps() -> Table:
             )
         )
         ours = pabi.mixing_time(loss, 10.0, step_size, TARGET)
-        table.add_row(name, f"{step_size:g}", f"{printed:.0f}", str(ours), f"{printed / ours:.2f}")
+        ratio = plain(printed / ours, decimals=2)
+        table.add_row(name, exact(step_size), as_printed(printed, 0), str(ours), ratio)
     return table
 
 

@@ -32,6 +32,7 @@ from rich.table import Table
 
 import pabi
 from pabi.sampling import langevin
+from pabi.showing import exact, shown
 
 DELTA = 1e-6
 RECORDS, RADIUS = 60_000, 1.0
@@ -99,7 +100,7 @@ def main() -> None:
     last = langevin(describe("last", ENOUGH, CHAINS), gradient, start, delta=DELTA)
     path = langevin(describe("path", STEPS, 2), gradient, start, delta=DELTA)
 
-    table = Table(title=f"What is released, at δ = {DELTA:g}")
+    table = Table(title=f"What is released, at δ = {exact(DELTA)}")
     for column in ("release", "draws", "ε", "by"):
         table.add_column(column)
     rows = (
@@ -113,11 +114,11 @@ def main() -> None:
         (f"last iterates of {CHAINS} chains, {ENOUGH} steps", last.guarantee, CHAINS),
     )
     for name, cost, count in rows:
-        table.add_row(name, f"{count:,}", f"{cost.epsilon(DELTA):.3f}", cost.method)
+        table.add_row(name, f"{count:,}", shown(cost.epsilon(DELTA), decimals=3), cost.method)
     console = Console(highlight=False)
     console.print(table)
     both = pabi.compose(last.guarantee, path.guarantee)
-    console.print(f"The last two, both released: ε = {both.epsilon(DELTA):.3f}.")
+    console.print(f"The last two, both released: ε = {shown(both.epsilon(DELTA), decimals=3)}.")
     warm = ENOUGH
     console.print(f"The paths after {warm} steps: {path.diagnostics(warm)}.")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import cache
 
@@ -10,6 +9,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 import pabi
+from pabi.showing import shown
 
 DELTA = 1e-5
 RUN = pabi.NoisySGD(
@@ -47,9 +47,9 @@ def draw() -> Figure:
             (every, colours.other, "s", 1),
         ):
             ax.plot(value, row, marker, color=colour, markersize=11)
-            shown = f"{math.ceil(100 * value) / 100:.2f}"  # a privacy loss is never rounded down
             place = {"ha": "right" if side < 0 else "left", "va": "center", "color": colour}
-            ax.annotate(shown, (value, row), (9 * side, 0), textcoords="offset points", **place)
+            text = shown(value, decimals=2)
+            ax.annotate(text, (value, row), (9 * side, 0), textcoords="offset points", **place)
     last, every = costs()[0]
     ax.text(last, -0.55, "last iterate", color=colours.ours, ha="center")
     ax.text(every, -0.55, "every iterate", color=colours.other, ha="center")

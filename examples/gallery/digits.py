@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 import pabi
+from pabi.showing import shown
 
 DELTA = 1e-5
 RUN = pabi.NoisySGD(
@@ -33,7 +34,7 @@ def draw() -> Figure:
     for values, colour in ((every, colours.other), (last, colours.ours)):
         ax.plot(40, values[-1], "o", color=colour, markersize=8, clip_on=False)
         ax.annotate(
-            f"{values[-1]:.2f}", (40, values[-1]), (-6, 9), textcoords="offset points",
+            shown(values[-1], decimals=2), (40, values[-1]), (-6, 9), textcoords="offset points",
             color=colour, ha="right", weight="bold",
         )  # fmt: skip
     ax.text(9.5, 14.8, "charging for every iterate", color=colours.other, ha="center")

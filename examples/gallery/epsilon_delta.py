@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from scipy.stats import norm
 
 import pabi
+from pabi.showing import exact, shown
 
 CURVE = pabi.tradeoff.Gaussian(1.0)
 EPSILON = 1.0
@@ -33,7 +34,7 @@ def draw() -> Figure:
     label = "the threshold of the last picture:\n12% false alarms, 58% missed"
     arrow = {"arrowstyle": "->", "color": colours.ours}
     ax.annotate(label, (alarms, missed), (0.28, 0.78), color=colours.ours, arrowprops=arrow)
-    text = f"excluded by\nε = {EPSILON:g}, δ = {delta:.2f}"
+    text = f"excluded by\nε = {exact(EPSILON)}, δ = {shown(delta, decimals=2)}"
     ax.text(0.03, 0.10, text, color=colours.ink)
     ax.set(
         title="The errors that an attacker can choose between",

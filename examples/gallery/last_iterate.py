@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 import pabi
 from pabi.literature.ye_shokri import theorem_3_3
+from pabi.showing import shown
 
 DELTA = 1e-5
 # Logistic regression on MNIST, as in Bok, Su, Altschuler 2024.
@@ -63,7 +64,7 @@ def draw() -> Figure:
         ax.loglog(EPOCHS, values, linewidth=3.4 if colour == 0 else 2.2, **look)
         ax.plot(50, at, "o", color=look["color"], markersize=7)
         ours = {"weight": "bold"} if label.startswith("pabi") else {}
-        ax.text(*place, f"{label}: {np.ceil(100 * at) / 100:g}", color=look["color"], **ours)
+        ax.text(*place, f"{label}: {shown(at, decimals=2)}", color=look["color"], **ours)
     ax.axvline(50, color=colours.neutral, linewidth=1, zorder=0)
     ax.text(53, 330, "after 50 epochs", color=colours.neutral)
     ax.set(

@@ -20,6 +20,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from pabi.plotting import style
+from pabi.showing import plain
 
 HERE = Path(__file__).resolve().parent
 FIGURES = HERE.parent.parent / "docs" / "figures"
@@ -62,7 +63,7 @@ def main() -> None:
     for name in given.names or SCRIPTS:
         start = time.process_time()
         save(name, given.out)
-        print(f"{name}: {time.process_time() - start:.1f} s")
+        print(f"{name}: {plain(time.process_time() - start, decimals=1)} s")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
@@ -10,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import pabi
+from pabi.showing import shown
 
 BATCHES = 40
 RUN = pabi.NoisySGD(
@@ -32,7 +32,7 @@ def draw() -> Figure:
         ax.plot(positions + 1, mu, marker, color=colour, markersize=5)
     at = RUN.guarantee(position=BATCHES - 1).mu
     ax.annotate(
-        f"the last batch\nμ = {math.ceil(100 * at) / 100:.2f}",
+        f"the last batch\nμ = {shown(at, decimals=2)}",
         (BATCHES, at),
         xytext=(-14, -6),
         textcoords="offset points",

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import pabi
+from pabi.showing import shown
 
 DELTA, N, PRECISION = 1e-5, 1_000, 40.0
 CHAIN = pabi.LangevinChain(
@@ -33,7 +34,8 @@ def draw() -> Figure:
     ax.loglog(STEPS, path, color=colours.other, linestyle=colours.lines[1])
     ax.loglog(STEPS, last, color=colours.ours, linestyle="-", linewidth=3.2)
     ax.text(1_900, 14, "the whole path", color=colours.other, ha="right")
-    ax.text(9_000, 1.32, f"the last point: ε = {last[-1]:.2f}", color=colours.ours, ha="right")
+    text = f"the last point: ε = {shown(last[-1], decimals=2)}"
+    ax.text(9_000, 1.32, text, color=colours.ours, ha="right")
     note = f"after {mixed} steps\nthe start is forgotten\n(proven, to 1%)"
     ax.text(1.08 * mixed, 0.12, note, color=colours.neutral)
     ax.set(

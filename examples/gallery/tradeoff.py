@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import pabi
+from pabi.showing import shown_down
 
 RUN = pabi.NoisySGD(
     pabi.Loss.logistic(feature_norm=1.0, l2=0.002),
@@ -31,19 +32,15 @@ def draw() -> Figure:
     ax.plot(fpr, every, color=colours.other, linestyle=colours.lines[1])
     ax.text(0.56, 0.47, "the model says nothing", color=colours.neutral)
     ax.text(0.12, 0.31, "released: the last iterate", color=colours.ours, rotation=-36)
-    for curve, colour, where, text in (
-        (guarantee.tradeoff, colours.ours, (0.24, 0.86), "5% false alarms: {:.0%} are missed"),
-        (
-            guarantee.composition,
-            colours.other,
-            (0.10, 0.12),
-            "every iterate: {:.1%} missed",
-        ),
+    for curve, colour, where, (text, decimals) in (
+        (guarantee.tradeoff, colours.ours, (0.24, 0.86), ("5% false alarms: {} are missed", 0)),
+        (guarantee.composition, colours.other, (0.10, 0.12), ("every iterate: {} missed", 1)),
     ):
         missed = float(curve(ALARMS))
         ax.plot(ALARMS, missed, "o", color=colour, markersize=9, clip_on=False)
         arrow = {"arrowstyle": "-", "color": colour}
-        ax.annotate(text.format(missed), (ALARMS, missed), where, color=colour, arrowprops=arrow)
+        said = text.format(shown_down(missed, decimals=decimals, percent=True))
+        ax.annotate(said, (ALARMS, missed), where, color=colour, arrowprops=arrow)
     ax.set(
         title="What an attacker must accept",
         xlabel="false alarms: outsiders taken for members",

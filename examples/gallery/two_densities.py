@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from scipy.stats import norm
 
 import pabi
+from pabi.showing import plain
 
 MU, THRESHOLD = 1.0, 1.2
 
@@ -29,10 +30,11 @@ def draw() -> Figure:
     ax.text(THRESHOLD - 0.08, 0.445, "“she is not”", color=colours.ink, ha="right")
     alarms, missed = norm.sf(THRESHOLD), norm.cdf(THRESHOLD, MU)
     arrow = {"arrowstyle": "->"}
-    for text, at, place, colour in (
-        (f"false alarms\n{alarms:.0%}", (1.5, 0.05), (2.75, 0.17), colours.cycle[0]),
-        (f"missed\n{missed:.0%}", (0.0, 0.1), (-2.9, 0.16), colours.cycle[1]),
+    for (error, share), at, place, colour in (
+        (("false alarms", alarms), (1.5, 0.05), (2.75, 0.17), colours.cycle[0]),
+        (("missed", missed), (0.0, 0.1), (-2.9, 0.16), colours.cycle[1]),
     ):
+        text = f"{error}\n{plain(share, decimals=0, percent=True)}"
         ax.annotate(text, at, place, color=colour, arrowprops={**arrow, "color": colour})
     ax.set(
         title="Two worlds that a released number hardly tells apart",

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import pabi
+from pabi.showing import plain
 
 STEPS, USED, SLOPE, PUSH, NOISE = 60, 15, 0.92, 1.0, 0.16
 
@@ -34,7 +35,7 @@ def draw() -> Figure:
     ax.text(USED - 0.6, 1.45, "the record\nis used", color=colours.neutral, ha="right")
     ax.text(USED + 2.5, 1.62, "run with Ada's record", color=colours.cycle[1])
     ax.text(USED + 2.5, -0.4, "the same run without it", color=colours.cycle[0])
-    left = f"{SLOPE ** (STEPS - USED):.0%} of the\ngap is left"
+    left = f"{plain(SLOPE ** (STEPS - USED), decimals=0, percent=True)} of the\ngap is left"
     arrow = {"arrowstyle": "->", "color": colours.ink}
     ax.annotate(left, (STEPS, one[-1]), (STEPS - 11, 1.1), arrowprops=arrow, annotation_clip=False)
     ax.set(

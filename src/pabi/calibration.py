@@ -18,8 +18,8 @@ from pabi.analyses import best_guarantee
 from pabi.errors import InvalidInput, TargetUnreachable
 from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.rounding import shown
 from pabi.runs import NoisySGD, warn_of_large_delta
+from pabi.showing import exact, plain, shown
 
 PARAMETERS: dict[type, tuple[str, ...]] = {
     NoisySGD: ("noise_std", "noise_multiplier", "epochs", "steps", "clip_norm", "size"),
@@ -107,8 +107,9 @@ class _Search:
 
     def unreachable(self) -> TargetUnreachable:
         return TargetUnreachable(
-            f"epsilon = {self.target:g} at delta = {self.delta:g} cannot be met by {self.parameter}: "
-            f"the best reachable is epsilon = {shown(self.best)}, at {self.parameter} = {self.at:g}",
+            f"epsilon = {exact(self.target)} at delta = {exact(self.delta)} cannot be met by "
+            f"{self.parameter}: the best reachable is epsilon = {shown(self.best)}, "
+            f"at {self.parameter} = {plain(self.at)}",
             self.best,
         )
 
@@ -149,7 +150,7 @@ class _Search:
             limit = self.epsilon(far, unit)
             raise InvalidInput(
                 name,
-                f"any {name} meets epsilon = {self.target:g}: it tends to {shown(limit)}; choose one",
+                f"any {name} meets epsilon = {exact(self.target)}: it tends to {shown(limit)}; choose one",
             )
         return scaled(self._boundary(scaled, unit, rising=True))
 
@@ -244,7 +245,7 @@ class _Search:
             limit = self.epsilon(of(low), low)
             raise InvalidInput(
                 name,
-                f"any number of {name} meets epsilon = {self.target:g}: "
+                f"any number of {name} meets epsilon = {exact(self.target)}: "
                 f"after {low} of them it is {shown(limit)}; choose one",
             )
         return of(self._last_good(of, low, high))

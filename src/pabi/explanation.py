@@ -10,7 +10,7 @@ from pabi.analyses import best_of, outcomes
 from pabi.description import Description
 from pabi.errors import InvalidInput, NotApplicable
 from pabi.guarantee import Guarantee
-from pabi.rounding import shown
+from pabi.showing import exact, shown
 from pabi.tradeoff import Gaussian, TradeOff
 
 
@@ -43,7 +43,7 @@ class Explanation:
         return len(self.rows)
 
     def __str__(self) -> str:
-        table = [("method", f"ε at δ = {self.delta:g}", "μ", "")]
+        table = [("method", f"ε at δ = {exact(self.delta)}", "μ", "")]
         for row in self.rows:
             epsilon = "—" if row.epsilon is None else shown(row.epsilon)
             mu = "—" if row.mu is None else shown(row.mu)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
-from pabi.rounding import Array, shown
+from pabi.rounding import Array
+from pabi.showing import exact, shown
 from pabi.tradeoff import Best, Gaussian, Mixture, Product, TradeOff
 from pabi.tradeoff.base import decode, encode
 
@@ -281,7 +282,7 @@ class Guarantee:
         at = self.tuned_at if self.tuned_at else 1e-5
         told = [reading, self.adjacency, self.method]
         told += [TESTING] if TESTING in self.assumptions else []
-        return f"ε = {shown(self.epsilon(at))} at δ = {at:g} ({'; '.join(told)})"
+        return f"ε = {shown(self.epsilon(at))} at δ = {exact(at)} ({'; '.join(told)})"
 
 
 def compose(*guarantees: Guarantee) -> Guarantee:

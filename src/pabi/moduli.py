@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from pabi import validate
 from pabi.errors import InvalidInput
 from pabi.rounding import Array, fraction_up, up
+from pabi.showing import plain
 
 
 class _Linear:
@@ -247,7 +248,8 @@ class FromFunction(Modulus):
             k = int(np.argmax(bad))
             raise InvalidInput(
                 "function",
-                f"expected values ≥ 0, got {float(values[k])!r} at the distance {float(grid[k]):.4g}",
+                f"expected values ≥ 0, got {float(values[k])!r} "
+                f"at the distance {plain(grid[k], 4)}",
             )
         falls = np.diff(values) < 0.0
         if falls.any():
@@ -255,7 +257,7 @@ class FromFunction(Modulus):
             raise InvalidInput(
                 "function",
                 f"expected a function that never decreases, got {float(values[k])!r} at the distance "
-                f"{float(grid[k]):.4g} and {float(values[k + 1])!r} at {float(grid[k + 1]):.4g}",
+                f"{plain(grid[k], 4)} and {float(values[k + 1])!r} at {plain(grid[k + 1], 4)}",
             )
 
     def _evaluate(self, distance: Array) -> Array:

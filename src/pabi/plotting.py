@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pabi.errors import InvalidInput
+from pabi.showing import shown
 from pabi.themes import Palette, palette, style
 from pabi.tradeoff import Product
 
@@ -36,8 +37,8 @@ def plot_guarantee(guarantee: Guarantee, ax: Any = None) -> Any:
 def _curves(guarantee: Guarantee) -> list[tuple[Any, str, str, str]]:
     colours = palette()
     # A draw that has no path has nothing to compose.
-    shown = "last iterate" if guarantee.composition is not None else "release"
-    curves = [(guarantee.curve, f"{shown} ({guarantee.method})", colours.ours, "-")]
+    released = "last iterate" if guarantee.composition is not None else "release"
+    curves = [(guarantee.curve, f"{released} ({guarantee.method})", colours.ours, "-")]
     if guarantee.composition is not None and guarantee.method != "composition":
         curves.append((guarantee.composition, "every iterate (composition)", colours.other, "--"))
     return curves
@@ -85,7 +86,7 @@ def _mark(guarantee: Guarantee, curve: Any, colour: str, ax: Any) -> None:
     if np.isfinite(epsilon):
         ax.plot([delta], [epsilon], "o", color=colour)
         ax.annotate(
-            f"ε = {epsilon:.3g}",
+            f"ε = {shown(epsilon, 4)}",
             (delta, epsilon),
             textcoords="offset points",
             xytext=(8, 8),

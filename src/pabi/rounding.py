@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pabi.showing import shown as shown  # the same rounding, of what is read
 
 Array = NDArray[np.float64]
 
@@ -28,13 +29,6 @@ def up(x: float) -> float:
 def down(x: float) -> float:
     """The next double below `x`; 0 stays 0 and infinities stay."""
     return x if x == 0.0 or math.isinf(x) else math.nextafter(x, -math.inf)
-
-
-def shown(x: float, digits: int = 6) -> str:
-    """`x` with so many significant digits, rounded up: no privacy loss may be shown too small."""
-    if not math.isfinite(x):
-        return "inf"
-    return f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(x))):.{digits}g}"
 
 
 def power_of_two_near(x: float) -> float:

@@ -20,6 +20,7 @@ from pabi.batches import Batches
 from pabi.errors import InvalidInput, PrivacyWarning
 from pabi.losses import Loss
 from pabi.rounding import Array, down, fraction_up, times_down, times_up
+from pabi.showing import plain
 
 if TYPE_CHECKING:
     from pabi.explanation import Explanation
@@ -365,8 +366,8 @@ def warn_of_large_delta(n: int, delta: float) -> None:
     """PrivacyWarning, on behalf of the caller's caller, where δ > 1/n promises little."""
     if validate.number("delta", delta, at_least=0.0, below=1.0) > 1.0 / n:
         warnings.warn(
-            f"delta = {delta!r} exceeds 1/n = {1.0 / n:.3g}: publishing one record outright would "
-            "satisfy it",
+            f"delta = {delta!r} exceeds 1/n = {plain(1.0 / n, 3)}: publishing one record "
+            "outright would satisfy it",
             PrivacyWarning,
             stacklevel=3,
         )

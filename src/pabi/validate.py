@@ -12,6 +12,7 @@ import numpy as np
 
 from pabi.errors import InvalidInput
 from pabi.rounding import Array
+from pabi.showing import exact
 
 
 def number(
@@ -30,7 +31,7 @@ def number(
         (below, "< ", operator.lt),
         (at_most, "≤ ", operator.le),
     ]
-    wanted = " and ".join(f"{sign}{bound:g}" for bound, sign, _ in bounds if bound is not None)
+    wanted = " and ".join(f"{sign}{exact(bound)}" for bound, sign, _ in bounds if bound is not None)
     expected = f"expected a finite number{' ' + wanted if wanted else ''}, got {value!r}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise InvalidInput(field, expected)

@@ -33,7 +33,7 @@ from pabi.cli.reproducing import reproduce
 from pabi.cli.training import train
 from pabi.cli.writing import aligned, basis, complain, emit, emit_json, one_line, reading, shape
 from pabi.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
-from pabi.rounding import shown
+from pabi.showing import shown, shown_down
 
 if TYPE_CHECKING:
     from pabi.description import Description
@@ -176,8 +176,10 @@ def _compared(best: Guarantee, epsilon: float, delta: float, reads_delta: bool) 
     if reads_delta:
         return f"delta {shown(best.composition.delta(epsilon))} if every iterate were released"
     every = best.composition.epsilon(delta)
-    times = f" ({every / epsilon:.3g} times as much)" if 0.0 < epsilon < every < math.inf else ""
-    return f"epsilon {shown(every)} if every iterate were released{times}"
+    said = f"epsilon {shown(every)} if every iterate were released"
+    if 0.0 < epsilon < every < math.inf:
+        said += f" ({shown_down(every / epsilon, 3)} times as much)"
+    return said
 
 
 @app.command()

@@ -16,7 +16,7 @@ from pabi.cli.reading import read_positive, read_target
 from pabi.cli.tables import extra, read_table
 from pabi.cli.writing import basis, emit, json_text, one_line, reading, shape
 from pabi.errors import InvalidInput
-from pabi.rounding import shown
+from pabi.showing import shown
 
 if TYPE_CHECKING:
     from pabi.cli.schema_file import Schema

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pabi.errors import InvalidInput
-from pabi.rounding import shown
+from pabi.showing import shown
 
 if TYPE_CHECKING:
     from pabi.guarantee import Guarantee

@@ -10,6 +10,7 @@ import numpy as np
 
 from pabi.errors import InvalidInput
 from pabi.rounding import Array
+from pabi.showing import exact
 from pabi.validate import number
 
 
@@ -40,7 +41,7 @@ def array(
         bad |= result <= above
     if bad.any():
         first = float(result[bad].flat[0])
-        wanted = f"> {above:g}" if above > -math.inf else f"≥ {at_least:g}"
+        wanted = f"> {exact(above)}" if above > -math.inf else f"≥ {exact(at_least)}"
         expected = "numbers" if wanted == "≥ -inf" else f"numbers {wanted}"
         raise InvalidInput(field, f"expected {expected}, got {first!r}")
     return result

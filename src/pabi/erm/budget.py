@@ -9,7 +9,7 @@ from pabi.analyses import best_guarantee, exponential
 from pabi.errors import TargetUnreachable
 from pabi.langevin import LangevinDiffusion
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.rounding import shown
+from pabi.showing import exact, shown
 
 Run = ExponentialMechanism | IteratedExponentialMechanism | LangevinDiffusion
 
@@ -71,7 +71,8 @@ def within(run: Run, epsilon: float, delta: float) -> Run:
         found = _warmer(run, 1.0 - factor)
     best = spent(found, delta)
     raise TargetUnreachable(
-        f"epsilon = {epsilon:g} at delta = {delta:g} cannot be met: the best reachable is {shown(best)}",
+        f"epsilon = {exact(epsilon)} at delta = {exact(delta)} cannot be met: "
+        f"the best reachable is {shown(best)}",
         best,
     )
 

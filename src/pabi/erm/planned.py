@@ -15,6 +15,7 @@ from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee
 from pabi.langevin import LangevinDiffusion
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.showing import exact, plain, shown
 
 # What the bounds are of the order of, D the diameter: Ganesh, Thakurta, Upadhyay, Table 1, without the
 # logarithms of n and p that the constants here do without.
@@ -146,19 +147,23 @@ class Plan:
         rows.append(
             ("problem", f"{self.objective.upper()}, {self.losses.replace('_', ' ')} losses")
         )
-        rows.append(("privacy", f"ε = {self.epsilon:g}, δ = {self.delta:g}, {self.run.adjacency}"))
+        rows.append(
+            ("privacy", f"ε = {exact(self.epsilon)}, δ = {exact(self.delta)}, {self.run.adjacency}")
+        )
         trivial = ", the trivial L·D" if self.trivial else ""
-        rows.append(("risk bound", f"{self.risk_bound:.4g} ({self.kind}{trivial})"))
-        rows.extend((f"  {name}", f"{value:.4g}") for name, value in self.terms)
+        rows.append(("risk bound", f"{shown(self.risk_bound, 4)} ({self.kind}{trivial})"))
+        rows.extend((f"  {name}", shown(value, 4)) for name, value in self.terms)
         rows.append(("rate", self.rate))
-        rows.append(("inverse temperature", f"{self.inverse_temperature:.6g}"))
+        rows.append(("inverse temperature", plain(self.inverse_temperature)))
         if math.isfinite(self.time):
-            rows.append(("time", f"{self.time:.6g}"))
+            rows.append(("time", plain(self.time)))
         if self.regulariser:
-            rows.append(("regulariser", f"{self.regulariser:.6g}·‖θ − centre‖²/2"))
+            rows.append(("regulariser", f"{plain(self.regulariser)}·‖θ − centre‖²/2"))
         if isinstance(self.run, IteratedExponentialMechanism):
-            rows.append(("ε of the rounds", ", ".join(f"{r.epsilon:.4g}" for r in self.run.rounds)))
-            rows.append(("diameters", ", ".join(f"{r.diameter:.4g}" for r in self.run.rounds)))
+            rows.append(
+                ("ε of the rounds", ", ".join(shown(r.epsilon, 4) for r in self.run.rounds))
+            )
+            rows.append(("diameters", ", ".join(plain(r.diameter, 4) for r in self.run.rounds)))
         if self.split is not None:
             rows.append(("records", f"{self.split}, then {self.run.n - self.split}"))
         rows.append(("source", self.source))

@@ -19,7 +19,8 @@ from pabi.errors import InvalidInput, TargetUnreachable
 from pabi.guarantee import Guarantee
 from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.rounding import Array, shown
+from pabi.rounding import Array
+from pabi.showing import exact, shown
 
 _MOST_STEPS, _MOST_NUMBERS = 2_000_000, 50_000_000
 _WARMER = (1.0, 1.0 - 1e-12, 1.0 - 1e-9, 0.999, 0.99, 0.97, 0.9, 0.8, 0.65, 0.5)
@@ -185,8 +186,8 @@ def _private(plan: Plan, run: LangevinDiffusion, domain: Any, steps: int) -> Lan
             return chain
         best = min(best, spent)
     raise TargetUnreachable(
-        f"epsilon = {plan.epsilon:g} at delta = {plan.delta:g} cannot be met by {steps} steps: the best "
-        f"reachable is {shown(best)}; take more",
+        f"epsilon = {exact(plan.epsilon)} at delta = {exact(plan.delta)} cannot be met by {steps} steps: "
+        f"the best reachable is {shown(best)}; take more",
         best,
     )
 

@@ -10,6 +10,7 @@ import math
 
 from pabi.literature.bravo import PAPER, sampled_gaussian_order, window
 from pabi.literature.published import published, require
+from pabi.showing import shown_down
 
 
 @published("rdp", f"Altschuler, Talwar 2023, contractive steps (in {PAPER}, §3.3.2)")
@@ -58,6 +59,6 @@ def theorem_3_1(
     """
     require(noise_std >= 8.0 * math.sqrt(2.0) * L / b, "noise_std ≥ 8√2·L/b")
     top = sampled_gaussian_order(b / n, b * noise_std / (2.0 * math.sqrt(2.0) * L))
-    require(1.0 < order <= top, f"1 < order ≤ α* = {top:.4g}")
+    require(1.0 < order <= top, f"1 < order ≤ α* = {shown_down(top, 4)}")
     t = window(L=L, n=n, diameter=diameter, step_size=step_size)
     return 16.0 * order * L**2 / (n * noise_std) ** 2 * min(steps, 2 * t)

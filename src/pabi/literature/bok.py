@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from pabi.literature.published import geometric, published, require
+from pabi.showing import shown, shown_down
 from pabi.tradeoff import Gaussian, Subsampled, TradeOff
 
 PAPER = "Bok, Su, Altschuler 2024"
@@ -49,7 +50,7 @@ def theorem_4_3(
     NotApplicable unless t ≥ Dn/(ηL).
     """
     ratio = diameter * n / (step_size * L)
-    require(steps >= ratio, f"t ≥ Dn/(ηL) = {ratio:g}")
+    require(steps >= ratio, f"t ≥ Dn/(ηL) = {shown(ratio)}")
     inner = 3.0 * L * diameter / (step_size * n) + (L / n) ** 2 * _ceiling(ratio)
     return math.sqrt(inner) / noise_std
 
@@ -107,7 +108,7 @@ def theorem_4_6(
     shifts are cheaper (1.6251 for 1.7321 at l = 10, c = 1, s = σ = 1, D = 5).
     """
     ratio = diameter * b / (step_size * L)
-    require(epochs >= ratio, f"E ≥ Db/(ηL) = {ratio:g}")
+    require(epochs >= ratio, f"E ≥ Db/(ηL) = {shown(ratio)}")
     l, once = batches_per_epoch, (L / b) ** 2  # noqa: E741
     inner = once + 3.0 * L * diameter / (step_size * b * l) + once / l * _ceiling(ratio)
     return math.sqrt(inner) / noise_std
@@ -207,9 +208,9 @@ def theorem_c_16(
     all x ≥ 1/c₀.
     """
     scale = L * diameter / (step_size * b * batches_per_epoch)
-    require(noise_std**2 <= c_0 * scale, f"noise_std² ≤ c₀LD/(ηn) = {c_0 * scale:g}")
+    require(noise_std**2 <= c_0 * scale, f"noise_std² ≤ c₀LD/(ηn) = {shown_down(c_0 * scale)}")
     ratio = diameter * b / (step_size * L)
-    require(ratio >= 0.5 and epochs >= ratio, f"E ≥ Db/(ηL) = {ratio:g} ≥ 1/2")
+    require(ratio >= 0.5 and epochs >= ratio, f"E ≥ Db/(ηL) = {shown(ratio)} ≥ 1/2")
     return c_1 * math.sqrt(scale) / noise_std
 
 

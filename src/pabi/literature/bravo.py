@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 
 from pabi.literature.published import geometric, published, require
+from pabi.showing import shown, shown_down
 
 PAPER = "Bravo, Flores-Mella, Guzmán"
 _CONDITIONED = (
@@ -142,7 +143,7 @@ def lemma_4_1(
     """
     if constant > 0.0:
         theta = step_size_bound(diameter=diameter, exponent=exponent, constant=constant)
-        require(1.0 / step_size >= theta, f"1/η ≥ Θ = {theta:g}")
+        require(1.0 / step_size >= theta, f"1/η ≥ Θ = {shown(theta)}")
     return float(math.ceil(diameter**2 / step_size))
 
 
@@ -190,7 +191,7 @@ def sampled_gaussian_order(probability: float, noise: float) -> float:
 def _noisy_sgd(
     L: float, b: int, n: int, noise_std: float, order: float, smallest_noise: float
 ) -> None:
-    require(noise_std >= smallest_noise * L / b, f"noise_std ≥ {smallest_noise:.4g}·L/b")
+    require(noise_std >= smallest_noise * L / b, f"noise_std ≥ {shown(smallest_noise, 4)}·L/b")
     require(order > 1.0, "order > 1")
     require(b <= n, "b ≤ n")
 
@@ -238,7 +239,7 @@ def theorem_5_2(
     t = window(L=L, n=n, diameter=diameter, step_size=step_size)
     require(steps >= t, f"at least T̄ = {t} steps")
     top = sampled_gaussian_order(b / n, b * noise_std / (2.0 * math.sqrt(2.0) * L))
-    require(order <= top, f"order ≤ α* = {top:.4g}")
+    require(order <= top, f"order ≤ α* = {shown_down(top, 4)}")
     rough = _weakly_smooth_term(t, step_size, exponent, constant)
     inner = 16.0 * L**2 * t / n**2 + diameter**2 / (step_size**2 * t) + rough
     return order / noise_std**2 * inner
@@ -283,7 +284,7 @@ def remark_5_3(
     """
     _noisy_sgd(L, b, n, noise_std, order, 8.0 * math.sqrt(2.0))
     top = sampled_gaussian_order(b / n, b * noise_std / (2.0 * math.sqrt(2.0) * L))
-    require(order <= top, f"order ≤ α* = {top:.4g}")
+    require(order <= top, f"order ≤ α* = {shown_down(top, 4)}")
     capped = remark_5_3_steps(
         L=L, n=n, diameter=diameter, step_size=step_size, exponent=exponent, constant=constant
     )
@@ -336,7 +337,7 @@ def theorem_5_4(
     t = nonconvex_steps(step_size, smoothness, with_smoothness)
     require(steps >= t, f"at least T̄ = {t} steps")
     top = nonconvex_order(L=L, b=b, n=n, noise_std=noise_std)
-    require(order <= top, f"order ≤ α* = {top:.4g}")
+    require(order <= top, f"order ≤ α* = {shown_down(top, 4)}")
     inner = _nonconvex(L, n, diameter, step_size, smoothness, with_smoothness)
     return order / noise_std**2 * inner
 
@@ -367,5 +368,5 @@ def equation_22(
     inner = _nonconvex(L, n, diameter, step_size, smoothness, with_smoothness)
     order = 1.0 + noise_std * math.sqrt(-math.log(delta) / inner)
     top = nonconvex_order(L=L, b=b, n=n, noise_std=noise_std)
-    require(order <= top, f"order {order:.4g} ≤ α* = {top:.4g}, (23)")
+    require(order <= top, f"order {shown(order, 4)} ≤ α* = {shown_down(top, 4)}, (23)")
     return inner / noise_std**2 + 2.0 / noise_std * math.sqrt(-math.log(delta) * inner)

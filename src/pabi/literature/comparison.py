@@ -16,8 +16,8 @@ from pabi.literature import covering_iterations, covering_langevin, covering_run
 from pabi.literature.published import Status
 from pabi.literature.reading import Candidate
 from pabi.mechanisms import ExponentialMechanism
-from pabi.rounding import shown
 from pabi.runs import NoisySGD
+from pabi.showing import exact, shown
 
 OURS = "pabi"
 
@@ -72,7 +72,7 @@ class Comparison:
         raise KeyError(name)
 
     def __str__(self) -> str:
-        table = [("bound", "status", f"ε at δ = {self.delta:g}", "μ", "")]
+        table = [("bound", "status", f"ε at δ = {exact(self.delta)}", "μ", "")]
         for row in self.rows:
             epsilon = "—" if row.epsilon is None else shown(row.epsilon)
             mu = "—" if row.mu is None else shown(row.mu)
@@ -135,5 +135,5 @@ def _row(candidate: Candidate, run: Description, delta: float) -> Row:
 
 def _rank(row: Row) -> tuple[bool, float, bool]:
     """By ε; of those equal but for rounding pabi's first."""
-    epsilon = math.inf if row.epsilon is None else float(f"{row.epsilon:.9g}")
+    epsilon = math.inf if row.epsilon is None else float(shown(row.epsilon, 9))
     return not row.applies, epsilon, row.name != OURS

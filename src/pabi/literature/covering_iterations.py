@@ -16,6 +16,7 @@ from pabi.literature import altschuler_talwar, balle, bok, bravo, dong
 from pabi.literature.published import Bound, require
 from pabi.literature.reading import Candidate, Evaluate, Reading, read
 from pabi.moduli import Linear, Modulus, Sqrt
+from pabi.showing import shown, shown_down
 
 
 def _private(it: NoisyIteration) -> tuple[float, float, float]:
@@ -113,7 +114,7 @@ def _it_linear(bound: Bound[...], lowest: float, highest: float) -> Evaluate:
     def evaluate(it: NoisyIteration, delta: float) -> Reading:
         distance, kappa, h, sigma = _same(it)
         require(h == 0.0, "linear moduli")
-        require(lowest <= kappa <= highest, f"a slope in [{lowest:g}, {highest:g}]")
+        require(lowest <= kappa <= highest, f"a slope in [{shown(lowest)}, {shown_down(highest)}]")
         given = {"diameter": distance, "step_noise_std": sigma, "steps": it.steps}
         if lowest < highest:
             given["kappa"] = kappa

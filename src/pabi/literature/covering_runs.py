@@ -28,6 +28,7 @@ from pabi.literature import (
 from pabi.literature.published import Bound, Published, require
 from pabi.literature.reading import Candidate, Evaluate, Reading, read, read_orders
 from pabi.runs import NoisySGD
+from pabi.showing import shown
 
 # What a run must be for the theorems to speak of it.
 
@@ -68,13 +69,13 @@ def _slope(run: NoisySGD) -> float:
 
 def _strongly_convex(run: NoisySGD) -> float:
     slope = _slope(run)
-    require(slope < 1.0, f"strongly convex losses and steps that contract (slope {slope:g})")
+    require(slope < 1.0, f"strongly convex losses and steps that contract (slope {shown(slope)})")
     return slope
 
 
 def _convex(run: NoisySGD) -> None:
     slope = _slope(run)
-    require(slope <= 1.0, f"convex smooth losses and η ≤ 2/M (slope {slope:g})")
+    require(slope <= 1.0, f"convex smooth losses and η ≤ 2/M (slope {shown(slope)})")
 
 
 def _diameter(run: NoisySGD) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 from pabi.literature.published import geometric, published, require
+from pabi.showing import shown
 
 PAPER = "Kong, Ribero"
 _NOT_LIPSCHITZ = (
@@ -199,9 +200,9 @@ def corollary_c_2(
     least = corollary_c_2_noise(
         m=m, M=M, clip_norm=clip_norm, b=b, epochs=epochs, order=order, target=target
     )
-    require(step_noise_std >= least, f"step_noise_std ≥ σ̄ = {least:g}")
+    require(step_noise_std >= least, f"step_noise_std ≥ σ̄ = {shown(least)}")
     batches = corollary_c_2_batches(m, M)
-    require(batches_per_epoch >= batches, f"ℓ ≥ ℓ̄ = {batches:g}")
+    require(batches_per_epoch >= batches, f"ℓ ≥ ℓ̄ = {shown(batches)}")
     return target
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from pabi.literature.published import published, require
+from pabi.showing import shown
 
 PAPER = "Ganesh, Thakurta, Upadhyay"
 
@@ -59,7 +60,7 @@ def lemma_i_1(
     require(order >= 2.0, "order ≥ 2")
     ratio, scale = M / m, inverse_temperature * m
     start = 2.0 * math.log((order - 1.0) * max(2.0, ratio))
-    require(time >= start, f"time ≥ t₀ = {start:g}")
+    require(time >= start, f"time ≥ t₀ = {shown(start)}")
     first = (
         scale * radius**2 * (max(30.0, 5.0 * ratio**2 + 10.0 * ratio) + 18.0 * order - 3.0) / 6.0
     )

@@ -15,6 +15,7 @@ from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.literature.comparison import OURS, Comparison, Description, Row, compare
 from pabi.mechanisms import ExponentialMechanism
 from pabi.runs import NoisySGD
+from pabi.showing import exact
 from pabi.themes import palette
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def _dress(ax: Any, curves: dict[str, Array], x: Array, unit: str, delta: float)
     low = min(float(np.nanmin(c[np.isfinite(c)], initial=math.inf)) for c in curves.values())
     ax.set(
         xlabel=unit,
-        ylabel=f"ε at δ = {delta:g}",
+        ylabel=f"ε at δ = {exact(delta)}",
         title="What is known of this run, of which only the last iterate is released",
         xlim=(float(x[0]), float(x[-1])) if x[-1] > x[0] else None,
         ylim=(0.8 * low, 1.4 * top),

@@ -13,6 +13,7 @@ from typing import Any
 from pabi.papers.artefact import Artefact
 from pabi.papers.drawing import draw, draw_text
 from pabi.papers.results import Entry, Figure, Result, Table
+from pabi.showing import as_printed, exact, plain, shown
 from pabi.themes import Theme, style
 
 _WIDTH = 110
@@ -99,12 +100,12 @@ def _columns(table: Table) -> dict[str, Callable[[Entry], str]]:
     else:
         columns["value"] = lambda e: _figures(e.ours, e)
     if any(entry.pabi is not None for entry in table.entries):
-        columns["pabi"] = lambda e: "" if e.pabi is None else _figures(e.pabi, e)
+        columns["pabi"] = lambda e: _proven(e.pabi, e)
     return columns
 
 
 def _label(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return exact(value) if isinstance(value, float) else str(value)
 
 
 def _figures(value: float, entry: Entry) -> str:
@@ -112,16 +113,29 @@ def _figures(value: float, entry: Entry) -> str:
     if not math.isfinite(value):
         return "∞" if value > 0 else "—"
     if entry.printed is None:
-        return f"{value:.4g}"
-    whole = entry.decimals == 0 and value == round(value)
-    return f"{value:.0f}" if whole else f"{value:.{entry.decimals + 2}f}"
+        return plain(value, 4)
+    return as_printed(value, _decimals(value, entry))
+
+
+def _proven(value: float | None, entry: Entry) -> str:
+    """What pabi has in the place of the paper's number: a bound of ours, unless it is measured."""
+    if value is None:
+        return ""
+    if entry.within is not None or not math.isfinite(value):
+        return _figures(value, entry)
+    if entry.printed is None:
+        return shown(value, 4)
+    return shown(value, decimals=_decimals(value, entry))
 
 
 def _difference(entry: Entry) -> str:
-    if entry.difference is None:
-        return ""
-    whole = entry.decimals == 0 and entry.difference == round(entry.difference)
-    return f"{entry.difference:+.{0 if whole else entry.decimals + 2}f}"
+    found = entry.difference
+    return "" if found is None else as_printed(found, _decimals(found, entry), sign=True)
+
+
+def _decimals(value: float, entry: Entry) -> int:
+    """Two more than the paper prints; none of a whole number where it prints whole ones."""
+    return 0 if entry.decimals == 0 and value == round(value) else entry.decimals + 2
 
 
 def _verdict(table: Table) -> str:
@@ -130,22 +144,25 @@ def _verdict(table: Table) -> str:
         return "The paper prints formulas and no numbers here."
     off = len(table.disagreements)
     allowed = [entry.within for entry in printed if entry.within is not None]
-    measure = f"within {max(allowed):g}" if allowed else "to the printed digit"
+    measure = f"within {exact(max(allowed))}" if allowed else "to the printed digit"
     if not off:
         return f"All {len(printed)} printed numbers agree {measure}."
     return f"{len(printed) - off} of {len(printed)} printed numbers agree {measure}; ≠ marks the others."
 
 
 def _figure(figure: Figure) -> list[str]:
-    """Each curve by its ends and its middle; all points are in the CSV."""
+    """Each curve by its ends and its middle; all points are in the CSV.
+
+    Heights are told in full: a curve may be a bound from above or from below.
+    """
     lines = []
     for panel in figure.panels:
         axes = f" ({panel.y_label} against {panel.x_label})" if panel.y_label else ""
         lines.append(f"{panel.title}{axes}")
         for curve in panel.curves:
             if curve.label and len(curve.x):
-                shown = sorted({0, len(curve.x) // 2, len(curve.x) - 1})
-                points = " … ".join(f"({curve.x[k]:.4g}, {curve.y[k]:.4g})" for k in shown)
+                told = sorted({0, len(curve.x) // 2, len(curve.x) - 1})
+                points = " … ".join(f"({plain(curve.x[k], 4)}, {exact(curve.y[k])})" for k in told)
                 lines.append(f"  {curve.label}: {points}")
     return lines
 
@@ -174,7 +191,7 @@ def as_csv(result: Result) -> str:
             s = panel.surface
             for y, line in zip(s.y, s.z, strict=True):
                 writer.writerows(
-                    [panel.title, s.label, f"{x:g}, {y:g}", z]
+                    [panel.title, s.label, f"{exact(x)}, {exact(y)}", z]
                     for x, z in zip(s.x, line, strict=True)
                 )
     return out.getvalue()

@@ -11,6 +11,7 @@ import numpy as np
 from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
 from pabi.rounding import Array
+from pabi.showing import shown, shown_down
 
 if TYPE_CHECKING:
     from pabi.guarantee import Guarantee
@@ -36,8 +37,9 @@ class Diagnostics:
 
     def __str__(self) -> str:
         return (
-            f"R̂ ≤ {np.max(self.r_hat):.3f}; effective draws ≥ {np.min(self.ess_bulk):.0f} (bulk), "
-            f"{np.min(self.ess_tail):.0f} (tails)"
+            f"R̂ ≤ {shown(np.max(self.r_hat), decimals=3)}; "
+            f"effective draws ≥ {shown_down(np.min(self.ess_bulk), decimals=0)} (bulk), "
+            f"{shown_down(np.min(self.ess_tail), decimals=0)} (tails)"
         )
 
 

@@ -27,6 +27,7 @@ from pabi.sampling.envelopes import (
     expected_evaluations,
 )
 from pabi.sampling.regions import Region, read_region
+from pabi.showing import plain
 
 MOST_EVALUATIONS = 10_000_000
 _FEWEST, _TOGETHER = 16, 4096  # proposals at once
@@ -165,8 +166,8 @@ def _refuse_long(region: Region, rounds: list[_Round], facts: Facts, most: int) 
         expected = expected_evaluations(region, one.diameter, one.kappa, facts)
         if expected > most:
             raise NotApplicable(
-                f"exact sampling in dimension {region.dimension} at inverse temperature {one.kappa:.6g} is "
-                f"expected to take {expected:.2g} evaluations of the loss, more than {most:,} "
+                f"exact sampling in dimension {region.dimension} at inverse temperature {plain(one.kappa)} "
+                f"is expected to take {plain(expected, 2)} evaluations of the loss, more than {most:,} "
                 "(most_evaluations); run a pabi.LangevinChain instead"
             )
 

@@ -12,6 +12,7 @@ import numpy as np
 from pabi.convert.inputs import extended
 from pabi.errors import InvalidInput
 from pabi.rounding import Array, up
+from pabi.showing import shown
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.numerical import Loss
@@ -222,7 +223,9 @@ class Product(TradeOff):
 
     def __str__(self) -> str:
         parts = [f"{curve!r}" + (f"^{k}" if k > 1 else "") for curve, k in self.factors]
-        return " ⊗ ".join(parts) + (f", failing with {self.failure:.3g}" if self.failure else "")
+        return " ⊗ ".join(parts) + (
+            f", failing with {shown(self.failure, 3)}" if self.failure else ""
+        )
 
 
 def _on_chords(epsilon: Array, grid: Array, delta: Array) -> Array:

@@ -15,6 +15,7 @@ from pabi.papers.artefact import Part, Settings
 from pabi.papers.bok import logistic, table_4
 from pabi.papers.results import Entry, Table
 from pabi.runs import NoisySGD
+from pabi.showing import as_printed
 
 # As the paper trains: rows within norm 8, then a constant 1, gradients clipped at 5.
 ROW_NORM, CONSTANT, CLIP_NORM = 8.0, 1.0, 5.0
@@ -111,7 +112,7 @@ def table(
                 "λ": l2,
                 "algorithm": algorithm,
                 "trainings": len(values),
-                "± ours": f"{np.std(values):.2f}",
+                "± ours": as_printed(np.std(values), 2),
             }
             ours = proven.mean() if (algorithm, l2) == ("NoisyCGD", 0.002) else None
             name = f"{measure} accuracy, %"

@@ -8,6 +8,7 @@ import numpy as np
 
 from pabi.convert import gdp_to_epsilon
 from pabi.papers.results import Curve, Panel
+from pabi.showing import exact
 from pabi.tradeoff import Gaussian
 
 FPR = np.unique(np.concatenate([np.geomspace(1e-4, 0.04, 12), np.linspace(0.0, 1.0, 51)])).tolist()
@@ -38,7 +39,7 @@ def epsilons(
     for name, mu, colour in (("last iterate", ours, 0), ("composition", composition, 1)):
         for delta, dash in zip(deltas, DASHES, strict=False):
             values = [gdp_to_epsilon(mu(k), delta) for k in lengths]
-            label = f"{name}, δ = {delta:g}"
+            label = f"{name}, δ = {exact(delta)}"
             curves.append(Curve(label, list(lengths), values, colour, dash, marker="o"))
     return Panel("(ε, δ)-DP", unit, "ε", curves, log="x")
 

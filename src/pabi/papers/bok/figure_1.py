@@ -13,6 +13,7 @@ from pabi.papers.artefact import Artefact
 from pabi.papers.bok import SOURCE, curves
 from pabi.papers.results import Curve, Figure, Panel
 from pabi.runs import NoisySGD
+from pabi.showing import exact
 
 DELTA = 1e-5
 LENGTHS = (10, 20, 40, 80, 160)
@@ -77,7 +78,7 @@ def _assemble(found: Mapping[str, Any]) -> Figure:
         Curve(name, LENGTHS, values, colour, dash, marker="o")
         for (name, values), (colour, dash) in zip(lines.items(), order, strict=True)
     ]
-    right = Panel(f"ε at δ = {DELTA:g}", "iterations", "ε", drawn, log="x")
+    right = Panel(f"ε at δ = {exact(DELTA)}", "iterations", "ε", drawn, log="x")
     return Figure((left, right))
 
 

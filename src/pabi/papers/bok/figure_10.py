@@ -15,6 +15,7 @@ from pabi.papers.artefact import Artefact, Part, Settings
 from pabi.papers.bok import SOURCE, curves
 from pabi.papers.results import Curve, Figure, Panel
 from pabi.runs import NoisySGD
+from pabi.showing import exact
 
 PROBABILITIES = (0.0025, 0.005, 0.01, 0.02, 0.04)  # b/n
 RATIOS = (0.125, 0.25, 0.5, 1.0, 2.0)  # L/b
@@ -63,7 +64,8 @@ def _assemble(found: Mapping[str, Any]) -> Figure:
     panels = [_panel(found, p, ratio) for p in PROBABILITIES for ratio in RATIOS]
     remark = (
         "The paper's curves use the central limit theorem, an approximation that is no guarantee. pabi's are "
-        f"proven; drawn on the diagonal from the middle, for {LENGTHS[-1]} steps of η = {PROVEN_STEP_SIZE:g}."
+        f"proven; drawn on the diagonal from the middle, for {LENGTHS[-1]} steps of "
+        f"η = {exact(PROVEN_STEP_SIZE)}."
     )
     return Figure(tuple(panels), remark, columns=5, legend=True, size=(16.0, 15.5))
 
@@ -71,7 +73,10 @@ def _assemble(found: Mapping[str, Any]) -> Figure:
 def _panel(found: Mapping[str, Any], probability: float, ratio: float) -> Panel:
     drawn = [
         curves.gaussian(
-            theorem_4_10(probability, ratio, step_size), f"Theorem 4.10, η = {step_size:g}", 2, dash
+            theorem_4_10(probability, ratio, step_size),
+            f"Theorem 4.10, η = {exact(step_size)}",
+            2,
+            dash,
         )
         for step_size, dash in zip(STEP_SIZES, curves.DASHES, strict=False)
     ]
@@ -81,8 +86,8 @@ def _panel(found: Mapping[str, Any], probability: float, ratio: float) -> Panel:
     # Drawn in every panel, if only in the legend.
     proven = found.get(f"{probability} {ratio}")
     fpr, values = (curves.FPR, proven) if proven else ([], [])
-    drawn.append(Curve(f"pabi, t = {LENGTHS[-1]}, η = {PROVEN_STEP_SIZE:g}", fpr, values, 0))
-    return Panel(f"b/n = {probability:g}, L/b = {ratio:g}", "", "", drawn, equal=True)
+    drawn.append(Curve(f"pabi, t = {LENGTHS[-1]}, η = {exact(PROVEN_STEP_SIZE)}", fpr, values, 0))
+    return Panel(f"b/n = {exact(probability)}, L/b = {exact(ratio)}", "", "", drawn, equal=True)
 
 
 ARTEFACT = Artefact(

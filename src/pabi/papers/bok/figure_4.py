@@ -11,6 +11,7 @@ from scipy.special import ndtr
 from pabi.papers.artefact import Artefact
 from pabi.papers.bok import SOURCE, curves
 from pabi.papers.results import Curve, Figure
+from pabi.showing import exact
 from pabi.tradeoff import Gaussian, Subsampled
 
 P, MU = 0.25, 2.5
@@ -29,9 +30,9 @@ def of_pull(share: float) -> tuple[list[float], list[float]]:
 
 def _assemble(found: Mapping[str, Any]) -> Figure:
     bound = np.asarray(Subsampled(Gaussian(MU), P)(np.array(curves.FPR)))
-    drawn = [Curve(f"C_p(G(μ)), p = {P:g}, μ = {MU:g}", curves.FPR, bound.tolist(), 0)]
+    drawn = [Curve(f"C_p(G(μ)), p = {exact(P)}, μ = {exact(MU)}", curves.FPR, bound.tolist(), 0)]
     for share, colour, dash in ((0.0, 1, "--"), (0.5, 2, "-."), (1.0, 3, ":")):
-        drawn.append(Curve(f"f^(λ), λ = {share:g}", *of_pull(share), colour, dash))
+        drawn.append(Curve(f"f^(λ), λ = {exact(share)}", *of_pull(share), colour, dash))
     return Figure((curves.tradeoffs(drawn),), columns=1, size=(6.4, 5.6))
 
 

@@ -11,6 +11,7 @@ from pabi.literature import bravo
 from pabi.papers.artefact import Artefact
 from pabi.papers.bravo import SOURCE
 from pabi.papers.results import Curve, Figure, Panel
+from pabi.showing import exact
 
 N, GRADIENT, CONSTANT, DIAMETER = 1_000, 1.0, 2.0, 1.0
 EXPONENTS = (0.2, 0.4, 0.6, 1.0)
@@ -33,7 +34,7 @@ def _assemble(found: Mapping[str, Any]) -> Figure:
     drawn = []
     for exponent, colour, dash in zip(EXPONENTS, (1, 3, 2, 0), (":", "-.", "--", "-"), strict=True):
         values = [float(np.log(steps(exponent, float(h)))) for h in STEP_SIZES]
-        drawn.append(Curve(f"p = {exponent:g}", STEP_SIZES.tolist(), values, colour, dash))
+        drawn.append(Curve(f"p = {exact(exponent)}", STEP_SIZES.tolist(), values, colour, dash))
     panel = Panel("n = 1000, L = 1, M = 2, D = 1", "step size η", "ln(2T̄ + V)", drawn, log="x")
     remark = (
         "The copy at hand is hardly legible. The range of η, 1/n to n^(−1/4), and the logarithm are those "

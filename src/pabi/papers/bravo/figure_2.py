@@ -12,6 +12,7 @@ from pabi.papers.artefact import Artefact
 from pabi.papers.bravo import SOURCE
 from pabi.papers.results import Curve, Figure, Panel, Surface
 from pabi.rounding import Array
+from pabi.showing import as_printed
 
 DIAMETER, STEP_SIZE, GRADIENT = 5.0, 1.0, 1.0
 NOISE = (1.0, 0.01, 0.4)
@@ -51,7 +52,7 @@ def _assemble(found: Mapping[str, Any]) -> Figure:
     )
     remark = (
         "The paper shows the surface; a segment makes it visible that it is not convex. Its least value is "
-        f"{least():.4f}, by Theorem 3.4."
+        f"{as_printed(least(), 4)}, by Theorem 3.4."
     )
     return Figure(panels, remark, size=(12.0, 5.0))
 

@@ -11,6 +11,7 @@ from pabi.losses import Loss
 from pabi.papers.artefact import Artefact
 from pabi.papers.bravo import SOURCE
 from pabi.papers.results import Entry, Table
+from pabi.showing import exact
 
 ORDER, DIAMETER, STEPS, NOISE, STEP_SIZE = 2.0, 4.0, 50, 1.0, 0.1
 GRADIENT, EXPONENT, HOELDER = 1.0, 0.5, 1.0  # L, p, M
@@ -95,10 +96,12 @@ def _assemble(found: Mapping[str, Any]) -> Table:
         for name, formula, loss, value in _rows()
     ]
     remark = (
-        f"Formulas evaluated at α = {ORDER:g}, D = {DIAMETER:g}, T = {STEPS}, σ = {NOISE:g} on the iterate, "
-        f"η = {STEP_SIZE:g}, L = {GRADIENT:g}, p = {EXPONENT:g}, M = {HOELDER:g}, κ = {CONVEXITY:g}, "
-        f"β = {SMOOTHNESS:g}, λ = {OFFSET:g}. All are sound. pabi: optimal shifts of the same iteration, "
-        "with its own modulus where that is smaller; points that are equal stay equal, ω(0) = 0."
+        f"Formulas evaluated at α = {exact(ORDER)}, D = {exact(DIAMETER)}, T = {STEPS}, "
+        f"σ = {exact(NOISE)} on the iterate, η = {exact(STEP_SIZE)}, L = {exact(GRADIENT)}, "
+        f"p = {exact(EXPONENT)}, M = {exact(HOELDER)}, κ = {exact(CONVEXITY)}, "
+        f"β = {exact(SMOOTHNESS)}, λ = {exact(OFFSET)}. All are sound. pabi: optimal shifts of the "
+        "same iteration, with its own modulus where that is smaller; points that are equal stay "
+        "equal, ω(0) = 0."
     )
     return Table(tuple(entries), remark)
 

@@ -13,6 +13,7 @@ from pabi.papers.artefact import Artefact, Part, Settings
 from pabi.papers.kong_ribero import SOURCE
 from pabi.papers.results import Entry, Table
 from pabi.runs import NoisySGD
+from pabi.showing import exact
 
 ORDER, EPOCHS, BATCHES, SIZE = 2.0, 10, 50, 10
 CLIP_NORM, STEP_SIZE, NOISE = 1.0, 0.05, 0.02  # C, λ, σ on the iterate
@@ -96,9 +97,11 @@ def _assemble(found: Mapping[str, Any]) -> Table:
         for losses, of, rate, value, remark in rows
     ]
     remark = (
-        f"Rates evaluated with constant 1 at α = {ORDER:g}, E = {EPOCHS}, ℓ = {BATCHES}, b = {SIZE}, "
-        f"C = Q = {CLIP_NORM:g}, λ = {STEP_SIZE:g}, σ = {NOISE:g} on the iterate, m = {CONVEXITY:g}, "
-        f"M = {SMOOTHNESS:g}, d_h = {DIAMETER:g}. pabi: proven of the clipped run, for the worst record."
+        f"Rates evaluated with constant 1 at α = {exact(ORDER)}, E = {EPOCHS}, ℓ = {BATCHES}, b = {SIZE}, "
+        f"C = Q = {exact(CLIP_NORM)}, λ = {exact(STEP_SIZE)}, σ = {exact(NOISE)} on the iterate, "
+        f"m = {exact(CONVEXITY)}, "
+        f"M = {exact(SMOOTHNESS)}, d_h = {exact(DIAMETER)}. pabi: proven of the clipped run, "
+        "for the worst record."
     )
     return Table(tuple(entries), remark)
 

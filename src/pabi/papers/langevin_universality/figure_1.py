@@ -10,6 +10,7 @@ import numpy as np
 from pabi.papers.artefact import Artefact
 from pabi.papers.langevin_universality import SOURCE
 from pabi.papers.results import Curve, Figure, Panel
+from pabi.showing import exact, plain
 
 BETA, TIME, DIMENSION = 4.0, 0.06, 3
 DRIFT = BETA * TIME
@@ -37,12 +38,13 @@ def _assemble(found: Mapping[str, Any]) -> Figure:
             Curve("drift, β·time", [r, x], [0.0, 0.0], 0, kind="arrow"),
             Curve("Brownian motion", [x, x], [0.0, y], 1, kind="arrow"),
         ]
-        title = f"{name}: {r:.2f} to {after(r):.2f}"
+        title = f"{name}: {plain(r, decimals=2)} to {plain(after(r), decimals=2)}"
         panels.append(Panel(title, "", "", drawn, equal=True, limits=[-1.1, 1.1, -1.1, 1.1]))
     remark = (
-        f"Drawn to scale for β = {BETA:g}, time {TIME:g} and p = {DIMENSION}: a drift of {DRIFT:.2f}, and "
-        f"Brownian motion of typical length √(2·time·(p − 1)) = {SPREAD:.2f} across it. The distance in "
-        f"equilibrium, {EQUILIBRIUM:.2f} here, grows with the dimension."
+        f"Drawn to scale for β = {exact(BETA)}, time {exact(TIME)} and p = {DIMENSION}: "
+        f"a drift of {plain(DRIFT, decimals=2)}, and Brownian motion of typical length "
+        f"√(2·time·(p − 1)) = {plain(SPREAD, decimals=2)} across it. The distance in equilibrium, "
+        f"{plain(EQUILIBRIUM, decimals=2)} here, grows with the dimension."
     )
     return Figure(tuple(panels), remark, columns=3, legend=True, size=(14.0, 6.0))
 

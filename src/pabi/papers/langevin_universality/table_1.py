@@ -9,6 +9,7 @@ from typing import Any
 from pabi.papers.artefact import Artefact, Part, Settings
 from pabi.papers.langevin_universality import SOURCE
 from pabi.papers.results import Entry, Table
+from pabi.showing import exact, plain
 
 N, P, EPSILON, DELTA, LIPSCHITZ, CONVEXITY = 100_000, 10, 1.0, 1e-6, 1.0, 1.0
 PURE, APPROXIMATE = "ε-DP", "(ε, δ)-DP"
@@ -96,16 +97,17 @@ def _assemble(found: Mapping[str, Any]) -> Table:
             "losses": losses,
             "privacy": notion,
             "rate": rate,
-            "T": f"{time:.3g}" if math.isfinite(time) else "∞",
+            "T": plain(time, 3) if math.isfinite(time) else "∞",
             "pabi's algorithm": plan["algorithm"],
-            "its T": "—" if plan["time"] is None else f"{plan['time']:.3g}",
+            "its T": "—" if plan["time"] is None else plain(plan["time"], 3),
         }
         entries.append(Entry(where, "excess risk", None, value, plan["risk"]))
     remark = (
-        f"Rates and times evaluated with constant 1 at n = {N}, p = {P}, ε = {EPSILON:g}, δ = {DELTA:g}, "
-        f"L = {LIPSCHITZ:g}, m = {CONVEXITY:g}, diameter 1. pabi: the bound that pabi.erm.plan proves, "
-        "constants and all, for the algorithm that it chooses (replacing one record); its T where that is a "
-        "diffusion of finite time. The rates of Theorems F.2 and E.6 are not proven (errata in the docs)."
+        f"Rates and times evaluated with constant 1 at n = {N}, p = {P}, "
+        f"ε = {exact(EPSILON)}, δ = {exact(DELTA)}, L = {exact(LIPSCHITZ)}, m = {exact(CONVEXITY)}, "
+        "diameter 1. pabi: the bound that pabi.erm.plan proves, constants and all, for the algorithm that "
+        "it chooses (replacing one record); its T where that is a diffusion of finite time. The rates of "
+        "Theorems F.2 and E.6 are not proven (errata in the docs)."
     )
     return Table(tuple(entries), remark)
 

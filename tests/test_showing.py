@@ -1,0 +1,480 @@
+"""Numbers as text: the formatters against exact decimals, and no other formatting of a number anywhere."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import math
+import re
+import string
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import pabi
+from pabi.showing import accuracy, as_printed, exact, plain, shown, shown_down
+
+matplotlib.use("Agg")
+
+ROOT = Path(__file__).parents[1]
+FORMATTER = ROOT / "src" / "pabi" / "showing.py"
+FINITE = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.floats(-1e3, 1e3),
+    st.floats(-1e-300, 1e-300),
+    st.integers(-(10**30), 10**30),
+)
+DIGITS = st.integers(1, 17)
+DECIMALS = st.integers(0, 8)
+
+
+def unit(text: str) -> Decimal:
+    """Of the last digit that is shown."""
+    mantissa, _, exponent = text.partition("e")
+    return Decimal(10) ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
+
+
+# The formatters.
+
+
+@given(FINITE, DIGITS)
+@example(5e-324, 2)
+@example(1.7976931348623157e308, 1)
+@example(999999.5, 6)
+@example(-0.0, 1)
+def test_significant_digits_are_rounded_to_the_right_side(x, digits):
+    above, below = Decimal(shown(x, digits)), Decimal(shown_down(x, digits))
+    nearest, true = Decimal(plain(x, digits)), Decimal(x)
+    assert below <= true <= above
+    assert nearest in (below, above)
+    assert abs(nearest - true) == min(above - true, true - below)
+    # A unit of the last of so many digits, of either end: 9.9 to 10 is a step of the smaller.
+    step = Decimal(10) ** (true.adjusted() - digits + 1) if true else Decimal(0)
+    assert above - true < step or above == true
+    assert true - below < step or below == true
+    for value in (above, below, nearest):
+        assert len(value.normalize().as_tuple().digits) <= digits
+
+
+@given(FINITE, DECIMALS, st.booleans())
+def test_decimals_are_rounded_to_the_right_side(x, decimals, percent):
+    above = shown(x, decimals=decimals, percent=percent)
+    below = shown_down(x, decimals=decimals, percent=percent)
+    nearest = plain(x, decimals=decimals, percent=percent)
+    true = Decimal(x).scaleb(2 if percent else 0, pabi.showing._EXACT)
+    for text in (above, below, nearest):
+        assert text.endswith("%") == percent
+        assert len(text.removesuffix("%").partition(".")[2]) == decimals
+    a, b, c = (Decimal(text.removesuffix("%")) for text in (above, below, nearest))
+    assert b <= true <= a
+    assert c in (a, b)
+    assert a - b <= unit(above.removesuffix("%"))
+    if not percent:
+        assert as_printed(x, decimals) == nearest
+        assert Decimal(as_printed(x, decimals, sign=True)) == c
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_what_is_given_reads_as_the_same_double(x):
+    assert float(exact(x)) == x
+    assert not exact(x).endswith(".0")
+
+
+@given(st.floats(0.0, 1.0), st.floats(1e-6, 1.0))
+def test_an_accuracy_is_never_more_than_was_measured(share, width):
+    text = accuracy(share, width)
+    value, last = Decimal(text.removesuffix("%")), unit(text.removesuffix("%"))
+    assert value <= Decimal(share).scaleb(2, pabi.showing._EXACT) < value + last
+    # Not a digit below the first that is uncertain, and that one.
+    assert last == 1 or last <= 100 * Decimal(width) < 10 * last
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (shown(3.4826, 3), "3.49"),
+        (shown(30.5063, 3), "30.6"),
+        (shown(0.1), "0.100001"),  # the double is above 0.1
+        (shown(1e-300, 2), "1.1e-300"),
+        (shown(5e-324, 2), "5e-324"),
+        (shown(1234567), "1.23457e+06"),
+        (shown(0), "0"),
+        (shown(-0.0, decimals=2), "0.00"),
+        (shown(-0.001, decimals=2), "0.00"),
+        (shown(-1e9, 3), "-1e+09"),
+        (shown(math.inf), "inf"),
+        (shown(-math.inf), "-inf"),
+        (shown(math.nan), "inf"),  # nothing is promised
+        (shown(math.nan, decimals=2), "inf"),
+        (shown_down(math.nan), "-inf"),
+        (plain(math.nan), "nan"),
+        (exact(math.nan), "nan"),
+        (shown(np.float32(0.1), 4), "0.1001"),
+        (shown(np.int64(2**62 + 1), 30), str(2**62 + 1)),
+        (shown(np.array(2.5)), "2.5"),
+        (shown_down(0.8675, decimals=0, percent=True), "86%"),
+        (exact(1e-5), "1e-05"),
+        (exact(1.0), "1"),
+        (exact(np.float64(0.1)), "0.1"),
+        (exact(np.int64(3)), "3"),
+        (plain(2.675, decimals=2), "2.67"),
+        (plain(12.5, decimals=0), "12"),
+        (as_printed(4.3392, 2), "4.34"),
+        (as_printed(0.0037, 3, sign=True), "+0.004"),
+        (as_printed(-0.0037, 3, sign=True), "-0.004"),
+        (accuracy(0.8837, 0.016), "88%"),
+        (accuracy(0.9199, 0.0028), "91.9%"),
+    ],
+)
+def test_examples(text, wanted):
+    assert text == wanted
+
+
+# No other formatting: the sources.
+
+_SPEC = re.compile(
+    r"(?:.?(?P<align>[<>=^]))?[-+ ]?z?#?(?P<width>0?[\d{}]*)[,_]?(?P<precision>\.[\d{}]+)?(?P<type>\w|%)?"
+)
+_PERCENT = re.compile(r"%(?:\(\w*\))?[-+ #0]*[\d*]*(?:\.[\d*]+)?[eEfFgG]")
+# What else rounds numbers on their way to be read.
+_ROUNDERS = {
+    *("array2string", "array_str", "array_repr", "set_printoptions", "printoptions"),
+    *("format_float_positional", "format_float_scientific", "set_string_function"),
+    *("FormatStrFormatter", "PercentFormatter", "StrMethodFormatter", "EngFormatter"),
+    *("savetxt", "to_string", "to_markdown", "to_latex", "set_eng_float_format", "format_string"),
+    *("around", "round_", "quantize", "bar_label", "clabel"),
+}
+# Where rounding is arithmetic and shows nothing: (file, what is rounded).
+_ARITHMETIC = {
+    ("benchmarks/peers/diffprivlib_accuracy.py", "np.logspace(-4, 1, 11)"),  # a grid of settings
+}
+_PRIVATE = {
+    *("epsilon", "epsilons", "eps", "delta", "deltas", "mu", "mus", "rho", "advantage", "tpr"),
+    *("risk", "bound", "bounds", "guarantee", "cost", "costs", "tradeoff", "composition"),
+    *("rdp", "zcdp"),
+}
+
+
+def rounds(spec: str) -> bool:
+    """Whether a format spec could round a number. Nested fields are written {}; widths are harmless."""
+    found = _SPEC.fullmatch(spec)
+    if found is None:
+        return True
+    if "{}" in found["width"] and not found["align"]:
+        return True  # it may be anything
+    return bool(found["precision"]) or (found["type"] or "s") not in "sdxXobc"
+
+
+def cuts_no_number(spec: str) -> bool:
+    """Whether a text keeps more characters than the longest double has: 24."""
+    return re.fullmatch(r"\.\d+", spec) is not None and int(spec[1:]) > 24
+
+
+def spec_of(node: ast.expr | None) -> str:
+    parts = node.values if isinstance(node, ast.JoinedStr) else []
+    return "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in parts)
+
+
+def template_rounds(text: str) -> bool:
+    """Whether a text, used as a template of `str.format`, would round."""
+    try:
+        return any(spec and rounds(re.sub(r"{[^}]*}", "{}", spec)) for _, _, spec, _ in
+                   string.Formatter().parse(text))  # fmt: skip
+    except ValueError:
+        return False  # no template
+
+
+def axes_labels(tree: ast.AST) -> set[ast.AST]:
+    """What only says where on an axis a tick is."""
+    return {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and called(node) in ("set_major_formatter", "set_minor_formatter")
+        for inner in ast.walk(node)
+    }
+
+
+def called(node: ast.Call) -> str:
+    return getattr(node.func, "attr", None) or getattr(node.func, "id", "")
+
+
+def documentation(tree: ast.AST) -> set[ast.AST]:
+    """Texts that stand alone."""
+    return {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+
+
+def names(node: ast.AST) -> set[str]:
+    """The words in the names that an expression mentions, and in the keys that it reads."""
+    found: set[str] = set()
+    for inner in ast.walk(node):
+        for field in ("id", "attr", "arg"):
+            found |= words(getattr(inner, field, None) or "")
+        if isinstance(inner, ast.Subscript) and isinstance(inner.slice, ast.Constant):
+            found |= words(str(inner.slice.value))
+    return found
+
+
+def words(name: str) -> set[str]:
+    return set(name.lower().split("_"))
+
+
+def violations(source: str, path: str = "") -> Iterator[tuple[int, str]]:
+    """(line, what) of everything that shows a rounded number by other means than `pabi.showing`, or that
+    takes a privacy loss or a bound for a plain number."""
+    tree = ast.parse(source)
+    exempt = axes_labels(tree) | documentation(tree)
+    inner = {  # pieces of f-strings, which are no templates themselves
+        part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values
+    }
+    for node in ast.walk(tree):
+        if node in exempt:
+            continue
+        if isinstance(node, ast.FormattedValue):
+            spec = spec_of(node.format_spec)
+            if rounds(spec) and not (node.conversion != -1 and cuts_no_number(spec)):
+                yield node.lineno, f"{{…:{spec}}}"
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if node not in inner and template_rounds(node.value):
+                yield node.lineno, repr(node.value)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            text = node.left.value if isinstance(node.left, ast.Constant) else ""
+            if isinstance(text, str) and _PERCENT.search(text):
+                yield node.lineno, repr(text)
+        elif isinstance(node, ast.Call):
+            yield from _call(node, path)
+        elif isinstance(node, ast.Attribute | ast.alias):
+            name = node.attr if isinstance(node, ast.Attribute) else node.name
+            if name in _ROUNDERS:
+                yield node.lineno, name
+    yield from _handed_on(tree)
+
+
+def _handed_on(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Where the formatter of plain numbers is renamed or passed, so that nobody sees what it is given."""
+    calls = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    known = {"showing.plain", "pabi.showing.plain"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "pabi.showing":
+            found = [alias for alias in node.names if alias.name == "plain"]
+            known |= {alias.name for alias in found}
+            yield from ((node.lineno, "plain renamed") for alias in found if alias.asname)
+    for node in ast.walk(tree):
+        named = isinstance(node, ast.Name | ast.Attribute) and node not in calls
+        if named and ast.unparse(node) in known:
+            yield node.lineno, "plain handed on"
+
+
+def _call(node: ast.Call, path: str) -> Iterator[tuple[int, str]]:
+    name = called(node)
+    if name == "plain":
+        for found in sorted(_PRIVATE & set().union(*map(names, [*node.args, *node.keywords]))):
+            yield node.lineno, f"plain(… {found} …)"
+    elif name == "round" and not _whole(node):
+        number = node.args[0] if isinstance(node.func, ast.Name) else node.func.value
+        if isinstance(number, ast.Name) and number.id in ("np", "numpy"):
+            number = node.args[0]
+        if (path, ast.unparse(number)) not in _ARITHMETIC:
+            yield node.lineno, "round"
+    elif name == "format" and isinstance(node.func, ast.Name) and len(node.args) > 1:
+        spec = node.args[1]
+        if not isinstance(spec, ast.Constant) or rounds(str(spec.value)):
+            yield node.lineno, "format"
+    elif name == "__format__":
+        yield node.lineno, name
+
+
+def _whole(node: ast.Call) -> bool:
+    """round(x), np.round(x) and x.round() round to whole numbers; what is then shown is one."""
+    numpys = isinstance(node.func, ast.Attribute) and not (
+        isinstance(node.func.value, ast.Name) and node.func.value.id in ("np", "numpy")
+    )
+    return len(node.args) == (0 if numpys else 1) and not node.keywords
+
+
+FILES = sorted(
+    path
+    for folder in ("src/pabi", "benchmarks", "examples", "docs/_ext")
+    for path in (ROOT / folder).rglob("*.py")
+    if path != FORMATTER
+)
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def examples(page: str) -> Iterator[str]:
+    """The pieces of Python on a page, without prompts and what they print."""
+    for block in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        if ">>>" in block:
+            yield from (found.source for found in doctest.DocTestParser().get_examples(block))
+        else:
+            yield block
+
+
+def test_every_number_is_shown_by_the_formatter():
+    assert len(FILES) > 150
+    wrong = [
+        f"{where}:{line}: {what}"
+        for path in FILES
+        for where in [path.relative_to(ROOT).as_posix()]
+        for line, what in violations(path.read_text("utf-8"), where)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_so_is_every_number_that_an_example_of_the_documentation_prints():
+    sources = [(page, source) for page in PAGES for source in examples(page.read_text("utf-8"))]
+    assert len(sources) > 100
+    wrong = [
+        f"{page.relative_to(ROOT)}: {what}"
+        for page, source in sources
+        for _, what in violations(source)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+# The test itself.
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'f"{epsilon:.3g}"',
+        'f"{x:g}"',
+        'f"{x:.2%}"',
+        'f"{x:%}"',
+        'f"{x:e}"',
+        'f"{x:n}"',
+        'f"{x:>10.2f}"',
+        'f"{x:,.0f}"',
+        'f"{x:.3}"',
+        'f"{x:.{digits}g}"',
+        'f"{x:{spec}}"',
+        'f"{x!s:.4}"',
+        'f"{x:.60}"',
+        "f'{f(f\"{x:.2f}\")}'",
+        '"{:.2f}".format(x)',
+        'text = "missed: {:.0%}"',
+        '"{x:.{d}f}".format(x=x, d=2)',
+        '"%.2f" % x',
+        '"%g and %s" % (x, y)',
+        '"%(x)8.3e" % {"x": x}',
+        'format(x, ".2f")',
+        "format(x, spec)",
+        'x.__format__(".2f")',
+        "round(x, 2)",
+        "round(x, ndigits=2)",
+        "np.round(x, 2)",
+        "np.around(x, 2)",
+        "x.round(2)",
+        "x.round(decimals=2)",
+        "np.array2string(x)",
+        "np.set_printoptions(precision=3)",
+        "with np.printoptions(precision=3): print(x)",
+        "from numpy import array2string",
+        "ticker.FormatStrFormatter('%.2f')",
+        "table.to_string()",
+        "np.savetxt(f, x)",
+        "Decimal(x).quantize(unit)",
+        "plain(epsilon)",
+        "plain(run.guarantee(d).mu, 3)",
+        "plain(self.risk_bound, 4)",
+        'plain(found["epsilon"])',
+        "plain(best.composition.delta(e))",
+        "showing.plain(100.0 * DELTA)",
+        "plain(rows[0].tpr(0.05))",
+        "plain(x=epsilon)",
+        "from pabi.showing import plain\nmap(plain, epsilons)",
+        "tell = showing.plain",
+        "from pabi.showing import plain as told",
+        "ax.bar_label(bars)",
+    ],
+)
+def test_planted_violations_are_found(source):
+    assert list(violations(source)), source
+
+
+def test_planted_violations_on_a_page_are_found():
+    page = """```python\nprint(1)\n```\n\n```python\n>>> print(f"{x:.2f}")\n0.12\n\n```\n"""
+    assert [bool(list(violations(source))) for source in examples(page)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'f"{x}"',
+        'f"{x!r}"',
+        'f"{name:<{width}}"',
+        'f"{name:>8}"',
+        'f"{n:,}"',
+        'f"{n:02d}"',
+        'f"{n:>{width}d}"',
+        'f"{shown(epsilon, 3):>10}"',
+        'f"{{x:g}}"',
+        'f"{given!r:.60}"',
+        '"clipped to {c!r}".format(c=c)',
+        '"%s of %d" % (a, b)',
+        "k % 2",
+        "round(x)",
+        "np.round(10.0**powers).astype(int)",
+        "np.geomspace(1, 9).round()",
+        "plain(seconds, 3)",
+        "plain(1000 * step_size)",
+        'axis.set_major_formatter("{x:g}")',
+        'axis.set_major_formatter(lambda value, _: f"{value:.0%}")',
+        '"""A docstring about {x:.2f}."""',
+    ],
+)
+def test_what_rounds_nothing_passes(source):
+    assert not list(violations(source)), source
+
+
+# What a picture says.
+
+
+def readings(figure) -> list[str]:
+    """The numbers said to be ε in any text of a figure but the ticks' labels."""
+    from matplotlib.text import Text
+
+    ticks = {
+        label
+        for ax in figure.axes
+        for axis in (ax.xaxis, ax.yaxis)
+        for label in axis.get_ticklabels(which="both")
+    }
+    texts = [text.get_text() for text in figure.findobj(Text) if text not in ticks]
+    return [number for text in texts for number in re.findall(r"ε = ([\d.e+-]+)", text)]
+
+
+def test_a_picture_shows_no_epsilon_too_small():
+    """3.48259 was once drawn as 3.48, and 30.50628 as 30.5."""
+    import matplotlib.pyplot as plt
+
+    run = pabi.NoisySGD(
+        pabi.Loss.logistic(feature_norm=1.0, l2=0.002),
+        n=60_000,
+        batches=pabi.ShuffleOnce(1_500),
+        epochs=50,
+        step_size=0.05,
+        noise_std=0.002,
+    )
+    guarantee = run.guarantee(1e-5)
+    left, _ = guarantee.plot()
+    said = readings(left.figure)
+    plt.close(left.figure)
+    true = [guarantee.epsilon(1e-5), guarantee.composition.epsilon(1e-5)]
+    assert [f"{epsilon:.3g}" for epsilon in true] == ["3.48", "30.5"]  # nearer, and too small
+    assert len(said) == len(true)
+    for text, epsilon in zip(said, true, strict=True):
+        assert 0 <= Decimal(text) - Decimal(epsilon) < unit(text), (text, epsilon)

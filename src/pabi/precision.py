@@ -20,6 +20,7 @@ from pabi.hiding import mapped
 from pabi.prox import ProximalMap
 from pabi.rounding import Array
 from pabi.runs import NoisySGD
+from pabi.showing import plain
 
 if TYPE_CHECKING:
     from pabi.guarantee import Guarantee
@@ -131,8 +132,9 @@ def refuse_coarse(walk: Walk) -> None:
         field = "prox"
     raise InvalidInput(
         field,
-        f"iterates can reach {found.size:.3g}, where doubles are {found.spacing:.3g} apart, more than 2⁻²⁰ "
-        f"of a step's noise, {found.noise_std:.3g}: rounding would undo what hides the path. Begin nearer to "
+        f"iterates can reach {plain(found.size, 3)}, where doubles are {plain(found.spacing, 3)} apart, more "
+        f"than 2⁻²⁰ of a step's noise, {plain(found.noise_std, 3)}: rounding would undo what hides the path. "
+        "Begin nearer to "
         "0, bound the iterates by a prox nearer to 0, take fewer or shorter steps or more noise, or account "
         'for all iterates (release="path"), which rounding does not harm',
     )

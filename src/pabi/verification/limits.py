@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import NamedTuple, TypeVar
 
 from pabi.encoding import unpacking_at_most
+from pabi.showing import exact
 from pabi.verification.refusal import Refused
 
 T = TypeVar("T")
@@ -70,4 +71,4 @@ def in_time() -> None:
     """Refuses once the time is over; called every few hundred operations."""
     budget = _current.get()
     if budget is not None and time.thread_time() > budget.until:
-        raise Refused(f"time: it takes more than {budget.limits.seconds:g} s (seconds)")
+        raise Refused(f"time: it takes more than {exact(budget.limits.seconds)} s (seconds)")

@@ -8,7 +8,7 @@ import math
 import re
 import string
 from collections.abc import Iterator
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from pathlib import Path
 
 import matplotlib
@@ -51,6 +51,11 @@ def unit(text: str) -> Decimal:
 def test_significant_digits_are_rounded_to_the_right_side(x, digits):
     above, below = Decimal(shown(x, digits)), Decimal(shown_down(x, digits))
     nearest, true = Decimal(plain(x, digits)), Decimal(x)
+    with localcontext(prec=2000):  # or the differences below are rounded themselves
+        check_significant(above, below, nearest, true, digits)
+
+
+def check_significant(above, below, nearest, true, digits):
     assert below <= true <= above
     assert nearest in (below, above)
     assert abs(nearest - true) == min(above - true, true - below)

@@ -277,6 +277,23 @@ def test_a_smaller_domain_is_kept_to() -> None:
             {},
             {"loss_value": value, "domain": pabi.prox.ball(0.5, center=np.array([0.9, 0.0]))},
         ),
+        ("domain", {}, {"loss_value": value, "domain": pabi.prox.ball(0.2, center=[0.5, 0.0])}),
+        ("domain", {}, {"loss_value": value, "domain": pabi.prox.box([0.1, -0.1], [0.3, 0.1])}),
+        (
+            "domain",
+            {"delta": 1e-6, "algorithm": "path_average"},
+            {"gradient": gradient, "domain": pabi.prox.box([0.1, -0.1], [0.3, 0.1])},
+        ),
+        (
+            "smoothness",
+            {
+                "losses": "strongly_convex",
+                "strong_convexity": 0.5,
+                "delta": 1e-6,
+                "algorithm": "last_point",
+            },
+            {"gradient": gradient},
+        ),
     ],
 )
 def test_bad_input_is_named(field: str, changes: dict[str, Any], arguments: dict[str, Any]) -> None:
@@ -288,6 +305,98 @@ def test_bad_input_is_named(field: str, changes: dict[str, Any], arguments: dict
     assert caught.value.field == field
     with pytest.raises(pabi.InvalidInput, match="plan: expected a Plan"):
         solve("erm", loss_value=value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("objective", ["erm", "sco"])
+@pytest.mark.parametrize(
+    ("losses", "m"), [("convex", None), ("strongly_convex", 0.5), ("nonconvex", None)]
+)
+def test_every_plan_is_run_or_refused_with_advice_that_works(
+    objective: str, losses: str, m: float | None
+) -> None:
+    names = ("auto", "exponential_mechanism", "iterated_exponential_mechanism")
+    for algorithm in (*names, "last_point", "path_average"):
+        for known in (None, 0.5):
+            for delta in (0.0, 1e-6):
+                given: dict[str, Any] = {
+                    "strong_convexity": m,
+                    "delta": delta,
+                    "algorithm": algorithm,
+                    "epsilon": 2.0,
+                }
+                try:
+                    found = planned(objective, losses, smoothness=known, **given)
+                except pabi.NotApplicable:
+                    continue
+                check_runs(found, lambda g=given: planned(objective, losses, smoothness=0.5, **g))
+
+
+def check_runs(found: Plan, again: Any) -> None:
+    """`again` makes the plan with its smoothness."""
+    chain = found.algorithm in ("last_point", "path_average")
+    given: dict[str, Any] = {"gradient": gradient, "steps": 400} if chain else {"loss_value": value}
+    if found.only_a_bound:
+        assert math.isinf(found.smoothness)
+        assert "smoothness=…" in str(found)
+        assert 0.0 < found.risk_bound < found.trivial_bound
+
+        def never(points: Array) -> Array:
+            pytest.fail("the data was touched")
+
+        with pytest.raises(pabi.InvalidInput, match="plan again with smoothness") as caught:
+            solve(found, gradient=never, steps=400)
+        assert caught.value.field == "smoothness"
+        found = again()
+        assert not found.only_a_bound
+    assert "smoothness=…" not in str(found)
+    try:
+        solution = solve(found, **given)
+    except pabi.NotApplicable:  # exact draws without smoothness
+        assert math.isinf(found.smoothness)
+        solution = solve(again(), **given)
+    assert solution.guarantee.epsilon(found.delta) <= found.epsilon
+    assert np.linalg.norm(solution.x) <= 1.0
+
+
+def test_too_few_steps_are_told_how_many_are_enough() -> None:
+    found = planned(
+        losses="strongly_convex",
+        strong_convexity=0.5,
+        smoothness=10.0,
+        delta=1e-6,
+        algorithm="last_point",
+    )
+    with pytest.raises(pabi.TargetUnreachable, match="path_average") as caught:
+        solve(found, gradient=gradient, steps=200)
+    advised = int(str(caught.value).split("take ")[1].split(",")[0])
+    assert advised == chain_average.contracting_steps(found) > 200
+    assert solve(found, gradient=gradient, steps=advised).guarantee.epsilon(1e-6) <= 1.0
+
+
+@TESTING
+def test_what_is_released_lies_in_the_set() -> None:
+    # Pulled hard into a corner whose coordinates are no multiples of the grid.
+    corner = np.array([0.1 + 0.2, 0.7])
+    box = pabi.prox.box([-0.3, -0.1], corner)
+    disc = pabi.prox.ball(0.3, center=np.array([0.1, 0.2]))
+    for domain in (box, disc):
+        for algorithm in ("exponential_mechanism", "last_point", "path_average"):
+            delta = 0.0 if algorithm == "exponential_mechanism" else 1e-6
+            found = planned(smoothness=0.5, delta=delta, algorithm=algorithm, epsilon=20.0)
+            for seed in range(3):
+                solution = solve(
+                    found,
+                    loss_value=(lambda t: -t.sum(axis=1) / 1.5) if delta == 0.0 else None,
+                    gradient=None if delta == 0.0 else (lambda t: np.full(t.shape, -1.0 / 1.5)),
+                    domain=domain,
+                    steps=None if delta == 0.0 else 2000,
+                    random_state=seed,
+                )
+                if domain is box:
+                    assert (solution.x >= domain.lower).all()
+                    assert (solution.x <= domain.upper).all()
+                else:
+                    assert np.linalg.norm(solution.x - domain.center) <= 0.3
 
 
 def test_a_draw_that_would_take_too_long_is_refused() -> None:

@@ -175,7 +175,7 @@ def test_the_bound_is_above_the_density_however_it_is_refined():
     for value, facts in losses.values():
         envelope = Envelope(region, value, 20.0, facts)
         for _ in range(6):
-            points, bound, _, boxes = envelope.propose(3000, rng)
+            points, bound, boxes = envelope.propose(3000, rng)
             inside = region.holds(points)
             cells = envelope.cells[boxes]
             assert np.all((points >= cells.lower) & (points <= cells.upper))
@@ -193,9 +193,9 @@ def test_a_refined_bound_is_tight():
     value, rng = bowl([0.3, 0.2]), np.random.default_rng(1)
     envelope = Envelope(region, value, 40.0, facts)
     for _ in range(8):
-        _, _, _, boxes = envelope.propose(2000, rng)
+        _, _, boxes = envelope.propose(2000, rng)
         envelope.halve(np.unique(boxes))
-    points, bound, _, _ = envelope.propose(4000, rng)
+    points, bound, _ = envelope.propose(4000, rng)
     chance = np.exp(-40.0 * value(points) - bound) * region.holds(points)
     assert chance.mean() > 0.8
 

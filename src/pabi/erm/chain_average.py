@@ -19,12 +19,6 @@ from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.rounding import Array
 
 
-def smoothness(plan: Plan) -> float:
-    """M, ∞ where none is known."""
-    curvature = plan.run.loss.curvature
-    return math.inf if curvature is None or curvature[1] > 1e300 else curvature[1]
-
-
 def enough_steps(plan: Plan) -> int:
     """How many steps raise the empirical term by about a tenth: hM ≤ 1/20, or ½hG² a tenth of the term."""
     run = plan.run
@@ -32,10 +26,19 @@ def enough_steps(plan: Plan) -> int:
     integral = float(run.inverse_temperature) * run.time
     empirical = dict(plan.terms)["empirical"]
     rough = 5.0 * integral * plan.lipschitz**2 / empirical
-    steps = min(rough, 20.0 * integral * smoothness(plan))
+    steps = min(rough, 20.0 * integral * plan.smoothness)
     if plan.strong_convexity:
         steps = max(steps, 2.0 * integral * plan.strong_convexity)
     return max(1, math.ceil(min(steps, 1e18)))
+
+
+def contracting_steps(plan: Plan) -> float:
+    """From how many steps on the chain's contract by 1 − hm: h(M + m) ≤ 2. ∞ where M is not known."""
+    run = plan.run
+    assert isinstance(run, LangevinDiffusion)
+    rate = plan.smoothness + (plan.strong_convexity or 0.0)
+    needed = 0.5 * float(run.inverse_temperature) * run.time * rate
+    return math.ceil(needed * MARGIN) if math.isfinite(needed) else math.inf
 
 
 def of_path(plan: Plan, chain: LangevinChain, path: Array) -> tuple[Array, float | None]:
@@ -66,14 +69,14 @@ def of_path(plan: Plan, chain: LangevinChain, path: Array) -> tuple[Array, float
 
 def _smooth(plan: Plan, chain: LangevinChain) -> float:
     """The noise's term, (p/β)/(1 − hM)."""
-    left = 1.0 - chain.gradient_step * smoothness(plan)
+    left = 1.0 - chain.gradient_step * plan.smoothness
     return plan.dimension / chain.inverse_temperature / left if left > 0.0 else math.inf
 
 
 def _stability(plan: Plan, chain: LangevinChain, rate: float, ends: bool) -> float:
     """Of the average: (2L²/(mn))(1 − steps/Σ q^(−j)), where a step is known to contract by q."""
     h, steps, m = chain.gradient_step, chain.steps, plan.strong_convexity or 0.0
-    if not h * (smoothness(plan) + m) <= 2.0:
+    if not h * (plan.smoothness + m) <= 2.0:
         return math.inf
     scale = 2.0 * plan.lipschitz**2 / plan.run.n
     if m == 0.0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +33,10 @@ _POPULATION = {
     "strongly_convex": "L²/(m·n)",
     "nonconvex": "L·D·min(ε, √(p/n))",
 }
+
+
+# Stands for the smoothness of a strongly convex loss of which none is known.
+UNKNOWN = sys.float_info.max
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +88,22 @@ class Plan:
         if isinstance(self.run, ExponentialMechanism):
             return self.run.kappa
         return float(self.run.inverse_temperature)
+
+    @property
+    def smoothness(self) -> float:
+        """M of every record's loss, ∞ where none is known."""
+        curvature = self.run.loss.curvature
+        return math.inf if curvature is None or curvature[1] >= UNKNOWN else curvature[1]
+
+    @property
+    def only_a_bound(self) -> bool:
+        """Whether `solve` cannot run it: steps of a chain that follows a strongly convex loss's diffusion to
+        its last point contract only where they are small against 1/M, and M is not known."""
+        return (
+            self.algorithm == "last_point"
+            and self.losses == "strongly_convex"
+            and math.isinf(self.smoothness)
+        )
 
     @property
     def time(self) -> float:
@@ -166,6 +187,8 @@ class Plan:
             rows.append(("diameters", ", ".join(plain(r.diameter, 4) for r in self.run.rounds)))
         if self.split is not None:
             rows.append(("records", f"{self.split}, then {self.run.n - self.split}"))
+        if self.only_a_bound:
+            rows.append(("to run it", "plan again with smoothness=…, which its chain's steps need"))
         rows.append(("source", self.source))
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import sys
 
 from pabi import validate
 from pabi.erm import diffusions, gibbs, iterated
 from pabi.erm.budget import within
-from pabi.erm.planned import Plan
+from pabi.erm.planned import UNKNOWN, Plan
 from pabi.erm.problem import Draft, Problem, total
 from pabi.erm.stability import CLASSES
 from pabi.errors import InvalidInput, NotApplicable
@@ -59,7 +58,8 @@ def plan(
         m, of every record's loss; only and always with "strongly_convex".
     smoothness : float, optional
         M, a bound on the curvature's size. It lowers no risk bound of a convex loss; the chain that
-        `solve` runs in a diffusion's place is accounted with it.
+        `solve` runs in a diffusion's place is accounted with it, and cannot follow a strongly convex loss to
+        a last point without it.
     radius : float, optional
         r: the set has a point, its centre, from which no other is farther away; D/2 for a ball. The
         default, D·√(p/(2p + 2)), is that of the centre of the smallest ball that holds the set (Jung 1901).
@@ -204,6 +204,6 @@ def _loss(
     if strong_convexity is None:
         raise InvalidInput("strong_convexity", 'missing: losses="strongly_convex" needs it')
     m = validate.number("strong_convexity", strong_convexity, above=0.0)
-    # Nothing here depends on the smoothness of a strongly convex loss, so that any number will do.
-    most = sys.float_info.max if smoothness is None else smoothness
+    # No bound here depends on the smoothness of a strongly convex loss, so that any number will do.
+    most = UNKNOWN if smoothness is None else smoothness
     return m, Loss.strongly_convex(m, most, gradient_bound=bound)

@@ -69,8 +69,9 @@ def solve(
     gradient : callable
         For diffusions. (1, p) ↦ (1, p): the gradient of the mean of the records' losses.
     domain : pabi.prox.ball or pabi.prox.box, optional
-        The set, in coordinates whose origin is its centre: of diameter at most D, and no point of it farther
-        from the origin than the plan's radius. Default: the ball of diameter D about the origin.
+        The set, in coordinates whose origin is its centre: of diameter at most D, with the origin in it, and
+        no point of it farther from the origin than the plan's radius. Default: the ball of diameter D about
+        the origin.
     steps : int, optional
         Of the chain. By default as many as keep what discretisation adds to the risk bound at about a
         tenth of it.
@@ -80,7 +81,8 @@ def solve(
     random_state : None, int or numpy Generator
         None (default): a ChaCha generator keyed by the operating system. Anything else is for tests.
 
-    Raises InvalidInput, naming the field; NotApplicable where exact drawing would take too long, which
+    What is released lies in the set. Raises InvalidInput, naming the field, "smoothness" where the plan lacks
+    it and the chain needs it; NotApplicable where exact drawing would take too long, which
     public numbers alone decide; TargetUnreachable where no chain of so few steps meets the target. Source:
     docs, "Private optimisation".
     """
@@ -114,6 +116,8 @@ def _domain(plan: Plan, domain: Any) -> Any:
             f"expected no point farther than {plan.radius!r} from the origin, the plan's radius, got one at "
             f"{region.longest!r}",
         )
+    if np.any(domain(np.zeros(plan.dimension), 1.0) != 0.0):
+        raise InvalidInput("domain", "expected the origin in it: it is the set's centre")
     return domain
 
 
@@ -155,6 +159,12 @@ def _follow(
 
     if not callable(gradient):
         raise InvalidInput("gradient", f"{plan.algorithm} needs it: expected a callable")
+    if plan.only_a_bound:
+        raise InvalidInput(
+            "smoothness",
+            "missing: without it no steps of a chain are known to contract; plan again with smoothness=…, or "
+            'with algorithm="path_average"',
+        )
     count = _steps(plan) if steps is None else validate.integer("steps", steps, at_least=1)
     chain = _private(plan, run, domain, count)
     draws = langevin(chain, gradient, np.zeros(plan.dimension), 1, random_state, delta=plan.delta)
@@ -163,6 +173,8 @@ def _follow(
         bound = None
     else:
         x, bound = chain_average.of_path(plan, chain, draws.values[0])
+        # Of points of the set, but for the rounding of the average.
+        x = np.array(domain(x, 1.0))
     x.flags.writeable = False
     return Solution(x, draws.guarantee, plan, chain, bound)
 
@@ -185,9 +197,12 @@ def _private(plan: Plan, run: LangevinDiffusion, domain: Any, steps: int) -> Lan
         if spent <= plan.epsilon:
             return chain
         best = min(best, spent)
+    more = chain_average.contracting_steps(plan)
+    advice = f"{more}, which contract," if steps < more else "more"
     raise TargetUnreachable(
         f"epsilon = {exact(plan.epsilon)} at delta = {exact(plan.delta)} cannot be met by {steps} steps: "
-        f"the best reachable is {shown(best)}; take more",
+        f"the best reachable is {shown(best)}; take {advice} or plan with "
+        'algorithm="path_average"',
         best,
     )
 

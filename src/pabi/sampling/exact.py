@@ -12,27 +12,32 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
-from pabi.hiding import on_grid, returned, unseen
+from pabi.hiding import GRID, on_grid, returned, unseen
 from pabi.learn.randomness import randomness_from
 from pabi.losses import Loss
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.rounding import Array, fraction_down, fraction_up
 from pabi.sampling.costs import repeated
 from pabi.sampling.draws import ExactDraws
+from pabi.sampling.each_chain import each_chain
 from pabi.sampling.envelopes import (
-    ACCURACY,
+    ROUNDING,
     Envelope,
     Facts,
     LossValue,
     expected_evaluations,
+    rounding,
 )
 from pabi.sampling.regions import Region, read_region
 from pabi.showing import plain
 
 MOST_EVALUATIONS = 10_000_000
 _FEWEST, _TOGETHER = 16, 4096  # proposals at once
-# `_on_grid` rounds to about 2⁻²⁰ of what it is given: to 2⁻⁴⁰ of the set's width.
-_GRID = 2.0**-20
+# By how much the logarithm of the density may lie above its bound: four values off by ROUNDING make up the
+# one and a tangent's error the other, twice over.
+_TOLERANCE = 16.0 * ROUNDING
+
+_FASTER = "changes faster than the gradient bound and curvature of the mechanism's loss allow"
 
 LossCallable = Callable[..., ArrayLike]
 
@@ -63,10 +68,11 @@ def gibbs_rejection(
         What to draw. Of an iterated mechanism every round is drawn, each on the part of the set near the
         draw before, and only the last draw is kept.
     loss_value : callable
-        (k, p) ↦ (k,) float64: the mean loss with its regulariser at each point, accurate to a relative
-        2⁻⁴⁰. For an iterated mechanism with `split` it is called as loss_value(points, rows), the (m,)
-        integers of the records whose mean it is. It must not keep or show what it is given. `mean_loss`
-        makes one for linear models.
+        (k, p) ↦ (k,) float64: the mean loss with its regulariser at each point. A constant may be added, the
+        same at all points; beside it a value may be off by 2⁻¹⁴/κ, κ the inverse temperature. What doubles
+        keep is enough (see NotApplicable) unless that constant is huge. For an iterated mechanism with
+        `split` it is called as loss_value(points, rows), the (m,) integers of the records whose mean it is.
+        It must not keep or show what it is given. `mean_loss` makes one for linear models.
     domain : pabi.prox.ball or pabi.prox.box, optional
         The set, chosen without looking at the data. Default: the ball of the mechanism's diameter about 0.
     random_state : None, int or numpy Generator
@@ -76,7 +82,8 @@ def gibbs_rejection(
         Independent draws; the guarantee is that of all of them, composed.
     lipschitz : float, optional
         A Lipschitz constant of the mean loss with its regulariser on `domain`, where the loss has no
-        gradient bound.
+        gradient bound. Without one a curved loss may change by (largest curvature)·D² at most, as it does
+        where it has a stationary point in the set.
     most_evaluations : int
         Of the loss: a mechanism that is expected to need more is refused before the data is touched, and
         after as many boxes are halved no more.
@@ -86,10 +93,13 @@ def gibbs_rejection(
     Raises
     ------
     InvalidInput
-        `domain`, `lipschitz` where nothing bounds the loss, or a `loss_value` of the wrong shape, not
-        finite, or that changes faster than the description says.
+        `domain`, also where it is so narrow and so far from 0 that few doubles are left in it; `lipschitz`
+        where nothing bounds the loss, or it changes by more than its default allows; or a `loss_value` of
+        the wrong shape, not finite, so large that doubles cannot hold it to 2⁻¹⁴/κ, or that changes faster
+        than the description says.
     NotApplicable
-        It is expected to take more than `most_evaluations`; public numbers alone say so.
+        It is expected to take more than `most_evaluations`, or 2⁻⁴⁴ of what the loss can change by on the
+        set is more than 2⁻¹⁴/κ: public numbers alone say so.
 
     Source: Ganesh, Thakurta, Upadhyay, Algorithms 2 and 3; docs, "Sampling".
     """
@@ -120,7 +130,7 @@ def gibbs_rejection(
                     _drawn(region, rounds, loss_value, facts, most_evaluations, 1, generator)
                 )
         # Which doubles a box can yield depends on the box, and the boxes on the data.
-        return on_grid(np.concatenate(drawn)[None], _GRID * float(np.min(region.width)))
+        return _released(region, np.concatenate(drawn))[None]
 
     return ExactDraws(unseen(execute), guarantee, mechanism)
 
@@ -162,13 +172,20 @@ def _facts(loss: Loss, region: Region, lipschitz: float | None) -> Facts:
 
 
 def _refuse_long(region: Region, rounds: list[_Round], facts: Facts, most: int) -> None:
-    for one in rounds:
-        expected = expected_evaluations(region, one.diameter, one.kappa, facts)
+    for i, one in enumerate(rounds):
+        part = region if i == 0 else region.within(region.centre, rounds[i - 1].radius)
+        if rounding(region, rounds[0].diameter, one.kappa, facts) > ROUNDING:
+            raise NotApplicable(
+                f"exact sampling at inverse temperature {plain(one.kappa)}: what rounding does to the loss in "
+                "double precision would show in the density; take a smaller set or a warmer one"
+            )
+        expected = expected_evaluations(part, one.diameter, one.kappa, facts)
         if expected > most:
+            instead = "" if part.is_box else "take a box, whose sides cost nothing, or "
             raise NotApplicable(
                 f"exact sampling in dimension {region.dimension} at inverse temperature {plain(one.kappa)} "
                 f"is expected to take {plain(expected, 2)} evaluations of the loss, more than {most:,} "
-                "(most_evaluations); run a pabi.LangevinChain instead"
+                f"(most_evaluations); {instead}run a pabi.LangevinChain instead"
             )
 
 
@@ -183,7 +200,9 @@ def _drawn(
 ) -> Array:
     """(draws, p) of one round, or (1, p): the last of several. Every local here is secret but that."""
     for i, one in enumerate(rounds):
-        value = _in_parts(loss_value, one.rows)
+        value = _relative(
+            _in_parts(loss_value, one.rows), region, rounds[0].diameter, one.kappa, facts
+        )
         wanted = draws if len(rounds) == 1 else 1
         found = _accepted(region, value, one.kappa, facts, most, wanted, generator)
         if i + 1 < len(rounds):
@@ -205,18 +224,13 @@ def _accepted(
     found = np.empty((0, region.dimension))
     while len(found) < draws:
         together = min(max(len(envelope), draws, _FEWEST), _TOGETHER)
-        points, bound, size, boxes = envelope.propose(together, generator)
+        points, bound, boxes = envelope.propose(together, generator)
         level = np.log1p(-generator.random(together))
         accepted = region.holds(points)
         chance = np.full(together, -math.inf)
-        losses = value(points[accepted])
-        chance[accepted] = -kappa * losses - bound[accepted]
-        rounding = kappa * 8.0 * ACCURACY * (size[accepted] + np.abs(losses)) + 1e-9
-        if np.any(chance[accepted] > rounding):
-            raise InvalidInput(
-                "loss_value",
-                "changes faster than the gradient bound and curvature of the mechanism's loss allow",
-            )
+        chance[accepted] = -kappa * value(points[accepted]) - bound[accepted]
+        if np.any(chance > _TOLERANCE):
+            raise InvalidInput("loss_value", _FASTER)
         accepted = level <= chance
         found = np.concatenate([found, points[accepted]])
         # As in adaptive rejection sampling (Gilks and Wild 1992): what was refused says where the bound is
@@ -224,6 +238,39 @@ def _accepted(
         if 2 * np.count_nonzero(accepted) < together and envelope.evaluations < most:
             envelope.halve(np.unique(boxes[~accepted]))
     return found[:draws]
+
+
+def _released(region: Region, points: Array) -> Array:
+    """(draws, p) points on the public grid, those that it moves out of the set moved back."""
+    noise = region.grid / GRID
+    columns = [on_grid(points[:, i], float(noise[i])) for i in range(region.dimension)]
+    project = each_chain(region.base, (region.dimension,))
+    return project(np.stack(columns, axis=1), 1.0)
+
+
+def _relative(
+    value: LossValue, region: Region, diameter: float, kappa: float, facts: Facts
+) -> LossValue:
+    """`value` less that at the set's centre: a constant in the loss does not count."""
+    reference = value(region.centre[None])
+    # What the facts allow, and rounding.
+    farthest = facts.slope(diameter) * diameter + 2.0 * ROUNDING / kappa
+    largest = ROUNDING / kappa * 2.0**53
+
+    def difference(points: Array) -> Array:
+        found = value(points)
+        if np.any(np.abs(found) > largest):
+            raise InvalidInput("loss_value", "so large that doubles do not show its changes")
+        found = found - reference
+        if np.any(np.abs(found) > farthest):
+            if facts.lipschitz is None:
+                raise InvalidInput(
+                    "lipschitz", "missing: the loss changes faster than with its default"
+                )
+            raise InvalidInput("loss_value", _FASTER)
+        return found
+
+    return difference
 
 
 def _in_parts(loss_value: LossCallable, rows: NDArray[np.intp] | None) -> LossValue:

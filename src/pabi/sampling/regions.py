@@ -12,13 +12,16 @@ from pabi.errors import InvalidInput
 from pabi.rounding import Array
 
 _ROUNDING = 1e-12  # relative, above all roundings of distances in small dimensions
+# Doubles along every side: a million points of the grid of releases, sixteen doubles apart.
+_FEWEST_DOUBLES, _DOUBLES_OF_GRID = 2.0**24, 2.0**4
+_GRID = 2.0**-40  # of releases, in widths of the set
 
 
 class Region:
     """A ball or box C_0 and its intersection with `balls`, (centre, radius) each.
 
     `lower`, `upper`: (p,) a box around it. `width`: (p,) that of C_0. `longest`: the largest norm of a
-    point of C_0.
+    point of C_0. `spacing`: (p,) of the doubles of each coordinate, at most. `centre`: (p,) of C_0.
     """
 
     def __init__(self, base: Any, dimension: int, balls: tuple[tuple[Array, float], ...] = ()):
@@ -36,10 +39,27 @@ class Region:
             ends = np.maximum(np.abs(self.base_lower), np.abs(self.base_upper))
             self.longest = float(np.linalg.norm(ends))
         self.width = self.base_upper - self.base_lower
+        self.centre = self.base_lower + 0.5 * self.width
+        self.spacing = np.spacing(np.maximum(np.abs(self.base_lower), np.abs(self.base_upper)))
         self.lower, self.upper = self.base_lower, self.base_upper
         for centre, radius in balls:
             self.lower = np.maximum(self.lower, centre - radius)
             self.upper = np.minimum(self.upper, centre + radius)
+
+    @property
+    def is_box(self) -> bool:
+        """Whether no ball cuts it."""
+        return not self.balls
+
+    @property
+    def is_ball(self) -> bool:
+        """Whether it is all of a ball."""
+        return self._base_ball is not None and len(self.balls) == 1
+
+    @property
+    def grid(self) -> Array:
+        """(p,) the public spacing that releases are rounded to, far above that of doubles."""
+        return np.maximum(_GRID * self.width, _DOUBLES_OF_GRID * self.spacing)
 
     def within(self, centre: Array, radius: float) -> Region:
         """Its part within `radius` of `centre`."""
@@ -105,4 +125,10 @@ def read_region(domain: Any, dimension: int, diameter: float) -> Region:
     region = Region(domain, dimension)
     if not np.all(region.lower < region.upper) or not math.isfinite(region.longest):
         raise InvalidInput("domain", "expected sides longer than 0")
+    if not np.all(region.width >= _FEWEST_DOUBLES * region.spacing):
+        raise InvalidInput(
+            "domain",
+            "expected sides of at least 4e-9 of the coordinates' size: too few doubles lie between the ends, "
+            "so move the origin into the set",
+        )
     return region

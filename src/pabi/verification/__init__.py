@@ -62,7 +62,7 @@ class Verdict:
     parts: tuple[Part, ...] = ()
     product: Factors | None = None
     bounds: Bounds = ()
-    names: tuple[Names, ...] = ()
+    names: tuple[tuple[str, str], ...] = ()
 
 
 def verify(
@@ -198,7 +198,7 @@ def not_implied(verdict: Verdict, guarantee: dict[str, Any]) -> str | None:
     if gap is not None:
         return gap
     if Names(guarantee["method"], guarantee["source"]) not in verdict.names:
-        known = " or ".join(f"{n.method!r} ({n.source})" for n in verdict.names[:2])
+        known = " or ".join(f"{method!r} ({source})" for method, source in verdict.names[:2])
         return f"method: the certificate proves {known}, not {guarantee['method']!r}, {guarantee['source']!r}"
     return _misread(guarantee) if "epsilon" in guarantee else None
 

@@ -176,8 +176,8 @@ def _refuse_long(region: Region, rounds: list[_Round], facts: Facts, most: int) 
         part = region if i == 0 else region.within(region.centre, rounds[i - 1].radius)
         if rounding(region, rounds[0].diameter, one.kappa, facts) > ROUNDING:
             raise NotApplicable(
-                f"exact sampling at inverse temperature {plain(one.kappa)}: what rounding does to the loss in "
-                "double precision would show in the density; take a smaller set or a warmer one"
+                f"exact sampling at inverse temperature {plain(one.kappa)}: what rounding does to the loss "
+                "in double precision would show in the density; take a smaller set or a warmer one"
             )
         expected = expected_evaluations(part, one.diameter, one.kappa, facts)
         if expected > most:

@@ -369,6 +369,8 @@ def _sentence(value: Any) -> str:
 
 def _read_curve(field: str, data: Any) -> TradeOff:
     """The trade-off function written at `field`."""
+    if not isinstance(data, dict):
+        raise InvalidInput(field, f"expected a trade-off function, got {type(data).__name__}")
     try:
         return TradeOff.from_dict(data)
     except InvalidInput:

@@ -1,0 +1,461 @@
+"""Attacks on files: what they state beyond their proof, what they cost to read, and what outlives a check."""
+
+import base64
+import copy
+import dataclasses
+import json
+import pickle
+import time
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.batches import Cyclic, FixedSize, Poisson, ShuffleOnce
+from pabi.certificate import Certificate
+from pabi.encoding import parse_json
+from pabi.errors import InvalidInput
+from pabi.guarantee import TESTING, Guarantee
+from pabi.learn import PrivateLogisticRegression
+from pabi.learn.estimators import ONE_FIT, PREPROCESSING
+from pabi.losses import Loss
+from pabi.runs import NoisySGD
+
+OLD = Path(__file__).parents[1] / "data" / "v0.1.0"
+OLD_FILES = sorted(OLD.glob("*.json"))
+DELTA = 1e-5
+
+
+def run_of(**changes):
+    given = {
+        "n": 1000,
+        "batches": ShuffleOnce(150),
+        "epochs": 4,
+        "step_size": 0.5,
+        "noise_std": 0.05,
+    }
+    return NoisySGD(Loss.logistic(1.0, l2=0.01), **(given | changes))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    return PrivateLogisticRegression(epsilon=1.0, delta=DELTA, feature_norm=2.0).fit(
+        X, (X[:, 0] > 0).astype(int)
+    )
+
+
+@pytest.fixture
+def data():
+    return run_of().guarantee(DELTA).to_dict(certificate=True)
+
+
+def no_verdict(data, *expected):
+    """Refused, by `verify` with one of these words, and never read as verified."""
+    verdict = pabi.verify(data)
+    assert not verdict.ok
+    assert any(word in verdict.reason for word in expected), verdict.reason
+    assert "\n" not in verdict.reason
+
+
+# What a file states.
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("method", "composition", "method: "),
+        ("method", "an audit", "method: "),
+        ("source", "Nobody 2026, Thm 1", "method: "),
+        ("composition", {"kind": "gaussian", "mu": 0.001}, "unknown key"),
+        ("tuned_at", 1e-9, "unknown key"),
+        ("candidates", [], "unknown key"),
+        ("epsilon_at_1e-9", 0.1, "unknown key"),
+        ("epsilon", 0.1, "epsilon: "),
+        ("epsilon", -1.0, "epsilon: "),
+        ("delta", 1e-30, "epsilon: "),
+        ("mu", 0.1, "mu: "),
+        ("adjacency", "zero_out", "adjacency: "),
+        ("notes", "", "notes: "),
+    ],
+)
+def test_whatever_a_file_states_is_proven_or_refused(data, key, value, reason):
+    no_verdict(data | {key: value}, reason)
+    no_verdict(json.dumps(data | {key: value}), reason)
+
+
+@pytest.mark.parametrize(
+    "key", ["method", "source", "adjacency", "assumptions", "tradeoff", "delta"]
+)
+def test_nothing_may_be_left_out(data, key):
+    del data[key]
+    no_verdict(data, key)
+
+
+def test_notes_say_what_they_like_and_nobody_reads_them(data):
+    """Composition stood beside the proven numbers, and read 0.027 for 9.997."""
+    data["notes"] = {"composition": {"kind": "gaussian", "mu": 1e-9}, "epsilon": 0.0, "x": [None]}
+    guarantee = Guarantee.from_dict(data)
+    assert pabi.verify(guarantee).ok
+    assert guarantee.composition is None
+    assert guarantee.epsilon(DELTA) == run_of().guarantee(DELTA).epsilon(DELTA)
+    assert json.loads(guarantee.to_json())["notes"] == data["notes"]
+
+
+@pytest.mark.parametrize(
+    "where", ["certificate", "run", "loss", "batches", "claim", "case", "tradeoff"]
+)
+def test_unknown_keys_are_refused_at_every_level(data, where):
+    proof = data["certificate"]
+    place = {
+        "certificate": proof,
+        "run": proof["run"],
+        "loss": proof["run"]["loss"],
+        "batches": proof["run"]["batches"],
+        "claim": proof["claim"],
+        "case": proof["cases"][0],
+        "tradeoff": data["tradeoff"],
+    }[where]
+    place["reviewed_by"] = "an auditor"
+    no_verdict(data, "unknown key", "claim: ")
+
+
+@pytest.mark.parametrize(
+    "run", [run_of(batches=FixedSize(50)), run_of(batches=Poisson(50, cap=90))]
+)
+def test_unknown_keys_of_sampled_runs_are_refused(run):
+    data = run.guarantee(DELTA).to_dict(certificate=True)
+    assert pabi.verify(data).ok
+    for place in (
+        ("plan",),
+        ("reading",),
+        ("claim", "product"),
+        ("claim", "product", "factors", 0),
+    ):
+        changed = copy.deepcopy(data)
+        table = changed["certificate"]
+        for key in place:
+            table = table[key]
+        table["reviewed_by"] = "an auditor"
+        no_verdict(changed, "unknown key")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"mu": null', '"mu": null, "mu": 0.1'),
+        ('"adjacency": "replace_one"', '"adjacency": "zero_out", "adjacency": "replace_one"'),
+        ('"noise_std":', '"noise_std": 9.0, "noise_std":'),
+        ('"delta": 1e-05', '"delta": 1e-400'),
+        ('"epsilon":', '"epsilon": 1e999, "x":'),
+    ],
+)
+def test_what_two_readers_could_read_differently_is_no_json(data, old, new):
+    text = json.dumps(data)
+    assert old in text
+    with pytest.raises(InvalidInput, match="^json: [^\n]*(twice|beyond)"):
+        pabi.verify(text.replace(old, new, 1))
+    with pytest.raises(InvalidInput, match="^json: "):
+        Guarantee.from_json(text.replace(old, new, 1))
+
+
+def test_a_number_near_0_does_not_read_as_0():
+    for text in ("1e-400", "-1e-999", "0.0000001e-320", "2e308"):
+        with pytest.raises(InvalidInput, match="beyond the range"):
+            parse_json(f'{{"mu": {text}}}')
+    assert parse_json("[0.0, -0.0, 0e5, 0.000, 5e-324, 1.7976931348623157e308, 1e-320]")[0] == 0.0
+
+
+# What a release rests on.
+
+
+@pytest.mark.parametrize("sentence", [PREPROCESSING, ONE_FIT])
+def test_an_estimators_assumptions_cannot_be_left_out(fitted, sentence):
+    data = json.loads(fitted.guarantee_.to_json())
+    assert pabi.verify(data).ok
+    data["assumptions"].remove(sentence)
+    no_verdict(data, f"keeps silent about: {sentence}")
+    del data["certificate"]["assumes"]
+    no_verdict(data, "assumes is missing")
+
+
+def test_every_assumption_of_every_file_is_needed(fitted):
+    for guarantee in (fitted.guarantee_, run_of().guarantee(DELTA)):
+        data = json.loads(guarantee.to_json())
+        for sentence in data["assumptions"]:
+            kept = [a for a in data["assumptions"] if a != sentence]
+            no_verdict(data | {"assumptions": kept}, "keeps silent about")
+        assert pabi.verify(data | {"assumptions": [*data["assumptions"], "more"]}).ok
+
+
+def test_assumptions_survive_copies_compositions_and_files(fitted):
+    other = run_of().guarantee(DELTA)
+    both = pabi.compose(fitted.guarantee_, other)
+    for g in (both, Guarantee.from_json(both.to_json()), pickle.loads(pickle.dumps(both))):
+        assert {PREPROCESSING, ONE_FIT} <= set(g.assumptions)
+        assert {PREPROCESSING, ONE_FIT} <= set(g.certificate.payload["assumes"])
+        assert pabi.verify(g).ok
+    data = json.loads(both.to_json())
+    data["assumptions"].remove(PREPROCESSING)
+    no_verdict(data, "keeps silent about")
+    testing = fitted.guarantee_.assuming(TESTING)
+    assert testing.certificate is None
+    assert testing.assumptions[0] == TESTING
+    assert not pabi.verify(testing).ok
+
+
+# What outlives a check.
+
+
+def test_verified_is_bound_to_what_was_verified():
+    g = run_of().guarantee(DELTA)
+    assert not g.verified
+    assert pabi.verify(g).ok
+    assert g.verified
+    assert dataclasses.replace(g, assumptions=(*g.assumptions, "more")).epsilon(DELTA) > 0.0
+    for changes in (
+        {"curve": pabi.tradeoff.Gaussian(0.001)},
+        {"adjacency": "zero_out"},
+        {"method": "composition"},
+        {"source": "Nobody 2026"},
+        {"assumptions": g.assumptions[1:]},
+    ):
+        changed = dataclasses.replace(g, **changes)
+        assert not changed.verified
+        object.__setattr__(changed, "_certificate", g.certificate)  # with the verdict on it
+        assert not changed.verified
+        assert not pabi.verify(changed).ok
+
+
+def test_a_certificate_does_not_change():
+    g = run_of().guarantee(DELTA)
+    proof = g.certificate
+    assert pabi.verify(proof).ok
+    text = proof.to_json()
+    payload = proof.payload
+    payload["claim"] = {"mu": 1e-9}
+    payload["run"]["noise_std"] = 9.0
+    assert proof.to_json() == text
+    assert proof.payload != payload
+    with pytest.raises(AttributeError):
+        proof.verdict = pabi.verify(proof)
+    forged = Certificate(payload)
+    forged.accept(proof.verdict)
+    assert not pabi.verify(forged).ok
+    assert forged.verdict is not None
+    assert not forged.verdict.ok
+    proof._text = forged.to_json()  # whoever does this has a verdict on nothing
+    assert proof.verdict is None
+    assert not g.verified
+
+
+# What it costs to read one.
+
+
+def bomb(size):
+    """A packed array that unpacks to so many bytes."""
+    return {"f8": base64.b64encode(zlib.compress(bytes(size), 9)).decode()}
+
+
+def test_packed_arrays_do_not_unpack_beyond_the_limit(data):
+    proof = data["certificate"]
+    proof["run"]["step_size"] = bomb(1 << 29)
+    no_verdict(data, "unpacks to more numbers")
+    no_verdict(proof, "unpacks to more numbers")
+    iteration = pabi.NoisyIteration(
+        contraction=np.full(100, 0.9), step_sensitivity=1.0, step_noise_std=1.0
+    ).guarantee(DELTA)
+    small = iteration.certificate.payload
+    assert pabi.verify(small).ok
+    assert "unpacks to more" in pabi.verify(small, unpacked=100).reason
+
+
+def test_many_small_arrays_count_together(data):
+    data["certificate"]["cases"] = [
+        case | {"q": bomb(1 << 23)} for case in data["certificate"]["cases"]
+    ]
+    data["certificate"]["cases"] *= 2
+    assert not pabi.verify(data).ok
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n": 10**11, "batches": {"kind": "cyclic", "size": 1}},
+        {"n": 10**15, "batches": {"kind": "shuffle_once", "size": 1}},
+        {"n": 10**11, "batches": {"kind": "reshuffle", "size": 1}},
+        {"epochs": None, "steps": 10**11},
+        {"epochs": None, "steps": 10**17},
+        {"epochs": 10**9},
+    ],
+    ids=["positions", "shuffled", "reshuffled", "steps", "more steps", "epochs"],
+)
+@pytest.mark.parametrize(
+    "theorem", ["shifted interpolation", "secret order", "nonlinear shifts", "composition"]
+)
+def test_numbers_too_large_to_go_through_are_a_verdict(data, changes, theorem):
+    """10¹¹ positions let a MemoryError escape."""
+    proof = data["certificate"] | {"theorem": theorem, "alike": False}
+    run = {k: v for k, v in (proof["run"] | changes).items() if v is not None}
+    begun = time.process_time()
+    verdict = pabi.verify(proof | {"run": run})
+    assert not verdict.ok
+    assert time.process_time() - begun < 10.0
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            '{"format": "pabi.certificate", "version": 1, "x": ' + "[" * 10**6 + "]" * 10**6 + "}",
+            "depth: ",
+        ),
+        ('{"format": "pabi.guarantee", "version": 2, "x": ' + '{"a":' * 10**5, "depth: "),
+        ('{"format": "pabi.certificate", "version": 1, "x": "' + "x" * (9 << 20) + '"}', "size: "),
+        ('{"format": "pabi.certificate", "version": 1}' + " " * (9 << 20), "size: "),
+    ],
+    ids=["deep lists", "deep objects", "long", "blank"],
+)
+def test_large_and_deep_files_are_refused(text, reason):
+    no_verdict(text, reason)
+
+
+def test_objects_that_hold_themselves_are_refused(data):
+    data["certificate"]["run"]["loss"]["l2"] = data
+    no_verdict(data, "depth: ")
+    wide: dict = {"format": "pabi.certificate", "version": 2}
+    wide["x"] = [wide] * 100
+    no_verdict(wide, "size: ", "depth: ")
+
+
+def test_limits_are_arguments(data):
+    text = json.dumps(data)
+    assert pabi.verify(text, size=len(text)).ok
+    assert "size: " in pabi.verify(text, size=len(text) - 1).reason
+    assert "depth: " in pabi.verify(text, depth=3).reason
+    assert "positions: " in pabi.verify(text, positions=3).reason
+    assert "time: " in pabi.verify(text, seconds=0.0).reason
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RecursionError("deep"), ZeroDivisionError("x"), OSError("x")]
+)
+def test_whatever_happens_inside_is_a_verdict(data, monkeypatch, error):
+    def fails(*args, **kwargs):
+        raise error
+
+    for place in ("_checked", "names_of", "_yes"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"pabi.verification.{place}", fails)
+            assert not pabi.verify(data).ok
+            assert not pabi.verify(data["certificate"]).ok
+
+
+def test_interruptions_are_none(data, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pabi.verification._checked", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pabi.verify(data)
+
+
+# Files of versions before.
+
+
+@pytest.mark.parametrize("path", OLD_FILES, ids=lambda p: p.stem)
+def test_files_of_0_1_0_verify(path):
+    text = path.read_text(encoding="utf-8")
+    assert pabi.verify(text).ok
+    data = json.loads(text)
+    assert data["version"] == 1
+    if data["format"] == "pabi.certificate":
+        return
+    guarantee = Guarantee.from_json(text)
+    assert pabi.verify(guarantee).ok
+    assert guarantee.verified
+    assert guarantee.mu == data["mu"]
+    anew = guarantee.to_json()
+    assert json.loads(anew)["version"] == 2
+    assert pabi.verify(anew).ok
+    assert Guarantee.from_json(anew).to_json() == anew
+
+
+def test_there_is_a_file_of_every_theorem():
+    def theorems(proof):
+        inner = [*proof.get("parts", ()), *([proof["one"]] if "one" in proof else [])]
+        return {proof["theorem"]}.union(*map(theorems, inner))
+
+    found = set()
+    for path in OLD_FILES:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        found |= theorems(data.get("certificate", data))
+    assert found >= {
+        "composed", "composition", "shifted interpolation", "secret order", "nonlinear shifts",
+        "one-sided shift", "two-sided shift", "path", "last point", "bounded range and Gibbs measure",
+    }  # fmt: skip
+
+
+def test_what_was_not_proven_in_0_1_0_is_a_note_now():
+    data = json.loads((OLD / "cyclic.json").read_text(encoding="utf-8"))
+    honest = Guarantee.from_dict(data)
+    data["composition"]["mu"], data["tuned_at"] = 0.027, 1e-9
+    altered = Guarantee.from_dict(data)
+    assert (
+        (altered.composition, altered.tuned_at)
+        == (honest.composition, honest.tuned_at)
+        == (None, None)
+    )
+    assert altered.notes["composition"] == data["composition"]
+    no_verdict(data | {"method": "composition"}, "method: ")
+    no_verdict(data | {"reviewed_by": "me"}, "unknown key")
+    data["certificate"]["assumes"] = []
+    no_verdict(data, "unknown key")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.InconsistentVersionWarning")
+def test_models_of_0_1_0_load_with_a_guarantee_that_verifies():
+    import skops.io
+
+    file = OLD / "estimator.skops"
+    with (OLD / "estimator.pickle").open("rb") as stream:
+        models = [pickle.load(stream)]
+    models.append(skops.io.load(file, trusted=skops.io.get_untrusted_types(file=file)))
+    for model in models:
+        assert pabi.verify(model.guarantee_).ok
+        assert PREPROCESSING in model.guarantee_.assumptions
+        assert model.predict_proba(np.zeros((2, 4))).shape == (2, 2)
+
+
+@pytest.mark.parametrize("version", [0, 3, 99, "2", 2.0, True, None])
+def test_other_versions_are_refused_by_name(data, version):
+    with pytest.raises(InvalidInput, match="^version: expected 1 or 2"):
+        pabi.verify(data | {"version": version})
+    inner = data | {"certificate": data["certificate"] | {"version": version}}
+    no_verdict(inner, "version: expected 1 or 2")
+
+
+def test_a_chain_may_not_hold_a_forged_certificate_of_one():
+    chain = pabi.LangevinChain(
+        Loss.logistic(1.0, l2=0.01), n=100, inverse_temperature=50.0, step_size=1e-3, steps=300
+    )
+    proof = chain.guarantee(DELTA).certificate.payload
+    assert pabi.verify(proof).ok
+    for key, value in (
+        ("claim", {"mu": 1e-9}),
+        ("adjacency", "zero_out"),
+        ("version", 9),
+        ("x", 1),
+    ):
+        no_verdict(
+            proof | {"one": proof["one"] | {key: value}}, "mu: ", "adjacency", "version", "unknown"
+        )
+
+
+def test_sentences_of_a_guarantee_are_sentences(data):
+    no_verdict(data | {"assumptions": [*data["assumptions"], 7]}, "assumptions: ")
+    cyclic = run_of(batches=Cyclic(100)).guarantee(DELTA).to_dict(certificate=True)
+    no_verdict(cyclic | {"certificate": data["certificate"]}, "tradeoff", "mu", "assumptions")

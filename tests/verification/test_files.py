@@ -336,7 +336,9 @@ def test_limits_are_arguments(data):
     assert pabi.verify(text, size=len(text)).ok
     assert "size: " in pabi.verify(text, size=len(text) - 1).reason
     assert "depth: " in pabi.verify(text, depth=3).reason
-    assert "positions: " in pabi.verify(text, positions=3).reason
+    varying = run_of(batches=Cyclic(150), step_size=np.linspace(0.5, 0.1, 28)).guarantee(DELTA)
+    assert pabi.verify(varying, positions=28).ok
+    assert "positions: " in pabi.verify(varying, positions=27).reason
     assert "time: " in pabi.verify(text, seconds=0.0).reason
 
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 EVERY_ITERATE = "composition"  # the method that rounding does not harm
 FINE = 2.0**-20  # of a step's noise: what the spacing of doubles may be at most
-_RARE = 100.0 * math.log(2.0)  # −log of the probability that an iterate is larger
+# −log of half of 2⁻¹⁰⁰: that any noise is longer than is counted on, or any batch larger.
+_RARE = 101.0 * math.log(2.0)
 _A_STEP = 1.0 + 2.0**-48  # above the roundings of the few operations a step takes here
 _MARGIN = 1.0 + 1e-6  # above those of the closed form of equal steps, and of norms
 # Below it doubles lose digits; sizes are taken to be at least as large.
@@ -63,7 +64,7 @@ class Walk:
 
     @property
     def noises(self) -> float | Array:
-        """What ‖Z‖ exceeds at no step but with probability 2⁻¹⁰⁰.
+        """What ‖Z‖ exceeds at no step but with probability 2⁻¹⁰¹.
 
         P(‖Z‖ > σ(√d + q)) ≤ e^(−q²/2), by Gaussian concentration.
         """
@@ -134,9 +135,8 @@ def refuse_coarse(walk: Walk) -> None:
         field,
         f"iterates can reach {plain(found.size, 3)}, where doubles are {plain(found.spacing, 3)} apart, more "
         f"than 2⁻²⁰ of a step's noise, {plain(found.noise_std, 3)}: rounding would undo what hides the path. "
-        "Begin nearer to "
-        "0, bound the iterates by a prox nearer to 0, take fewer or shorter steps or more noise, or account "
-        'for all iterates (release="path"), which rounding does not harm',
+        "Begin nearer to 0, bound the iterates by a prox nearer to 0, take fewer or shorter steps or more "
+        'noise, or account for all iterates (release="path"), which rounding does not harm',
     )
 
 
@@ -204,7 +204,7 @@ def _scalar(x: Any) -> float | Array:
 
 
 def _records(run: NoisySGD, log_steps: float) -> float:
-    """More records than this are in no batch, but with probability 2⁻¹⁰⁰ (Bernstein's inequality)."""
+    """More records than this are in no batch, but with probability 2⁻¹⁰¹ (Bernstein's inequality)."""
     most = float(run.batches.most_records(run.n))
     if run.batches.kind != "poisson":
         return most

@@ -66,10 +66,8 @@ def _check_nonlinear(
     if mu == float("inf"):
         return
     case, tables = payload["cases"][0], payload["moduli"]
-    s, sigma = (encoding.read_floats(x, payload["steps"][x]).tolist() for x in ("s", "sigma"))
+    s, sigma = (column.tolist() for column in columns(payload["steps"], ("s", "sigma")))
     positions("steps", len(s))
-    if not len(s) == len(sigma) > 0 or min(*s, *sigma, 0.0) < 0.0:
-        raise Refused("steps: expected columns of equal length, of numbers ≥ 0")
     which = [0] * len(s)
     if payload["which"] is not None:
         which = [int(i) for i in encoding.read_floats("which", payload["which"]).tolist()]
@@ -118,7 +116,7 @@ def _composition(payload: dict[str, Any]) -> Any:
             for n, _, s, sigma in stretches:
                 total += times * n * _paid(s, sigma)
         return total
-    _, s, sigma = columns(payload["steps"])
+    s, sigma = columns(payload["steps"])[1:]
     positions("steps", len(s))
     for sensitivity, noise in timed(zip(s.tolist(), sigma.tolist(), strict=True)):
         total += _paid(sensitivity, noise)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+import time
 import zlib
 from pathlib import Path
 
 import numpy as np
 
 import pabi
+from pabi.encoding import nesting
 
 FILES = Path(__file__).parent.parent / "data" / "v0.1.0"
 
@@ -47,3 +50,35 @@ def test_infinite_noise_is_no_noise():
     certificate["steps"]["sigma"] = packed([np.inf] * steps)
     certificate["claim"] = {"mu": 0.0}
     refused(certificate, "sigma: expected a finite number")
+
+
+def seconds(text):
+    """Of processor time, for an answer of whatever kind."""
+    begin = time.process_time()
+    with contextlib.suppress(pabi.InvalidInput):
+        pabi.verify(text)
+    return time.process_time() - begin
+
+
+def test_a_string_that_does_not_end_takes_no_longer_than_its_length_says():
+    """Every quote in it could begin a string that does not end."""
+    assert seconds('{"' + '\\"' * 1_000_000) < 5.0
+
+
+def test_brackets_in_strings_are_none():
+    assert nesting(r'{"[[\"[[": ["\\", {}, "]]]"]}', 9, 99) == (3, 3)
+    assert nesting("[[[[", 2, 99)[0] == 3
+    assert nesting("[],[],[]", 2, 1)[1] == 2
+
+
+def test_many_small_objects_are_refused_before_they_are_read():
+    refused('{"format": "pabi.certificate", "x": [' + "{}," * 600_000 + "0]}", "size", "objects")
+    verdict = pabi.verify({"format": "pabi.certificate", "x": [{}] * 600_000})
+    assert "objects" in verdict.reason
+
+
+def test_a_text_that_an_object_holds_many_times_counts_every_time():
+    text = "a" * (1 << 20)
+    verdict = pabi.verify({"format": "pabi.certificate", "x": [text] * 400})
+    assert verdict.reason.startswith("size: larger")
+    assert "size: larger" in pabi.verify({text * 9: 0}).reason

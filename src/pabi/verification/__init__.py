@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from flint import ctx
 
 from pabi.certificate import FORMAT, VERSIONS, Certificate, check_format
-from pabi.encoding import depth as depth_of
-from pabi.encoding import parse_json
+from pabi.encoding import nesting, parse_json
 from pabi.errors import InvalidInput
 from pabi.guarantee import FORMAT as GUARANTEE
 from pabi.guarantee import INDEPENDENT, Guarantee
@@ -40,6 +39,8 @@ from pabi.verification.refusal import Refused
 __all__ = ["Verdict", "not_implied", "verify"]
 
 _SIZE, _DEPTH, _UNPACKED, _POSITIONS, _SECONDS = 8 << 20, 64, 32 << 20, 200_000, 10.0
+# Characters of JSON for every object or array: read, each takes a hundred bytes or two.
+_SPARSE = 16
 
 
 @dataclass(frozen=True)
@@ -135,8 +136,8 @@ def _received(certificate: Any, limits: Limits) -> dict[str, Any]:
     if len(text) > limits.size:
         raise Refused(f"size: {len(text)} characters are more than are read (size: {limits.size})")
     # What does not begin as an object is none, however deep.
-    if text.lstrip().startswith("{") and depth_of(text, limits.depth) > limits.depth:
-        raise Refused(f"depth: nested more than {limits.depth} deep (depth)")
+    if text.lstrip().startswith("{"):
+        _check_nesting(*nesting(text, limits.depth, limits.size // _SPARSE), limits)
     try:
         data = parse_json(text)
         guarantee = isinstance(data, dict) and data.get("format") == GUARANTEE
@@ -148,18 +149,28 @@ def _received(certificate: Any, limits: Limits) -> dict[str, Any]:
 
 def _check_object(value: Any, limits: Limits) -> None:
     """Refuse an object that is too large or deep, or that holds itself, before it is walked through."""
-    level, left = [value], limits.size
-    for _ in range(limits.depth + 1):
+    level, opened, left = [value], 0, limits.size
+    for depth in range(1, limits.depth + 2):
+        opened += len(level)
+        _check_nesting(depth, opened, limits)
         inner: list[Any] = []
         for x in level:
-            inner.extend(x.values() if isinstance(x, dict) else x)
-            left -= 1 + len(x)
+            # The same text or list may be there many times.
+            own = [*x, *x.values()] if isinstance(x, dict) else x
+            left -= 1 + len(x) + sum(len(y) for y in own if isinstance(y, str))
             if left < 0:
                 raise Refused(f"size: larger than what is read (size: {limits.size})")
-        level = [x for x in inner if isinstance(x, (dict, list, tuple))]
+            inner.extend(y for y in own if isinstance(y, (dict, list, tuple)))
+        level = inner
         if not level:
             return
-    raise Refused(f"depth: nested more than {limits.depth} deep (depth)")
+
+
+def _check_nesting(depth: int, opened: int, limits: Limits) -> None:
+    if depth > limits.depth:
+        raise Refused(f"depth: nested more than {limits.depth} deep (depth)")
+    if opened > limits.size // _SPARSE:
+        raise Refused(f"size: {opened} objects and arrays are more than are read (size: {limits.size})")
 
 
 def _of_certificate(certificate: Certificate, limits: Limits) -> Verdict:

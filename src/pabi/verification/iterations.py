@@ -178,6 +178,8 @@ def replay_case(case: dict[str, Any], steps: Steps, distance: Any) -> Any:
     unit = nonnegative("unit", case["unit"])
     if unit == 0.0:
         raise Refused("unit: expected a number > 0")
+    if not len(ends) == len(q) <= len(steps.c):
+        raise Refused(f"q: expected one for each of the {len(ends)} ends, at most one a step")
     shift = encoding.read_integers("shift", case.get("shift", [0] * len(q))).tolist()
     slopes = [arb(x) * arb(2) ** power / arb(unit) for x, power in zip(q, shift, strict=True)]
     return replay(steps, tau, distance, first, ends, slopes)

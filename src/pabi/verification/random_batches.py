@@ -274,6 +274,7 @@ class _Block(NamedTuple):
 def _blocks(steps: _Steps, plan: Any) -> list[_Block]:
     """The blocks, which cover the last steps."""
     derived = steps.derived
+    positions("lengths", len(plan["lengths"]))
     lengths = [integer("lengths", n) for n in plan["lengths"]]
     shares = encoding.read_floats("shares", plan["shares"]).tolist()
     if not lengths or 0 in lengths or len(shares) != len(lengths):

@@ -82,3 +82,45 @@ def test_a_text_that_an_object_holds_many_times_counts_every_time():
     verdict = pabi.verify({"format": "pabi.certificate", "x": [text] * 400})
     assert verdict.reason.startswith("size: larger")
     assert "size: larger" in pabi.verify({text * 9: 0}).reason
+
+
+def test_time_is_over_in_the_trade_off_function_as_well():
+    """A product of mixtures of a guarantee, which may claim more factors than are needed."""
+    file, many = read("shuffle-once"), 447
+    mixtures = [
+        {"kind": "mixture", "weights": [1 / many] * many, "mus": mus.tolist(), "count": 1}
+        for mus in (5.0 + np.arange(many) * 1e-3, 5.0 + np.arange(many) * 1.1e-3)
+    ]
+    factors = [*mixtures, *({"kind": "gaussian", "mu": 1.0, "count": 1} for _ in range(100))]
+    file |= {"tradeoff": {"kind": "product", "factors": factors}, "mu": None}
+    begin = time.process_time()
+    verdict = pabi.verify(json.dumps(file), seconds=2.0)
+    assert time.process_time() - begin < 4.0
+    assert verdict.reason.startswith("time: ")
+
+
+def test_a_product_of_many_factors_is_not_read():
+    """A thousand different ones took 20 s and 2.5 GB."""
+    file = read("fixed-size")
+    more = [
+        {"kind": "subsampled", "mu": 0.1 + 1e-4 * i, "probability": 0.05, "count": 1000}
+        for i in range(1000)
+    ]
+    file["tradeoff"]["factors"] += more
+    file |= {"epsilon": 1e6, "delta": 1e-5, "version": 2}
+    for key in ("tuned_at", "composition"):
+        file.pop(key, None)
+    refused(file, "1001 factors", "positions")
+
+
+def test_more_blocks_than_steps():
+    file = read("varying")
+    file["certificate"]["cases"][0]["q"] = packed(np.ones(4_000_000))
+    refused(file, "q: expected one for each")
+
+
+def test_reasons_are_short_whatever_a_file_quotes():
+    file = read("cyclic")
+    file["certificate"]["run"]["a" * 1_000_000] = 1
+    refused(file, "malformed certificate")
+    assert len(pabi.verify(json.dumps(file)).reason) <= 1000

@@ -890,7 +890,7 @@ STATED = [
     ("sqrt", ("steps", "s", 19), 0.5001, "leave a distance"),
     ("sqrt", ("steps", "sigma"), lambda x: [v * (1 - 1e-9) for v in x], "mu: "),
     ("sqrt", ("steps", "sigma", 3), 0.0, "no noise"),
-    ("sqrt", ("steps", "sigma", 3), -1.0, "steps: "),
+    ("sqrt", ("steps", "sigma", 3), -1.0, "sigma: "),
     ("sqrt", ("steps", "s"), lambda x: x[1:], "steps: "),
     ("sqrt", ("steps", "s"), [], "steps: |malformed"),
     ("start", ("start",), 2.0001, "distance: "),

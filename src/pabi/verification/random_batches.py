@@ -123,6 +123,7 @@ def _composition(derived: Derived) -> Factors:
         steps = list(zip(places.tolist(), counts.tolist(), strict=True))
     else:
         steps = [(0, derived.data)]
+    positions("noises", len(steps))
     needed = [(_root((change / (derived.size * derived.noise(k))) ** 2), n) for k, n in steps]
     return _factors(derived, 0.0, needed, Fraction(0))
 

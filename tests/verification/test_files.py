@@ -124,3 +124,45 @@ def test_reasons_are_short_whatever_a_file_quotes():
     file["certificate"]["run"]["a" * 1_000_000] = 1
     refused(file, "malformed certificate")
     assert len(pabi.verify(json.dumps(file)).reason) <= 1000
+
+
+def test_keys_that_another_theorem_would_read_are_unknown():
+    """What nobody checks, nobody may rely on."""
+    for name, key, value in (
+        ("cyclic", "plan", {}),
+        ("cyclic", "alike", "anything"),
+        ("shuffle-once", "reading", {"epsilon": 0.0, "delta": 0.0}),
+        ("fixed-size", "cases", []),
+        ("diffusion", "distance", 1.0),
+        ("diffusion-window", "window", None),
+    ):
+        file = read(name)
+        file["certificate"][key] = value
+        assert not pabi.verify(json.dumps(file)).ok, (name, key)
+
+
+def test_nothing_stands_beside_what_a_modulus_says():
+    certificate = read("iteration-moduli")["certificate"]
+    certificate["moduli"][0]["mu"] = 0.0
+    refused(certificate, "mu: unknown key in a modulus")
+
+
+def test_a_composition_has_no_cases():
+    file = read("composition")
+    file["certificate"]["cases"] = [{"mu": 0.0}]
+    refused(file, "cases: composition has none")
+
+
+def test_steps_are_stated_once():
+    """Two statements of the steps of an iteration, one of which nobody looks at."""
+    certificate = read("iteration")["certificate"]
+    certificate["steps"] = {name: [1.0] for name in ("c", "s", "sigma")}
+    refused(certificate, "groups: the steps are stated twice")
+
+
+def test_rounds_are_counted_before_they_are_gone_through():
+    """A million and a half of them took half a minute to read."""
+    file = read("iterated")
+    file["certificate"]["run"]["epsilons"] = [0.1] * 1_500_000
+    assert seconds(json.dumps(file, separators=(",", ":"))) < 5.0
+    refused(json.dumps(file, separators=(",", ":")), "rounds: 1500000 are too many")

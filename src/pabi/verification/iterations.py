@@ -32,6 +32,11 @@ def check_iteration(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], Fact
     closed("the claim", payload["claim"], ("mu",))
     if "steps" in payload:
         closed("steps", payload["steps"], ("s", "sigma") if bent else ("c", "s", "sigma"))
+    if "steps" in payload and "groups" in payload:
+        raise Refused("groups: the steps are stated twice")
+    cases = 0 if payload["theorem"] == "composition" else 1
+    if not isinstance(payload["cases"], list) or len(payload["cases"]) != cases:
+        raise Refused(f"cases: expected a list of {cases}")
     for case in payload["cases"]:
         closed("a case", case, _NONLINEAR if bent else SHIFTS)
     name = adjacency(payload["adjacency"])

@@ -38,7 +38,7 @@ from pabi.verification.refusal import Refused
 
 __all__ = ["Verdict", "not_implied", "verify"]
 
-_SIZE, _DEPTH, _UNPACKED, _POSITIONS, _SECONDS = 8 << 20, 64, 32 << 20, 200_000, 10.0
+_SIZE, _DEPTH, _UNPACKED, _POSITIONS, _SECONDS = 8 << 20, 64, 32 << 20, 200_000, 9.0
 # Characters of JSON for every object or array: read, each takes a hundred bytes or two.
 _SPARSE = 16
 _SENTENCE = 1000  # characters of a reason
@@ -81,8 +81,9 @@ def verify(
 
     A certificate may come from a stranger: what would take more than the limits is refused. `size`:
     characters of JSON; `depth`: of its nesting; `unpacked`: bytes of all packed arrays; `positions`: steps or
-    positions of a record that are gone through one by one; `seconds`: of processor time. Long runs with
-    varying schedules need more than the defaults, which suit a service: 10 s and 500 MB.
+    positions of a record that are gone through one by one; `seconds`: of processor time, after which it is
+    refused at the next look at the clock. Long runs with varying schedules need more than the defaults,
+    which suit a service: an answer comes within 10 s and 500 MB.
 
     Raises InvalidInput for what is no certificate or guarantee at all: another type, text that is not JSON,
     another format or version. Whatever else is wrong is a verdict. Source: docs, "Certificates"; Bok, Su,
@@ -177,7 +178,9 @@ def _check_nesting(depth: int, opened: int, limits: Limits) -> None:
     if depth > limits.depth:
         raise Refused(f"depth: nested more than {limits.depth} deep (depth)")
     if opened > limits.size // _SPARSE:
-        raise Refused(f"size: {opened} objects and arrays are more than are read (size: {limits.size})")
+        raise Refused(
+            f"size: {opened} objects and arrays are more than are read (size: {limits.size})"
+        )
 
 
 def _of_certificate(certificate: Certificate) -> Verdict:

@@ -73,7 +73,9 @@ def columns(value: Any, names: Sequence[str] = ("c", "s", "sigma")) -> tuple[Any
         bad = ~((array >= 0.0) & (array < math.inf))
         if bad.any():
             k = int(bad.argmax())
-            raise Refused(f"step {k + 1}: {name}: expected a finite number ≥ 0, got {float(array[k])!r}")
+            raise Refused(
+                f"step {k + 1}: {name}: expected a finite number ≥ 0, got {float(array[k])!r}"
+            )
     if len({len(array) for array in arrays}) > 1 or not len(arrays[0]):
         raise Refused("steps: expected columns of equal length")
     return arrays

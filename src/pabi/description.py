@@ -41,6 +41,7 @@ _KIND = {
     "exponential_mechanism": ExponentialMechanism,
     "iterated_exponential_mechanism": IteratedExponentialMechanism,
 }
+_NAME = 80  # characters of a name that another could be meant by
 _ARRAYS = {
     "step_size",
     "noise_std",
@@ -146,7 +147,7 @@ def _default(field: Field[Any]) -> Any:
 
 
 def _unknown(key: str, known: set[str], where: str = "the top level") -> str:
-    near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(key[:_NAME], sorted(known), n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]}?" if near else f"; known keys: {', '.join(sorted(known))}"
     return f"unknown key in {where}{hint}"
 
@@ -167,7 +168,7 @@ def _check_table(name: str, value: Any, known: set[str]) -> dict[str, Any]:
 
 
 def _unknown_kind(table: str, kinds: Iterable[str], got: Any) -> InvalidInput:
-    near = difflib.get_close_matches(str(got), kinds, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(got)[:_NAME], kinds, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]}?" if near else ""
     return InvalidInput("kind", f"expected [{table}] kind in {', '.join(kinds)}, got {got!r}{hint}")
 

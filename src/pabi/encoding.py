@@ -135,22 +135,29 @@ def parse_json(text: str) -> Any:
         raise InvalidInput("json", f"a number that cannot be read: {bad}") from None
 
 
-_NESTING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]')
+# One character or two at a time, so that no text takes longer than its length says.
+_NESTING = re.compile(r'\\.|["\[{\]}]', re.DOTALL)
 
 
-def depth(text: str, enough: int) -> int:
-    """How deeply brackets are nested in JSON, or some number above `enough`."""
-    deepest = here = 0
+def nesting(text: str, deep: int, many: int) -> tuple[int, int]:
+    """How deeply brackets are nested in JSON, and how many are opened; no further than to where it is more
+    than `deep` or `many`."""
+    deepest = here = opened = 0
+    inside = False
     for match in _NESTING.finditer(text):
-        first = match.group()[0]
-        if first in "[{":
-            here += 1
+        first = match.group()
+        if first == '"':
+            inside = not inside
+        elif inside or first[0] == "\\":
+            continue
+        elif first in "[{":
+            here, opened = here + 1, opened + 1
             deepest = max(deepest, here)
-            if deepest > enough:
+            if deepest > deep or opened > many:
                 break
-        elif first in "]}":
+        else:
             here -= 1
-    return deepest
+    return deepest, opened
 
 
 def _no_constant(name: str) -> float:

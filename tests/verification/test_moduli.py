@@ -620,8 +620,8 @@ FORGERIES = [
     ("lipschitz", ("run", "release"), "path", "hidden"),
     ("lipschitz", ("run", "update"), "other", "hidden"),
     ("lipschitz", ("adjacency",), "zero_out", "adjacency: "),
-    ("lipschitz", ("theorem",), "shifted interpolation", "slope|missing"),
-    ("lipschitz", ("theorem",), "composition", "mu: "),
+    ("lipschitz", ("theorem",), "shifted interpolation", "slope|missing|unknown key"),
+    ("lipschitz", ("theorem",), "composition", "unknown key"),
     ("lipschitz", ("theorem",), "nonlinear one-sided shift", "knows no"),
 ]
 
@@ -890,7 +890,7 @@ STATED = [
     ("sqrt", ("steps", "s", 19), 0.5001, "leave a distance"),
     ("sqrt", ("steps", "sigma"), lambda x: [v * (1 - 1e-9) for v in x], "mu: "),
     ("sqrt", ("steps", "sigma", 3), 0.0, "no noise"),
-    ("sqrt", ("steps", "sigma", 3), -1.0, "steps: "),
+    ("sqrt", ("steps", "sigma", 3), -1.0, "sigma: "),
     ("sqrt", ("steps", "s"), lambda x: x[1:], "steps: "),
     ("sqrt", ("steps", "s"), [], "steps: |malformed"),
     ("start", ("start",), 2.0001, "distance: "),
@@ -900,7 +900,7 @@ STATED = [
     ("diameter", ("diameter",), None, "diameter"),
     ("diameter", ("cases", 0, "distance"), 0.5999, "distance: "),
     ("diameter", ("cases", 0, "tau"), lambda t: t + 1, "malformed|argument"),
-    ("sqrt", ("cases",), [], "malformed"),
+    ("sqrt", ("cases",), [], "cases: "),
     ("sqrt", ("moduli",), [], "which: "),
 ]
 

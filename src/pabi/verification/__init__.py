@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from flint import ctx
 
 from pabi.certificate import FORMAT, VERSIONS, Certificate, check_format
-from pabi.encoding import depth as depth_of
-from pabi.encoding import parse_json
+from pabi.encoding import nesting, parse_json
 from pabi.errors import InvalidInput
 from pabi.guarantee import FORMAT as GUARANTEE
 from pabi.guarantee import INDEPENDENT, Guarantee
@@ -39,7 +38,11 @@ from pabi.verification.refusal import Refused
 
 __all__ = ["Verdict", "not_implied", "verify"]
 
-_SIZE, _DEPTH, _UNPACKED, _POSITIONS, _SECONDS = 8 << 20, 64, 32 << 20, 200_000, 10.0
+_SIZE, _DEPTH, _UNPACKED, _POSITIONS, _SECONDS = 8 << 20, 64, 32 << 20, 200_000, 9.0
+# Characters of JSON for every object or array: read, each takes a hundred bytes or two.
+_SPARSE = 16
+_SENTENCE = 1000  # characters of a reason
+_FACTOR = 2_000  # positions that one more factor of a product is worth where its ε is computed
 
 
 @dataclass(frozen=True)
@@ -78,8 +81,9 @@ def verify(
 
     A certificate may come from a stranger: what would take more than the limits is refused. `size`:
     characters of JSON; `depth`: of its nesting; `unpacked`: bytes of all packed arrays; `positions`: steps or
-    positions of a record that are gone through one by one; `seconds`: of processor time. Long runs with
-    varying schedules need more than the defaults, which suit a service: 10 s and 500 MB.
+    positions of a record that are gone through one by one; `seconds`: of processor time, after which it is
+    refused at the next look at the clock. Long runs with varying schedules need more than the defaults,
+    which suit a service: an answer comes within 10 s and 500 MB.
 
     Raises InvalidInput for what is no certificate or guarantee at all: another type, text that is not JSON,
     another format or version. Whatever else is wrong is a verdict. Source: docs, "Certificates"; Bok, Su,
@@ -88,26 +92,31 @@ def verify(
     limits = Limits(size, depth, unpacked, positions, seconds)
     try:
         if isinstance(certificate, Guarantee):
-            return _of_guarantee(certificate, limits)
-        if not isinstance(certificate, Certificate):
-            data = _received(certificate, limits)
-            if data["format"] == GUARANTEE:
-                with within(limits):
-                    read = Guarantee.from_dict(data)
-                return _of_guarantee(read, limits, data)
-            certificate = Certificate(data)
-        return _of_certificate(certificate, limits)
+            _ = certificate.certificate  # to prove takes its own time
+        with within(limits):
+            return _of_anything(certificate, limits)
     except _NoCertificate as no:
         raise InvalidInput(no.field, no.expected) from None
     except Exception as bad:  # whatever a stranger wrote
         return _no(_reason(bad))
 
 
+def _of_anything(certificate: Any, limits: Limits) -> Verdict:
+    if isinstance(certificate, Guarantee):
+        return _of_guarantee(certificate)
+    if isinstance(certificate, Certificate):
+        return _of_certificate(certificate)
+    data = _received(certificate, limits)
+    if data["format"] == GUARANTEE:
+        return _of_guarantee(Guarantee.from_dict(data), data)
+    return _of_certificate(Certificate(data))
+
+
 class _NoCertificate(Exception):
     """What is no certificate at all."""
 
     def __init__(self, bad: InvalidInput) -> None:
-        self.field, self.expected = bad.field, str(bad).removeprefix(f"{bad.field}: ")
+        self.field, self.expected = bad.field, _short(str(bad).removeprefix(f"{bad.field}: "))
 
 
 def _reason(bad: Exception) -> str:
@@ -135,8 +144,8 @@ def _received(certificate: Any, limits: Limits) -> dict[str, Any]:
     if len(text) > limits.size:
         raise Refused(f"size: {len(text)} characters are more than are read (size: {limits.size})")
     # What does not begin as an object is none, however deep.
-    if text.lstrip().startswith("{") and depth_of(text, limits.depth) > limits.depth:
-        raise Refused(f"depth: nested more than {limits.depth} deep (depth)")
+    if text.lstrip().startswith("{"):
+        _check_nesting(*nesting(text, limits.depth, limits.size // _SPARSE), limits)
     try:
         data = parse_json(text)
         guarantee = isinstance(data, dict) and data.get("format") == GUARANTEE
@@ -148,23 +157,35 @@ def _received(certificate: Any, limits: Limits) -> dict[str, Any]:
 
 def _check_object(value: Any, limits: Limits) -> None:
     """Refuse an object that is too large or deep, or that holds itself, before it is walked through."""
-    level, left = [value], limits.size
-    for _ in range(limits.depth + 1):
+    level, opened, left = [value], 0, limits.size
+    for depth in range(1, limits.depth + 2):
+        opened += len(level)
+        _check_nesting(depth, opened, limits)
         inner: list[Any] = []
         for x in level:
-            inner.extend(x.values() if isinstance(x, dict) else x)
-            left -= 1 + len(x)
+            # The same text or list may be there many times.
+            own = [*x, *x.values()] if isinstance(x, dict) else x
+            left -= 1 + len(x) + sum(len(y) for y in own if isinstance(y, str))
             if left < 0:
                 raise Refused(f"size: larger than what is read (size: {limits.size})")
-        level = [x for x in inner if isinstance(x, (dict, list, tuple))]
+            inner.extend(y for y in own if isinstance(y, (dict, list, tuple)))
+        level = inner
         if not level:
             return
-    raise Refused(f"depth: nested more than {limits.depth} deep (depth)")
 
 
-def _of_certificate(certificate: Certificate, limits: Limits) -> Verdict:
+def _check_nesting(depth: int, opened: int, limits: Limits) -> None:
+    if depth > limits.depth:
+        raise Refused(f"depth: nested more than {limits.depth} deep (depth)")
+    if opened > limits.size // _SPARSE:
+        raise Refused(
+            f"size: {opened} objects and arrays are more than are read (size: {limits.size})"
+        )
+
+
+def _of_certificate(certificate: Certificate) -> Verdict:
     try:
-        with ctx.workprec(BITS), within(limits):
+        with ctx.workprec(BITS):
             payload = certificate.payload
             verdict = replace(_yes(_checked(payload)), names=names_of(payload))
     except Exception as bad:
@@ -173,14 +194,12 @@ def _of_certificate(certificate: Certificate, limits: Limits) -> Verdict:
     return verdict
 
 
-def _of_guarantee(
-    guarantee: Guarantee, limits: Limits, stated: dict[str, Any] | None = None
-) -> Verdict:
+def _of_guarantee(guarantee: Guarantee, stated: dict[str, Any] | None = None) -> Verdict:
     """The verdict on its certificate, and on all that it states; `stated`: the file that it is from."""
     proof = guarantee.certificate
     if proof is None:
         return _no("there is no certificate to verify")
-    verdict = _of_certificate(proof, limits)
+    verdict = _of_certificate(proof)
     if not verdict.ok:
         return verdict
     gap = not_implied(verdict, guarantee.to_dict() if stated is None else stated)
@@ -188,7 +207,12 @@ def _of_guarantee(
 
 
 def _no(reason: str) -> Verdict:
-    return Verdict(False, reason, None, None, (), None)
+    return Verdict(False, _short(reason), None, None, (), None)
+
+
+def _short(reason: str) -> str:
+    """`reason`, however much it quotes."""
+    return reason if len(reason) <= _SENTENCE else reason[: _SENTENCE - 1] + "…"
 
 
 def not_implied(verdict: Verdict, guarantee: dict[str, Any]) -> str | None:
@@ -209,12 +233,20 @@ def _misread(guarantee: dict[str, Any]) -> str | None:
     epsilon = math.inf if epsilon == "inf" else float(epsilon)
     if delta >= 1.0 or math.isinf(epsilon):
         return None
+    _check_factors(guarantee["tradeoff"])
     curve = TradeOff.from_dict(guarantee["tradeoff"])
     # A reading of either kind, ε at δ or δ at ε, is the same number as before.
     if curve.epsilon(delta) <= epsilon or curve.delta(epsilon) <= delta:
         return None
     proven = curve.epsilon(delta)
     return f"epsilon: the trade-off function proves {proven!r} at δ = {delta!r}, not {epsilon!r}"
+
+
+def _check_factors(curve: dict[str, Any]) -> None:
+    """Refuse products of more different factors than are composed within the limits."""
+    for part in (curve, *curve.get("parts", ())):
+        factors = [f for f in part.get("factors", ()) if f["kind"] != "gaussian"]
+        positions(f"{len(factors)} factors, which count as steps", _FACTOR * len(factors))
 
 
 class _Finding(NamedTuple):

@@ -32,6 +32,11 @@ def check_iteration(payload: dict[str, Any]) -> tuple[str, tuple[str, ...], Fact
     closed("the claim", payload["claim"], ("mu",))
     if "steps" in payload:
         closed("steps", payload["steps"], ("s", "sigma") if bent else ("c", "s", "sigma"))
+    if "steps" in payload and "groups" in payload:
+        raise Refused("groups: the steps are stated twice")
+    cases = 0 if payload["theorem"] == "composition" else 1
+    if not isinstance(payload["cases"], list) or len(payload["cases"]) != cases:
+        raise Refused(f"cases: expected a list of {cases}")
     for case in payload["cases"]:
         closed("a case", case, _NONLINEAR if bent else SHIFTS)
     name = adjacency(payload["adjacency"])
@@ -66,10 +71,8 @@ def _check_nonlinear(
     if mu == float("inf"):
         return
     case, tables = payload["cases"][0], payload["moduli"]
-    s, sigma = (encoding.read_floats(x, payload["steps"][x]).tolist() for x in ("s", "sigma"))
+    s, sigma = (column.tolist() for column in columns(payload["steps"], ("s", "sigma")))
     positions("steps", len(s))
-    if not len(s) == len(sigma) > 0 or min(*s, *sigma, 0.0) < 0.0:
-        raise Refused("steps: expected columns of equal length, of numbers ≥ 0")
     which = [0] * len(s)
     if payload["which"] is not None:
         which = [int(i) for i in encoding.read_floats("which", payload["which"]).tolist()]
@@ -118,7 +121,7 @@ def _composition(payload: dict[str, Any]) -> Any:
             for n, _, s, sigma in stretches:
                 total += times * n * _paid(s, sigma)
         return total
-    _, s, sigma = columns(payload["steps"])
+    s, sigma = columns(payload["steps"])[1:]
     positions("steps", len(s))
     for sensitivity, noise in timed(zip(s.tolist(), sigma.tolist(), strict=True)):
         total += _paid(sensitivity, noise)
@@ -180,6 +183,8 @@ def replay_case(case: dict[str, Any], steps: Steps, distance: Any) -> Any:
     unit = nonnegative("unit", case["unit"])
     if unit == 0.0:
         raise Refused("unit: expected a number > 0")
+    if not len(ends) == len(q) <= len(steps.c):
+        raise Refused(f"q: expected one for each of the {len(ends)} ends, at most one a step")
     shift = encoding.read_integers("shift", case.get("shift", [0] * len(q))).tolist()
     slopes = [arb(x) * arb(2) ** power / arb(unit) for x, power in zip(q, shift, strict=True)]
     return replay(steps, tau, distance, first, ends, slopes)

@@ -27,7 +27,7 @@ from pabi.runs import NoisySGD
 from pabi.verification.arithmetic import check_cost, root_up
 from pabi.verification.claims import NOTHING, Bounds, Factors, read_mu
 from pabi.verification.derivation import above, exact, facts_of
-from pabi.verification.limits import positions
+from pabi.verification.limits import timed
 from pabi.verification.reading import HEADER, closed, nonnegative
 from pabi.verification.refusal import Refused
 
@@ -148,8 +148,9 @@ def _check_same(chain: LangevinChain, run: NoisySGD) -> None:
 
 def _diffusion(diffusion: LangevinDiffusion, payload: dict[str, Any]) -> tuple[Said, Bounds]:
     """A closed form for a constant temperature."""
-    closed("the certificate", payload, (*HEADER, "run", "claim", "window", "distance"))
     theorem, mu = payload["theorem"], read_mu(payload["claim"]["mu"])
+    proof = () if theorem == "path" else ("distance",) if "distance" in payload else ("window",)
+    closed("the certificate", payload, (*HEADER, "run", "claim", *proof))
     beta = diffusion.inverse_temperature
     if not isinstance(beta, float):
         raise Refused("inverse_temperature: the closed forms are for a constant")
@@ -331,7 +332,6 @@ def _iterated(
     """The rounds as stated: each set lies in the one before and within its radius of a draw, so that the
     stated diameters are true if they are at least what the radii say."""
     closed("the certificate", payload, (*HEADER, "run", "claim", "rounds"))
-    positions("rounds", len(mechanism.epsilons))
     uses_curvature = _uses_curvature(payload["theorem"])
     rounds = payload["rounds"]
     if len(rounds) != len(mechanism.epsilons):
@@ -344,7 +344,7 @@ def _iterated(
     if mechanism.loss.l2 == 0.0:
         largest = min(largest, 2 * bound / m)
     ranges, squares = [], []
-    for i, (stated, own) in enumerate(zip(rounds, mechanism.rounds, strict=True)):
+    for i, (stated, own) in timed(enumerate(zip(rounds, mechanism.rounds, strict=True))):
         diameter, kappa = exact(nonnegative("rounds", stated[0])), exact(stated[1])
         if [own.diameter, own.inverse_temperature] != list(stated):
             raise Refused(f"rounds: round {i + 1} is not the described one")

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from flint import arb, fmpq
 
 from pabi.verification.derivation import Derived, above, exact
-from pabi.verification.limits import timed
+from pabi.verification.limits import in_time, timed
+from pabi.verification.reading import closed
 from pabi.verification.refusal import Refused
 
 Omega = Callable[[Any], Any]  # a ball above a distance ↦ a ball above ω of it
@@ -69,12 +70,15 @@ def stated(table: Any) -> list[Row]:
     """The rows of a modulus that is taken as stated."""
     kind = table["kind"]
     if kind == "minimum":
+        closed("a minimum", table, ("kind", "parts"))
         return [row for part in table["parts"] for row in stated(part)]
     if kind == "unbounded":
+        closed("an unbounded modulus", table, ("kind",))
         return []
     names = {"linear": ("slope",), "sqrt": ("kappa", "h"), "affine": ("slope", "shift")}
     if kind not in names:
         raise Refused(f"moduli: the checker knows no {kind!r}")
+    closed(f"a modulus of kind {kind}", table, ("kind", *names[kind]))
     p = {name: _nonnegative(name, table[name]) for name in names[kind]}
     if kind == "sqrt":
         return [Row(p["kappa"], p["h"], 0)]
@@ -132,7 +136,7 @@ def _holder(step: Any, pairs: Sequence[tuple[Any, Any]]) -> Any:
     whose constants are weighted geometric means. Any exponent gives a valid one."""
     known = sorted(pairs)
     gaps = [_gap(step, p, arb(m)) for p, m in known]
-    for low, high in pairwise(known):
+    for low, high in timed(pairwise(known)):
         if low[0] < high[0]:
             gaps.append(_between(step, low, high))
     best = gaps[0]
@@ -192,7 +196,8 @@ def pay(
     end at zero; Refused, naming the step, otherwise."""
     z, total = distance, arb(0)
     steps = zip(moduli, s, sigma, payments, strict=True)
-    for k, (omega, demand, noise, a) in timed(enumerate(steps, first)):
+    for k, (omega, demand, noise, a) in enumerate(steps, first):
+        in_time()  # a modulus may have many rows
         cost, z = pay_once(omega, demand, noise, z, a, k)
         total += cost
     if not z.is_zero():

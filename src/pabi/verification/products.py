@@ -69,7 +69,7 @@ def epsilon_bound(
     tail = delta / max(1, sum(f.times for f in factors))
     best = math.inf
     for spacing, rise in _LEVELS:
-        laws = [_law(f, tail, spacing) for f in timed(factors) if f.probability < 1.0]
+        laws = [_law(f, tail, spacing) for f in factors if f.probability < 1.0]
         plain = math.fsum(f.times * f.mu**2 for f in factors if f.probability == 1.0)
         found = 0.0
         for turned in (False, True) if any(law.turns for law in laws) else (False,):
@@ -120,6 +120,7 @@ def _law(factor: Sampled, tail: float, spacing: float) -> Law:
     O_p is the pair P = p·N(μ, 1) + (1 − p)·N(0, 1), Q = N(0, 1). The law of C_p has the same losses above
     0, their mirror image P(−y) = e^(−y)·P(y) below, and the rest at 0.
     """
+    in_time()
     single = factor.kind == "poisson_subsampled"
     p, mu = float(factor.probability), factor.mu
     reach = math.sqrt(2.0 * math.log(1e7 / tail))
@@ -239,6 +240,7 @@ class _Sum:
 
     def log_moment(self, power: float) -> float:
         """K(λ) = log E e^(λY), over the finite losses."""
+        in_time()
         half = 0.5 * power * (power + 1.0)
         total = half * self.mixture.least
         total += _log_sum(half * self.mixture.more, self.mixture.weights)

@@ -123,6 +123,7 @@ def _composition(derived: Derived) -> Factors:
         steps = list(zip(places.tolist(), counts.tolist(), strict=True))
     else:
         steps = [(0, derived.data)]
+    positions("noises", len(steps))
     needed = [(_root((change / (derived.size * derived.noise(k))) ** 2), n) for k, n in steps]
     return _factors(derived, 0.0, needed, Fraction(0))
 
@@ -274,6 +275,7 @@ class _Block(NamedTuple):
 def _blocks(steps: _Steps, plan: Any) -> list[_Block]:
     """The blocks, which cover the last steps."""
     derived = steps.derived
+    positions("lengths", len(plan["lengths"]))
     lengths = [integer("lengths", n) for n in plan["lengths"]]
     shares = encoding.read_floats("shares", plan["shares"]).tolist()
     if not lengths or 0 in lengths or len(shares) != len(lengths):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from pabi import encoding
@@ -65,15 +65,17 @@ def groups(value: Any) -> list[Repeated]:
     return out
 
 
-def columns(value: Any) -> tuple[Any, Any, Any]:
-    """Written-out slopes, sensitivities and noises."""
-    closed("steps", value, ("c", "s", "sigma"))
-    arrays = tuple(encoding.read_floats(name, value[name]) for name in ("c", "s", "sigma"))
-    for name, array in zip(("c", "s", "sigma"), arrays, strict=True):
+def columns(value: Any, names: Sequence[str] = ("c", "s", "sigma")) -> tuple[Any, ...]:
+    """Written-out slopes, sensitivities and noises, all finite: packed arrays can hold NaN and ∞."""
+    closed("steps", value, names)
+    arrays = tuple(encoding.read_floats(name, value[name]) for name in names)
+    for name, array in zip(names, arrays, strict=True):
         bad = ~((array >= 0.0) & (array < math.inf))
         if bad.any():
             k = int(bad.argmax())
-            raise Refused(f"step {k + 1}: {name}: expected a finite number ≥ 0, got {array[k]!r}")
-    if not len(arrays[0]) == len(arrays[1]) == len(arrays[2]) > 0:
+            raise Refused(
+                f"step {k + 1}: {name}: expected a finite number ≥ 0, got {float(array[k])!r}"
+            )
+    if len({len(array) for array in arrays}) > 1 or not len(arrays[0]):
         raise Refused("steps: expected columns of equal length")
-    return arrays  # type: ignore[return-value]
+    return arrays

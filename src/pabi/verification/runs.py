@@ -32,7 +32,16 @@ from pabi.verification.refusal import Refused
 
 Range = tuple[int, int] | None
 
-_KEYS = (*HEADER, "run", "claim", "position", "steps", "cases", "alike", "plan", "reading")
+_KEYS = (*HEADER, "run", "claim", "position")
+_LINEAR_KEYS = (*_KEYS, "cases", "steps")
+_OF = {
+    "composition": (*_KEYS, "cases"),
+    "shifted interpolation": _LINEAR_KEYS,
+    "secret order": _LINEAR_KEYS,
+    "nonlinear shifts": (*_KEYS, "cases", "alike"),
+}
+_ANY = (*_LINEAR_KEYS, "alike")
+_OF_SAMPLED = (*_KEYS, "plan", "reading")
 _CASE = ("uses", "mu", "weight", "ranges", "tau", "distance")
 _NONLINEAR = (*_CASE, "payments")
 _LINEAR = (*_CASE, *SHIFTS)
@@ -45,12 +54,15 @@ def check_run(
 
     `check_whole` checks a certificate that is part of it.
     """
+    if "epsilons" in payload["run"]:  # each of which is a round, gone through where it is read
+        positions("rounds", len(payload["run"]["epsilons"]))
     run = from_dict(payload["run"])
     if not isinstance(run, NoisySGD):
         return check_described(run, payload, check_whole)
-    closed("the certificate", payload, _KEYS)
-    derived = Derived(run)
     theorem, position = payload["theorem"], payload["position"]
+    keys = _OF_SAMPLED if run.batches.sampled else _OF.get(theorem, _ANY)
+    closed("the certificate", payload, keys)
+    derived = Derived(run)
     if position is not None:
         if run.batches.kind not in ("cyclic", "full_batch"):
             raise Refused("position: it is known in cyclic runs only")
@@ -66,6 +78,8 @@ def check_run(
         proven = random_batches.proven(derived, theorem, payload["plan"])
         return run.adjacency, said, (proven,)
     if theorem == "composition":
+        if payload["cases"] != []:
+            raise Refused("cases: composition has none")
         cases = _composition(derived, position, payload["claim"])
     elif theorem == "shifted interpolation":
         cases = _worst(derived, position, payload)

@@ -1,0 +1,372 @@
+"""What an accepted file must not say, found out without the checker.
+
+The accountant's analyses are run anew on the description that the file embeds: a claim below all of them is
+one that nobody has proven. Their optima are exact where slopes are linear; those of random batches and of
+nonlinear moduli may be improved upon by 1 %.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import math
+
+import mpmath
+import numpy as np
+from honest_files import certificate_in, honest_files
+
+import pabi
+from pabi import assumptions as said
+from pabi import encoding
+from pabi.analyses import outcomes
+from pabi.description import from_dict
+from pabi.guarantee import INDEPENDENT
+from pabi.moduli import Modulus
+from pabi.tradeoff import Gaussian, Mixture, TradeOff
+
+EXACT, IMPROVABLE = 1e-9, 1e-2
+SHOWN = ("composition", "path")
+BENT = ("nonlinear shifts", "nonlinear one-sided shift", "one-sided shift", "two-sided shift")
+COMPOSED = "; Dong, Roth, Su 2022, Thm 3.2"
+
+
+def wrong_with(data, honest, verdict):
+    """Why an accepted file should have been refused, or None. `honest`: the file that was altered."""
+    data, honest = (without_notes(file) for file in (data, honest))
+    if canonical(data) == canonical(honest):
+        return None
+    proof = certificate_in(data)
+    return (
+        stray(data)
+        or _stated(data, proof)
+        or _misread(data, proof)
+        or _too_little(data, proof, honest)
+    )
+
+
+def without_notes(data):
+    """All but what is not proven, which stood beside the rest in version 1."""
+    aside = ("tuned_at", "composition", "candidates") if data.get("version") == 1 else ("notes",)
+    return {key: value for key, value in data.items() if key not in aside}
+
+
+def canonical(data):
+    """A JSON text that does not depend on the order of keys, nor on whether numbers have a point."""
+    return json.dumps(_floats(data), sort_keys=True)
+
+
+def _floats(x):
+    if isinstance(x, dict):
+        return {key: _floats(value) for key, value in x.items()}
+    if isinstance(x, list):
+        return [_floats(value) for value in x]
+    return float(x) if isinstance(x, int) and not isinstance(x, bool) and abs(x) < 2**53 else x
+
+
+# Keys.
+
+
+def _contexts(data, context="file"):
+    """(context, keys) of every object: what it is called, and of a certificate what it proves."""
+    if isinstance(data, dict):
+        if "theorem" in data:
+            run = data.get("run") or {"kind": None}
+            batches = run.get("batches", {}).get("kind")
+            sampled = batches in ("poisson", "fixed_size")
+            form = "groups" in data, data.get("version")
+            context = ("certificate", data["theorem"], run.get("kind", "noisy_sgd"), sampled, form)
+        elif "kind" in data:
+            context = (context, str(data["kind"]))
+        elif context == "cases":
+            context = ("cases", "blocks" in data, "payments" in data)
+        yield context, frozenset(data)
+        for key, value in data.items():
+            yield from _contexts(value, key)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _contexts(value, context)
+
+
+@functools.cache
+def _known():
+    known = {}
+    for text in honest_files().values():
+        for context, keys in _contexts(json.loads(text)):
+            known[context] = known.get(context, frozenset()) | keys
+    return known
+
+
+def stray(data):
+    """A key that no honest file of this kind has; descriptions check their own."""
+    own = ("run", "loss", "batches", "prox")
+    for context, keys in _contexts(data):
+        if context in own or (isinstance(context, tuple) and context[0] in own):
+            continue
+        unknown = keys - _known().get(context, keys)
+        if unknown:
+            return f"unknown keys {sorted(unknown)} in {context}"
+    return None
+
+
+# What is stated in words.
+
+
+def _stated(data, proof):
+    found = _sentences(proof)
+    stated = data.get("assumptions", found)
+    missing = [s for s in found if s not in stated]
+    if missing:
+        return f"keeps silent about {missing[0]!r}"
+    if data["adjacency"] != proof["adjacency"]:
+        return "another adjacency than the certificate's"
+    if data is proof or "method" not in data:
+        return None
+    if (data["method"], data["source"]) not in _names(proof):
+        return f"named {data['method']!r}, {data['source']!r}"
+    again = pabi.Guarantee.from_dict(data).to_dict(certificate=True)
+    for key in (
+        data
+        if data["version"] == 2
+        else ("adjacency", "method", "source", "assumptions", "certificate")
+    ):
+        if key not in ("tradeoff", "epsilon", "delta") and canonical(data[key]) != canonical(
+            again[key]
+        ):
+            return f"{key} is written otherwise than it is read"
+    return None
+
+
+def _sentences(proof):
+    """What a proof rests on."""
+    theorem = proof["theorem"]
+    hidden = theorem not in SHOWN
+    if theorem == "composed":
+        parts = [s for part in proof["parts"] for s in _sentences(part)]
+        return [*parts, INDEPENDENT, *proof.get("assumes", ())]
+    if proof["run"] is None:
+        d = proof["diameter"]
+        found = said.iteration_sentences(
+            proof["adjacency"], d and float(d), float(proof["start"]), hidden
+        )
+        return [*found, *proof.get("assumes", ())]
+    run = from_dict(proof["run"])
+    assert run.adjacency == proof["adjacency"]
+    if isinstance(run, pabi.NoisySGD):
+        found = said.noisy_sgd(run, hidden, proof["position"])
+    elif isinstance(run, pabi.LangevinChain):
+        one = proof["one"]
+        found = said.langevin_chain(
+            run, said.noisy_sgd(from_dict(one["run"]), hidden, one["position"])
+        )
+        found = [*found, *one.get("assumes", ())]
+    elif isinstance(run, pabi.LangevinDiffusion):
+        found = said.langevin_diffusion(run, hidden)
+    elif isinstance(run, pabi.ExponentialMechanism):
+        found = said.exponential_mechanism(run, theorem != "bounded range")
+    else:
+        found = said.iterated_mechanism(run)
+    return [*found, *proof.get("assumes", ())]
+
+
+def _names(proof):
+    """(method, source) of what proves it, as the accountant has them."""
+    if proof["theorem"] == "composed":
+        every = [_names(part) for part in proof["parts"]]
+        found = set()
+        for names in itertools.product(*every):
+            sources = "; ".join(dict.fromkeys(source for _, source in names))
+            found.add((" + ".join(method for method, _ in names), sources + COMPOSED))
+        return found
+    found = {(g.method, g.source) for g in _guarantees(proof) or () if g.method == proof["theorem"]}
+    if proof["run"] is None:
+        for text in honest_files().values():
+            other = json.loads(text)
+            own = certificate_in(other)
+            if (
+                own is not other
+                and own.get("run", 0) is None
+                and own["theorem"] == proof["theorem"]
+            ):
+                found.add((other["method"], other["source"]))
+    return found
+
+
+# What is claimed.
+
+
+def _claimed(data, proof):
+    if "tradeoff" in data:
+        return TradeOff.from_dict(data["tradeoff"])
+    claim = proof.get("claim")
+    if claim is None:
+        return None
+    if "mu" in claim:
+        return Gaussian(math.inf if claim["mu"] == "inf" else float(claim["mu"]))
+    if "mixture" in claim:
+        if sum(w for w, _ in claim["mixture"]) > 1.0 + 1e-6:
+            return None  # more than all of the probability: a claim of less than is proven
+        return Mixture(
+            [Gaussian(float(m)) for _, m in claim["mixture"]], [w for w, _ in claim["mixture"]]
+        )
+    return TradeOff.from_dict(claim.get("product", claim.get("tradeoff")))
+
+
+def _misread(data, proof):
+    """Whether (ε, δ) does not follow from the trade-off function."""
+    stated = proof.get("reading") if data is proof else data
+    if not stated or "epsilon" not in stated or stated["epsilon"] == "inf" or stated["delta"] >= 1:
+        return None
+    curve, epsilon, delta = _claimed(data, proof), float(stated["epsilon"]), float(stated["delta"])
+    if isinstance(curve, (Gaussian, Mixture)):
+        least = _delta(curve, epsilon)
+        return None if least <= delta else f"δ is {least} at {epsilon!r}, not {delta!r}"
+    least = curve.epsilon_bounds(delta)[0]
+    return None if least <= epsilon else f"ε is at least {least!r} at {delta!r}, not {epsilon!r}"
+
+
+def _delta(curve, epsilon):
+    """δ(ε) of Gaussians, to 40 digits."""
+    parts = (
+        [(curve.mu, 1.0)]
+        if isinstance(curve, Gaussian)
+        else zip(curve.mus, curve.weights, strict=True)
+    )
+    with mpmath.workdps(40):
+        total = mpmath.mpf(0)
+        for mu, weight in parts:
+            if mu == 0 or math.isinf(mu):
+                total += weight * (mu > 0)
+                continue
+            m, e = mpmath.mpf(float(mu)), mpmath.mpf(epsilon)
+            total += weight * (
+                _below_place(-e / m + m / 2) - mpmath.exp(e) * _below_place(-e / m - m / 2)
+            )
+        return total
+
+
+def _below_place(z):
+    """The normal distribution function, which mpmath does not know far out."""
+    return mpmath.ncdf(z) if abs(z) < 1000 else mpmath.mpf(z > 0)
+
+
+def _too_little(data, proof, honest):
+    claimed = _claimed(data, proof)
+    if claimed is None:
+        return None
+    known = _curves(proof)
+    if known is None:  # moduli that are functions: nothing but the honest claim to compare with
+        known = [_claimed(honest, certificate_in(honest))]
+    known = [*known, *(c for c in map(_unsampled, known) if c is not None)]
+    theorems = {proof["theorem"], *(part["theorem"] for part in proof.get("parts", ()))}
+    sampled = any("product" in p.get("claim", ()) for p in (proof, *proof.get("parts", ())))
+    slack = IMPROVABLE if sampled or theorems & set(BENT) else EXACT
+    if isinstance(claimed, Gaussian) and all(isinstance(c, Gaussian) for c in known):
+        least = min(c.mu for c in known)
+        return None if claimed.mu >= least * (1 - slack) else f"μ = {claimed.mu!r}, not {least!r}"
+    return _below(claimed, known, slack)
+
+
+def _unsampled(curve):
+    """A Gaussian that reveals more: no batch is secret. (Products of tiny factors are read less sharply.)"""
+    if (
+        curve.kind != "product"
+        or not all(hasattr(c, "mu") for c, _ in curve.factors)
+        or curve.failure
+    ):
+        return None
+    return Gaussian(math.sqrt(sum(k * c.mu**2 for c, k in curve.factors)))
+
+
+def _below(claimed, known, slack):
+    """Where δ of a claim is below that of all bounds that are known."""
+    most = min(c.delta(0.0) for c in known)
+    for share in (1.0, 0.5, 0.1, 1e-3):
+        epsilon = 0.0 if share == 1.0 else min(c.epsilon(share * most) for c in known)
+        if not math.isfinite(epsilon):
+            continue
+        least = min(c.delta(epsilon) for c in known)
+        given = claimed.delta(epsilon * (1 - slack))
+        if given < least * (1 - 2 * slack):
+            return f"δ = {given!r} at ε = {epsilon!r}, not {least!r}"
+    return None
+
+
+def _curves(proof):
+    """Trade-off functions that the accountant proves; None where it cannot know."""
+    if proof["theorem"] != "composed":
+        found = _guarantees(proof)
+        return None if found is None else [g.curve for g in found]
+    every = [_curves(part) for part in proof["parts"]]
+    if any(curves is None for curves in every):
+        return None
+    total = [Gaussian(0.0)]
+    for curves in every:
+        # Those that are never the best of Gaussians need not be kept.
+        gaussian = [c for c in curves if isinstance(c, Gaussian)]
+        kept = [min(gaussian, key=lambda c: c.mu)] if gaussian else []
+        kept += [c for c in curves if not isinstance(c, Gaussian)]
+        total = [one.compose(other) for one in total for other in kept]
+    return total
+
+
+def _guarantees(proof):
+    delta = float(proof.get("reading", {}).get("delta", 1e-5))
+    if proof["run"] is None:
+        keys = ("adjacency", "steps", "groups", "moduli", "which", "diameter", "start")
+        text = json.dumps({key: proof[key] for key in keys if key in proof}, sort_keys=True)
+        return _of_iteration(text, delta)
+    run = from_dict(proof["run"])
+    if isinstance(run, pabi.LangevinChain) and proof["one"]["position"] is not None:
+        text = json.dumps(proof["one"]["run"], sort_keys=True)
+        of_one = _of_description(text, delta, proof["one"]["position"])
+        return [_times(g, run.chains) for g in of_one]
+    return _of_description(json.dumps(proof["run"], sort_keys=True), delta, proof.get("position"))
+
+
+def _times(guarantee, k):
+    from dataclasses import replace
+
+    return replace(guarantee, curve=guarantee.curve.self_compose(k))
+
+
+@functools.lru_cache(512)
+def _of_description(text, delta, position):
+    found = outcomes(from_dict(json.loads(text)), delta, position)
+    return [o.guarantee for o in found if o.guarantee is not None]
+
+
+@functools.lru_cache(512)
+def _of_iteration(text, delta):
+    given = json.loads(text)
+    if "groups" in given:
+        rows = [row for times, part in given["groups"] for _ in range(times) for row in part]
+        columns = np.array([row for n, *row in rows for _ in range(n)], dtype=float).T
+    else:
+        names = ("c", "s", "sigma") if "c" in given["steps"] else ("s", "sigma")
+        columns = [encoding.read_floats(name, given["steps"][name]) for name in names]
+    # What holds for less noise holds for more; the solver is not at its best between 1 and 1e300.
+    columns = [*columns[:-1], np.minimum(columns[-1], 1e6)]
+    more = {
+        "diameter": given["diameter"] or None,
+        "start": given["start"],
+        "adjacency": given["adjacency"],
+    }
+    if given["diameter"] == 0:
+        return None
+    if "moduli" in given:
+        if None in given["moduli"]:
+            return None
+        moduli = [Modulus.from_dict(table) for table in given["moduli"]]
+        which = [0] * len(columns[0])
+        if given["which"] is not None:
+            which = [int(i) for i in encoding.read_floats("which", given["which"])]
+        iteration = pabi.NoisyIteration(
+            moduli=[moduli[i] for i in which],
+            step_sensitivity=columns[0],
+            step_noise_std=columns[1],
+            **more,
+        )
+    else:
+        iteration = pabi.NoisyIteration(*columns, **more)
+    return [o.guarantee for o in outcomes(iteration, delta) if o.guarantee is not None]

@@ -478,7 +478,7 @@ class TestJson:
             ("adjacency", 3, "adjacency"),
             ("assumptions", "none", "assumptions"),
             ("method", None, "method"),
-            ("tradeoff", None, "kind"),
+            ("tradeoff", None, "tradeoff"),
             ("tradeoff", {"kind": "gaussian"}, "mu"),
             ("tradeoff", {"kind": "magic"}, "kind"),
             ("tuned_at", "soon", "tuned_at"),

@@ -883,10 +883,10 @@ def test_claims_of_random_batches_do_not_pass_for_other_runs():
     payload = cyclic().guarantee(DELTA).certificate.payload
     random = payload_of("fixed size", ONE)
     for theorem in ("one-sided shift", "two-sided shift"):
-        refused(payload | {"theorem": theorem, "plan": random["plan"]}, "knows no")
+        refused(payload | {"theorem": theorem, "plan": random["plan"]}, "unknown key|knows no")
     grafted = random | {"run": payload["run"]}
-    refused(grafted, "knows no")
-    refused(payload | {"run": random["run"]}, "knows no|plan is missing")
+    refused(grafted, "unknown key|knows no")
+    refused(payload | {"run": random["run"]}, "unknown key|knows no|plan is missing")
 
 
 # The command line.

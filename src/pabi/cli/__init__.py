@@ -301,7 +301,7 @@ def verify(
     seconds: Annotated[
         str | None,
         typer.Option(
-            "--seconds", metavar="S", help="Of processor time that it may take; 10 by default."
+            "--seconds", metavar="S", help="Of processor time that it may take; 9 by default."
         ),
     ] = None,
 ) -> None:

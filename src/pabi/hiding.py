@@ -100,7 +100,8 @@ def forget_frames(error: BaseException, handled_outside: BaseException | None) -
             continue
         seen.add(id(current))
         traceback.clear_frames(current.__traceback__)
-        pending += [e for e in (current.__cause__, current.__context__) if e is not None]
+        inner = current.exceptions if isinstance(current, BaseExceptionGroup) else ()
+        pending += [e for e in (current.__cause__, current.__context__, *inner) if e is not None]
 
 
 def starting_point(x0: ArrayLike | None) -> Array:

@@ -413,3 +413,15 @@ def test_seeded_runs_are_for_testing_only() -> None:
         second = solve(found, loss_value=value, random_state=3)
     assert np.array_equal(first.x, second.x)
     assert first.guarantee.assumptions[0].startswith("noise reproducible")
+
+
+def test_a_loss_in_single_precision_is_refused() -> None:
+    """Beside a constant it has steps that data decide; the regulariser had made doubles of them."""
+    p = planned("sco", algorithm="exponential_mechanism", smoothness=1.0)
+    assert p.regulariser > 0.0
+
+    def single(points: Array) -> Any:
+        return value(points).astype(np.float32)
+
+    with pytest.raises(InvalidInput, match=r"^loss_value: expected float64"):
+        solve(p, loss_value=single)

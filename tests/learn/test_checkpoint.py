@@ -311,10 +311,10 @@ def test_it_is_always_whole(unpriced, monkeypatch, tmp_path):
 
         def call(*args, **kwargs):
             if path.exists():
-                steps.append(Checkpoint(path, run, 0.0).read((1,)).step)
+                steps.append(Checkpoint(path, run, np.array([0.5]), 0.0).read().step)
             result = original(*args, **kwargs)
             if path.exists():
-                steps.append(Checkpoint(path, run, 0.0).read((1,)).step)
+                steps.append(Checkpoint(path, run, np.array([0.5]), 0.0).read().step)
             return result
 
         return call
@@ -342,7 +342,7 @@ def test_it_holds_the_iterate_and_the_order_and_no_generator(
     interrupted(run_of(batches=batches), path, 5)
     content = held(path)
     order = {"permutation"} if batches.kind != "cyclic" else set()
-    assert set(content) == {"assumed", "format", "run", "step", "x"} | order
+    assert set(content) == {"assumed", "format", "run", "start", "step", "x"} | order
     assert content["x"].shape == (1,)
     if order:
         assert sorted(content["permutation"].tolist()) == list(range(7))
@@ -431,8 +431,8 @@ def test_a_damaged_file_is_refused_or_harmless(unpriced, tmp_path, every):
     was written (a byte of the archive that nobody reads). Never another state, never a traceback."""
     run, path = run_of(), tmp_path / "run.ckpt"
     interrupted(run, path, 5)
-    whole, file = path.read_bytes(), Checkpoint(path, run, 0.0)
-    written = file.read((1,))
+    whole, file = path.read_bytes(), Checkpoint(path, run, np.array([0.5]), 0.0)
+    written = file.read()
     rng = np.random.default_rng(0)
     damaged = [whole[:length] for length in range(0, len(whole), 7 * every)]
     for at in range(0, len(whole), every):
@@ -443,7 +443,7 @@ def test_a_damaged_file_is_refused_or_harmless(unpriced, tmp_path, every):
     for content in damaged:
         path.write_bytes(content)
         try:
-            state = file.read((1,))
+            state = file.read()
         except InvalidInput as bad:
             refused += 1
             if bad.field != "resume" or "\n" in str(bad):
@@ -471,7 +471,7 @@ def test_a_damaged_file_is_refused_or_harmless(unpriced, tmp_path, every):
 def test_a_state_that_no_run_can_be_in_is_refused(unpriced, tmp_path, state):
     """It would be released without its noise, or use a record twice."""
     path = tmp_path / "run.ckpt"
-    Checkpoint(path, run_of(), 0.0).write(state)
+    Checkpoint(path, run_of(), np.array([0.5]), 0.0).write(state)
     with pytest.raises(InvalidInput, match=r"^resume: [^\n]*$"):
         train(run_of(), Records(), [0.5], resume=path)
 
@@ -677,3 +677,53 @@ def test_a_file_of_before_assumptions_were_kept_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match=r"^resume: [^\n]*start over$"):
         train(run_of(), Records(), [0.5], resume=path)
     assert path.exists()
+
+
+def test_a_run_is_resumed_from_its_own_start_only(tmp_path):
+    """The attack: begun where doubles are coarse, which composition allows, and resumed as if from 0."""
+    run = run_of(gradient_sensitivity=None, clip_norm=1.0)
+    path = tmp_path / "run.ckpt"
+    far = [2.0**52 + 2.0**40]
+    with pytest.raises(Crash):
+        train(
+            replace(run, release="path"),
+            Records(crash_at=5),
+            far,
+            checkpoint=path,
+            checkpoint_seconds=0.0,
+        )
+    for start in ([0.0], [0.5], [np.nextafter(far[0], 0.0)]):
+        with pytest.raises(InvalidInput, match=r"^x0: expected the start"):
+            train(replace(run, release="path"), Records(), start, resume=path)
+    with pytest.raises(InvalidInput, match=r"^(resume|x0): "):
+        train(run, Records(), [0.0], resume=path)
+    assert train(replace(run, release="path"), Records(), far, resume=path).x.shape == (1,)
+
+
+@pytest.mark.parametrize("where", ["gradients", "watch"])
+def test_no_step_is_watched_twice(tmp_path, where):
+    """The attack: steps after the last checkpoint were shown, taken again with other noise, and shown again,
+    so that 199 were shown of the 20 that are composed."""
+    run, path, shown = run_of(release="path"), tmp_path / "run.ckpt", []
+
+    def watch(step, x):
+        shown.append(step)
+        if where == "watch" and len(shown) % 3 == 0:
+            raise Crash
+
+    done = False
+    for _ in range(20):
+        crash_at = 3 if where == "gradients" else None
+        files = {"resume": path} if path.exists() else {"checkpoint": path}
+        try:
+            train(
+                run, Records(crash_at=crash_at), [0.5], watch=watch, checkpoint_seconds=1e9, **files
+            )
+            done = True
+            break
+        except Crash:
+            continue
+    assert done
+    assert shown == sorted(set(shown))
+    assert shown[-1] == run.steps
+    assert list(tmp_path.iterdir()) == []

@@ -565,6 +565,33 @@ def test_exceptions_carry_no_iterate(free, kind):
     assert outer_frames[0].f_locals["kind"] == kind
 
 
+def test_groups_of_exceptions_carry_no_iterate(free):
+    """Of workers, each with a frame and a traceback of its own."""
+    caught = []
+
+    def worker(x):
+        secret = x + 77.0
+        raise ValueError(len(secret))
+
+    def gradients(x, rows):
+        errors = []
+        for _ in range(2):
+            try:
+                worker(x)
+            except ValueError as error:
+                errors.append(error)
+        raise ExceptionGroup("workers", [errors[0], ExceptionGroup("more", errors[1:])])
+
+    try:
+        train(small_run(), gradients, [0.25, 0.25])
+    except ExceptionGroup as group:
+        caught = [group, *group.exceptions, *group.exceptions[1].exceptions]
+    frames = [f for e in caught for f, _ in traceback.walk_tb(e.__traceback__)]
+    workers = [f for f in frames if f.f_code.co_name == "worker"]
+    assert len(workers) == 2
+    assert all(f.f_locals == {} for f in workers)
+
+
 # Where the randomness comes from.
 
 

@@ -767,7 +767,7 @@ def test_runs_go_on_after_a_crash(free, tmp_path, batches):
     run, path = run_of(7, batches, steps=60), tmp_path / "run.ckpt"
     interrupted(run, path, 20)
     content = held(path)
-    assert set(content) == {"assumed", "format", "run", "step", "x"}
+    assert set(content) == {"assumed", "format", "run", "start", "step", "x"}
     done, data = int(content["step"]), path.read_bytes()
     assert 19 <= done < 60
     calls = []
@@ -787,18 +787,20 @@ def test_runs_go_on_after_a_crash(free, tmp_path, batches):
 @pytest.mark.parametrize("batches", [FixedSize(3), Poisson(3), Poisson(3, cap=4)])
 def test_a_file_with_an_order_is_none_of_a_sampled_run(free, tmp_path, batches):
     run, path = run_of(7, batches), tmp_path / "run.ckpt"
-    file = Checkpoint(path, run, 0.0)
+    file = Checkpoint(path, run, np.array([0.5, 0.5]), 0.0)
     file.write(State(2, np.zeros(2), np.arange(7)))
     with pytest.raises(InvalidInput, match=r"^resume: [^\n]*no run can be in$"):
         train(run, Noted(), [0.5, 0.5], resume=path)
     file.write(State(2, np.zeros(2), None))
-    assert file.read((2,)).step == 2
+    assert file.read().step == 2
 
 
 def test_the_file_of_another_cap_is_refused(free, tmp_path):
     path = tmp_path / "run.ckpt"
     kinds = (Poisson(3, cap=4), Poisson(3, cap=5), Poisson(3), FixedSize(3), ShuffleOnce(3))
-    Checkpoint(path, run_of(7, kinds[0]), 0.0).write(State(2, np.zeros(2), None))
+    Checkpoint(path, run_of(7, kinds[0]), np.array([0.5, 0.5]), 0.0).write(
+        State(2, np.zeros(2), None)
+    )
     for other in kinds[1:]:
         with pytest.raises(InvalidInput, match="belongs to another run"):
             train(run_of(7, other), Noted(), [0.5, 0.5], resume=path)

@@ -356,6 +356,23 @@ def test_whatever_happens_inside_is_a_verdict(data, monkeypatch, error):
             assert not pabi.verify(data["certificate"]).ok
 
 
+def test_many_sentences_and_many_bounds_do_not_take_long(data):
+    """Sentences were looked up in a list, and every claimed bound compared with every proven one."""
+    many = [f"sentence {i}" for i in range(60_000)]
+    data["certificate"]["assumes"] = many
+    data["assumptions"] += many
+    begun = time.process_time()
+    assert pabi.verify(data).ok
+    mechanism = pabi.ExponentialMechanism(
+        Loss.logistic(1.0, l2=0.01), n=1000, dimension=3, diameter=2.0, epsilon=1.0
+    ).guarantee(DELTA)
+    file = pabi.compose(*[mechanism] * 30).to_dict(certificate=True)
+    del file["epsilon"], file["delta"]
+    loose = [{"kind": "gaussian", "mu": 100.0 + i} for i in range(2000)]
+    assert pabi.verify(file | {"tradeoff": {"kind": "best", "parts": loose}}, seconds=3.0)
+    assert time.process_time() - begun < 10.0
+
+
 def test_interruptions_are_none(data, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt

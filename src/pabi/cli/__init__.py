@@ -20,7 +20,6 @@ from pabi.cli.reading import (
     describe,
     file_name,
     notes_of,
-    parsed_json,
     read_delta,
     read_epsilon,
     read_positive,
@@ -320,12 +319,8 @@ def verify(
     if (limit is None) != (at is None):
         missing = "--epsilon" if limit is None else "--delta"
         raise InvalidInput(missing, "missing: --epsilon and --delta go together")
-    data = parsed_json(file)
-    if not isinstance(data, dict) or "format" not in data:
-        expected = "expected a certificate or guarantee of pabi, which has a format; got other JSON"
-        raise InvalidInput(file_name(file), expected)
     limits = {} if seconds is None else {"seconds": read_positive("--seconds", seconds)}
-    verdict, stated_at = verdict_on(data, **limits)
+    verdict, data, stated_at = verdict_on(file, **limits)
     if not verdict.ok:
         emit(f"verdict      refused: {one_line(verdict.reason)}")
         raise typer.Exit(1)

@@ -143,31 +143,36 @@ def read_target(epsilon: str | None, delta: str | None) -> tuple[float, float]:
     return target, at
 
 
-def parsed_json(file: str) -> Any:
-    from pabi.encoding import parse_json
+def verdict_on(file: str, **limits: Any) -> tuple[Verdict, dict[str, Any], float]:
+    """The verdict on a certificate or guarantee, what stands in it, and a δ at which to read it.
 
-    text = read_text(file, "a certificate or guarantee (JSON)")
-    try:
-        return parse_json(text)
-    except InvalidInput as bad:
-        reason = str(bad).removeprefix("json: ")
-        raise InvalidInput(file_name(file), f"malformed JSON: {reason}") from None
-    except ValueError as bad:  # an integer longer than Python reads
-        raise InvalidInput(file_name(file), f"malformed JSON: {bad}") from None
-
-
-def verdict_on(data: dict[str, Any], **limits: Any) -> tuple[Verdict, float]:
-    """The verdict on parsed JSON that names its format, and a δ at which to read it.
-
-    What is not of our format and version is bad input; anything wrong within is refused.
+    What is not of our format and version is bad input; anything wrong within is refused. Nothing is read
+    of a file that is refused: it may be as large as it likes.
     """
+    from pabi.encoding import parse_json
     from pabi.guarantee import FORMAT
     from pabi.verification import verify as check
 
-    verdict, at = check(data, **limits), USUAL_DELTA
-    if verdict.ok and data["format"] == FORMAT and 0.0 < data.get("delta", 0.0) < 1.0:
-        at = data["delta"]  # at which an ε is stated, and proven
-    return verdict, at
+    text = read_text(file, "a certificate or guarantee (JSON)")
+    try:
+        verdict = check(text, **limits)
+    except InvalidInput as bad:
+        raise InvalidInput(file_name(file), _no_certificate(text, bad)) from None
+    if not verdict.ok:
+        return verdict, {}, USUAL_DELTA
+    data = parse_json(text)
+    stated = data.get("delta", 0.0) if data["format"] == FORMAT else 0.0
+    return verdict, data, stated if 0.0 < stated < 1.0 else USUAL_DELTA
+
+
+def _no_certificate(text: str, bad: InvalidInput) -> str:
+    """Why `text` is neither a certificate nor a guarantee."""
+    reason = str(bad)
+    if bad.field == "json" and "expected an object" not in reason:
+        return f"malformed JSON: {reason.removeprefix('json: ')}"
+    if '"format"' not in text:
+        return "expected a certificate or guarantee of pabi, which has a format; got other JSON"
+    return reason
 
 
 def stated_besides(data: dict[str, Any], verdict: Verdict) -> list[str]:

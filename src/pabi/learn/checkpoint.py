@@ -28,6 +28,15 @@ from pabi.errors import InvalidInput
 from pabi.rounding import Array
 from pabi.runs import NoisySGD
 
+_UNREADABLE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    EOFError,
+    RuntimeError,
+    OverflowError,
+    zipfile.BadZipFile,
+)
 _FORMAT, _WITHOUT_ASSUMPTIONS = "pabi.checkpoint.2", "pabi.checkpoint.1"
 
 
@@ -45,10 +54,14 @@ class State:
 class Checkpoint:
     """A file that is rewritten atomically every `seconds` while a run is under way."""
 
-    def __init__(self, path: str | os.PathLike[str], run: NoisySGD, seconds: float) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], run: NoisySGD, start: Array, seconds: float
+    ) -> None:
+        """`start`: where the run begins, by which its iterates are known to be of a certain size."""
         self._path = Path(path)
         self._partial = self._path.with_name(f".{self._path.name}.partial")
         self._run, self._digest = run, _digest(run)
+        self._start = start
         self._seconds = seconds
         self._last = time.monotonic()
 
@@ -60,6 +73,7 @@ class Checkpoint:
             )
 
     def write_if_due(self, state: State) -> None:
+        """Writes it if the last time is long enough ago, and steps are left."""
         due = time.monotonic() - self._last >= self._seconds
         if due and state.step < self._run.steps:
             self.write(state)
@@ -72,6 +86,7 @@ class Checkpoint:
             "format": _FORMAT,
             "run": self._digest,
             "step": state.step,
+            "start": self._start,
             "x": state.x,
             "assumed": json.dumps(state.assumed),
         }
@@ -97,26 +112,21 @@ class Checkpoint:
 
     def assumed(self) -> tuple[str, ...]:
         """What the run was assumed to be so far, or InvalidInput."""
-        return self._read().assumed
+        return self.read().assumed
 
-    def read(self, shape: tuple[int, ...]) -> State:
+    def read(self) -> State:
         """What `write` wrote for the same run, or InvalidInput."""
-        state = self._read()
-        if state.x.shape != shape:
-            raise InvalidInput("resume", f"{self._path} belongs to another run")
-        return state
-
-    def _read(self) -> State:
         try:
             with np.load(self._path, allow_pickle=False) as held:
                 form, digest = str(held["format"]), str(held["run"])
-                step, x = int(held["step"]), np.array(held["x"], dtype=np.float64)
-                permutation = np.array(held["permutation"]) if "permutation" in held else None
-                assumed = json.loads(str(held["assumed"])) if form == _FORMAT else []
+                if form == _FORMAT:
+                    step, x, start = (np.array(held[name]) for name in ("step", "x", "start"))
+                    permutation = np.array(held["permutation"]) if "permutation" in held else None
+                    assumed = json.loads(str(held["assumed"]))
         except OSError as bad:
             reason = bad.strerror or "not a checkpoint"
             raise InvalidInput("resume", f"cannot read {self._path}: {reason}") from None
-        except (ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile):
+        except _UNREADABLE:
             raise InvalidInput("resume", f"{self._path} is not a checkpoint of pabi") from None
         if form == _WITHOUT_ASSUMPTIONS:
             raise InvalidInput(
@@ -126,15 +136,22 @@ class Checkpoint:
             )
         if form != _FORMAT:
             raise InvalidInput("resume", f"{self._path} is not a checkpoint of this version")
-        if digest != self._digest:
+        if digest != self._digest or x.shape != self._start.shape:
             raise InvalidInput("resume", f"{self._path} belongs to another run")
+        if not np.array_equal(start, self._start):
+            raise InvalidInput("x0", f"expected the start of the run that {self._path} is of")
         if not isinstance(assumed, list) or not all(isinstance(a, str) for a in assumed):
             raise InvalidInput("resume", f"{self._path} is not a checkpoint of pabi")
         if not (
-            0 <= step < self._run.steps and np.all(np.isfinite(x)) and self._serves(permutation)
+            step.dtype.kind == "i"
+            and step.shape == ()
+            and x.dtype == np.float64
+            and 0 <= step < self._run.steps + (self._run.release == "path")
+            and np.all(np.isfinite(x))
+            and self._serves(permutation)
         ):
             raise InvalidInput("resume", f"{self._path} holds a state that no run can be in")
-        return State(step, x, permutation, tuple(assumed))
+        return State(int(step), x, permutation, tuple(assumed))
 
     def _serves(self, permutation: NDArray[np.intp] | None) -> bool:
         """Whether it is an order of the run's records, where the run has a secret one."""

@@ -34,8 +34,8 @@ ClippedGradientSum = Callable[[Array, NDArray[np.intp], float | None], ArrayLike
 Watch = Callable[[int, Array], None]
 
 RESUMED = (
-    "all parts of an interrupted run used the same records, and of what was computed from its checkpoints "
-    "only its end is released"
+    "all parts of an interrupted run used the same records, and nothing that was computed from its "
+    "checkpoints is released but what one run releases"
 )
 CLIPS_ITSELF = (
     "clipped_gradient_sum clips each record's gradient to the bound it is given and returns the sum of "
@@ -111,12 +111,13 @@ def train(
         A file, not there yet, that is rewritten every `checkpoint_seconds` and removed at the end.
         It holds a hidden iterate: keep it secret, and off backups.
     resume : path, optional
-        The checkpoint of the same run on the same data, from which to go on; it is kept up to date
-        unless `checkpoint` names another file. Noise and sampled batches are drawn afresh.
+        The checkpoint of the same run from the same `x0` on the same data, from which to go on; it is kept
+        up to date unless `checkpoint` names another file. Noise and sampled batches are drawn afresh.
     progress : bool
         Steps and time on standard error.
     watch : callable, optional
-        (step, x) after every step, only for a run with `release="path"`.
+        (step, x) after every step, only for a run with `release="path"`. With `checkpoint` or `resume` the
+        file is rewritten before every call, so that no step is shown twice with different noise.
 
     Raises
     ------
@@ -133,7 +134,7 @@ def train(
     refuse_unenforceable(run)
     gradient_sum = _gradient_sum(run, per_record_gradients, clipped_gradient_sum)
     start = starting_point(x0)
-    files = _files(run, checkpoint, resume, checkpoint_seconds)
+    files = _files(run, start, checkpoint, resume, checkpoint_seconds)
     if watch is not None and run.release != "path":
         raise InvalidInput("watch", 'only a run with release="path" may be watched')
     randomness = randomness_from(random_state)
@@ -213,7 +214,7 @@ class _Files:
 
     def state(self, start: Array) -> State:
         """Where to begin."""
-        return State(0, start, None) if self.resumed is None else self.resumed.read(start.shape)
+        return State(0, start, None) if self.resumed is None else self.resumed.read()
 
     def remove(self) -> None:
         """Both, once the run is over."""
@@ -224,15 +225,16 @@ class _Files:
 
 def _files(
     run: NoisySGD,
+    start: Array,
     checkpoint: str | os.PathLike[str] | None,
     resume: str | os.PathLike[str] | None,
     seconds: float,
 ) -> _Files:
     validate.number("checkpoint_seconds", seconds, at_least=0.0)
-    resumed = None if resume is None else Checkpoint(resume, run, seconds)
+    resumed = None if resume is None else Checkpoint(resume, run, start, seconds)
     if checkpoint is None:
         return _Files(resumed, resumed)
-    kept = Checkpoint(checkpoint, run, seconds)
+    kept = Checkpoint(checkpoint, run, start, seconds)
     if resume is None or os.fspath(resume) != os.fspath(checkpoint):
         kept.refuse_existing()
     return _Files(resumed, kept)
@@ -251,8 +253,12 @@ class _Aftermath:
         self._file, self._assumed, self._watch, self._advance = file, assumed, watch, advance
 
     def __call__(self, step: int, x: Array, order: Order) -> None:
-        if self._file is not None:
-            self._file.write_if_due(State(step, x, order.permutation, self._assumed))
+        state = State(step, x, order.permutation, self._assumed)
+        if self._file is not None and self._watch is not None:
+            # What is shown is shown once: a resumed run goes on after it, and never takes the step again.
+            self._file.write(state)
+        elif self._file is not None:
+            self._file.write_if_due(state)
         if self._watch is not None:
             self._watch(step, x.copy())
         self._advance()

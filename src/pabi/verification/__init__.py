@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import numpy as np
 from flint import ctx
 
 from pabi.certificate import FORMAT, VERSIONS, Certificate, check_format
@@ -185,7 +186,8 @@ def _check_nesting(depth: int, opened: int, limits: Limits) -> None:
 
 def _of_certificate(certificate: Certificate) -> Verdict:
     try:
-        with ctx.workprec(BITS):
+        # NaN and ∞ are refused where they are met; numpy's warnings would go to whoever asked.
+        with ctx.workprec(BITS), np.errstate(all="ignore"):
             payload = certificate.payload
             verdict = replace(_yes(_checked(payload)), names=names_of(payload))
     except Exception as bad:

@@ -181,10 +181,10 @@ def uncovered(proven: Bounds, claimed: Bounds) -> str | None:
     """Why some claimed bound follows from none that is proven; None if all do."""
     if not proven or not claimed:
         return "nothing is proven" if claimed else "nothing is claimed"
-    for one in claimed:
-        gaps = [missing(bound, one) for bound in proven]
-        if all(gaps):
-            return gaps[0]
+    for one in timed(claimed):
+        first = missing(proven[0], one)
+        if first and all(missing(bound, one) for bound in timed(proven[1:])):
+            return first
     return None
 
 
@@ -327,7 +327,8 @@ def implied(
         return f"tradeoff: the certificate proves less than the guarantee claims ({gap})"
     if guarantee["adjacency"] != adjacency:
         return f"adjacency: the certificate is for {adjacency!r}, not {guarantee['adjacency']!r}"
+    listed = set(guarantee["assumptions"])
     for sentence in assumptions:
-        if sentence not in guarantee["assumptions"]:
+        if sentence not in listed:
             return f"assumptions: the guarantee keeps silent about: {sentence}"
     return None

@@ -310,7 +310,7 @@ def _shuffled_once(
     rest = derived.data % period  # by last use, positions come in the order rest.., 0..rest − 1
     following, proven = 0, []
     for case in timed(cases):
-        ((a, b),) = case["ranges"]
+        ((a, b),) = (_range(r) or (0, -1) for r in case["ranges"])
         if a != following or not a <= b < derived.period:
             raise Refused(f"ranges: expected one that begins at {following}, got {[a, b]}")
         if a < b and later_is_worse is None:

@@ -423,5 +423,5 @@ def test_a_loss_in_single_precision_is_refused() -> None:
     def single(points: Array) -> Any:
         return value(points).astype(np.float32)
 
-    with pytest.raises(InvalidInput, match=r"^loss_value: expected float64"):
+    with pytest.raises(pabi.InvalidInput, match=r"^loss_value: expected float64"):
         solve(p, loss_value=single)

@@ -345,8 +345,8 @@ def _of_iteration(text, delta):
     else:
         names = ("c", "s", "sigma") if "c" in given["steps"] else ("s", "sigma")
         columns = [encoding.read_floats(name, given["steps"][name]) for name in names]
-    # What holds for less noise holds for more, and no proof needs more for a smaller slope; the solver is not at
-    # its best between 1 and 1e300.
+    # What holds for less noise holds for more, and no proof needs more for a smaller slope; the solver is
+    # not at its best between 1 and 1e300.
     columns = [*columns[:-1], np.minimum(columns[-1], 1e6)]
     if "steps" not in given or "c" in given["steps"]:
         columns[0] = np.minimum(columns[0], 1e6)

@@ -17,7 +17,7 @@ from flint import arb, fmpq
 
 from pabi.verification.derivation import Derived, above, exact
 from pabi.verification.limits import in_time, timed
-from pabi.verification.reading import closed
+from pabi.verification.reading import closed, nonnegative
 from pabi.verification.refusal import Refused
 
 Omega = Callable[[Any], Any]  # a ball above a distance ↦ a ball above ω of it
@@ -79,17 +79,10 @@ def stated(table: Any) -> list[Row]:
     if kind not in names:
         raise Refused(f"moduli: the checker knows no {kind!r}")
     closed(f"a modulus of kind {kind}", table, ("kind", *names[kind]))
-    p = {name: _nonnegative(name, table[name]) for name in names[kind]}
+    p = {name: exact(nonnegative(name, table[name])) for name in names[kind]}
     if kind == "sqrt":
         return [Row(p["kappa"], p["h"], 0)]
     return [Row(p["slope"] ** 2, 0, p.get("shift", 0))]
-
-
-def _nonnegative(name: str, value: Any) -> Any:
-    x = float(value)
-    if not 0.0 <= x < math.inf:
-        raise Refused(f"{name}: expected a finite number ≥ 0, got {value!r}")
-    return exact(x)
 
 
 def derived_rows(derived: Derived, k: int, fraction: Any) -> list[Row]:

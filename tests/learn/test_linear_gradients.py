@@ -919,3 +919,21 @@ def test_rows_may_not_be_declared_longer_than_the_loss_is_told(told, fine):
     with pytest.raises(InvalidInput, match="feature_norm") as caught:
         train(run, gradients, np.zeros(5), delta=0.1)
     assert caught.value.field == "feature_norm"
+
+
+def test_a_loss_that_promises_less_curvature_is_refused():
+    """Steps would be accounted as if they kept distances that they stretch."""
+    X, y = np.eye(4), np.array([0, 1, 0, 1])
+    cases = [
+        (LogisticGradients(Records(X, 1.0), y), Loss.convex(0.2, gradient_bound=1.0)),
+        (SoftmaxGradients(Records(X, 1.0), y, 2), Loss.logistic(1.0)),
+        (SquaredGradients(Records(X, 1.0), y, 1.0), Loss.logistic(1.0)),
+        (SmoothedHingeGradients(Records(X, 1.0), y, 0.1), Loss.smoothed_hinge(1.0, 0.5)),
+        (PoissonGradients(Records(X, 1.0), y, 3.0, 1.0), Loss.poisson(1.0, 2.0, 1.0)),
+    ]
+    for gradients, loss in cases:
+        run = NoisySGD(
+            loss, n=4, batches=FullBatch(), steps=2, step_size=0.1, noise_std=1.0, clip_norm=1.0
+        )
+        with pytest.raises(InvalidInput, match="^loss: expected one of curvature up to"):
+            train(run, gradients, np.zeros(gradients.shape))

@@ -20,6 +20,7 @@ from pabi.errors import InvalidInput
 from pabi.guarantee import TESTING, Guarantee
 from pabi.hiding import mapped, on_grid, refuse_unenforceable, starting_point, unseen
 from pabi.learn.checkpoint import Checkpoint, State
+from pabi.learn.linear_gradients import LinearGradients
 from pabi.learn.orders import Order
 from pabi.learn.randomness import randomness_from
 from pabi.learn.records import Records, seen_norm
@@ -175,13 +176,12 @@ def _gradient_sum(
     if clipped_gradient_sum is not None:
         return stated_sum(clipped_gradient_sum, run)
     assert per_record_gradients is not None
-    from pabi.learn.linear_gradients import LinearGradients
-
     if isinstance(per_record_gradients, LinearGradients):
         held = per_record_gradients.records.n
         if held != run.n:
             raise InvalidInput("n", f"expected {held}, the rows of X, got {run.n}")
         _refuse_longer_rows(run, per_record_gradients.records)
+        _refuse_steeper(run, per_record_gradients)
         if run.clipping == "norm":
             return fast_sum(per_record_gradients, run)
     return per_record_sum(per_record_gradients, run)
@@ -198,6 +198,20 @@ def _refuse_longer_rows(run: NoisySGD, records: Records) -> None:
         raise InvalidInput(
             "feature_norm",
             f"expected at least {least!r} in the loss, the norm of the rows declared, got {told!r}",
+        )
+
+
+def _refuse_steeper(run: NoisySGD, gradients: LinearGradients) -> None:
+    """InvalidInput where the gradients have more curvature than the loss is told, as another loss would."""
+    records, told = gradients.records, run.loss.curvature
+    if gradients.steepness is None or records.feature_norm is None or told is None:
+        return
+    most = gradients.steepness * seen_norm(records.feature_norm, records.intercept_scaling) ** 2
+    if most > told[1] * (1.0 + 1e-9):  # beyond what roundings make of equal constants
+        raise InvalidInput(
+            "loss",
+            f"expected one of curvature up to {most!r} or more, that of {type(gradients).__name__}, got "
+            f"{told[1]!r}",
         )
 
 

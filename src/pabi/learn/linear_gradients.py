@@ -37,17 +37,26 @@ class LinearGradients:
         (predictor (m,) or (m, K), targets (m, …)) ↦ array of the predictor's shape, row by row.
     outputs : int, optional
         K: θ has shape (width, K). None: one output, θ of shape (width,).
+    steepness : float, optional
+        By how much the residual changes per unit of the predictor at most, in Euclidean norms: a record x has
+        curvature in [0, steepness·‖x‖²], which `train` compares with what the loss promises.
 
     Calling it with θ and rows returns the gradients themselves, (m, *θ.shape). Raises InvalidInput
     naming `theta`, `X` or `y`; no message shows data. Source: docs, "Training", the fast path.
     """
 
     def __init__(
-        self, X: Any, targets: NDArray[Any], residual: Residual, outputs: int | None = None
+        self,
+        X: Any,
+        targets: NDArray[Any],
+        residual: Residual,
+        outputs: int | None = None,
+        steepness: float | None = None,
     ) -> None:
         self.records = X if isinstance(X, Records) else Records(X)
         self._targets = targets
         self._residual = residual
+        self.steepness = steepness
         self.shape = (self.records.width,) if outputs is None else (self.records.width, outputs)
 
     def __call__(self, theta: ArrayLike, rows: NDArray[np.intp]) -> Array:
@@ -118,7 +127,7 @@ class LogisticGradients(LinearGradients):
 
     def __init__(self, X: Any, y: ArrayLike) -> None:
         records = X if isinstance(X, Records) else Records(X)
-        super().__init__(records, signs(y, records.n), _logistic)
+        super().__init__(records, signs(y, records.n), _logistic, steepness=0.25)
 
 
 class OneVsRestGradients(LinearGradients):
@@ -131,7 +140,7 @@ class OneVsRestGradients(LinearGradients):
     def __init__(self, X: Any, y: ArrayLike, classes: int) -> None:
         records = X if isinstance(X, Records) else Records(X)
         codes = _codes(y, records.n, classes)
-        super().__init__(records, codes, _one_vs_rest, classes)
+        super().__init__(records, codes, _one_vs_rest, classes, 0.25)
 
 
 class SoftmaxGradients(LinearGradients):
@@ -144,7 +153,7 @@ class SoftmaxGradients(LinearGradients):
     def __init__(self, X: Any, y: ArrayLike, classes: int) -> None:
         records = X if isinstance(X, Records) else Records(X)
         codes = _codes(y, records.n, classes)
-        super().__init__(records, codes, _softmax, classes)
+        super().__init__(records, codes, _softmax, classes, 0.5)
 
 
 class SquaredGradients(LinearGradients):
@@ -162,7 +171,7 @@ class SquaredGradients(LinearGradients):
         def residual(predictor: Array, target: Array) -> Array:
             return np.clip(predictor - target, -bound, bound)
 
-        super().__init__(records, finite_targets(y, records.n), residual)
+        super().__init__(records, finite_targets(y, records.n), residual, steepness=1.0)
 
 
 class SmoothedHingeGradients(LinearGradients):
@@ -182,14 +191,14 @@ class SmoothedHingeGradients(LinearGradients):
             return -sign * np.clip((1.0 - sign * predictor) / gamma, 0.0, 1.0)
 
         if classes is None:
-            super().__init__(records, signs(y, records.n), residual)
+            super().__init__(records, signs(y, records.n), residual, steepness=1.0 / gamma)
             return
         codes = _codes(y, records.n, classes)
 
         def against_rest(predictor: Array, code: NDArray[np.intp]) -> Array:
             return residual(predictor, np.where(code[:, None] == np.arange(classes), 1.0, -1.0))
 
-        super().__init__(records, codes, against_rest, classes)
+        super().__init__(records, codes, against_rest, classes, 1.0 / gamma)
 
 
 class PoissonGradients(LinearGradients):
@@ -215,7 +224,7 @@ class PoissonGradients(LinearGradients):
             return weight
 
         bound = validate.number("count_bound", count_bound, above=0.0)
-        super().__init__(records, np.minimum(counts, bound), residual)
+        super().__init__(records, np.minimum(counts, bound), residual, steepness=rate)
 
 
 # Residuals. They own what they return, so that it may be scaled in place.

@@ -136,7 +136,7 @@ def _draw(
 
     def whole(points: Array, *rows: Any) -> Array:
         given = np.asarray(loss_value(points, *rows))
-        if given.dtype in (np.float16, np.float32):  # as gibbs_rejection refuses, which sees the sum
+        if given.dtype in (np.float16, np.float32):
             raise InvalidInput("loss_value", f"expected float64, got {given.dtype}")
         return given + 0.5 * rho * np.einsum("ij,ij->i", points, points) if rho else given
 

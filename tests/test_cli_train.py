@@ -207,6 +207,15 @@ def test_what_exceeds_the_schema_is_said_on_standard_error_only(folder: Path) ->
     assert "keep it" not in (folder / "g.json").read_text(encoding="utf-8")
 
 
+def test_noise_that_doubles_swallow_is_refused(folder: Path) -> None:
+    """A budget beyond all bounds leaves less noise than the spacing of doubles."""
+    result = train("--epochs", "2000", epsilon="1e27")
+    assert result.status == 2
+    assert result.err.startswith("error: noise_std: iterates can reach")
+    assert result.err.count("\n") == 1
+    assert not (folder / "model.skops").exists()
+
+
 def test_a_seed_is_for_tests(folder: Path) -> None:
     result = train("--seed", "3")
     assert result.status == 0

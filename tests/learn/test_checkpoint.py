@@ -727,3 +727,15 @@ def test_no_step_is_watched_twice(tmp_path, where):
     assert shown == sorted(set(shown))
     assert shown[-1] == run.steps
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "odd", [{"step": np.inf}, {"step": 3.7}, {"x": np.zeros(1, complex)}, {"x": np.array([np.nan])}]
+)
+def test_states_of_the_wrong_kind_are_refused(tmp_path, odd):
+    path = tmp_path / "run.ckpt"
+    interrupted(run_of(), path, 5)
+    content = held(path) | odd
+    np.savez(path.open("wb"), **content)
+    with pytest.raises(InvalidInput, match=r"^resume: [^\n]*(no run can be in|not a checkpoint)"):
+        train(run_of(), Records(), [0.5], resume=path)

@@ -414,7 +414,8 @@ def test_there_is_a_file_of_every_theorem():
         found |= theorems(data.get("certificate", data))
     assert found >= {
         "composed", "composition", "shifted interpolation", "secret order", "nonlinear shifts",
-        "one-sided shift", "two-sided shift", "path", "last point", "bounded range and Gibbs measure",
+        "one-sided shift", "two-sided shift", "nonlinear one-sided shift", "path", "last point",
+        "bounded range", "Gibbs measure", "bounded range and Gibbs measure",
     }  # fmt: skip
 
 
@@ -472,6 +473,38 @@ def test_a_chain_may_not_hold_a_forged_certificate_of_one():
         no_verdict(
             proof | {"one": proof["one"] | {key: value}}, "mu: ", "adjacency", "version", "unknown"
         )
+
+
+def test_true_is_no_number():
+    proof = run_of(epochs=30).guarantee(DELTA).certificate.payload
+    assert proof["cases"][1]["ranges"] == [[1, 1]]
+    proof["cases"][1]["ranges"] = [[True, 1]]
+    no_verdict(proof, "ranges: expected an integer")
+
+
+@pytest.mark.filterwarnings("error")
+def test_strange_numbers_warn_nobody():
+    data = run_of(batches=FixedSize(50)).guarantee(DELTA).to_dict(certificate=True)
+    for mu in (1e308, 5e-324, 1e-300, "inf"):
+        changed = copy.deepcopy(data)
+        for factor in changed["certificate"]["claim"]["product"]["factors"]:
+            factor["mu"] = mu
+        assert not pabi.verify(changed).ok
+
+
+def test_the_command_line_reads_nothing_of_what_is_refused(tmp_path, monkeypatch):
+    """It built 20 million empty lists before it looked at the size."""
+    from pabi import cli, encoding
+
+    file = tmp_path / "file.json"
+    file.write_text('{"format":"pabi.guarantee","version":2,"notes":[' + "[]," * (3 << 20) + "[]]}")
+
+    def read(text):
+        raise AssertionError("it was read")
+
+    monkeypatch.setattr(encoding, "parse_json", read)
+    monkeypatch.setattr("pabi.verification.parse_json", read)
+    assert cli.main(["verify", str(file)]) == 1
 
 
 def test_sentences_of_a_guarantee_are_sentences(data):

@@ -46,7 +46,7 @@ def _curves(guarantee: Guarantee) -> list[tuple[Any, str, str, str]]:
 
 
 def _draw_tradeoff(guarantee: Guarantee, ax: Any) -> None:
-    # So fine that a chord is nowhere above the curve by more than a tenth of the line's width.
+    # So fine that chords are above the curve by less than the line is wide.
     fpr = np.concatenate(([0.0], np.logspace(-6, -2, 120), np.linspace(0.011, 1.0, 560)))
     for curve, label, colour, dashes in _curves(guarantee):
         ax.plot(fpr, curve(fpr), dashes, color=colour, label=label, linewidth=2)

@@ -163,31 +163,54 @@ def checked(guarantee: Guarantee, walk: Walk, bounded: bool) -> Guarantee:
 def walk_of(run: NoisySGD, starts: Array) -> tuple[Walk, bool]:
     """The walks that `run` takes from `starts` (paths, *shape), and whether its gradients are bounded."""
     step_size = np.asarray(run.step_size, dtype=np.float64)
-    paths, points = len(starts), starts.reshape(len(starts), -1)
     bound = run.record_gradient_bound if run.gradient_sensitivity is None else None
-    most = _records(run, math.log(run.steps * paths)) / run.batch_size
-    origin, diameter = range_of(run.prox, starts.shape[1:], step_size)
-    walk = Walk(
+    most = _records(run, math.log(run.steps * len(starts))) / run.batch_size
+    walk = walk_from(
+        starts,
         run.steps,
-        norm(points),
-        _scalar(np.abs(1.0 - step_size * run.loss.l2)),
-        _scalar(step_size * (most * (bound or 0.0))),
-        _scalar(step_size * np.asarray(run.gradient_noise_std)),
-        origin,
-        diameter,
-        points.shape[1],
-        paths,
+        step_size,
+        l2=run.loss.l2,
+        gradient=most * (bound or 0.0),
+        noise_std=step_size * np.asarray(run.gradient_noise_std),
+        prox=run.prox,
     )
     return walk, bound is not None
 
 
-def norm(points: Array) -> float:
+def walk_from(
+    starts: Array,
+    steps: int,
+    step_sizes: Array,
+    *,
+    l2: float,
+    gradient: float,
+    noise_std: float | Array,
+    prox: Any,
+) -> Walk:
+    """The walks from `starts` (paths, *shape) by steps of these sizes, () or (steps,), along gradients no
+    longer than `gradient`, with noise of `noise_std` on the iterate."""
+    points = starts.reshape(len(starts), -1)
+    origin, diameter = _range(prox, starts.shape[1:], step_sizes)
+    return Walk(
+        steps,
+        _norm(points),
+        _scalar(np.abs(1.0 - step_sizes * l2)),
+        _scalar(step_sizes * gradient),
+        _scalar(noise_std),
+        origin,
+        diameter,
+        points.shape[1],
+        len(starts),
+    )
+
+
+def _norm(points: Array) -> float:
     """The largest Euclidean norm of the rows of (k, d) `points`, or not much more."""
     with np.errstate(over="ignore"):
         return float(np.max(np.linalg.norm(points, axis=1), initial=0.0)) * _MARGIN
 
 
-def range_of(prox: Any, shape: tuple[int, ...], step_sizes: Array) -> tuple[float, float]:
+def _range(prox: Any, shape: tuple[int, ...], step_sizes: Array) -> tuple[float, float]:
     """(the largest ‖Π(0)‖, the diameter of its range): neither depends on the data."""
     if prox is None:
         return 0.0, math.inf
@@ -196,7 +219,7 @@ def range_of(prox: Any, shape: tuple[int, ...], step_sizes: Array) -> tuple[floa
         sizes = sizes[:1]
     origins = [mapped(prox(np.zeros(shape), size), shape) for size in sizes]
     diameter = getattr(prox, "diameter", None)
-    return norm(np.reshape(origins, (len(sizes), -1))), math.inf if diameter is None else diameter
+    return _norm(np.reshape(origins, (len(sizes), -1))), math.inf if diameter is None else diameter
 
 
 def _scalar(x: Any) -> float | Array:

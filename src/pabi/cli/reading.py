@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pabi.verification import Verdict
 
 _MOST_BYTES = 1 << 29  # of a file; stops at once on an endless one
+_MOST_OF_A_STRANGER = (
+    1 << 26
+)  # of a certificate; what `verify` reads is at most half of that in any script
 USUAL_DELTA = 1e-5
 
 
@@ -21,19 +24,19 @@ def file_name(file: str) -> str:
     return "standard input" if file == "-" else file
 
 
-def read_text(file: str, what: str) -> str:
+def read_text(file: str, what: str, most: int = _MOST_BYTES) -> str:
     try:
         if file == "-":
-            raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
+            raw = sys.stdin.buffer.read(most + 1)
         else:
             with open(file, "rb") as stream:
-                raw = stream.read(_MOST_BYTES + 1)
+                raw = stream.read(most + 1)
     except (OSError, ValueError, AttributeError) as bad:
         reason = "it is closed" if sys.stdin is None and file == "-" else str(bad)
         reason = getattr(bad, "strerror", None) or reason
         raise InvalidInput(file_name(file), f"expected {what}: {reason}") from None
-    if len(raw) > _MOST_BYTES:
-        raise InvalidInput(file_name(file), f"expected {what} of at most {_MOST_BYTES >> 20} MiB")
+    if len(raw) > most:
+        raise InvalidInput(file_name(file), f"expected {what} of at most {most >> 20} MiB")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as bad:
@@ -146,14 +149,14 @@ def read_target(epsilon: str | None, delta: str | None) -> tuple[float, float]:
 def verdict_on(file: str, **limits: Any) -> tuple[Verdict, dict[str, Any], float]:
     """The verdict on a certificate or guarantee, what stands in it, and a δ at which to read it.
 
-    What is not of our format and version is bad input; anything wrong within is refused. Nothing is read
-    of a file that is refused: it may be as large as it likes.
+    What is not of our format and version is bad input; anything wrong within is refused, and is
+    not read any further.
     """
     from pabi.encoding import parse_json
     from pabi.guarantee import FORMAT
     from pabi.verification import verify as check
 
-    text = read_text(file, "a certificate or guarantee (JSON)")
+    text = read_text(file, "a certificate or guarantee (JSON)", _MOST_OF_A_STRANGER)
     try:
         verdict = check(text, **limits)
     except InvalidInput as bad:

@@ -13,12 +13,12 @@ from pabi import validate
 from pabi.analyses import composition
 from pabi.assumptions import about_gap, about_loss
 from pabi.errors import InvalidInput
-from pabi.hiding import unseen
+from pabi.hiding import released
 from pabi.iteration import NoisyIteration
 from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.learn.randomness import randomness_from
 from pabi.moduli import Linear, Modulus
-from pabi.precision import Walk, checked, norm, range_of
+from pabi.precision import Walk, checked, walk_from
 from pabi.rounding import Array, times_up
 from pabi.runs import warn_of_large_delta
 from pabi.sampling.chains import (
@@ -114,7 +114,7 @@ def diffusion(
         mean = Mean(gradient, diffusion.loss.l2)
         return follow(mean, project, start, sizes, noise_std, every, generator)
 
-    return Draws(unseen(execute), guarantee, iteration, diffusion.release)
+    return Draws(released(execute), guarantee, iteration, diffusion.release)
 
 
 def _check_domain(diffusion: LangevinDiffusion, domain: Any) -> None:
@@ -187,19 +187,13 @@ def _walk(
     diffusion: LangevinDiffusion, sizes: Array, noise_std: float, domain: Any, starts: Array
 ) -> Walk:
     """What the chains take from `starts`, (chains, *shape)."""
-    paths, points = len(starts), starts.reshape(len(starts), -1)
     bound = diffusion.loss.gradient_bound if diffusion.gradient_gap is None else None
-    kept = np.abs(1.0 - sizes * diffusion.loss.l2)
-    pull = sizes * (bound or 0.0)
-    origin, diameter = range_of(domain, starts.shape[1:], sizes)
-    return Walk(
+    return walk_from(
+        starts,
         len(sizes),
-        norm(points),
-        kept,
-        pull,
-        noise_std,
-        origin,
-        diameter,
-        points.shape[1],
-        paths,
+        sizes,
+        l2=diffusion.loss.l2,
+        gradient=bound or 0.0,
+        noise_std=noise_std,
+        prox=domain,
     )

@@ -310,7 +310,10 @@ def _shuffled_once(
     rest = derived.data % period  # by last use, positions come in the order rest.., 0..rest − 1
     following, proven = 0, []
     for case in timed(cases):
-        ((a, b),) = (_range(r) or (0, -1) for r in case["ranges"])
+        (covered,) = map(_range, case["ranges"])
+        if covered is None:
+            raise Refused("ranges: every position is in the order, got none")
+        a, b = covered
         if a != following or not a <= b < derived.period:
             raise Refused(f"ranges: expected one that begins at {following}, got {[a, b]}")
         if a < b and later_is_worse is None:

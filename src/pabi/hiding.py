@@ -6,7 +6,7 @@ import math
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,7 @@ from pabi.errors import InvalidInput
 from pabi.rounding import LEAST_SCALED, Array
 from pabi.runs import NoisySGD
 
+T = TypeVar("T")
 GRID = 2.0**-20  # of the last step's noise: the spacing of what is released
 
 
@@ -72,8 +73,8 @@ def mapped(value: Any, shape: tuple[int, ...]) -> Array:
     return x
 
 
-def unseen(execute: Callable[[], Array]) -> Array:
-    """What `execute` returns, read-only; what it raises carries nothing of what it computed.
+def unseen(execute: Callable[[], T]) -> T:
+    """What `execute` returns; what it raises carries nothing of what it computed.
 
     Generators, states and iterates belong into the frame of `execute`: the frames below are emptied, the
     caller's own is still running and cannot be.
@@ -82,10 +83,15 @@ def unseen(execute: Callable[[], Array]) -> Array:
     try:
         # A floating-point warning would report on a hidden iterate.
         with np.errstate(all="ignore"):
-            values = execute()
+            return execute()
     except BaseException as error:
         forget_frames(error, handled_outside)
         raise
+
+
+def released(execute: Callable[[], Array]) -> Array:
+    """What `execute` returns, read-only; `unseen` otherwise."""
+    values = unseen(execute)
     values.flags.writeable = False
     return values
 

@@ -739,3 +739,23 @@ def test_states_of_the_wrong_kind_are_refused(tmp_path, odd):
     np.savez(path.open("wb"), **content)
     with pytest.raises(InvalidInput, match=r"^resume: [^\n]*(no run can be in|not a checkpoint)"):
         train(run_of(), Records(), [0.5], resume=path)
+
+
+@pytest.mark.parametrize("spoilt", ["assumed", "start", "run", "permutation"])
+def test_a_refused_file_shows_no_state(tmp_path, spoilt):
+    """Whoever sees the traceback of a resumption that is refused would see an iterate and the order."""
+    path = tmp_path / "run.ckpt"
+    interrupted(run_of(), path, 5)
+    content = held(path)
+    iterate = content["x"].item()
+    content[spoilt] = (
+        np.array("null") if spoilt in ("assumed", "run") else content[spoilt][::-1] + 1
+    )
+    np.savez(path.open("wb"), **content)
+    with pytest.raises(InvalidInput) as caught:
+        train(run_of(), Records(), [0.5], resume=path)
+    frames = [f for f, _ in traceback.walk_tb(caught.value.__traceback__)]
+    kept = [v for f in frames if f is not sys._getframe() for v in f.f_locals.values()]
+    arrays = [v for v in kept if isinstance(v, np.ndarray)]
+    assert all(v.shape == (1,) and v.item() == 0.5 != iterate for v in arrays)
+    assert not any(isinstance(v, State) for v in kept)

@@ -57,7 +57,16 @@ RUNS = {
     "solve, path_average": lambda f: solved(f, delta=1e-6, algorithm="path_average"),
 }
 # What is still running while an error passes cannot be emptied, and holds what is public.
-RUNNING = {"langevin", "diffusion", "gibbs_rejection", "solve", "_follow", "_draw", "unseen"}
+RUNNING = {
+    "langevin",
+    "diffusion",
+    "gibbs_rejection",
+    "solve",
+    "_follow",
+    "_draw",
+    "released",
+    "unseen",
+}
 PUBLIC = {"start", "x0", "sizes"}
 
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from pabi import validate
 from pabi.errors import InvalidInput
 from pabi.guarantee import TESTING, Guarantee
-from pabi.hiding import mapped, on_grid, refuse_unenforceable, starting_point, unseen
+from pabi.hiding import mapped, on_grid, refuse_unenforceable, released, starting_point, unseen
 from pabi.learn.checkpoint import Checkpoint, State
 from pabi.learn.linear_gradients import LinearGradients
 from pabi.learn.orders import Order
@@ -139,7 +139,7 @@ def train(
     if watch is not None and run.release != "path":
         raise InvalidInput("watch", 'only a run with release="path" may be watched')
     randomness = randomness_from(random_state)
-    said = files.assumed() + ([] if clipped_gradient_sum is None else [CLIPS_ITSELF])
+    said = unseen(files.assumed) + ([] if clipped_gradient_sum is None else [CLIPS_ITSELF])
     said += [] if randomness.secret else [TESTING]
     # Neither depends on the data.
     guarantee = checked(run.guarantee(delta), *walk_of(run, start[None])).assuming(*said)
@@ -150,7 +150,7 @@ def train(
             after_step = _Aftermath(files.kept, guarantee.besides, watch, advance)
             return _execute(run, gradient_sum, state, randomness.generator(), after_step)
 
-    x = unseen(execute)
+    x = released(execute)
     files.remove()
     return Trained(x, guarantee, run)
 

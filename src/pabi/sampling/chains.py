@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from pabi import validate
 from pabi.errors import InvalidInput
-from pabi.hiding import on_grid, refuse_unenforceable, returned, starting_point, unseen
+from pabi.hiding import on_grid, refuse_unenforceable, released, returned, starting_point
 from pabi.langevin import LangevinChain
 from pabi.learn.orders import Order
 from pabi.learn.randomness import randomness_from
@@ -109,7 +109,7 @@ def langevin(
         mean = Mean(gradient, chain.loss.l2, order)
         return follow(mean, project, start, sizes, noise_std, every, generator)
 
-    return Draws(unseen(execute), guarantee, chain, chain.release)
+    return Draws(released(execute), guarantee, chain, chain.release)
 
 
 def check_gradient(gradient: Any, loss: Loss, n: int, size: int) -> bool:

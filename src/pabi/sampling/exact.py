@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
-from pabi.hiding import GRID, on_grid, returned, unseen
+from pabi.hiding import GRID, on_grid, released, returned
 from pabi.learn.randomness import randomness_from
 from pabi.losses import Loss
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
@@ -132,7 +132,7 @@ def gibbs_rejection(
         # Which doubles a box can yield depends on the box, and the boxes on the data.
         return _released(region, np.concatenate(drawn))[None]
 
-    return ExactDraws(unseen(execute), guarantee, mechanism)
+    return ExactDraws(released(execute), guarantee, mechanism)
 
 
 class _Round(NamedTuple):

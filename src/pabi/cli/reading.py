@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from pabi.verification import Verdict
 
 _MOST_BYTES = 1 << 29  # of a file; stops at once on an endless one
-_MOST_OF_A_STRANGER = (
-    1 << 26
-)  # of a certificate; what `verify` reads is at most half of that in any script
+# Of a certificate: twice what the characters that `verify` reads take in any script.
+_MOST_OF_A_STRANGER = 1 << 26
 USUAL_DELTA = 1e-5
 
 

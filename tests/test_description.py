@@ -160,7 +160,7 @@ GOOD = {
         ({"loss": {"kind": "logistic", "feature_norm": 1.0, "n": 3}}, "n", "above the first table"),
         ({"batches": {"kind": "cyclic"}}, "size", "missing"),
         ({"batches": {"kind": "cyclic", "size": 2.5}}, "size", "integer"),
-        ({"batches": {"kind": "full_batch", "size": 2}}, "size", "no size"),
+        ({"batches": {"kind": "full_batch", "size": 2}}, "size", "belongs to"),
         ({"batches": {"kind": "poison", "size": 2}}, "kind", "poisson"),
         ({"batches": {"kind": "fixed_size"}}, "size", "missing"),
         ({"batches": {"kind": "poisson", "cap": 3}}, "size", "missing"),

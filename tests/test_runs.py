@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pabi.batches import KINDS, Cyclic, FullBatch, Reshuffle, ShuffleOnce
+from pabi.batches import SCHEMES, Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.errors import InvalidInput, NotApplicable
 from pabi.iteration import Groups
 from pabi.losses import Loss
@@ -92,8 +92,8 @@ def test_last_batches():
     run = make(n=103)
     assert run.steps_per_epoch == 11
     assert run.batch_size == 10
-    assert run.batch_fractions == (1, Fraction(3, 10))
-    assert make(n=100).batch_fractions == (1, 1)
+    assert run.fractions()[:2] == ((1,), (Fraction(3, 10),))
+    assert make(n=100).fractions()[:2] == ((1,), (1,))
     assert make(batches=FullBatch()).batch_size == 100
     assert make(batches=FullBatch()).steps_per_epoch == 1
 
@@ -477,5 +477,5 @@ def test_assumptions_are_sentences_about_this_run():
 
 
 def test_kinds_of_batches():
-    assert {"full_batch", "cyclic", "shuffle_once", "reshuffle"} <= set(KINDS)
-    assert all(KINDS[kind].kind == kind for kind in KINDS)
+    assert {"full_batch", "cyclic", "shuffle_once", "reshuffle"} <= set(SCHEMES)
+    assert all(SCHEMES[kind].kind == kind for kind in SCHEMES)

@@ -322,9 +322,9 @@ class TestAgainstOtherBounds:
         view = View(run)
         try:
             if batches is Reshuffle:
-                cases = secret_order.reshuffled(view)
+                cases = secret_order.reshuffled(view, run.order)
             else:
-                cases = secret_order.shuffled_once(view, view.later_is_worse, 2048)
+                cases = secret_order.shuffled_once(view, run.order, view.later_is_worse, 2048)
         except NotApplicable:
             assert batches is Reshuffle
             return

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
+
+from pabi.neighbours import Adjacency, changed
+from pabi.orders import FixedSizes, RandomSizes
 
 if TYPE_CHECKING:
     from pabi.iteration import NoisyIteration
@@ -12,25 +15,11 @@ if TYPE_CHECKING:
     from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
     from pabi.runs import NoisySGD
 
-_ADJACENCY = {
+_ADJACENCY: dict[Adjacency, str] = {
     "replace_one": "adjacent data sets differ in one record, replaced by any other (replace_one)",
     "zero_out": "adjacent data sets differ in one record, whose contribution becomes zero while "
     "n and all divisors stay (zero_out)",
 }
-_ORDER = {
-    "full_batch": "every step uses all records",
-    "cyclic": "the partition into batches and their order do not depend on the data",
-    "shuffle_once": "one permutation is drawn uniformly, independently of the data, is used in every "
-    "epoch, and stays secret",
-    "reshuffle": "a fresh permutation is drawn uniformly every epoch, independently of the data, and "
-    "stays secret",
-    "fixed_size": "every step draws its batch uniformly without replacement, independently of the data "
-    "and of all other steps, and the batches stay secret",
-    "poisson": "every step includes each record independently with the same probability, independently "
-    "of the data and of all other steps, and the batches stay secret",
-}
-
-
 _HIDDEN = "only the last iterate is released; every earlier iterate stays hidden"
 _SHOWN = "every iterate may be released"
 
@@ -46,17 +35,8 @@ def noisy_sgd(run: NoisySGD, hidden: bool = True, position: int | None = None) -
         said.append(
             f"the record is one of batch {position} (0-based); no other record is spoken of"
         )
-    said.append(_ORDER[run.batches.kind])
-    cap = getattr(run.batches, "cap", None)
-    if cap is not None:
-        said.append(
-            f"a batch of more than {cap} records is replaced by an empty one, never truncated"
-            + (
-                "; a record whose gradient is taken as zero is drawn and counted like any other"
-                if run.adjacency == "zero_out"
-                else ""
-            )
-        )
+    said.append(run.batches.sentence)
+    said.extend(_about_sizes(run))
     said.append(
         f"every batch sum of gradients, the short last one included, is divided by {run.batch_size}"
     )
@@ -82,6 +62,23 @@ def noisy_sgd(run: NoisySGD, hidden: bool = True, position: int | None = None) -
     else:
         said.append("each step depends on the data only through the noisy gradients so far")
     return tuple(said)
+
+
+def _about_sizes(run: NoisySGD) -> list[str]:
+    """What happens with batches that are too large."""
+    sizes = run.order.sizes
+    match sizes:
+        case FixedSizes() | RandomSizes(cap=None):
+            return []
+        case RandomSizes(cap=cap):
+            said = (
+                f"a batch of more than {cap} records is replaced by an empty one, never truncated"
+            )
+        case _:
+            assert_never(sizes)
+    if changed(run.adjacency) == 1:
+        said += "; a record whose gradient is taken as zero is drawn and counted like any other"
+    return [said]
 
 
 def _about_moduli(run: NoisySGD) -> list[str]:
@@ -143,7 +140,7 @@ def noisy_iteration(iteration: NoisyIteration, hidden: bool = True) -> tuple[str
 
 
 def iteration_sentences(
-    adjacency: str, diameter: float | None, start: float, hidden: bool
+    adjacency: Adjacency, diameter: float | None, start: float, hidden: bool
 ) -> tuple[str, ...]:
     """The sentences of `noisy_iteration`, from the fields that matter."""
     said = [

@@ -1,23 +1,37 @@
-"""Which record is touched when: fixed, cyclic, shuffled and sampled batches.
+"""How records are grouped into batches: fixed, cyclic, shuffled and sampled.
 
-A run of n records in batches of `size` has ⌈n/size⌉ batches an epoch, of which the last may be
-short. Every batch sum, the short one included, is divided by the same `size`.
+A run of n records in batches of `size` has l = ⌈n/size⌉ batches an epoch, of which the last may be short.
+Every batch sum, the short one included, is divided by the same `size`. What a scheme means for one record
+is its `order` (`pabi.orders`), the only thing that proofs and trainers look at.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from pabi import validate
 from pabi.errors import InvalidInput
+from pabi.orders import (
+    FixedSizes,
+    FreshSubsets,
+    KnownUses,
+    Order,
+    RandomSizes,
+    Redrawn,
+    SecretOrder,
+)
 
 
 @dataclass(frozen=True)
 class Batches:
-    """How records are grouped into batches; see the subclasses."""
+    """How records are grouped into batches; see the subclasses, of which `SCHEMES` lists all."""
 
     kind: ClassVar[str]
+    sentence: ClassVar[str]  # what a guarantee assumes of the order
 
     def batch_size(self, n: int) -> int:
         """The number that every batch sum is divided by."""
@@ -27,23 +41,22 @@ class Batches:
         """Batches in one pass over `n` records."""
         return -(-n // self.batch_size(n))
 
-    def last_size(self, n: int) -> int:
-        """Records in the last batch of a pass, 1..batch_size."""
-        return n - (self.per_epoch(n) - 1) * self.batch_size(n)
+    def order(self, n: int, steps: int) -> Order:
+        """Which of the `steps` steps with data use one of `n` records, and who knows."""
+        raise NotImplementedError
 
-    def most_records(self, n: int) -> int:
-        """Records in the largest batch whose gradients are ever summed."""
-        return self.batch_size(n)
+    def _sizes(self, n: int) -> FixedSizes:
+        """Those of batches that are cut from a list of the records."""
+        size = self.batch_size(n)
+        return FixedSizes(size, n - (self.per_epoch(n) - 1) * size)
 
-    @property
-    def deterministic_order(self) -> bool:
-        """Whether the order of the batches is public, so that a record's position is known."""
-        return True
+    def _known(self, n: int) -> KnownUses:
+        return KnownUses(self.per_epoch(n), self._sizes(n))
 
-    @property
-    def sampled(self) -> bool:
-        """Whether every step draws its batch afresh, independently of all others."""
-        return False
+    def _permuted(self, n: int, redrawn: Redrawn) -> SecretOrder:
+        sizes = self._sizes(n)
+        each, last = Fraction(sizes.size, n), Fraction(sizes.last, n)
+        return SecretOrder(self.per_epoch(n), redrawn, each, last, sizes)
 
 
 @dataclass(frozen=True)
@@ -51,9 +64,13 @@ class FullBatch(Batches):
     """Every step uses all n records, and sums are divided by n. Source: docs, "Theory", 2."""
 
     kind = "full_batch"
+    sentence = "every step uses all records"
 
     def batch_size(self, n: int) -> int:
         return n
+
+    def order(self, n: int, steps: int) -> Order:
+        return self._known(n)
 
 
 @dataclass(frozen=True)
@@ -77,6 +94,10 @@ class Cyclic(_Sized):
     """
 
     kind = "cyclic"
+    sentence = "the partition into batches and their order do not depend on the data"
+
+    def order(self, n: int, steps: int) -> Order:
+        return self._known(n)
 
 
 @dataclass(frozen=True)
@@ -88,10 +109,13 @@ class ShuffleOnce(_Sized):
     """
 
     kind = "shuffle_once"
+    sentence = (
+        "one permutation is drawn uniformly, independently of the data, is used in every epoch, and stays "
+        "secret"
+    )
 
-    @property
-    def deterministic_order(self) -> bool:
-        return False
+    def order(self, n: int, steps: int) -> Order:
+        return self._permuted(n, Redrawn.ONCE)
 
 
 @dataclass(frozen=True)
@@ -103,50 +127,41 @@ class Reshuffle(_Sized):
     """
 
     kind = "reshuffle"
+    sentence = (
+        "a fresh permutation is drawn uniformly every epoch, independently of the data, and stays "
+        "secret"
+    )
 
-    @property
-    def deterministic_order(self) -> bool:
-        return False
-
-
-@dataclass(frozen=True)
-class _Sampled(_Sized):
-    @property
-    def deterministic_order(self) -> bool:
-        return False
-
-    @property
-    def sampled(self) -> bool:
-        return True
-
-    def last_size(self, n: int) -> int:
-        return self.batch_size(n)
+    def order(self, n: int, steps: int) -> Order:
+        return self._permuted(n, Redrawn.EVERY_EPOCH)
 
 
 @dataclass(frozen=True)
-class FixedSize(_Sampled):
+class FixedSize(_Sized):
     """Every step draws `size` of the n records without replacement, in secret.
 
     Raises InvalidInput for a `size` below 1; a run refuses one above n. Source: docs, "Random batches".
     """
 
     kind = "fixed_size"
+    sentence = (
+        "every step draws its batch uniformly without replacement, independently of the data "
+        "and of all other steps, and the batches stay secret"
+    )
+
+    def order(self, n: int, steps: int) -> Order:
+        size = self.batch_size(n)
+        return FreshSubsets(Fraction(size, n), FixedSizes(size, size))
 
 
 @dataclass(frozen=True)
-class Poisson(_Sampled):
-    """Every step includes each record with probability size/n, in secret and independently.
+class _Capped(_Sized):
+    """Batches whose sizes are random.
 
-    The sum is divided by `size`, however many records were drawn. `cap`: a batch of more than `cap`
-    ≥ `size` records is replaced by an empty one, so that memory and the moduli are bounded; it is never
-    truncated, which would make one record's membership depend on the others. Without a cap the
-    accountant allows for the small probability of a batch too large for the loss's modulus.
-    Raises InvalidInput for a `size` below 1 or a `cap` below it. Source: docs, "Batches above the cap".
+    A batch of more than `cap` ≥ `size` records is replaced by an empty one.
     """
 
     cap: int | None = None
-
-    kind = "poisson"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -156,10 +171,50 @@ class Poisson(_Sampled):
         if self.cap < self.size:
             raise InvalidInput("cap", f"expected at least size = {self.size}, got {self.cap}")
 
-    def most_records(self, n: int) -> int:
-        return n if self.cap is None else min(self.cap, n)
+
+@dataclass(frozen=True)
+class Poisson(_Capped):
+    """Every step includes each record with probability size/n, in secret and independently.
+
+    The sum is divided by `size`, however many records were drawn. `cap`: a batch of more than `cap`
+    ≥ `size` records is replaced by an empty one, so that memory and the moduli are bounded; it is never
+    truncated, which would make one record's membership depend on the others. Without a cap the
+    accountant allows for the small probability of a batch too large for the loss's modulus.
+    Raises InvalidInput for a `size` below 1 or a `cap` below it. Source: docs, "Batches above the cap".
+    """
+
+    kind = "poisson"
+    sentence = (
+        "every step includes each record independently with the same probability, independently "
+        "of the data and of all other steps, and the batches stay secret"
+    )
+
+    def order(self, n: int, steps: int) -> Order:
+        probability = Fraction(self.batch_size(n), n)
+        return FreshSubsets(probability, RandomSizes(n, probability, steps, self.cap))
 
 
-KINDS: dict[str, type[Batches]] = {
-    cls.kind: cls for cls in (FullBatch, Cyclic, ShuffleOnce, Reshuffle, FixedSize, Poisson)
-}
+SCHEMES: Mapping[str, type[Batches]] = MappingProxyType(
+    {cls.kind: cls for cls in (FullBatch, Cyclic, ShuffleOnce, Reshuffle, FixedSize, Poisson)}
+)
+
+
+def checked(batches: Any) -> Batches:
+    """`batches` if it is one of these schemes. Raises InvalidInput: nothing is proven of any other, nor of a
+    subclass, which may override what it says."""
+    if type(batches) in SCHEMES.values():
+        return batches  # type: ignore[no-any-return]
+    names = ", ".join(cls.__name__ for cls in SCHEMES.values())
+    raise InvalidInput("batches", f"expected one of pabi's {names}, got {_told(batches)}")
+
+
+def order_of(batches: Batches, n: int, steps: int) -> Order:
+    """The order of one record under a scheme that is known. Raises InvalidInput for any other."""
+    return checked(batches).order(n, steps)
+
+
+def _told(value: Any) -> str:
+    """A value by what it is, as an error says it."""
+    if not isinstance(value, Batches):
+        return repr(value)
+    return f"a {type(value).__name__}, of which nothing is proven"

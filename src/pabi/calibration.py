@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from pabi.analyses import best_guarantee
 from pabi.errors import InvalidInput, TargetUnreachable
 from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.orders import FreshSubsets, Order
 from pabi.runs import NoisySGD, warn_of_large_delta
 from pabi.showing import exact, plain, shown
 
@@ -66,7 +67,7 @@ def calibrate(
     validate.number("delta", delta, above=0.0, below=1.0)
     parameter = validate.choice("parameter", known[0] if parameter is None else parameter, known)
     warn_of_large_delta(run.n, delta)
-    sampled = isinstance(run, NoisySGD | LangevinChain) and run.batches.sampled
+    sampled = isinstance(_order(run), FreshSubsets)
     search = _Search(parameter, target, delta, sampled=sampled)
     found: Calibrated
     if isinstance(run, NoisySGD):
@@ -76,6 +77,13 @@ def calibrate(
     else:
         found = search.scale(run)
     return found
+
+
+def _order(description: Any) -> Order | None:
+    """Which steps use a record; None for what has no batches."""
+    if isinstance(description, LangevinChain):
+        description = description.run
+    return description.order if isinstance(description, NoisySGD) else None
 
 
 def _of_sgd(search: _Search, run: NoisySGD) -> Any:
@@ -251,8 +259,8 @@ class _Search:
         return of(self._last_good(of, low, high))
 
     def size(self, run: NoisySGD) -> NoisySGD:
-        if run.batches.kind == "full_batch":
-            raise InvalidInput("size", "a full batch has no size to calibrate")
+        if "size" not in {f.name for f in fields(run.batches)}:
+            raise InvalidInput("size", f"a {run.batches.kind} run has no size to calibrate")
 
         def of(size: int) -> NoisySGD:
             return replace(run, batches=replace(run.batches, size=size))  # type: ignore[call-arg]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
 
-from pabi import encoding
-from pabi.batches import KINDS as BATCHES
-from pabi.batches import Batches
+from pabi import encoding, updates
+from pabi.batches import SCHEMES, Batches
 from pabi.errors import InvalidInput
 from pabi.iteration import Column, NoisyIteration
 from pabi.langevin import LangevinChain, LangevinDiffusion
@@ -22,7 +22,8 @@ from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.moduli import Modulus
 from pabi.prox import KINDS as PROXIMAL_MAPS
 from pabi.prox import ProximalMap
-from pabi.runs import NoisySGD, Prox, _FromEpochs
+from pabi.runs import NoisySGD, Prox
+from pabi.updates import Update
 
 Description = (
     NoisySGD
@@ -33,7 +34,7 @@ Description = (
     | IteratedExponentialMechanism
 )
 
-_KIND = {
+_KIND: Mapping[str, type[Description]] = {
     "noisy_sgd": NoisySGD,
     "noisy_iteration": NoisyIteration,
     "langevin_chain": LangevinChain,
@@ -41,6 +42,7 @@ _KIND = {
     "exponential_mechanism": ExponentialMechanism,
     "iterated_exponential_mechanism": IteratedExponentialMechanism,
 }
+_KEYS = {"total_steps": "steps"}  # of fields with a name of their own in files
 _NAME = 80  # characters of a name that another could be meant by
 _ARRAYS = {
     "step_size",
@@ -73,15 +75,19 @@ def to_dict(description: Description) -> dict[str, Any]:
     Raises InvalidInput for what no file can hold, such as a modulus that is a function. Source: docs,
     "A run file".
     """
-    kind = next(k for k, cls in _KIND.items() if isinstance(description, cls))
-    table: dict[str, Any] = {"kind": kind}
+    table: dict[str, Any] = {"kind": kind_of(description)}
+    defaults = _defaults(type(description))
     for f in fields(description):
         value = getattr(description, f.name)
-        if isinstance(value, _FromEpochs) or (
-            value == _default(f) if np.ndim(value) == 0 else False
-        ):
+        if value == defaults[f.name] if np.ndim(value) == 0 else False:
             continue
-        if isinstance(value, (Loss, ProximalMap, Modulus)):
+        if f.name == "total_steps" and table.get("epochs") is not None:
+            continue  # which follows from them
+        if isinstance(value, Update):
+            if value.plain:
+                continue  # the default, by another name
+            value = value.to_dict()
+        elif isinstance(value, (Loss, ProximalMap, Modulus)):
             value = value.to_dict()
         elif f.name == "moduli":
             value = [modulus.to_dict() for modulus in value]
@@ -100,8 +106,19 @@ def to_dict(description: Description) -> dict[str, Any]:
             value = {"name": repr(value), **({} if diameter is None else {"diameter": diameter})}
         elif isinstance(value, np.generic):
             value = value.item()
-        table[f.name] = value
+        table[_KEYS.get(f.name, f.name)] = value
     return table
+
+
+def kind_of(description: Description) -> str:
+    """The name of a description's kind. Raises InvalidInput for anything else, subclasses included:
+    nothing is proven of what they override."""
+    for kind, cls in _KIND.items():
+        if type(description) is cls:
+            return kind
+    names = ", ".join(cls.__name__ for cls in _KIND.values())
+    got = type(description).__name__
+    raise InvalidInput("description", f"expected one of pabi's {names}, got a {got}")
 
 
 def from_dict(table: Mapping[str, Any]) -> Description:
@@ -116,7 +133,8 @@ def from_dict(table: Mapping[str, Any]) -> Description:
     if not isinstance(kind, str) or kind not in _KIND:
         raise InvalidInput("kind", f"expected one of {', '.join(_KIND)}, got {kind!r}")
     cls = _KIND[kind]
-    known = {f.name for f in fields(cls)}
+    defaults = _defaults(cls)
+    known = {_KEYS.get(name, name) for name in defaults}
     arguments = {}
     for key, value in table.items():
         if key == "kind":
@@ -131,19 +149,28 @@ def from_dict(table: Mapping[str, Any]) -> Description:
             value = _batches(value)
         elif key == "prox":
             value = _prox(value)
+        elif key == "update":
+            value = updates.from_dict(value)
         elif key == "moduli":
             many = isinstance(value, list)
             value = list(map(Modulus.from_dict, value)) if many else Modulus.from_dict(value)
         arguments[key] = value
+    for name, default in defaults.items():
+        if default is MISSING and name not in arguments:
+            raise InvalidInput(name, f"missing: a {kind} needs it")
+    return cls(**arguments)
+
+
+def _defaults(cls: type[Description]) -> dict[str, Any]:
+    """The default of every field as the constructor has it, MISSING where there is none."""
+    parameters = signature(cls).parameters
+    found = {}
     for f in fields(cls):
-        if _default(f) is MISSING and f.name not in arguments:
-            raise InvalidInput(f.name, f"missing: a {kind} needs it")
-    built: Description = cls(**arguments)
-    return built
-
-
-def _default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
+        default = parameters[f.name].default
+        if f.default_factory is not MISSING:
+            default = f.default_factory()
+        found[f.name] = MISSING if default is Parameter.empty else default
+    return found
 
 
 def _unknown(key: str, known: set[str], where: str = "the top level") -> str:
@@ -182,19 +209,25 @@ def _loss(value: Any) -> Loss:
 
 
 def _batches(value: Any) -> Batches:
-    table = _check_table("batches", value, {"kind", "size", "cap"})
+    """A batch scheme by its kind and the numbers that it has."""
+    everybody = {f.name for scheme in SCHEMES.values() for f in fields(scheme)}
+    table = _check_table("batches", value, {"kind", *everybody})
     kind = table.pop("kind", None)
-    if not isinstance(kind, str) or kind not in BATCHES:
-        raise _unknown_kind("batches", BATCHES, kind)
-    if "cap" in table and kind != "poisson":
-        raise InvalidInput("cap", f"belongs to [batches] of kind poisson, got kind {kind!r}")
-    if kind == "full_batch":
-        if table:
-            raise InvalidInput("size", "a full batch has no size")
-        return BATCHES[kind]()
-    if "size" not in table:
-        raise InvalidInput("size", f"missing from [batches]: {kind} needs it")
-    return BATCHES[kind](**table)
+    if not isinstance(kind, str) or kind not in SCHEMES:
+        raise _unknown_kind("batches", SCHEMES, kind)
+    own = {f.name: f for f in fields(SCHEMES[kind])}
+    for name in table:
+        if name not in own:
+            having = " or ".join(k for k, cls in SCHEMES.items() if name in _names(cls))
+            raise InvalidInput(name, f"belongs to [batches] of kind {having}, got kind {kind!r}")
+    for name, f in own.items():
+        if f.default is MISSING and name not in table:
+            raise InvalidInput(name, f"missing from [batches]: {kind} needs it")
+    return SCHEMES[kind](**table)
+
+
+def _names(cls: type[Batches]) -> set[str]:
+    return {f.name for f in fields(cls)}
 
 
 def _prox(value: Any) -> Prox:

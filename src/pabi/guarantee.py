@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, overload
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
+from pabi.neighbours import Adjacency, Unit, checked_unit
+from pabi.proof import Proof
 from pabi.rounding import Array
 from pabi.showing import exact, shown
 from pabi.tradeoff import Best, Gaussian, Mixture, Product, TradeOff
@@ -29,6 +32,7 @@ _STATED = frozenset(
         "tradeoff",
         "mu",
         "adjacency",
+        "unit",
         "method",
         "source",
         "assumptions",
@@ -50,7 +54,8 @@ class Guarantee:
     to stand behind. `tuned_at`: the δ at which the analysis was chosen; it is valid at every δ.
     `composition`: what charging for every iterate would give, for comparison, where known. `besides`: those
     of the assumptions that do not follow from the description. `notes`: what a file says that is not proven;
-    nobody has checked it.
+    nobody has checked it. `unit`: whom it protects, one "record" or one "user". `proof`: what its certificate
+    is made of, or the certificate that came with it; None where there is nothing to verify.
 
     Readings take ε, δ and rates as plain numbers, scalar or (k,) arrays where they say so, and err on the
     safe side: ε, δ, Rényi divergences and attack rates are upper bounds, type II errors lower bounds.
@@ -59,7 +64,7 @@ class Guarantee:
     """
 
     curve: TradeOff
-    adjacency: str
+    adjacency: Adjacency
     method: str
     source: str
     assumptions: tuple[str, ...]
@@ -67,9 +72,14 @@ class Guarantee:
     composition: TradeOff | None = None
     besides: tuple[str, ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    _prove: Callable[[], Certificate | None] | None = field(default=None, repr=False)
+    unit: Unit = "record"
+    proof: Proof | Certificate | None = field(default=None, repr=False)
     # ε by curve and δ, once computed; the curve is part of the key, so that `replace` is safe.
     _read: dict[tuple[TradeOff, float], float] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        validate.adjacency(self.adjacency)
+        checked_unit(self.unit)
 
     # Readings.
 
@@ -147,21 +157,26 @@ class Guarantee:
 
     # What proves it.
 
-    @property
+    @cached_property
     def certificate(self) -> Certificate | None:
         """What an independent checker verifies, computed on first access; None for test runs."""
-        if "_certificate" not in self.__dict__:
-            proof = self._prove() if self._prove else None
-            proof = None if proof is None else proof.assuming(self.besides)
-            object.__setattr__(self, "_certificate", proof)
-        certificate: Certificate | None = self.__dict__["_certificate"]
-        return certificate
+        from pabi.certificate import Certificate
+
+        match self.proof:
+            case None:
+                return None
+            case Certificate() as written:
+                return written.assuming(self.besides)
+            case proof:
+                return Certificate.of(proof, self.adjacency, self.besides)
 
     @property
     def verified(self) -> bool:
         """Whether `pabi.verify` has accepted this very certificate, and it implies all that this guarantee
         states as it is now."""
-        certificate: Certificate | None = self.__dict__.get("_certificate")
+        certificate: Certificate | None = self.__dict__.get(
+            "certificate"
+        )  # not proven for this alone
         verdict = certificate.verdict if certificate is not None else None
         if verdict is None or not verdict.ok:
             return False
@@ -181,7 +196,7 @@ class Guarantee:
             self,
             assumptions=tuple(dict.fromkeys(said)),
             besides=besides,
-            _prove=None if testing else self._prove,
+            proof=None if testing else self.proof,
         )
 
     def for_testing(self) -> Guarantee:
@@ -208,6 +223,7 @@ class Guarantee:
             "mu": None if self.mu is None else encode(self.mu),
             **reading,
             "adjacency": self.adjacency,
+            "unit": self.unit,
             "method": self.method,
             "source": self.source,
             "assumptions": list(self.assumptions),
@@ -252,12 +268,13 @@ class Guarantee:
             _read_delta(data),
             besides=_besides(proof),
             notes=notes,
-            _prove=lambda: certificate,
+            unit=checked_unit(data.get("unit", "record")),
+            proof=certificate,
         )
+        _ = guarantee.certificate  # the very one that came with it
         claimed = math.inf if data.get("mu") == "inf" else data.get("mu")
         if isinstance(claimed, bool) or claimed != guarantee.mu:
             raise InvalidInput("mu", f"expected {guarantee.mu!r} as in tradeoff, got {claimed!r}")
-        object.__setattr__(guarantee, "_certificate", certificate)
         return guarantee
 
     def plot(self, ax: Any = None) -> Any:
@@ -290,27 +307,23 @@ def compose(*guarantees: Guarantee) -> Guarantee:
 
     Lossless but for `tradeoff.Best`, whose bounds are paired: in closed form where there is one (Gaussians,
     and mixtures of them), otherwise composed numerically where it is read. Raises InvalidInput for mixed
-    adjacencies. Source: Dong, Roth, Su 2022, Thm 3.2.
+    adjacencies or units. Source: Dong, Roth, Su 2022, Thm 3.2.
     """
     if not guarantees:
         raise InvalidInput("guarantees", "expected at least one")
     first = guarantees[0]
     for g in guarantees[1:]:
-        if g.adjacency != first.adjacency:
-            raise InvalidInput(
-                "adjacency", f"expected {first.adjacency!r} throughout, got {g.adjacency!r} too"
-            )
+        for name, expected, got in (
+            ("adjacency", first.adjacency, g.adjacency),
+            ("unit", first.unit, g.unit),
+        ):
+            if got != expected:
+                raise InvalidInput(name, f"expected {expected!r} throughout, got {got!r} too")
     curve, reference = first.curve, first.composition
     for g in guarantees[1:]:
         curve = curve.compose(g.curve)
         reference = reference.compose(g.composition) if reference and g.composition else None
-
-    def prove() -> Certificate | None:
-        from pabi.certificate import composed
-
-        proofs = [g.certificate for g in guarantees]
-        return None if any(p is None for p in proofs) else composed([p for p in proofs if p])
-
+    proven = all(g.proof is not None for g in guarantees)
     said = [a for g in guarantees for a in g.assumptions]
     said.append(INDEPENDENT)
     return Guarantee(
@@ -322,8 +335,23 @@ def compose(*guarantees: Guarantee) -> Guarantee:
         first.tuned_at,
         reference,
         tuple(dict.fromkeys(a for g in guarantees for a in g.besides)),
-        _prove=prove,
+        unit=first.unit,
+        proof=Composed(guarantees) if proven else None,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Composed:
+    """The proof of several releases from the same data: those of its parts."""
+
+    parts: Sequence[Guarantee]
+    theorem: ClassVar[str] = "composed"
+
+    def written(self) -> dict[str, Any]:
+        # Equal parts, as of a release that is made many times, are proven once.
+        found = {id(part): part.certificate for part in self.parts}
+        every = [found[id(part)] for part in self.parts]
+        return {"parts": [None if c is None else c.payload for c in every]}
 
 
 def notes_in(data: dict[str, Any]) -> dict[str, Any]:

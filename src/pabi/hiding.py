@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from pabi.errors import InvalidInput
 from pabi.rounding import LEAST_SCALED, Array
 from pabi.runs import NoisySGD
+from pabi.updates import rule_of
 
 T = TypeVar("T")
 GRID = 2.0**-20  # of the last step's noise: the spacing of what is released
@@ -21,12 +22,9 @@ GRID = 2.0**-20  # of the last step's noise: the spacing of what is released
 
 def refuse_unenforceable(run: NoisySGD) -> None:
     """InvalidInput for what a guarantee may assume and this trainer would not do."""
-    if not isinstance(run, NoisySGD):
+    if type(run) is not NoisySGD:
         raise InvalidInput("run", f"expected a pabi.NoisySGD, got a {type(run).__name__}")
-    if run.update != "sgd":
-        raise InvalidInput(
-            "update", f'expected "sgd", the only update trained here, got {run.update!r}'
-        )
+    rule_of(run.update).refuse_untrained()
     bound = run.record_gradient_bound
     if run.gradient_sensitivity is None and bound is not None and bound < LEAST_SCALED:
         raise InvalidInput(

@@ -19,6 +19,7 @@ import numpy as np
 from pabi import validate
 from pabi.errors import InvalidInput
 from pabi.moduli import Modulus
+from pabi.neighbours import Adjacency, Unit, record_only
 from pabi.rounding import Array
 
 if TYPE_CHECKING:
@@ -120,11 +121,12 @@ Schedule = Groups | Steps
 class NoisyIteration:
     """A noisy iteration in normal form (see the module), as seen by the worst record.
 
-    `contraction` c_k, `step_sensitivity` s_k and `step_noise_std` σ_k act on the iterate itself, not
-    on gradients: (t,) arrays, or scalars with `steps=t`. `moduli`: a `Modulus` per step (or one for
-    all) in place of `contraction`. s_k follows ONE record: pass the worst one's. σ_k = 0 is allowed
-    (the guarantee is void where a difference remains to be hidden). `diameter`: of the range of
-    Π_k, None if unbounded. `start`: w_0, the distance of the starting points, 0 for privacy.
+    `contraction` c_k, `step_sensitivity` s_k and `step_noise_std` σ_k act on the iterate itself, not on
+    gradients: (t,) arrays, or scalars with `steps=t`. `moduli`: a `Modulus` per step (or one for all) in
+    place of `contraction`. s_k follows ONE record: pass the worst one's. σ_k = 0 is allowed (the
+    guarantee is void where a difference remains to be hidden). `diameter`: of the range of Π_k, None if
+    unbounded. `start`: w_0, the distance of the starting points, 0 for privacy. `unit`: "record", whom
+    the guarantee protects.
 
     Lengths, sensitivities and noises have the unit of the iterate; slopes have none. Raises InvalidInput
     for lengths that disagree, and for negative, NaN or infinite entries. Source: docs, "Theory", 2.
@@ -135,12 +137,14 @@ class NoisyIteration:
     step_noise_std: Any = None
     diameter: float | None = None
     start: float = 0.0
-    adjacency: str = "replace_one"
+    adjacency: Adjacency = "replace_one"
     steps: int | None = None
     moduli: Modulus | Sequence[Modulus] | None = None
+    unit: Unit = "record"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", validate.adjacency(self.adjacency))
+        object.__setattr__(self, "unit", record_only(self.unit))
         object.__setattr__(self, "start", validate.number("start", self.start, at_least=0.0))
         if self.diameter is not None:
             d = validate.number("diameter", self.diameter, above=0.0)

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from pabi import validate
-from pabi.batches import Batches, FullBatch
+from pabi.batches import Batches, FullBatch, order_of
 from pabi.errors import InvalidInput
 from pabi.iteration import Group, Groups, NoisyIteration, Stretch
-from pabi.losses import Loss
+from pabi.losses import Loss, checked_loss
+from pabi.neighbours import Adjacency, Unit, changed, record_only
+from pabi.orders import FreshSubsets, KnownUses
 from pabi.rounding import Array, down, fraction_down, fraction_up
-from pabi.runs import MOST, NoisySGD, Prox, warn_of_large_delta
+from pabi.runs import MOST, NoisySGD, Prox, same, warn_of_large_delta
 
 if TYPE_CHECKING:
     from pabi.description import Description
@@ -32,7 +34,11 @@ CELLS = 1 << 15  # into which the time of a diffusion of varying temperature is 
 
 
 def gradient_gap_of(
-    loss: Loss, n: int, adjacency: str, gradient_gap: float | None, missing: str = "gradient_gap"
+    loss: Loss,
+    n: int,
+    adjacency: Adjacency,
+    gradient_gap: float | None,
+    missing: str = "gradient_gap",
 ) -> float:
     """Δ: how far ∇L of two adjacent data sets can be apart, stated or from the loss's gradient bound."""
     if gradient_gap is not None:
@@ -43,7 +49,7 @@ def gradient_gap_of(
             missing,
             "missing: nothing bounds one record's gradient; give it, or a loss with a gradient bound",
         )
-    return fraction_up(Fraction(bound) * (2 if adjacency == "replace_one" else 1) / n)
+    return fraction_up(Fraction(bound) * changed(adjacency) / n)
 
 
 def store(description: Any, name: str, value: Any) -> None:
@@ -53,8 +59,8 @@ def store(description: Any, name: str, value: Any) -> None:
 
 def check_common(description: Any) -> None:
     """Checks `loss`, `n`, `adjacency`, `gradient_gap` and `diameter` of a description."""
-    if not isinstance(description.loss, Loss):
-        raise InvalidInput("loss", f"expected a pabi.Loss, got {description.loss!r}")
+    checked_loss(description.loss)
+    store(description, "unit", record_only(description.unit))
     store(description, "n", validate.integer("n", description.n, at_least=1, at_most=MOST))
     object.__setattr__(description, "adjacency", validate.adjacency(description.adjacency))
     for name in ("gradient_gap", "diameter"):
@@ -89,11 +95,8 @@ class Accounted:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))  # type: ignore[arg-type]
-        return all(
-            bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) else a is b or bool(a == b)
-            for a, b in pairs
-        )
+        mine: Any = self
+        return all(same(getattr(self, f.name), getattr(other, f.name)) for f in fields(mine))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -130,6 +133,8 @@ class LangevinChain(Accounted):
         "last": of every chain its last iterate. "path": everything, e.g. for diagnostics.
     batches : Batches
         `FullBatch()`, or the batches of stochastic gradients; with several chains not random ones.
+    unit : str
+        "record": whom the guarantee protects.
 
     Raises InvalidInput, naming the field. Source: Bok, Su, Altschuler 2024, §5; Bravo, Flores-Mella,
     Guzmán, §4.
@@ -141,12 +146,13 @@ class LangevinChain(Accounted):
     step_size: float
     steps: int
     gradient_gap: float | None = None
-    adjacency: str = "replace_one"
+    adjacency: Adjacency = "replace_one"
     prox: Prox | None = None
     diameter: float | None = None
     chains: int = 1
     release: str = "last"
     batches: Batches = field(default_factory=FullBatch)
+    unit: Unit = "record"
 
     def __post_init__(self) -> None:
         check_common(self)
@@ -155,18 +161,14 @@ class LangevinChain(Accounted):
         for name in ("chains", "steps"):
             value = validate.integer(name, getattr(self, name), at_least=1, at_most=MOST)
             store(self, name, value)
-        if not isinstance(self.batches, Batches):
-            raise InvalidInput(
-                "batches", f"expected FullBatch(), Cyclic(size), …, got {self.batches!r}"
-            )
-        random = self.batches.kind not in ("full_batch", "cyclic")
-        if self.chains > 1 and random:
+        order = order_of(self.batches, self.n, self.steps)
+        if self.chains > 1 and not isinstance(order, KnownUses):
             raise InvalidInput(
                 "chains",
                 f"expected 1 with batches drawn at random ({self.batches.kind}), got {self.chains}; "
                 "run them one by one and compose",
             )
-        if self.gradient_gap is not None and self.batches.sampled:
+        if self.gradient_gap is not None and isinstance(order, FreshSubsets):
             raise InvalidInput(
                 "gradient_gap",
                 f"a {self.batches.kind} batch holds the record in place of others or not at all: expected "
@@ -258,6 +260,8 @@ class LangevinDiffusion(Accounted):
         The diameter of the convex set at whose boundary the diffusion is reflected.
     release : str
         "last": the point at `time`. "path": the whole path.
+    unit : str
+        "record": whom the guarantee protects.
 
     Raises InvalidInput, naming the field. Source: Ganesh, Thakurta, Upadhyay, (1) and (2).
     """
@@ -267,9 +271,10 @@ class LangevinDiffusion(Accounted):
     inverse_temperature: Any
     time: float
     gradient_gap: float | None = None
-    adjacency: str = "replace_one"
+    adjacency: Adjacency = "replace_one"
     diameter: float | None = None
     release: str = "last"
+    unit: Unit = "record"
 
     def __post_init__(self) -> None:
         check_common(self)

@@ -458,3 +458,15 @@ def parameter_names(kind: object) -> tuple[str, ...]:
     if not isinstance(kind, str) or kind not in KINDS:
         return ()
     return (*KINDS[kind].required, *KINDS[kind].optional)
+
+
+def checked_loss(value: Any) -> Loss:
+    """`value` if it is a Loss.
+
+    Raises InvalidInput, for subclasses too: nothing is proven of what they override.
+    """
+    if type(value) is Loss:
+        return value
+    kind = type(value).__name__
+    got = f"a {kind}, of which nothing is proven" if isinstance(value, Loss) else repr(value)
+    raise InvalidInput("loss", f"expected a pabi.Loss, got {got}")

@@ -14,6 +14,7 @@ from pabi import validate
 from pabi.errors import InvalidInput
 from pabi.langevin import Accounted, check_common, gradient_gap_of, store
 from pabi.losses import Loss
+from pabi.neighbours import Adjacency, Unit
 from pabi.rounding import down, fraction_down, fraction_up, up
 from pabi.runs import MOST
 
@@ -54,6 +55,8 @@ class ExponentialMechanism(Accounted):
         ("replace_one") or G/n ("zero_out"), so that κ = εn/(2GD) or εn/(GD).
     adjacency : str
         "replace_one" (default) or "zero_out".
+    unit : str
+        "record": whom the guarantee protects.
 
     Raises InvalidInput, naming the field. Source: Ganesh, Thakurta, Upadhyay, Algorithm 2; McSherry,
     Talwar 2007.
@@ -66,7 +69,8 @@ class ExponentialMechanism(Accounted):
     epsilon: float | None = None
     inverse_temperature: float | None = None
     gradient_gap: float | None = None
-    adjacency: str = "replace_one"
+    adjacency: Adjacency = "replace_one"
+    unit: Unit = "record"
 
     def __post_init__(self) -> None:
         if self.diameter is None:
@@ -153,6 +157,8 @@ class IteratedExponentialMechanism(Accounted):
     split : int, optional
         n_1: the rounds but the last use the first n_1 records, the last the other n − n_1, for a bound on
         the population risk. None: every round uses all records.
+    unit : str
+        "record": whom the guarantee protects.
 
     Raises InvalidInput, naming the field. Source: Ganesh, Thakurta, Upadhyay, Algorithm 3 and Theorem E.6;
     docs, "The iterated exponential mechanism".
@@ -164,9 +170,10 @@ class IteratedExponentialMechanism(Accounted):
     diameter: float
     epsilons: Sequence[float]
     failure: float
-    adjacency: str = "replace_one"
+    adjacency: Adjacency = "replace_one"
     split: int | None = None
     gradient_gap: None = None
+    unit: Unit = "record"
 
     def __post_init__(self) -> None:
         if self.diameter is None:

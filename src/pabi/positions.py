@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
 from pabi.iteration import Group, Groups, NoisyIteration, Schedule, Steps, Stretch
 from pabi.moduli import Modulus
+from pabi.orders import Fractions, FreshSubsets, KnownUses, SecretOrder
 from pabi.rounding import Array
 
 if TYPE_CHECKING:
@@ -52,10 +53,12 @@ class Uses(NamedTuple):
 class View:
     """A run of noisy SGD step by step: slopes, step sensitivities and noises of every kind of step.
 
-    Raises NotApplicable, with the reason, where the loss gives no linear modulus.
+    `failing`: how likely it may be that a batch of random size is larger than what the slopes cover. Raises
+    NotApplicable, with the reason, where the loss gives no linear modulus.
     """
 
     run: NoisySGD
+    failing: float = 0.0
 
     @cached_property
     def period(self) -> int:
@@ -70,11 +73,22 @@ class View:
         full, last, cool = (float(c[0]) for c in self._slopes(step))
         return full, last, cool, float(s[0]), float(sigma[0])
 
+    @cached_property
+    def fractions(self) -> Fractions:
+        """What part of their divisor the batches can be."""
+        return self.run.fractions(self.failing)
+
     def _slopes(self, step: Array) -> tuple[Array, Array, Array]:
-        loss, clip, how = self.run.loss, self.run.clip_norm, self.run.clipping
-        full, last = (loss.slopes(step, clip, f, how) for f in self.run.batch_fractions)
-        cool = loss.slopes(step, clip, Fraction(0))
+        full, last = (
+            self._largest_slopes(step, f) for f in (self.fractions.full, self.fractions.last)
+        )
+        cool = self.run.loss.slopes(step, self.run.clip_norm, Fraction(0))
         return full, last, cool
+
+    def _largest_slopes(self, step: Array, fractions: tuple[Fraction, ...]) -> Array:
+        """Slopes are convex in the fraction, so that those of the ends cover all between."""
+        loss, clip, how = self.run.loss, self.run.clip_norm, self.run.clipping
+        return np.asarray(np.max([loss.slopes(step, clip, f, how) for f in fractions], axis=0))
 
     @cached_property
     def arrays(self) -> Steps:
@@ -194,7 +208,7 @@ class View:
 
 def check_position(run: NoisySGD, position: int) -> int:
     """`position` if the run has batches of known position."""
-    if not run.batches.deterministic_order:
+    if not isinstance(run.order, KnownUses):
         raise InvalidInput(
             "position", f"a {run.batches.kind} run has no known positions, got {position!r}"
         )
@@ -211,7 +225,8 @@ def iteration(run: NoisySGD, position: int | None = None) -> NoisyIteration:
     """The normal form of `run` for a record in batch `position`, or for the worst record."""
     if position is not None:
         check_position(run, position)
-    if run.batches.sampled:
+    order = run.order
+    if isinstance(order, FreshSubsets):
         raise InvalidInput(
             "batches",
             "with random batches no step is known to use a record: there is no normal form",
@@ -219,19 +234,30 @@ def iteration(run: NoisySGD, position: int | None = None) -> NoisyIteration:
     view = View(run)
     diameter = None if math.isinf(run.range_diameter) else run.range_diameter
     try:
-        uses = _worst(view) if position is None else view.uses(position)
+        uses = _worst(view, order) if position is None else view.uses(position)
         schedule = view.schedule(uses)
     except NotApplicable:
-        return _without_moduli(view, position, diameter)
+        return _without_moduli(view, order, position, diameter)
     columns: tuple[Any, ...] = schedule.columns() if isinstance(schedule, Groups) else schedule
     c, s, sigma = columns
     return NoisyIteration(c, s, sigma, diameter=diameter, adjacency=run.adjacency)
 
 
-def _worst(view: View) -> Uses:
+def _redrawn(order: KnownUses | SecretOrder) -> bool:
+    """Whether a record's place changes from epoch to epoch."""
+    match order:
+        case KnownUses():
+            return False
+        case SecretOrder():
+            return not order.once
+        case _:
+            assert_never(order)
+
+
+def _worst(view: View, order: KnownUses | SecretOrder) -> Uses:
     """The uses of the worst record."""
     run = view.run
-    if run.batches.kind == "reshuffle":
+    if _redrawn(order):
         if not (view.nonexpansive and view.later_is_worse):
             raise InvalidInput(
                 "batches",
@@ -245,7 +271,9 @@ def _worst(view: View) -> Uses:
     return max(cyclic(view), key=lambda r: r.mu).uses
 
 
-def _without_moduli(view: View, position: int | None, diameter: float | None) -> NoisyIteration:
+def _without_moduli(
+    view: View, order: KnownUses | SecretOrder, position: int | None, diameter: float | None
+) -> NoisyIteration:
     """The normal form where no modulus is known, so that only composition applies: its worst record."""
     run, period = view.run, view.period
     step, noise = run.schedule(0, run.steps)
@@ -255,7 +283,7 @@ def _without_moduli(view: View, position: int | None, diameter: float | None) ->
     per_epoch = paid.reshape(-1, period)
     if position is not None:
         used = view.uses(position).steps(period)
-    elif run.batches.kind == "reshuffle":
+    elif _redrawn(order):
         used = per_epoch.argmax(axis=1) + period * np.arange(len(per_epoch))
     else:
         totals = per_epoch.sum(axis=0)  # the last of the largest

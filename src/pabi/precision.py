@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 import numpy as np
 
 from pabi.errors import InvalidInput
 from pabi.hiding import mapped
+from pabi.orders import FixedSizes, RandomSizes
 from pabi.prox import ProximalMap
 from pabi.rounding import Array
 from pabi.runs import NoisySGD
@@ -228,8 +229,13 @@ def _scalar(x: Any) -> float | Array:
 
 def _records(run: NoisySGD, log_steps: float) -> float:
     """More records than this are in no batch, but with probability 2⁻¹⁰¹ (Bernstein's inequality)."""
-    most = float(run.batches.most_records(run.n))
-    if run.batches.kind != "poisson":
-        return most
-    rare, expected = _RARE + log_steps, run.batch_size
+    sizes = run.order.sizes
+    most = float(sizes.most)
+    match sizes:
+        case FixedSizes():
+            return most
+        case RandomSizes():
+            rare, expected = _RARE + log_steps, float(sizes.n * sizes.probability)
+        case _:
+            assert_never(sizes)
     return min(most, expected + rare / 3.0 + math.sqrt(rare**2 / 9.0 + 2.0 * expected * rare))

@@ -11,16 +11,19 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, assert_never, runtime_checkable
 
 import numpy as np
 
-from pabi import validate
+from pabi import batches, updates, validate
 from pabi.batches import Batches
 from pabi.errors import InvalidInput, PrivacyWarning
-from pabi.losses import Loss
+from pabi.losses import Loss, checked_loss
+from pabi.neighbours import Adjacency, Unit, changed, record_only
+from pabi.orders import Fractions, FreshSubsets, KnownUses, Order, SecretOrder, fractions
 from pabi.rounding import Array, down, fraction_up, times_down, times_up
 from pabi.showing import plain
+from pabi.updates import Update
 
 if TYPE_CHECKING:
     from pabi.explanation import Explanation
@@ -42,11 +45,7 @@ class Prox(Protocol):
 MOST = 10**18  # records or steps
 
 
-class _FromEpochs(int):
-    """A number of steps that follows from `epochs`; `dataclasses.replace` hands it back unread."""
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class NoisySGD:
     """A run of noisy SGD, X ← Π(X − η(g(X) + λX + ξ)), of which the last iterate is released.
 
@@ -90,10 +89,15 @@ class NoisySGD:
         A bound on the distance of any two iterates. Given without `prox` it is an assumption.
     cooldown_steps : int
         Final steps with regulariser and noise but without data.
-    update : str
-        "sgd", or "other" (momentum, Adam, averaging): then only composition applies.
+    update : str or Update
+        "sgd", one of `pabi.updates`, or "other" for what is trained elsewhere: but for plain descent only
+        composition applies.
     release : str
         "last", or "path": then only composition applies.
+    unit : str
+        "record": whom the guarantee protects.
+    total_steps : int, optional
+        What `dataclasses.replace` hands on: the number of steps, where neither `epochs` nor `steps` says it.
 
     Raises InvalidInput, naming the field. Source of the model: Bok, Su, Altschuler 2024, §4.
     """
@@ -101,25 +105,76 @@ class NoisySGD:
     loss: Loss
     n: int
     batches: Batches
-    epochs: float | None = None
-    steps: int = None  # type: ignore[assignment]  # always an int once constructed
-    step_size: Any = None
-    noise_std: Any = None
-    noise_multiplier: Any = None
-    clip_norm: float | None = None
-    gradient_sensitivity: float | None = None
-    adjacency: str = "replace_one"
-    prox: Prox | None = None
-    diameter: float | None = None
-    cooldown_steps: int = 0
-    update: str = "sgd"
-    release: str = "last"
-    clipping: str = "norm"
+    epochs: float | None
+    total_steps: int
+    step_size: Any
+    noise_std: Any
+    noise_multiplier: Any
+    clip_norm: float | None
+    gradient_sensitivity: float | None
+    adjacency: Adjacency
+    prox: Prox | None
+    diameter: float | None
+    cooldown_steps: int
+    update: str | Update
+    release: str
+    clipping: str
+    unit: Unit
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        loss: Loss,
+        n: int,
+        batches: Batches,
+        epochs: float | None = None,
+        steps: int | None = None,
+        step_size: Any = None,
+        noise_std: Any = None,
+        noise_multiplier: Any = None,
+        *,
+        clip_norm: float | None = None,
+        gradient_sensitivity: float | None = None,
+        adjacency: Any = "replace_one",
+        prox: Prox | None = None,
+        diameter: float | None = None,
+        cooldown_steps: int = 0,
+        update: str | Update = "sgd",
+        release: str = "last",
+        clipping: str = "norm",
+        unit: str = "record",
+        total_steps: int | None = None,
+    ) -> None:
+        given: dict[str, Any] = {
+            "loss": loss,
+            "n": n,
+            "batches": batches,
+            "epochs": epochs,
+            "step_size": step_size,
+            "noise_std": noise_std,
+            "noise_multiplier": noise_multiplier,
+            "clip_norm": clip_norm,
+            "gradient_sensitivity": gradient_sensitivity,
+            "adjacency": adjacency,
+            "prox": prox,
+            "diameter": diameter,
+            "cooldown_steps": cooldown_steps,
+            "update": update,
+            "release": release,
+            "clipping": clipping,
+            "unit": unit,
+        }
+        for name, value in given.items():
+            self._store(name, value)
         self._check_data()
-        self._check_steps()
+        self._check_steps(steps, total_steps)
         self._check_gradients()
+        self._check_rest()
+
+    def _store(self, name: str, value: Any) -> None:
+        """Keep a checked argument; of numbers Python's own, for numpy's overflow in exact arithmetic."""
+        object.__setattr__(self, name, value)
+
+    def _check_rest(self) -> None:
         for name in ("step_size", "noise_std", "noise_multiplier"):
             value = getattr(self, name)
             if value is None and name == "step_size":
@@ -132,7 +187,7 @@ class NoisySGD:
                     name,
                     f"expected {self.steps} entries, one per step (cool-down included), got {len(checked)}",
                 )
-            object.__setattr__(self, name, checked)
+            self._store(name, checked)
         if self.prox is not None and not (callable(self.prox) and hasattr(self.prox, "diameter")):
             raise InvalidInput(
                 "prox", f"expected a map p(x, step_size) with a diameter, got {self.prox!r}"
@@ -141,54 +196,35 @@ class NoisySGD:
         for name, value in (("diameter", self.diameter), ("prox.diameter", stated)):
             if value is not None:
                 validate.number(name, value, above=0.0)
-        validate.choice("update", self.update, ("sgd", "other"))
-        validate.choice("release", self.release, ("last", "path"))
-        validate.choice("clipping", self.clipping, ("norm", "coordinates"))
+        self._store("update", updates.checked(self.update))
+        self._store("release", validate.choice("release", self.release, ("last", "path")))
+        self._store("clipping", validate.choice("clipping", self.clipping, ("norm", "coordinates")))
+        self._store("unit", record_only(self.unit))
         if self.clipping != "norm" and self.clip_norm is None:
             raise InvalidInput("clip_norm", "missing: there is no norm to clip coordinates for")
 
     def _check_data(self) -> None:
-        if not isinstance(self.loss, Loss):
-            raise InvalidInput("loss", f"expected a pabi.Loss, got {self.loss!r}")
-        # Kept as Python's own numbers: numpy's overflow, or round to 24 bits, in exact arithmetic.
-        n = validate.integer("n", self.n, at_least=1, at_most=MOST)
-        object.__setattr__(self, "n", n)
-        if not isinstance(self.batches, Batches):
-            raise InvalidInput(
-                "batches", f"expected FullBatch(), Cyclic(size), …, got {self.batches!r}"
-            )
-        self.batches.batch_size(self.n)
-        object.__setattr__(self, "adjacency", validate.adjacency(self.adjacency))
+        checked_loss(self.loss)
+        self._store("n", validate.integer("n", self.n, at_least=1, at_most=MOST))
+        batches.checked(self.batches).batch_size(self.n)
+        self._store("adjacency", validate.adjacency(self.adjacency))
 
-    def _check_steps(self) -> None:
+    def _check_steps(self, steps: int | None, total: int | None) -> None:
+        """Stores how many there are: as `steps` says, or `epochs`, or else as handed on (`total`)."""
         cooldown = validate.integer("cooldown_steps", self.cooldown_steps, at_least=0, at_most=MOST)
-        object.__setattr__(self, "cooldown_steps", cooldown)
-        derived = isinstance(self.steps, _FromEpochs) and self.epochs is not None
-        steps = None if derived or self.steps is None else self.steps
-        if (self.epochs is None) == (steps is None):
-            given = "neither" if steps is None else "both"
-            raise InvalidInput("epochs", f"expected exactly one of epochs and steps, got {given}")
-        if steps is not None:
-            object.__setattr__(
-                self, "steps", validate.integer("steps", steps, at_least=1, at_most=MOST)
-            )
-            validate.integer(
-                "cooldown_steps",
-                self.cooldown_steps,
-                at_least=0,
-                at_most=steps - 1,
-                of="steps − 1 = ",
-            )
+        self._store("cooldown_steps", cooldown)
+        if self.epochs is not None and steps is not None:
+            raise InvalidInput("epochs", "expected exactly one of epochs and steps, got both")
+        if self.epochs is not None:
+            self._store("total_steps", _steps_of(self.epochs, self.steps_per_epoch) + cooldown)
             return
-        epochs = validate.number("epochs", self.epochs, above=0.0)
-        exact = epochs * self.steps_per_epoch
-        if not exact <= MOST:
-            raise InvalidInput(
-                "epochs", f"expected at most {MOST} steps in all, got {epochs!r} epochs"
-            )
-        whole = round(exact)  # 2.2 epochs of 5 batches are 11 steps, whatever 2.2 is in binary
-        data_steps = whole if abs(exact - whole) <= 1e-9 * exact else math.ceil(exact)
-        object.__setattr__(self, "steps", _FromEpochs(data_steps + self.cooldown_steps))
+        stated = total if steps is None else steps
+        if stated is None:
+            raise InvalidInput("epochs", "expected exactly one of epochs and steps, got neither")
+        stated = validate.integer("steps", stated, at_least=1, at_most=MOST)
+        most = stated - 1
+        validate.integer("cooldown_steps", cooldown, at_least=0, at_most=most, of="steps − 1 = ")
+        self._store("total_steps", stated)
 
     def _check_gradients(self) -> None:
         if self.noise_std is not None and self.noise_multiplier is not None:
@@ -197,17 +233,14 @@ class NoisySGD:
             )
         for name in ("clip_norm", "gradient_sensitivity"):
             if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, validate.number(name, value, above=0.0))
+                self._store(name, validate.number(name, value, above=0.0))
         if self.gradient_sensitivity is not None:
             for other in ("clip_norm", "noise_multiplier"):
                 if getattr(self, other) is not None:
                     raise InvalidInput(
                         "gradient_sensitivity", f"expected it alone, got it together with {other}"
                     )
-            if self.batches.sampled and (self.batches.kind, self.adjacency) != (
-                "poisson",
-                "zero_out",
-            ):
+            if not self._sensitivity_may_be_stated:
                 raise InvalidInput(
                     "gradient_sensitivity",
                     f"a {self.batches.kind} batch holds the record in place of others or not at all: what "
@@ -221,7 +254,36 @@ class NoisySGD:
                 "or a loss with a gradient bound",
             )
 
+    @property
+    def _sensitivity_may_be_stated(self) -> bool:
+        """Whether what the adjacent pair differ by bounds what a record adds to a batch."""
+        match self.order:
+            case KnownUses() | SecretOrder():
+                return True
+            case FreshSubsets() as order:
+                return changed(self.adjacency) == 1 and not order.displaces
+            case _:
+                assert_never(self.order)
+
     # What follows from the fields.
+
+    @property
+    def steps(self) -> int:
+        """All steps, cool-down included."""
+        return self.total_steps
+
+    @property
+    def order(self) -> Order:
+        """Which steps use a record, and who knows.
+
+        Raises InvalidInput for batches that pabi does not know.
+        """
+        return batches.order_of(self.batches, self.n, self.data_steps)
+
+    @property
+    def rule(self) -> Update:
+        """The update that every step takes."""
+        return updates.rule_of(self.update)
 
     @property
     def batch_size(self) -> int:
@@ -254,8 +316,9 @@ class NoisySGD:
             return self.gradient_sensitivity
         bound = self.record_gradient_bound
         assert bound is not None
-        displaces = self.adjacency == "replace_one" or self.batches.kind == "fixed_size"
-        return 2.0 * bound if displaces else bound
+        order = self.order
+        displaces = isinstance(order, FreshSubsets) and order.displaces
+        return 2.0 * bound if displaces else changed(self.adjacency) * bound
 
     @property
     def gradient_noise_std(self) -> float | Array:
@@ -289,10 +352,10 @@ class NoisySGD:
         """Whether step size and noise are the same at every step."""
         return not any(isinstance(x, np.ndarray) for x in (self.step_size, self.gradient_noise_std))
 
-    @property
-    def batch_fractions(self) -> tuple[Fraction, Fraction]:
-        """(records in a full batch, records in the last batch of an epoch) over size."""
-        return Fraction(1), Fraction(self.batches.last_size(self.n), self.batch_size)
+    def fractions(self, failing: float = 0.0) -> Fractions:
+        """Records of a batch over what its sum is divided by; `failing`: how likely it may be that a batch of
+        random size has more."""
+        return fractions(self.order.sizes, self.batch_size, failing)
 
     def schedule(self, first: int, end: int) -> tuple[Array, Array]:
         """(step sizes, noises on the gradient) of the steps `first`, …, `end` − 1, counted from 0; arrays."""
@@ -317,10 +380,10 @@ class NoisySGD:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, NoisySGD):
             return NotImplemented
-        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
-        return all(
-            bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) else a is b or bool(a == b)
-            for a, b in pairs
+        return self.rule == other.rule and all(
+            same(getattr(self, f.name), getattr(other, f.name))
+            for f in fields(self)
+            if f.name != "update"
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -328,8 +391,6 @@ class NoisySGD:
     def __getstate__(self) -> dict[str, Any]:
         """The constructor's arguments that were given."""
         given = {f.name: getattr(self, f.name) for f in fields(self)}
-        if isinstance(self.steps, _FromEpochs):
-            del given["steps"]
         return {name: value for name, value in given.items() if value is not None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -360,6 +421,22 @@ class NoisySGD:
         from pabi.explanation import explain
 
         return explain(self, delta, also)
+
+
+def _steps_of(epochs: Any, per_epoch: int) -> int:
+    """Steps with data in so many passes."""
+    exact = validate.number("epochs", epochs, above=0.0) * per_epoch
+    if not exact <= MOST:
+        raise InvalidInput("epochs", f"expected at most {MOST} steps in all, got {epochs!r} epochs")
+    whole = round(exact)  # 2.2 epochs of 5 batches are 11 steps, whatever 2.2 is in binary
+    return whole if abs(exact - whole) <= 1e-9 * exact else math.ceil(exact)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two arguments of descriptions are equal, arrays entry by entry."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.shape(a) == np.shape(b) and bool(np.array_equal(a, b))
+    return a is b or bool(a == b)
 
 
 def warn_of_large_delta(n: int, delta: float) -> None:

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.errors import NotApplicable
+from pabi.neighbours import changed
+from pabi.orders import FAILING, Fractions, FreshSubsets
 from pabi.rounding import TINY, Array, fraction_up, up
 from pabi.runs import NoisySGD
 
@@ -23,7 +25,6 @@ _VARIATION = 0.08  # of log c² within a block
 _NEGLIGIBLE = 40.0  # c²ⁿ below e^-40 of the last step's weight is nothing
 _MOST_WRITTEN = 50_000  # steps of a varying schedule that a window may hold
 _MARGIN = 1e-12  # relative, over the roundings of sums and powers
-_FAILING = 1e-3  # the share of δ that may be spent on batches that are too large
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,16 +78,20 @@ class SampledRun:
     delta: float
 
     @cached_property
+    def order(self) -> FreshSubsets:
+        """Raises NotApplicable unless batches are drawn afresh at every step."""
+        return require_sampling(self.run)
+
+    @cached_property
     def probability(self) -> float:
-        """p = b/n, rounded up."""
-        return min(1.0, fraction_up(Fraction(self.run.batch_size, self.run.n)))
+        """That of a record to be in a batch, rounded up."""
+        return min(1.0, fraction_up(self.order.probability))
 
     @cached_property
     def record_norm(self) -> float:
-        """The norm of one record's own gradient (Poisson), or of the change when it takes another's
-        place (fixed size)."""
+        """The norm of one record's own gradient, or of the change when it takes another's place."""
         run = self.run
-        if run.batches.kind == "fixed_size" or run.gradient_sensitivity is not None:
+        if self.order.displaces or run.gradient_sensitivity is not None:
             return run.sensitivity
         bound = run.record_gradient_bound
         assert bound is not None
@@ -94,56 +99,37 @@ class SampledRun:
 
     @property
     def change(self) -> float:
-        """How far apart steps from one place can be on the two data sets, as a multiple of s: under
-        Poisson batches two records may pull in opposite ways; under fixed size s stands for two
-        records, of which zeroing changes one."""
-        zeroed = self.run.adjacency == "zero_out"
-        if self.run.batches.kind == "fixed_size":
-            return 0.5 if zeroed else 1.0
-        return 1.0 if zeroed else 2.0
+        """How far apart steps from one place can be on the two data sets, as a multiple of s.
+
+        A record that is drawn independently of others adds s, and two may pull in opposite ways; where it
+        displaces another, s stands for two records, of which zeroing changes one."""
+        records = float(changed(self.run.adjacency))
+        return records / 2.0 if self.order.displaces else records
+
+    @property
+    def single(self) -> bool:
+        """Whether the record is there or not, and nothing takes its place."""
+        return changed(self.run.adjacency) == 1 and not self.order.displaces
 
     @cached_property
+    def covered(self) -> Fractions:
+        """The batches that the moduli must cover."""
+        return self.run.fractions(FAILING * self.delta)
+
+    @property
     def cap(self) -> int:
-        """The largest batch that the moduli must cover."""
-        return self._cap_and_failure[0]
+        """Records in the largest batch that the moduli must cover."""
+        return self.covered.cap
 
-    @cached_property
+    @property
     def failure(self) -> float:
         """A bound on the probability that any batch is larger than `cap`."""
-        return self._cap_and_failure[1]
-
-    @cached_property
-    def _cap_and_failure(self) -> tuple[int, float]:
-        run = self.run
-        stated = getattr(run.batches, "cap", None)
-        if run.batches.kind == "fixed_size":
-            return run.batch_size, 0.0
-        if stated is not None:
-            return min(stated, run.n), 0.0
-
-        def failure(cap: int) -> float:
-            return min(1.0, run.data_steps * binomial_tail(run.n, self.probability, cap))
-
-        low, high = run.batch_size, run.n
-        while low < high:
-            middle = (low + high) // 2
-            if failure(middle) <= _FAILING * self.delta:
-                high = middle
-            else:
-                low = middle + 1
-        return low, failure(low)
-
-    @cached_property
-    def fractions(self) -> tuple[Fraction, ...]:
-        """The batch fractions between which all possible batches lie."""
-        if self.run.batches.kind == "fixed_size":
-            return (Fraction(1),)
-        return Fraction(0), Fraction(self.cap, self.run.batch_size)
+        return self.covered.failure
 
     def _columns(self, step: Array, noise: Array) -> tuple[Array, Array, Array, Array, Array]:
         """(c with data, c in the cool-down, s, σ, ρ) for these step sizes and noises."""
         run = self.run
-        slopes = [run.loss.slopes(step, run.clip_norm, f, run.clipping) for f in self.fractions]
+        slopes = [run.loss.slopes(step, run.clip_norm, f, run.clipping) for f in self.covered.full]
         cool = run.loss.slopes(step, run.clip_norm, Fraction(0))
         return np.max(slopes, axis=0), cool, *self.pull_columns(step, noise)
 
@@ -165,7 +151,7 @@ class SampledRun:
     def _steepness(self) -> float:
         run = self.run
         curvature = run.loss.effective_curvature(run.clip_norm, run.clipping)
-        if run.adjacency == "zero_out":
+        if changed(run.adjacency) == 1:
             return run.loss.steepness
         if curvature is None:
             return 2.0 * run.loss.steepness
@@ -251,29 +237,12 @@ class SampledRun:
         return found
 
 
-def binomial_tail(n: int, p: float, cap: int) -> float:
-    """An upper bound on P(Bin(n, p) > cap): beyond cap + 1 the probabilities fall at least as fast as a
-    geometric series of the ratio there. 1 where they do not fall."""
-    from scipy.special import gammaln
-
-    k = cap + 1
-    if k > n or p <= 0.0:
-        return 0.0
-    if p >= 1.0:
-        return 1.0
-    ratio = (n - k) / (k + 1) * p / (1.0 - p)
-    if ratio >= 1.0:
-        return 1.0
-    log = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
-    log += k * math.log(p) + (n - k) * math.log1p(-p)
-    size = gammaln(n + 1.0) + n  # what the terms that cancel are made of
-    return min(1.0, math.exp(log + 1e-14 * size) / (1.0 - ratio) * (1.0 + 1e-9))
-
-
-def require_sampling(run: NoisySGD) -> None:
-    """NotApplicable unless batches are drawn afresh at every step."""
-    if not run.batches.sampled:
+def require_sampling(run: NoisySGD) -> FreshSubsets:
+    """The order of a run whose batches are drawn afresh at every step; NotApplicable for any other."""
+    order = run.order
+    if not isinstance(order, FreshSubsets):
         raise NotApplicable("the batches are not drawn afresh at every step")
+    return order
 
 
 def _lengths(c: float, steps: int, pieces: int) -> list[int]:

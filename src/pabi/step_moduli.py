@@ -14,22 +14,25 @@ from numpy.typing import NDArray
 
 from pabi.errors import NotApplicable
 from pabi.moduli import Linear, Modulus, Unbounded, above_both
+from pabi.orders import Fractions
 from pabi.runs import NoisySGD
 from pabi.shifts.shapes import Shapes, shapes
 
 _MOST_VARYING = 200_000  # steps of a schedule that varies
 
 _FULL, _LAST, _COOL = 0, 1, 2
+_EMPTY = (Fraction(0),)  # what a step of the cool-down holds
 
 
 class StepModuli:
-    """The moduli of `run`; `fractions`: those between which all its random batches lie, if it has any.
+    """The moduli of `run`, whose batches are such parts of their divisor as `fractions` says.
 
     Raises NotApplicable where a step's modulus is unknown, and where all are linear.
     """
 
-    def __init__(self, run: NoisySGD, fractions: tuple[Fraction, ...] = ()) -> None:
+    def __init__(self, run: NoisySGD, fractions: Fractions) -> None:
         self.run, self.fractions = run, fractions
+        self._alike = fractions.full == fractions.last
         if not run.constant and run.steps > _MOST_VARYING:
             raise NotApplicable(
                 f"more than {_MOST_VARYING} steps that vary, with moduli not linear"
@@ -46,9 +49,9 @@ class StepModuli:
     @property
     def _kinds_taken(self) -> list[int]:
         run = self.run
-        period = 1 if self.fractions else run.steps_per_epoch
-        taken = [_FULL] if period > 1 or self.fractions else []
-        taken += [_LAST] if not self.fractions and run.data_steps >= period else []
+        period = run.steps_per_epoch
+        taken = [_FULL] if period > 1 or self._alike else []
+        taken += [_LAST] if not self._alike and run.data_steps >= period else []
         return taken + ([_COOL] if run.cooldown_steps else [])
 
     @property
@@ -64,9 +67,7 @@ class StepModuli:
 
     def _modulus(self, step: float, kind: int) -> Modulus:
         run = self.run
-        fractions: tuple[Fraction, ...] = (Fraction(0),)
-        if kind != _COOL:
-            fractions = self.fractions or (run.batch_fractions[kind],)
+        fractions = {_FULL: self.fractions.full, _LAST: self.fractions.last, _COOL: _EMPTY}[kind]
         found = [run.loss.modulus(step, run.clip_norm, f, run.clipping) for f in fractions]
         return found[0] if len(found) == 1 else above_both(*found)
 
@@ -96,7 +97,7 @@ class StepModuli:
     def _kind(self, first: int, end: int) -> NDArray[np.intp]:
         k = np.arange(first, end)
         kind = np.full(k.size, _FULL, dtype=np.intp)
-        if not self.fractions:
+        if not self._alike:
             period = self.run.steps_per_epoch
             kind[k % period == period - 1] = _LAST
         kind[k >= self.run.data_steps] = _COOL

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pabi.errors import InvalidInput
+from pabi.neighbours import Adjacency
 from pabi.rounding import Array
 from pabi.showing import exact
 
@@ -61,11 +62,12 @@ def integer(
 
 
 def choice(field: str, value: Any, options: tuple[str, ...]) -> str:
-    """`value` if it is one of `options`."""
-    if not isinstance(value, str) or value not in options:
-        names = " or ".join(f'"{o}"' for o in options)
-        raise InvalidInput(field, f"expected {names}, got {value!r}")
-    return value
+    """The one of `options` that `value` is."""
+    for option in options:
+        if isinstance(value, str) and value == option:
+            return option
+    names = " or ".join(f'"{o}"' for o in options)
+    raise InvalidInput(field, f"expected {names}, got {value!r}")
 
 
 def is_scalar(value: Any) -> bool:
@@ -99,10 +101,10 @@ def schedule(field: str, value: Any, *, positive: bool) -> float | Array:
     return array
 
 
-def adjacency(value: Any) -> str:
+def adjacency(value: Any) -> Adjacency:
     """The canonical name of an adjacency, given by name or as a dp_accounting.NeighboringRelation."""
     name = getattr(value, "name", value)
-    names = {
+    names: dict[str, Adjacency] = {
         "replace_one": "replace_one",
         "REPLACE_ONE": "replace_one",
         "zero_out": "zero_out",

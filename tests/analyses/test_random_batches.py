@@ -13,7 +13,8 @@ import pabi
 from pabi.analyses import ANALYSES, one_sided_shift, two_sided_shift
 from pabi.analyses.tuning import binned
 from pabi.errors import InvalidInput, NotApplicable
-from pabi.sampled import SampledRun, binomial_tail
+from pabi.orders import binomial_tail
+from pabi.sampled import SampledRun
 from pabi.tradeoff import Gaussian, PoissonSubsampled, Subsampled
 
 DELTA = 1e-5

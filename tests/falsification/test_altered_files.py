@@ -158,7 +158,7 @@ class TestVerifiedIsOfThisContent:
         assert not guarantee.verified
 
     def test_another_certificate_is_not_verified(self, guarantee):
-        object.__setattr__(guarantee, "_certificate", Certificate(guarantee.certificate.payload))
+        object.__setattr__(guarantee, "certificate", Certificate(guarantee.certificate.payload))
         assert not guarantee.verified
 
     @pytest.mark.parametrize(

@@ -341,11 +341,11 @@ def test_it_holds_the_iterate_and_the_order_and_no_generator(
     path = tmp_path / "run.ckpt"
     interrupted(run_of(batches=batches), path, 5)
     content = held(path)
-    order = {"permutation"} if batches.kind != "cyclic" else set()
+    order = {"order"} if batches.kind != "cyclic" else set()
     assert set(content) == {"assumed", "format", "run", "start", "step", "x"} | order
     assert content["x"].shape == (1,)
     if order:
-        assert sorted(content["permutation"].tolist()) == list(range(7))
+        assert sorted(content["order"].tolist()) == list(range(7))
     data = path.read_bytes()
     (key,) = [k for k in keys if len(k) == 32]
     assert not any(piece in data for piece in (key[:8], key[8:16], key[16:24], key[24:], key[::-1]))
@@ -451,7 +451,7 @@ def test_a_damaged_file_is_refused_or_harmless(unpriced, tmp_path, every):
         else:
             assert state.step == written.step
             assert np.array_equal(state.x, written.x)
-            assert np.array_equal(state.permutation, written.permutation)
+            assert np.array_equal(state.secret, written.secret)
     assert refused > len(damaged) // 3
 
 
@@ -741,7 +741,7 @@ def test_states_of_the_wrong_kind_are_refused(tmp_path, odd):
         train(run_of(), Records(), [0.5], resume=path)
 
 
-@pytest.mark.parametrize("spoilt", ["assumed", "start", "run", "permutation"])
+@pytest.mark.parametrize("spoilt", ["assumed", "start", "run", "order"])
 def test_a_refused_file_shows_no_state(tmp_path, spoilt):
     """Whoever sees the traceback of a resumption that is refused would see an iterate and the order."""
     path = tmp_path / "run.ckpt"

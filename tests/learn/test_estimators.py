@@ -648,9 +648,9 @@ def test_round_trips_keep_the_model_and_hold_no_data(tmp_path, kind):
     with pytest.MonkeyPatch.context() as patch:
         execute = engine_module._Aftermath.__call__
 
-        def note(self, step, x, order):
-            path.append(x.copy())
-            return execute(self, step, x, order)
+        def note(self, state):
+            path.append(state.x.copy())
+            return execute(self, state)
 
         patch.setattr(engine_module._Aftermath, "__call__", note)
         model.fit(X, y)

@@ -31,9 +31,10 @@ from pabi.learn import sums as sums_module
 from pabi.learn.binomial import Binomial
 from pabi.learn.checkpoint import Checkpoint, State
 from pabi.learn.engine import _Aftermath, _execute
-from pabi.learn.orders import Order
+from pabi.learn.orders import Serving, serving
 from pabi.learn.sums import Limit, fast_sum, per_record_sum
 from pabi.losses import Loss
+from pabi.orders import FreshSubsets
 from pabi.runs import NoisySGD
 
 pytestmark = [
@@ -81,7 +82,7 @@ def draws(request):
 
 def drawn(n, batches, count, seed=0):
     """Batches as tuples of rows, () for an empty one."""
-    order = Order(run_of(n, batches), np.random.default_rng(seed))
+    order = serving(run_of(n, batches), np.random.default_rng(seed))
     found = (order.batch(k) for k in range(count))
     return [() if rows is None else tuple(rows.tolist()) for rows in found]
 
@@ -249,7 +250,7 @@ def test_records_and_pairs_are_included_as_often_as_they_should(n, batches, step
 def test_steps_are_independent(batches, lag, draws):
     """The joint law of two batches is the product, and the noise in between does not matter."""
     law = law_of(3, batches)
-    order = Order(run_of(3, batches), np.random.default_rng(5))
+    order = serving(run_of(3, batches), np.random.default_rng(5))
     found = []
     for k in range(draws):
         rows = order.batch(k)
@@ -278,7 +279,7 @@ def test_batches_without_a_cap_are_as_large_as_drawn():
 @pytest.mark.parametrize("batches", [FixedSize(1000), Poisson(1000), Poisson(1000, cap=1200)])
 def test_no_work_in_proportion_to_the_number_of_records(batches):
     """Among 10¹² records, of which not even a list would fit in memory."""
-    order = Order(run_of(10**12, batches), np.random.default_rng(0))
+    order = serving(run_of(10**12, batches), np.random.default_rng(0))
     rows = order.batch(0)
     assert 800 < len(rows) < 1200
     assert len(set(rows.tolist())) == len(rows)
@@ -287,12 +288,12 @@ def test_no_work_in_proportion_to_the_number_of_records(batches):
 
 def test_nothing_of_a_batch_is_kept():
     for batches in (FixedSize(3), Poisson(3), Poisson(3, cap=4)):
-        order = Order(run_of(7, batches), np.random.default_rng(0))
+        order = serving(run_of(7, batches), np.random.default_rng(0))
         before = {name: value for name, value in vars(order).items() if name != "_generator"}
         for k in range(20):
             order.batch(k)
         assert {n: v for n, v in vars(order).items() if n != "_generator"} == before
-        assert order.permutation is None
+        assert order.secret is None
 
 
 def test_steps_per_epoch():
@@ -365,7 +366,7 @@ def test_every_step_is_the_described_one(free, batches):
 
 def drawn_between(run, generator):
     """The batches of a run whose noise is drawn in between."""
-    order, found = Order(run, generator), []
+    order, found = serving(run, generator), []
     for k in range(run.data_steps):
         rows = order.batch(k)
         found.append(() if rows is None else tuple(rows.tolist()))
@@ -601,11 +602,12 @@ def test_room_for_the_expected_size_would_not_do():
     ids=repr,
 )
 def test_the_limit_is_that_of_the_largest_batch(batches, most):
-    assert batches.most_records(5000) == most
-    limit = Limit.of(clipped_run(5000, batches), 100)
+    assert batches.order(5000, 10).sizes.most == most
+    run = clipped_run(5000, batches)
+    limit = Limit.of(run, 100)
     assert limit.clip == pytest.approx(0.2 * (1.0 - 2.0 * most * 116 * 2.0**-53), rel=1e-15)
     assert limit.shrink == pytest.approx(1.0 - 2.0 * most * 116 * 2.0**-53, rel=1e-15)
-    assert limit.anywhere == batches.sampled
+    assert limit.anywhere == isinstance(run.order, FreshSubsets)
 
 
 def test_batches_too_large_to_be_summed_are_refused():
@@ -622,7 +624,7 @@ def near_zero_predictors(n, d, theta, rng):
 
 
 def compared(gradients, run, theta, sets, anywhere=None):
-    limit = Limit.of(run, gradients.additions(run.batches.most_records(run.n)))
+    limit = Limit.of(run, gradients.additions(run.order.sizes.most))
     if anywhere is not None:
         limit = replace(limit, anywhere=anywhere)
     sums = [gradients.clipped_sum(theta, np.array(rows, dtype=np.intp), limit) for rows in sets]
@@ -827,7 +829,7 @@ def test_exceptions_hold_no_batch(free, batches):
         if "pabi" in where.f_globals.get("__name__", "") and where.f_code.co_name != "train":
             kept += where.f_locals.values()
         trace = trace.tb_next
-    assert not any(isinstance(value, (np.ndarray, Order, State)) for value in kept)
+    assert not any(isinstance(value, (np.ndarray, Serving, State)) for value in kept)
 
 
 def test_a_hidden_path_may_not_be_watched_and_nothing_is_shown(free, capfd):

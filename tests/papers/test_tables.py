@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pabi import papers
+from pabi.orders import FreshSubsets
 from pabi.papers.artefact import Settings
 from pabi.papers.bok import accuracies, processes
 from pabi.papers.results import Entry, Figure, Table
@@ -170,7 +171,7 @@ def test_accuracies_are_means_over_the_trainings():
 def test_the_paper_trains_with_clipping_and_pabi_with_bounded_features():
     theirs = accuracies.clipped("NoisySGD", 50, 0.002)
     assert theirs.clip_norm == 5.0
-    assert theirs.batches.sampled
+    assert isinstance(theirs.order, FreshSubsets)
     ours = accuracies.bounded(50)
     assert ours.clip_norm is None
     assert ours.guarantee(1e-5).epsilon(1e-5) <= 4.34

@@ -6,9 +6,10 @@ add a file and a line to `ANALYSES`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,13 @@ from pabi.analyses import (
     two_sided_shift,
 )
 from pabi.analyses.langevin_chain import of_chain
-from pabi.description import Description
+from pabi.description import Description, kind_of
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee, least
+from pabi.iteration import NoisyIteration
 from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.runs import NoisySGD
 
 
 @dataclass(frozen=True)
@@ -64,21 +67,28 @@ MECHANISM = (
 _EVERY_ITERATE = ("composition", diffusion.PATH)
 
 
-def analyses_of(description: Description) -> tuple[Analysis, ...]:
-    """The analyses of a description of this kind."""
-    if isinstance(description, LangevinChain):
-        return tuple(replace(a, apply=partial(_chain, a)) for a in ANALYSES)
-    if isinstance(description, LangevinDiffusion):
-        return DIFFUSION
-    if isinstance(description, ExponentialMechanism | IteratedExponentialMechanism):
-        return MECHANISM
-    return ANALYSES
-
-
 def _chain(
     analysis: Analysis, chain: LangevinChain, delta: float, position: int | None
 ) -> Guarantee:
     return of_chain(chain, analysis.apply, delta)
+
+
+_OF: Mapping[type[Description], tuple[Analysis, ...]] = MappingProxyType(
+    {
+        NoisySGD: ANALYSES,
+        NoisyIteration: ANALYSES,
+        LangevinChain: tuple(replace(a, apply=partial(_chain, a)) for a in ANALYSES),
+        LangevinDiffusion: DIFFUSION,
+        ExponentialMechanism: MECHANISM,
+        IteratedExponentialMechanism: MECHANISM,
+    }
+)
+
+
+def analyses_of(description: Description) -> tuple[Analysis, ...]:
+    """The analyses of a description of this kind. Raises InvalidInput for any other."""
+    kind_of(description)
+    return _OF[type(description)]
 
 
 @dataclass(frozen=True)

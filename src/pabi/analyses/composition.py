@@ -8,23 +8,24 @@ every iterate is released.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
 from pabi.analyses.tuning import DEFAULT_DELTA, product
+from pabi.analyses.writing import IterationProof, RunProof, SampledProof
 from pabi.assumptions import noisy_iteration, noisy_sgd
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee
 from pabi.iteration import Groups, NoisyIteration
+from pabi.neighbours import changed
+from pabi.orders import FreshSubsets, KnownUses, SecretOrder
 from pabi.positions import check_position
-from pabi.rounding import TINY, fraction_up, up
+from pabi.rounding import TINY, Array, fraction_up, up
 from pabi.runs import NoisySGD
-from pabi.tradeoff import Gaussian, average
-
-if TYPE_CHECKING:
-    from pabi.certificate import Certificate
+from pabi.tradeoff import Gaussian, TradeOff, average
 
 NAME = "composition"
 SOURCE = "Dong, Roth, Su 2022, Cor. 3.3"
@@ -41,46 +42,33 @@ def apply(
 
 
 def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
-    from pabi.certificate import of_run
-
     if position is not None:
         check_position(run, position)
-    if run.batches.sampled:
-        return _sampled(run, delta)
-    cases = _cases(run, position)
-    mus = [_mu(total, used) for total, used, _ in cases]
-    if run.batches.kind == "shuffle_once":
-        # A record keeps its place in the secret order: some are used once more than others.
-        curve: Any = average(mus, [fraction_up(share) for _, _, share in cases])
-    else:
-        curve = Gaussian(max(mus))
-    return Guarantee(
-        curve,
-        run.adjacency,
-        NAME,
-        SOURCE,
-        noisy_sgd(run, hidden=False, position=position),
-        _prove=lambda: of_run(run, NAME, curve, position=position),
-    )
+    order, said = run.order, noisy_sgd(run, hidden=False, position=position)
+    curve: TradeOff
+    match order:
+        case FreshSubsets():
+            return _sampled(run, order, delta, said)
+        case KnownUses():
+            curve = Gaussian(max(use.mu for use in _known(run, position)))
+        case SecretOrder():
+            # A record may keep its place in the secret order: some are used once more than others.
+            cases = _secret(run, order) if order.once else [(_redrawn(run), Fraction(1))]
+            curve = average([c.mu for c, _ in cases], [fraction_up(share) for _, share in cases])
+        case _:
+            assert_never(order)
+    proof = RunProof(NAME, run, curve, position=position)
+    return Guarantee(curve, run.adjacency, NAME, SOURCE, said, proof=proof)
 
 
-def _sampled(run: NoisySGD, delta: float) -> Guarantee:
+def _sampled(run: NoisySGD, order: FreshSubsets, delta: float, said: Sequence[str]) -> Guarantee:
     """One subsampled factor a step, with equal noises together."""
-    from pabi.certificate import of_sampled
-
-    single = run.batches.kind == "poisson" and run.adjacency == "zero_out"
-    curve = product(0.0, [_factors(run)], _probability(run), single, 0.0)
+    single = changed(run.adjacency) == 1 and not order.displaces
+    probability = min(1.0, fraction_up(order.probability))
+    curve = product(0.0, [_factors(run)], probability, single, 0.0)
     source = SOURCE if single else SOURCE_SAMPLED
-    said = noisy_sgd(run, hidden=False)
-
-    def prove() -> Certificate:
-        return of_sampled(run, NAME, curve, delta or DEFAULT_DELTA, {})
-
-    return Guarantee(curve, run.adjacency, NAME, source, said, _prove=prove)
-
-
-def _probability(run: NoisySGD) -> float:
-    return min(1.0, fraction_up(Fraction(run.batch_size, run.n)))
+    proof = SampledProof(NAME, run, curve, delta or DEFAULT_DELTA)
+    return Guarantee(curve, run.adjacency, NAME, source, tuple(said), proof=proof)
 
 
 def _factors(run: NoisySGD) -> tuple[Any, Any]:
@@ -92,84 +80,91 @@ def _factors(run: NoisySGD) -> tuple[Any, Any]:
     return np.array([ratio / noise]), np.array([float(run.data_steps)])
 
 
-def _cases(run: NoisySGD, position: int | None) -> list[tuple[float, bool, Fraction]]:
-    """(Σ (L/(b·ς_k))² over the uses, whether there are any, share of the records) of every position.
+class Paid(NamedTuple):
+    """Σ (L/(b·ς_k))² over the uses of a record, and whether there are any."""
 
-    Equal positions come together. Reshuffled batches use a record once an epoch anywhere: one case,
-    each epoch at its worst.
-    """
-    ratio = run.sensitivity / run.batch_size
-    period, data = run.steps_per_epoch, run.data_steps
-    epochs, rest = divmod(data, period)
-    noise, whole = run.gradient_noise_std, Fraction(1)
+    total: float
+    used: bool
+
+    @property
+    def mu(self) -> float:
+        """√total, rounded up past the few roundings of its terms; never 0 for a record that is used."""
+        if not self.used:
+            return 0.0
+        if math.isnan(self.total):
+            return math.inf
+        return up(math.sqrt(max(self.total, TINY)) * (1.0 + 4e-15))
+
+
+def _once(run: NoisySGD) -> float | Array:
+    """What one use costs: a number, or one for every step with data."""
+    ratio, noise = run.sensitivity / run.batch_size, run.gradient_noise_std
     if not isinstance(noise, np.ndarray):
-        once = (ratio / noise) * (ratio / noise)
-        if position is not None:
-            uses = epochs + (1 if position < rest else 0)
-            return [(uses * once, uses > 0, whole)]
-        most = epochs + (1 if rest else 0)
-        late = share(run, 0, rest - 1) if rest else whole
-        if run.batches.kind != "shuffle_once" or late == 1:
-            return [(most * once, True, whole)]
-        return [(most * once, True, late), (epochs * once, epochs > 0, 1 - late)]
-    losses = (ratio / noise[:data]) * (ratio / noise[:data])
+        return (ratio / noise) * (ratio / noise)
+    losses: Array = (ratio / noise[: run.data_steps]) * (ratio / noise[: run.data_steps])
+    return losses
+
+
+def _known(run: NoisySGD, position: int | None) -> list[Paid]:
+    """The records of batch `position`, or of all batches that can be the worst."""
+    once, period = _once(run), run.steps_per_epoch
+    epochs, rest = divmod(run.data_steps, period)
+    if not isinstance(once, np.ndarray):
+        most = epochs + (1 if (rest if position is None else position < rest) else 0)
+        return [Paid(most * once, most > 0)]
     if position is not None:
-        own = losses[position::period]
-        return [(_sum(own), own.size > 0, whole)]
-    if run.batches.kind == "reshuffle":
-        worst = np.maximum.reduceat(losses, np.arange(0, data, period))
-        return [(_sum(worst), True, whole)]
-    used = min(period, data)
-    found = [(_sum(losses[j::period]), True, share(run, j, j)) for j in range(used)]
-    return [*found, (0.0, False, share(run, used, period - 1))] if used < period else found
+        own = once[position::period]
+        return [Paid(_sum(own), own.size > 0)]
+    return [Paid(_sum(once[j::period]), True) for j in range(min(period, run.data_steps))]
 
 
-def share(run: NoisySGD, a: int, b: int) -> Fraction:
-    """The share of the records that are in batches a..b: their probability in a secret order."""
-    missing = run.batch_size - run.batches.last_size(run.n) if b == run.steps_per_epoch - 1 else 0
-    return Fraction((b - a + 1) * run.batch_size - missing, run.n)
+def _redrawn(run: NoisySGD) -> Paid:
+    """A record that is used once an epoch anywhere: each epoch at its worst."""
+    once, period = _once(run), run.steps_per_epoch
+    if not isinstance(once, np.ndarray):
+        return Paid(-(-run.data_steps // period) * once, True)
+    worst = np.maximum.reduceat(once, np.arange(0, run.data_steps, period))
+    return Paid(_sum(worst), True)
+
+
+def _secret(run: NoisySGD, order: SecretOrder) -> list[tuple[Paid, Fraction]]:
+    """Every position with its probability, equal ones together."""
+    once, period = _once(run), order.period
+    epochs, rest = divmod(run.data_steps, period)
+    if not isinstance(once, np.ndarray):
+        late = order.share(0, rest - 1) if rest else Fraction(1)
+        most = Paid((epochs + (1 if rest else 0)) * once, True)
+        return [(most, late)] + ([(Paid(epochs * once, epochs > 0), 1 - late)] if late < 1 else [])
+    used = min(period, run.data_steps)
+    found = [(Paid(_sum(once[j::period]), True), order.share(j, j)) for j in range(used)]
+    if used < period:
+        found.append((Paid(0.0, False), order.share(used, period - 1)))
+    return found
 
 
 def _sum(terms: Any) -> float:
     return float(np.sum(terms, dtype=np.longdouble))
 
 
-def _mu(total: float, used: bool) -> float:
-    """√total, rounded up past the few roundings of its terms; never 0 for a record that is used."""
-    if not used:
-        return 0.0
-    if math.isnan(total):
-        return math.inf
-    return up(math.sqrt(max(total, TINY)) * (1.0 + 4e-15))
-
-
 def _iteration(iteration: NoisyIteration) -> Guarantee:
-    from pabi.certificate import of_iteration
-
     if iteration.start > 0.0:
         raise NotApplicable("the runs start apart, which no noisy step has paid for")
-    mu = _mu(*_paid(iteration))
-    said = noisy_iteration(iteration, hidden=False)
-    return Guarantee(
-        Gaussian(mu),
-        iteration.adjacency,
-        NAME,
-        SOURCE,
-        said,
-        _prove=lambda: of_iteration(iteration, NAME, mu, None, None),
-    )
+    mu = _paid(iteration).mu
+    said, proof = noisy_iteration(iteration, hidden=False), IterationProof(NAME, iteration, mu)
+    return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, said, proof=proof)
 
 
-def _paid(iteration: NoisyIteration) -> tuple[float, bool]:
-    """(Σ (s_k/σ_k)², whether any s_k > 0); ∞ where a step with a demand has no noise."""
+def _paid(iteration: NoisyIteration) -> Paid:
+    """Σ (s_k/σ_k)² over the steps with s_k > 0; ∞ where one of them has no noise."""
     schedule = iteration.schedule
     if isinstance(schedule, Groups):
         stretches = [(n, x) for n, x in schedule.stretches() if x.s > 0.0]
         if any(x.sigma == 0.0 for _, x in stretches):
-            return math.inf, True
-        return sum(n * (x.s / x.sigma) * (x.s / x.sigma) for n, x in stretches), bool(stretches)
+            return Paid(math.inf, True)
+        total = sum(n * (x.s / x.sigma) * (x.s / x.sigma) for n, x in stretches)
+        return Paid(total, bool(stretches))
     used = schedule.s > 0.0
     s, sigma = schedule.s[used], schedule.sigma[used]
     if (sigma == 0.0).any():
-        return math.inf, True
-    return _sum((s / sigma) * (s / sigma)), bool(used.any())
+        return Paid(math.inf, True)
+    return Paid(_sum((s / sigma) * (s / sigma)), bool(used.any()))

@@ -12,11 +12,14 @@ window gives βD(2Δ − mD), whatever the sign of m. (For dissipative losses se
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from pabi.analyses import composition, shifted_interpolation
+from pabi.analyses.writing import claim
 from pabi.assumptions import langevin_diffusion
+from pabi.description import to_dict
 from pabi.errors import NotApplicable
 from pabi.growth import growth_of
 from pabi.guarantee import Guarantee
@@ -128,8 +131,6 @@ def _dissipative(diffusion: LangevinDiffusion) -> tuple[float, float] | None:
 def _closed(
     diffusion: LangevinDiffusion, square: float, name: str, proof: dict[str, float | None]
 ) -> Guarantee:
-    from pabi.certificate import of_diffusion
-
     mu = math.inf if math.isnan(square) else math.sqrt(square) * _MARGIN
     hidden = name == LAST
     return Guarantee(
@@ -138,8 +139,23 @@ def _closed(
         name,
         LAST_SOURCE if hidden else PATH_SOURCE,
         langevin_diffusion(diffusion, hidden),
-        _prove=lambda: of_diffusion(diffusion, name, mu, proof),
+        proof=DiffusionProof(name, diffusion, mu, proof),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class DiffusionProof:
+    """Of a closed form; `start`: the "window" that begins at distance D (None: the whole time, from 0),
+    or the "distance" from which paths on a dissipative loss return."""
+
+    theorem: str
+    diffusion: LangevinDiffusion
+    mu: float
+    start: dict[str, float | None]
+
+    def written(self) -> dict[str, Any]:
+        claimed = claim(Gaussian(self.mu))
+        return {"run": to_dict(self.diffusion), **self.start, "claim": claimed}
 
 
 def _flat_cells(diffusion: LangevinDiffusion) -> NoisyIteration:

@@ -10,9 +10,12 @@ every ε.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from pabi.assumptions import exponential_mechanism, iterated_mechanism
+from pabi.description import to_dict
 from pabi.errors import NotApplicable
 from pabi.growth import growth_of
 from pabi.guarantee import Guarantee
@@ -107,8 +110,6 @@ def gibbs_mu(mechanism: ExponentialMechanism) -> float:
 
 
 def _guarantee(mechanism: Mechanism, name: str, curve: TradeOff) -> Guarantee:
-    from pabi.certificate import of_mechanism
-
     uses_curvature = name != RANGE
     if isinstance(mechanism, ExponentialMechanism):
         said = exponential_mechanism(mechanism, uses_curvature)
@@ -121,5 +122,20 @@ def _guarantee(mechanism: Mechanism, name: str, curve: TradeOff) -> Guarantee:
         name,
         source,
         said,
-        _prove=lambda: of_mechanism(mechanism, name, curve),
+        proof=MechanismProof(name, mechanism, curve),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class MechanismProof:
+    """Of an exponential mechanism, one or iterated."""
+
+    theorem: str
+    mechanism: Mechanism
+    curve: TradeOff
+
+    def written(self) -> dict[str, Any]:
+        out: dict[str, Any] = {"run": to_dict(self.mechanism)}
+        if isinstance(self.mechanism, IteratedExponentialMechanism):
+            out["rounds"] = [[r.diameter, r.inverse_temperature] for r in self.mechanism.rounds]
+        return out | {"claim": {"tradeoff": self.curve.to_dict()}}

@@ -7,31 +7,48 @@ x ← Π(x − ηβ∇L(x) + √(2η)Z) takes gradient steps of size ηβ with n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pabi.assumptions import langevin_chain
+from pabi.certificate import Certificate
+from pabi.description import to_dict
 from pabi.guarantee import Guarantee
+from pabi.langevin import LangevinChain
+from pabi.proof import Proof
+from pabi.runs import NoisySGD
+from pabi.tradeoff import TradeOff
 
-if TYPE_CHECKING:
-    from pabi.certificate import Certificate
-    from pabi.langevin import LangevinChain
-    from pabi.runs import NoisySGD
+Analysis = Callable[[NoisySGD, float, None], Guarantee]
 
-Analysis = Callable[["NoisySGD", float, None], Guarantee]
+
+@dataclass(frozen=True, eq=False)
+class ChainProof:
+    """Of independent chains, `one` being the proof of one of them as noisy SGD."""
+
+    chain: LangevinChain
+    one: Proof
+    curve: TradeOff
+
+    @property
+    def theorem(self) -> str:
+        return self.one.theorem
+
+    def written(self) -> dict[str, Any]:
+        one = Certificate.of(self.one, self.chain.adjacency).payload
+        out = {"run": to_dict(self.chain), "one": one}
+        if "reading" in one:
+            return out | {name: one[name] for name in ("claim", "reading")}
+        return out | {"claim": {"tradeoff": self.curve.to_dict()}}
 
 
 def of_chain(chain: LangevinChain, analysis: Analysis, delta: float) -> Guarantee:
     """What `analysis` of one chain says of all of them."""
     one = analysis(chain.run, delta, None)
+    assert one.proof is not None
+    assert not isinstance(one.proof, Certificate)
     curve = one.curve if chain.chains == 1 else one.curve.self_compose(chain.chains)
-
-    def prove() -> Certificate | None:
-        from pabi.certificate import of_chains
-
-        proof = one.certificate
-        return None if proof is None else of_chains(chain, proof, curve)
-
+    proof = ChainProof(chain, one.proof, curve)
     return replace(
-        one, curve=curve, assumptions=langevin_chain(chain, one.assumptions), _prove=prove, _read={}
+        one, curve=curve, assumptions=langevin_chain(chain, one.assumptions), proof=proof
     )

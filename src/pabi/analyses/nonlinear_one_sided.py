@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from pabi import encoding
-from pabi.analyses.one_sided_shift import SOURCE_POISSON, least_window, single
+from pabi.analyses.one_sided_shift import SOURCE_POISSON, least_window
 from pabi.analyses.shifted_interpolation import require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
+from pabi.analyses.writing import SampledProof
 from pabi.assumptions import noisy_sgd
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee
@@ -46,8 +47,6 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
         raise NotApplicable("a bare iteration follows one record")
     require_sampling(run)
     require_hidden_path(run)
-    from pabi.certificate import of_sampled
-
     at = delta or DEFAULT_DELTA
     windows = _Windows(run, at)
     plan = tuned(windows.planned, at)
@@ -55,9 +54,9 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
         plan.curve,
         run.adjacency,
         NAME,
-        SOURCE_POISSON if single(run) else SOURCE,
+        SOURCE_POISSON if windows.view.single else SOURCE,
         noisy_sgd(run),
-        _prove=lambda: of_sampled(run, NAME, plan.curve, at, plan.to_dict()),
+        proof=SampledProof(NAME, run, plan.curve, at, plan.to_dict),
     )
 
 
@@ -92,7 +91,7 @@ class Plan:
             gaussian = math.sqrt(window.payments.square / self.share)
         records = window.pulls / math.sqrt(1.0 - self.share)
         factors = [(records, np.ones(records.size))]
-        return product(gaussian, factors, view.probability, single(view.run), view.failure)
+        return product(gaussian, factors, view.probability, view.single, view.failure)
 
 
 class _Windows:
@@ -100,7 +99,7 @@ class _Windows:
 
     def __init__(self, run: NoisySGD, delta: float) -> None:
         self.run, self.view = run, SampledRun(run, delta)
-        self.moduli = StepModuli(run, self.view.fractions)
+        self.moduli = StepModuli(run, self.view.covered)
         self._known: dict[int, Window] = {}
 
     @cached_property
@@ -149,7 +148,7 @@ class _Windows:
             )
             change = self.view.change
             pull = change * s
-            if run.batches.kind == "fixed_size":
+            if self.view.order.displaces:
                 # ∞·0 is no number: where nothing bounds ρ, nothing is said of places that coincide.
                 known = np.isfinite(rho)
                 further = np.where(known, rho, 0.0) * payments.z[:-1]
@@ -163,7 +162,7 @@ class _Windows:
         run, view = self.run, self.view
         s, sigma, _ = self._steps
         strongest = float(np.max(2.0 * s / sigma, initial=1e-9))
-        cost = Cost(view.probability, power, not single(run), 5.0 * strongest)
+        cost = Cost(view.probability, power, not view.single, 5.0 * strongest)
 
         def at(steps: int) -> Plan:
             window = self.window(steps)

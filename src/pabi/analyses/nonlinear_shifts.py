@@ -12,26 +12,34 @@ batch is short are taken to be alike, with a modulus above both, and cool-down s
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple, assert_never
 
 import numpy as np
 
-from pabi.analyses.secret_order import Case, shuffled_once
+from pabi import encoding
+from pabi.analyses.secret_order import Case, averaged, shuffled_once
 from pabi.analyses.shifted_interpolation import require_hidden_path
+from pabi.analyses.tuning import DEFAULT_DELTA
+from pabi.analyses.writing import case_of, claim, stated_cap
 from pabi.assumptions import noisy_iteration, noisy_sgd
-from pabi.errors import NotApplicable
+from pabi.description import to_dict
+from pabi.errors import InvalidInput, NotApplicable
 from pabi.guarantee import Guarantee
 from pabi.iteration import NoisyIteration
 from pabi.moduli import Linear, Modulus, Unbounded
+from pabi.orders import FAILING, Fractions, FreshSubsets, KnownUses, SecretOrder
 from pabi.positions import Uses, View, check_position
-from pabi.rounding import Array, fraction_up
+from pabi.rounding import Array, up
 from pabi.runs import NoisySGD
 from pabi.shifts.nonlinear import MOST_STEPS, Payments, solve
 from pabi.shifts.records import mu_of
 from pabi.shifts.shapes import Shapes, shapes
 from pabi.step_moduli import StepModuli
-from pabi.tradeoff import Gaussian, TradeOff, average
+from pabi.tradeoff import Gaussian, TradeOff
 
 NAME = "nonlinear shifts"
 SOURCE = (
@@ -39,6 +47,7 @@ SOURCE = (
     "Guzmán, Thm 3.4"
 )
 
+_LARGEST = sys.float_info.max  # JSON has no ∞
 _LAST_STEPS = 200_000  # that are looked at, where a diameter bounds what came before
 _WORK = 300_000  # positions times steps up to which every position is solved
 _BUCKETS = 12  # of positions under a secret order
@@ -52,15 +61,7 @@ def apply(
     if isinstance(description, NoisyIteration):
         return _iteration(description)
     require_hidden_path(description)
-    if description.batches.sampled:
-        raise NotApplicable(
-            "batches are drawn afresh at every step: see the one- and two-sided shifts"
-        )
-    if description.batches.kind == "reshuffle":
-        raise NotApplicable(
-            "with steps that can expand, an earlier use can be worse than a later one"
-        )
-    return _run(description, position)
+    return _run(description, delta or DEFAULT_DELTA, position)
 
 
 class Solved(NamedTuple):
@@ -71,35 +72,85 @@ class Solved(NamedTuple):
     payments: Payments | None
 
 
-def _run(run: NoisySGD, position: int | None) -> Guarantee:
-    from pabi.certificate import of_nonlinear_run
+def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
+    order = run.order
+    match order:
+        case KnownUses():
+            return _of_worst(run, position)
+        case SecretOrder():
+            return _averaged(run, order, delta)
+        case FreshSubsets():
+            raise NotApplicable(
+                "batches are drawn afresh at every step: see the one- and two-sided shifts"
+            )
+        case _:
+            assert_never(order)
 
-    records = _Records(run, position)
-    cases: list[Case] | None = None
+
+def _of_worst(run: NoisySGD, position: int | None) -> Guarantee:
+    records = _Records(run, run.fractions(), position)
+    solved = [records.solved(records.view.uses(j)) for j in records.positions]
+    curve, said = Gaussian(max(x.mu for x in solved)), noisy_sgd(run, position=position)
+    proof = NonlinearProof(run, curve, records.alike, [(x, None) for x in solved], position)
+    return Guarantee(curve, run.adjacency, NAME, SOURCE, said, proof=proof)
+
+
+def _averaged(run: NoisySGD, order: SecretOrder, delta: float) -> Guarantee:
+    if not order.once:
+        raise NotApplicable(
+            "with steps that can expand, an earlier use can be worse than a later one"
+        )
+    fractions = run.fractions(FAILING * delta)
+    records = _Records(run, fractions, None)
+    cases = shuffled_once(records.view, order, records.alike, _BUCKETS)
+    solved = [records.solved(case.uses) for case in cases]
+    curve = averaged([x.mu for x in solved], cases, fractions.failure)
+    every = list(zip(solved, cases, strict=True))
+    proof = NonlinearProof(run, curve, records.alike, every, cap=fractions.random_cap)
+    return Guarantee(curve, run.adjacency, NAME, SOURCE, noisy_sgd(run), proof=proof)
+
+
+@dataclass(frozen=True, eq=False)
+class NonlinearProof:
+    """Of `run`, from moduli that are not all linear. `alike`: whether all steps with data are taken to be
+    alike, and the cool-down is left out. `cap`: of batches of random size."""
+
+    run: NoisySGD
     curve: TradeOff
-    if run.batches.kind == "shuffle_once":
-        cases = shuffled_once(records.view, records.alike, _BUCKETS)
-        solved = [records.solved(case.uses) for case in cases]
-        curve = average([x.mu for x in solved], [fraction_up(case.weight) for case in cases])
-    else:
-        solved = [records.solved(records.view.uses(j)) for j in records.positions]
-        curve = Gaussian(max(x.mu for x in solved))
-    return Guarantee(
-        curve,
-        run.adjacency,
-        NAME,
-        SOURCE,
-        noisy_sgd(run, position=position),
-        _prove=lambda: of_nonlinear_run(run, NAME, curve, records.alike, solved, cases, position),
-    )
+    alike: bool
+    solved: Sequence[tuple[Solved, Case | None]]
+    position: int | None = None
+    cap: int | None = None
+    theorem: ClassVar[str] = NAME
+
+    def written(self) -> dict[str, Any]:
+        return {
+            "run": to_dict(self.run),
+            "position": self.position,
+            "claim": claim(self.curve),
+            **stated_cap(self.cap),
+            "alike": self.alike,
+            "cases": [case_of(x.uses, x.mu, case) | _paid(x.payments) for x, case in self.solved],
+        }
+
+
+def _paid(payments: Payments | None) -> dict[str, Any]:
+    """The payments of one case; none where nothing is proven, or nothing has to be."""
+    if payments is None or not math.isfinite(payments.square):
+        return {}
+    return {
+        "tau": payments.first,
+        "distance": float(payments.z[0]),
+        "payments": encoding.floats(payments.a),
+    }
 
 
 class _Records:
     """The records of a run, each by its uses. `alike`: whether all steps are taken to be alike, so that a
     record used later is never safer; cool-down steps are left out then."""
 
-    def __init__(self, run: NoisySGD, position: int | None) -> None:
-        self.run, self.view, self.moduli = run, View(run), StepModuli(run)
+    def __init__(self, run: NoisySGD, fractions: Fractions, position: int | None) -> None:
+        self.run, self.view, self.moduli = run, View(run), StepModuli(run, fractions)
         period, work = self.view.period, self.view.period * run.steps
         unlike = not self.moduli.alike
         self.alike = position is None and run.constant and (work > _WORK or not unlike)
@@ -151,8 +202,6 @@ class _Records:
 
 
 def _iteration(iteration: NoisyIteration) -> Guarantee:
-    from pabi.certificate import of_nonlinear_iteration
-
     moduli, steps = iteration.moduli, iteration.steps
     assert steps is not None
     distinct = [moduli] if isinstance(moduli, Modulus) else list(moduli or ())
@@ -169,12 +218,56 @@ def _iteration(iteration: NoisyIteration) -> Guarantee:
     )
     diameter = math.inf if iteration.diameter is None else iteration.diameter
     payments = solve(shapes(every), s, sigma, diameter, iteration.start)
-    mu = mu_of(payments.square)
-    return Guarantee(
-        Gaussian(mu),
-        iteration.adjacency,
-        NAME,
-        SOURCE,
-        noisy_iteration(iteration),
-        _prove=lambda: of_nonlinear_iteration(iteration, NAME, mu, payments),
-    )
+    mu, said = mu_of(payments.square), noisy_iteration(iteration)
+    proof = NonlinearIterationProof(iteration, mu, payments)
+    return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, said, proof=proof)
+
+
+@dataclass(frozen=True, eq=False)
+class NonlinearIterationProof:
+    """Of a bare iteration whose moduli are not all linear. A modulus known as a function only is written
+    down by its values where they matter."""
+
+    iteration: NoisyIteration
+    mu: float
+    payments: Payments
+    theorem: ClassVar[str] = NAME
+
+    def written(self) -> dict[str, Any]:
+        iteration = self.iteration
+        assert iteration.steps is not None
+        given = iteration.moduli
+        every = [given] * iteration.steps if isinstance(given, Modulus) else list(given or ())
+        distinct = list(dict.fromkeys(every))
+        index = {m: i for i, m in enumerate(distinct)}
+        columns = (("s", iteration.step_sensitivity), ("sigma", iteration.step_noise_std))
+        return {
+            "run": None,
+            "claim": claim(Gaussian(self.mu)),
+            "diameter": iteration.diameter,
+            "start": iteration.start,
+            "moduli": [_table(m) for m in distinct],
+            "which": encoding.floats([index[m] for m in every]) if len(distinct) > 1 else None,
+            "steps": {
+                name: encoding.floats(np.broadcast_to(np.asarray(x, np.float64), iteration.steps))
+                for name, x in columns
+            },
+            "cases": [self._case(every)],
+        }
+
+    def _case(self, every: Sequence[Modulus]) -> dict[str, Any]:
+        case, payments = _paid(self.payments), self.payments
+        functions = [k for k in range(payments.first, len(every)) if _table(every[k]) is None]
+        if not (functions and case):
+            return case
+        z = [min(float(payments.z[k - payments.first]), _LARGEST) for k in functions]
+        values = [min(up(float(every[k](x))), _LARGEST) for k, x in zip(functions, z, strict=True)]
+        return case | {"at": encoding.floats(z), "values": encoding.floats(values)}
+
+
+def _table(modulus: Modulus) -> dict[str, Any] | None:
+    """A modulus as JSON, None for a function."""
+    try:
+        return modulus.to_dict()
+    except InvalidInput:
+        return None

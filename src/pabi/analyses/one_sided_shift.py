@@ -25,6 +25,7 @@ import numpy as np
 from pabi import encoding
 from pabi.analyses.shifted_interpolation import require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
+from pabi.analyses.writing import SampledProof
 from pabi.assumptions import noisy_sgd
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee
@@ -51,20 +52,18 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
         raise NotApplicable("a bare iteration follows one record")
     require_sampling(run)
     require_hidden_path(run)
-    from pabi.certificate import of_sampled
-
     at = delta or DEFAULT_DELTA
     view = SampledRun(run, at)
     view.window(1)  # NotApplicable here, if no modulus is known
     plan = tuned(lambda power: planned(view, power), at)
-    source = SOURCE_POISSON if single(run) else SOURCE
+    source = SOURCE_POISSON if view.single else SOURCE
     return Guarantee(
         plan.curve,
         run.adjacency,
         NAME,
         source,
         noisy_sgd(run),
-        _prove=lambda: of_sampled(run, NAME, plan.curve, at, plan.to_dict()),
+        proof=SampledProof(NAME, run, plan.curve, at, plan.to_dict),
     )
 
 
@@ -97,8 +96,7 @@ class OneSided:
             last = view.run.steps - self.window
             _, _, sigma = view.columns(last - self.lead.size, last)
             records.append((self.lead / sigma, np.ones(self.lead.size)))
-        poisson = single(view.run)
-        return product(split.gaussian, records, view.probability, poisson, view.failure)
+        return product(split.gaussian, records, view.probability, view.single, view.failure)
 
 
 def planned(view: SampledRun, power: float) -> OneSided:
@@ -111,7 +109,7 @@ def planned(view: SampledRun, power: float) -> OneSided:
     if run.constant:
         _, _, s, sigma, _ = view.constants
         strongest = 2.0 * s / sigma
-    cost = Cost(view.probability, power, not single(run), 4.0 * strongest)
+    cost = Cost(view.probability, power, not view.single, 4.0 * strongest)
     pay_off = PayOff(cost, pull)
 
     def at(window: int) -> OneSided:
@@ -121,7 +119,7 @@ def planned(view: SampledRun, power: float) -> OneSided:
         return OneSided(view, window, part, split, np.zeros(0), split.cost)
 
     best = least_window(at, view.most, lambda plan: plan.cost)
-    led_in = _led_in(view, pay_off, best.window) if single(run) else None
+    led_in = _led_in(view, pay_off, best.window) if view.single else None
     return best if led_in is None else min(best, led_in, key=lambda plan: plan.cost)
 
 
@@ -172,16 +170,11 @@ def pay_off_dict(blocks: Blocks, split: Split) -> dict[str, Any]:
     }
 
 
-def single(run: NoisySGD) -> bool:
-    """Whether the record is there or not, and nothing takes its place."""
-    return run.batches.kind == "poisson" and run.adjacency == "zero_out"
-
-
 def pulls(view: SampledRun, sides: float = 1.0) -> Callable[[Blocks, Array], Array]:
     """The parameter of the record's factor (β = 1) from the distance before a block, when each of `sides`
     runs is that far from its shifted one."""
     change = view.change
-    if view.run.batches.kind != "fixed_size":
+    if not view.order.displaces:
         return lambda blocks, before: change * blocks.s / blocks.sigma
 
     def of(blocks: Blocks, before: Array) -> Array:

@@ -12,20 +12,23 @@ reason.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
-from pabi.analyses.composition import share
 from pabi.analyses.shifted_interpolation import MOST_SOLVED, require_hidden_path
+from pabi.analyses.tuning import DEFAULT_DELTA
+from pabi.analyses.writing import RunProof
 from pabi.assumptions import noisy_sgd
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee
 from pabi.iteration import NoisyIteration
+from pabi.orders import FAILING, FreshSubsets, KnownUses, SecretOrder
 from pabi.positions import Uses, View
 from pabi.rounding import fraction_up
 from pabi.runs import NoisySGD
-from pabi.shifts.records import Record, cyclic, record
-from pabi.tradeoff import average
+from pabi.shifts.records import cyclic, record
+from pabi.tradeoff import Product, TradeOff, average
 
 NAME = "secret order"
 SOURCE = (
@@ -51,34 +54,48 @@ class Case(NamedTuple):
 
 def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = None) -> Guarantee:
     """The guarantee of the last iterate when the order of the batches stays secret."""
-    from pabi.certificate import of_run
-
     if isinstance(run, NoisyIteration):
         raise NotApplicable("a bare iteration follows one record")
-    if run.batches.deterministic_order or run.batches.sampled:
-        how = "are drawn afresh at every step" if run.batches.sampled else "come in a fixed order"
-        raise NotApplicable(f"the batches {how}: there is no secret order")
+    order = secret_order(run)
     require_hidden_path(run)
-    view = View(run)
-    if run.batches.kind == "reshuffle":
-        cases = reshuffled(view)
-        records = [record(view, case.uses) for case in cases]
-    else:
+    view = View(run, FAILING * (delta or DEFAULT_DELTA))
+    if order.once:
         if not view.later_is_worse and view.period > MOST_SOLVED:
             raise NotApplicable(
                 f"any of {view.period} positions can be the worst: too many to solve"
             )
-        cases = shuffled_once(view, view.later_is_worse, _MAX_POSITIONS)
+        cases = shuffled_once(view, order, view.later_is_worse, _MAX_POSITIONS)
         records = cyclic(view, [case.uses.first for case in cases])
-    curve = average([r.mu for r in records], [fraction_up(case.weight) for case in cases])
-    said = noisy_sgd(run)
-
-    def solved() -> list[tuple[Record, Case | None]]:
-        return list(zip(records, cases, strict=True))
-
-    return Guarantee(
-        curve, run.adjacency, NAME, SOURCE, said, _prove=lambda: of_run(run, NAME, curve, solved())
+    else:
+        cases = reshuffled(view, order)
+        records = [record(view, case.uses) for case in cases]
+    curve = averaged([r.mu for r in records], cases, view.fractions.failure)
+    proof = RunProof(
+        NAME, run, curve, list(zip(records, cases, strict=True)), cap=view.fractions.random_cap
     )
+    return Guarantee(curve, run.adjacency, NAME, SOURCE, noisy_sgd(run), proof=proof)
+
+
+def secret_order(run: NoisySGD) -> SecretOrder:
+    """The order of `run` if it is secret; NotApplicable for any other."""
+    order = run.order
+    match order:
+        case SecretOrder():
+            return order
+        case KnownUses():
+            raise NotApplicable("the batches come in a fixed order: there is no secret order")
+        case FreshSubsets():
+            raise NotApplicable(
+                "the batches are drawn afresh at every step: there is no secret order"
+            )
+        case _:
+            assert_never(order)
+
+
+def averaged(mus: Sequence[float], cases: Sequence[Case], failure: float) -> TradeOff:
+    """The mixture of G(μ) over the cases; with probability `failure` nothing is claimed."""
+    curve = average(mus, [fraction_up(case.weight) for case in cases])
+    return curve if failure == 0.0 else Product([(curve, 1)], failure)
 
 
 def _buckets(count: int, most: int) -> list[tuple[int, int]]:
@@ -93,7 +110,7 @@ def _buckets(count: int, most: int) -> list[tuple[int, int]]:
     return [*wide, *((i, i) for i in range(rest, count))]
 
 
-def shuffled_once(view: View, later_is_worse: bool, most: int) -> list[Case]:
+def shuffled_once(view: View, order: SecretOrder, later_is_worse: bool, most: int) -> list[Case]:
     """The record's batch under one permutation. Where records used later are never safer, positions are
     rounded to later ones, so that there are at most `most` cases.
 
@@ -106,14 +123,14 @@ def shuffled_once(view: View, later_is_worse: bool, most: int) -> list[Case]:
     for a, b in _buckets(period, most if later_is_worse else period):
         first, last = (rest + a) % period, (rest + b) % period
         if first <= last:
-            weight = share(run, first, last)
+            weight = order.share(first, last)
         else:
-            weight = share(run, first, period - 1) + share(run, 0, last)
+            weight = order.share(first, period - 1) + order.share(0, last)
         cases.append(Case(view.uses(last), weight, ((a, b),)))
     return cases
 
 
-def reshuffled(view: View) -> list[Case]:
+def reshuffled(view: View, order: SecretOrder) -> list[Case]:
     """The record's batches in the last two epochs, of which the last may be partial."""
     run, period = view.run, view.period
     if not view.nonexpansive:
@@ -131,8 +148,8 @@ def reshuffled(view: View) -> list[Case]:
     if not run.constant:
         most_previous = 1
         most = max(1, min(most, _MAX_WORK // run.steps))
-    previous = _weighted(run, period, most_previous) if epochs > 1 else [(None, Fraction(1))]
-    final = _weighted(run, last_length, most)
+    previous = _weighted(order, period, most_previous) if epochs > 1 else [(None, Fraction(1))]
+    final = _weighted(order, last_length, most)
     cases = []
     for last, p in final:
         for before, q in previous:
@@ -147,12 +164,12 @@ def reshuffled(view: View) -> list[Case]:
 
 
 def _weighted(
-    run: NoisySGD, length: int, most: int
+    order: SecretOrder, length: int, most: int
 ) -> list[tuple[tuple[int, int] | None, Fraction]]:
     """Buckets of the first `length` positions with their probabilities, and the chance of none."""
     cases: list[tuple[tuple[int, int] | None, Fraction]] = [
-        ((a, b), share(run, a, b)) for a, b in _buckets(length, most)
+        ((a, b), order.share(a, b)) for a, b in _buckets(length, most)
     ]
-    if length == run.steps_per_epoch:
+    if length == order.period:
         return cases
-    return [*cases, (None, share(run, length, run.steps_per_epoch - 1))]
+    return [*cases, (None, order.share(length, order.period - 1))]

@@ -9,13 +9,16 @@ place the attacker knows.
 from __future__ import annotations
 
 import math
+from typing import assert_never
 
 import numpy as np
 
+from pabi.analyses.writing import IterationProof, RunProof
 from pabi.assumptions import noisy_iteration, noisy_sgd
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee
 from pabi.iteration import Groups, NoisyIteration
+from pabi.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
 from pabi.positions import View, check_position
 from pabi.runs import NoisySGD
 from pabi.shifts.records import Record, cyclic, energy_of, mu_of, record, solve_schedule
@@ -39,48 +42,54 @@ def require_hidden_path(run: NoisySGD) -> None:
     """NotApplicable unless only the last iterate of plain noisy SGD is released."""
     if run.release != "last":
         raise NotApplicable("the path is released, so nothing is forgotten")
-    if run.update != "sgd":
+    if not run.rule.plain:
         raise NotApplicable("the update is not plain noisy SGD, so no modulus is known")
 
 
 def _run(run: NoisySGD, position: int | None) -> Guarantee:
-    from pabi.certificate import of_run
-
     require_hidden_path(run)
-    if run.batches.sampled:
-        raise NotApplicable(
-            "batches are drawn afresh at every step: see the one- and two-sided shifts"
-        )
-    view = View(run)
-    if position is not None:
-        records = cyclic(view, [check_position(run, position)])
-    elif run.batches.kind == "reshuffle":
+    order = run.order
+    match order:
+        case KnownUses():
+            records = _worst(View(run), position)
+        case SecretOrder():
+            records = _of_any_place(run, order)
+        case FreshSubsets():
+            raise NotApplicable(
+                "batches are drawn afresh at every step: see the one- and two-sided shifts"
+            )
+        case _:
+            assert_never(order)
+    curve, said = Gaussian(max(r.mu for r in records)), noisy_sgd(run, position=position)
+    proof = RunProof(NAME, run, curve, [(r, None) for r in records], position)
+    return Guarantee(curve, run.adjacency, NAME, SOURCE, said, proof=proof)
+
+
+def _of_any_place(run: NoisySGD, order: SecretOrder) -> list[Record]:
+    """What the records' places prove even to an attacker who knows them."""
+    if not order.once:
         raise NotApplicable("a record's place changes every epoch: see secret order")
-    elif view.later_is_worse:
-        records = [record(view, view.uses(view.last_position))]
-    elif view.period > MOST_SOLVED:
+    match order.sizes:
+        case FixedSizes():
+            return _worst(View(run), None)
+        case RandomSizes():
+            raise NotApplicable("how many records a batch has is random: see secret order")
+        case _:
+            assert_never(order.sizes)
+
+
+def _worst(view: View, position: int | None) -> list[Record]:
+    """The records of one batch, or all that can be the worst."""
+    if position is not None:
+        return cyclic(view, [check_position(view.run, position)])
+    if view.later_is_worse:
+        return [record(view, view.uses(view.last_position))]
+    if view.period > MOST_SOLVED:
         raise NotApplicable(f"any of {view.period} positions can be the worst: too many to solve")
-    else:
-        records = cyclic(view)
-    mu = max(r.mu for r in records)
-    curve, said = Gaussian(mu), noisy_sgd(run, position=position)
-
-    def prove_records() -> list[tuple[Record, None]]:
-        return [(r, None) for r in records]
-
-    return Guarantee(
-        curve,
-        run.adjacency,
-        NAME,
-        SOURCE,
-        said,
-        _prove=lambda: of_run(run, NAME, curve, prove_records(), position=position),
-    )
+    return cyclic(view)
 
 
 def _iteration(iteration: NoisyIteration) -> Guarantee:
-    from pabi.certificate import of_iteration
-
     schedule = iteration.schedule
     slopes = (
         np.array([x.c for _, x in schedule.stretches()])
@@ -92,11 +101,5 @@ def _iteration(iteration: NoisyIteration) -> Guarantee:
     diameter = math.inf if iteration.diameter is None else iteration.diameter
     schedule, shifts = solve_schedule(schedule, diameter, iteration.start)
     mu, said = mu_of(energy_of(shifts)), noisy_iteration(iteration)
-    return Guarantee(
-        Gaussian(mu),
-        iteration.adjacency,
-        NAME,
-        SOURCE,
-        said,
-        _prove=lambda: of_iteration(iteration, NAME, mu, schedule, shifts),
-    )
+    proof = IterationProof(NAME, iteration, mu, (schedule, shifts))
+    return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, said, proof=proof)

@@ -23,6 +23,7 @@ from pabi import encoding
 from pabi.analyses.one_sided_shift import least_window, pay_off_dict, pulls
 from pabi.analyses.shifted_interpolation import require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
+from pabi.analyses.writing import SampledProof
 from pabi.assumptions import noisy_sgd
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee
@@ -45,14 +46,12 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
         raise NotApplicable("a bare iteration follows one record")
     require_sampling(run)
     require_hidden_path(run)
-    if run.batches.kind == "poisson" and run.adjacency == "zero_out":
+    at = delta or DEFAULT_DELTA
+    view = SampledRun(run, at)
+    if view.single:
         raise NotApplicable("the other data set's record pulls nowhere: see one-sided shift")
     if not run.constant:
         raise NotApplicable("step sizes or noises vary: see one-sided shift")
-    from pabi.certificate import of_sampled
-
-    at = delta or DEFAULT_DELTA
-    view = SampledRun(run, at)
     view.window(1)
     if run.data_steps < 2:
         raise NotApplicable("one step leaves nothing to lag behind")
@@ -63,7 +62,7 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
         NAME,
         SOURCE,
         noisy_sgd(run),
-        _prove=lambda: of_sampled(run, NAME, plan.curve, at, plan.to_dict()),
+        proof=SampledProof(NAME, run, plan.curve, at, plan.to_dict),
     )
 
 
@@ -104,7 +103,7 @@ def stage(view: SampledRun, z: Array, a: Array) -> Array:
     2a under Poisson.
     """
     c, _, s, sigma, _ = view.constants
-    if view.run.batches.kind == "poisson":
+    if not view.order.displaces:
         return np.asarray(2.0 * a / sigma)
     owed = c * z + s
     return np.asarray(a * np.maximum(owed, 2.0 * c * z + view.change * s) / (owed * sigma))

@@ -11,6 +11,7 @@ from pabi.erm.bounds import MARGIN
 from pabi.erm.budget import Run, largest_mu, largest_range
 from pabi.langevin import gradient_gap_of
 from pabi.losses import Loss
+from pabi.neighbours import Adjacency
 
 Terms = tuple[tuple[str, float], ...]
 
@@ -34,7 +35,7 @@ class Problem:
     delta: float
     m: float | None
     loss: Loss
-    adjacency: str
+    adjacency: Adjacency
 
     @property
     def population(self) -> bool:

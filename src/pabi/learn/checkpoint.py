@@ -24,7 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi import updates
 from pabi.errors import InvalidInput
+from pabi.learn.orders import Secret, fits
 from pabi.rounding import Array
 from pabi.runs import NoisySGD
 
@@ -37,18 +39,20 @@ _UNREADABLE = (
     OverflowError,
     zipfile.BadZipFile,
 )
-_FORMAT, _WITHOUT_ASSUMPTIONS = "pabi.checkpoint.2", "pabi.checkpoint.1"
+_FORMAT, _WITHOUT_ASSUMPTIONS = "pabi.checkpoint.3", "pabi.checkpoint.1"
+_UPDATE = "update_"  # of the names of what the update keeps
 
 
 @dataclass(frozen=True)
 class State:
-    """After `step` steps: the iterate, the permutation in force, and what was assumed so far beside what
-    the description implies."""
+    """After `step` steps: the iterate, the secret order in force, what was assumed so far beside what the
+    description implies, and what the update keeps."""
 
     step: int
     x: Array
-    permutation: NDArray[np.intp] | None
+    secret: Secret | None
     assumed: tuple[str, ...] = ()
+    update: updates.State = ()
 
 
 class Checkpoint:
@@ -90,8 +94,9 @@ class Checkpoint:
             "x": state.x,
             "assumed": json.dumps(state.assumed),
         }
-        if state.permutation is not None:
-            arrays["permutation"] = state.permutation
+        if state.secret is not None:
+            arrays["order"] = state.secret
+        arrays |= {f"{_UPDATE}{i}": kept for i, kept in enumerate(state.update)}
         np.savez(content, **arrays)
         partial = self._partial
         with contextlib.suppress(FileNotFoundError):
@@ -121,7 +126,9 @@ class Checkpoint:
                 form, digest = str(held["format"]), str(held["run"])
                 if form == _FORMAT:
                     step, x, start = (np.array(held[name]) for name in ("step", "x", "start"))
-                    permutation = np.array(held["permutation"]) if "permutation" in held else None
+                    secret = np.array(held["order"]) if "order" in held else None
+                    names = sum(name.startswith(_UPDATE) for name in held)
+                    update = tuple(np.array(held[f"{_UPDATE}{i}"]) for i in range(names))
                     assumed = json.loads(str(held["assumed"]))
         except OSError as bad:
             reason = bad.strerror or "not a checkpoint"
@@ -148,21 +155,24 @@ class Checkpoint:
             and x.dtype == np.float64
             and 0 <= step < self._run.steps + (self._run.release == "path")
             and np.all(np.isfinite(x))
-            and self._serves(permutation)
+            and self._serves(secret)
+            and self._updates(update)
         ):
             raise InvalidInput("resume", f"{self._path} holds a state that no run can be in")
-        return State(int(step), x, permutation, tuple(assumed))
+        return State(int(step), x, secret, tuple(assumed), update)
 
-    def _serves(self, permutation: NDArray[np.intp] | None) -> bool:
-        """Whether it is an order of the run's records, where the run has a secret one."""
-        if self._run.batches.deterministic_order or self._run.batches.sampled:
-            return permutation is None
-        n = self._run.n
-        return (
-            permutation is not None
-            and permutation.dtype.kind == "i"
-            and np.array_equal(np.sort(permutation, axis=None), np.arange(n))
-            and permutation.shape == (n,)
+    def _serves(self, secret: NDArray[Any] | None) -> bool:
+        """Whether it is an order that the run can be in."""
+        return (secret is None or secret.dtype.kind == "i") and fits(self._run, secret)
+
+    def _updates(self, update: updates.State) -> bool:
+        """Whether it is a state that the run's update can be in."""
+        fresh = self._run.rule.start(self._start)
+        return len(update) == len(fresh) and all(
+            kept.shape == like.shape
+            and kept.dtype == like.dtype
+            and bool(np.all(np.isfinite(kept)))
+            for kept, like in zip(update, fresh, strict=True)
         )
 
     def remove(self) -> None:

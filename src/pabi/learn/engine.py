@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -21,7 +21,7 @@ from pabi.guarantee import TESTING, Guarantee
 from pabi.hiding import mapped, on_grid, refuse_unenforceable, released, starting_point, unseen
 from pabi.learn.checkpoint import Checkpoint, State
 from pabi.learn.linear_gradients import LinearGradients
-from pabi.learn.orders import Order
+from pabi.learn.orders import serving
 from pabi.learn.randomness import randomness_from
 from pabi.learn.records import Records, seen_norm
 from pabi.learn.sums import GradientSum, fast_sum, noise_factor, per_record_sum, stated_sum
@@ -29,6 +29,7 @@ from pabi.precision import checked, walk_of
 from pabi.progress import progress_bar
 from pabi.rounding import Array
 from pabi.runs import NoisySGD
+from pabi.updates import Update
 
 PerRecordGradients = Callable[[Array, NDArray[np.intp]], ArrayLike]
 ClippedGradientSum = Callable[[Array, NDArray[np.intp], float | None], ArrayLike]
@@ -74,16 +75,15 @@ def train(
 ) -> Trained:
     """The last iterate of `run` on your data, with its guarantee.
 
-    Every step is x ← prox(x − η(G/b + λx + ξ), η): G the float64 sum of the batch's clipped
-    gradients, b = `run.batch_size` whatever the batch's own length, λ the loss's `l2`, applied
-    exactly, and ξ ~ N(0, ς²I) with ς = `run.gradient_noise_std`. A cool-down step has G = 0, and so
-    has one whose batch is empty: no record was drawn, or more than the cap. Each
-    record's gradient is clipped to `run.record_gradient_bound`, so that the sensitivity is
-    enforced even where the loss already promises it; only a run that states its
-    `gradient_sensitivity` is taken at its word. The clipping leaves room for the rounding of the sum
-    (see `pabi.learn.sums`; losses that are strongly convex or dissipative get as much more noise
-    instead), and every step that is released is rounded to a grid of 2⁻²⁰ of its
-    noise, so that low-order bits say nothing.
+    Every step is x ← prox(x − η(G/b + λx + ξ), η), or what `run.update` makes of the direction G/b + λx +
+    ξ: G the float64 sum of the batch's clipped gradients, b = `run.batch_size` whatever the batch's own
+    length, λ the loss's `l2`, applied exactly, and ξ ~ N(0, ς²I) with ς = `run.gradient_noise_std`. A
+    cool-down step has G = 0, and so has one whose batch is empty: no record was drawn, or more than the
+    cap. Each record's gradient is clipped to `run.record_gradient_bound`, so that the sensitivity is
+    enforced even where the loss already promises it; only a run that states its `gradient_sensitivity` is
+    taken at its word. The clipping leaves room for the rounding of the sum (see `pabi.learn.sums`; losses
+    that are strongly convex or dissipative get as much more noise instead), and every step that is
+    released is rounded to a grid of 2⁻²⁰ of its noise, so that low-order bits say nothing.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def train(
     Raises
     ------
     InvalidInput
-        `diameter` where it is only assumed, `update` other than "sgd", `x0`, `random_state`, a
+        `diameter` where it is only assumed, `update` that is not executed here, `x0`, `random_state`, a
         checkpoint of another run, or gradients of the wrong shape or not finite. `x0`, `prox` or
         `noise_std` where iterates may grow so large that doubles are coarse against the noise. A gradient
         bound below 1e-290, which scaling does not keep.
@@ -145,7 +145,7 @@ def train(
     guarantee = checked(run.guarantee(delta), *walk_of(run, start[None])).assuming(*said)
 
     def execute() -> Array:
-        state = files.state(start)
+        state = files.state(start, run.rule)
         with progress_bar(progress, run.steps, state.step) as advance:
             after_step = _Aftermath(files.kept, guarantee.besides, watch, advance)
             return _execute(run, gradient_sum, state, randomness.generator(), after_step)
@@ -160,7 +160,7 @@ def _gradient_sum(
     per_record_gradients: PerRecordGradients | None,
     clipped_gradient_sum: ClippedGradientSum | None,
 ) -> GradientSum:
-    Order(run, np.random.default_rng(0))  # refuses batches that are not trained here
+    serving(run, np.random.default_rng(0))  # refuses batches that are not trained here
     if (per_record_gradients is None) == (clipped_gradient_sum is None):
         given = "neither" if per_record_gradients is None else "both"
         raise InvalidInput(
@@ -226,9 +226,11 @@ class _Files:
         """What the parts of the run before the interruption rest on."""
         return [] if self.resumed is None else [*self.resumed.assumed(), RESUMED]
 
-    def state(self, start: Array) -> State:
+    def state(self, start: Array, rule: Update) -> State:
         """Where to begin."""
-        return State(0, start, None) if self.resumed is None else self.resumed.read()
+        if self.resumed is None:
+            return State(0, start, None, update=rule.start(start))
+        return self.resumed.read()
 
     def remove(self) -> None:
         """Both, once the run is over."""
@@ -266,15 +268,15 @@ class _Aftermath:
     ) -> None:
         self._file, self._assumed, self._watch, self._advance = file, assumed, watch, advance
 
-    def __call__(self, step: int, x: Array, order: Order) -> None:
-        state = State(step, x, order.permutation, self._assumed)
+    def __call__(self, state: State) -> None:
+        state = replace(state, assumed=self._assumed)
         if self._file is not None and self._watch is not None:
             # What is shown is shown once: a resumed run goes on after it, and never takes the step again.
             self._file.write(state)
         elif self._file is not None:
             self._file.write_if_due(state)
         if self._watch is not None:
-            self._watch(step, x.copy())
+            self._watch(state.step, state.x.copy())
         self._advance()
 
 
@@ -289,20 +291,22 @@ def _execute(
     step_sizes = np.broadcast_to(np.asarray(run.step_size, dtype=np.float64), run.steps)
     stated = np.asarray(run.gradient_noise_std, dtype=np.float64)
     noise_stds = np.broadcast_to(stated * noise_factor(run), run.steps)
-    order = Order(run, generator, state.permutation)
-    x, l2 = state.x, run.loss.l2
+    batches = serving(run, generator, state.secret)
+    x, kept, l2, rule = state.x, state.update, run.loss.l2, run.rule
     for k in range(state.step, run.steps):
         step_size, noise_std = float(step_sizes[k]), float(noise_stds[k])
         gradient = np.zeros(x.shape)
-        rows = order.batch(k) if k < run.data_steps else None
+        rows = batches.batch(k) if k < run.data_steps else None
         if rows is not None:
             gradient = gradient_sum(x, rows) / run.batch_size
         # Noise first of all, while the rounding is what the clipping left room for.
         noisy = gradient + noise_std * generator.standard_normal(x.shape)
-        x = np.asarray(x - step_size * (l2 * x + noisy))
+        if not rule.plain:
+            noisy = on_grid(noisy, noise_std)  # of which everything that follows is post-processing
+        x, kept = rule.step(x, l2 * x + noisy, step_size, kept, k)
         if k + 1 == run.steps or run.release == "path":
             x = on_grid(x, step_size * noise_std)
         if run.prox is not None:
             x = mapped(run.prox(x, step_size), x.shape)
-        after_step(k + 1, x, order)
+        after_step(State(k + 1, x, batches.secret, update=kept))
     return np.array(x, dtype=np.float64)  # its own memory, not a view of something hidden

@@ -1,8 +1,9 @@
-"""The order of the records: which rows each batch holds."""
+"""Serves the batches of a run: which rows each step uses, as the order of its description says."""
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,51 +11,119 @@ from numpy.typing import NDArray
 from pabi.errors import InvalidInput
 from pabi.learn.binomial import Binomial
 from pabi.learn.records import Rows
+from pabi.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
 from pabi.runs import NoisySGD
 
-_REDRAWN = {"full_batch": "never", "cyclic": "never", "shuffle_once": "once", "reshuffle": "epoch"}
-_SAMPLED = ("fixed_size", "poisson")
+Secret = NDArray[np.intp]
 
 
-class Order:
-    """Serves the batches of a run, one a step; secret where they are shuffled or sampled.
+class Serving(ABC):
+    """The batches of a run, one a step.
 
-    `permutation`: the one in force, None where the rows keep their order or every batch is drawn
-    afresh. It is what a checkpoint must hold to go on in the same order. No sampled batch is kept.
+    `secret`: what they are cut by and what a checkpoint must hold to go on in the same order, None where
+    the rows keep theirs or every batch is drawn afresh. No sampled batch is kept.
     """
 
-    def __init__(
-        self, run: NoisySGD, generator: np.random.Generator, permutation: Any = None
-    ) -> None:
-        kind = run.batches.kind
-        if kind not in _REDRAWN and kind not in _SAMPLED:
-            kinds = ", ".join((*_REDRAWN, *_SAMPLED))
-            raise InvalidInput("batches", f"expected one of {kinds}, got {kind}")
-        self._n, self._size, self._per_epoch = run.n, run.batch_size, run.steps_per_epoch
-        self._most = run.batches.most_records(run.n)
-        self._redrawn = _REDRAWN.get(kind)
-        self._sizes = Binomial(self._n, self._size) if kind == "poisson" else None
-        self._generator = generator
-        self.permutation: NDArray[np.intp] | None = permutation
+    secret: Secret | None = None
 
+    @abstractmethod
     def batch(self, step: int) -> Rows | None:
         """The rows of `step` (0-based), None for an empty batch; steps are asked for in order."""
-        if self._redrawn is None:
-            return self._sampled()
-        place = step % self._per_epoch
-        due = self._redrawn == "epoch" and place == 0
-        if due or (self._redrawn == "once" and self.permutation is None):
-            self.permutation = self._generator.permutation(self._n)
-        first = place * self._size
-        part = slice(first, min(first + self._size, self._n))
-        return part if self.permutation is None else self.permutation[part]
 
-    def _sampled(self) -> NDArray[np.intp] | None:
-        """A fresh batch: its size, then a uniformly random set of that size, in ascending order.
 
-        With a binomial size every record is in the set with probability size/n, independently of the
-        others. A set beyond the cap is never drawn, let alone cut: the batch is empty.
-        """
+def serving(run: NoisySGD, generator: np.random.Generator, secret: Secret | None = None) -> Serving:
+    """The batches of `run`; `secret`: the one in force, where a run goes on.
+
+    Raises InvalidInput for batches that are not trained here.
+    """
+    order = run.order
+    match order:
+        case KnownUses():
+            return _Listed(run)
+        case SecretOrder():
+            return _kept(run, order, generator, secret)
+        case FreshSubsets():
+            return _Sampled(run, order, generator)
+        case _:
+            assert_never(order)
+
+
+def fits(run: NoisySGD, secret: Secret | None) -> bool:
+    """Whether a run can be in this secret order, or has none and there is none."""
+    order = run.order
+    match order:
+        case KnownUses() | FreshSubsets():
+            return secret is None
+        case SecretOrder():
+            return secret is not None and _fits(run, order, secret)
+        case _:
+            assert_never(order)
+
+
+def _kept(
+    run: NoisySGD, order: SecretOrder, generator: np.random.Generator, secret: Secret | None
+) -> Serving:
+    match order.sizes:
+        case FixedSizes():
+            return _Permuted(run, order.once, generator, secret)
+        case RandomSizes():
+            raise InvalidInput(
+                "batches", f"a {run.batches.kind} run is accounted for, but not trained here"
+            )
+        case _:
+            assert_never(order.sizes)
+
+
+def _fits(run: NoisySGD, order: SecretOrder, secret: Secret) -> bool:
+    match order.sizes:
+        case FixedSizes():
+            return secret.shape == (run.n,) and np.array_equal(np.sort(secret), np.arange(run.n))
+        case RandomSizes():
+            return False
+        case _:
+            assert_never(order.sizes)
+
+
+class _Listed(Serving):
+    """Rows as they are, batch after batch."""
+
+    def __init__(self, run: NoisySGD) -> None:
+        self._n, self._size, self._per_epoch = run.n, run.batch_size, run.steps_per_epoch
+
+    def batch(self, step: int) -> Rows | None:
+        first = step % self._per_epoch * self._size
+        return slice(first, min(first + self._size, self._n))
+
+
+class _Permuted(_Listed):
+    """Rows in an order drawn once, or afresh for every epoch."""
+
+    def __init__(
+        self, run: NoisySGD, once: bool, generator: np.random.Generator, secret: Secret | None
+    ) -> None:
+        super().__init__(run)
+        self._once, self._generator, self.secret = once, generator, secret
+
+    def batch(self, step: int) -> Rows | None:
+        if self.secret is None or (step % self._per_epoch == 0 and not self._once):
+            self.secret = self._generator.permutation(self._n)
+        part = super().batch(step)
+        return None if part is None else self.secret[part]
+
+
+class _Sampled(Serving):
+    """A fresh batch at every step: its size, then a uniformly random set of that size, in ascending order.
+
+    With a binomial size every record is in the set with probability size/n, independently of the others.
+    A set beyond the cap is never drawn, let alone cut: the batch is empty.
+    """
+
+    def __init__(self, run: NoisySGD, order: FreshSubsets, generator: np.random.Generator) -> None:
+        self._n, self._size, self._most = run.n, run.batch_size, order.sizes.most
+        self._sizes = None if order.displaces else Binomial(run.n, run.batch_size)
+        self._generator = generator
+
+    def batch(self, step: int) -> Rows | None:
         size = self._size if self._sizes is None else self._sizes.draw(self._generator)
         if size == 0 or size > self._most:
             return None

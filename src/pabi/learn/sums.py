@@ -28,6 +28,7 @@ from pabi.errors import InvalidInput
 from pabi.hiding import returned
 from pabi.learn.clipping import clip_coordinates, clip_norms
 from pabi.learn.records import MOST_ROWS, Rows
+from pabi.orders import FreshSubsets
 from pabi.rounding import Array, up
 from pabi.runs import NoisySGD
 
@@ -51,7 +52,7 @@ class Limit:
     @classmethod
     def of(cls, run: NoisySGD, additions: int) -> Limit:
         """For sums of one batch of `run` in which each coordinate sees `additions` in a chain."""
-        anywhere = run.batches.sampled
+        anywhere = isinstance(run.order, FreshSubsets)
         if run.gradient_sensitivity is not None:
             return cls(None, 1.0, anywhere)
         bound = run.record_gradient_bound
@@ -74,13 +75,13 @@ def noise_factor(run: NoisySGD) -> float:
     """
     if run.gradient_sensitivity is not None or not _keeps_curvature(run):
         return 1.0
-    chain = min(run.batches.most_records(run.n), MOST_ROWS)
+    chain = min(run.order.sizes.most, MOST_ROWS)
     return up(1.0 / (1.0 - _room(run, chain)))
 
 
 def _room(run: NoisySGD, additions: int) -> float:
     """How much of the bound of a gradient two sums may differ by, because of rounding alone."""
-    most = run.batches.most_records(run.n)
+    most = run.order.sizes.most
     room = 2.0 * most * (additions + 16.0) * 2.0**-53
     if not room < 0.5:
         raise InvalidInput(
@@ -131,7 +132,7 @@ class Total:
 
 def fast_sum(source: SummableGradients, run: NoisySGD) -> GradientSum:
     """The sum that `source` computes by itself."""
-    limit = Limit.of(run, source.additions(run.batches.most_records(run.n)))
+    limit = Limit.of(run, source.additions(run.order.sizes.most))
     return lambda x, rows: source.clipped_sum(x, rows, limit)
 
 
@@ -140,7 +141,7 @@ def per_record_sum(gradients: Callable[[Array, Any], ArrayLike], run: NoisySGD) 
 
     A batch whose gradients would not fit in 64 MB is asked for in several parts.
     """
-    most = run.batches.most_records(run.n)
+    most = run.order.sizes.most
 
     def total(x: Array, rows: Rows) -> Array:
         indices = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows

@@ -14,6 +14,7 @@ from pabi.iteration import Column, NoisyIteration
 from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.literature.comparison import OURS, Comparison, Description, Row, compare
 from pabi.mechanisms import ExponentialMechanism
+from pabi.orders import FreshSubsets
 from pabi.runs import NoisySGD
 from pabi.showing import exact
 from pabi.themes import palette
@@ -89,10 +90,11 @@ def _lengths(run: Description) -> tuple[list[Any], str]:
     else:
         if not run.constant:
             raise InvalidInput("ax", "a run of varying steps has no picture: its length is fixed")
-        in_steps = run.batches.sampled or run.steps_per_epoch == 1
+        sampled = isinstance(run.order, FreshSubsets)
+        in_steps = sampled or run.steps_per_epoch == 1
         total = run.data_steps if in_steps else run.data_steps // run.steps_per_epoch
         unit = "steps" if in_steps else "epochs"
-        points = 9 if run.batches.sampled else 25
+        points = 9 if sampled else 25
     grid = np.geomspace(1, max(total, 1), points)
     return sorted({round(float(k)) for k in grid} | {max(total, 1)}), unit
 
@@ -105,10 +107,9 @@ def _shortened(run: Description, length: Any) -> Description:
     if isinstance(run, NoisyIteration):
         return _first_steps(run, length)
     assert isinstance(run, NoisySGD)
-    if run.batches.sampled or run.steps_per_epoch == 1:
-        return replace(run, epochs=None, steps=length + run.cooldown_steps)
-    steps = length * run.steps_per_epoch + run.cooldown_steps
-    return replace(run, epochs=None, steps=steps)
+    if not (isinstance(run.order, FreshSubsets) or run.steps_per_epoch == 1):
+        length = length * run.steps_per_epoch
+    return replace(run, epochs=None, total_steps=length + run.cooldown_steps)
 
 
 def _first_steps(it: NoisyIteration, length: int) -> NoisyIteration:

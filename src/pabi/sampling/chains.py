@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pabi import validate
+from pabi.batches import FullBatch
 from pabi.errors import InvalidInput
 from pabi.hiding import on_grid, refuse_unenforceable, released, returned, starting_point
 from pabi.langevin import LangevinChain
-from pabi.learn.orders import Order
+from pabi.learn.orders import Serving, serving
 from pabi.learn.randomness import randomness_from
 from pabi.losses import Loss
 from pabi.precision import checked, walk_of
@@ -105,7 +106,8 @@ def langevin(
 
     def execute() -> Array:
         generator = randomness.generator()
-        order = None if chain.batches.kind == "full_batch" else Order(chain.run, generator)
+        whole = isinstance(chain.batches, FullBatch)
+        order = None if whole else serving(chain.run, generator)
         mean = Mean(gradient, chain.loss.l2, order)
         return follow(mean, project, start, sizes, noise_std, every, generator)
 
@@ -136,7 +138,7 @@ class Mean:
     Whoever else computes a gradient adds the regulariser by themselves, and `l2` is 0 here.
     """
 
-    def __init__(self, gradient: Gradient, l2: float, order: Order | None = None) -> None:
+    def __init__(self, gradient: Gradient, l2: float, order: Serving | None = None) -> None:
         ours = isinstance(gradient, MeanGradient)
         self._gradient = gradient.of_data if isinstance(gradient, MeanGradient) else gradient
         self._order, self._loss_l2, self.l2 = order, l2, l2 if ours else 0.0

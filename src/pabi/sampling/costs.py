@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from pabi.guarantee import INDEPENDENT, Guarantee
-
-if TYPE_CHECKING:
-    from pabi.certificate import Certificate
+from pabi.guarantee import INDEPENDENT, Composed, Guarantee
 
 
 def repeated(guarantee: Guarantee, times: int) -> Guarantee:
@@ -16,13 +12,6 @@ def repeated(guarantee: Guarantee, times: int) -> Guarantee:
     Thm 3.2; as `pabi.compose`, named once."""
     if times == 1:
         return guarantee
-
-    def prove() -> Certificate | None:
-        from pabi.certificate import composed
-
-        proof = guarantee.certificate
-        return None if proof is None else composed([proof] * times)
-
     reference = guarantee.composition
     return replace(
         guarantee,
@@ -30,6 +19,5 @@ def repeated(guarantee: Guarantee, times: int) -> Guarantee:
         composition=None if reference is None else reference.self_compose(times),
         method=f"{guarantee.method}, {times} times",
         assumptions=(*guarantee.assumptions, INDEPENDENT),
-        _prove=prove,
-        _read={},
+        proof=None if guarantee.proof is None else Composed([guarantee] * times),
     )

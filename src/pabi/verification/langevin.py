@@ -123,7 +123,7 @@ def _check_same(chain: LangevinChain, run: NoisySGD) -> None:
     for name in ("clip_norm", "noise_multiplier"):
         if getattr(run, name) is not None:
             raise Refused(f"{name}: a Langevin chain has none")
-    if run.cooldown_steps or run.update != "sgd":
+    if run.cooldown_steps or not run.rule.plain:
         raise Refused("update: a Langevin chain takes plain steps, all of them with data")
     # The chain multiplies the gradient by the double nearest to η·β: that is part of its description.
     if run.step_size != float(chain.step_size) * float(chain.inverse_temperature):

@@ -60,7 +60,9 @@ def check_run(
     if not isinstance(run, NoisySGD):
         return check_described(run, payload, check_whole)
     theorem, position = payload["theorem"], payload["position"]
-    keys = _OF_SAMPLED if run.batches.sampled else _OF.get(theorem, _ANY)
+    keys = (
+        _OF_SAMPLED if (run.batches.kind in ("fixed_size", "poisson")) else _OF.get(theorem, _ANY)
+    )
     closed("the certificate", payload, keys)
     derived = Derived(run)
     if position is not None:
@@ -69,10 +71,10 @@ def check_run(
         if integer("position", position) >= derived.period:
             raise Refused(f"position: expected less than {derived.period}, got {position}")
     hidden = theorem != "composition"
-    if hidden and (run.release != "last" or run.update != "sgd"):
+    if hidden and (run.release != "last" or not run.rule.plain):
         raise Refused("run: the theorem needs plain noisy SGD with a hidden path")
     said = noisy_sgd(run, hidden=hidden, position=position)
-    if run.batches.sampled:
+    if run.batches.kind in ("fixed_size", "poisson"):
         if position is not None:
             raise Refused("position: nobody has one in random batches")
         proven = random_batches.proven(derived, theorem, payload["plan"])

@@ -1,0 +1,198 @@
+"""The words that proofs of several analyses are written in (docs, "Certificates").
+
+Proofs of runs of noisy SGD say for each case, a record's position with its probability, which payments
+prove its μ; those of random batches which factors there are and what they amount to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pabi import encoding
+from pabi.description import to_dict
+from pabi.iteration import Groups, NoisyIteration, Schedule, Steps
+from pabi.positions import Uses, View
+from pabi.runs import NoisySGD
+from pabi.shifts.periodic import PeriodicShifts
+from pabi.shifts.records import Record, Shifts
+from pabi.shifts.start import Start
+from pabi.tradeoff import Gaussian, Mixture, TradeOff
+
+if TYPE_CHECKING:
+    from pabi.analyses.secret_order import Case
+
+COLUMNS = ("c", "s", "sigma")
+
+_READING = 1.004  # how much more than its own value of ε a certificate of random batches claims
+# Written-out steps that a certificate repeats although its description implies them.
+_REPEATED = 20_000
+
+
+def number(x: float) -> float | str:
+    """`x` for JSON, which has no infinity."""
+    return "inf" if math.isinf(x) else x
+
+
+def claim(curve: TradeOff) -> dict[str, Any]:
+    """What is claimed, in the shortest form there is."""
+    if isinstance(curve, Gaussian):
+        return {"mu": number(curve.mu)}
+    if isinstance(curve, Mixture):
+        pairs = zip(curve.parts, curve.weights, strict=True)
+        return {"mixture": [[w, number(p.mu)] for p, w in pairs]}
+    return {"tradeoff": curve.to_dict()}
+
+
+def groups(schedule: Groups) -> list[Any]:
+    """Run-length encoded steps."""
+    return [[g.times, [[x.n, x.c, x.s, x.sigma] for x in g.stretches]] for g in schedule]
+
+
+def columns(steps: Steps) -> dict[str, Any]:
+    """Steps written out."""
+    return {name: encoding.floats(x) for name, x in zip(COLUMNS, steps, strict=True)}
+
+
+def case_of(uses: Uses, mu: float, case: Case | None) -> dict[str, Any]:
+    """Which record a case is about, what is proven of it, and how likely it is (None: it is the only one)."""
+    out: dict[str, Any] = {
+        "uses": [uses.first, uses.epochs, list(uses.then)],
+        "mu": number(mu),
+    }
+    if case is not None:
+        out["weight"] = [case.weight.numerator, case.weight.denominator]
+        out["ranges"] = [None if r is None else list(r) for r in case.ranges]
+    return out
+
+
+def stated_cap(cap: int | None) -> dict[str, Any]:
+    """The records of the largest batch that slopes cover, where sizes are random."""
+    return {} if cap is None else {"cap": cap}
+
+
+def shifts_of(shifts: Shifts) -> dict[str, Any]:
+    """Where the shifts begin, and the payments."""
+    if isinstance(shifts, PeriodicShifts):
+        return {
+            "tau": shifts.skipped if shifts.distance else 0,
+            "distance": shifts.distance,
+            "skipped": shifts.skipped,
+            "blocks": [
+                {"times": b.times, "groups": groups(Groups(b.groups))} for b in shifts.blocks
+            ],
+        }
+    return _written_out(shifts)
+
+
+def _written_out(shifts: Start) -> dict[str, Any]:
+    payments = shifts.payments
+    finite = math.isfinite(payments.energy)
+    return {
+        "tau": shifts.tau,
+        "distance": shifts.distance,
+        "first": payments.first,
+        "unit": shifts.unit,
+        "ends": encoding.integers(payments.ends if finite else []),
+        "q": encoding.floats(np.asarray(payments.q) if finite else []),
+        **({"shift": encoding.integers(payments.shift)} if payments.shift.any() else {}),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class RunProof:
+    """Of `run`, by linear slopes: `records` are those that can be the worst, or, each with its case,
+    those that a secret order averages over; none where composition needs none. `cap`: of batches of
+    random size."""
+
+    theorem: str
+    run: NoisySGD
+    curve: TradeOff
+    records: Sequence[tuple[Record, Case | None]] = ()
+    position: int | None = None
+    cap: int | None = None
+
+    def written(self) -> dict[str, Any]:
+        out = {"run": to_dict(self.run), "position": self.position, "claim": claim(self.curve)}
+        out |= stated_cap(self.cap)
+        if any(isinstance(record.schedule, Steps) for record, _ in self.records):
+            out["steps"] = self._steps()
+        return out | {"cases": [self._case(record, case) for record, case in self.records]}
+
+    def _steps(self) -> dict[str, Any] | None:
+        """The steps of a varying schedule, s as if the record were in every batch; left to the description
+        when they are many."""
+        if self.run.steps > _REPEATED or self.run.constant:
+            return None
+        return columns(View(self.run).arrays)
+
+    @staticmethod
+    def _case(record: Record, case: Case | None) -> dict[str, Any]:
+        payments = {} if record.shifts is None else shifts_of(record.shifts)
+        return case_of(record.uses, record.mu, case) | payments
+
+
+@dataclass(frozen=True, eq=False)
+class SampledProof:
+    """Of `run` with random batches: the factors claimed, what they amount to at `delta`, and the `plan` of
+    payments that needs them."""
+
+    theorem: str
+    run: NoisySGD
+    curve: TradeOff
+    delta: float
+    plan: Callable[[], dict[str, Any]] = dict
+
+    def written(self) -> dict[str, Any]:
+        # Rounded up by more than another grid errs.
+        epsilon = self.curve.epsilon(self.delta) * _READING
+        return {
+            "run": to_dict(self.run),
+            "position": None,
+            "claim": {"product": self.curve.to_dict()},
+            "reading": {"delta": self.delta, "epsilon": number(epsilon)},
+            "plan": self.plan(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class IterationProof:
+    """Of a bare iteration, whose steps are taken as stated. `solved`: the schedule in the form in which its
+    shifts were found, None for composition, for which no slope matters."""
+
+    theorem: str
+    iteration: NoisyIteration
+    mu: float
+    solved: tuple[Schedule, Shifts] | None = None
+
+    def written(self) -> dict[str, Any]:
+        schedule = (
+            _without_slopes(self.iteration.schedule) if self.solved is None else self.solved[0]
+        )
+        steps = (
+            {"steps": columns(schedule)}
+            if isinstance(schedule, Steps)
+            else {"groups": groups(schedule)}
+        )
+        return {
+            "run": None,
+            "claim": claim(Gaussian(self.mu)),
+            "diameter": self.iteration.diameter,
+            "start": self.iteration.start,
+            **steps,
+            "cases": [] if self.solved is None else [shifts_of(self.solved[1])],
+        }
+
+
+def _without_slopes(schedule: Schedule) -> Schedule:
+    """The steps with 0 in place of slopes that are not known."""
+    if isinstance(schedule, Steps):
+        return schedule._replace(c=np.nan_to_num(schedule.c))
+    return Groups(
+        g._replace(stretches=tuple(x._replace(c=float(np.nan_to_num(x.c))) for x in g.stretches))
+        for g in schedule
+    )

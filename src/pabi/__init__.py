@@ -14,7 +14,18 @@ from pabi.moduli import Modulus
 from pabi.runs import NoisySGD
 
 if TYPE_CHECKING:
-    from pabi import convert, erm, learn, literature, mixing, plotting, prox, sampling, tradeoff
+    from pabi import (
+        convert,
+        erm,
+        learn,
+        literature,
+        mixing,
+        plotting,
+        prox,
+        sampling,
+        tradeoff,
+        updates,
+    )
     from pabi.calibration import calibrate
     from pabi.certificate import Certificate
     from pabi.guarantee import Guarantee, compose
@@ -57,6 +68,7 @@ __all__ = [
     "prox",
     "sampling",
     "tradeoff",
+    "updates",
     "verify",
 ]
 
@@ -78,6 +90,7 @@ _LAZY = {
     "prox": "",
     "sampling": "",
     "tradeoff": "",
+    "updates": "",
 }
 
 

@@ -35,7 +35,7 @@ from pabi.showing import shown
 
 
 def _plain(run: NoisySGD) -> None:
-    require(run.update == "sgd", "plain noisy SGD")
+    require(run.rule.plain, "plain noisy SGD")
     require(run.release == "last", "release of the last iterate only")
     require(run.constant, "constant step size and noise")
     require(run.cooldown_steps == 0, "no cool-down")

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pabi import validate
 from pabi.errors import InvalidInput
 from pabi.rounding import Array
 
@@ -87,7 +88,39 @@ class Other(Update):
         )
 
 
-RULES: Mapping[str, type[Update]] = MappingProxyType({cls.kind: cls for cls in (SGD, Other)})
+@dataclass(frozen=True)
+class Momentum(Update):
+    """v ← momentum·v + direction, x ← x − η·v; with `nesterov` x ← x − η·(direction + momentum·v).
+
+    `momentum`: in [0, 1). `nesterov`: true or false. Raises InvalidInput otherwise. Composition only. Source:
+    Sutskever, Martens, Dahl, Hinton 2013, in the form of PyTorch.
+    """
+
+    momentum: float = 0.9
+    nesterov: bool = False
+
+    kind = "momentum"
+
+    def __post_init__(self) -> None:
+        momentum = validate.number("momentum", self.momentum, at_least=0.0, below=1.0)
+        object.__setattr__(self, "momentum", momentum)
+        if not isinstance(self.nesterov, bool):
+            raise InvalidInput("nesterov", f"expected true or false, got {self.nesterov!r}")
+
+    def start(self, x: Array) -> State:
+        return (np.zeros_like(x),)
+
+    def step(
+        self, x: Array, direction: Array, step_size: float, state: State, k: int
+    ) -> tuple[Array, State]:
+        velocity = self.momentum * state[0] + direction
+        along = direction + self.momentum * velocity if self.nesterov else velocity
+        return np.asarray(x - step_size * along), (velocity,)
+
+
+RULES: Mapping[str, type[Update]] = MappingProxyType(
+    {cls.kind: cls for cls in (SGD, Momentum, Other)}
+)
 
 
 def checked(update: Any) -> str | Update:

@@ -1,0 +1,231 @@
+"""Updates with a state: what they do, that they survive a crash, and that composition is all that holds."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi import updates
+from pabi.description import from_dict, to_dict
+from pabi.errors import InvalidInput, PrivacyWarning
+from pabi.learn import train
+
+CENTRES = np.array([[-1.0, 2.0], [0.5, 0.25], [2.0, -1.0], [0.0, 3.0], [1.0, 1.0]])
+STEP, START = 0.1, np.array([3.0, -2.0])
+
+
+def run_of(update, **changes):
+    """Five records in batches of two, two and one; three epochs and two steps of cool-down."""
+    given = {
+        "n": 5,
+        "batches": pabi.Cyclic(2),
+        "epochs": 3,
+        "cooldown_steps": 2,
+        "step_size": STEP,
+        "noise_std": 1.0,
+        "clip_norm": 1e3,
+        "update": update,
+    }
+    return pabi.NoisySGD(pabi.Loss.strongly_convex(1.0, 1.0, l2=0.5), **{**given, **changes})
+
+
+def gradients(x, rows):
+    return x - CENTRES[rows]
+
+
+class Silent(np.random.Generator):
+    """A generator without noise."""
+
+    def __init__(self):
+        super().__init__(np.random.PCG64(0))
+
+    def standard_normal(self, size=None, *args, **kwargs):
+        return np.zeros(size)
+
+
+def silently(update):
+    """The last iterate without noise."""
+    with pytest.warns(PrivacyWarning):
+        return train(run_of(update), gradients, START, Silent()).x
+
+
+def directions(x, k):
+    """The noiseless direction of step k at x: batch sum over two, and the regulariser."""
+    batches = [[0, 1], [2, 3], [4]]
+    total = sum((x - CENTRES[i] for i in batches[k % 3]), np.zeros(2)) / 2.0 if k < 9 else 0.0
+    return total + 0.5 * x
+
+
+def heavy_ball(momentum, nesterov):
+    """Scalar by scalar, as PyTorch documents its SGD."""
+
+    def path(x):
+        v = [0.0, 0.0]
+        for k in range(11):
+            g = directions(x, k)
+            x = list(x)
+            for j in range(2):
+                v[j] = momentum * v[j] + g[j]
+                x[j] -= STEP * (g[j] + momentum * v[j] if nesterov else v[j])
+            x = np.array(x)
+        return x
+
+    return path
+
+
+BY_HAND = {
+    updates.Momentum(0.9): heavy_ball(0.9, False),
+    updates.Momentum(0.5, nesterov=True): heavy_ball(0.5, True),
+    updates.Momentum(0.0): heavy_ball(0.0, False),
+}
+
+
+@pytest.fixture
+def unrounded(monkeypatch):
+    """No rounding to a grid: runs that are about their iterates."""
+    monkeypatch.setattr("pabi.hiding.GRID", 2.0**-100)
+
+
+@pytest.mark.parametrize("update", BY_HAND, ids=repr)
+def test_every_step_is_the_described_one(unrounded, update):
+    assert silently(update) == pytest.approx(BY_HAND[update](START), rel=1e-12, abs=1e-12)
+
+
+def test_without_momentum_it_is_descent(unrounded):
+    plain, as_object = silently("sgd"), silently(updates.SGD())
+    assert np.array_equal(plain, as_object)
+    assert silently(updates.Momentum(0.0)) == pytest.approx(plain, rel=1e-14)
+
+
+class Crash(BaseException):
+    """What no sensible handler catches."""
+
+
+@pytest.mark.parametrize("update", BY_HAND, ids=repr)
+@pytest.mark.parametrize("at", [1, 4, 8])
+def test_a_crash_loses_no_state(unrounded, monkeypatch, tmp_path, update, at):
+    """Without noise the parts of an interrupted run are the whole run."""
+    calls, path = [], tmp_path / "run.ckpt"
+
+    def broken(x, rows):
+        if len(calls) == at:
+            raise Crash
+        calls.append(rows)
+        return gradients(x, rows)
+
+    kept = {"checkpoint_seconds": 0.0, "checkpoint": path}
+    with pytest.warns(PrivacyWarning), pytest.raises(Crash):
+        train(run_of(update), broken, START, Silent(), **kept)
+    with pytest.warns(PrivacyWarning):
+        x = train(run_of(update), gradients, START, Silent(), resume=path).x
+    assert x == pytest.approx(BY_HAND[update](START), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("spoilt", ["gone", "one more", "shape", "not finite", "type"])
+def test_a_checkpoint_with_another_state_is_refused(monkeypatch, tmp_path, spoilt):
+    path, update = tmp_path / "run.ckpt", updates.Momentum(0.9)
+
+    def broken(x, rows):
+        if path.exists():
+            raise Crash
+        return gradients(x, rows)
+
+    with pytest.raises(Crash):
+        train(run_of(update), broken, [1.0, 1.0], checkpoint=path, checkpoint_seconds=0.0)
+    with np.load(path) as held:
+        content = {name: np.array(held[name]) for name in held.files}
+    state = content.pop("update_0")
+    content |= {
+        "gone": {},
+        "one more": {"update_0": state, "update_1": state},
+        "shape": {"update_0": state[:1]},
+        "not finite": {"update_0": state * math.inf},
+        "type": {"update_0": state.astype(np.float32)},
+    }[spoilt]
+    with path.open("wb") as file:
+        np.savez(file, **content)
+    with pytest.raises(InvalidInput, match=r"^resume: .* state that no run can be in"):
+        train(run_of(update), gradients, [1.0, 1.0], resume=path)
+
+
+@pytest.mark.parametrize("update", BY_HAND, ids=repr)
+def test_only_composition_holds(update):
+    run = run_of(update)
+    explained = run.explain(1e-5)
+    assert [row.method for row in explained if row.applies] == ["composition"]
+    assert run.guarantee(1e-5).mu == run_of("other").guarantee(1e-5).mu
+    assert run_of("sgd").guarantee(1e-5).mu < 0.9 * run.guarantee(1e-5).mu
+    assert pabi.verify(run.guarantee(1e-5)).ok
+
+
+@pytest.mark.parametrize("update", BY_HAND, ids=repr)
+def test_no_proof_of_descent_passes_for_another_update(update):
+    """The certificate of plain descent, with the update swapped in its description."""
+    payload = run_of("sgd").guarantee(1e-5).certificate.payload
+    assert payload["theorem"] != "composition"
+    payload["run"]["update"] = update.to_dict()
+    verdict = pabi.verify(payload)
+    assert not verdict.ok
+    assert "plain noisy SGD" in verdict.reason
+
+
+@pytest.mark.parametrize("update", [*BY_HAND, "sgd", "other", updates.Other()], ids=repr)
+def test_files_keep_the_update(update):
+    run = run_of(update)
+    again = from_dict(json.loads(json.dumps(to_dict(run))))
+    assert again == run
+    assert again.rule == run.rule
+
+
+def test_descent_by_its_name_and_as_an_object_is_the_same_run():
+    assert run_of(updates.SGD()) == run_of("sgd")
+    assert run_of(updates.Momentum(0.9)) != run_of("sgd")
+    assert replace(run_of("sgd"), update=updates.Momentum(0.9)).rule == updates.Momentum(0.9)
+
+
+@pytest.mark.parametrize(
+    ("build", "field"),
+    [
+        (lambda: updates.Momentum(1.0), "momentum"),
+        (lambda: updates.Momentum(-0.1), "momentum"),
+        (lambda: updates.Momentum(math.nan), "momentum"),
+        (lambda: updates.Momentum(0.9, nesterov=1), "nesterov"),
+        (lambda: run_of("momentum"), "update"),
+        (lambda: run_of(updates.Momentum), "update"),
+        (lambda: from_dict({**to_dict(run_of("sgd")), "update": {"kind": "adamw"}}), "update"),
+        (lambda: from_dict({**to_dict(run_of("sgd")), "update": {"kind": "sgd", "x": 1}}), "x"),
+        (lambda: from_dict({**to_dict(run_of("sgd")), "update": 3}), "update"),
+    ],
+)
+def test_bad_updates_name_the_field(build, field):
+    with pytest.raises(InvalidInput) as caught:
+        build()
+    assert caught.value.field == field
+
+
+def test_what_is_only_accounted_for_is_not_trained():
+    with pytest.raises(InvalidInput, match="^update: "):
+        train(run_of(updates.Other()), gradients, [0.0, 0.0])
+
+
+def test_noisy_gradients_lie_on_a_grid(monkeypatch):
+    """What an update makes of them is post-processing of numbers whose low-order bits say nothing."""
+    seen = []
+
+    def step(self, x, direction, step_size, state, k):
+        seen.append(direction - 0.5 * x)
+        return x, state
+
+    monkeypatch.setattr(updates.Momentum, "step", step)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        train(run_of(updates.Momentum(0.9)), gradients, [0.0, 0.0], 1)
+    grid = 2.0**-20
+    assert all(np.array_equal(np.rint(g / grid) * grid, g) for g in seen)
+    assert any(np.any(np.rint(g * 2.0**10) != g * 2.0**10) for g in seen)

@@ -118,8 +118,44 @@ class Momentum(Update):
         return np.asarray(x - step_size * along), (velocity,)
 
 
+@dataclass(frozen=True)
+class Adam(Update):
+    """m and v: moving averages of the directions and of their squares, x ← x − η·m̂/(√v̂ + eps), each
+    divided by 1 − βᵏ in step k (from 1), entry by entry.
+
+    `betas`: (β₁, β₂), both in [0, 1). `eps`: > 0, in units of the gradient. Raises InvalidInput otherwise.
+    Composition only. Source: Kingma, Ba 2015, Algorithm 1.
+    """
+
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+
+    kind = "adam"
+
+    def __post_init__(self) -> None:
+        betas = self.betas
+        if not isinstance(betas, (tuple, list)) or len(betas) != 2:
+            raise InvalidInput("betas", f"expected two numbers in [0, 1), got {betas!r}")
+        first, second = (validate.number("betas", b, at_least=0.0, below=1.0) for b in betas)
+        object.__setattr__(self, "betas", (first, second))
+        object.__setattr__(self, "eps", validate.number("eps", self.eps, above=0.0))
+
+    def start(self, x: Array) -> State:
+        return np.zeros_like(x), np.zeros_like(x)
+
+    def step(
+        self, x: Array, direction: Array, step_size: float, state: State, k: int
+    ) -> tuple[Array, State]:
+        first, second = self.betas
+        mean = first * state[0] + (1.0 - first) * direction
+        square = second * state[1] + (1.0 - second) * np.square(direction)
+        scale = np.sqrt(square / (1.0 - second ** (k + 1))) + self.eps
+        along = mean / (1.0 - first ** (k + 1)) / scale
+        return np.asarray(x - step_size * along), (mean, square)
+
+
 RULES: Mapping[str, type[Update]] = MappingProxyType(
-    {cls.kind: cls for cls in (SGD, Momentum, Other)}
+    {cls.kind: cls for cls in (SGD, Momentum, Adam, Other)}
 )
 
 

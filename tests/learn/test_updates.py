@@ -79,10 +79,31 @@ def heavy_ball(momentum, nesterov):
     return path
 
 
+def adaptive(first, second, eps):
+    """Algorithm 1 of Kingma and Ba, scalar by scalar."""
+
+    def path(x):
+        m, v = [0.0, 0.0], [0.0, 0.0]
+        for k in range(11):
+            g = directions(x, k)
+            x = list(x)
+            for j in range(2):
+                m[j] = first * m[j] + (1.0 - first) * g[j]
+                v[j] = second * v[j] + (1.0 - second) * g[j] ** 2
+                corrected = v[j] / (1.0 - second ** (k + 1))
+                x[j] -= STEP * m[j] / (1.0 - first ** (k + 1)) / (math.sqrt(corrected) + eps)
+            x = np.array(x)
+        return x
+
+    return path
+
+
 BY_HAND = {
     updates.Momentum(0.9): heavy_ball(0.9, False),
     updates.Momentum(0.5, nesterov=True): heavy_ball(0.5, True),
     updates.Momentum(0.0): heavy_ball(0.0, False),
+    updates.Adam(): adaptive(0.9, 0.999, 1e-8),
+    updates.Adam(betas=(0.5, 0.25), eps=0.5): adaptive(0.5, 0.25, 0.5),
 }
 
 
@@ -196,6 +217,10 @@ def test_descent_by_its_name_and_as_an_object_is_the_same_run():
         (lambda: updates.Momentum(-0.1), "momentum"),
         (lambda: updates.Momentum(math.nan), "momentum"),
         (lambda: updates.Momentum(0.9, nesterov=1), "nesterov"),
+        (lambda: updates.Adam(betas=(0.9, 1.0)), "betas"),
+        (lambda: updates.Adam(betas=0.9), "betas"),
+        (lambda: updates.Adam(betas=(0.9, 0.99, 0.999)), "betas"),
+        (lambda: updates.Adam(eps=0.0), "eps"),
         (lambda: run_of("momentum"), "update"),
         (lambda: run_of(updates.Momentum), "update"),
         (lambda: from_dict({**to_dict(run_of("sgd")), "update": {"kind": "adamw"}}), "update"),

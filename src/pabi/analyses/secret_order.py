@@ -37,7 +37,7 @@ SOURCE = (
 
 _MAX_POSITIONS = 2048  # positions solved one by one under shuffle-once
 _MAX_LAST, _MAX_PREVIOUS = 256, 4  # under reshuffling, for the last two epochs; pairs are solved
-_MAX_WORK = 20_000_000  # steps times solves for schedules that vary
+MAX_WORK = 20_000_000  # steps times solves for schedules that vary
 
 
 class Case(NamedTuple):
@@ -132,7 +132,7 @@ def shuffled_once(view: View, order: SecretOrder, later_is_worse: bool, most: in
 
 def reshuffled(view: View, order: SecretOrder) -> list[Case]:
     """The record's batches in the last two epochs, of which the last may be partial."""
-    run, period = view.run, view.period
+    run = view.run
     if not view.nonexpansive:
         raise NotApplicable(
             "with steps that can expand, an earlier use can be worse than a later one"
@@ -141,15 +141,20 @@ def reshuffled(view: View, order: SecretOrder) -> list[Case]:
         raise NotApplicable(
             "with falling step sensitivities, an earlier use can be worse than a later one"
         )
+    if run.constant:
+        return last_two_epochs(view, order, _MAX_LAST, _MAX_PREVIOUS)
+    return last_two_epochs(view, order, max(1, min(_MAX_LAST, MAX_WORK // run.steps)), 1)
+
+
+def last_two_epochs(view: View, order: SecretOrder, most: int, most_previous: int) -> list[Case]:
+    """A case for every pair of ranges of positions, at most `most` in the last epoch, which may be
+    partial, and `most_previous` in the one before; a use in a range stands at its end, and older ones at
+    those of their epochs."""
+    run, period = view.run, view.period
     whole, rest = divmod(run.data_steps, period)
     epochs = whole + (1 if rest else 0)
-    last_length = rest or period
-    most, most_previous = _MAX_LAST, _MAX_PREVIOUS
-    if not run.constant:
-        most_previous = 1
-        most = max(1, min(most, _MAX_WORK // run.steps))
     previous = _weighted(order, period, most_previous) if epochs > 1 else [(None, Fraction(1))]
-    final = _weighted(order, last_length, most)
+    final = _weighted(order, rest or period, most)
     cases = []
     for last, p in final:
         for before, q in previous:

@@ -70,8 +70,9 @@ class LinearLoss(ABC):
         """Overwrites `z` by the derivatives.
 
         A derivative that is a number is at most `slope` in size, rounding included. Where a finite z makes an
-        exponential overflow it is what it tends to, never NaN. Each depends on its own z and y alone, to the
-        last bit, wherever in a contiguous array it stands.
+        exponential overflow it is what it tends to, never NaN; callers silence numpy's warning of that, once
+        for many arrays. Each depends on its own z and y alone, to the last bit, wherever in a contiguous
+        array it stands.
         """
 
     @abstractmethod
@@ -114,8 +115,7 @@ class Logistic(LinearLoss):
 
     def differentiate(self, z: Array, y: NDArray[Any]) -> None:
         # −1/(1 + e^z): no cancellation, and −0 where the exponential overflows.
-        with np.errstate(over="ignore"):
-            np.exp(z, out=z)
+        np.exp(z, out=z)
         z += 1.0
         np.divide(-1.0, z, out=z)
 
@@ -226,7 +226,9 @@ class SmoothedHinge(LinearLoss):
         np.clip(z, -1.0, 0.0, out=z)
 
     def mean(self, z: Array) -> None:
-        return None  # its minimiser is at the margin, whatever the probability
+        return (
+            None  # the expected loss is least within γ of a margin of 1, whatever the probability
+        )
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,8 @@ class LinearGradients:
     targets : (n, …) array
         What `residual` is given beside the predictor, row by row.
     residual : callable
-        (predictor (m,) or (m, K), targets (m, …)) ↦ array of the predictor's shape, row by row.
+        (predictor (m,) or (m, K), targets (m, …)) ↦ array of the predictor's shape, row by row: one of
+        its own, or the predictor, overwritten. It is changed in place.
     outputs : int, optional
         K: θ has shape (width, K). None: one output, θ of shape (width,).
     steepness : float, optional
@@ -205,12 +206,12 @@ def _of_loss(loss: LinearLoss, X: Any, y: ArrayLike, classes: int | None = None)
     targets = targets_of(loss, y, records.n, classes)
 
     def residual(predictor: Array, target: Any) -> Array:
-        loss.differentiate(predictor, target)
+        _differentiate(loss, predictor, target)
         return predictor
 
     def signed(predictor: Array, sign: Array) -> Array:
         predictor *= sign
-        loss.differentiate(predictor, sign)
+        _differentiate(loss, predictor, sign)
         predictor *= sign
         return predictor
 
@@ -224,6 +225,11 @@ def _of_loss(loss: LinearLoss, X: Any, y: ArrayLike, classes: int | None = None)
             assert_never(loss.response)
 
 
+def _differentiate(loss: LinearLoss, predictor: Array, target: NDArray[Any]) -> None:
+    with np.errstate(over="ignore"):  # of exponentials: derivatives are then the right limits
+        loss.differentiate(predictor, target)
+
+
 def _one_vs_rest(loss: LinearLoss, X: Any, y: ArrayLike, classes: int) -> _Arguments:
     """K losses of a margin at once, that of a record's own class with the label 1 and the others with −1."""
     records = X if isinstance(X, Records) else Records(X)
@@ -231,7 +237,7 @@ def _one_vs_rest(loss: LinearLoss, X: Any, y: ArrayLike, classes: int) -> _Argum
     def residual(predictor: Array, code: NDArray[np.intp]) -> Array:
         own = np.arange(len(code)), code
         _turn_others(predictor, own)
-        loss.differentiate(predictor, code)
+        _differentiate(loss, predictor, code)
         _turn_others(predictor, own)
         return predictor
 

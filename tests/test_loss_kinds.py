@@ -201,6 +201,21 @@ def test_what_other_modules_ask_of_a_kind(kind):
     )
 
 
+LEAST = {
+    "strongly_convex": 0.5,
+    "nonconvex": -2.0,
+    "weakly_convex": -0.5,
+    "dissipative": -2.0,
+    "unknown": None,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_least_curvature_is_that_of_the_worst_record(kind):
+    """0 for all that is convex or monotone, and for nothing else."""
+    assert EXAMPLES[kind][0].least_curvature == LEAST.get(kind, 0.0)
+
+
 def test_losses_of_linear_models_are_rows_of_the_table():
     assert set(LINEAR_LOSSES) <= set(KINDS)
     for kind, cls in LINEAR_LOSSES.items():

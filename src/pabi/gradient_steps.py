@@ -75,8 +75,8 @@ class Gradients:
         A scalar function times a fixed vector stays one when its norm is clipped, and so does each coordinate
         of a separable loss's gradient when that is.
         """
-        kept = self.facts.glm if self.clipping == "norm" else self.facts.separable
-        return kept or not self.clips
+        kept = {"norm": self.facts.glm, "coordinates": self.facts.separable}
+        return kept[self.clipping] or not self.clips
 
     @property
     def curvature(self) -> tuple[float, float] | None:

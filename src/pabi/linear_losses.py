@@ -77,9 +77,10 @@ class LinearLoss(ABC):
 
     @abstractmethod
     def mean(self, z: Array) -> Array | None:
-        """The mean response at predictors x·θ = z, the inverse of the link: for labels and classes the
-        probability of the label 1 and of each class. With responses of that mean, for numbers also symmetric
-        about it or counts, z minimises the expected loss. None where the loss models no mean.
+        """The mean response at predictors x·θ = z, the inverse of the link; None where the loss models none.
+
+        For labels and classes it is the probability of the label 1, and of each class. The predictor z
+        minimises the expected loss of responses with that mean, if numbers are counts or symmetric about it.
         """
 
     def admitted(self, y: Array) -> Array:
@@ -97,7 +98,7 @@ class LinearLoss(ABC):
         r = Fraction(feature_norm)
         hi, bound = fraction_up(r * r * self.steepness), fraction_up(r * self.slope)
         # A record's gradient is one number times x, but for classes, where it is K of them.
-        scalar = self.response != "class"
+        scalar = self.response in ("sign", "number")
         return Facts((0.0, hi), bound, scalar, convex_holder=((0.0, 2.0 * bound), (1.0, hi)))
 
 

@@ -115,9 +115,9 @@ class Kind:
     rows
         (parameters, e) ↦ moduli of x ↦ x − e·g(x), g the gradient of one record, that do not follow from
         `facts`; None if there are none. They are made of `Modulus.linear`, `affine` and `sqrt`. A mean of
-        gradients inherits them, since a mean of maps is no further from itself than the maps are. They speak
-        of gradients as they are: they are left out where clipping may change a gradient, and trainers add
-        noise in place of scaling such gradients down.
+        gradients inherits them, since its step is the mean of their steps. They speak of gradients as they
+        are: they are left out where clipping may change a gradient, and trainers raise the noise in place of
+        scaling such gradients down.
     """
 
     required: Constraints

@@ -1,8 +1,11 @@
-"""Losses by what is known of them: bad input, and moduli of fields and separable losses against instances."""
+"""The table of kinds: bad input, each row against its constructor, and moduli of fields, of separable losses
+and of a kind that adds rows of its own against instances."""
 
 from __future__ import annotations
 
+import inspect
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,6 +13,10 @@ import pytest
 from pabi import Cyclic, Loss, NoisySGD
 from pabi.errors import InvalidInput
 from pabi.learn.clipping import clip_coordinates, clip_norms
+from pabi.linear_losses import LINEAR_LOSSES
+from pabi.loss_facts import POSITIVE, Facts, Kind
+from pabi.loss_kinds import KINDS
+from pabi.moduli import Modulus
 
 # Bad input.
 
@@ -122,6 +129,189 @@ def test_pairs_are_sorted_and_the_least_constant_is_kept():
     assert Loss.from_dict(loss.to_dict()) == loss
     for other in (SA(1.0, 2.0, 0.1), SA(1.0), DI(0.0, 1.0, 2.0), LI(2.0, separable=True)):
         assert Loss.from_dict(other.to_dict()) == other
+
+
+# The table. Of each kind a loss with all its parameters, and whether it has a potential, is scalable, and has
+# linear moduli that its curvature explains.
+
+STATED = {"gradient_bound": 3.0, "glm": True, "separable": True}
+EXAMPLES = {
+    "logistic": (Loss.logistic(1.5), True, True, True),
+    "softmax": (Loss.softmax(1.5), True, True, True),
+    "squared": (Loss.squared(1.5, 0.7), True, True, True),
+    "huber": (Loss.huber(1.5, 0.7), True, True, True),
+    "smoothed_hinge": (Loss.smoothed_hinge(1.5, 0.7), True, True, True),
+    "poisson": (Loss.poisson(1.5, 0.7, 9.0), True, True, True),
+    "convex": (Loss.convex(2.0, **STATED), True, True, True),
+    "strongly_convex": (Loss.strongly_convex(0.5, 2.0, **STATED), True, False, True),
+    "nonconvex": (Loss.nonconvex(2.0, **STATED), True, True, True),
+    "weakly_convex": (Loss.weakly_convex(0.5, 2.0, **STATED), True, True, True),
+    "lipschitz": (LI(2.0, glm=True, separable=True), True, True, True),
+    "weakly_smooth": (WS([(0.3, 1.0), (0.7, 2.0)], **STATED), True, True, True),
+    "dissipative": (DI(0.1, 0.5, 2.0, **STATED), True, False, False),
+    "saddle": (SA(2.0, 5.0), False, True, True),
+    "unknown": (Loss.unknown(gradient_bound=3.0), True, True, True),
+}
+# `Loss.unknown` does not offer what would say nothing there.
+NOT_OFFERED = {"unknown": {"glm", "separable"}}
+
+
+def test_every_kind_has_an_example():
+    assert set(EXAMPLES) == set(KINDS)
+    assert all(loss.kind == kind for kind, (loss, *_) in EXAMPLES.items())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_a_constructor_with_its_parameters(kind):
+    row, constructor = KINDS[kind], getattr(Loss, kind)
+    offered = inspect.signature(constructor).parameters
+    required = [name for name, p in offered.items() if p.default is p.empty]
+    assert required == list(row.required)
+    assert {*offered} | NOT_OFFERED.get(kind, set()) == {*row.required, *row.optional, "l2"}
+    assert all(offered[name].default in (None, False) for name in row.optional if name in offered)
+    assert constructor.__doc__
+    loss = EXAMPLES[kind][0]
+    assert constructor(**dict(loss.parameters)) == loss
+    assert list(dict(loss.parameters)) == [name for name in offered if name != "l2"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_says_what_its_user_must_stand_behind(kind):
+    loss = EXAMPLES[kind][0]
+    said = loss.sentences
+    if kind == "unknown":
+        assert said == ()
+        return
+    assert said[0].startswith(f"each record's loss ({kind}: ")
+    # Every number that a guarantee may rest on is in it.
+    for name, value in loss.parameters:
+        assert f"{name} = {value!r}" in said[0]
+    facts = [loss.curvature, loss.dissipativity]
+    for fact in (repr(x) for pair in facts if pair is not None for x in pair):
+        assert any(fact in sentence for sentence in said)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_other_modules_ask_of_a_kind(kind):
+    loss, potential, scalable, say_all = EXAMPLES[kind]
+    assert (loss.has_potential, loss.scalable, loss.slopes_say_all) == (
+        potential,
+        scalable,
+        say_all,
+    )
+
+
+LEAST = {
+    "strongly_convex": 0.5,
+    "nonconvex": -2.0,
+    "weakly_convex": -0.5,
+    "dissipative": -2.0,
+    "unknown": None,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_least_curvature_is_that_of_the_worst_record(kind):
+    """0 for all that is convex or monotone, and for nothing else."""
+    assert EXAMPLES[kind][0].least_curvature == LEAST.get(kind, 0.0)
+
+
+def test_losses_of_linear_models_are_rows_of_the_table():
+    assert set(LINEAR_LOSSES) <= set(KINDS)
+    for kind, cls in LINEAR_LOSSES.items():
+        assert list(KINDS[kind].required) == ["feature_norm", *cls.parameters]
+
+
+def test_contraction_is_lost_where_gradients_that_are_not_scalable_are_scaled():
+    """Why trainers ask: half the gradients of a strongly convex or dissipative quadratic contract less."""
+    for loss in (Loss.strongly_convex(2.0, 2.0), DI(0.0, 2.0, 2.0)):
+        assert not loss.scalable
+        halved = abs(1.0 - 0.1 * 0.5 * 2.0)
+        assert loss.modulus(0.1)(1.0) < halved - 0.05
+    for loss in (Loss.convex(2.0), Loss.nonconvex(2.0)):
+        assert loss.scalable
+        for share in (0.0, 0.5, 1.0):
+            for h in loss.curvature:
+                assert abs(1.0 - 0.1 * share * h) <= loss.modulus(0.1)(1.0)
+
+
+def test_a_loss_is_not_to_be_subclassed():
+    assert Loss.__final__
+
+
+# A kind that adds rows: nonconvex with ‖∇f(x) − ∇f(y)‖ ≤ M‖x − y‖^p, so that ω(δ) = δ + eMδ^p, which tangents
+# bound. It is one row of the table; no other module knows of it.
+
+TANGENTS = (1e-3, 0.1, 1.0, 20.0)
+
+
+def holder_rows(p, step):
+    e, m, q = float(step), p["constant"], p["exponent"]
+    return [
+        Modulus.affine(
+            (1.0 + e * m * q * a ** (q - 1.0)) * (1.0 + 1e-12),
+            e * m * (1.0 - q) * a**q * (1.0 + 1e-12),
+        )
+        for a in TANGENTS
+    ]
+
+
+HOLDER = Kind(
+    required={"exponent": POSITIVE, "constant": POSITIVE},
+    facts=lambda p: Facts(),
+    sentences=lambda subject, p, facts: [f"{subject} has a Hölder gradient"],
+    rows=holder_rows,
+)
+
+
+@pytest.fixture
+def holder(monkeypatch):
+    monkeypatch.setitem(KINDS, "holder", HOLDER)
+    return Loss("holder", (("exponent", 0.5), ("constant", 3.0)))
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.3])
+@pytest.mark.parametrize("fraction", [Fraction(1), Fraction(2, 5)])
+def test_rows_of_a_kind_are_kept_and_attained(holder, l2, fraction):
+    """g(x) = −M·2^(p − 1)·sign(x)|x|^p parts ±δ/2 by exactly Mδ^p."""
+    eta, p, m = 0.2, 0.5, 3.0
+    modulus = holder.with_l2(l2).modulus(eta, None, fraction)
+
+    def apart(delta):
+        x = delta / 2.0
+        pull = -m * 2.0 ** (p - 1.0) * x**p
+        return 2.0 * abs(x - eta * (l2 * x + float(fraction) * pull))
+
+    for delta in np.geomspace(1e-6, 1e3, 60):
+        assert apart(delta) <= modulus(float(delta))
+    for delta in TANGENTS:
+        assert modulus(delta) == pytest.approx(apart(delta), rel=1e-9)
+
+
+def test_rows_of_a_kind_speak_of_gradients_as_they_are(holder):
+    assert holder.modulus(0.2, clip_norm=1.0) == Modulus.affine(1.0, 0.4)
+    assert holder.modulus(0.2, clip_norm=1.0, clipping="coordinates") == Modulus.affine(1.0, 0.4)
+    assert not holder.scalable
+    assert not holder.slopes_say_all
+
+
+def test_a_run_of_a_kind_that_adds_rows_is_accounted(holder):
+    """Its rows reach the shifts, which beat composition, and its sentence the assumptions."""
+    loss = Loss("holder", (("exponent", 0.5), ("constant", 0.1)))
+
+    def guarantee(loss):
+        return NoisySGD(
+            loss,
+            n=100,
+            batches=Cyclic(10),
+            steps=200,
+            step_size=0.01,
+            noise_std=1.0,
+            gradient_sensitivity=1.0,
+        ).guarantee(1e-5)
+
+    assert guarantee(loss).mu < 0.5 * guarantee(Loss.unknown()).mu
+    assert loss.sentences[0] in guarantee(loss).assumptions
 
 
 # Against instances. Two steps that end further apart than the modulus says refute it; the rounding of a step

@@ -103,35 +103,7 @@ def _about_moduli(run: NoisySGD) -> list[str]:
 
 def about_loss(loss: Loss) -> list[str]:
     """What is known about one record's loss."""
-    if loss.kind == "unknown":
-        return []
-    parameters = ", ".join(f"{k} = {v!r}" for k, v in loss.parameters)
-    name, hold = (
-        f"each record's loss ({loss.kind}: {parameters})",
-        "a convex set that holds all iterates",
-    )
-    p = dict(loss.parameters)
-    if loss.kind == "lipschitz":
-        return [f"{name} is convex, with subgradients of norm at most {p['constant']!r}, on {hold}"]
-    if loss.kind == "weakly_smooth":
-        pairs = ", ".join(f"{m!r}·‖x − y‖^{q!r}" for q, m in p["pairs"])
-        return [
-            f"{name} is convex on all of ℝ^d, and its gradients differ by at most {pairs} there"
-        ]
-    if loss.kind == "saddle":
-        smooth = f" and {p['smoothness']!r}-Lipschitz" if "smoothness" in p else ""
-        return [
-            f"{name} is convex in the variables that descend and concave in those that ascend; its field is "
-            f"of norm at most {p['constant']!r}{smooth}, on {hold}"
-        ]
-    assert loss.curvature is not None
-    lo, hi = loss.curvature
-    said = [f"{name} has curvature in [{lo!r}, {hi!r}] on {hold}"]
-    if loss.kind == "dissipative":
-        said.append(
-            f"its gradients g satisfy ⟨g(x) − g(y), x − y⟩ ≥ {p['rate']!r}·‖x − y‖² − {p['offset']!r} there"
-        )
-    return said
+    return list(loss.sentences)
 
 
 def noisy_iteration(iteration: NoisyIteration, hidden: bool = True) -> tuple[str, ...]:

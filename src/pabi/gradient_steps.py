@@ -18,6 +18,8 @@ them: averages of operators in a convex set stay in it, and Hölder, dissipativi
 | ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ', β-smooth | √(max(0, 1 − 2eκ + e²β²)·δ² + 2eλ') |
 | ‖gradient‖ ≤ C | δ + 2eC |
 
+A kind of loss may add rows of its own (`Kind.rows`), as dissipative losses do theirs.
+
 Sources: Bok, Su, Altschuler, Lemma 2.8; Bravo, Flores-Mella, Guzmán, §2 and Remark 3.6; Kong, Ribero,
 Prop. 3.4(a); for clipping, docs, "The least slope of clipped steps".
 """
@@ -25,15 +27,136 @@ Prop. 3.4(a); for clipping, docs, "The least slope of clipped steps".
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
+import numpy as np
+
+from pabi import validate
+from pabi.errors import NotApplicable
+from pabi.loss_facts import Facts
 from pabi.moduli import Modulus, known
-from pabi.rounding import fraction_up, up
+from pabi.rounding import Array, fraction_down, fraction_up, one_minus_product, up
+
+OwnRows = Callable[[Fraction], list[Modulus]]
 
 _ROUNDING = 1e-13  # relative, over powers and logarithms
 _FARTHEST = 28.0  # exponents that are closer than e^−28 to the larger of two are not looked at
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """One record's gradients as a step uses them: what is known of the loss, and how they are clipped.
+
+    `clip_norm`: None where they are not; `clipping`: "norm" or "coordinates", InvalidInput for another.
+    """
+
+    facts: Facts
+    clip_norm: float | None = None
+    clipping: str = "norm"
+
+    def __post_init__(self) -> None:
+        validate.choice("clipping", self.clipping, ("norm", "coordinates"))
+
+    @property
+    def clips(self) -> bool:
+        """Whether clipping can ever change one."""
+        if self.clip_norm is None:
+            return False
+        bound = self.facts.gradient_bound
+        return self.clipping == "coordinates" or bound is None or self.clip_norm < bound
+
+    @property
+    def harmless(self) -> bool:
+        """Whether they are still those of a loss of the same kind.
+
+        A scalar function times a fixed vector stays one when its norm is clipped, and so does each coordinate
+        of a separable loss's gradient when that is.
+        """
+        kept = {"norm": self.facts.glm, "coordinates": self.facts.separable}
+        return kept[self.clipping] or not self.clips
+
+    @property
+    def curvature(self) -> tuple[float, float] | None:
+        """[lo, hi]; None where they need not be those of any smooth loss."""
+        if self.facts.curvature is None or not self.harmless:
+            return None
+        lo, hi = self.facts.curvature
+        # Where clipping is harmless it only shrinks derivatives.
+        return (min(lo, 0.0), max(hi, 0.0)) if self.clips else (lo, hi)
+
+    @property
+    def monotone(self) -> bool:
+        """Whether they are those of a convex function, or a monotone field."""
+        if self.facts.monotone is not None:
+            return not self.clips
+        return self.facts.convex and self.harmless
+
+    @property
+    def bound(self) -> Fraction | None:
+        """On their norm."""
+        bounds = [b for b in (self.clip_norm, self.facts.gradient_bound) if b is not None]
+        return Fraction(min(bounds)) if bounds else None
+
+
+def slopes(gradients: Gradients, step_sizes: Array, batch_fraction: Fraction, l2: float) -> Array:
+    """The least slopes of steps, rounded up, one for each step size; see `Loss.slopes`.
+
+    Raises NotApplicable where no slope is known.
+    """
+    if not batch_fraction:
+        return _of_curvature(step_sizes, Fraction(0), (0.0, 0.0), l2)
+    if gradients.curvature is not None:
+        return _of_curvature(step_sizes, batch_fraction, gradients.curvature, l2)
+    sizes, places = np.unique(step_sizes, return_inverse=True)
+    found = np.empty(sizes.shape)
+    for i, size in enumerate(sizes.tolist()):
+        kept = 1 - Fraction(size) * Fraction(l2)
+        if kept <= 0:
+            raise NotApplicable(f"step_size·l2 = {size * l2!r}, expected less than 1")
+        slope = _data_slope(gradients, Fraction(size) * batch_fraction / kept)
+        found[i] = up(fraction_up(kept * Fraction(slope)))
+    return np.asarray(found[places].reshape(step_sizes.shape))
+
+
+def _of_curvature(
+    step_sizes: Array, batch_fraction: Fraction, curvature: tuple[float, float], l2: float
+) -> Array:
+    """max over h in [lo, hi] of |1 − η(λ + fraction·h)|, the largest at the ends."""
+    lo, hi = (Fraction(l2) + batch_fraction * Fraction(h) for h in curvature)
+    with np.errstate(over="ignore", invalid="ignore"):
+        _, shrink = one_minus_product(step_sizes, fraction_down(lo))
+        overshoot, _ = one_minus_product(step_sizes, fraction_up(hi))
+    return np.asarray(np.maximum(shrink, -overshoot))
+
+
+def _data_slope(gradients: Gradients, step: Fraction) -> float:
+    """That of x ↦ x − e·g(x) where the gradients, as clipped, have no curvature."""
+    facts = gradients.facts
+    if facts.curvature is not None:
+        return clipping_slope(step, *map(Fraction, facts.curvature))
+    assert facts.monotone is not None
+    return monotone_slope(step, Fraction(facts.monotone), gradients.clips)
+
+
+def gaps(gradients: Gradients, step: Fraction, own: OwnRows | None) -> list[Modulus]:
+    """The moduli of x ↦ x − e·g(x), e = `step`, beside the slope.
+
+    `own`: e ↦ the rows that the loss's kind adds, of gradients as they are.
+    """
+    facts, bound, rows = gradients.facts, gradients.bound, list[Modulus]()
+    if gradients.monotone and bound is not None:
+        rows.append(convex_bounded(step, bound))
+    if not gradients.clips:
+        if facts.convex_holder and math.isfinite(gap := holder_gap(step, facts.convex_holder)):
+            rows.append(Modulus.sqrt(1.0, gap))
+        if own is not None:
+            rows.extend(own(step))
+    if bound is not None:
+        rows.append(bounded(step, bound))
+    return rows
 
 
 def clipping_slope(step: Fraction, lo: Fraction, hi: Fraction) -> float:

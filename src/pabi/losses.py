@@ -13,25 +13,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, Self, final
 
 import numpy as np
 
-from pabi import validate
+from pabi import gradient_steps, validate
 from pabi.errors import InvalidInput, NotApplicable
-from pabi.gradient_steps import (
-    bounded,
-    clipping_slope,
-    convex_bounded,
-    dissipative,
-    holder_gap,
-    monotone_slope,
-)
-from pabi.loss_kinds import KINDS, Facts, checked
+from pabi.gradient_steps import Gradients, OwnRows
+from pabi.loss_facts import Facts, Kind
+from pabi.loss_kinds import KINDS, checked
 from pabi.moduli import Modulus, known
-from pabi.rounding import Array, fraction_down, fraction_up, one_minus_product, up
+from pabi.rounding import Array, fraction_up
 
 
+@final
 @dataclass(frozen=True)
 class Loss:
     """What is known about one record's loss; build it with a constructor such as `Loss.logistic`.
@@ -42,7 +37,8 @@ class Loss:
     Norms are Euclidean. Curvatures have the unit of a gradient over that of the iterate, gradient bounds
     that of a gradient; `feature_norm` bounds the vector that the model sees, intercept included. Every
     constructor raises InvalidInput for constants that are negative, NaN or infinite, or where the derived
-    ones overflow. `glm`, `separable` and `gradient_bound` are the user's word, and become assumptions.
+    ones overflow. `glm`, `separable` and `gradient_bound` are the user's word, and become assumptions. What a
+    kind says stands in one table, `pabi.loss_kinds`; a subclass would say something else.
     Source: Bok, Su, Altschuler 2024, Lemma 2.8; docs, "Theory", 7 and 8.
     """
 
@@ -56,7 +52,7 @@ class Loss:
         object.__setattr__(self, "parameters", tuple(given.items()))
         for fact in (*(self.curvature or ()), self.gradient_bound or 0.0):
             if not math.isfinite(fact):
-                first = KINDS[self.kind].required[0]
+                first = next(iter(self._row.required))
                 raise InvalidInput(first, f"the constants of this {self.kind} loss overflow")
 
     @classmethod
@@ -99,13 +95,8 @@ class Loss:
     ) -> Self:
         """Poisson loss, counts ≤ c_max, continued linearly beyond a linear predictor of z_max:
         curvature [0, R²·e^z_max], gradient ≤ R·max(c_max, e^z_max)."""
-        return cls._of(
-            "poisson",
-            l2,
-            feature_norm=feature_norm,
-            predictor_bound=predictor_bound,
-            count_bound=count_bound,
-        )
+        bounds = {"predictor_bound": predictor_bound, "count_bound": count_bound}
+        return cls._of("poisson", l2, feature_norm=feature_norm, **bounds)
 
     @classmethod
     def convex(
@@ -118,14 +109,8 @@ class Loss:
         separable: bool = False,
     ) -> Self:
         """Convex and M-smooth: curvature [0, M]."""
-        return cls._of(
-            "convex",
-            l2,
-            smoothness=smoothness,
-            gradient_bound=gradient_bound,
-            glm=glm,
-            separable=separable,
-        )
+        stated = {"gradient_bound": gradient_bound, "glm": glm, "separable": separable}
+        return cls._of("convex", l2, smoothness=smoothness, **stated)
 
     @classmethod
     def strongly_convex(
@@ -139,15 +124,9 @@ class Loss:
         separable: bool = False,
     ) -> Self:
         """m-strongly convex and M-smooth: curvature [m, M]."""
-        return cls._of(
-            "strongly_convex",
-            l2,
-            strong_convexity=strong_convexity,
-            smoothness=smoothness,
-            gradient_bound=gradient_bound,
-            glm=glm,
-            separable=separable,
-        )
+        stated = {"gradient_bound": gradient_bound, "glm": glm, "separable": separable}
+        own = {"strong_convexity": strong_convexity, "smoothness": smoothness}
+        return cls._of("strongly_convex", l2, **own, **stated)
 
     @classmethod
     def nonconvex(
@@ -160,14 +139,8 @@ class Loss:
         separable: bool = False,
     ) -> Self:
         """M-smooth, maybe nonconvex: curvature [−M, M]."""
-        return cls._of(
-            "nonconvex",
-            l2,
-            smoothness=smoothness,
-            gradient_bound=gradient_bound,
-            glm=glm,
-            separable=separable,
-        )
+        stated = {"gradient_bound": gradient_bound, "glm": glm, "separable": separable}
+        return cls._of("nonconvex", l2, smoothness=smoothness, **stated)
 
     @classmethod
     def weakly_convex(
@@ -181,15 +154,9 @@ class Loss:
         separable: bool = False,
     ) -> Self:
         """m-weakly convex and M-smooth: curvature [−m, M]."""
-        return cls._of(
-            "weakly_convex",
-            l2,
-            weak_convexity=weak_convexity,
-            smoothness=smoothness,
-            gradient_bound=gradient_bound,
-            glm=glm,
-            separable=separable,
-        )
+        stated = {"gradient_bound": gradient_bound, "glm": glm, "separable": separable}
+        own = {"weak_convexity": weak_convexity, "smoothness": smoothness}
+        return cls._of("weakly_convex", l2, **own, **stated)
 
     @classmethod
     def lipschitz(
@@ -210,14 +177,8 @@ class Loss:
     ) -> Self:
         """Convex on all of ℝ^d, with ‖∇f(x) − ∇f(y)‖ ≤ M‖x − y‖^p for every one of `pairs` (p, M), p in
         [0, 1]. (Bravo, Flores-Mella, Guzmán, §2 and §4.)"""
-        return cls._of(
-            "weakly_smooth",
-            l2,
-            pairs=pairs,
-            gradient_bound=gradient_bound,
-            glm=glm,
-            separable=separable,
-        )
+        stated = {"gradient_bound": gradient_bound, "glm": glm, "separable": separable}
+        return cls._of("weakly_smooth", l2, pairs=pairs, **stated)
 
     @classmethod
     def dissipative(
@@ -233,16 +194,8 @@ class Loss:
     ) -> Self:
         """β-smooth with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ: contracting at distances that are large
         enough. λ = `offset`, κ = `rate`, β = `smoothness`. (Bravo, Flores-Mella, Guzmán, §2.)"""
-        return cls._of(
-            "dissipative",
-            l2,
-            offset=offset,
-            rate=rate,
-            smoothness=smoothness,
-            gradient_bound=gradient_bound,
-            glm=glm,
-            separable=separable,
-        )
+        stated = {"gradient_bound": gradient_bound, "glm": glm, "separable": separable}
+        return cls._of("dissipative", l2, offset=offset, rate=rate, smoothness=smoothness, **stated)
 
     @classmethod
     def saddle(cls, constant: float, smoothness: float | None = None, l2: float = 0.0) -> Self:
@@ -261,8 +214,27 @@ class Loss:
         return replace(self, l2=l2)
 
     @property
+    def _row(self) -> Kind:
+        return KINDS[self.kind]
+
+    @property
     def _facts(self) -> Facts:
-        return KINDS[self.kind].facts(dict(self.parameters))
+        return self._row.facts(dict(self.parameters))
+
+    @property
+    def _own_rows(self) -> OwnRows | None:
+        rows, given = self._row.rows, dict(self.parameters)
+        return None if rows is None else lambda step: rows(given, step)
+
+    def _gradients(self, clip_norm: float | None, clipping: str) -> Gradients:
+        return Gradients(self._facts, clip_norm, clipping)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What the user must be able to stand behind of each record's loss; none if nothing is known."""
+        listed = ", ".join(f"{name} = {value!r}" for name, value in self.parameters)
+        subject = f"each record's loss ({self.kind}: {listed})"
+        return tuple(self._row.sentences(subject, dict(self.parameters), self._facts))
 
     @property
     def curvature(self) -> tuple[float, float] | None:
@@ -273,10 +245,7 @@ class Loss:
     def least_curvature(self) -> float | None:
         """The largest known m with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ m‖x − y‖² for one record's loss without the
         regulariser, or None: the lower end of its curvature, 0 for what is merely convex."""
-        facts = self._facts
-        if facts.curvature is not None:
-            return facts.curvature[0]
-        return 0.0 if facts.holder or facts.monotone is not None else None
+        return self._facts.least_curvature
 
     @property
     def dissipativity(self) -> tuple[float, float] | None:
@@ -293,21 +262,26 @@ class Loss:
         """Whether each record's gradient is a scalar function times a fixed vector."""
         return self._facts.glm
 
+    @property
+    def has_potential(self) -> bool:
+        """Whether steps follow the gradient of the function itself, not the field of descent–ascent."""
+        return self._facts.monotone is None
+
+    @property
+    def scalable(self) -> bool:
+        """Whether what is known of a gradient holds of every smaller multiple of it as well: not where the
+        curvature is above 0, nor where more is known than the facts all kinds share."""
+        curvature = self._facts.curvature
+        return self._row.rows is None and (curvature is None or curvature[0] <= 0.0)
+
+    @property
+    def slopes_say_all(self) -> bool:
+        """Whether a `modulus` that is linear is no smaller than `slopes`."""
+        return self._row.rows is None
+
     def clips(self, clip_norm: float | None, clipping: str = "norm") -> bool:
         """Whether clipping at `clip_norm` can ever change a gradient."""
-        if clip_norm is None:
-            return False
-        bound = self.gradient_bound
-        return clipping == "coordinates" or bound is None or clip_norm < bound
-
-    def _harmless(self, clip_norm: float | None, clipping: str) -> bool:
-        """Whether the clipped gradients are still those of a loss of the same kind.
-
-        A scalar function times a fixed vector stays one when its norm is clipped, and so does each
-        coordinate of a separable loss's gradient when that is.
-        """
-        kept = self._facts.glm if clipping == "norm" else self._facts.separable
-        return kept or not self.clips(clip_norm, clipping)
+        return self._gradients(clip_norm, clipping).clips
 
     def effective_curvature(
         self, clip_norm: float | None, clipping: str = "norm"
@@ -318,19 +292,12 @@ class Loss:
         Where clipping is harmless it only shrinks derivatives, so that [lo, hi] becomes
         [min(lo, 0), max(hi, 0)].
         """
-        curvature = self._facts.curvature
-        if curvature is None or not self._harmless(clip_norm, clipping):
-            return None
-        lo, hi = curvature
-        return (min(lo, 0.0), max(hi, 0.0)) if self.clips(clip_norm, clipping) else (lo, hi)
+        return self._gradients(clip_norm, clipping).curvature
 
     @property
     def steepness(self) -> float:
         """The Lipschitz constant of one record's gradient, clipped or not; ∞ if there is none."""
-        facts = self._facts
-        if facts.curvature is not None:
-            return max(map(abs, facts.curvature))
-        return math.inf if facts.monotone is None else facts.monotone
+        return self._facts.steepness
 
     def slopes(
         self,
@@ -346,43 +313,12 @@ class Loss:
         [lo, hi] the slope is max over h in {lo, hi} of |1 − η(λ + fraction·h)|; otherwise see
         `pabi.gradient_steps`. Raises NotApplicable where no slope is known.
         """
-        if not batch_fraction:
-            return self._curvature_slopes(step_sizes, Fraction(0), 0.0, 0.0)
-        curvature = self.effective_curvature(clip_norm, clipping)
-        if curvature is not None:
-            return self._curvature_slopes(step_sizes, batch_fraction, *curvature)
-        facts = self._facts
-        if math.isinf(self.steepness):
+        gradients = self._gradients(clip_norm, clipping)
+        if batch_fraction and math.isinf(gradients.facts.steepness):
             raise NotApplicable(
                 f"a loss of kind {self.kind} bounds no curvature, so that its steps have no slope"
             )
-        sizes, places = np.unique(step_sizes, return_inverse=True)
-        found = np.empty(sizes.shape)
-        for i, size in enumerate(sizes.tolist()):
-            kept = 1 - Fraction(size) * Fraction(self.l2)
-            if kept <= 0:
-                raise NotApplicable(f"step_size·l2 = {size * self.l2!r}, expected less than 1")
-            step = Fraction(size) * batch_fraction / kept
-            if facts.curvature is not None:
-                slope = clipping_slope(step, *map(Fraction, facts.curvature))
-            else:
-                clipped = self.clips(clip_norm, clipping)
-                slope = monotone_slope(step, Fraction(self.steepness), clipped)
-            found[i] = up(fraction_up(kept * Fraction(slope)))
-        return np.asarray(found[places].reshape(step_sizes.shape))
-
-    def _curvature_slopes(
-        self, step_sizes: Array, batch_fraction: Fraction, lo: float, hi: float
-    ) -> Array:
-        lam = Fraction(self.l2)
-        with np.errstate(over="ignore", invalid="ignore"):
-            _, shrink = one_minus_product(
-                step_sizes, fraction_down(lam + batch_fraction * Fraction(lo))
-            )
-            overshoot, _ = one_minus_product(
-                step_sizes, fraction_up(lam + batch_fraction * Fraction(hi))
-            )
-        return np.asarray(np.maximum(shrink, -overshoot))
+        return gradient_steps.slopes(gradients, step_sizes, batch_fraction, self.l2)
 
     def modulus(
         self,
@@ -403,7 +339,7 @@ class Loss:
         fraction = Fraction(batch_fraction)
         if clip_norm is not None:
             validate.number("clip_norm", clip_norm, above=0.0)
-        validate.choice("clipping", clipping, ("norm", "coordinates"))
+        gradients = self._gradients(clip_norm, clipping)
         kept = 1 - eta * Fraction(self.l2)
         if fraction == 0:
             return known(Modulus.linear, fraction_up(abs(kept)))
@@ -414,33 +350,9 @@ class Loss:
         except NotApplicable:
             pass
         if kept > 0:
-            data = self._gaps(eta * fraction / kept, clip_norm, clipping)
+            data = gradient_steps.gaps(gradients, eta * fraction / kept, self._own_rows)
             rows.extend(row.scaled(fraction_up(kept)) for row in data)
         return Modulus.minimum(*rows)
-
-    def _gaps(self, step: Fraction, clip_norm: float | None, clipping: str) -> list[Modulus]:
-        """The moduli of x ↦ x − step·(mean of the clipped gradients) that are positive right above 0."""
-        facts, clips = self._facts, self.clips(clip_norm, clipping)
-        bounds = [Fraction(b) for b in (clip_norm, facts.gradient_bound) if b is not None]
-        convex = bool(facts.holder) or (facts.curvature is not None and facts.curvature[0] >= 0.0)
-        if facts.monotone is not None:
-            convex = not clips
-        rows: list[Modulus] = []
-        if (
-            convex
-            and bounds
-            and (facts.monotone is not None or self._harmless(clip_norm, clipping))
-        ):
-            rows.append(convex_bounded(step, min(bounds)))
-        if not clips:
-            if facts.holder and math.isfinite(gap := holder_gap(step, facts.holder)):
-                rows.append(Modulus.sqrt(1.0, gap))
-            if facts.dissipative is not None and facts.curvature is not None:
-                offset, rate = map(Fraction, facts.dissipative)
-                rows.append(dissipative(step, offset, rate, Fraction(facts.curvature[1])))
-        if bounds:
-            rows.append(bounded(step, min(bounds)))
-        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """The table of a run file: kind, parameters, l2."""

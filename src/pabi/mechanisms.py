@@ -25,7 +25,7 @@ def potential_curvature(loss: Loss) -> float | None:
     Of a convex–concave function only the field of descent–ascent is monotone: the function itself, which is
     what a density is made of, may be as concave as it likes.
     """
-    lo = None if loss.kind == "saddle" else loss.least_curvature
+    lo = loss.least_curvature if loss.has_potential else None
     return None if lo is None else fraction_down(Fraction(lo) + Fraction(loss.l2))
 
 

@@ -43,7 +43,7 @@ class StepModuli:
                 f"nothing is known of how far a {run.loss.kind} loss's steps stretch"
             )
         # Dissipativity may leave a slope that curvature alone does not give.
-        if all(isinstance(m, Linear) for m in moduli) and run.loss.kind != "dissipative":
+        if all(isinstance(m, Linear) for m in moduli) and run.loss.slopes_say_all:
             raise NotApplicable("every modulus is linear: see the other shifts")
 
     @property

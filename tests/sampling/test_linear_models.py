@@ -141,6 +141,10 @@ def test_in_random_batches_a_records_place_does_not_matter():
     [
         ((X, LABELS, "probit"), "model"),
         ((X, LABELS, pabi.Loss.convex(smoothness=1.0)), "model"),
+        ((X, LABELS, pabi.Loss.softmax(1.0)), "model"),
+        ((X, TARGETS, "squared"), "model"),
+        ((X, LABELS, None), "model"),
+        ((X, COUNTS, pabi.Loss.poisson(1.0, 701.0, 3.0)), "predictor_bound"),
         ((X, LABELS, pabi.Loss.logistic(1.0), 0.1), "l2"),
         ((X, LABELS, "logistic", -1.0), "l2"),
         ((X, LABELS[:-1]), "y"),
@@ -157,6 +161,17 @@ def test_refusals(arguments, field):
             build(*arguments)
         assert caught.value.field == field
         assert "\n" not in str(caught.value)
+
+
+def test_a_loss_that_only_looks_like_one_is_refused():
+    """What a subclass says of itself need not be what its kind computes."""
+
+    class Flatter(pabi.Loss):
+        gradient_bound = 1e-9
+
+    for build in (mean_gradient, mean_loss):
+        with pytest.raises(InvalidInput, match="^model: "):
+            build(X, LABELS, Flatter.logistic(1.0))
 
 
 def test_points_and_rows_are_checked():

@@ -23,6 +23,7 @@ from pabi.learn.linear_gradients import (
     SoftmaxGradients,
 )
 from pabi.learn.records import Records, seen_norm
+from pabi.linear_losses import LinearLoss, Logistic, Softmax, executable
 from pabi.losses import Loss
 from pabi.rounding import Array, fraction_up, up
 
@@ -181,7 +182,7 @@ class PrivateLogisticRegression(_LinearClassifier):
             return LogisticGradients(records, codes), Loss.logistic(norm), _SIGNAL
         if self.multi_class == "ovr":
             gradients = OneVsRestGradients(records, codes, classes)
-            return gradients, _joint(norm, 4.0, classes), _SIGNAL
+            return gradients, _joint(Logistic(), norm, classes), _SIGNAL
         return SoftmaxGradients(records, codes, classes), Loss.softmax(norm), _SIGNAL
 
     def _clip(self, loss: Loss) -> float | None:
@@ -200,18 +201,15 @@ class PrivateLogisticRegression(_LinearClassifier):
         Where gradients were clipped to C, a record's residual stops at c = C/‖x‖, and what minimises
         p·min(σ(−z), c) + … is the z with p : 1 − p = min(σ(z), c) : min(σ(−z), c); that p is returned.
         """
-        from scipy.special import expit, softmax
-
         check_is_fitted(self)
         scores, norm = self._bounded_predictor(X)
         if len(self.classes_) > 2:
             if self.multi_class == "ovr":
-                each = expit(scores)
+                each = Logistic().mean(scores)
                 shares: Array = each / np.maximum(each.sum(axis=1, keepdims=True), 1e-300)
                 return shares
-            probabilities: Array = softmax(scores, axis=1)
-            return probabilities
-        both: Array = expit(np.column_stack([-scores[:, 0], scores[:, 0]]))
+            return Softmax().mean(scores)
+        both = Logistic().mean(np.column_stack([-scores[:, 0], scores[:, 0]]))
         if self.run_.clip_norm is not None:
             most = self.run_.clip_norm / np.maximum(norm, 1e-300)
             clipped = np.minimum(both, most[:, None])
@@ -269,19 +267,20 @@ class PrivateLinearSVC(_LinearClassifier):
             gradients = SmoothedHingeGradients(records, codes, width)
             return gradients, Loss.smoothed_hinge(norm, width), _MARGIN
         gradients = SmoothedHingeGradients(records, codes, width, classes)
-        return gradients, _joint(norm, width, classes), _MARGIN
+        loss = executable("smoothed_hinge", smoothing=width)
+        return gradients, _joint(loss, norm, classes), _MARGIN
 
 
-def _joint(norm: float, flatness: float, classes: int) -> Loss:
-    """K losses of curvature at most R²/flatness side by side, each of slope at most 1.
+def _joint(loss: LinearLoss, norm: float, classes: int) -> Loss:
+    """K losses of linear models side by side, for rows of norm at most `norm`.
 
     Each acts on parameters of its own, so that the curvature is that of one of them, while a record's
     gradient has up to √K times its norm.
     """
-    square = Fraction(norm) * Fraction(norm)
+    r, root = Fraction(norm), Fraction(up(float(np.sqrt(classes))))
     return Loss.convex(
-        smoothness=fraction_up(square / Fraction(flatness)),
-        gradient_bound=fraction_up(Fraction(norm) * Fraction(up(float(np.sqrt(classes))))),
+        smoothness=fraction_up(r * r * loss.steepness),
+        gradient_bound=fraction_up(r * root * loss.slope),
     )
 
 

@@ -7,9 +7,8 @@ residual, and the sum over a batch is Xᵀ·residuals: no gradient of a single r
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +18,8 @@ from pabi.errors import InvalidInput
 from pabi.learn.clipping import by_row
 from pabi.learn.records import MOST_ROWS, Records, Rows, as_labels
 from pabi.learn.sums import Limit, Total
-from pabi.rounding import Array
+from pabi.linear_losses import LinearLoss, Logistic, Softmax, executable
+from pabi.rounding import Array, fraction_up
 
 Residual = Callable[[Array, Any], Array]
 
@@ -34,7 +34,8 @@ class LinearGradients:
     targets : (n, …) array
         What `residual` is given beside the predictor, row by row.
     residual : callable
-        (predictor (m,) or (m, K), targets (m, …)) ↦ array of the predictor's shape, row by row.
+        (predictor (m,) or (m, K), targets (m, …)) ↦ array of the predictor's shape, row by row: one of
+        its own, or the predictor, overwritten. It is changed in place.
     outputs : int, optional
         K: θ has shape (width, K). None: one output, θ of shape (width,).
     steepness : float, optional
@@ -126,8 +127,7 @@ class LogisticGradients(LinearGradients):
     """
 
     def __init__(self, X: Any, y: ArrayLike) -> None:
-        records = X if isinstance(X, Records) else Records(X)
-        super().__init__(records, signs(y, records.n), _logistic, steepness=0.25)
+        super().__init__(*_of_loss(Logistic(), X, y))
 
 
 class OneVsRestGradients(LinearGradients):
@@ -138,9 +138,7 @@ class OneVsRestGradients(LinearGradients):
     """
 
     def __init__(self, X: Any, y: ArrayLike, classes: int) -> None:
-        records = X if isinstance(X, Records) else Records(X)
-        codes = _codes(y, records.n, classes)
-        super().__init__(records, codes, _one_vs_rest, classes, 0.25)
+        super().__init__(*_one_vs_rest(Logistic(), X, y, classes))
 
 
 class SoftmaxGradients(LinearGradients):
@@ -151,9 +149,7 @@ class SoftmaxGradients(LinearGradients):
     """
 
     def __init__(self, X: Any, y: ArrayLike, classes: int) -> None:
-        records = X if isinstance(X, Records) else Records(X)
-        codes = _codes(y, records.n, classes)
-        super().__init__(records, codes, _softmax, classes, 0.5)
+        super().__init__(*_of_loss(Softmax(), X, y, classes))
 
 
 class SquaredGradients(LinearGradients):
@@ -165,13 +161,8 @@ class SquaredGradients(LinearGradients):
     """
 
     def __init__(self, X: Any, y: ArrayLike, residual_bound: float) -> None:
-        records = X if isinstance(X, Records) else Records(X)
-        bound = validate.number("residual_bound", residual_bound, above=0.0)
-
-        def residual(predictor: Array, target: Array) -> Array:
-            return np.clip(predictor - target, -bound, bound)
-
-        super().__init__(records, finite_targets(y, records.n), residual, steepness=1.0)
+        loss = executable("squared", residual_bound=residual_bound)
+        super().__init__(*_of_loss(loss, X, y))
 
 
 class SmoothedHingeGradients(LinearGradients):
@@ -184,21 +175,11 @@ class SmoothedHingeGradients(LinearGradients):
     """
 
     def __init__(self, X: Any, y: ArrayLike, smoothing: float, classes: int | None = None) -> None:
-        records = X if isinstance(X, Records) else Records(X)
-        gamma = validate.number("smoothing", smoothing, above=0.0)
-
-        def residual(predictor: Array, sign: Array) -> Array:
-            return -sign * np.clip((1.0 - sign * predictor) / gamma, 0.0, 1.0)
-
+        loss = executable("smoothed_hinge", smoothing=smoothing)
         if classes is None:
-            super().__init__(records, signs(y, records.n), residual, steepness=1.0 / gamma)
-            return
-        codes = _codes(y, records.n, classes)
-
-        def against_rest(predictor: Array, code: NDArray[np.intp]) -> Array:
-            return residual(predictor, np.where(code[:, None] == np.arange(classes), 1.0, -1.0))
-
-        super().__init__(records, codes, against_rest, classes, 1.0 / gamma)
+            super().__init__(*_of_loss(loss, X, y))
+        else:
+            super().__init__(*_one_vs_rest(loss, X, y, classes))
 
 
 class PoissonGradients(LinearGradients):
@@ -209,52 +190,81 @@ class PoissonGradients(LinearGradients):
     """
 
     def __init__(self, X: Any, y: ArrayLike, predictor_bound: float, count_bound: float) -> None:
-        records = X if isinstance(X, Records) else Records(X)
-        most = validate.number("predictor_bound", predictor_bound)
-        counts = finite_targets(y, records.n)
-        if np.any(counts < 0.0):
-            raise InvalidInput("y", "expected counts ≥ 0")
-        if most > 700.0:
-            raise InvalidInput("predictor_bound", f"expected at most 700, got {most!r}")
-        # One unit short of e^z, so that its rounding cannot exceed the bound.
-        rate = math.exp(most) * (1.0 - 2.0**-52)
-
-        def residual(predictor: Array, count: Array) -> Array:
-            weight: Array = np.minimum(np.exp(np.minimum(predictor, most)), rate) - count
-            return weight
-
-        bound = validate.number("count_bound", count_bound, above=0.0)
-        super().__init__(records, np.minimum(counts, bound), residual, steepness=rate)
+        bounds = {"predictor_bound": predictor_bound, "count_bound": count_bound}
+        super().__init__(*_of_loss(executable("poisson", **bounds), X, y))
 
 
-# Residuals. They own what they return, so that it may be scaled in place.
+# Residuals: derivatives in the predictor, which is overwritten. They own what they return, so that it may be
+# scaled in place.
+
+_Arguments = tuple[Records, NDArray[Any], Residual, int | None, float]  # of LinearGradients
 
 
-def _logistic(predictor: Array, sign: Array) -> Array:
-    from scipy.special import expit
+def _of_loss(loss: LinearLoss, X: Any, y: ArrayLike, classes: int | None = None) -> _Arguments:
+    """`classes`: K, where targets are classes."""
+    records = X if isinstance(X, Records) else Records(X)
+    targets = targets_of(loss, y, records.n, classes)
 
-    weight: Array = -sign * expit(-sign * predictor)
-    return weight
+    def residual(predictor: Array, target: Any) -> Array:
+        _differentiate(loss, predictor, target)
+        return predictor
+
+    def signed(predictor: Array, sign: Array) -> Array:
+        predictor *= sign
+        _differentiate(loss, predictor, sign)
+        predictor *= sign
+        return predictor
+
+    steepness = fraction_up(loss.steepness)
+    match loss.response:
+        case "sign":
+            return records, targets, signed, classes, steepness
+        case "number" | "class":
+            return records, targets, residual, classes, steepness
+        case _:
+            assert_never(loss.response)
 
 
-def _one_vs_rest(predictor: Array, code: NDArray[np.intp]) -> Array:
-    from scipy.special import expit
-
-    weight: Array = expit(predictor)
-    # σ(z) − 1 = −σ(−z), without cancellation for large z.
-    own = np.arange(len(code)), code
-    weight[own] = -expit(-predictor[own])
-    return weight
+def _differentiate(loss: LinearLoss, predictor: Array, target: NDArray[Any]) -> None:
+    with np.errstate(over="ignore"):  # of exponentials: derivatives are then the right limits
+        loss.differentiate(predictor, target)
 
 
-def _softmax(predictor: Array, code: NDArray[np.intp]) -> Array:
-    weight: Array = np.exp(predictor - np.max(predictor, axis=1, keepdims=True))
-    weight /= np.sum(weight, axis=1, keepdims=True)
-    weight[np.arange(len(code)), code] -= 1.0
-    return weight
+def _one_vs_rest(loss: LinearLoss, X: Any, y: ArrayLike, classes: int) -> _Arguments:
+    """K losses of a margin at once, that of a record's own class with the label 1 and the others with −1."""
+    records = X if isinstance(X, Records) else Records(X)
+
+    def residual(predictor: Array, code: NDArray[np.intp]) -> Array:
+        own = np.arange(len(code)), code
+        _turn_others(predictor, own)
+        _differentiate(loss, predictor, code)
+        _turn_others(predictor, own)
+        return predictor
+
+    codes = _codes(y, records.n, classes)
+    return records, codes, residual, classes, fraction_up(loss.steepness)
+
+
+def _turn_others(array: Array, own: tuple[NDArray[np.intp], NDArray[np.intp]]) -> None:
+    """Changes all signs but those at `own`."""
+    np.negative(array, out=array)
+    array[own] *= -1.0
 
 
 # Targets.
+
+
+def targets_of(loss: LinearLoss, y: ArrayLike, n: int, classes: int | None = None) -> NDArray[Any]:
+    """(n,) targets as `loss` reads them: labels ±1, numbers, or class numbers. Raises InvalidInput."""
+    match loss.response:
+        case "sign":
+            return signs(y, n)
+        case "number":
+            return loss.admitted(finite_targets(y, n))
+        case "class":
+            return _codes(y, n, classes)
+        case _:
+            assert_never(loss.response)
 
 
 def signs(y: ArrayLike, n: int) -> Array:
@@ -267,11 +277,11 @@ def signs(y: ArrayLike, n: int) -> Array:
     raise InvalidInput("y", "expected labels all in {0, 1} or all in {-1, 1}")
 
 
-def _codes(y: ArrayLike, n: int, classes: int) -> NDArray[np.intp]:
-    validate.integer("classes", classes, at_least=2)
+def _codes(y: ArrayLike, n: int, classes: int | None) -> NDArray[np.intp]:
+    most = validate.integer("classes", classes, at_least=2) - 1
     codes = as_labels(y, n)
-    if codes.dtype.kind not in "iu" or np.any(codes < 0) or np.any(codes >= classes):
-        raise InvalidInput("y", f"expected class numbers 0..{classes - 1}")
+    if codes.dtype.kind not in "iu" or np.any(codes < 0) or np.any(codes > most):
+        raise InvalidInput("y", f"expected class numbers 0..{most}")
     return codes.astype(np.intp)
 
 

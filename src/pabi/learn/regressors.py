@@ -15,6 +15,7 @@ from pabi.errors import InvalidInput
 from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.linear_gradients import LinearGradients, PoissonGradients, SquaredGradients
 from pabi.learn.records import Records, seen_norm
+from pabi.linear_losses import Poisson
 from pabi.losses import Loss
 from pabi.rounding import Array
 
@@ -179,14 +180,12 @@ class PrivatePoissonRegressor(_LinearRegressor):
     def _model(
         self, records: Records, targets: Array, norm: float
     ) -> tuple[LinearGradients, Loss, float]:
-        bound = validate.number("predictor_bound", self.predictor_bound, at_most=700.0)
-        most = validate.number("count_bound", self.count_bound, above=0.0)
-        gradients = PoissonGradients(records, targets, bound, most)
-        return gradients, Loss.poisson(norm, bound, most), 1.0
+        bounds = {"predictor_bound": self.predictor_bound, "count_bound": self.count_bound}
+        return PoissonGradients(records, targets, **bounds), Loss.poisson(norm, **bounds), 1.0
 
     def predict(self, X: ArrayLike) -> Array:
         """(n,): the expected counts, exp of the linear predictor."""
-        return np.exp(super().predict(X))
+        return Poisson(self.predictor_bound, self.count_bound).mean(super().predict(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

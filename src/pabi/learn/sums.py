@@ -58,7 +58,7 @@ class Limit:
         bound = run.record_gradient_bound
         assert bound is not None
         room = _room(run, additions)
-        kept = 1.0 if _keeps_curvature(run) else 1.0 - room
+        kept = 1.0 - room if run.loss.scalable else 1.0
         each = None
         if run.clipping == "coordinates":
             assert run.clip_norm is not None
@@ -73,7 +73,7 @@ def noise_factor(run: NoisySGD) -> float:
     1 + room times the stated sensitivity, and distances that are larger by a factor, under noise that is
     larger by the same factor, cost no more: ω(λδ) ≤ λω(δ) for λ ≥ 1 and every modulus of a gradient step.
     """
-    if run.gradient_sensitivity is not None or not _keeps_curvature(run):
+    if run.gradient_sensitivity is not None or run.loss.scalable:
         return 1.0
     chain = min(run.order.sizes.most, MOST_ROWS)
     return up(1.0 / (1.0 - _room(run, chain)))
@@ -88,12 +88,6 @@ def _room(run: NoisySGD, additions: int) -> float:
             "batches", f"batches of up to {most} records are too large for sums in float64"
         )
     return room
-
-
-def _keeps_curvature(run: NoisySGD) -> bool:
-    """Whether a gradient has to stay as it is, because its curvature makes steps contract."""
-    curvature = run.loss.curvature
-    return (curvature is not None and curvature[0] > 0.0) or run.loss.kind == "dissipative"
 
 
 class GradientSum(Protocol):

@@ -8,8 +8,7 @@ array between the products is made block by block, small enough to stay in the c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from pabi import validate
 from pabi.errors import InvalidInput
 from pabi.learn.clipping import by_row
-from pabi.learn.linear_gradients import finite_targets, signs
+from pabi.learn.linear_gradients import targets_of
 from pabi.learn.records import Records
+from pabi.linear_losses import LINEAR_LOSSES, LinearLoss, Logistic, Squared, executable
 from pabi.losses import Loss
 from pabi.rounding import Array
 
@@ -27,18 +27,7 @@ _POINTS = 32  # of a block
 _ENTRIES = 1 << 15  # of a block: 256 KB
 _LEAST = 1024  # records of a block, where there are as many
 
-InPlace = Callable[[Array, Array], None]
-Elementwise = Callable[[Array, Array], Array]
-
-
-@dataclass(frozen=True)
-class _Model:
-    """`derivative`: (predictors (points, records), targets (records,)) ↦ the loss's derivatives, in place.
-    `value`: the losses. `signed`: rows are multiplied by their labels ±1, and targets unused."""
-
-    derivative: InPlace
-    value: Elementwise
-    signed: bool = False
+_NAMED: dict[str, LinearLoss] = {"logistic": Logistic(), "linear": Squared(math.inf)}
 
 
 class _Linear:
@@ -48,18 +37,16 @@ class _Linear:
         if isinstance(model, Loss) and l2 != 0.0:
             raise InvalidInput("l2", "expected none beside a loss, which has its own")
         self.loss = model if isinstance(model, Loss) else None
-        kind = model.kind if isinstance(model, Loss) else model
         self.l2 = validate.number("l2", self.loss.l2 if self.loss else l2, at_least=0.0)
         parameters = dict(self.loss.parameters) if self.loss else {}
-        self._model = _model(kind, parameters)
+        self._linear_loss = _linear_loss(model)
         records = _records(X, parameters.get("feature_norm"))
         self.n, self.d = records.n, records.width
         self._rows = records.dense(np.arange(self.n))
-        if self._model.signed:
-            self._rows *= signs(y, self.n)[:, None]
-            self._targets = np.zeros(self.n)
-        else:
-            self._targets = _targets(y, self.n, parameters.get("count_bound"))
+        self._targets = targets_of(self._linear_loss, y, self.n)
+        if self._linear_loss.response == "sign":
+            # Rows times their labels, so that predictors are margins.
+            self._rows *= self._targets[:, None]
 
     def _points(self, x: ArrayLike) -> Array:
         points = np.ascontiguousarray(x, dtype=np.float64)
@@ -107,7 +94,7 @@ class MeanGradient(_Linear):
             # may be random, and its predictors must not depend on the place.
             anywhere = rows is not None and len(points) == 1
             for some, part, z in _predictors(points, data, anywhere):
-                self._model.derivative(z, targets[part])
+                self._linear_loss.differentiate(z, targets[part])
                 result[some] += z @ weighted[part]
         return result
 
@@ -135,7 +122,7 @@ class MeanLoss(_Linear):
         total = np.zeros(len(at))
         with np.errstate(over="ignore", invalid="ignore"):
             for some, part, z in _predictors(at, data, False):
-                total[some] += np.sum(self._model.value(z, targets[part]), axis=1)
+                total[some] += np.sum(self._linear_loss.value(z, targets[part]), axis=1)
             result: Array = total / len(data) + 0.5 * self.l2 * np.einsum("ij,ij->i", at, at)
         return result
 
@@ -206,86 +193,13 @@ def _records(X: Any, feature_norm: float | None) -> Records:
     return X
 
 
-def _targets(y: ArrayLike, n: int, count_bound: float | None) -> Array:
-    targets = finite_targets(y, n)
-    if count_bound is None:
-        return targets
-    if np.any(targets < 0.0):
-        raise InvalidInput("y", "expected counts ≥ 0")
-    return np.minimum(targets, count_bound)
-
-
-# The models.
-
-
-def _model(kind: str, p: dict[str, Any]) -> _Model:
-    if kind == "logistic":
-        return _Model(_logistic_derivative, _logistic, signed=True)
-    if kind == "linear":
-        return _squared(math.inf)
-    if kind in ("squared", "huber"):
-        return _squared(p["residual_bound" if kind == "squared" else "threshold"])
-    if kind == "smoothed_hinge":
-        return _hinge(p["smoothing"])
-    if kind == "poisson":
-        return _poisson(p["predictor_bound"])
-    known = "logistic, linear, or a pabi.Loss: logistic, squared, huber, smoothed_hinge, poisson"
-    raise InvalidInput("model", f"expected one of {known}, got {kind!r}")
-
-
-def _logistic(z: Array, _: Array) -> Array:
-    """log(1 + e^−z), several times as fast as `np.logaddexp`."""
-    return np.asarray(np.log1p(np.exp(-np.abs(z))) + np.maximum(-z, 0.0))
-
-
-def _logistic_derivative(z: Array, _: Array) -> None:
-    """−1/(1 + e^z), the derivative of log(1 + e^−z)."""
-    np.exp(z, out=z)
-    z += 1.0
-    np.divide(-1.0, z, out=z)
-
-
-def _squared(bound: float) -> _Model:
-    def derivative(z: Array, y: Array) -> None:
-        z -= y
-        np.clip(z, -bound, bound, out=z)
-
-    def value(z: Array, y: Array) -> Array:
-        residual = z - y
-        inner = np.clip(residual, -bound, bound)
-        # ½r² within the bound and linear beyond it.
-        return np.asarray(inner * (residual - 0.5 * inner))
-
-    return _Model(derivative, value)
-
-
-def _hinge(smoothing: float) -> _Model:
-    def derivative(z: Array, _: Array) -> None:
-        z -= 1.0
-        z /= smoothing
-        np.clip(z, -1.0, 0.0, out=z)
-
-    def value(z: Array, _: Array) -> Array:
-        short = np.maximum(1.0 - z, 0.0)
-        inner = np.minimum(short, smoothing)
-        return np.asarray(inner * (short - 0.5 * inner) / smoothing)
-
-    return _Model(derivative, value, signed=True)
-
-
-def _poisson(most: float) -> _Model:
-    if most > 700.0:
-        raise InvalidInput("predictor_bound", f"expected at most 700, got {most!r}")
-    rate = math.exp(most) * (1.0 - 2.0**-52)  # as in `PoissonGradients`
-
-    def derivative(z: Array, y: Array) -> None:
-        np.minimum(z, most, out=z)
-        np.exp(z, out=z)
-        np.minimum(z, rate, out=z)
-        z -= y
-
-    def value(z: Array, y: Array) -> Array:
-        grown = np.minimum(np.exp(np.minimum(z, most)), rate)
-        return np.asarray(grown + rate * np.maximum(z - most, 0.0) - y * z)
-
-    return _Model(derivative, value)
+def _linear_loss(model: str | Loss) -> LinearLoss:
+    """That of a loss, or of a model known by name. Raises InvalidInput."""
+    one_predictor = [k for k, cls in LINEAR_LOSSES.items() if cls.response in ("sign", "number")]
+    if type(model) is Loss and model.kind in one_predictor:
+        return executable(model.kind, **dict(model.parameters))
+    if isinstance(model, str) and model in _NAMED:
+        return _NAMED[model]
+    known = f"{', '.join(_NAMED)}, or a pabi.Loss: {', '.join(one_predictor)}"
+    got = model.kind if isinstance(model, Loss) else model
+    raise InvalidInput("model", f"expected one of {known}, got {got!r}")

@@ -8,13 +8,16 @@ from pabi.certificate import FORMAT, VERSIONS, check_format
 from pabi.verification.claims import check_claim, check_reading
 from pabi.verification.reading import HEADER, closed, sentences
 from pabi.verification.refusal import Refused
-from pabi.verification.subjects import subject_of
 from pabi.verification.theorem import Finding, Payload, Proof, Theorem
 from pabi.verification.theorems import keys_of, table
 
 
 def check(payload: Payload) -> Finding:
     """What a certificate proves and claims. Refused if it proves less than it claims, or says more."""
+    from pabi.verification.subjects import (
+        subject_of,
+    )  # reads descriptions, which takes time to load
+
     check_format(payload, FORMAT, VERSIONS)
     assumed = _assumed(payload)
     theorem = _theorem(payload["theorem"])

@@ -7,7 +7,7 @@ from typing import Any
 
 from flint import arb
 
-from pabi import encoding
+from pabi.encoding import read_floats, read_integers
 from pabi.verification.arithmetic import Repeated, Steps, block_cost, replay
 from pabi.verification.limits import timed
 from pabi.verification.reading import closed, groups, integer, nonnegative
@@ -32,8 +32,8 @@ def check_start(case: dict[str, Any], diameter: float | None, start: float) -> f
 
 def replay_case(case: dict[str, Any], steps: Steps, distance: Any) -> Any:
     """The cost of written-out payments."""
-    ends = encoding.read_integers("ends", case["ends"]).tolist()
-    q = encoding.read_floats("q", case["q"]).tolist()
+    ends = read_integers("ends", case["ends"]).tolist()
+    q = read_floats("q", case["q"]).tolist()
     tau, first = integer("tau", case["tau"]), integer("first", case["first"])
     if tau >= len(steps.c):
         raise Refused(f"step {tau + 1}: tau: the run is over")
@@ -42,7 +42,7 @@ def replay_case(case: dict[str, Any], steps: Steps, distance: Any) -> Any:
         raise Refused("unit: expected a number > 0")
     if not len(ends) == len(q) <= len(steps.c):
         raise Refused(f"q: expected one for each of the {len(ends)} ends, at most one a step")
-    shift = encoding.read_integers("shift", case.get("shift", [0] * len(q))).tolist()
+    shift = read_integers("shift", case.get("shift", [0] * len(q))).tolist()
     slopes = [arb(x) * arb(2) ** power / arb(unit) for x, power in zip(q, shift, strict=True)]
     return replay(steps, tau, distance, first, ends, slopes)
 

@@ -15,6 +15,7 @@ from typing import Any
 from flint import arb, fmpq
 
 from pabi.assumptions import exponential_mechanism, iterated_mechanism
+from pabi.mechanisms import IteratedExponentialMechanism
 from pabi.verification.arithmetic import above, exact, root_up
 from pabi.verification.bounds import Bound
 from pabi.verification.factors.bounded_ranges import BoundedRanges
@@ -84,10 +85,17 @@ def _rounds(subject: IteratedMechanism, rounds: Any) -> tuple[list[Any], list[An
             raise Refused(f"rounds: the diameter of round {i + 1} is less than the set can have")
         if i + 1 < len(rounds):
             largest = min(diameter, 2 * exact(own.radius))
-        gap = subject.gap(mechanism.records(i))
+        gap = subject.gap(_records(mechanism, i))
         ranges.append(kappa * gap * diameter)
         squares.append(_gibbs(kappa, gap, diameter, m))
     return ranges, squares
+
+
+def _records(mechanism: IteratedExponentialMechanism, i: int) -> int:
+    """How many records round `i` (0-based) uses."""
+    if mechanism.split is None:
+        return mechanism.n
+    return mechanism.split if i + 1 < len(mechanism.epsilons) else mechanism.n - mechanism.split
 
 
 def _gibbs(beta: Any, gap: Any, diameter: Any, m: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flint import arb
 
-from pabi import encoding
+from pabi.encoding import read_floats
 from pabi.verification.chains import of_runs
 from pabi.verification.drawn_runs import Capped, DrawnRun, Needed, root_above
 from pabi.verification.limits import timed
@@ -24,7 +24,7 @@ def _check(run: DrawnRun, payload: Payload) -> Proven:
     plan, said = payload["plan"], run.said(hidden=True)
     closed("the plan", plan, ("cap", "payments", "share"))
     steps = Capped(run, integer("cap", plan["cap"]))
-    paid = encoding.read_floats("payments", plan["payments"]).tolist()
+    paid = read_floats("payments", plan["payments"]).tolist()
     share, first = plan["share"], run.total - len(paid)
     if not (isinstance(share, float) and 0.0 < share < 1.0) or not 0 <= first < run.total:
         raise Refused(

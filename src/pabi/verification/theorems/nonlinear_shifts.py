@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 from flint import arb
 
-from pabi import encoding
+from pabi.encoding import read_floats
 from pabi.verification.arithmetic import check_cost
 from pabi.verification.cases import CASE, every_position, proven_by, worst_position
 from pabi.verification.chains import of_runs
@@ -67,7 +67,7 @@ class _NonlinearCases:
         if uses.total == 0 or mu == float("inf"):
             return mu
         distance = arb(check_start(case, self.run.diameter, 0.0))
-        paid = encoding.read_floats("payments", case["payments"]).tolist()
+        paid = read_floats("payments", case["payments"]).tolist()
         tau = integer("tau", case["tau"])
         if tau + len(paid) != self.end:
             raise Refused(f"payments: step {tau + len(paid)}: expected the last at step {self.end}")
@@ -115,15 +115,15 @@ def _check_stated(iteration: Iteration, payload: Payload, case: dict[str, Any], 
     positions("steps", len(s))
     which = [0] * len(s)
     if payload["which"] is not None:
-        which = [int(i) for i in encoding.read_floats("which", payload["which"]).tolist()]
+        which = [int(i) for i in read_floats("which", payload["which"]).tolist()]
     if len(which) != len(s) or not 0 <= min(which) <= max(which) < len(tables):
         raise Refused("which: expected a modulus for every step")
     known = [None if table is None else least_of(stated(table)) for table in tables]
     tau = integer("tau", case["tau"])
     distance = arb(check_start(case, iteration.diameter, iteration.start))
     points = zip(
-        encoding.read_floats("at", case.get("at", [])).tolist(),
-        encoding.read_floats("values", case.get("values", [])).tolist(),
+        read_floats("at", case.get("at", [])).tolist(),
+        read_floats("values", case.get("values", [])).tolist(),
         strict=True,
     )
     moduli = []
@@ -135,7 +135,7 @@ def _check_stated(iteration: Iteration, payload: Payload, case: dict[str, Any], 
                 raise Refused(f"step {k + 1}: at: no value of its modulus is stated")
             modulus = _from_value(k, *point)
         moduli.append(modulus)
-    paid = encoding.read_floats("payments", case["payments"]).tolist()
+    paid = read_floats("payments", case["payments"]).tolist()
     demands, noises = ([arb(x) for x in column[tau:]] for column in (s, sigma))
     cost = pay(moduli, demands, noises, distance=distance, payments=paid, first=tau)
     check_cost(cost, mu, f"step {len(s)}")

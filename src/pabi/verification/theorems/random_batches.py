@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, assert_never
 
 from flint import arb
 
-from pabi import encoding
+from pabi.encoding import read_floats
 from pabi.verification.arithmetic import geometric
 from pabi.verification.chains import of_runs
 from pabi.verification.drawn_runs import Capped, DrawnRun, Needed, Step, root_above
@@ -48,7 +48,7 @@ def _two_sided(run: DrawnRun, payload: Payload) -> Proven:
     steps = Capped(run, integer("cap", plan["cap"]))
     blocks = _blocks(steps, plan)
     first = run.total - sum(block.length for block in blocks)
-    payments = encoding.read_floats("payments", plan["payments"])
+    payments = read_floats("payments", plan["payments"])
     distance, needed = _lagging(steps, first, payments)
     return _proven(steps, blocks, distance, 2, needed)
 
@@ -66,7 +66,7 @@ def _blocks(steps: Capped, plan: Any) -> list[_Block]:
     run = steps.run
     positions("lengths", len(plan["lengths"]))
     lengths = [integer("lengths", n) for n in plan["lengths"]]
-    shares = encoding.read_floats("shares", plan["shares"]).tolist()
+    shares = read_floats("shares", plan["shares"]).tolist()
     if not lengths or 0 in lengths or len(shares) != len(lengths):
         raise Refused("lengths: expected at least one block, and a share for every one")
     if sum(lengths) > run.total:
@@ -90,7 +90,7 @@ def _leading(steps: Capped, first: int, plan: Any) -> tuple[Any, list[Needed]]:
         return steps.distance(first, steps.exchange.change), []
     if steps.exchange is not Exchange.PRESENCE:
         raise Refused("pulls: only of a record that is there or not may a part be charged for")
-    pulls = encoding.read_floats("pulls", plan["pulls"])
+    pulls = read_floats("pulls", plan["pulls"])
     z, needed = steps.distance(_before("pulls", pulls, first)), []
     for k, pull in timed(enumerate(pulls.tolist(), first - len(pulls))):
         c, s, sigma, _ = steps.at(k)

@@ -42,11 +42,12 @@ class Derived:
     """Step sizes, noises and gradients of `run`, as rationals; steps count from 0.
 
     `size`: the number that every batch sum is divided by. `total`: all steps; `data`: those before the
-    cool-down. `constant`: whether step size and noise are the same at all of them. `diameter`: D, None if
-    there is none.
+    cool-down. `position`: the only batch spoken of, None for everybody. `constant`: whether step size and noise
+    are the same at all steps. `diameter`: D, None if there is none.
     """
 
     scope: ClassVar[str] = "run"
+    position: int | None = None
 
     def __init__(self, run: NoisySGD, size: int) -> None:
         self.run, self.size = run, size
@@ -59,12 +60,12 @@ class Derived:
             isinstance(x, np.ndarray) for x in (run.step_size, run.noise_std, run.noise_multiplier)
         )
 
-    def said(self, *, hidden: bool, position: int | None = None) -> tuple[str, ...]:
+    def said(self, *, hidden: bool) -> tuple[str, ...]:
         """What a proof about the run rests on; refused if it needs a hidden path and there is none."""
         run = self.run
         if hidden and not (hides_its_path(run.release) and takes_plain_steps(run.update)):
             raise Refused("run: the theorem needs plain noisy SGD with a hidden path")
-        return noisy_sgd(run, hidden=hidden, position=position)
+        return noisy_sgd(run, hidden=hidden, position=self.position)
 
     def step_size(self, k: int) -> Any:
         return _at(self.run.step_size, k)

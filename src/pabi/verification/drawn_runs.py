@@ -49,13 +49,7 @@ class DrawnRun(Derived):
         self, needed: Sequence[Needed], *, gaussian: float = 0.0, failure: Fraction = Fraction(0)
     ) -> Bound:
         """A Gaussian, the sampled factors that are needed beside it, and a failure, together."""
-        match self.exchange:
-            case Exchange.PRESENCE:
-                kind = "poisson_subsampled"
-            case Exchange.EITHER | Exchange.DISPLACED | Exchange.ZEROED:
-                kind = "subsampled"
-            case _:
-                assert_never(self.exchange)
+        kind = "subsampled" if self.exchange.on_both else "poisson_subsampled"
         p = Fraction(self.size, self.run.n)
         sampled = tuple(Sampled(kind, p, mu, count) for mu, count in needed)
         return Bound.of(Gaussians.single(gaussian), SampledGaussians(sampled), Failure(failure))

@@ -19,7 +19,7 @@ from pabi.verification.uses import Uses
 
 
 class OrderedRun(Derived):
-    """A run whose scheme is an order; `position`: the only batch spoken of, None for everybody."""
+    """A run whose scheme is an order."""
 
     called: ClassVar[str] = "for these batches"
 

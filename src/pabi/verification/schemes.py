@@ -98,6 +98,28 @@ class Exchange(Enum):
                 assert_never(self)
 
     @property
+    def on_both(self) -> bool:
+        """Whether a record is drawn on either data set, so that another takes its place on the other."""
+        match self:
+            case Exchange.PRESENCE:
+                return False
+            case Exchange.EITHER | Exchange.DISPLACED | Exchange.ZEROED:
+                return True
+            case _:
+                assert_never(self)
+
+    @property
+    def pulls(self) -> int:
+        """By how many pulls the gradient sums on the two data sets differ at most."""
+        match self:
+            case Exchange.PRESENCE | Exchange.DISPLACED | Exchange.ZEROED:
+                return 1
+            case Exchange.EITHER:
+                return 2
+            case _:
+                assert_never(self)
+
+    @property
     def change(self) -> Any:
         """How far apart steps from one place can be on the two data sets: so many pulls."""
         match self:

@@ -21,8 +21,6 @@ from pabi.verification.products import Sampled
 from pabi.verification.reading import nonnegative
 from pabi.verification.refusal import Refused
 
-_KINDS = ("subsampled", "poisson_subsampled")
-
 
 @dataclass(frozen=True)
 class SampledGaussians(Factor):
@@ -57,7 +55,7 @@ class SampledGaussians(Factor):
         return cls(tuple(entry for factor in factors for entry in factor.entries))
 
     def missing(self, claimed: Self) -> str | None:
-        for kind in _KINDS:
+        for kind in sorted({f.kind for f in self.entries}, reverse=True):
             needed = [f for f in self.entries if f.kind == kind and f.mu > 0.0 and f.times]
             offered = [f for f in claimed.entries if f.kind == kind]
             ceiling: Fraction | float = math.inf

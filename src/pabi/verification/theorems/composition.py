@@ -19,7 +19,7 @@ from pabi.verification.limits import positions, timed
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.reading import closed, columns, groups
 from pabi.verification.refusal import Refused
-from pabi.verification.schemes import Exchange, KnownUses, SecretEveryEpoch, SecretOnce
+from pabi.verification.schemes import KnownUses, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import Iteration
 from pabi.verification.theorem import Names, Payload, Proof, Proven, named
 from pabi.verification.theorems.diffusions import PATH
@@ -32,7 +32,7 @@ _EXCHANGED = "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.8"
 
 
 def _ordered(run: OrderedRun, payload: Payload) -> Proven:
-    said = run.said(hidden=False, position=run.position)
+    said = run.said(hidden=False)
     if payload["cases"] != []:
         raise Refused("cases: composition has none")
     totals = _totals(run)
@@ -93,7 +93,7 @@ def _constant_totals(run: OrderedRun, epochs: int, rest: int) -> list[tuple[Any,
 def _drawn(run: DrawnRun, payload: Payload) -> Proven:
     """One factor of parameter (largest change of the gradient sum)/(b·ς) for every step with data."""
     closed("the plan", payload["plan"], ())
-    change = run.pull * (2 if run.exchange is Exchange.EITHER else 1)
+    change = run.pull * run.exchange.pulls
     stated = run.run.noise_std if run.run.noise_std is not None else run.run.noise_multiplier
     if isinstance(stated, np.ndarray):
         _, places, counts = np.unique(stated[: run.data], return_index=True, return_counts=True)
@@ -106,14 +106,7 @@ def _drawn(run: DrawnRun, payload: Payload) -> Proven:
 
 
 def _names_drawn(run: DrawnRun) -> tuple[Names, ...]:
-    match run.exchange:
-        case Exchange.PRESENCE:
-            source = _GAUSSIANS
-        case Exchange.EITHER | Exchange.DISPLACED | Exchange.ZEROED:
-            source = _EXCHANGED
-        case _:
-            assert_never(run.exchange)
-    return (Names("composition", source),)
+    return (Names("composition", _EXCHANGED if run.exchange.on_both else _GAUSSIANS),)
 
 
 # Steps as stated.

@@ -11,7 +11,6 @@ from pabi.verification.limits import timed
 from pabi.verification.moduli import pay_once
 from pabi.verification.reading import closed, integer
 from pabi.verification.refusal import Refused
-from pabi.verification.schemes import Exchange
 from pabi.verification.theorem import Names, Payload, Proof, Proven
 from pabi.verification.theorems.random_batches import KEYS, PRESENCE_SOURCE
 
@@ -46,7 +45,7 @@ def _check(run: DrawnRun, payload: Payload) -> Proven:
 
 
 def _names(run: DrawnRun) -> tuple[Names, ...]:
-    source = PRESENCE_SOURCE if run.exchange is Exchange.PRESENCE else _SOURCE
+    source = _SOURCE if run.exchange.on_both else PRESENCE_SOURCE
     return (Names("nonlinear one-sided shift", source),)
 
 

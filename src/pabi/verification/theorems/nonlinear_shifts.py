@@ -33,7 +33,7 @@ _SOURCE = (
 
 def _ordered(run: OrderedRun, payload: Payload) -> Proven:
     """If all steps are taken to be alike, a record used later is never safer."""
-    said = run.said(hidden=True, position=run.position)
+    said = run.said(hidden=True)
     alike, cases = payload["alike"], payload["cases"]
     if not isinstance(alike, bool) or (alike and not (run.constant and run.position is None)):
         raise Refused("alike: steps that vary are not alike, and one position needs none of it")

@@ -88,7 +88,7 @@ def _leading(steps: Capped, first: int, plan: Any) -> tuple[Any, list[Needed]]:
     e ≤ s of the record's pull and leaves s − e to the distance."""
     if "pulls" not in plan:
         return steps.distance(first, steps.exchange.change), []
-    if steps.exchange is not Exchange.PRESENCE:
+    if steps.exchange.on_both:
         raise Refused("pulls: only of a record that is there or not may a part be charged for")
     pulls = read_floats("pulls", plan["pulls"])
     z, needed = steps.distance(_before("pulls", pulls, first)), []
@@ -106,7 +106,7 @@ def _lagging(steps: Capped, first: int, payments: Any) -> tuple[Any, list[Needed
 
     Paying more would not help on the branch without the record, where the distance is c·z.
     """
-    if steps.exchange is Exchange.PRESENCE:
+    if not steps.exchange.on_both:
         raise Refused("theorem: no other record takes the place of one that is zeroed")
     z, needed = steps.distance(_before("payments", payments, first)), []
     for k, pay in timed(enumerate(payments.tolist(), first - len(payments))):
@@ -185,7 +185,7 @@ def _proven(
 
 
 def _names_of_one_sided(run: DrawnRun) -> tuple[Names, ...]:
-    source = PRESENCE_SOURCE if run.exchange is Exchange.PRESENCE else _ONE
+    source = _ONE if run.exchange.on_both else PRESENCE_SOURCE
     return (Names("one-sided shift", source),)
 
 

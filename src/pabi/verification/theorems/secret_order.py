@@ -27,7 +27,7 @@ from pabi.verification.uses import Uses
 
 
 def _ordered(run: OrderedRun, payload: Payload) -> Proven:
-    said = run.said(hidden=True, position=run.position)
+    said = run.said(hidden=True)
     check, cases = LinearCases(run, payload), payload["cases"]
     match run.scheme:
         case SecretOnce():

@@ -35,7 +35,7 @@ SOURCE = "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts"
 
 def _ordered(run: OrderedRun, payload: Payload) -> Proven:
     """One case, or one for every position that could be the worst."""
-    said = run.said(hidden=True, position=run.position)
+    said = run.said(hidden=True)
     match run.scheme:
         case KnownUses() | SecretOnce():
             pass

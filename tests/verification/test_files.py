@@ -349,7 +349,7 @@ def test_whatever_happens_inside_is_a_verdict(data, monkeypatch, error):
     def fails(*args, **kwargs):
         raise error
 
-    for place in ("_checked", "names_of", "_yes"):
+    for place in ("check", "_yes"):
         with monkeypatch.context() as patch:
             patch.setattr(f"pabi.verification.{place}", fails)
             assert not pabi.verify(data).ok
@@ -377,7 +377,7 @@ def test_interruptions_are_none(data, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pabi.verification._checked", interrupted)
+    monkeypatch.setattr("pabi.verification.check", interrupted)
     with pytest.raises(KeyboardInterrupt):
         pabi.verify(data)
 
@@ -503,7 +503,7 @@ def test_the_command_line_reads_nothing_of_what_is_refused(tmp_path, monkeypatch
         raise AssertionError("it was read")
 
     monkeypatch.setattr(encoding, "parse_json", read)
-    monkeypatch.setattr("pabi.verification.parse_json", read)
+    monkeypatch.setattr("pabi.verification.intake.parse_json", read)
     assert cli.main(["verify", str(file)]) == 1
 
 

@@ -36,9 +36,9 @@ from pabi import (
 )
 from pabi.analyses import nonlinear_one_sided, nonlinear_shifts
 from pabi.description import from_dict
-from pabi.verification.arithmetic import BITS
-from pabi.verification.derivation import Derived, above, exact
-from pabi.verification.moduli import derived_rows, least_of
+from pabi.verification.arithmetic import BITS, above, exact
+from pabi.verification.gradients import Gradients
+from pabi.verification.moduli import least_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -218,7 +218,7 @@ def test_every_row_is_that_of_the_table(name, clip, l2):
         run = NoisySGD(loss, n=4, batches=Cyclic(2), steps=4, step_size=eta, noise_std=1.0, **given)
         with mpmath.workdps(DIGITS), ctx.workprec(BITS):
             part = fmpq(Fraction(fraction).numerator, Fraction(fraction).denominator)
-            derived = least_of(derived_rows(Derived(run), 0, part))
+            derived = least_of(Gradients(run).rows(exact(eta), part))
             truth = oracle(loss, eta, norm, clipping, Fraction(fraction))
             solver = loss.modulus(eta, norm, Fraction(fraction), clipping)
             for d in (1e-6, 1e-2, 0.3, 2.0, 500.0):

@@ -28,7 +28,6 @@ from pabi.analyses import composition, one_sided_shift, two_sided_shift
 from pabi.certificate import FORMAT, VERSION, VERSIONS, Certificate
 from pabi.cli import main
 from pabi.description import from_dict, to_dict
-from pabi.verification.names import names_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -784,7 +783,7 @@ def guarantee_of(name, theorem):
             "mu": None,
             "adjacency": run.adjacency,
             "method": theorem,
-            "source": names_of(payload)[0].source,
+            "source": pabi.verify(payload).names[0].source,
             "assumptions": list(pabi.verify(payload).assumptions),
             "tuned_at": DELTA,
             "composition": None,

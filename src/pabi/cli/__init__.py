@@ -10,7 +10,6 @@ import math
 import sys
 import warnings
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -376,50 +375,10 @@ def _toml_ready(table: dict[str, Any]) -> dict[str, Any]:
 
 def _proven(verdict: Verdict) -> TradeOff:
     """The trade-off function that the verdict's bounds prove."""
-    from pabi.rounding import fraction_up
-    from pabi.tradeoff import (
-        ApproxDP,
-        Best,
-        BoundedRange,
-        Gaussian,
-        PoissonSubsampled,
-        Product,
-        Subsampled,
-    )
+    from pabi.tradeoff import TradeOff
+    from pabi.verification.bounds import best_curve
 
-    found = []
-    for bound in verdict.bounds:
-        factors: list[tuple[TradeOff, int]] = [(BoundedRange(e), n) for e, n in bound.ranges if n]
-        factors += [(ApproxDP(e, 0.0), n) for e, n in bound.pure if n]
-        for kind, probability, mu, times in bound.sampled:
-            p = min(1.0, fraction_up(Fraction(probability)))
-            poisson = kind == "poisson_subsampled"
-            one = PoissonSubsampled(mu, p) if poisson else Subsampled(Gaussian(mu), p)
-            factors += [(one, times)] if times else []
-        cases = _of_cases(bound.parts)
-        if cases != Gaussian(0.0) or not factors:
-            factors.append((cases, 1))
-        failure = min(1.0, fraction_up(bound.failure))
-        alone = len(factors) == 1 and factors[0][1] == 1 and failure == 0.0
-        found.append(factors[0][0] if alone else Product(factors, failure))
-    return found[0] if len(found) == 1 else Best(found)
-
-
-def _of_cases(cases: Sequence[tuple[Fraction, float]]) -> TradeOff:
-    """The trade-off function of (probability, μ)."""
-    from pabi.rounding import fraction_up
-    from pabi.tradeoff import Gaussian, Mixture
-
-    if len({mu for _, mu in cases}) == 1:
-        return Gaussian(cases[0][1])
-    # Claimed weights may add up to more than 1. What is left over is taken from the smallest μ.
-    left, parts, weights = Fraction(1), [], []
-    for weight, mu in sorted(cases, key=lambda part: -part[1]):
-        kept = min(weight, left)
-        left -= kept
-        parts.append(Gaussian(mu))
-        weights.append(fraction_up(kept))
-    return Mixture(parts, weights)
+    return TradeOff.from_dict(best_curve(verdict.bounds))
 
 
 # The entry point.

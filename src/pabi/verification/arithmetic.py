@@ -9,14 +9,44 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
-from flint import arb
+from flint import arb, fmpq
 
 from pabi.verification.limits import timed
 from pabi.verification.refusal import Refused
 
 BITS = 256  # working precision, set for the time of a verification
+
+
+def exact(x: float | int) -> Any:
+    """A double as a rational number."""
+    return fmpq(*float(x).as_integer_ratio())
+
+
+def above(ball: Any) -> Any:
+    """A rational not below a ball."""
+    mantissa, exponent = ball.upper().man_exp()
+    power = int(exponent)
+    return fmpq(mantissa) * (fmpq(2) ** power if power >= 0 else 1 / fmpq(2) ** -power)
+
+
+def fraction_of(x: Any) -> Fraction:
+    """A rational of python-flint as one of Python."""
+    return Fraction(int(x.p), int(x.q))
+
+
+def double_below(x: Fraction) -> float:
+    """A double not above `x`."""
+    value = float(x)
+    return value if Fraction(value) <= x else math.nextafter(value, -math.inf)
+
+
+def double_above(x: Fraction) -> float:
+    """A double not below `x`."""
+    value = float(x)
+    return value if Fraction(value) >= x else math.nextafter(value, math.inf)
 
 
 class Stretch(NamedTuple):

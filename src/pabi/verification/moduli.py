@@ -1,51 +1,86 @@
 """Moduli of continuity in ball arithmetic, and payments under them.
 
-A modulus is a list of rows (κ, h, e): it is the least of √(κz² + h) + e over them for z > 0, and 0 at 0.
-Every row of a gradient step is derived again from the description, in exact rationals but for powers and
-roots.
+A modulus is the least of several rows for z > 0, and 0 at 0. A row is √(κz² + h) + e, or any other function
+that never decreases.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from fractions import Fraction
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from flint import arb, fmpq
+from flint import arb
 
-from pabi.verification.derivation import Derived, above, exact
-from pabi.verification.limits import in_time, timed
+from pabi.verification.arithmetic import above, exact
+from pabi.verification.limits import in_time
 from pabi.verification.reading import closed, nonnegative
 from pabi.verification.refusal import Refused
 
 Omega = Callable[[Any], Any]  # a ball above a distance ↦ a ball above ω of it
 
 
-class Row(NamedTuple):
-    """√(κz² + h) + e, as balls or rationals."""
+class Row(Protocol):
+    """One bound ω on how far apart a step can bring two points; it never decreases."""
+
+    def scaled(self, factor: Any) -> Row:
+        """factor·ω, for a rational factor ≥ 0."""
+
+    def omega(self) -> Omega:
+        """ω of balls above a distance z > 0."""
+
+
+class Root(NamedTuple):
+    """√(κz² + h) + e, of balls or rationals."""
 
     kappa: Any
     h: Any
     shift: Any
 
+    def scaled(self, factor: Any) -> Root:
+        square = factor * factor
+        return Root(square * self.kappa, square * self.h, factor * self.shift)
+
+    def omega(self) -> Omega:
+        kappa, h, shift = arb(self.kappa), arb(self.h), arb(self.shift)
+        if kappa.is_zero():  # 0·∞ is 0 here: a constant is one at every distance
+            value = h.sqrt() + shift
+            return lambda z: value
+        return lambda z: (kappa * z * z + h).sqrt() + shift
+
+
+class Function(NamedTuple):
+    """factor·ω(z), ω any function of balls above a distance that gives balls above its values, and that
+    never decreases."""
+
+    function: Omega
+    factor: Any = 1
+
+    def scaled(self, factor: Any) -> Function:
+        return self._replace(factor=factor * self.factor)
+
+    def omega(self) -> Omega:
+        function, factor = self.function, arb(self.factor)
+        return lambda z: factor * function(z)
+
+
+def linear(slope: Any) -> Root:
+    """slope·z."""
+    return Root(slope * slope, 0, 0)
+
 
 def least_of(rows: Sequence[Row]) -> Omega:
     """The modulus made of these rows; without any it is ∞ for z > 0."""
-    balls = [Row(arb(r.kappa), arb(r.h), arb(r.shift)) for r in rows]
+    every = [row.omega() for row in rows]
 
     def omega(z: Any) -> Any:
         if z.is_zero():
             return arb(0)
-        if not balls:
+        if not every:
             return arb("inf")
-        # 0·∞ is 0 here: a constant is one at every distance.
-        squares = [arb(0) if r.kappa.is_zero() else r.kappa * z * z for r in balls]
-        values = [(q + r.h).sqrt() + r.shift for q, r in zip(squares, balls, strict=True)]
-        best = values[0]
-        for value in values[1:]:
-            best = best.min(value)
+        best = every[0](z)
+        for one in every[1:]:
+            best = best.min(one(z))
         return best
 
     return omega
@@ -57,10 +92,9 @@ def largest_of(moduli: Sequence[Omega]) -> Omega:
         return moduli[0]
 
     def omega(z: Any) -> Any:
-        values = [m(z) for m in moduli]
-        best = values[0]
-        for value in values[1:]:
-            best = best.max(value)
+        best = moduli[0](z)
+        for modulus in moduli[1:]:
+            best = best.max(modulus(z))
         return best
 
     return omega
@@ -81,106 +115,15 @@ def stated(table: Any) -> list[Row]:
     closed(f"a modulus of kind {kind}", table, ("kind", *names[kind]))
     p = {name: exact(nonnegative(name, table[name])) for name in names[kind]}
     if kind == "sqrt":
-        return [Row(p["kappa"], p["h"], 0)]
-    return [Row(p["slope"] ** 2, 0, p.get("shift", 0))]
-
-
-def derived_rows(derived: Derived, k: int, fraction: Any) -> list[Row]:
-    """All that the description says of a step of the size of step k on so large a part of a batch."""
-    eta, kept = derived.step_size(k), 1 - derived.step_size(k) * derived.l2
-    if fraction == 0:
-        return [Row(kept * kept, 0, 0)]
-    rows = []
-    slope = derived.slope_at(eta, fraction)
-    if slope is not None:
-        rows.append(Row(slope * slope, 0, 0))
-    if kept <= 0:
-        return rows
-    step = eta * fraction / kept
-    for row in _gaps(derived, step):
-        rows.append(Row(kept * kept * row.kappa, kept * kept * row.h, kept * row.shift))
-    return rows
-
-
-def _gaps(derived: Derived, step: Any) -> list[Row]:
-    """Rows of x ↦ x − step·(mean of the gradients as clipped)."""
-    facts, run, rows = derived.facts, derived.run, []
-    clipped = derived.clips
-    bounds = [exact(run.clip_norm)] if run.clip_norm is not None else []
-    bounds += [facts.bound] if facts.bound is not None else []
-    if bounds:
-        most = min(bounds)
-        if (facts.monotone and not clipped) or (facts.convex and derived.harmless):
-            rows.append(Row(1, (2 * step * most) ** 2, 0))
-        rows.append(Row(1, 0, 2 * step * most))
-    if clipped:
-        return rows
-    if facts.holder:
-        rows.append(Row(1, _holder(step, facts.holder), 0))
-    if facts.dissipative is not None and facts.curvature is not None:
-        offset, rate = facts.dissipative
-        kappa = max(fmpq(0), 1 - 2 * step * rate + (step * facts.curvature[1]) ** 2)
-        rows.append(Row(kappa, 2 * step * offset, 0))
-    return rows
-
-
-def _holder(step: Any, pairs: Sequence[tuple[Any, Any]]) -> Any:
-    """The least gap 4(1 − p)/(1 + p)·(ηM/2)^(2/(1 − p)) found over the known exponents and those between,
-    whose constants are weighted geometric means. Any exponent gives a valid one."""
-    known = sorted(pairs)
-    gaps = [_gap(step, p, arb(m)) for p, m in known]
-    for low, high in timed(pairwise(known)):
-        if low[0] < high[0]:
-            gaps.append(_between(step, low, high))
-    best = gaps[0]
-    for gap in gaps[1:]:
-        best = best.min(gap)
-    return best
-
-
-def _gap(step: Any, p: Any, constant: Any) -> Any:
-    half = arb(step) * constant / 2
-    if p == 1:
-        return arb(0) if half <= 1 else arb("inf")
-    ratio = 4 * (1 - p) / (1 + p)
-    return arb(ratio) * (half.log() * arb(2 / (1 - p))).exp()
-
-
-def _between(step: Any, low: tuple[Any, Any], high: tuple[Any, Any]) -> Any:
-    (p, m), (q, n) = low, high
-    log_half = math.log(float(Fraction(int(step.p), int(step.q)))) - math.log(2.0)
-    log_m, log_n = float(arb(m).log().mid()), float(arb(n).log().mid())
-    ends = float(Fraction(int(p.p), int(p.q))), float(Fraction(int(q.p), int(q.q)))
-
-    def size(u: float) -> float:
-        """The logarithm of the gap, roughly, where e^−u of the way is left."""
-        share = -math.expm1(-u)
-        x = ends[0] + share * (ends[1] - ends[0])
-        if x >= 1.0:
-            return math.inf
-        log = log_half + (1.0 - share) * log_m + share * log_n
-        return math.log(4.0 * (1.0 - x) / (1.0 + x)) + 2.0 / (1.0 - x) * log
-
-    grid = [0.5 * i for i in range(57)]
-    nearest = min(range(57), key=lambda i: size(grid[i]))
-    a, b = grid[max(0, nearest - 1)], grid[min(56, nearest + 1)]
-    golden = (math.sqrt(5.0) - 1.0) / 2.0
-    for _ in range(60):
-        left, right = b - golden * (b - a), a + golden * (b - a)
-        if size(left) <= size(right):
-            b = right
-        else:
-            a = left
-    share = exact(-math.expm1(-(a + b) / 2.0))
-    exponent = p + share * (q - p)
-    constant = (arb(m).log() * arb(1 - share) + arb(n).log() * arb(share)).exp()
-    return _gap(step, exponent, constant)
+        return [Root(p["kappa"], p["h"], 0)]
+    return [Root(p["slope"] ** 2, 0, p.get("shift", 0))]
 
 
 def pay(
     moduli: Sequence[Omega],
     s: Sequence[Any],
     sigma: Sequence[Any],
+    *,
     distance: Any,
     payments: Sequence[float],
     first: int,

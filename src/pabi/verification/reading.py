@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from pabi import encoding
+from pabi.encoding import read_floats
 from pabi.verification.arithmetic import Repeated, Stretch
 from pabi.verification.refusal import Refused
 
@@ -68,7 +68,7 @@ def groups(value: Any) -> list[Repeated]:
 def columns(value: Any, names: Sequence[str] = ("c", "s", "sigma")) -> tuple[Any, ...]:
     """Written-out slopes, sensitivities and noises, all finite: packed arrays can hold NaN and ∞."""
     closed("steps", value, names)
-    arrays = tuple(encoding.read_floats(name, value[name]) for name in names)
+    arrays = tuple(read_floats(name, value[name]) for name in names)
     for name, array in zip(names, arrays, strict=True):
         bad = ~((array >= 0.0) & (array < math.inf))
         if bad.any():

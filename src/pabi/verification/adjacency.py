@@ -1,0 +1,32 @@
+"""What two adjacent data sets differ in: a closed list, of which each match names every entry."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, assert_never
+
+from pabi.verification.refusal import Refused
+
+Adjacency = Literal["replace_one", "zero_out"]
+
+
+def read_adjacency(value: Any) -> Adjacency:
+    """The adjacency of that name."""
+    match value:
+        case "replace_one":
+            return "replace_one"
+        case "zero_out":
+            return "zero_out"
+        case _:
+            raise Refused(f"adjacency: the checker knows no {value!r}")
+
+
+def gradients_changed(adjacency: Adjacency) -> int:
+    """How many gradients of norm at most G two adjacent sums differ by: one is taken out, or another comes
+    in its place as well."""
+    match adjacency:
+        case "replace_one":
+            return 2
+        case "zero_out":
+            return 1
+        case _:
+            assert_never(adjacency)

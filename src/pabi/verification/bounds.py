@@ -1,0 +1,161 @@
+"""What is proven or claimed together, and when one implies the other.
+
+A bound is a list of factors, one object for every kind that it has; several bounds on one release hold at
+the same time. Nothing here knows the kinds but `epsilon`, whose method composes some of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from pabi.verification.arithmetic import double_below
+from pabi.verification.factors import Factor
+from pabi.verification.factors.failure import Failure
+from pabi.verification.factors.gaussians import Gaussians, Part
+from pabi.verification.factors.sampled import SampledGaussians
+from pabi.verification.limits import timed
+from pabi.verification.products import epsilon_bound
+
+_MOST_BOUNDS = 1024
+
+F = TypeVar("F", bound=Factor)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What holds together: at most one object of every kind, and none that reveals nothing.
+
+    Made by `of`. A kind that is not there reveals nothing.
+    """
+
+    factors: tuple[Factor, ...] = ()
+
+    @classmethod
+    def of(cls, *factors: Factor) -> Bound:
+        """What all of these reveal together, as independent releases."""
+        by_kind: dict[type[Factor], list[Any]] = {}
+        for factor in factors:
+            by_kind.setdefault(type(factor), []).append(factor)
+        merged = [own[0] if len(own) == 1 else kind.merged(own) for kind, own in by_kind.items()]
+        kept = [factor for factor in merged if factor != type(factor).none()]
+        return cls(tuple(sorted(kept, key=_place)))
+
+    def only(self, kind: type[F]) -> F | None:
+        """Its factors of a kind, if it has no others."""
+        if all(type(factor) is kind for factor in self.factors):
+            return self.get(kind)
+        return None
+
+    def get(self, kind: type[F]) -> F:
+        """Its factors of a kind."""
+        for factor in self.factors:
+            if type(factor) is kind:
+                return factor
+        return kind.none()
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """(probability, μ) of its mixture of Gaussians."""
+        return self.get(Gaussians).parts
+
+    @property
+    def size(self) -> int:
+        """How many factors there are."""
+        return sum(factor.size for factor in self.factors)
+
+    @property
+    def told(self) -> str:
+        """What it is, in words."""
+        if len(self.factors) == 1 and self.size <= 1:
+            return self.factors[0].told
+        return f"product of {self.size} factors" if self.factors else Gaussians.none().told
+
+    def missing(self, claimed: Bound) -> str | None:
+        """What of these factors the claimed ones do not cover; None if they cover all."""
+        for factor in self.factors:
+            gap = factor.missing(claimed.get(type(factor)))
+            if gap is not None:
+                return gap
+        return None
+
+    @property
+    def composed(self) -> bool:
+        """Whether `epsilon` can compose its factors."""
+        return all(type(factor) in _COMPOSED for factor in self.factors)
+
+    def epsilon(self, delta: float, enough: float = 0.0) -> float:
+        """An ε that is proven at `delta`, computed anew; one of at most `enough` will do. ∞ if it has
+        factors that are not composed here."""
+        left = Fraction(delta) - self.get(Failure).probability
+        if left <= 0 or not self.composed:
+            return math.inf
+        sampled = self.get(SampledGaussians).entries
+        return epsilon_bound(self.parts, sampled, double_below(left), enough)
+
+    def curve(self) -> dict[str, Any]:
+        """The trade-off function that it proves, in JSON."""
+        product: dict[str, Any] = {"kind": "product", "factors": []}
+        for factor in self.factors:
+            factor.write(product)
+        if not product["factors"]:
+            Gaussians.none().write(product)
+        first, *others = product["factors"]
+        if others or first["count"] != 1 or set(product) != {"kind", "factors"}:
+            return product
+        return {key: value for key, value in first.items() if key != "count"}
+
+
+_COMPOSED = (Gaussians, SampledGaussians, Failure)
+
+# Several bounds on one release, all of which hold.
+Bounds = tuple[Bound, ...]
+
+
+def _place(factor: Factor) -> tuple[bool, str]:
+    """In what order the factors of a bound stand, and gaps are named: what is no factor comes last."""
+    return factor.size == 0, type(factor).__name__
+
+
+def best_curve(bounds: Bounds) -> dict[str, Any]:
+    """The trade-off function that all of these prove, in JSON."""
+    parts = [bound.curve() for bound in bounds]
+    return parts[0] if len(parts) == 1 else {"kind": "best", "parts": parts}
+
+
+def uncovered(proven: Bounds, claimed: Bounds) -> str | None:
+    """Why some claimed bound follows from none that is proven; None if all do."""
+    if not proven or not claimed:
+        return "nothing is proven" if claimed else "nothing is claimed"
+    for one in timed(claimed):
+        first = proven[0].missing(one)
+        if first and all(bound.missing(one) for bound in timed(proven[1:])):
+            return first
+    return None
+
+
+def all_together(first: Bounds, second: Bounds) -> Bounds:
+    """What two independent releases prove: every bound on one with every bound on the other; where they are
+    many, those that reveal least."""
+    pairs = [(one, other) for one in first for other in second]
+    every = (Bound.of(*one.factors, *other.factors) for one, other in timed(pairs))
+    found = list(dict.fromkeys(every))
+    if len(found) > _MOST_BOUNDS:
+        found = sorted(found, key=_revealed)[:_MOST_BOUNDS]
+    return tuple(found)
+
+
+def _revealed(bound: Bound) -> float:
+    """About what the factors that bounds on one release differ in amount to."""
+    return sum(factor.revealed for factor in bound.factors)
+
+
+def several_releases(parts: Sequence[Bounds]) -> Bounds:
+    """What independent releases prove, of each of which these bounds hold."""
+    total: Bounds = (Bound(),)
+    for one in parts:
+        total = all_together(total, one)
+    return total

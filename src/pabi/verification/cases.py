@@ -1,0 +1,141 @@
+"""The cases of a run whose batches come in an order: one record's view each, and who they speak for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from flint import arb
+
+from pabi.verification.arithmetic import Steps, check_cost, fraction_of
+from pabi.verification.bounds import Bound, Bounds
+from pabi.verification.factors.failure import Failure
+from pabi.verification.factors.gaussians import Gaussians, Part, read_mu
+from pabi.verification.limits import in_time, positions, timed
+from pabi.verification.ordered_runs import OrderedRun
+from pabi.verification.payments import (
+    KEYS,
+    blocks_cost,
+    check_start,
+    flat,
+    read_blocks,
+    replay_case,
+)
+from pabi.verification.reading import closed, columns, integer
+from pabi.verification.refusal import Refused
+from pabi.verification.stated_steps import check_arrays, check_groups
+from pabi.verification.uses import Uses, check_uses
+
+CASE = ("uses", "mu", "weight", "ranges", "tau", "distance")
+
+Range = tuple[int, int] | None  # positions, None for an epoch that misses the record
+Checked = Callable[[dict[str, Any], Uses], float]  # the μ of a case about these uses
+
+
+def proven_by(run: OrderedRun, parts: Sequence[Part]) -> Bounds:
+    """What these cases prove that rest on the slopes or moduli of the steps: they hold for the batches that
+    the scheme says, but for its failure."""
+    return (Bound.of(Gaussians(tuple(parts)), Failure(run.scheme.failure)),)
+
+
+class LinearCases:
+    """Checks the payments of one case after another against one run."""
+
+    def __init__(self, run: OrderedRun, payload: dict[str, Any]) -> None:
+        self.run = run
+        self.written: tuple[list[Any], ...] | None = None
+        if payload.get("steps") is not None:
+            c, s, sigma = columns(payload["steps"])
+            check_arrays(run, c, s, sigma)
+            self.written = tuple([arb(x) for x in column.tolist()] for column in (c, s, sigma))
+
+    def __call__(self, case: dict[str, Any], uses: Uses) -> float:
+        """The μ of the case, if its payments prove it for a record with these uses."""
+        in_time()
+        closed("a case", case, (*CASE, *KEYS))
+        check_uses(case, uses)
+        mu, run = read_mu(case["mu"]), self.run
+        if uses.total == 0 or mu == float("inf"):
+            return mu
+        distance = arb(check_start(case, run.diameter, 0.0))
+        if "blocks" in case:
+            cost = self._blocks_cost(case, uses, distance)
+        else:
+            cost = replay_case(case, self._steps(uses), distance)
+        check_cost(cost, mu, f"step {run.total}")
+        return mu
+
+    def _blocks_cost(self, case: dict[str, Any], uses: Uses, distance: Any) -> Any:
+        skipped = integer("skipped", case["skipped"])
+        blocks = read_blocks(case)
+        if case["tau"] not in (0, skipped) or (case["tau"] == 0 and uses.among(0, skipped)):
+            raise Refused(f"step {skipped + 1}: skipped: steps that use the record are left out")
+        if not self.run.constant:
+            raise Refused("blocks: the schedule varies")
+        check_groups(self.run, uses, skipped, list(flat(blocks)))
+        return blocks_cost(blocks, distance, skipped)
+
+    def _steps(self, uses: Uses) -> Steps:
+        positions("steps", self.run.total)
+        used = set(uses.all())
+        if self.written is None:
+            return self.run.steps(used)
+        c, s, sigma = self.written
+        return Steps(c, [x if k in used else arb(0) for k, x in enumerate(s)], sigma)
+
+
+def worst_position(
+    run: OrderedRun, cases: Sequence[Any], check: Checked, *, later_is_worse: bool
+) -> list[Part]:
+    """One case for everybody: that of the stated position, of the one used last if no earlier one can be
+    worse, or of every position."""
+    if run.position is not None:
+        needed = [run.position]
+    elif later_is_worse:
+        needed = [(run.data - 1) % run.period]
+    else:
+        needed = list(range(positions("positions", run.period)))
+    if len(cases) != len(needed):
+        raise Refused(f"cases: expected {len(needed)}, one for every position that can be worst")
+    mus = [check(case, run.uses(j)) for case, j in zip(cases, needed, strict=True)]
+    return [(Fraction(1), max(mus))]
+
+
+def every_position(
+    run: OrderedRun, cases: Sequence[Any], check: Checked, *, later_is_worse: bool | None
+) -> list[Part]:
+    """Every position, by itself or rounded to one that is used later, with its probability;
+    `later_is_worse`: None if that has to be found out."""
+    period = run.period
+    rest = run.data % period  # by last use, positions come in the order rest.., 0..rest − 1
+    following, proven = 0, []
+    for case in timed(cases):
+        (covered,) = map(read_range, case["ranges"])
+        if covered is None:
+            raise Refused("ranges: every position is in the order, got none")
+        a, b = covered
+        if a != following or not a <= b < period:
+            raise Refused(f"ranges: expected one that begins at {following}, got {[a, b]}")
+        if a < b and later_is_worse is None:
+            later_is_worse = run.later_is_worse
+        if a < b and not later_is_worse:
+            raise Refused(f"ranges: positions {[a, b]} may not be rounded to a later one")
+        following = b + 1
+        weight = fraction_of(run.share((rest + a) % period, (rest + b) % period))
+        check_weight(case, weight)
+        proven.append((weight, check(case, run.uses((rest + b) % period))))
+    if following != period:
+        raise Refused(f"ranges: positions from {following} on are missing")
+    return proven
+
+
+def read_range(value: Any) -> Range:
+    """Positions from the first to the last of [first, last]."""
+    return None if value is None else (integer("ranges", value[0]), integer("ranges", value[1]))
+
+
+def check_weight(case: dict[str, Any], weight: Fraction) -> None:
+    """Refuse another probability than the one that follows from the description."""
+    if list(case["weight"]) != [weight.numerator, weight.denominator]:
+        raise Refused(f"weight: expected {weight}, got {case['weight']!r}")

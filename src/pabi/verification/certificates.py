@@ -1,0 +1,57 @@
+"""Checking one certificate: what it is about, what its theorem proves of that, and what it claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pabi.certificate import FORMAT, VERSIONS, check_format
+from pabi.verification.claims import check_claim, check_reading
+from pabi.verification.reading import HEADER, closed, sentences
+from pabi.verification.refusal import Refused
+from pabi.verification.theorem import Finding, Payload, Proof, Theorem
+from pabi.verification.theorems import keys_of, table
+
+
+def check(payload: Payload) -> Finding:
+    """What a certificate proves and claims. Refused if it proves less than it claims, or says more."""
+    from pabi.verification.subjects import (
+        subject_of,
+    )  # reads descriptions, which takes time to load
+
+    check_format(payload, FORMAT, VERSIONS)
+    assumed = _assumed(payload)
+    theorem = _theorem(payload["theorem"])
+    subject = subject_of(payload, check)
+    proof: Proof | None = theorem.get(type(subject))
+    if proof is None:
+        closed("the certificate", payload, (*HEADER, *keys_of(type(subject)), *subject.keys))
+        raise Refused(f"theorem: the checker knows no {payload['theorem']!r} {subject.called}")
+    closed("the certificate", payload, (*HEADER, *proof.keys, *subject.keys))
+    said, proven = proof.check(subject, payload)
+    claimed, reading = proven, None
+    if "claim" in proof.keys:
+        claimed = check_claim(payload["claim"], proven)
+        if "product" in payload["claim"]:
+            reading = check_reading(payload["reading"], claimed[0])
+        elif "reading" in payload:
+            raise Refused("reading: only of a product")
+    if payload["adjacency"] != subject.adjacency:
+        raise Refused(f"adjacency: expected {subject.adjacency!r}, got {payload['adjacency']!r}")
+    said = tuple(dict.fromkeys((*said, *assumed)))
+    names = proof.names(subject)
+    return Finding(subject.adjacency, said, subject.scope, claimed, proven, names, reading)
+
+
+def _assumed(payload: Payload) -> tuple[str, ...]:
+    """What the release assumes beside its description."""
+    if payload["version"] > 1:
+        return sentences("assumes", payload["assumes"])
+    if "assumes" in payload:
+        raise Refused("assumes: unknown key in a certificate of version 1")
+    return ()
+
+
+def _theorem(name: Any) -> Theorem:
+    if not isinstance(name, str) or name not in table():
+        raise Refused(f"theorem: the checker knows no {name!r}")
+    return table()[name]

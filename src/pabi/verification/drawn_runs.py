@@ -1,0 +1,186 @@
+"""Runs that draw every batch afresh, seen step by step.
+
+A step with data has a slope c, that of its batch without the record; the record moves the iterate by at
+most s besides; the noise has standard deviation σ; and the pulls of two records differ by ρz more at two
+places z apart than they can at one. (Docs, "Certificates" and "Random batches".) Distances are balls; a
+larger distance is a worse problem, so that upper bounds will do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple, assert_never
+
+from flint import arb, fmpq
+
+from pabi.runs import NoisySGD
+from pabi.verification.arithmetic import above, geometric, root_up
+from pabi.verification.bounds import Bound
+from pabi.verification.derivation import NO_DATA, Derived
+from pabi.verification.factors.failure import Failure
+from pabi.verification.factors.gaussians import Gaussians
+from pabi.verification.factors.sampled import SampledGaussians
+from pabi.verification.limits import in_time, positions, timed
+from pabi.verification.moduli import Omega, largest_of, least_of
+from pabi.verification.products import Sampled
+from pabi.verification.refusal import Refused
+from pabi.verification.schemes import Drawn, Exchange
+
+_MOST_FOLLOWED = 100_000  # steps whose moduli are gone through one by one if there is a diameter
+_MOST_KNOWN = 100_000  # different steps that are kept
+
+Needed = tuple[float, int]  # the parameter of sampled factors, and how many
+
+
+class DrawnRun(Derived):
+    """A run whose scheme draws fresh subsets; `pull`: what the drawn record adds to the gradient sum."""
+
+    called: ClassVar[str] = "for random batches"
+    keys: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, run: NoisySGD, scheme: Drawn) -> None:
+        super().__init__(run, scheme.size)
+        self.scheme, self.exchange = scheme, scheme.exchange(self.adjacency)
+        self.pull = self.changed_by(self.exchange.gradients)
+
+    def bound(
+        self, needed: Sequence[Needed], *, gaussian: float = 0.0, failure: Fraction = Fraction(0)
+    ) -> Bound:
+        """A Gaussian, the sampled factors that are needed beside it, and a failure, together."""
+        kind = "subsampled" if self.exchange.on_both else "poisson_subsampled"
+        p = Fraction(self.size, self.run.n)
+        sampled = tuple(Sampled(kind, p, mu, count) for mu, count in needed)
+        return Bound.of(Gaussians.single(gaussian), SampledGaussians(sampled), Failure(failure))
+
+
+class Step(NamedTuple):
+    """One step: c, s, σ, ρ, as balls."""
+
+    c: Any
+    s: Any
+    sigma: Any
+    rho: Any
+
+
+class Capped:
+    """The steps of a run whose batches have at most `cap` records, but for a probability `failure`."""
+
+    def __init__(self, run: DrawnRun, cap: int) -> None:
+        self.run, self.exchange = run, run.exchange
+        self.fractions, self.failure = run.scheme.up_to(cap, run.data)
+        self.diameter = None if run.diameter is None else arb(run.diameter)
+        self._known: dict[Any, Step] = {}
+        self._moduli: dict[Any, Omega] = {}
+
+    def at(self, k: int, bent: bool = False) -> Step:
+        """Step k, from 0; `bent`: its slope does not matter."""
+        run, idle = self.run, k >= self.run.data
+        eta, noise = run.step_size(k), run.noise(k)
+        key = idle, eta, noise, bent
+        if key not in self._known:
+            c = fmpq(0) if bent else run.slope_at(k, NO_DATA if idle else self.fractions)
+            if c is None:
+                raise Refused(f"step {k + 1}: loss: no slope is known of its steps")
+            s = 0 if idle else eta * run.pull / run.size
+            spread = self._spread()
+            known = not idle and spread is not None
+            rho = eta * spread / run.size if known else 0 if idle else arb("inf")
+            if len(self._known) > _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = Step(arb(c), arb(s), arb(eta * noise), arb(rho))
+        return self._known[key]
+
+    def _spread(self) -> Any:
+        """How much more two pulls differ per unit of distance, None if nothing bounds it: that of one record
+        and its zero, or those of two records."""
+        gradients = self.run.gradients
+        match self.exchange:
+            case Exchange.ZEROED:
+                return gradients.steepness
+            case Exchange.PRESENCE | Exchange.EITHER | Exchange.DISPLACED:
+                if gradients.curvature is not None:
+                    lo, hi = gradients.curvature
+                    return hi - lo
+                return None if gradients.steepness is None else 2 * gradients.steepness
+            case _:
+                assert_never(self.exchange)
+
+    def modulus(self, k: int) -> Omega:
+        """That of step k for every batch that it may have: those of the fractions at both ends, between
+        which every row is convex."""
+        idle = k >= self.run.data
+        eta = self.run.step_size(k)
+        if (idle, eta) not in self._moduli:
+            fractions = NO_DATA if idle else self.fractions
+            every = [least_of(self.run.gradients.rows(eta, f)) for f in fractions]
+            self._moduli[idle, eta] = largest_of(every)
+        return self._moduli[idle, eta]
+
+    def within(self, distance: Any) -> Any:
+        """`distance`, or the diameter where that is less."""
+        if self.diameter is None or distance <= self.diameter:
+            return distance
+        return self.diameter
+
+    def distance(self, count: int, pull: Any = 1) -> Any:
+        """A bound on the distance after the first `count` steps: w ↦ min(D, c·w + pull·s) from 0 on."""
+        run = self.run
+        if run.constant:
+            busy = min(count, run.data)
+            w = arb(0)
+            if busy:
+                c, s, _, _ = self.at(0)
+                w = self.within(pull * s * geometric(c, busy))
+            if count > busy:
+                w = self.within(w * self.at(run.data).c ** (count - busy))
+            return w
+        positions("steps", count)
+        w = arb(0)
+        for k in timed(range(count)):
+            step = self.at(k)
+            w = self.within(step.c * w + pull * step.s)
+        return w
+
+    def bent_distance(self, count: int) -> Any:
+        """A bound on the distance after the first `count` steps, from 0, by their moduli."""
+        if count > _MOST_FOLLOWED and self.diameter is not None:
+            return self.diameter
+        positions("steps", count)
+        w, k, data = arb(0), 0, self.run.data
+        while k < count:
+            in_time()
+            pull = self.exchange.change * self.at(k, bent=True).s
+            after = self.within(arb(above(self.modulus(k)(w) + pull)))
+            # Equal steps that leave the diameter as it is go on doing so.
+            settled = self.run.constant and after is w is self.diameter and k < data
+            k, w = (min(count, data) if settled else k + 1), after
+        return w
+
+    def apart(self, step: Step, distance: Any) -> Any:
+        """How far apart the record's pulls on two runs can be, or its pull on one.
+
+        Within a block the distance is at most the larger of those at its ends. If c ≤ 1 it falls. If c > 1,
+        it is A·c^i + B·c^−i with B ≥ 0 after i steps, which falls if A ≤ 0 and is convex otherwise.
+        """
+        change = self.exchange.change
+        match self.exchange:
+            case Exchange.PRESENCE | Exchange.EITHER:
+                return change * step.s
+            case Exchange.DISPLACED | Exchange.ZEROED:
+                most = (1 + change) * step.s
+                if not step.rho.is_finite():
+                    return most
+                return step.s.max(most.min(change * step.s + step.rho * distance))
+            case _:
+                assert_never(self.exchange)
+
+
+def root_above(square: Any) -> float:
+    """A double not below the root of a ball or rational."""
+    square = arb(square).upper()
+    if not square.is_finite():
+        return math.inf
+    root = root_up(square)
+    return root if root > 0.0 or square.is_zero() else math.ulp(0.0)

@@ -1,0 +1,135 @@
+"""The kinds of factors that a bound is made of: one file a kind, which knows all about it.
+
+Each file declares its class as `FACTOR`; a new kind is one new file in this folder.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+from pabi.verification.discovery import declared
+from pabi.verification.reading import closed, integer
+from pabi.verification.refusal import Refused
+
+_NO_FACTORS = ("product", "best")  # trade-off functions that are no factors
+
+
+class Factor(ABC):
+    """All factors of one kind that hold together.
+
+    `CURVES`: the trade-off functions in JSON that it reads, with their keys. `ALONE`: whether such a function
+    may stand outside of a product. `KEY`: in place of functions, a key of the product itself that it reads.
+    `FINE`: whether what is proven of this kind comes in so many pieces that a composition goes on with what
+    was claimed instead.
+    """
+
+    CURVES: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+    ALONE: ClassVar[bool] = True
+    KEY: ClassVar[str | None] = None
+    FINE: ClassVar[bool] = False
+
+    @classmethod
+    @abstractmethod
+    def none(cls) -> Self:
+        """What reveals nothing at all."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, curve: Any, count: int) -> Self:
+        """`count` factors as a trade-off function in JSON, or the value of `KEY`."""
+
+    @classmethod
+    @abstractmethod
+    def merged(cls, factors: Sequence[Self]) -> Self:
+        """Those of several independent releases together."""
+
+    @abstractmethod
+    def missing(self, claimed: Self) -> str | None:
+        """What of these the claimed ones do not cover; None if they cover all."""
+
+    @abstractmethod
+    def write(self, product: dict[str, Any]) -> None:
+        """Adds what it proves to a product in JSON: to its `factors`, or under `KEY`."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many factors there are."""
+
+    @property
+    @abstractmethod
+    def revealed(self) -> float:
+        """About what it amounts to, as zero-concentrated privacy."""
+
+    @property
+    @abstractmethod
+    def told(self) -> str:
+        """It alone, in words."""
+
+
+@cache
+def kinds() -> tuple[type[Factor], ...]:
+    """Every kind of this folder."""
+    return tuple(declared(__name__, __path__, "FACTOR"))
+
+
+@cache
+def _by_curve() -> Mapping[str, type[Factor]]:
+    found: dict[str, type[Factor]] = {}
+    for kind in kinds():
+        for name in kind.CURVES:
+            if name in found or name in _NO_FACTORS:
+                raise ValueError(f"factors: {name!r} is read by two kinds")
+            found[name] = kind
+    return MappingProxyType(found)
+
+
+@cache
+def _by_key() -> Mapping[str, type[Factor]]:
+    found: dict[str, type[Factor]] = {}
+    for kind in kinds():
+        if kind.KEY in found:
+            raise ValueError(f"factors: {kind.KEY!r} is read by two kinds")
+        if kind.KEY is not None:
+            found[kind.KEY] = kind
+    return MappingProxyType(found)
+
+
+def read_alone(curve: Any) -> Factor:
+    """The factor that a trade-off function in JSON is."""
+    kind = _kind_of(curve)
+    if not kind.ALONE:
+        raise Refused(f"tradeoff: a certificate proves no {curve['kind']!r}")
+    closed(f"a {curve['kind']}", curve, ("kind", *kind.CURVES[curve["kind"]]))
+    return kind.read(curve, 1)
+
+
+def read_counted(curve: Any) -> Factor:
+    """The factors that one entry of a product in JSON is."""
+    count, kind = integer("count", curve["count"]), _kind_of(curve)
+    closed(f"a {curve['kind']}", curve, ("kind", "count", *kind.CURVES[curve["kind"]]))
+    return kind.read(curve, count)
+
+
+def read_keys(product: Any) -> list[Factor]:
+    """What a product in JSON states beside its factors."""
+    closed("a product", product, ("kind", "factors", *_by_key()))
+    return [kind.read(product[key], 1) for key, kind in _by_key().items() if key in product]
+
+
+def _kind_of(curve: Any) -> type[Factor]:
+    name = curve["kind"]
+    if not isinstance(name, str) or name not in _by_curve():
+        raise Refused(f"tradeoff: a certificate proves no {name!r}")
+    return _by_curve()[name]
+
+
+def several(curve: Any, count: int, most: int | None = None) -> int:
+    """`count`, if a product may hold so many factors of this kind."""
+    if count < 1 or (most is not None and count > most):
+        raise Refused(f"factors: expected no {count} of {curve['kind']!r}")
+    return count

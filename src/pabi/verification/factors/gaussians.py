@@ -1,0 +1,146 @@
+"""Mixtures of Gaussians: (probability, μ) for every case.
+
+δ_{G(μ)}(ε) grows with μ at every ε, so that moving probability to larger μ, or adding some, can only weaken a
+guarantee.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, Self
+
+from flint import arb
+
+from pabi.verification.arithmetic import double_above, root_up
+from pabi.verification.dominance import dominated
+from pabi.verification.factors import Factor, several
+from pabi.verification.limits import timed
+from pabi.verification.refusal import Refused
+
+Part = tuple[Fraction, float]
+
+_MOST_PARTS = 200_000
+
+
+@dataclass(frozen=True)
+class Gaussians(Factor):
+    """One mixture of Gaussians; of independent releases the mixture of all their products."""
+
+    parts: tuple[Part, ...]
+
+    CURVES = MappingProxyType({"gaussian": ("mu",), "mixture": ("mus", "weights")})
+
+    @classmethod
+    def none(cls) -> Self:
+        return cls(((Fraction(1), 0.0),))
+
+    @classmethod
+    def single(cls, mu: float) -> Self:
+        """One Gaussian."""
+        return cls(((Fraction(1), mu),))
+
+    @classmethod
+    def read(cls, curve: Any, count: int) -> Self:
+        if curve["kind"] == "gaussian":
+            several(curve, count)
+            mu = read_mu(curve["mu"])
+            return cls.single(mu if math.isinf(mu) else root_up(count * arb(mu) * arb(mu)))
+        several(curve, count, most=1)
+        return cls(read_parts(zip(curve["weights"], curve["mus"], strict=True)))
+
+    @classmethod
+    def merged(cls, factors: Sequence[Self]) -> Self:
+        first, *others = factors
+        parts: Sequence[Part] = first.parts
+        for other in others:
+            parts = _product(parts, other.parts)
+        return cls(tuple(parts))
+
+    def missing(self, claimed: Self) -> str | None:
+        if not self.parts:
+            return "nothing is proven"
+        if dominated(self.parts, claimed.parts):
+            return None
+        worst = max(mu for _, mu in self.parts)
+        return f"mu: the Gaussian cases prove up to {worst!r}, which does not imply the claim"
+
+    def write(self, product: dict[str, Any]) -> None:
+        if len({mu for _, mu in self.parts}) == 1:
+            curve: dict[str, Any] = {"kind": "gaussian", "mu": _encoded(self.parts[0][1])}
+        else:
+            # Claimed weights may add up to more than 1. What is left over is taken from the smallest μ.
+            left, mus, weights = Fraction(1), [], []
+            for weight, mu in sorted(self.parts, key=lambda part: -part[1]):
+                kept = min(weight, left)
+                left -= kept
+                mus.append(_encoded(mu))
+                weights.append(double_above(kept))
+            curve = {"kind": "mixture", "mus": mus, "weights": weights}
+        product["factors"].append(curve | {"count": 1})
+
+    @property
+    def size(self) -> int:
+        return int(any(mu > 0.0 for _, mu in self.parts))
+
+    @property
+    def revealed(self) -> float:
+        return 0.5 * max((mu for _, mu in self.parts), default=0.0) ** 2
+
+    @property
+    def told(self) -> str:
+        mu = self.mu
+        return f"μ = {mu!r}" if mu is not None else f"a mixture of {len(self.parts)} positions"
+
+    @property
+    def mu(self) -> float | None:
+        """The parameter of all cases, None where they differ."""
+        values = {mu for _, mu in self.parts}
+        return values.pop() if len(values) == 1 else None
+
+
+def read_mu(value: Any) -> float:
+    """A claimed μ, "inf" allowed."""
+    if value == "inf":
+        return math.inf
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0.0:
+        raise Refused(f"mu: expected a number ≥ 0, got {value!r}")
+    return float(value)
+
+
+def read_parts(pairs: Iterable[Any]) -> tuple[Part, ...]:
+    """Claimed cases (weight, μ)."""
+    parts = []
+    for weight, mu in pairs:
+        if not (isinstance(weight, (int, float)) and 0.0 <= weight <= 2.0):
+            raise Refused(f"weight: expected a probability, got {weight!r}")
+        parts.append((Fraction(weight), read_mu(mu)))
+    return tuple(parts)
+
+
+def _encoded(mu: float) -> float | str:
+    return "inf" if math.isinf(mu) else mu
+
+
+def _product(first: Sequence[Part], second: Sequence[Part]) -> list[Part]:
+    """The cases of two independent releases: G(μ) ⊗ G(ν) = G(√(μ² + ν²))."""
+    if len(first) * len(second) > _MOST_PARTS:
+        raise Refused(f"{len(first)} × {len(second)} cases are too many to compose")
+    merged: dict[float, Fraction] = {}
+    for p, mu in timed(first):
+        for q, nu in second:
+            both = _hypotenuse(mu, nu)
+            merged[both] = merged.get(both, Fraction(0)) + p * q
+    return [(weight, mu) for mu, weight in merged.items()]
+
+
+def _hypotenuse(a: float, b: float) -> float:
+    if a == 0.0 or b == 0.0 or math.isinf(a) or math.isinf(b):
+        return max(a, b)
+    return root_up(arb(a) * arb(a) + arb(b) * arb(b))
+
+
+FACTOR = Gaussians

@@ -1,0 +1,101 @@
+"""Sampled Gaussians: C_p(G(μ)) ("subsampled") and O_p(μ) ("poisson_subsampled").
+
+Larger parameters and probabilities, and more factors, reveal more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, Self
+
+from pabi.verification.arithmetic import double_above
+from pabi.verification.dominance import Weighted, dominated
+from pabi.verification.factors import Factor
+from pabi.verification.factors.gaussians import read_mu
+from pabi.verification.limits import timed
+from pabi.verification.products import Sampled
+from pabi.verification.reading import nonnegative
+from pabi.verification.refusal import Refused
+
+
+@dataclass(frozen=True)
+class SampledGaussians(Factor):
+    """Any number of sampled Gaussians."""
+
+    entries: tuple[Sampled, ...]
+
+    CURVES = MappingProxyType(
+        {
+            "subsampled": ("mu", "probability"),
+            "poisson_subsampled": ("mu", "probability", "direction"),
+        }
+    )
+    ALONE = False
+    FINE = True
+
+    @classmethod
+    def none(cls) -> Self:
+        return cls(())
+
+    @classmethod
+    def read(cls, curve: Any, count: int) -> Self:
+        if curve.get("direction", "both") != "both":
+            raise Refused("direction: expected a factor for both")
+        probability = nonnegative("probability", curve["probability"])
+        if probability > 1.0:
+            raise Refused(f"probability: expected at most 1, got {probability!r}")
+        return cls((Sampled(curve["kind"], probability, read_mu(curve["mu"]), count),))
+
+    @classmethod
+    def merged(cls, factors: Sequence[Self]) -> Self:
+        return cls(tuple(entry for factor in factors for entry in factor.entries))
+
+    def missing(self, claimed: Self) -> str | None:
+        for kind in sorted({f.kind for f in self.entries}, reverse=True):
+            needed = [f for f in self.entries if f.kind == kind and f.mu > 0.0 and f.times]
+            offered = [f for f in claimed.entries if f.kind == kind]
+            ceiling: Fraction | float = math.inf
+            for p in timed(sorted({f.probability for f in needed}, reverse=True)):
+                # Claimed factors of probability p or more serve those of p, but serve only once.
+                here = [_weighted(f) for f in needed if f.probability == p]
+                serving = [_weighted(f) for f in offered if p <= f.probability < ceiling]
+                ceiling = p
+                if not dominated(here, serving):
+                    worst = max(mu for _, mu in here)
+                    total, given = sum(n for n, _ in here), sum(n for n, _ in serving)
+                    return (
+                        f"factors: {total} of {kind!r} with p = {float(p)!r} and μ up to {worst!r} are "
+                        f"needed, which the {given} claimed ones do not cover"
+                    )
+        return None
+
+    def write(self, product: dict[str, Any]) -> None:
+        for kind, probability, mu, times in self.entries:
+            if times:
+                p = min(1.0, double_above(Fraction(probability)))
+                written = "inf" if math.isinf(mu) else mu
+                curve = {"kind": kind, "mu": written, "probability": p, "count": times}
+                product["factors"].append(curve)
+
+    @property
+    def size(self) -> int:
+        return sum(f.times for f in self.entries)
+
+    @property
+    def revealed(self) -> float:
+        return 0.0  # bounds on one release have the same ones, by which they are not told apart
+
+    @property
+    def told(self) -> str:
+        return f"product of {self.size} factors"
+
+
+def _weighted(factor: Sampled) -> Weighted:
+    return Fraction(factor.times), factor.mu
+
+
+FACTOR = SampledGaussians

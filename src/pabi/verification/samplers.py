@@ -1,0 +1,117 @@
+"""Diffusions and exponential mechanisms: what their descriptions say, in exact arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Generic, TypeVar
+
+from flint import arb, fmpq
+
+from pabi.langevin import LangevinDiffusion
+from pabi.losses import Loss
+from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.verification.adjacency import Adjacency, gradients_changed, read_adjacency
+from pabi.verification.arithmetic import exact
+from pabi.verification.losses import facts_of
+from pabi.verification.refusal import Refused
+
+D = TypeVar("D", LangevinDiffusion, ExponentialMechanism, IteratedExponentialMechanism)
+
+
+class _Sampler(Generic[D]):
+    """A description of draws from a Gibbs density, or of a way to it."""
+
+    scope: ClassVar[str] = "run"
+    keys: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, description: D) -> None:
+        self.description: D = description
+        self.loss, self.facts = description.loss, facts_of(description.loss)
+        self.adjacency: Adjacency = read_adjacency(description.adjacency)
+
+    def gap(self, n: int | None = None) -> Any:
+        """Δ: what adjacent gradients of the mean loss differ by at most; `n`: of so many records, whatever
+        is stated."""
+        stated = self.description.gradient_gap
+        if stated is not None and n is None:
+            return exact(stated)
+        if self.facts.bound is None:
+            raise Refused("gradient_gap: nothing bounds one record's gradient")
+        records = self.description.n if n is None else n
+        return self.facts.bound * gradients_changed(self.adjacency) / records
+
+    @property
+    def curvature(self) -> Any:
+        """m of the mean loss with its regulariser."""
+        if self.facts.curvature is not None:
+            lo = self.facts.curvature[0]
+        elif self.facts.convex or self.facts.monotone:
+            lo = fmpq(0)
+        else:
+            raise Refused("loss: nothing is known of its curvature")
+        return lo + exact(self.loss.l2)
+
+    @property
+    def curvature_of_density(self) -> Any:
+        """m of the mean loss as a function: of a convex–concave one only the field is monotone."""
+        if self.facts.monotone:
+            raise Refused("loss: nothing is known of the curvature of a convex–concave function")
+        return self.curvature
+
+
+class Diffusion(_Sampler[LangevinDiffusion]):
+    """A Langevin diffusion."""
+
+    called: ClassVar[str] = "of a diffusion"
+
+
+class Mechanism(_Sampler[ExponentialMechanism]):
+    """One exponential mechanism."""
+
+    called: ClassVar[str] = "of an exponential mechanism"
+
+
+class IteratedMechanism(_Sampler[IteratedExponentialMechanism]):
+    """Exponential mechanisms in turn."""
+
+    called: ClassVar[str] = "of an exponential mechanism"
+
+
+class Growth:
+    """The rate β(Δ + g(z)), g(z) = min{Mz, λ/z − κz}, at which paths on a dissipative loss part at most."""
+
+    def __init__(self, loss: Loss, gap: Any, m: Any) -> None:
+        facts = facts_of(loss)
+        if facts.dissipative is None or not m < 0:
+            raise Refused("loss: expected one that is dissipative and not convex")
+        offset, rate = facts.dissipative
+        self.gap, self.big = arb(gap), arb(-m)
+        self.offset, self.rate = arb(offset), arb(rate + exact(loss.l2))
+        if not self.offset > 0:
+            raise Refused("loss: expected an offset above 0")
+        # κz² = Δz + λ at z*, and −y is the other root.
+        root = (self.gap * self.gap + 4 * self.rate * self.offset).sqrt()
+        self.limit = (root + self.gap) / (2 * self.rate)
+        self.y = (root - self.gap) / (2 * self.rate)
+        self.turn = (self.offset / (self.big + self.rate)).sqrt()
+
+    def spread(self, d: Any) -> Any:
+        """∫_0^d (Δ + g), at most: either bound on g will do on either side of where they cross."""
+        near = d if d <= self.turn else self.turn
+        return (
+            self.gap * d
+            + self.big * near * near / 2
+            + self.offset * (d / near).log()
+            - self.rate * (d * d - near * near) / 2
+        )
+
+    def time(self, d: Any) -> Any:
+        """∫_0^d dz/(Δ + g), d < z*."""
+        near = d if d <= self.turn else self.turn
+        first = (1 + self.big * near / self.gap).log() / self.big
+        ends = (
+            ((self.limit - near) / (self.limit - d)).log(),
+            ((d + self.y) / (near + self.y)).log(),
+        )
+        return first + (self.limit * ends[0] - self.y * ends[1]) / (
+            self.rate * (self.limit + self.y)
+        )

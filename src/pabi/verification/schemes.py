@@ -1,0 +1,272 @@
+"""What every scheme of batches says of the records: when one is used, and how large its batch can be.
+
+A table: the type of the batches → one of a closed union of schemes. It compares exact types, so that a
+subclass with another meaning is refused. All that the checker knows of a scheme is here; the rest of the
+checker goes by the answer: *known uses*, a *secret order* that is drawn once or every epoch, or *fresh
+subsets* of a fixed size or of independent draws.
+
+Every batch sum is divided by the same `size` b, so that a batch of m records is the fraction m/b of a full
+one. Slopes and moduli of steps are convex in it: those of all batches lie between those at two ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, assert_never
+
+from flint import arb, fmpq
+
+from pabi.batches import Batches, Cyclic, FixedSize, FullBatch, Poisson, Reshuffle, ShuffleOnce
+from pabi.verification.adjacency import Adjacency
+from pabi.verification.arithmetic import above, fraction_of
+from pabi.verification.refusal import Refused
+
+Fractions = tuple[Any, ...]  # a batch is one of these, or lies between them
+
+
+# Batches that come in the same order of positions every epoch.
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """Epochs of `period` batches, in each of which a record is at one position.
+
+    `usual`: the fractions that the batch at a position may be, `last`: those of the last one of an epoch.
+    `usual_share`, `last_share`: the probability that a record, given all others, is at such a position.
+    `failure`: the probability that any batch is not one of its fractions, which is added to δ once wherever
+    slopes or moduli are used. `keys`: what a certificate states of the batches beside the description.
+    """
+
+    size: int
+    period: int
+    usual: Fractions
+    last: Fractions
+    usual_share: Any
+    last_share: Any
+    failure: Fraction = Fraction(0)
+    keys: tuple[str, ...] = ()
+
+    def fractions(self, position: int) -> Fractions:
+        """Those that the batch at this position may be."""
+        return self.last if position == self.period - 1 else self.usual
+
+    def share(self, a: int, b: int) -> Any:
+        """The probability that a record is at one of positions a..b, cyclically if b < a."""
+        if b < a:
+            return self.share(a, self.period - 1) + self.share(0, b)
+        less = self.usual_share - self.last_share if b == self.period - 1 else 0
+        return (b - a + 1) * self.usual_share - less
+
+
+class KnownUses(Epochs):
+    """Everybody knows which batch a record is in."""
+
+
+class SecretOnce(Epochs):
+    """A record's position is drawn once, in secret."""
+
+
+class SecretEveryEpoch(Epochs):
+    """A record's position is drawn anew every epoch, in secret."""
+
+
+# Batches that are drawn anew at every step.
+
+
+class Exchange(Enum):
+    """What happens to a batch that the record is drawn into, on the one data set and on the other."""
+
+    PRESENCE = "a record that is there or not"
+    EITHER = "either of two records"
+    DISPLACED = "fixed size"
+    ZEROED = "fixed size, a record zeroed"
+
+    @property
+    def gradients(self) -> int:
+        """How many gradients the pull of the drawn record is made of: it is added, or takes the place of
+        another."""
+        match self:
+            case Exchange.PRESENCE | Exchange.EITHER:
+                return 1
+            case Exchange.DISPLACED | Exchange.ZEROED:
+                return 2
+            case _:
+                assert_never(self)
+
+    @property
+    def on_both(self) -> bool:
+        """Whether a record is drawn on either data set, so that another takes its place on the other."""
+        match self:
+            case Exchange.PRESENCE:
+                return False
+            case Exchange.EITHER | Exchange.DISPLACED | Exchange.ZEROED:
+                return True
+            case _:
+                assert_never(self)
+
+    @property
+    def pulls(self) -> int:
+        """By how many pulls the gradient sums on the two data sets differ at most."""
+        match self:
+            case Exchange.PRESENCE | Exchange.DISPLACED | Exchange.ZEROED:
+                return 1
+            case Exchange.EITHER:
+                return 2
+            case _:
+                assert_never(self)
+
+    @property
+    def change(self) -> Any:
+        """How far apart steps from one place can be on the two data sets: so many pulls."""
+        match self:
+            case Exchange.PRESENCE | Exchange.DISPLACED:
+                return fmpq(1)
+            case Exchange.EITHER:
+                return fmpq(2)
+            case Exchange.ZEROED:
+                return fmpq(1, 2)
+            case _:
+                assert_never(self)
+
+
+@dataclass(frozen=True)
+class FixedDraws:
+    """Every step draws `size` of the n records without replacement, in secret."""
+
+    size: int
+    n: int
+
+    def exchange(self, adjacency: Adjacency) -> Exchange:
+        """What becomes of a batch with the record."""
+        match adjacency:
+            case "replace_one":
+                return Exchange.DISPLACED
+            case "zero_out":
+                return Exchange.ZEROED
+            case _:
+                assert_never(adjacency)
+
+    def up_to(self, cap: int, steps: int) -> tuple[Fractions, Fraction]:
+        """(the fractions that batches of at most `cap` records may be, the probability that one of so many
+        steps has a larger one)."""
+        _check_cap(cap, self.size)
+        return (fmpq(1),), Fraction(0)
+
+
+@dataclass(frozen=True)
+class IndependentDraws:
+    """Every step includes each of the n records with probability size/n, in secret. `cap`: a larger batch is
+    taken as empty; None if every batch is taken."""
+
+    size: int
+    n: int
+    cap: int | None
+
+    def exchange(self, adjacency: Adjacency) -> Exchange:
+        """What becomes of a batch with the record."""
+        match adjacency:
+            case "replace_one":
+                return Exchange.EITHER
+            case "zero_out":
+                return Exchange.PRESENCE
+            case _:
+                assert_never(adjacency)
+
+    def up_to(self, cap: int, steps: int) -> tuple[Fractions, Fraction]:
+        """As of `FixedDraws`."""
+        fractions = fmpq(0), fmpq(cap, self.size)
+        if self.cap is not None:
+            _check_cap(cap, min(self.cap, self.n))
+            return fractions, Fraction(0)
+        tail = binomial_tail(self.n, fmpq(self.size, self.n), cap)
+        return fractions, min(Fraction(1), steps * tail)
+
+
+def _check_cap(cap: int, implied: int) -> None:
+    if cap != implied:
+        raise Refused(f"cap: the description implies {implied}, got {cap}")
+
+
+def binomial_tail(n: int, p: Any, cap: int) -> Fraction:
+    """A bound on P(Bin(n, p) > cap), which may exceed 1.
+
+    P(Bin(n, p) = k) falls from k = cap + 1 on at least as fast as a geometric series of its ratio there.
+    """
+    k = cap + 1
+    if k > n:
+        return Fraction(0)
+    if p == 1 or (n - k) * p >= (k + 1) * (1 - p):
+        return Fraction(1)
+    ratio = (n - k) * p / ((k + 1) * (1 - p))
+    log = arb(n + 1).lgamma() - arb(k + 1).lgamma() - arb(n - k + 1).lgamma()
+    log += k * arb(p).log() + (n - k) * arb(1 - p).log()
+    return fraction_of(above(log.exp() / (1 - arb(ratio))))
+
+
+# The table.
+
+Ordered = KnownUses | SecretOnce | SecretEveryEpoch
+Drawn = FixedDraws | IndependentDraws
+Scheme = Ordered | Drawn
+
+
+def scheme_of(batches: Batches, n: int, cap: int | None = None) -> Scheme:
+    """What these batches of n records are; `cap`: the largest one that the certificate states, if any."""
+    kind = type(batches)
+    if kind not in _SCHEMES:
+        raise Refused(f"batches: the checker knows no {kind.__name__}")
+    return _SCHEMES[kind](batches, n, cap)
+
+
+def _partition(n: int, size: int) -> dict[str, Any]:
+    """All records in batches of `size`, but for a last one that may be short."""
+    period = -(-n // size)
+    rest = n - (period - 1) * size
+    return {
+        "size": size,
+        "period": period,
+        "usual": (fmpq(1),),
+        "last": (fmpq(rest, size),),
+        "usual_share": fmpq(size, n),
+        "last_share": fmpq(rest, n),
+    }
+
+
+def _full_batch(batches: FullBatch, n: int, cap: int | None) -> KnownUses:
+    return KnownUses(**_partition(n, n))
+
+
+def _cyclic(batches: Cyclic, n: int, cap: int | None) -> KnownUses:
+    return KnownUses(**_partition(n, int(batches.size)))
+
+
+def _shuffle_once(batches: ShuffleOnce, n: int, cap: int | None) -> SecretOnce:
+    return SecretOnce(**_partition(n, int(batches.size)))
+
+
+def _reshuffle(batches: Reshuffle, n: int, cap: int | None) -> SecretEveryEpoch:
+    return SecretEveryEpoch(**_partition(n, int(batches.size)))
+
+
+def _fixed_size(batches: FixedSize, n: int, cap: int | None) -> FixedDraws:
+    return FixedDraws(int(batches.size), n)
+
+
+def _poisson(batches: Poisson, n: int, cap: int | None) -> IndependentDraws:
+    return IndependentDraws(int(batches.size), n, batches.cap)
+
+
+_SCHEMES: Mapping[type[Batches], Callable[[Any, int, int | None], Scheme]] = MappingProxyType(
+    {
+        FullBatch: _full_batch,
+        Cyclic: _cyclic,
+        ShuffleOnce: _shuffle_once,
+        Reshuffle: _reshuffle,
+        FixedSize: _fixed_size,
+        Poisson: _poisson,
+    }
+)

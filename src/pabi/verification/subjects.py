@@ -1,0 +1,133 @@
+"""What a certificate is about: a table from the type of a description to what is derived from it.
+
+It compares exact types. Without a description there is a bare iteration, or there are several releases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, assert_never
+
+from pabi.assumptions import FOLLOWED_EXACTLY
+from pabi.description import from_dict
+from pabi.langevin import LangevinChain, LangevinDiffusion
+from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.runs import NoisySGD
+from pabi.verification.adjacency import Adjacency, read_adjacency
+from pabi.verification.chains import Chains
+from pabi.verification.drawn_runs import DrawnRun
+from pabi.verification.limits import positions
+from pabi.verification.ordered_runs import OrderedRun
+from pabi.verification.reading import integer, nonnegative
+from pabi.verification.refusal import Refused
+from pabi.verification.samplers import Diffusion, IteratedMechanism, Mechanism
+from pabi.verification.schemes import (
+    FixedDraws,
+    IndependentDraws,
+    KnownUses,
+    SecretEveryEpoch,
+    SecretOnce,
+    scheme_of,
+)
+from pabi.verification.theorem import Check, Finding, Payload
+
+
+class Iteration:
+    """Steps that are taken as stated. `followed`: whether they may be the cells of a diffusion."""
+
+    called: ClassVar[str] = "of an iteration"
+    scope: ClassVar[str] = "iteration"
+    keys: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, payload: Payload) -> None:
+        self.adjacency: Adjacency = read_adjacency(payload["adjacency"])
+        stated = payload["diameter"]
+        self.diameter = None if stated is None else nonnegative("diameter", stated)
+        self.start = nonnegative("start", payload["start"])
+        self.followed = payload["version"] == 1 or FOLLOWED_EXACTLY in payload["assumes"]
+
+
+class Releases:
+    """Several releases, each with its own certificate, of one adjacency."""
+
+    called: ClassVar[str] = "of several releases"
+    keys: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, payload: Payload, check: Check) -> None:
+        parts = payload["parts"]
+        positions("parts", len(parts))
+        if not parts:
+            raise Refused("nothing is composed")
+        self.adjacency: Adjacency = read_adjacency(payload["adjacency"])
+        self.found: list[Finding] = []
+        for i, part in enumerate(parts):
+            try:
+                found = check(part)
+            except Refused as refusal:
+                raise Refused(f"part {i + 1}: {refusal}") from None
+            if found.adjacency != self.adjacency:
+                raise Refused(
+                    f"part {i + 1}: expected adjacency {self.adjacency!r}, got {found.adjacency!r}"
+                )
+            self.found.append(found)
+        self.alike = len(parts) > 1 and all(part == parts[0] for part in parts)
+        self.scope = "run" if {found.scope for found in self.found} == {"run"} else "iteration"
+
+
+Subject = (
+    OrderedRun
+    | DrawnRun
+    | Chains
+    | Diffusion
+    | Mechanism
+    | IteratedMechanism
+    | Iteration
+    | Releases
+)
+
+
+def subject_of(payload: Payload, check: Check) -> Subject:
+    """What a certificate is about; `check` checks those that are part of it."""
+    if "parts" in payload and "run" not in payload:
+        return Releases(payload, check)
+    table = payload["run"]
+    if table is None:
+        return Iteration(payload)
+    if "epsilons" in table:  # each of which is a round, gone through where it is read
+        positions("rounds", len(table["epsilons"]))
+    description = from_dict(table)
+    derive = _DERIVATIONS.get(type(description))
+    if derive is None:
+        raise Refused(f"run: the checker knows no {type(description).__name__} as a description")
+    return derive(description, payload, check)
+
+
+def _run(run: NoisySGD, payload: Payload, check: Check) -> OrderedRun | DrawnRun:
+    cap = integer("cap", payload["cap"]) if "cap" in payload else None
+    position = payload["position"]
+    if position is not None:
+        integer("position", position)
+    scheme = scheme_of(run.batches, run.n, cap)
+    match scheme:
+        case KnownUses() | SecretOnce() | SecretEveryEpoch():
+            return OrderedRun(run, scheme, position)
+        case FixedDraws() | IndependentDraws():
+            if position is not None:
+                raise Refused("position: nobody has one in random batches")
+            return DrawnRun(run, scheme)
+        case _:
+            assert_never(scheme)
+
+
+_DERIVATIONS: Mapping[type[Any], Callable[[Any, Payload, Check], Subject]] = MappingProxyType(
+    {
+        NoisySGD: _run,
+        LangevinChain: Chains,
+        LangevinDiffusion: lambda description, payload, check: Diffusion(description),
+        ExponentialMechanism: lambda description, payload, check: Mechanism(description),
+        IteratedExponentialMechanism: lambda description, payload, check: IteratedMechanism(
+            description
+        ),
+    }
+)

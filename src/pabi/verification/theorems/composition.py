@@ -1,0 +1,161 @@
+"""Composition: every step is charged for what it reveals, Σ (s_k/σ_k)² over the uses of a record."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, assert_never
+
+import numpy as np
+from flint import arb, fmpq
+
+from pabi.verification.arithmetic import check_cost, fraction_of, root_up
+from pabi.verification.bounds import Bound
+from pabi.verification.chains import of_runs
+from pabi.verification.drawn_runs import DrawnRun, root_above
+from pabi.verification.factors.gaussians import Gaussians, Part, read_mu
+from pabi.verification.iterations import KEYS, claimed_mu
+from pabi.verification.iterations import proven as proven_of_iteration
+from pabi.verification.limits import positions, timed
+from pabi.verification.ordered_runs import OrderedRun
+from pabi.verification.reading import closed, columns, groups
+from pabi.verification.refusal import Refused
+from pabi.verification.schemes import KnownUses, SecretEveryEpoch, SecretOnce
+from pabi.verification.subjects import Iteration
+from pabi.verification.theorem import Names, Payload, Proof, Proven, named
+from pabi.verification.theorems.diffusions import PATH
+
+_GAUSSIANS = "Dong, Roth, Su 2022, Cor. 3.3"
+_EXCHANGED = "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.8"
+
+
+# Batches in an order.
+
+
+def _ordered(run: OrderedRun, payload: Payload) -> Proven:
+    said = run.said(hidden=False)
+    if payload["cases"] != []:
+        raise Refused("cases: composition has none")
+    totals = _totals(run)
+    parts: list[Part]
+    match run.scheme:
+        case KnownUses() | SecretEveryEpoch():
+            mu = read_mu(payload["claim"]["mu"])
+            check_cost(arb(max(total for total, _ in totals)), mu, "composition")
+            parts = [(Fraction(1), mu)]
+        case SecretOnce():
+            parts = [(fraction_of(share), root_up(total)) for total, share in totals if share]
+        case _:
+            assert_never(run.scheme)
+    return Proven(said, (Bound.of(Gaussians(tuple(parts))),))
+
+
+def _totals(run: OrderedRun) -> list[tuple[Any, Any]]:
+    """(Σ (s_k/σ_k)², share of the records) for every position, equal ones together."""
+    epochs, rest = divmod(run.data, run.period)
+    if run.constant:
+        return _constant_totals(run, epochs, rest)
+    positions("steps", run.data)
+    losses = [run.privacy_loss(k) for k in timed(range(run.data))]
+    if run.position is not None:
+        return [(sum(timed(losses[run.position :: run.period]), fmpq(0)), fmpq(1))]
+    match run.scheme:
+        case SecretEveryEpoch():
+            worst = (max(losses[a : a + run.period]) for a in range(0, run.data, run.period))
+            return [(sum(timed(worst), fmpq(0)), fmpq(1))]
+        case KnownUses() | SecretOnce():
+            used = min(run.period, run.data)
+            found = [
+                (sum(timed(losses[j :: run.period]), fmpq(0)), run.share(j, j)) for j in range(used)
+            ]
+            unused = (fmpq(0), run.share(used, run.period - 1)) if used < run.period else None
+            return found if unused is None else [*found, unused]
+        case _:
+            assert_never(run.scheme)
+
+
+def _constant_totals(run: OrderedRun, epochs: int, rest: int) -> list[tuple[Any, Any]]:
+    once, more = run.privacy_loss(0), 1 if rest else 0
+    if run.position is not None:
+        return [(once * (epochs + (1 if run.position < rest else 0)), fmpq(1))]
+    match run.scheme:
+        case SecretEveryEpoch():
+            return [(once * (epochs + more), fmpq(1))]
+        case KnownUses() | SecretOnce():
+            late = run.share(0, rest - 1) if rest else fmpq(1)
+            return [(once * (epochs + more), late), (once * epochs, 1 - late)]
+        case _:
+            assert_never(run.scheme)
+
+
+# Random batches.
+
+
+def _drawn(run: DrawnRun, payload: Payload) -> Proven:
+    """One factor of parameter (largest change of the gradient sum)/(b·ς) for every step with data."""
+    closed("the plan", payload["plan"], ())
+    change = run.pull * run.exchange.pulls
+    stated = run.run.noise_std if run.run.noise_std is not None else run.run.noise_multiplier
+    if isinstance(stated, np.ndarray):
+        _, places, counts = np.unique(stated[: run.data], return_index=True, return_counts=True)
+        steps = list(zip(places.tolist(), counts.tolist(), strict=True))
+    else:
+        steps = [(0, run.data)]
+    positions("noises", len(steps))
+    needed = [(root_above((change / (run.size * run.noise(k))) ** 2), n) for k, n in steps]
+    return Proven(run.said(hidden=False), (run.bound(needed),))
+
+
+def _names_drawn(run: DrawnRun) -> tuple[Names, ...]:
+    return (Names("composition", _EXCHANGED if run.exchange.on_both else _GAUSSIANS),)
+
+
+# Steps as stated.
+
+
+def _iteration(iteration: Iteration, payload: Payload) -> Proven:
+    mu = claimed_mu(payload, cases=0, case=(), steps=("c", "s", "sigma"))
+    if iteration.start > 0.0:
+        raise Refused("start: composition needs equal starts")
+    check_cost(_cost(payload), mu, "composition")
+    return proven_of_iteration(iteration, mu, hidden=False)
+
+
+def _cost(payload: Payload) -> Any:
+    total = arb(0)
+    if "groups" in payload:
+        for times, stretches in groups(payload["groups"]):
+            for n, _, s, sigma in stretches:
+                total += times * n * _paid(s, sigma)
+        return total
+    s, sigma = columns(payload["steps"])[1:]
+    positions("steps", len(s))
+    for sensitivity, noise in timed(zip(s.tolist(), sigma.tolist(), strict=True)):
+        total += _paid(sensitivity, noise)
+    return total
+
+
+def _paid(s: float, sigma: float) -> Any:
+    if s == 0.0:
+        return arb(0)
+    if sigma == 0.0:
+        return arb("inf")
+    ratio = arb(s) / arb(sigma)
+    return ratio * ratio
+
+
+def _names_of_iteration(iteration: Iteration) -> tuple[Names, ...]:
+    known = Names("composition", _GAUSSIANS)
+    return (known, PATH) if iteration.followed else (known,)
+
+
+THEOREMS = {
+    "composition": {
+        **of_runs(
+            ordered=Proof(
+                ("run", "claim", "position", "cases"), _ordered, named("composition", _GAUSSIANS)
+            ),
+            drawn=Proof(("run", "claim", "position", "plan", "reading"), _drawn, _names_drawn),
+        ),
+        Iteration: Proof(KEYS, _iteration, _names_of_iteration),
+    }
+}

@@ -1,0 +1,52 @@
+"""The one-sided shift under random batches, with payments under moduli that need not be linear."""
+
+from __future__ import annotations
+
+from flint import arb
+
+from pabi.encoding import read_floats
+from pabi.verification.chains import of_runs
+from pabi.verification.drawn_runs import Capped, DrawnRun, Needed, root_above
+from pabi.verification.limits import timed
+from pabi.verification.moduli import pay_once
+from pabi.verification.reading import closed, integer
+from pabi.verification.refusal import Refused
+from pabi.verification.theorem import Names, Payload, Proof, Proven
+from pabi.verification.theorems.random_batches import KEYS, PRESENCE_SOURCE
+
+_SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, for any modulus (docs, Random batches)"
+
+
+def _check(run: DrawnRun, payload: Payload) -> Proven:
+    """Payments of the last steps. Every step with data gives the shift the same share of its noise variance,
+    and so do those of the cool-down."""
+    plan, said = payload["plan"], run.said(hidden=True)
+    closed("the plan", plan, ("cap", "payments", "share"))
+    steps = Capped(run, integer("cap", plan["cap"]))
+    paid = read_floats("payments", plan["payments"]).tolist()
+    share, first = plan["share"], run.total - len(paid)
+    if not (isinstance(share, float) and 0.0 < share < 1.0) or not 0 <= first < run.total:
+        raise Refused(
+            f"share: expected a number in (0, 1), and payments of some steps, got {share!r}"
+        )
+    z = steps.bent_distance(first)
+    total, needed = arb(0), list[Needed]()
+    for k, a in timed(enumerate(paid, first)):
+        step, omega = steps.at(k, bent=True), steps.modulus(k)
+        if not step.s.is_zero():
+            pull = steps.apart(step, z)
+            needed.append((root_above((pull / step.sigma) ** 2 / (1 - arb(share))), 1))
+        cost, z = pay_once(omega, arb(0), step.sigma, z, a, k)
+        total += cost
+    if not z.is_zero():
+        raise Refused(f"step {run.total}: the payments leave a distance of {z.str(5)} at the end")
+    gaussian = root_above(total / arb(share))
+    return Proven(said, (run.bound(needed, gaussian=gaussian, failure=steps.failure),))
+
+
+def _names(run: DrawnRun) -> tuple[Names, ...]:
+    source = _SOURCE if run.exchange.on_both else PRESENCE_SOURCE
+    return (Names("nonlinear one-sided shift", source),)
+
+
+THEOREMS = {"nonlinear one-sided shift": of_runs(drawn=Proof(KEYS, _check, _names))}

@@ -1,0 +1,195 @@
+"""One-sided and two-sided shifts under random batches: the last steps hide a distance, each besides what the
+record adds to it.
+
+They share the blocks at the end of the run. One-sided, the distance of one run from where it would be without
+the record is hidden; two-sided, that of either of two runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, assert_never
+
+from flint import arb
+
+from pabi.encoding import read_floats
+from pabi.verification.arithmetic import geometric
+from pabi.verification.chains import of_runs
+from pabi.verification.drawn_runs import Capped, DrawnRun, Needed, Step, root_above
+from pabi.verification.limits import positions, timed
+from pabi.verification.reading import closed, integer
+from pabi.verification.refusal import Refused
+from pabi.verification.schemes import Exchange
+from pabi.verification.theorem import Names, Payload, Proof, Proven, named
+
+KEYS = ("run", "claim", "position", "plan", "reading")
+# With a record that is there or not.
+PRESENCE_SOURCE = "docs, Random batches (Poisson batches, zero_out)"
+
+_ONE = "Bok, Su, Altschuler 2024, Thm 4.10, extended (docs, Random batches)"
+_TWO = "Bok, Su, Altschuler 2024, Thm C.13, sharpened (docs, Random batches)"
+_MORE = 1 + arb(2) ** -40  # by so much a payment may exceed s, which is then raised to it
+
+
+def _one_sided(run: DrawnRun, payload: Payload) -> Proven:
+    plan = payload["plan"]
+    closed("the plan", plan, ("cap", "pulls", "lengths", "shares"))
+    steps = Capped(run, integer("cap", plan["cap"]))
+    blocks = _blocks(steps, plan)
+    first = run.total - sum(block.length for block in blocks)  # 0-based, of the blocks
+    distance, needed = _leading(steps, first, plan)
+    return _proven(steps, blocks, distance, 1, needed)
+
+
+def _two_sided(run: DrawnRun, payload: Payload) -> Proven:
+    plan = payload["plan"]
+    closed("the plan", plan, ("cap", "payments", "lengths", "shares"))
+    steps = Capped(run, integer("cap", plan["cap"]))
+    blocks = _blocks(steps, plan)
+    first = run.total - sum(block.length for block in blocks)
+    payments = read_floats("payments", plan["payments"])
+    distance, needed = _lagging(steps, first, payments)
+    return _proven(steps, blocks, distance, 2, needed)
+
+
+class _Block(NamedTuple):
+    """Equal steps, of whose noise variance the part `share` hides the distance."""
+
+    length: int
+    share: Any
+    step: Step
+
+
+def _blocks(steps: Capped, plan: Any) -> list[_Block]:
+    """The blocks, which cover the last steps."""
+    run = steps.run
+    positions("lengths", len(plan["lengths"]))
+    lengths = [integer("lengths", n) for n in plan["lengths"]]
+    shares = read_floats("shares", plan["shares"]).tolist()
+    if not lengths or 0 in lengths or len(shares) != len(lengths):
+        raise Refused("lengths: expected at least one block, and a share for every one")
+    if sum(lengths) > run.total:
+        raise Refused(f"lengths: the blocks are {sum(lengths)} steps, the run {run.total}")
+    k = run.total - sum(lengths)
+    blocks = []
+    for n, share in timed(zip(lengths, shares, strict=True)):
+        if not 0.0 <= share <= 1.0:
+            raise Refused(f"shares: step {k + 1}: expected a number in [0, 1], got {share!r}")
+        if n > 1 and not (run.constant and (k >= run.data or k + n <= run.data)):
+            raise Refused(f"lengths: step {k + 1}: the {n} steps of a block are not alike")
+        blocks.append(_Block(n, arb(share), steps.at(k)))
+        k += n
+    return blocks
+
+
+def _leading(steps: Capped, first: int, plan: Any) -> tuple[Any, list[Needed]]:
+    """(distance, factors) after the steps right before step `first`, of which each charges for the part
+    e ≤ s of the record's pull and leaves s − e to the distance."""
+    if "pulls" not in plan:
+        return steps.distance(first, steps.exchange.change), []
+    if steps.exchange.on_both:
+        raise Refused("pulls: only of a record that is there or not may a part be charged for")
+    pulls = read_floats("pulls", plan["pulls"])
+    z, needed = steps.distance(_before("pulls", pulls, first)), []
+    for k, pull in timed(enumerate(pulls.tolist(), first - len(pulls))):
+        c, s, sigma, _ = steps.at(k)
+        e = _part("pulls", k, pull, s)
+        if pull > 0.0:
+            needed.append((root_above((e / sigma) ** 2), 1))
+        z = steps.within(c * z + s.max(e) - e)
+    return z, needed
+
+
+def _lagging(steps: Capped, first: int, payments: Any) -> tuple[Any, list[Needed]]:
+    """(distance, factors) after the steps right before step `first`, of which each pays a ≤ s.
+
+    Paying more would not help on the branch without the record, where the distance is c·z.
+    """
+    if not steps.exchange.on_both:
+        raise Refused("theorem: no other record takes the place of one that is zeroed")
+    z, needed = steps.distance(_before("payments", payments, first)), []
+    for k, pay in timed(enumerate(payments.tolist(), first - len(payments))):
+        c, s, sigma, _ = steps.at(k)
+        a = _part("payments", k, pay, s)
+        s = s.max(a)
+        owed = c * z + s
+        if pay > 0.0:
+            apart = _shifted_apart(steps.exchange, a, owed, c * z, s)
+            needed.append((root_above((apart / sigma) ** 2), 1))
+        z = steps.within(owed - a)
+    return z, needed
+
+
+def _shifted_apart(exchange: Exchange, a: Any, owed: Any, moved: Any, s: Any) -> Any:
+    """How far apart the two shifted pulls, of norm a, can be: by a/owed·(2cz + change·s), or they oppose
+    each other."""
+    match exchange:
+        case Exchange.EITHER:
+            return 2 * a
+        case Exchange.DISPLACED | Exchange.ZEROED:
+            return a * owed.max(2 * moved + exchange.change * s) / owed
+        case Exchange.PRESENCE:
+            raise Refused("theorem: no other record takes the place of one that is zeroed")
+        case _:
+            assert_never(exchange)
+
+
+def _before(name: str, values: Any, first: int) -> int:
+    """The step before which these values begin."""
+    if len(values) > first:
+        raise Refused(f"{name}: {len(values)} do not fit before step {first + 1}")
+    return first - len(values)
+
+
+def _part(name: str, k: int, value: float, s: Any) -> Any:
+    """`value` as a ball, if it is in [0, s] but for a rounding."""
+    if not (0.0 <= value < math.inf and arb(value) <= s * _MORE):
+        most = float(s.mid())
+        raise Refused(
+            f"{name}: step {k + 1}: expected a number in [0, s = {most!r}], got {value!r}"
+        )
+    return arb(value)
+
+
+def _proven(
+    steps: Capped, blocks: Sequence[_Block], distance: Any, sides: int, needed: list[Needed]
+) -> Proven:
+    """The Gaussian parameter that hides `distance` of each of `sides` runs; adds the records' factors.
+
+    With W the product of the slopes of later steps, every step pays in proportion to share·σ²·W. So
+    demand²/Σ share·σ²W² is the square of the parameter, and of what is left to pay, seen from the end,
+    every step takes the part that its share·σ²W² has in the sum.
+    """
+    rooms, later = [], arb(1)
+    for length, share, step in reversed(blocks):
+        rooms.append(share * (step.sigma * later) ** 2 * geometric(step.c**2, length))
+        later = later * step.c**length
+    demand, room = sides * distance * later, sum(rooms, arb(0))
+    hidden = demand.is_zero()
+    if not (hidden or room > 0):
+        raise Refused("shares: no noise is left to hide the distance")
+    grown, used, here = distance, arb(0), distance
+    for (length, share, step), own in zip(blocks, reversed(rooms), strict=True):
+        grown, used = grown * step.c**length, used + own
+        after = grown if hidden else grown * (1 - used / room)
+        if not step.s.is_zero():
+            if not share < 1:
+                raise Refused("shares: a step with data needs noise for the record as well")
+            pull = steps.apart(step, sides * here.max(after))
+            needed.append((root_above((pull / step.sigma) ** 2 / (1 - share)), length))
+        here = after
+    gaussian = 0.0 if hidden else root_above(demand**2 / room)
+    bound = steps.run.bound(needed, gaussian=gaussian, failure=steps.failure)
+    return Proven(steps.run.said(hidden=True), (bound,))
+
+
+def _names_of_one_sided(run: DrawnRun) -> tuple[Names, ...]:
+    source = _ONE if run.exchange.on_both else PRESENCE_SOURCE
+    return (Names("one-sided shift", source),)
+
+
+THEOREMS = {
+    "one-sided shift": of_runs(drawn=Proof(KEYS, _one_sided, _names_of_one_sided)),
+    "two-sided shift": of_runs(drawn=Proof(KEYS, _two_sided, named("two-sided shift", _TWO))),
+}

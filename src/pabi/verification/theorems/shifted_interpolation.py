@@ -1,0 +1,94 @@
+"""Shifted interpolation: payments under linear slopes, for the record that is worst off."""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from flint import arb
+
+from pabi.verification.arithmetic import Steps, check_cost
+from pabi.verification.cases import LinearCases, proven_by, worst_position
+from pabi.verification.chains import of_runs
+from pabi.verification.iterations import KEYS, claimed_mu, proven, written_out
+from pabi.verification.limits import positions
+from pabi.verification.ordered_runs import OrderedRun
+from pabi.verification.payments import KEYS as PAYMENTS
+from pabi.verification.payments import (
+    blocks_cost,
+    check_same_steps,
+    check_start,
+    demands_within,
+    flat,
+    read_blocks,
+    replay_case,
+    without,
+)
+from pabi.verification.reading import groups, integer
+from pabi.verification.refusal import Refused
+from pabi.verification.schemes import KnownUses, SecretEveryEpoch, SecretOnce
+from pabi.verification.subjects import Iteration
+from pabi.verification.theorem import Names, Payload, Proof, Proven, named
+from pabi.verification.theorems.diffusions import LAST_POINT
+
+SOURCE = "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts"
+
+
+def _ordered(run: OrderedRun, payload: Payload) -> Proven:
+    """One case, or one for every position that could be the worst."""
+    said = run.said(hidden=True)
+    match run.scheme:
+        case KnownUses() | SecretOnce():
+            pass
+        case SecretEveryEpoch():
+            raise Refused("theorem: a record's place changes every epoch")
+        case _:
+            assert_never(run.scheme)
+    later_is_worse = run.position is None and run.later_is_worse
+    check = LinearCases(run, payload)
+    parts = worst_position(run, payload["cases"], check, later_is_worse=later_is_worse)
+    return Proven(said, proven_by(run, parts))
+
+
+def _iteration(iteration: Iteration, payload: Payload) -> Proven:
+    mu = claimed_mu(payload, cases=1, case=PAYMENTS, steps=("c", "s", "sigma"))
+    if mu < float("inf"):
+        _check_case(iteration, payload, payload["cases"][0], mu)
+    return proven(iteration, mu, hidden=True)
+
+
+def _check_case(iteration: Iteration, payload: Payload, case: dict[str, Any], mu: float) -> None:
+    """Refuse unless the payments of `case` prove `mu` for the stated steps."""
+    distance = arb(check_start(case, iteration.diameter, iteration.start))
+    if "blocks" not in case:
+        c, s, sigma = written_out(payload)
+        positions("steps", len(c))
+        steps = Steps(*([arb(x) for x in column.tolist()] for column in (c, s, sigma)))
+        check_cost(replay_case(case, steps, distance), mu, f"step {len(steps.c)}")
+        return
+    blocks = read_blocks(case)
+    skipped, stated = integer("skipped", case["skipped"]), groups(payload["groups"])
+    if case["tau"] not in (0, skipped):
+        raise Refused(f"step {skipped + 1}: tau: expected the steps left out, or 0")
+    if case["tau"] == 0 and skipped and (iteration.start > 0.0 or demands_within(stated, skipped)):
+        raise Refused(f"step {skipped}: skipped: steps with something to pay are left out")
+    check_same_steps(list(flat(blocks)), list(without(stated, skipped)))
+    check_cost(blocks_cost(blocks, distance, skipped), mu, "the last step")
+
+
+def _names(iteration: Iteration) -> tuple[Names, ...]:
+    known = Names("shifted interpolation", SOURCE)
+    return (known, LAST_POINT) if iteration.followed else (known,)
+
+
+THEOREMS = {
+    "shifted interpolation": {
+        **of_runs(
+            ordered=Proof(
+                ("run", "claim", "position", "cases", "steps"),
+                _ordered,
+                named("shifted interpolation", SOURCE),
+            )
+        ),
+        Iteration: Proof(KEYS, _iteration, _names),
+    }
+}

@@ -1,0 +1,143 @@
+"""What the checker shares with the code whose results it checks: this, and nothing else.
+
+The lists are those of docs, "Certificates", section "What the checker shares".
+"""
+
+import ast
+import functools
+import inspect
+import sys
+from pathlib import Path
+
+import pabi
+from pabi import batches, langevin, losses, mechanisms, prox, runs
+
+SOURCES = Path(pabi.__file__).parent / "verification"
+FILES = sorted(SOURCES.rglob("*.py"))
+DATA = sorted((Path(__file__).parents[1] / "data" / "v0.1.0").glob("*.json"))
+
+SHARED = {
+    # What certificates and guarantees are called, and their text.
+    "pabi.certificate": {"FORMAT", "VERSIONS", "Certificate", "check_format"},
+    "pabi.guarantee": {"FORMAT", "VERSIONS", "INDEPENDENT", "Guarantee"},
+    "pabi.encoding": {
+        "nesting",
+        "parse_json",
+        "read_floats",
+        "read_integers",
+        "unpacking_at_most",
+    },
+    # Descriptions: their parser, and their fields.
+    "pabi.description": {"from_dict"},
+    "pabi.runs": {"NoisySGD"},
+    "pabi.batches": {
+        "Batches",
+        "Cyclic",
+        "FixedSize",
+        "FullBatch",
+        "Poisson",
+        "Reshuffle",
+        "ShuffleOnce",
+    },
+    "pabi.losses": {"Loss"},
+    "pabi.langevin": {"LangevinChain", "LangevinDiffusion"},
+    "pabi.mechanisms": {"ExponentialMechanism", "IteratedExponentialMechanism"},
+    # Sentences.
+    "pabi.assumptions": {
+        "FOLLOWED_EXACTLY",
+        "exponential_mechanism",
+        "iterated_mechanism",
+        "iteration_sentences",
+        "langevin_chain",
+        "langevin_diffusion",
+        "noisy_sgd",
+    },
+    "pabi.errors": {"InvalidInput"},
+    "pabi.showing": {"exact"},
+    # The reading of a trade-off function at one δ that a guarantee states.
+    "pabi.tradeoff": {"TradeOff"},
+}
+# Numbers that the accountant's code derives from a description, and the checker reads.
+DERIVED = {
+    "Loss.gradient_bound",
+    "ExponentialMechanism.kappa",
+    "IteratedExponentialMechanism.rounds",
+    "proximal map.diameter",
+}
+
+
+def imported(path):
+    """(module, name) of everything that a file imports from pabi but from the checker itself."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            module = node.module or ""
+            if module.split(".")[0] == "pabi" and module.split(".")[1:2] != ["verification"]:
+                yield from ((module, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "pabi":
+                    yield alias.name, "*"
+
+
+def test_the_checker_imports_what_is_listed_and_nothing_else():
+    found = {}
+    for path in FILES:
+        for module, name in imported(path):
+            found.setdefault(module, set()).add(name)
+    assert found == SHARED
+
+
+def test_nothing_is_imported_by_a_name_that_is_put_together():
+    """But the files of the checker's own folders."""
+    for path in FILES:
+        loads = {"import_module", "__import__", "exec", "eval"}
+        called = {
+            getattr(node.func, "attr", getattr(node.func, "id", None))
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Call)
+        }
+        assert not called & loads or path.name == "discovery.py", path
+
+
+def watched(given, name, found):
+    """What a class derives, noting whether the checker reads it: a property, or a method."""
+    lazy = isinstance(given, functools.cached_property)
+    derive = given.func if lazy else getattr(given, "fget", given)
+
+    def noting(self, *args, **kwargs):
+        if Path(sys._getframe(1).f_code.co_filename).is_relative_to(SOURCES):
+            found.add(name)
+        return derive(self, *args, **kwargs)
+
+    return noting if derive is given else property(noting)
+
+
+def test_the_checker_reads_no_other_derived_number(monkeypatch):
+    """Of all that the classes of descriptions compute, on every kind of file."""
+    files = [path.read_text() for path in DATA]
+    run = pabi.NoisySGD(
+        pabi.Loss.softmax(1.0),
+        n=100,
+        batches=pabi.Cyclic(10),
+        epochs=3,
+        step_size=0.1,
+        noise_multiplier=2.0,
+        prox=pabi.prox.ball(2.0),
+    )
+    files.append(run.guarantee(1e-5).to_json())
+    found = set()
+    for module in (runs, batches, losses, langevin, mechanisms, prox):
+        for owner in vars(module).values():
+            if not (inspect.isclass(owner) and owner.__module__ == module.__name__):
+                continue
+            for name, given in list(vars(owner).items()):
+                derived = isinstance(given, property | functools.cached_property)
+                if name.startswith("__") or not (derived or inspect.isfunction(given)):
+                    continue
+                whose = "proximal map" if module is prox else owner.__name__
+                monkeypatch.setattr(owner, name, watched(given, f"{whose}.{name}", found))
+    for file in files:
+        verdict = pabi.verify(file)
+        assert verdict.ok, verdict.reason
+    assert found == DERIVED

@@ -226,21 +226,24 @@ def _of_slope(c: float, diameter: float, variance: float, steps: int) -> float:
 def _of_root(kappa: float, h: float, diameter: float, variance: float) -> Callable[[int], float]:
     """Bravo, Flores-Mella, Guzmán, Thm 3.4: D²κ^R/(σ²g(R)) + Σ_{r ≤ R} hκ^(r−1)/(σ²g(r)) with
     g(r) = 1 + κ + … + κ^(r−1); the least over R ≤ T, for chains that have met stay together."""
-    least: Array = np.empty(0)
+
+    @cache
+    def least(most: int) -> Array:
+        """Of every T ≤ `most`."""
+        r = np.arange(1, most + 1, dtype=np.longdouble)
+        log = np.log(np.longdouble(kappa)) if kappa else -np.inf
+        with np.errstate(over="ignore", invalid="ignore"):
+            # κ^(r−1)/g(r), without overflow
+            last = 1.0 / r if log == 0.0 else np.expm1(-log) / np.expm1(-log * r)
+            if not kappa:
+                last = np.where(r == 1.0, 1.0, 0.0)
+            f = (diameter * diameter * kappa * last + h * np.cumsum(last)) / variance
+        return np.asarray(np.minimum.accumulate(f.astype(np.float64)) * _MARGIN)
 
     def square(steps: int) -> float:
-        nonlocal least
-        if steps > least.size:
-            r = np.arange(1, max(1024, min(_CLOSED, 2 * steps)) + 1, dtype=np.longdouble)
-            log = np.log(np.longdouble(kappa)) if kappa else -np.inf
-            with np.errstate(over="ignore", invalid="ignore"):
-                # κ^(r−1)/g(r), without overflow
-                last = 1.0 / r if log == 0.0 else np.expm1(-log) / np.expm1(-log * r)
-                if not kappa:
-                    last = np.where(r == 1.0, 1.0, 0.0)
-                f = (diameter * diameter * kappa * last + h * np.cumsum(last)) / variance
-            least = np.minimum.accumulate(f.astype(np.float64)) * _MARGIN
-        return float(least[steps - 1])
+        # The least power of four ≥ `steps`: a length that does not depend on what was asked before.
+        bits = (steps - 1).bit_length()
+        return float(least(max(1024, 1 << (bits + bits % 2)))[steps - 1])
 
     return square
 

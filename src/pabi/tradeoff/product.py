@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from pabi.rounding import Array, up
 from pabi.showing import shown
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.gaussian import Gaussian
+from pabi.tradeoff.memo import Memo
 from pabi.tradeoff.numerical import Loss
 from pabi.tradeoff.pairs import Pair
 from pabi.tradeoff.supports import supported
@@ -40,7 +42,6 @@ class Product(TradeOff):
 
     factors: tuple[Factor, ...]
     failure: float = 0.0
-    _read: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     kind: ClassVar[str] = "product"
 
@@ -66,7 +67,6 @@ class Product(TradeOff):
             counts[gaussian] = 1
         object.__setattr__(self, "factors", tuple(counts.items()))
         object.__setattr__(self, "failure", min(1.0, total))
-        object.__setattr__(self, "_read", {})
         _ = self.orientation
 
     @property
@@ -89,34 +89,46 @@ class Product(TradeOff):
 
     def epsilon(self, delta: float) -> float:
         """The upper one of `epsilon_bounds`, or a little above it, without computing the lower."""
-        return self._epsilon(delta, RTOL, both=False)[1]
+        delta = extended("delta", delta, at_least=0.0)
+        if self._alone is not None:
+            return self._alone.epsilon_bounds(delta, RTOL)[1]
+        return self._upper(self._left(delta), RTOL)
 
     def epsilon_bounds(self, delta: float, rtol: float = RTOL) -> tuple[float, float]:
-        return self._epsilon(delta, number("rtol", rtol, above=0.0, at_most=1.0), both=True)
-
-    def _epsilon(self, delta: float, rtol: float, both: bool) -> tuple[float, float]:
+        rtol = number("rtol", rtol, above=0.0, at_most=1.0)
         delta = extended("delta", delta, at_least=0.0)
         if self._alone is not None:
             return self._alone.epsilon_bounds(delta, rtol)
-        if delta >= 1.0:
-            return 0.0, 0.0
-        left = delta - self.failure
-        if self.failure > 0.0:
-            left = math.nextafter(left, -math.inf)
-        if left < 0.0:
-            return math.inf, math.inf
-        key = left, rtol
-        if key not in self._read or (both and self._read[key][0] is None):
-            low, high = None, max(loss.epsilon(left, rtol) for loss in self._losses)
-            if both:
-                # No factor alone reveals more than all of them, and a large Gaussian nearly as much.
-                low = self._gaussian.epsilon_bounds(left)[0]
-                if not high - low <= rtol * high:
-                    bounds = [loss.epsilon_bounds(left, rtol) for loss in self._losses]
-                    low, high = (max(b) for b in zip(*bounds, strict=True))
-            self._read[key] = low, high
-        low, high = self._read[key]
-        return low or 0.0, high
+        return self._both(self._left(delta), rtol)
+
+    def _left(self, delta: float) -> float:
+        """What a failure leaves of δ for the losses, rounded down; negative where it leaves nothing."""
+        if delta >= 1.0 or self.failure == 0.0:
+            return delta
+        return math.nextafter(delta - self.failure, -math.inf)
+
+    def _upper(self, delta: float, rtol: float) -> float:
+        """An upper value of the losses' ε."""
+        if not 0.0 <= delta < 1.0:
+            return 0.0 if delta >= 1.0 else math.inf
+        return self._uppers(
+            (delta, rtol), lambda: max(loss.epsilon(delta, rtol) for loss in self._losses)
+        )
+
+    def _both(self, delta: float, rtol: float) -> tuple[float, float]:
+        """(lower, upper) values of the losses' ε."""
+        upper = self._upper(delta, rtol)
+        if not 0.0 <= delta < 1.0:
+            return upper, upper
+        return self._bounds((delta, rtol), lambda: self._bounded(delta, rtol, upper))
+
+    def _bounded(self, delta: float, rtol: float, upper: float) -> tuple[float, float]:
+        # No factor alone reveals more than all of them, and a large Gaussian nearly as much.
+        lower = self._gaussian.epsilon_bounds(delta)[0]
+        if upper - lower <= rtol * upper:
+            return lower, upper
+        bounds = [loss.epsilon_bounds(delta, rtol) for loss in self._losses]
+        return max(low for low, _ in bounds), max(high for _, high in bounds)
 
     @property
     def _gaussian(self) -> TradeOff:
@@ -164,18 +176,25 @@ class Product(TradeOff):
     def self_compose(self, k: int) -> TradeOff:
         return Product(((self, integer("k", k, at_least=1)),))
 
-    @property
+    @cached_property
     def _losses(self) -> tuple[Loss, ...]:
         """The total privacy loss in each direction that matters."""
-        if "losses" not in self._read:
-            parts = [(curve.losses(), k) for curve, k in self.factors]
-            directions = max(len(pairs) for pairs, _ in parts)
-            self._read["losses"] = tuple(
-                Loss(tuple((pairs[min(i, len(pairs) - 1)], k) for pairs, k in parts))
-                for i in range(directions)
-            )
-        found: tuple[Loss, ...] = self._read["losses"]
-        return found
+        parts = [(curve.losses(), k) for curve, k in self.factors]
+        directions = max(len(pairs) for pairs, _ in parts)
+        return tuple(
+            Loss(tuple((pairs[min(i, len(pairs) - 1)], k) for pairs, k in parts))
+            for i in range(directions)
+        )
+
+    # A reading may take seconds. Each is kept under all that it depends on beside the factors: (δ, rtol).
+
+    @cached_property
+    def _uppers(self) -> Memo[tuple[float, float], float]:
+        return Memo()
+
+    @cached_property
+    def _bounds(self) -> Memo[tuple[float, float], tuple[float, float]]:
+        return Memo()
 
     def _delta(self, epsilon: float) -> float:
         if self._alone is not None:
@@ -190,12 +209,12 @@ class Product(TradeOff):
         return np.asarray(np.minimum(1.0, np.nextafter(worst + self.failure, 2.0)))
 
     def _tradeoff(self, alpha: Array) -> Array:
-        own = [loss.profile() for loss in self._losses]
+        own = [loss.profile for loss in self._losses]
         opposite = own
         if self.orientation in ("remove", "add"):
             inverse = self.inverse()
             assert isinstance(inverse, Product)
-            opposite = [loss.profile() for loss in inverse._losses]
+            opposite = [loss.profile for loss in inverse._losses]
         epsilon = np.unique(np.concatenate([e for e, _ in (*own, *opposite)]))
         if epsilon.size > 20_000:
             epsilon = epsilon[:: epsilon.size // 20_000 + 1]

@@ -15,6 +15,8 @@ from pabi.errors import InvalidInput
 from pabi.rounding import Array, up
 from pabi.showing import shown
 from pabi.tradeoff.base import TradeOff
+from pabi.tradeoff.best import Best
+from pabi.tradeoff.directions import Orientation, common, one_order
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.memo import Memo
 from pabi.tradeoff.numerical import Loss
@@ -46,18 +48,18 @@ class Product(TradeOff):
     kind: ClassVar[str] = "product"
 
     def __init__(self, factors: Iterable[Factor], failure: float = 0.0) -> None:
+        from pabi.tradeoff.kinds import known_curve
+
         total = number("failure", failure, at_least=0.0, at_most=1.0)
         counts: dict[TradeOff, int] = {}
         gaussian: TradeOff = Gaussian(0.0)
         for curve, count in factors:
             times = integer("count", count, at_least=1, at_most=_MOST)
+            curve = known_curve(curve, "factors")
+            parts: Iterable[Factor] = ((curve, times),)
             if isinstance(curve, Product):
                 total = up(total + up(times * curve.failure))
-                parts: Iterable[Factor] = ((f, k * times) for f, k in curve.factors)
-            elif isinstance(curve, TradeOff):
-                parts = ((curve, times),)
-            else:
-                raise InvalidInput("factors", f"expected trade-off functions, got {curve!r}")
+                parts = ((f, k * times) for f, k in curve.factors)
             for part, k in parts:
                 if isinstance(part, Gaussian):
                     gaussian = gaussian.compose(part.self_compose(k))
@@ -70,16 +72,13 @@ class Product(TradeOff):
         _ = self.orientation
 
     @property
-    def orientation(self) -> str:
-        found = {curve.orientation for curve, _ in self.factors} - {"symmetric"}
-        if len(found) > 1:
-            raise InvalidInput("orientation", f"expected one throughout, got {sorted(found)}")
-        return found.pop() if found else "symmetric"
+    def orientation(self) -> Orientation:
+        return common(curve.orientation for curve, _ in self.factors)
 
-    def inverse(self) -> TradeOff:
+    def inverse(self) -> Product:
         return Product(((curve.inverse(), k) for curve, k in self.factors), self.failure)
 
-    def symmetrised(self) -> TradeOff:
+    def symmetrised(self) -> Product:
         return Product(((curve.symmetrised(), k) for curve, k in self.factors), self.failure)
 
     def losses(self) -> tuple[Pair, ...]:
@@ -138,7 +137,7 @@ class Product(TradeOff):
     def _alone(self) -> TradeOff | None:
         """The only factor, where it answers for itself."""
         (curve, count), *more = self.factors
-        if more or count > 1 or self.failure > 0.0 or curve.orientation in ("remove", "add"):
+        if more or count > 1 or self.failure > 0.0 or one_order(curve.orientation):
             return None
         return curve
 
@@ -171,10 +170,11 @@ class Product(TradeOff):
         return up(math.fsum(up(k * curve.zcdp) for curve, k in self.factors))
 
     def _compose(self, other: TradeOff) -> TradeOff | None:
-        return None if other.kind == "best" else Product(((self, 1), (other, 1)))
+        # The best of several bounds composes each of them.
+        return None if isinstance(other, Best) else Product(((self, 1), (other, 1)))
 
-    def self_compose(self, k: int) -> TradeOff:
-        return Product(((self, integer("k", k, at_least=1)),))
+    def _power(self, k: int) -> TradeOff:
+        return Product(((self, k),))
 
     @cached_property
     def _losses(self) -> tuple[Loss, ...]:
@@ -211,10 +211,8 @@ class Product(TradeOff):
     def _tradeoff(self, alpha: Array) -> Array:
         own = [loss.profile for loss in self._losses]
         opposite = own
-        if self.orientation in ("remove", "add"):
-            inverse = self.inverse()
-            assert isinstance(inverse, Product)
-            opposite = [loss.profile for loss in inverse._losses]
+        if one_order(self.orientation):
+            opposite = [loss.profile for loss in self.inverse()._losses]
         epsilon = np.unique(np.concatenate([e for e, _ in (*own, *opposite)]))
         if epsilon.size > 20_000:
             epsilon = epsilon[:: epsilon.size // 20_000 + 1]

@@ -11,16 +11,25 @@ matter, which a smaller step size settles and more steps do not.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
 from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
 from pabi.losses import Loss
-from pabi.moduli import Affine, Linear, Modulus, Sqrt, Unbounded
+from pabi.moduli import (
+    Affine,
+    FromFunction,
+    Linear,
+    Modulus,
+    Part,
+    Sqrt,
+    Unbounded,
+    parts_of,
+)
 from pabi.rounding import Array
 
 # Steps of one stretch, where the shifts are solved for numerically.
@@ -178,13 +187,10 @@ class _Squares:
 
 
 def _squared_mu(modulus: Modulus, diameter: float, variance: float) -> _Squares:
-    if isinstance(modulus, Linear):
-        return _Squares(lambda t: _of_slope(modulus.slope, diameter, variance, t), 1 << 62)
-    if isinstance(modulus, Sqrt):
-        return _Squares(_of_root(modulus.kappa, modulus.h, diameter, variance), _CLOSED)
-    every = list(getattr(modulus, "parts", (modulus,)))
+    every = parts_of(modulus)
     parts = [part for part in every if not _beaten(part, every)]
-    known = [_squared_mu(p, diameter, variance) for p in parts if isinstance(p, Linear | Sqrt)]
+    closed = [_closed_form(part, diameter, variance) for part in parts]
+    known = [one for one in closed if one is not None]
     if len(known) == len(parts) == 1:
         return known[0]
 
@@ -200,7 +206,20 @@ def _squared_mu(modulus: Modulus, diameter: float, variance: float) -> _Squares:
     return _Squares(square, max((one.longest for one in known), default=_LENGTHS[-1]), exactly)
 
 
-def _beaten(part: Modulus, parts: list[Modulus]) -> bool:
+def _closed_form(part: Part, diameter: float, variance: float) -> _Squares | None:
+    """Of a modulus with a closed form, None of the others."""
+    match part:
+        case Linear():
+            return _Squares(lambda t: _of_slope(part.slope, diameter, variance, t), 1 << 62)
+        case Sqrt():
+            return _Squares(_of_root(part.kappa, part.h, diameter, variance), _CLOSED)
+        case Affine() | FromFunction() | Unbounded():
+            return None
+        case _:
+            assert_never(part)
+
+
+def _beaten(part: Part, parts: Sequence[Part]) -> bool:
     """Whether `part` is δ + ζ, and √(δ² + ζ²) is known but for roundings. Leaving it out is sound."""
     return isinstance(part, Affine) and any(
         isinstance(p, Sqrt) and p.kappa <= part.slope**2 and p.h <= part.shift**2 * (1.0 + 1e-9)

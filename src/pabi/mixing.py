@@ -212,7 +212,9 @@ def _closed_form(part: Part, diameter: float, variance: float) -> _Squares | Non
         case Linear():
             return _Squares(lambda t: _of_slope(part.slope, diameter, variance, t), 1 << 62)
         case Sqrt():
-            return _Squares(_of_root(part.kappa, part.h, diameter, variance), _CLOSED)
+            return _Squares(
+                _of_root(kappa=part.kappa, h=part.h, diameter=diameter, variance=variance), _CLOSED
+            )
         case Affine() | FromFunction() | Unbounded():
             return None
         case _:
@@ -242,7 +244,7 @@ def _of_slope(c: float, diameter: float, variance: float, steps: int) -> float:
     return ratio * gap / math.expm1(exponent)
 
 
-def _of_root(kappa: float, h: float, diameter: float, variance: float) -> Callable[[int], float]:
+def _of_root(*, kappa: float, h: float, diameter: float, variance: float) -> Callable[[int], float]:
     """Bravo, Flores-Mella, Guzmán, Thm 3.4: D²κ^R/(σ²g(R)) + Σ_{r ≤ R} hκ^(r−1)/(σ²g(r)) with
     g(r) = 1 + κ + … + κ^(r−1); the least over R ≤ T, for chains that have met stay together."""
 

@@ -131,7 +131,7 @@ class Loss:
             return 0.0, 0.0
         aim = max(epsilon, 0.01 * self.scale)
         for _ in range(10):
-            grid = next(self._grids(power, aim, finite, rtol))
+            grid = next(self._grids(power=power, epsilon=aim, delta=finite, rtol=rtol))
             found = self._epsilon_at(grid, power, delta, pessimist=True)
             if found is None:
                 break
@@ -205,14 +205,16 @@ class Loss:
         log_delta = self._finite_moment(power) - power * epsilon if power else -7.0
         tail = max(math.exp(max(-690.0, log_delta)) * 1e-3, _SMALLEST)
         # An error in ε is λ times as large in log δ.
-        return self._grids(max(power, 1.0 / scale), scale, tail, 0.25 * rtol)
+        return self._grids(
+            power=max(power, 1.0 / scale), epsilon=scale, delta=tail, rtol=0.25 * rtol
+        )
 
     @cached_property
     def profile(self) -> tuple[Array, Array]:
         """(ε ≥ 0, upper values of δ) over the whole range where δ is neither near 1 nor below 1e-15."""
         scale = max(self.scale, 1e-12)
         result = Profile(np.array([0.0]), np.array([0.0]), np.array([1.0]))
-        for grid in self._grids(1.0 / scale, scale, 1e-15, 3e-4):
+        for grid in self._grids(power=1.0 / scale, epsilon=scale, delta=1e-15, rtol=3e-4):
             total = self._sum(grid._replace(delta=1e-17), True)
             curve = None if total is None else _profile(total, 0.0)
             if curve is not None:
@@ -269,7 +271,7 @@ class Loss:
             power = following
         return None if found is None else max(0.0, found)
 
-    def _grids(self, power: float, epsilon: float, delta: float, rtol: float) -> Iterator[Grid]:
+    def _grids(self, *, power: float, epsilon: float, delta: float, rtol: float) -> Iterator[Grid]:
         """Grids, first one whose error is likely below `rtol` relative to `epsilon`, then finer ones."""
         goal = 0.7 * rtol * epsilon * power
         slack = 0.01 * goal / (power * self.count)

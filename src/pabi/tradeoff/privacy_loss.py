@@ -163,7 +163,8 @@ class PrivacyLossDistribution(TradeOff):
         epsilon = np.unique(np.append(finite[finite < 700.0], 0.0))
         own = np.array([self._delta(e) for e in epsilon.tolist()])
         other = self.inverse()
-        return supported(alpha, epsilon, np.array([other._delta(e) for e in epsilon.tolist()]), own)
+        swapped = np.array([other._delta(e) for e in epsilon.tolist()])
+        return supported(alpha, epsilon, left=swapped, right=own)
 
     def _fields(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"p": list(self.p), "q": list(self.q)}

@@ -220,7 +220,7 @@ class Product(TradeOff):
             np.minimum(1.0, np.max([_on_chords(epsilon, *g) for g in grids], axis=0) + self.failure)
             for grids in (opposite, own)
         )
-        return supported(alpha, epsilon, left, right)
+        return supported(alpha, epsilon, left=left, right=right)
 
     def _fields(self) -> dict[str, Any]:
         factors = [{**curve.to_dict(), "count": k} for curve, k in self.factors]

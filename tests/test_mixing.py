@@ -120,7 +120,7 @@ def test_a_minimum_of_moduli_is_better_than_its_parts(every):
     from pabi.mixing import _blocks, _of_root
 
     root = next(p for p in both.modulus(0.05).parts if hasattr(p, "kappa"))
-    alone = _of_root(root.kappa, root.h, 3.0, 0.1)
+    alone = _of_root(kappa=root.kappa, h=root.h, diameter=3.0, variance=0.1)
     assert found < min(t * _blocks(0.1, alone(t)) for t in range(1, 5000, every))
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import pickle
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
+import pabi
 from pabi.errors import InvalidInput
-from pabi.moduli import Linear, Modulus, Unbounded
+from pabi.moduli import Linear, Minimum, Modulus, Sqrt, Unbounded, above_both, known_modulus
+from pabi.rounding import Array
+from pabi.shifts.shapes import shapes
 
 
 def test_linear():
@@ -153,3 +160,105 @@ def test_bad_constants_are_named(make, field):
     with pytest.raises(InvalidInput) as error:
         make()
     assert error.value.field == field
+
+
+# A closed family.
+
+
+class Flattering(Linear):
+    """A linear modulus that says it contracts."""
+
+    def least_slope(self) -> float:
+        return 0.0
+
+
+class Stranger(Modulus):
+    def _evaluate(self, distance: Array) -> Array:
+        return 0.0 * distance
+
+    def least_slope(self) -> float:
+        return 0.0
+
+    def scaled(self, factor: float) -> Modulus:
+        return self
+
+
+OWN = (
+    Modulus.linear(0.5),
+    Modulus.sqrt(1.0, 2.0),
+    Modulus.affine(1.0, 2.0),
+    Modulus.minimum(Modulus.linear(2.0), Modulus.affine(0.5, 1.0)),
+    Modulus.unbounded(),
+    Modulus.from_function(math.sqrt),
+)
+
+
+def iterated(moduli: Any) -> pabi.NoisyIteration:
+    steps = 2 if isinstance(moduli, Modulus) else None
+    return pabi.NoisyIteration(moduli=moduli, step_sensitivity=1.0, step_noise_std=1.0, steps=steps)
+
+
+TAKEN: dict[str, Callable[[Modulus], Any]] = {
+    "as it is": known_modulus,
+    "all steps": iterated,
+    "one step": lambda modulus: iterated([Modulus.linear(1.0), modulus]),
+    "a minimum": lambda modulus: Modulus.minimum(modulus, Modulus.linear(9.0)),
+    "hidden in a minimum": lambda modulus: iterated(Minimum((modulus, Modulus.linear(9.0)))),
+    "above both": lambda modulus: above_both(Modulus.linear(1.0), modulus),
+    "above itself": lambda modulus: above_both(modulus, modulus),
+    "pieces": lambda modulus: shapes([Modulus.linear(1.0), modulus]),
+}
+
+
+@pytest.mark.parametrize("modulus", [Flattering(1.0), Stranger()], ids=["a subclass", "a stranger"])
+@pytest.mark.parametrize("how", TAKEN)
+def test_moduli_from_elsewhere_are_refused(how: str, modulus: Modulus):
+    with pytest.raises(InvalidInput, match="from_function") as refusal:
+        TAKEN[how](modulus)
+    assert refusal.value.field == "moduli"
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("modulus", OWN, ids=lambda modulus: type(modulus).__name__)
+def test_own_moduli_are_known(modulus: Modulus):
+    assert known_modulus(modulus) is modulus
+    assert iterated(modulus).moduli == modulus
+
+
+def test_the_refusal_names_the_step():
+    with pytest.raises(InvalidInput, match="at step 2"):
+        iterated([Modulus.linear(1.0), Stranger()])
+
+
+def test_moduli_that_are_none_are_refused_by_name():
+    with pytest.raises(InvalidInput) as refusal:
+        iterated(0.5)
+    assert refusal.value.field == "moduli"
+
+
+def test_a_subclass_is_not_written_as_what_it_derives_from():
+    with pytest.raises(InvalidInput, match="moduli"):
+        Flattering(1.0).to_dict()
+
+
+@pytest.mark.parametrize("modulus", OWN[:-1], ids=lambda modulus: type(modulus).__name__)
+def test_moduli_come_back_from_tables_representations_and_pickles(modulus: Modulus):
+    copies = (
+        Modulus.from_dict(modulus.to_dict()),
+        eval(repr(modulus), {"Modulus": Modulus}),
+        pickle.loads(pickle.dumps(modulus)),
+    )
+    for copy in copies:
+        assert copy == modulus
+        assert hash(copy) == hash(modulus)
+
+
+def test_moduli_of_different_kinds_differ():
+    assert len({*OWN, Sqrt(1.0, 2.0)}) == len(OWN)
+
+
+def test_moduli_cannot_be_changed():
+    modulus = Linear(1.0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        modulus.slope = 0.5  # type: ignore[misc]
+    assert modulus.slope == 1.0

@@ -75,4 +75,5 @@ def growth_of(loss: Loss, gap: float) -> Growth | None:
     if known is None or m is None or not m + loss.l2 < 0.0 or not known[0] > 0.0:
         return None
     # Rounding here is covered by the margin of whoever reads the result.
-    return Growth(-m - loss.l2, known[1] + loss.l2, known[0], gap)
+    offset, rate = known
+    return Growth(expansion=-m - loss.l2, rate=rate + loss.l2, offset=offset, gap=gap)

@@ -10,7 +10,7 @@ encoded (`Groups`), so that a constant run of 10⁹ steps stays a few numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from pabi import validate
 from pabi.errors import InvalidInput
-from pabi.moduli import Modulus
+from pabi.moduli import Modulus, known_modulus
 from pabi.neighbours import Adjacency, Unit, record_only
 from pabi.rounding import Array
 
@@ -183,12 +183,14 @@ class NoisyIteration:
     def _check_moduli(self) -> None:
         if (self.contraction is None) == (self.moduli is None):
             raise InvalidInput("contraction", "expected exactly one of contraction and moduli")
-        if self.moduli is None or isinstance(self.moduli, Modulus):
+        if self.moduli is None:
+            return
+        if isinstance(self.moduli, Modulus) or not isinstance(self.moduli, Iterable):
+            known_modulus(self.moduli)
             return
         moduli = tuple(self.moduli)
         for k, modulus in enumerate(moduli):
-            if not isinstance(modulus, Modulus):
-                raise InvalidInput("moduli", f"expected a Modulus at step {k + 1}, got {modulus!r}")
+            known_modulus(modulus, f" at step {k + 1}")
         object.__setattr__(self, "moduli", moduli)
 
     @property

@@ -11,16 +11,25 @@ matter, which a smaller step size settles and more steps do not.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
 from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
 from pabi.losses import Loss
-from pabi.moduli import Affine, Linear, Modulus, Sqrt, Unbounded
+from pabi.moduli import (
+    Affine,
+    FromFunction,
+    Linear,
+    Modulus,
+    Part,
+    Sqrt,
+    Unbounded,
+    parts_of,
+)
 from pabi.rounding import Array
 
 # Steps of one stretch, where the shifts are solved for numerically.
@@ -178,13 +187,10 @@ class _Squares:
 
 
 def _squared_mu(modulus: Modulus, diameter: float, variance: float) -> _Squares:
-    if isinstance(modulus, Linear):
-        return _Squares(lambda t: _of_slope(modulus.slope, diameter, variance, t), 1 << 62)
-    if isinstance(modulus, Sqrt):
-        return _Squares(_of_root(modulus.kappa, modulus.h, diameter, variance), _CLOSED)
-    every = list(getattr(modulus, "parts", (modulus,)))
+    every = parts_of(modulus)
     parts = [part for part in every if not _beaten(part, every)]
-    known = [_squared_mu(p, diameter, variance) for p in parts if isinstance(p, Linear | Sqrt)]
+    closed = [_closed_form(part, diameter, variance) for part in parts]
+    known = [one for one in closed if one is not None]
     if len(known) == len(parts) == 1:
         return known[0]
 
@@ -200,7 +206,22 @@ def _squared_mu(modulus: Modulus, diameter: float, variance: float) -> _Squares:
     return _Squares(square, max((one.longest for one in known), default=_LENGTHS[-1]), exactly)
 
 
-def _beaten(part: Modulus, parts: list[Modulus]) -> bool:
+def _closed_form(part: Part, diameter: float, variance: float) -> _Squares | None:
+    """Of a modulus with a closed form, None of the others."""
+    match part:
+        case Linear():
+            return _Squares(lambda t: _of_slope(part.slope, diameter, variance, t), 1 << 62)
+        case Sqrt():
+            return _Squares(
+                _of_root(kappa=part.kappa, h=part.h, diameter=diameter, variance=variance), _CLOSED
+            )
+        case Affine() | FromFunction() | Unbounded():
+            return None
+        case _:
+            assert_never(part)
+
+
+def _beaten(part: Part, parts: Sequence[Part]) -> bool:
     """Whether `part` is δ + ζ, and √(δ² + ζ²) is known but for roundings. Leaving it out is sound."""
     return isinstance(part, Affine) and any(
         isinstance(p, Sqrt) and p.kappa <= part.slope**2 and p.h <= part.shift**2 * (1.0 + 1e-9)
@@ -223,24 +244,27 @@ def _of_slope(c: float, diameter: float, variance: float, steps: int) -> float:
     return ratio * gap / math.expm1(exponent)
 
 
-def _of_root(kappa: float, h: float, diameter: float, variance: float) -> Callable[[int], float]:
+def _of_root(*, kappa: float, h: float, diameter: float, variance: float) -> Callable[[int], float]:
     """Bravo, Flores-Mella, Guzmán, Thm 3.4: D²κ^R/(σ²g(R)) + Σ_{r ≤ R} hκ^(r−1)/(σ²g(r)) with
     g(r) = 1 + κ + … + κ^(r−1); the least over R ≤ T, for chains that have met stay together."""
-    least: Array = np.empty(0)
+
+    @cache
+    def least(most: int) -> Array:
+        """Of every T ≤ `most`."""
+        r = np.arange(1, most + 1, dtype=np.longdouble)
+        log = np.log(np.longdouble(kappa)) if kappa else -np.inf
+        with np.errstate(over="ignore", invalid="ignore"):
+            # κ^(r−1)/g(r), without overflow
+            last = 1.0 / r if log == 0.0 else np.expm1(-log) / np.expm1(-log * r)
+            if not kappa:
+                last = np.where(r == 1.0, 1.0, 0.0)
+            f = (diameter * diameter * kappa * last + h * np.cumsum(last)) / variance
+        return np.asarray(np.minimum.accumulate(f.astype(np.float64)) * _MARGIN)
 
     def square(steps: int) -> float:
-        nonlocal least
-        if steps > least.size:
-            r = np.arange(1, max(1024, min(_CLOSED, 2 * steps)) + 1, dtype=np.longdouble)
-            log = np.log(np.longdouble(kappa)) if kappa else -np.inf
-            with np.errstate(over="ignore", invalid="ignore"):
-                # κ^(r−1)/g(r), without overflow
-                last = 1.0 / r if log == 0.0 else np.expm1(-log) / np.expm1(-log * r)
-                if not kappa:
-                    last = np.where(r == 1.0, 1.0, 0.0)
-                f = (diameter * diameter * kappa * last + h * np.cumsum(last)) / variance
-            least = np.minimum.accumulate(f.astype(np.float64)) * _MARGIN
-        return float(least[steps - 1])
+        # The least power of four ≥ `steps`: a length that does not depend on what was asked before.
+        bits = (steps - 1).bit_length()
+        return float(least(max(1024, 1 << (bits + bits % 2)))[steps - 1])
 
     return square
 

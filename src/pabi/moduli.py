@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, overload
+from typing import Any, ClassVar, TypeGuard, assert_never, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,9 +41,14 @@ class Modulus(abc.ABC):
     function, and `Modulus.unbounded()` says that nothing is known. On an instance, `.linear` is the
     least c with ω(δ) ≤ cδ for every δ, or None if there is none.
 
+    These are all there are: a subclass from elsewhere is refused where a description takes moduli, because
+    a guarantee would rest on what it answers. Instances are immutable and equal by value.
+
     Distances have the unit of the iterate. Constructors raise InvalidInput for constants that are negative,
     NaN or infinite. Source: Bravo, Flores-Mella, Guzmán, Def. 2.1; docs, "Theory", 4.4 and 7.
     """
+
+    __slots__ = ()
 
     linear = _Linear()
 
@@ -87,7 +93,7 @@ class Modulus(abc.ABC):
 
     @staticmethod
     def minimum(*moduli: Modulus) -> Modulus:
-        """The pointwise least of several moduli of one map."""
+        """The pointwise least of several moduli of one map, at least one."""
         return _least(moduli)
 
     @staticmethod
@@ -102,13 +108,34 @@ class Modulus(abc.ABC):
         return Unbounded()
 
 
-class Linear(Modulus):
+@dataclass(frozen=True, slots=True, repr=False)
+class _Constants(Modulus):
+    """A modulus that its kind and constants ≥ 0 describe, and nothing else."""
+
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = validate.number(field.name, getattr(self, field.name), at_least=0.0)
+            object.__setattr__(self, field.name, value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready table. Raises InvalidInput for a class from elsewhere."""
+        known_modulus(self)
+        return {"kind": self.kind, **{f.name: getattr(self, f.name) for f in fields(self)}}
+
+    def __repr__(self) -> str:
+        constants = ", ".join(repr(getattr(self, field.name)) for field in fields(self))
+        return f"Modulus.{self.kind}({constants})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Linear(_Constants):
     """ω(δ) = slope·δ. Slope at most one: nonexpansive; below one: a contraction."""
 
-    __slots__ = ("slope",)
+    slope: float
 
-    def __init__(self, slope: float) -> None:
-        self.slope = validate.number("slope", slope, at_least=0.0)
+    kind: ClassVar[str] = "linear"
 
     def _evaluate(self, distance: Array) -> Array:
         return self.slope * distance if self.slope > 0.0 else np.zeros_like(distance)
@@ -119,27 +146,15 @@ class Linear(Modulus):
     def scaled(self, factor: float) -> Modulus:
         return known(Linear, _product_up(self.slope, factor))
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "linear", "slope": self.slope}
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Linear) and other.slope == self.slope
-
-    def __hash__(self) -> int:
-        return hash((Linear, self.slope))
-
-    def __repr__(self) -> str:
-        return f"Modulus.linear({self.slope!r})"
-
-
-class Sqrt(Modulus):
+@dataclass(frozen=True, slots=True, repr=False)
+class Sqrt(_Constants):
     """ω(δ) = √(κδ² + h), h > 0: nonsmooth, weakly smooth and dissipative losses."""
 
-    __slots__ = ("h", "kappa")
+    kappa: float
+    h: float
 
-    def __init__(self, kappa: float, h: float) -> None:
-        self.kappa = validate.number("kappa", kappa, at_least=0.0)
-        self.h = validate.number("h", h, at_least=0.0)
+    kind: ClassVar[str] = "sqrt"
 
     def _evaluate(self, distance: Array) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -153,27 +168,15 @@ class Sqrt(Modulus):
         square = _product_up(factor, factor)
         return known(Modulus.sqrt, _product_up(self.kappa, square), _product_up(self.h, square))
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "sqrt", "kappa": self.kappa, "h": self.h}
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sqrt) and (other.kappa, other.h) == (self.kappa, self.h)
-
-    def __hash__(self) -> int:
-        return hash((Sqrt, self.kappa, self.h))
-
-    def __repr__(self) -> str:
-        return f"Modulus.sqrt({self.kappa!r}, {self.h!r})"
-
-
-class Affine(Modulus):
+@dataclass(frozen=True, slots=True, repr=False)
+class Affine(_Constants):
     """ω(δ) = slope·δ + shift, shift > 0: gradients of which only a bound is known."""
 
-    __slots__ = ("shift", "slope")
+    slope: float
+    shift: float
 
-    def __init__(self, slope: float, shift: float) -> None:
-        self.slope = validate.number("slope", slope, at_least=0.0)
-        self.shift = validate.number("shift", shift, at_least=0.0)
+    kind: ClassVar[str] = "affine"
 
     def _evaluate(self, distance: Array) -> Array:
         straight = self.slope * distance if self.slope else np.zeros_like(distance)
@@ -187,26 +190,12 @@ class Affine(Modulus):
             Modulus.affine, _product_up(self.slope, factor), _product_up(self.shift, factor)
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "affine", "slope": self.slope, "shift": self.shift}
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Affine) and (other.slope, other.shift) == (self.slope, self.shift)
-
-    def __hash__(self) -> int:
-        return hash((Affine, self.slope, self.shift))
-
-    def __repr__(self) -> str:
-        return f"Modulus.affine({self.slope!r}, {self.shift!r})"
-
-
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Minimum(Modulus):
     """The pointwise least of `parts`, none of which is one itself."""
 
-    __slots__ = ("parts",)
-
-    def __init__(self, parts: tuple[Modulus, ...]) -> None:
-        self.parts = parts
+    parts: tuple[Part, ...]
 
     def _evaluate(self, distance: Array) -> Array:
         return np.asarray(np.min([part._evaluate(distance) for part in self.parts], axis=0))
@@ -217,10 +206,14 @@ class Minimum(Modulus):
         return min(slopes) if slopes else None
 
     def scaled(self, factor: float) -> Modulus:
-        return _least([part.scaled(factor) for part in self.parts])
+        return _least(part.scaled(factor) for part in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": "minimum", "parts": [part.to_dict() for part in self.parts]}
+        """A JSON-ready table. Raises InvalidInput where a part is a function."""
+        return {"kind": "minimum", "parts": [part.to_dict() for part in parts_of(self)]}
+
+    def __repr__(self) -> str:
+        return f"Modulus.minimum({', '.join(map(repr, self.parts))})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Minimum) and set(other.parts) == set(self.parts)
@@ -228,19 +221,19 @@ class Minimum(Modulus):
     def __hash__(self) -> int:
         return hash((Minimum, frozenset(self.parts)))
 
-    def __repr__(self) -> str:
-        return f"Modulus.minimum({', '.join(map(repr, self.parts))})"
 
-
+@dataclass(frozen=True, slots=True, repr=False)
 class FromFunction(Modulus):
     """A modulus given as a function of one distance."""
 
-    __slots__ = ("factor", "function")
+    function: Callable[[float], float]
+    factor: float = 1.0
 
-    def __init__(self, function: Callable[[float], float], factor: float = 1.0) -> None:
-        if not callable(function):
-            raise InvalidInput("function", f"expected a function of a distance, got {function!r}")
-        self.function, self.factor = function, factor
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise InvalidInput(
+                "function", f"expected a function of a distance, got {self.function!r}"
+            )
         grid = np.logspace(-9.0, 9.0, 181)
         values = self._evaluate(grid)
         bad = ~(values >= 0.0)
@@ -270,24 +263,16 @@ class FromFunction(Modulus):
     def scaled(self, factor: float) -> Modulus:
         return FromFunction(self.function, _product_up(self.factor, factor))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FromFunction) and (other.function, other.factor) == (
-            self.function,
-            self.factor,
-        )
-
-    def __hash__(self) -> int:
-        return hash((FromFunction, self.function, self.factor))
-
     def __repr__(self) -> str:
         scale = "" if self.factor == 1.0 else f".scaled({self.factor!r})"
         return f"Modulus.from_function({self.function!r}){scale}"
 
 
-class Unbounded(Modulus):
+@dataclass(frozen=True, slots=True, repr=False)
+class Unbounded(_Constants):
     """ω(δ) = ∞ for δ > 0: only analyses that never let the two runs drift apart apply."""
 
-    __slots__ = ()
+    kind: ClassVar[str] = "unbounded"
 
     def _evaluate(self, distance: Array) -> Array:
         return np.full_like(distance, np.inf)
@@ -298,17 +283,39 @@ class Unbounded(Modulus):
     def scaled(self, factor: float) -> Modulus:
         return Linear(0.0) if factor == 0.0 else self
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "unbounded"}
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Unbounded)
+Part = Linear | Sqrt | Affine | FromFunction | Unbounded
+"""What a minimum may be made of."""
+Known = Part | Minimum
+"""All moduli there are: whatever matches over them ends in refusal or `assert_never`."""
 
-    def __hash__(self) -> int:
-        return hash(Unbounded)
+_PARTS, _CLASSES = frozenset(get_args(Part)), frozenset(get_args(Known))
 
-    def __repr__(self) -> str:
-        return "Modulus.unbounded()"
+
+def known_modulus(modulus: object, where: str = "") -> Known:
+    """`modulus`, if its class and those of its parts are pabi's own; a subclass of one of them is not.
+
+    Raises InvalidInput for the field `moduli`; `where` completes "expected a modulus".
+    """
+    if not _is_known(modulus):
+        raise InvalidInput(
+            "moduli",
+            f"expected a modulus{where} made by pabi.Modulus, which takes any function by from_function, "
+            f"got {modulus!r}",
+        )
+    return modulus
+
+
+def parts_of(modulus: Modulus) -> tuple[Part, ...]:
+    """The moduli of which `modulus` is the pointwise least. Raises InvalidInput as `known_modulus`."""
+    own = known_modulus(modulus)
+    return own.parts if isinstance(own, Minimum) else (own,)
+
+
+def _is_known(modulus: object) -> TypeGuard[Known]:
+    if type(modulus) not in _CLASSES:
+        return False
+    return not isinstance(modulus, Minimum) or all(type(part) in _PARTS for part in modulus.parts)
 
 
 def known(build: Callable[..., Modulus], *constants: float) -> Modulus:
@@ -316,23 +323,19 @@ def known(build: Callable[..., Modulus], *constants: float) -> Modulus:
     return build(*constants) if all(map(math.isfinite, constants)) else Unbounded()
 
 
-def _least(moduli: Sequence[Modulus]) -> Modulus:
+def _least(moduli: Iterable[Modulus]) -> Modulus:
     """The pointwise least, without the parts that never are it."""
-    flat: list[Modulus] = []
-    for modulus in moduli:
-        if not isinstance(modulus, Modulus):
-            raise InvalidInput("moduli", f"expected moduli, got {modulus!r}")
-        flat.extend(modulus.parts if isinstance(modulus, Minimum) else [modulus])
+    flat = [part for modulus in moduli for part in parts_of(modulus)]
     if not flat:
         raise InvalidInput("moduli", "expected at least one modulus")
-    kept: list[Modulus] = []
+    kept: list[Part] = []
     for part in flat:
         if not any(_below(other, part) for other in kept):
             kept = [other for other in kept if not _below(part, other)] + [part]
     return kept[0] if len(kept) == 1 else Minimum(tuple(kept))
 
 
-def _below(one: Modulus, other: Modulus) -> bool:
+def _below(one: Part, other: Part) -> bool:
     """Whether `one` is surely at most `other` everywhere."""
     if one == other or isinstance(other, Unbounded):
         return True
@@ -367,45 +370,46 @@ def _read(table: Any) -> Modulus:
 
 def above_both(one: Modulus, other: Modulus) -> Modulus:
     """A modulus that is nowhere below either."""
+    pairs = [(a, b) for a in parts_of(one) for b in parts_of(other)]
     if one == other:
         return one
-    parts = [
-        built
-        for a in _parts(one)
-        for b in _parts(other)
-        if (built := _above_both(a, b)) is not None
-    ]
+    parts = [built for a, b in pairs if (built := _above_both(a, b)) is not None]
     return _least([*parts, Unbounded()])
 
 
-def _parts(modulus: Modulus) -> tuple[Modulus, ...]:
-    return modulus.parts if isinstance(modulus, Minimum) else (modulus,)
-
-
-def _above_both(one: Modulus, other: Modulus) -> Modulus | None:
-    if any(isinstance(m, FromFunction | Unbounded) for m in (one, other)):
-        return None
-    kinds = {type(one), type(other)}
-    slope, _, shift = (max(pair) for pair in zip(_shape(one), _shape(other), strict=True))
-    if Sqrt not in kinds:
+def _above_both(one: Part, other: Part) -> Modulus | None:
+    """A modulus of one shape above both, or None where no shape is."""
+    if isinstance(one, Linear | Affine) and isinstance(other, Linear | Affine):
+        slope, _, shift = (max(pair) for pair in zip(_shape(one), _shape(other), strict=True))
         return Modulus.affine(slope, shift)
-    if Affine not in kinds:
-        kappas = [
-            m.kappa if isinstance(m, Sqrt) else _product_up(m.slope, m.slope)  # type: ignore[attr-defined]
-            for m in (one, other)
-        ]
-        return Modulus.sqrt(max(kappas), max(getattr(m, "h", 0.0) for m in (one, other)))
+    if isinstance(one, Linear | Sqrt) and isinstance(other, Linear | Sqrt):
+        kappa, h = (max(pair) for pair in zip(_squares(one), _squares(other), strict=True))
+        return Modulus.sqrt(kappa, h)
     return None
 
 
-def _shape(modulus: Modulus) -> tuple[float, float, float]:
+def _shape(modulus: Linear | Sqrt | Affine) -> tuple[float, float, float]:
     """(slope, √h, shift) of √(slope²·δ² + h) + shift."""
-    if isinstance(modulus, Sqrt):
-        return math.sqrt(modulus.kappa), math.sqrt(modulus.h), 0.0
-    if isinstance(modulus, Affine):
-        return modulus.slope, 0.0, modulus.shift
-    assert isinstance(modulus, Linear)
-    return modulus.slope, 0.0, 0.0
+    match modulus:
+        case Linear():
+            return modulus.slope, 0.0, 0.0
+        case Sqrt():
+            return math.sqrt(modulus.kappa), math.sqrt(modulus.h), 0.0
+        case Affine():
+            return modulus.slope, 0.0, modulus.shift
+        case _:
+            assert_never(modulus)
+
+
+def _squares(modulus: Linear | Sqrt) -> tuple[float, float]:
+    """(κ, h) of √(κδ² + h), rounded up."""
+    match modulus:
+        case Linear():
+            return _product_up(modulus.slope, modulus.slope), 0.0
+        case Sqrt():
+            return modulus.kappa, modulus.h
+        case _:
+            assert_never(modulus)
 
 
 def _root_up(x: float) -> float:

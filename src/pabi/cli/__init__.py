@@ -249,7 +249,7 @@ def calibrate(
     from pabi.iteration import NoisyIteration
 
     target, at = read_target(epsilon, delta)
-    start = describe(file)
+    start: Any = describe(file)
     if isinstance(start, NoisyIteration):
         raise InvalidInput(
             file_name(file),
@@ -259,7 +259,7 @@ def calibrate(
     parameter = known[0] if parameter is None else parameter
     if parameter not in known:
         raise InvalidInput("--parameter", f"expected one of {', '.join(known)}, got {parameter!r}")
-    run: Any = calibrated(start, target, at, parameter)  # type: ignore[type-var]
+    run = calibrated(start, target, at, parameter)
     _, best = _explained(run, at)
     cost, table = best.epsilon(at), to_dict(run)
     if cost > target:

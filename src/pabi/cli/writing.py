@@ -90,8 +90,11 @@ def basis(adjacency: str | None, assumptions: Sequence[str]) -> list[str]:
 
 
 def shape(curve: TradeOff) -> str:
+    """μ of a Gaussian curve; of any other kind that there is none, and what it is. Raises InvalidInput."""
     from pabi.tradeoff import Best, Gaussian, Mixture
+    from pabi.tradeoff.kinds import known_curve
 
+    curve = known_curve(curve)
     if isinstance(curve, Best):
         return "none (the best of " + ", ".join(f"{part!r}" for part in curve.parts) + ")"
     if isinstance(curve, Gaussian):

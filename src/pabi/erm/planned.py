@@ -39,7 +39,7 @@ _POPULATION = {
 UNKNOWN = sys.float_info.max
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Plan:
     """How to minimise a loss privately, and what is proven of the result.
 

@@ -74,18 +74,18 @@ def plan(
     Table 1; docs, "Private optimisation".
     """
     problem = _problem(
-        objective,
-        losses,
-        n,
-        dimension,
-        lipschitz,
-        diameter,
-        epsilon,
-        delta,
-        strong_convexity,
-        smoothness,
-        radius,
-        adjacency,
+        objective=objective,
+        losses=losses,
+        n=n,
+        dimension=dimension,
+        lipschitz=lipschitz,
+        diameter=diameter,
+        epsilon=epsilon,
+        delta=delta,
+        strong_convexity=strong_convexity,
+        smoothness=smoothness,
+        radius=radius,
+        adjacency=adjacency,
     )
     validate.choice("algorithm", algorithm, ("auto", *ALGORITHMS))
     found = [draft for family in _FAMILIES for draft in family(problem)]
@@ -107,23 +107,23 @@ def _plan(problem: Problem, draft: Draft, considered: tuple[tuple[str, float], .
     terms = draft.terms(run)
     m = None if problem.m is None else problem.m + draft.regulariser
     return Plan(
-        draft.algorithm,
-        run,
-        min(total(terms), problem.trivial),
-        "explicit",
-        draft.source,
-        problem.objective,
-        problem.losses,
-        problem.dimension,
-        problem.epsilon,
-        problem.delta,
-        problem.lipschitz,
-        problem.radius,
-        terms,
-        draft.regulariser,
-        m,
-        considered,
-        draft.quantile,
+        algorithm=draft.algorithm,
+        run=run,
+        risk_bound=min(total(terms), problem.trivial),
+        kind="explicit",
+        source=draft.source,
+        objective=problem.objective,
+        losses=problem.losses,
+        dimension=problem.dimension,
+        epsilon=problem.epsilon,
+        delta=problem.delta,
+        lipschitz=problem.lipschitz,
+        radius=problem.radius,
+        terms=terms,
+        regulariser=draft.regulariser,
+        strong_convexity=m,
+        considered=considered,
+        _quantile=draft.quantile,
     )
 
 
@@ -137,6 +137,7 @@ def _why_not(problem: Problem, algorithm: str) -> str:
 
 
 def _problem(
+    *,
     objective: str,
     losses: str,
     n: int,
@@ -168,18 +169,18 @@ def _problem(
             "radius", f"expected at least diameter/2 = {0.5 * diameter!r}, got {far!r}"
         )
     return Problem(
-        objective,
-        losses,
-        n,
-        p,
-        bound,
-        wide,
-        min(far, wide),
-        epsilon,
-        delta,
-        m,
-        loss,
-        validate.adjacency(adjacency),
+        objective=objective,
+        losses=losses,
+        n=n,
+        dimension=p,
+        lipschitz=bound,
+        diameter=wide,
+        radius=min(far, wide),
+        epsilon=epsilon,
+        delta=delta,
+        m=m,
+        loss=loss,
+        adjacency=validate.adjacency(adjacency),
     )
 
 

@@ -16,7 +16,7 @@ from pabi.neighbours import Adjacency
 Terms = tuple[tuple[str, float], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Problem:
     """A validated cell of the table, with what every way to solve it needs.
 

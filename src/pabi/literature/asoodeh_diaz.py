@@ -11,7 +11,7 @@ from pabi.literature.bravo import PAPER
 from pabi.literature.published import published
 
 
-def _distance(L: float, diameter: float, step_size: float, noise_std: float) -> float:
+def _distance(*, L: float, diameter: float, step_size: float, noise_std: float) -> float:
     """(D/η + 2L)/σ: how far one step can take two points apart, in units of its noise."""
     return (diameter / step_size + 2.0 * L) / noise_std
 
@@ -29,7 +29,7 @@ def theorem_2(
     """
     from scipy.special import ndtri
 
-    r = _distance(L, diameter, step_size, noise_std)
+    r = _distance(L=L, diameter=diameter, step_size=step_size, noise_std=noise_std)
     theta = delta / (b / n + (1.0 - b / n) * delta)
     return max(0.0, 0.5 * r * r - r * float(ndtri(theta)))
 
@@ -43,5 +43,5 @@ def equation_24(
     As `theorem_2`, by the tail bound Φ(−x) ≤ exp(−x²/2). Source: (24); the argument of the logarithm is
     garbled and was derived.
     """
-    r = _distance(L, diameter, step_size, noise_std)
+    r = _distance(L=L, diameter=diameter, step_size=step_size, noise_std=noise_std)
     return 0.5 * r * r + r * math.sqrt(2.0 * math.log1p(b * (1.0 - delta) / (n * delta)))

@@ -188,8 +188,8 @@ def sampled_gaussian_order(probability: float, noise: float) -> float:
     return best
 
 
-def _noisy_sgd(
-    L: float, b: int, n: int, noise_std: float, order: float, smallest_noise: float
+def _require_noisy_sgd(
+    *, L: float, b: int, n: int, noise_std: float, order: float, smallest_noise: float
 ) -> None:
     require(noise_std >= smallest_noise * L / b, f"noise_std ≥ {shown(smallest_noise, 4)}·L/b")
     require(order > 1.0, "order > 1")
@@ -235,7 +235,9 @@ def theorem_5_2(
     bounded size and b/n < 1/5, which are not stated. NotApplicable unless T ≥ T̄, σ ≥ 8√2·L/b and
     1 < α ≤ α*(b/n, bσ/(2√2L)). Source: Theorem 5.2.
     """
-    _noisy_sgd(L, b, n, noise_std, order, 8.0 * math.sqrt(2.0))
+    _require_noisy_sgd(
+        L=L, b=b, n=n, noise_std=noise_std, order=order, smallest_noise=8.0 * math.sqrt(2.0)
+    )
     t = window(L=L, n=n, diameter=diameter, step_size=step_size)
     require(steps >= t, f"at least T̄ = {t} steps")
     top = sampled_gaussian_order(b / n, b * noise_std / (2.0 * math.sqrt(2.0) * L))
@@ -282,7 +284,9 @@ def remark_5_3(
     As `theorem_5_2`, which it rounds up, joined with composition; unverified for the same reason.
     Source: Remark 5.3.
     """
-    _noisy_sgd(L, b, n, noise_std, order, 8.0 * math.sqrt(2.0))
+    _require_noisy_sgd(
+        L=L, b=b, n=n, noise_std=noise_std, order=order, smallest_noise=8.0 * math.sqrt(2.0)
+    )
     top = sampled_gaussian_order(b / n, b * noise_std / (2.0 * math.sqrt(2.0) * L))
     require(order <= top, f"order ≤ α* = {shown_down(top, 4)}")
     capped = remark_5_3_steps(
@@ -297,6 +301,7 @@ def nonconvex_steps(step_size: float, smoothness: float, with_smoothness: bool) 
 
 
 def _nonconvex(
+    *,
     L: float,
     n: int,
     diameter: float,
@@ -332,13 +337,22 @@ def theorem_5_4(
     Unverified: read as ⌈1/η⌉ it is refuted by linear losses; either way the proof conditions on noise
     that depends on the batch. Source: Theorem 5.4.
     """
-    _noisy_sgd(L, b, n, noise_std, order, 2.0 * math.sqrt(10.0))
+    _require_noisy_sgd(
+        L=L, b=b, n=n, noise_std=noise_std, order=order, smallest_noise=2.0 * math.sqrt(10.0)
+    )
     require(10 * b <= n, "b ≤ n/10")
     t = nonconvex_steps(step_size, smoothness, with_smoothness)
     require(steps >= t, f"at least T̄ = {t} steps")
     top = nonconvex_order(L=L, b=b, n=n, noise_std=noise_std)
     require(order <= top, f"order ≤ α* = {shown_down(top, 4)}")
-    inner = _nonconvex(L, n, diameter, step_size, smoothness, with_smoothness)
+    inner = _nonconvex(
+        L=L,
+        n=n,
+        diameter=diameter,
+        step_size=step_size,
+        smoothness=smoothness,
+        with_smoothness=with_smoothness,
+    )
     return order / noise_std**2 * inner
 
 
@@ -365,7 +379,14 @@ def equation_22(
     NotApplicable unless the order it needs, 1 + σ·√(ln(1/δ)/A), is at most α* (23). Unverified, as
     `theorem_5_4`. Source: (22).
     """
-    inner = _nonconvex(L, n, diameter, step_size, smoothness, with_smoothness)
+    inner = _nonconvex(
+        L=L,
+        n=n,
+        diameter=diameter,
+        step_size=step_size,
+        smoothness=smoothness,
+        with_smoothness=with_smoothness,
+    )
     order = 1.0 + noise_std * math.sqrt(-math.log(delta) / inner)
     top = nonconvex_order(L=L, b=b, n=n, noise_std=noise_std)
     require(order <= top, f"order {shown(order, 4)} ≤ α* = {shown_down(top, 4)}, (23)")

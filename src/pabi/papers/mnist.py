@@ -34,7 +34,7 @@ def read_digits(file: str | None) -> Digits:
         raise InvalidInput("mnist", f"expected 70 000 images of 784 pixels, got {images.shape}")
     X = np.asarray(images, dtype=np.float32) / np.float32(255.0)
     y = np.asarray(labels).astype(np.intp)
-    return Digits(X[:TRAINING], y[:TRAINING], X[TRAINING:], y[TRAINING:])
+    return Digits(X=X[:TRAINING], y=y[:TRAINING], X_test=X[TRAINING:], y_test=y[TRAINING:])
 
 
 def _from_file(file: str) -> tuple[Any, Any]:

@@ -7,8 +7,8 @@ import io
 import math
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pabi.papers.artefact import Artefact
 from pabi.papers.drawing import draw, draw_text
@@ -88,10 +88,7 @@ def _table(table: Table) -> list[str]:
 def _columns(table: Table) -> dict[str, Callable[[Entry], str]]:
     """The heads of the columns, and what each shows of an entry; none that would be empty."""
     keys = dict.fromkeys(k for entry in table.entries for k in entry.where)
-    columns: dict[str, Callable[[Entry], str]] = {
-        k: lambda e, k=k: _label(e.where.get(k, ""))  # type: ignore[misc]
-        for k in keys
-    }
+    columns: dict[str, Callable[[Entry], str]] = {key: partial(_where, key) for key in keys}
     columns["quantity"] = lambda e: e.quantity
     if any(entry.printed is not None for entry in table.entries):
         columns["paper"] = lambda e: e.printed or "—"
@@ -104,7 +101,9 @@ def _columns(table: Table) -> dict[str, Callable[[Entry], str]]:
     return columns
 
 
-def _label(value: Any) -> str:
+def _where(key: str, entry: Entry) -> str:
+    """Where `entry` stands in the column `key`."""
+    value = entry.where.get(key, "")
     return exact(value) if isinstance(value, float) else str(value)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,7 +77,7 @@ class Facts:
         return np.asarray(2.0 * error * radius + 0.5 * (most - least) * radius**2)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cells:
     """Boxes with their bounds: `lower`, `upper`, `tilt` (k, p); the rest (k,).
 
@@ -92,12 +92,12 @@ class Cells:
     mass: Array
 
     def __getitem__(self, chosen: Any) -> Cells:
-        return Cells(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
+        return Cells(**{f.name: getattr(self, f.name)[chosen] for f in fields(self)})
 
     def joined(self, other: Cells) -> Cells:
-        """Both."""
-        names = self.__dataclass_fields__
-        return Cells(*(np.concatenate([getattr(self, k), getattr(other, k)]) for k in names))
+        """These boxes, then those of `other`."""
+        columns = ((f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return Cells(**{name: np.concatenate([ours, theirs]) for name, ours, theirs in columns})
 
 
 class Differences(NamedTuple):
@@ -170,7 +170,7 @@ class Envelope:
             tilt[tilted] = self._kappa * self._quotients(anchor[tilted], values[tilted])
         height = -self._kappa * (values - below) - np.sum(tilt * (centre - anchor), axis=1)
         mass = height + np.sum(_log_integral(tilt, half), axis=1)
-        return Cells(lower, upper, tilt, height, mass)
+        return Cells(lower=lower, upper=upper, tilt=tilt, height=height, mass=mass)
 
     def _quotients(self, anchor: Array, values: Array) -> Array:
         """Difference quotients (k, p) at (k, p) anchors, where the losses are `values`."""

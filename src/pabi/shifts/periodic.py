@@ -39,7 +39,10 @@ class Piece(NamedTuple):
         early, late = _exp(carried - unit), _exp(later.unit - unit)
         d = _keep(self.d, early) + _keep(later.d, late)
         return Piece(
-            self.log_c + later.log_c, d, self.v * early * early + later.v * late * late, unit
+            log_c=self.log_c + later.log_c,
+            d=d,
+            v=self.v * early * early + later.v * late * late,
+            unit=unit,
         )
 
     def repeated(self, times: int) -> Piece:
@@ -47,10 +50,10 @@ class Piece(NamedTuple):
         # The largest term of the geometric sums is the unit: the last one if C ≤ 1, else the first.
         falling = -abs(self.log_c)
         return Piece(
-            self.log_c * times if times > 1 else self.log_c,
-            self.d * _geometric(falling, times),
-            self.v * _geometric(2.0 * falling, times),
-            self.unit + (max(self.log_c, 0.0) * (times - 1) if times > 1 else 0.0),
+            log_c=self.log_c * times if times > 1 else self.log_c,
+            d=self.d * _geometric(falling, times),
+            v=self.v * _geometric(2.0 * falling, times),
+            unit=self.unit + (max(self.log_c, 0.0) * (times - 1) if times > 1 else 0.0),
         )
 
     @property

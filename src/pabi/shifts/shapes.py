@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.moduli import Affine, FromFunction, Linear, Minimum, Modulus, Sqrt, Unbounded
+from pabi.moduli import Affine, FromFunction, Linear, Modulus, Part, Sqrt, Unbounded, parts_of
 from pabi.rounding import Array
+
+Function = Callable[[Any], Any]  # ω at a distance, or at an array of distances
 
 _UP = 1.0 + 2e-15  # past the roundings of one evaluation
 
@@ -22,7 +25,7 @@ class Shapes:
     slope: Array
     root: Array
     shift: Array
-    functions: dict[int, Modulus] = field(default_factory=dict)
+    functions: dict[int, Function] = field(default_factory=dict)
 
     @property
     def steps(self) -> int:
@@ -55,7 +58,7 @@ class Shapes:
 
     def in_units_of(self, unit: float) -> Shapes:
         """Of distances measured in `unit`, a power of two."""
-        functions: dict[int, Modulus] = {k: _InUnits(f, unit) for k, f in self.functions.items()}
+        functions = {k: _in_units(f, unit) for k, f in self.functions.items()}
         return Shapes(self.slope, self.root / unit, self.shift / unit, functions)
 
     def at(self, distance: Array) -> Array:
@@ -113,23 +116,12 @@ class Shapes:
         return found
 
 
-class _InUnits(Modulus):
+def _in_units(modulus: Function, unit: float) -> Function:
     """Another modulus, distances measured in a unit that is a power of two."""
-
-    def __init__(self, modulus: Modulus, unit: float) -> None:
-        self.modulus, self.unit = modulus, unit
-
-    def _evaluate(self, distance: Array) -> Array:
-        return np.asarray(self.modulus._evaluate(distance * self.unit) / self.unit)
-
-    def least_slope(self) -> float | None:
-        return self.modulus.least_slope()
-
-    def scaled(self, factor: float) -> Modulus:
-        return _InUnits(self.modulus.scaled(factor), self.unit)
+    return lambda distance: modulus(np.multiply(distance, unit)) / unit
 
 
-def _function(modulus: Modulus) -> Callable[[float], float]:
+def _function(modulus: Function) -> Callable[[float], float]:
     return lambda z: float(modulus(z)) * _UP if z < math.inf else math.inf
 
 
@@ -184,35 +176,35 @@ def _flat_in_part(
 
 
 def shapes(moduli: Sequence[Modulus]) -> Shapes:
-    """The pieces of these moduli, one per step."""
+    """The pieces of these moduli, one per step. Raises InvalidInput for one that is not pabi's own."""
     known: dict[Modulus, Array] = {}
-    for modulus in moduli:
-        if modulus not in known and not _is_function(modulus):
-            parts = modulus.parts if isinstance(modulus, Minimum) else (modulus,)
-            known[modulus] = np.array([_piece(part) for part in parts])
+    for modulus in {id(modulus): modulus for modulus in moduli}.values():
+        pieces = [_piece(part) for part in parts_of(modulus)]
+        if None not in pieces:
+            known.setdefault(modulus, np.array(pieces))
     most = max((len(pieces) for pieces in known.values()), default=1)
     filler = np.array([(0.0, 0.0, math.inf)] * most)
     table = {m: np.concatenate([p, filler])[:most] for m, p in known.items()}
     columns = np.stack([table.get(m, filler) for m in moduli], axis=-1)  # (pieces, 3, steps)
-    functions = {k: m for k, m in enumerate(moduli) if m not in known}
+    functions: dict[int, Function] = {k: m for k, m in enumerate(moduli) if m not in known}
     return Shapes(columns[:, 0], columns[:, 1], columns[:, 2], functions)
 
 
-def _is_function(modulus: Modulus) -> bool:
-    parts = modulus.parts if isinstance(modulus, Minimum) else (modulus,)
-    return any(isinstance(part, FromFunction) for part in parts)
-
-
-def _piece(modulus: Modulus) -> tuple[float, float, float]:
-    """(slope, root, shift), rounded up."""
-    if isinstance(modulus, Linear):
-        return modulus.slope, 0.0, 0.0
-    if isinstance(modulus, Sqrt):
-        return _root_up(modulus.kappa), _root_up(modulus.h), 0.0
-    if isinstance(modulus, Affine):
-        return modulus.slope, 0.0, modulus.shift
-    assert isinstance(modulus, Unbounded)
-    return 0.0, 0.0, math.inf
+def _piece(part: Part) -> tuple[float, float, float] | None:
+    """(slope, root, shift), rounded up; None of a function, which has no such piece."""
+    match part:
+        case Linear():
+            return part.slope, 0.0, 0.0
+        case Sqrt():
+            return _root_up(part.kappa), _root_up(part.h), 0.0
+        case Affine():
+            return part.slope, 0.0, part.shift
+        case Unbounded():
+            return 0.0, 0.0, math.inf
+        case FromFunction():
+            return None
+        case _:
+            assert_never(part)
 
 
 def _root_up(x: float) -> float:

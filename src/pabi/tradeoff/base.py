@@ -13,10 +13,9 @@ import numpy as np
 from pabi.convert.inputs import array, extended, real_line
 from pabi.errors import InvalidInput
 from pabi.rounding import Array, fraction_up
+from pabi.tradeoff.directions import Orientation
 from pabi.tradeoff.pairs import Pair
 from pabi.validate import integer, number
-
-_KINDS: dict[str, type[TradeOff]] = {}
 
 
 class TradeOff(ABC):
@@ -27,16 +26,14 @@ class TradeOff(ABC):
     attack rates are upper bounds, f itself is a lower bound. Objects are immutable and equal by
     value. Constructors and readings raise InvalidInput for numbers out of range.
 
+    The kinds are a closed table, `pabi.tradeoff.kinds`. A class from elsewhere may be shown by
+    `explain(also=…)`; it is refused where functions are composed, written or read.
+
     A subclass sets `kind`, the name under which it is written to JSON, and implements the abstract
-    methods; `_delta_array` where arrays can be faster, `_compose` where a lossless rule exists.
+    methods; `_delta_array` where arrays can be faster, `_compose` and `_power` where a lossless rule exists.
     """
 
     kind: ClassVar[str]
-
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        super().__init_subclass__(**keywords)
-        if "kind" in cls.__dict__:
-            _KINDS[cls.kind] = cls
 
     @overload
     def __call__(self, alpha: float) -> float: ...
@@ -114,7 +111,7 @@ class TradeOff(ABC):
         return min(1.0, fraction_up(success))
 
     @property
-    def orientation(self) -> str:
+    def orientation(self) -> Orientation:
         """ "symmetric": f is its own inverse. "both": the worse of two inverse functions, each of which
         is composed by itself. "remove", "add": one of those two."""
         return "symmetric"
@@ -131,45 +128,45 @@ class TradeOff(ABC):
         """f ⊗ g, both mechanisms run on the same data, without loss.
 
         In closed form where there is one, otherwise a `Product`. Raises InvalidInput for "remove"
-        with "add", or either with "both".
+        with "add", or either with "both", and for a class that is not in `pabi.tradeoff`.
         """
+        from pabi.tradeoff.kinds import known_curve
         from pabi.tradeoff.product import Product
 
-        result = self._compose(other)
+        one, two = known_curve(self), known_curve(other)
+        result = one._compose(two)
         if result is None:
-            result = other._compose(self)
-        return Product(((self, 1), (other, 1))) if result is None else result
+            result = two._compose(one)
+        return Product(((one, 1), (two, 1))) if result is None else result
 
     def self_compose(self, k: int) -> TradeOff:
-        """f ⊗ … ⊗ f, `k` ≥ 1 times."""
-        from pabi.tradeoff.product import Product
+        """f ⊗ … ⊗ f, `k` ≥ 1 times; see `compose`."""
+        from pabi.tradeoff.kinds import known_curve
 
-        k = integer("k", k, at_least=1)
-        if k == 1:
-            return self
-        square = self._compose(self)
-        if square is None:
-            return Product(((self, k),))
-        half = square.self_compose(k // 2)
-        return half.compose(self) if k % 2 else half
+        return known_curve(self)._power(integer("k", k, at_least=1))
 
     @abstractmethod
     def losses(self) -> tuple[Pair, ...]:
         """The privacy losses of the orders of the data sets that differ: (f,), or (f, f^-1)."""
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready dictionary; infinity is written "inf"."""
-        return {"kind": self.kind, **self._fields()}
+        """A JSON-ready dictionary; infinity is written "inf". Raises InvalidInput for a foreign class."""
+        from pabi.tradeoff.kinds import known_curve
+
+        curve = known_curve(self)
+        return {"kind": curve.kind, **curve._fields()}
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> TradeOff:
         """The object written by `to_dict`. Raises InvalidInput."""
+        from pabi.tradeoff.kinds import KINDS
+
         kind = data.get("kind") if isinstance(data, dict) else None
-        if not isinstance(kind, str) or kind not in _KINDS:
-            raise InvalidInput("kind", f"expected one of {', '.join(sorted(_KINDS))}, got {kind!r}")
+        if not isinstance(kind, str) or kind not in KINDS:
+            raise InvalidInput("kind", f"expected one of {', '.join(sorted(KINDS))}, got {kind!r}")
         fields = _Noted({name: value for name, value in data.items() if name != "kind"})
         try:
-            found = _KINDS[kind]._from_fields(fields)
+            found = KINDS[kind]._from_fields(fields)
         except KeyError as missing:
             raise InvalidInput(str(missing.args[0]), f"missing from a {kind} object") from None
         for name in fields:
@@ -180,6 +177,18 @@ class TradeOff(ABC):
     def _compose(self, other: TradeOff) -> TradeOff | None:
         """self ⊗ other, or None where this class knows no lossless rule."""
         return None
+
+    def _power(self, k: int) -> TradeOff:
+        """f ⊗ … ⊗ f, `k` ≥ 1 times, for a checked k."""
+        from pabi.tradeoff.product import Product
+
+        if k == 1:
+            return self
+        square = self._compose(self)
+        if square is None:
+            return Product(((self, k),))
+        half = square._power(k // 2)
+        return half.compose(self) if k % 2 else half
 
     @abstractmethod
     def _tradeoff(self, alpha: Array) -> Array:

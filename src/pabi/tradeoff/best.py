@@ -11,8 +11,8 @@ import numpy as np
 from pabi.errors import InvalidInput
 from pabi.rounding import Array
 from pabi.tradeoff.base import TradeOff
+from pabi.tradeoff.directions import Orientation, common, one_order
 from pabi.tradeoff.pairs import Pair
-from pabi.validate import integer
 
 _MOST = 64  # parts that are kept; to drop one is sound
 
@@ -31,11 +31,12 @@ class Best(TradeOff):
     kind: ClassVar[str] = "best"
 
     def __init__(self, parts: Iterable[TradeOff]) -> None:
+        from pabi.tradeoff.kinds import known_curve
+
         flat: dict[TradeOff, None] = {}
         for part in parts:
-            if not isinstance(part, TradeOff):
-                raise InvalidInput("parts", f"expected trade-off functions, got {part!r}")
-            if part.orientation not in ("symmetric", "both"):
+            part = known_curve(part, "parts")
+            if one_order(part.orientation):
                 raise InvalidInput("parts", f"expected functions for both orders, got {part!r}")
             flat |= dict.fromkeys(part.parts if isinstance(part, Best) else (part,))
         if not flat:
@@ -46,9 +47,8 @@ class Best(TradeOff):
         object.__setattr__(self, "parts", tuple(kept))
 
     @property
-    def orientation(self) -> str:
-        both = any(part.orientation == "both" for part in self.parts)
-        return "both" if both else "symmetric"
+    def orientation(self) -> Orientation:
+        return common(part.orientation for part in self.parts)
 
     def epsilon(self, delta: float) -> float:
         return min(part.epsilon(delta) for part in self.parts)
@@ -71,8 +71,7 @@ class Best(TradeOff):
         others = other.parts if isinstance(other, Best) else (other,)
         return Best(mine.compose(theirs) for mine in self.parts for theirs in others)
 
-    def self_compose(self, k: int) -> TradeOff:
-        k = integer("k", k, at_least=1)
+    def _power(self, k: int) -> TradeOff:
         return Best(part.self_compose(k) for part in self.parts)
 
     def _tradeoff(self, alpha: Array) -> Array:

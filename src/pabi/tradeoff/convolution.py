@@ -28,11 +28,12 @@ _ULP = 2.0**-53
 _ODD = (1, 3, 5, 9, 15, 25, 27, 45, 75, 81)
 
 
-class Term(NamedTuple):
+@dataclass(frozen=True)
+class Term:
     """A loss on the grid, released `count` times independently."""
 
     losses: Losses
-    count: int  # type: ignore[assignment]  # a field, not the tuple's method
+    count: int
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,15 @@ def profile(total: Sum, power: float, reach: float = math.inf) -> Profile:
         last = max(min(last, math.ceil(middle + near)), first + 1)
     epsilon = (begin + np.arange(first, last, dtype=np.float64)) * step + offset
     kept = np.maximum(mass[first:], 0.0)
-    return _read(epsilon, kept, error, power, log_moment, total.infinity, step)
+    return _read(
+        epsilon,
+        kept,
+        error=error,
+        power=power,
+        log_moment=log_moment,
+        infinity=total.infinity,
+        step=step,
+    )
 
 
 def _fast_length(least: int) -> int:
@@ -175,6 +184,7 @@ def _fast_length(least: int) -> int:
 def _read(
     epsilon: Array,
     mass: Array,
+    *,
     error: float,
     power: float,
     log_moment: float,

@@ -21,7 +21,6 @@ from pabi.convert.vectorised import gaussian_delta
 from pabi.rounding import Array
 from pabi.tradeoff.base import TradeOff, decode, encode
 from pabi.tradeoff.pairs import Labelled, Pair, Symmetrised
-from pabi.validate import integer
 
 # Relative errors allowed for scipy's ndtri and ndtr, several times what was measured against ball
 # arithmetic (5e-16 and 2.4e-13).
@@ -53,9 +52,8 @@ class Gaussian(TradeOff):
     def zcdp(self) -> float:
         return gdp_to_zcdp(self.mu)
 
-    def self_compose(self, k: int) -> TradeOff:
+    def _power(self, k: int) -> TradeOff:
         """G(μ·√k), the parameter rounded up."""
-        k = integer("k", k, at_least=1)
         if math.isinf(self.mu):
             return self
         return Gaussian(sqrt_up(k * Fraction(self.mu) ** 2))

@@ -50,7 +50,7 @@ class Mixture(TradeOff):
         parts = tuple(parts)
         values = tuple(number("weights", w, at_least=0.0) for w in weights)
         for part in parts:
-            if not isinstance(part, Gaussian):
+            if type(part) is not Gaussian:
                 raise InvalidInput("parts", f"expected Gaussian objects, got {part!r}")
         if not parts or len(parts) != len(values):
             raise InvalidInput("weights", f"expected one weight per part, got {len(values)}")
@@ -91,7 +91,7 @@ class Mixture(TradeOff):
         if isinstance(other, Gaussian):
             if other.mu == 0.0:
                 return self
-            shifted = [part.compose(other) for part in self.parts]
+            shifted = [part._compose(other) for part in self.parts]
             return Mixture([g for g in shifted if isinstance(g, Gaussian)], self.weights)
         if not isinstance(other, Mixture):
             return None

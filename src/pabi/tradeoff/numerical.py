@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from pabi.rounding import Array
 from pabi.tradeoff.convolution import Profile, Sum, Term, crossing, profile
 from pabi.tradeoff.grids import optimistic, pessimistic
+from pabi.tradeoff.memo import Memo
 from pabi.tradeoff.pairs import Pair
 
 _SPAN = 1e-3  # how far apart, relatively, the errors of a transform may put its two values of δ
@@ -20,12 +22,28 @@ _COARSEST = 50.0  # step of a grid: e^step must not overflow
 _NEAR = 3.0  # standard deviations from the tilted mean within which one ε is sought
 
 
+class Grid(NamedTuple):
+    """All that the losses on a grid depend on, beside the losses themselves.
+
+    `step`: the distance of its points. `slack`: by how much raising the lowest losses may move the mean of
+    one release. `delta`: the δ to be read; what is cut off is a millionth of it.
+    """
+
+    step: float
+    slack: float
+    delta: float
+
+
 @dataclass(frozen=True, eq=False)
 class Loss:
     """The sum of independent privacy losses: `terms` are (pair, how often)."""
 
     terms: tuple[tuple[Pair, int], ...]
-    _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _moments: Memo[float, float] = field(default_factory=Memo, init=False, repr=False)
+    # One from above and one from below: they are large, and the same grid is read again at once.
+    _sums: Memo[tuple[Grid, bool], Sum | None] = field(
+        default_factory=lambda: Memo(2), init=False, repr=False
+    )
 
     @property
     def infinity(self) -> float:
@@ -84,12 +102,9 @@ class Loss:
         return math.exp(log_power)
 
     def _finite_moment(self, power: float) -> float:
-        if power not in self._cache:
-            self._cache[power] = math.fsum(
-                k * pair.finite_log_moment(power) for pair, k in self.terms
-            )
-        value: float = self._cache[power]
-        return value
+        return self._moments(
+            power, lambda: math.fsum(k * pair.finite_log_moment(power) for pair, k in self.terms)
+        )
 
     # Readings.
 
@@ -116,8 +131,8 @@ class Loss:
             return 0.0, 0.0
         aim = max(epsilon, 0.01 * self.scale)
         for _ in range(10):
-            step = next(iter(self._steps(power, aim, finite, rtol)))
-            found = self._epsilon_at(step, power, delta, finite, True)
+            grid = next(self._grids(power=power, epsilon=aim, delta=finite, rtol=rtol))
+            found = self._epsilon_at(grid, power, delta, pessimist=True)
             if found is None:
                 break
             high = min(high, found)
@@ -128,7 +143,7 @@ class Loss:
                 continue
             if not both:
                 break
-            low = max(low, self._epsilon_at(step, power, delta, finite, False) or 0.0)
+            low = max(low, self._epsilon_at(grid, power, delta, pessimist=False) or 0.0)
             if high - low <= rtol * high:
                 break
             aim *= 0.25
@@ -149,9 +164,9 @@ class Loss:
             return 1.0, 1.0
         power = self.guess_power(epsilon)
         low, high = 0.0, 1.0
-        for step, tail in self._steps_around(epsilon, power, rtol):
+        for grid in self._grids_around(epsilon, power, rtol):
             for pessimist in (True, False) if both else (True,):
-                total = self._sum(step, tail, pessimist)
+                total = self._sum(grid, pessimist)
                 curve = None if total is None else _profile(total, power)
                 if curve is None:
                     return low, high
@@ -172,8 +187,8 @@ class Loss:
             if math.isinf(e):
                 continue
             power = self.guess_power(e)
-            step, tail = next(iter(self._steps_around(e, power, rtol)))
-            total = self._sum(step, tail * 1e-3, True)
+            grid = next(self._grids_around(e, power, rtol))
+            total = self._sum(grid._replace(delta=grid.delta * 1e-3), True)
             curve = None if total is None else _profile(total, power)
             if curve is None:
                 continue
@@ -184,39 +199,31 @@ class Loss:
                 result[j] = _at(curve, float(epsilon[j]))[1]
         return result
 
-    def _steps_around(
-        self, epsilon: float, power: float, rtol: float
-    ) -> Iterator[tuple[float, float]]:
-        """(grid step, tail) pairs for reading δ at `epsilon`, where the tilt is `power`."""
+    def _grids_around(self, epsilon: float, power: float, rtol: float) -> Iterator[Grid]:
+        """Grids for reading δ at `epsilon`, where the tilt is `power`, ever finer ones."""
         scale = max(abs(epsilon), self.scale)
         log_delta = self._finite_moment(power) - power * epsilon if power else -7.0
         tail = max(math.exp(max(-690.0, log_delta)) * 1e-3, _SMALLEST)
         # An error in ε is λ times as large in log δ.
-        for step in self._steps(max(power, 1.0 / scale), scale, tail, 0.25 * rtol):
-            yield step, tail
+        return self._grids(
+            power=max(power, 1.0 / scale), epsilon=scale, delta=tail, rtol=0.25 * rtol
+        )
 
+    @cached_property
     def profile(self) -> tuple[Array, Array]:
         """(ε ≥ 0, upper values of δ) over the whole range where δ is neither near 1 nor below 1e-15."""
-        if "profile" not in self._cache:
-            scale = max(self.scale, 1e-12)
-            result = None
-            for step in self._steps(1.0 / scale, scale, 1e-15, 3e-4):
-                total = self._sum(step, 1e-17, True)
-                curve = None if total is None else _profile(total, 0.0)
-                if curve is not None:
-                    result = curve
-                    break
-            if result is None:
-                result = Profile(np.array([0.0]), np.array([0.0]), np.array([1.0]))
-            inside = result.epsilon >= 0.0
-            if not inside.any():
-                inside[-1] = True
-            self._cache["profile"] = (
-                np.maximum(result.epsilon[inside], 0.0),
-                result.upper[inside],
-            )
-        found: tuple[Array, Array] = self._cache["profile"]
-        return found
+        scale = max(self.scale, 1e-12)
+        result = Profile(np.array([0.0]), np.array([0.0]), np.array([1.0]))
+        for grid in self._grids(power=1.0 / scale, epsilon=scale, delta=1e-15, rtol=3e-4):
+            total = self._sum(grid._replace(delta=1e-17), True)
+            curve = None if total is None else _profile(total, 0.0)
+            if curve is not None:
+                result = curve
+                break
+        inside = result.epsilon >= 0.0
+        if not inside.any():
+            inside[-1] = True
+        return np.maximum(result.epsilon[inside], 0.0), result.upper[inside]
 
     @property
     def scale(self) -> float:
@@ -234,11 +241,9 @@ class Loss:
     def _most_finite(self) -> float:
         return math.fsum(k * pair.most for pair, k in self.terms)
 
-    def _epsilon_at(
-        self, step: float, power: float, delta: float, finite: float, pessimist: bool
-    ) -> float | None:
+    def _epsilon_at(self, grid: Grid, power: float, delta: float, pessimist: bool) -> float | None:
         """The ε of one grid, re-tilted until it lies where the transform is accurate."""
-        total = self._sum(step, finite, pessimist)
+        total = self._sum(grid, pessimist)
         if total is None:
             return None
         for _ in range(6):
@@ -266,10 +271,10 @@ class Loss:
             power = following
         return None if found is None else max(0.0, found)
 
-    def _steps(self, power: float, epsilon: float, delta: float, rtol: float) -> Iterator[float]:
-        """Grid steps, first one whose error is likely below `rtol` relative to `epsilon`."""
+    def _grids(self, *, power: float, epsilon: float, delta: float, rtol: float) -> Iterator[Grid]:
+        """Grids, first one whose error is likely below `rtol` relative to `epsilon`, then finer ones."""
         goal = 0.7 * rtol * epsilon * power
-        self._cache["slack"] = 0.01 * goal / (power * self.count)
+        slack = 0.01 * goal / (power * self.count)
         step = math.sqrt(12.0 * goal / (power * (1.0 + power) * self.count))
         coarsest = (
             0.25 / (1.0 + power) if power > 1.0 else max(1.0, min(_COARSEST, 0.05 * rtol * epsilon))
@@ -277,7 +282,7 @@ class Loss:
         step = min(max(step, 1e-300), coarsest, epsilon)
         least, best, truth = math.inf, step, self._finite_moment(power)
         for _ in range(12):  # measured without any transform
-            above = self._sum(step, delta, True)
+            above = self._sum(Grid(step, slack, delta), True)
             if above is None:
                 break
             gap = 2.0 * abs(above.log_moment(power) - truth)  # the lower value errs as much
@@ -294,27 +299,23 @@ class Loss:
                 break
         step = best
         for _ in range(3):
-            yield step
+            yield Grid(step, slack, delta)
             step *= 0.5
 
-    def _sum(self, step: float, delta: float, pessimist: bool) -> Sum | None:
+    def _sum(self, grid: Grid, pessimist: bool) -> Sum | None:
         """The losses on a grid, or None where it would have too many cells, or too few."""
-        slack = self._cache.get("slack", 0.0)
-        key = step, delta, slack
-        latest = self._cache.get(("sum", pessimist))
-        if latest is None or latest[0] != key:
-            tail = max(1e-6 * delta / self.count, 1e-305)
-            build = pessimistic if pessimist else optimistic
-            try:
-                terms = tuple(Term(build(pair, step, tail, slack), k) for pair, k in self.terms)
-            except MemoryError:
-                return None
-            if any(not term.losses.p.any() for term in terms):
-                return None  # so coarse that nothing could be said from below
-            latest = key, Sum(terms, step)
-            self._cache["sum", pessimist] = latest
-        total: Sum = latest[1]
-        return total
+        try:
+            return self._sums((grid, pessimist), lambda: self._summed(grid, pessimist))
+        except MemoryError:
+            return None
+
+    def _summed(self, grid: Grid, pessimist: bool) -> Sum | None:
+        build = pessimistic if pessimist else optimistic
+        tail = max(1e-6 * grid.delta / self.count, 1e-305)
+        terms = tuple(Term(build(pair, grid.step, tail, grid.slack), k) for pair, k in self.terms)
+        if any(not term.losses.p.any() for term in terms):
+            return None  # so coarse that nothing could be said from below
+        return Sum(terms, grid.step)
 
 
 def _profile(total: Sum, power: float, reach: float = math.inf) -> Profile | None:

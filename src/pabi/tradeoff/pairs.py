@@ -357,7 +357,9 @@ def _gaussian_cells(mu: float, p: float, edges: Array) -> Cells:
     for limit, nodes, weights in _RULES:
         now = ~done & (size <= limit)
         if now.any():
-            mass[now], excess[now] = _by_quadrature(mu, p, left[now], width[now], nodes, weights)
+            mass[now], excess[now] = _by_quadrature(
+                mu, p, left=left[now], width=width[now], nodes=nodes, weights=weights
+            )
             done |= now
     if not done.all():
         wide = ~done
@@ -366,7 +368,7 @@ def _gaussian_cells(mu: float, p: float, edges: Array) -> Cells:
 
 
 def _by_quadrature(
-    mu: float, p: float, left: Array, width: Array, nodes: Array, weights: Array
+    mu: float, p: float, *, left: Array, width: Array, nodes: Array, weights: Array
 ) -> tuple[Array, Array]:
     mass, excess = np.zeros_like(left), np.zeros_like(left)
     # P's Gaussian part is φ(z - μ) = φ(z)·e^(μz - μ²/2), which neither over- nor underflows alone.
@@ -444,7 +446,7 @@ def _log_moment(mu: float, p: float, power: float, symmetrised: bool) -> float:
     whole = 0.5 * order * power * mu * mu  # what all records would give: never less
     if whole > 1e12:
         return whole
-    z, weight = _nodes(mu, p, order, 0.5 * mu if symmetrised else -math.inf)
+    z, weight = _nodes(mu, p, order=order, low=0.5 * mu if symmetrised else -math.inf)
     ratio = log_ratio(mu, p, z)
     exponent = order * ratio - 0.5 * z * z
     top = float(exponent.max())
@@ -467,7 +469,7 @@ def _log_moment(mu: float, p: float, power: float, symmetrised: bool) -> float:
     return math.log1p(float(weight @ value))
 
 
-def _nodes(mu: float, p: float, order: float, low: float) -> tuple[Array, Array]:
+def _nodes(mu: float, p: float, *, order: float, low: float) -> tuple[Array, Array]:
     """Nodes and weights (over √2π) of panels that cover where L^order·φ matters."""
     far = max(61.0, abs(order) * mu + 12.0)
     outer = np.geomspace(60.0, far, 60)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, assert_never
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from pabi.convert.inputs import array, extended
 from pabi.errors import InvalidInput
 from pabi.rounding import Array
 from pabi.tradeoff.base import TradeOff
+from pabi.tradeoff.directions import DIRECTIONS, Direction, Orientation, chosen, opposite
 from pabi.tradeoff.pairs import Discrete, Pair
-from pabi.tradeoff.subsampled import Direction
 from pabi.tradeoff.supports import supported
 from pabi.validate import choice, number
 
@@ -59,7 +59,7 @@ class PrivacyLossDistribution(TradeOff):
         possible = (columns[0] > 0.0) | (columns[1] > 0.0)
         object.__setattr__(self, "p", tuple(columns[0][possible].tolist()))
         object.__setattr__(self, "q", tuple(columns[1][possible].tolist()))
-        choice("direction", direction, ("both", "remove", "add"))
+        choice("direction", direction, DIRECTIONS)
         object.__setattr__(self, "direction", direction)
 
     @classmethod
@@ -76,17 +76,24 @@ class PrivacyLossDistribution(TradeOff):
 
     @classmethod
     def _discretised(cls, curve: TradeOff, step: float, tail: float, rule: _Rule) -> Self:
-        if not isinstance(curve, TradeOff):
-            raise InvalidInput("curve", f"expected a trade-off function, got {curve!r}")
+        from pabi.tradeoff.kinds import known_curve
+
+        curve = known_curve(curve, "curve")
         step, tail = number("step", step, above=0.0), number("tail", tail, above=0.0, below=1.0)
         pair = curve.losses()[0]
         p, q = rule(_cells(pair, step, tail))
         if pair.symmetric:
             p, q = np.concatenate([p, q, [pair.atom]]), np.concatenate([q, p, [pair.atom]])
         p, q = p / p.sum(), q / q.sum()
-        if curve.orientation == "add":  # whose pair is already in that order
-            return cls(q, p, "add")
-        return cls(p, q, "remove" if curve.orientation == "remove" else "both")
+        match curve.orientation:
+            case "add":  # whose pair is already in that order
+                return cls(q, p, "add")
+            case "remove":
+                return cls(p, q, "remove")
+            case "both" | "symmetric":
+                return cls(p, q, "both")
+            case _:
+                assert_never(curve.orientation)
 
     @property
     def values(self) -> Array:
@@ -100,7 +107,7 @@ class PrivacyLossDistribution(TradeOff):
         return math.fsum(a for a, b in zip(self.p, self.q, strict=True) if b == 0.0)
 
     @property
-    def orientation(self) -> str:
+    def orientation(self) -> Orientation:
         return "symmetric" if self._symmetric else self.direction
 
     @cached_property
@@ -115,13 +122,10 @@ class PrivacyLossDistribution(TradeOff):
     @property
     def _directions(self) -> list[_Columns]:
         forward, backward = self._columns, _Columns(*self._columns[::-1])
-        if self._symmetric:
-            return [forward]
-        return {"both": [forward, backward], "remove": [forward], "add": [backward]}[self.direction]
+        return [forward] if self._symmetric else [*chosen(self.direction, forward, backward)]
 
     def inverse(self) -> PrivacyLossDistribution:
-        opposite: dict[str, Direction] = {"both": "both", "remove": "add", "add": "remove"}
-        return PrivacyLossDistribution(self.p, self.q, opposite[self.direction])
+        return PrivacyLossDistribution(self.p, self.q, opposite(self.direction))
 
     def symmetrised(self) -> PrivacyLossDistribution:
         return PrivacyLossDistribution(self.p, self.q)
@@ -159,7 +163,8 @@ class PrivacyLossDistribution(TradeOff):
         epsilon = np.unique(np.append(finite[finite < 700.0], 0.0))
         own = np.array([self._delta(e) for e in epsilon.tolist()])
         other = self.inverse()
-        return supported(alpha, epsilon, np.array([other._delta(e) for e in epsilon.tolist()]), own)
+        swapped = np.array([other._delta(e) for e in epsilon.tolist()])
+        return supported(alpha, epsilon, left=swapped, right=own)
 
     def _fields(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"p": list(self.p), "q": list(self.q)}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +15,10 @@ from pabi.errors import InvalidInput
 from pabi.rounding import Array, up
 from pabi.showing import shown
 from pabi.tradeoff.base import TradeOff
+from pabi.tradeoff.best import Best
+from pabi.tradeoff.directions import Orientation, common, one_order
 from pabi.tradeoff.gaussian import Gaussian
+from pabi.tradeoff.memo import Memo
 from pabi.tradeoff.numerical import Loss
 from pabi.tradeoff.pairs import Pair
 from pabi.tradeoff.supports import supported
@@ -40,23 +44,22 @@ class Product(TradeOff):
 
     factors: tuple[Factor, ...]
     failure: float = 0.0
-    _read: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     kind: ClassVar[str] = "product"
 
     def __init__(self, factors: Iterable[Factor], failure: float = 0.0) -> None:
+        from pabi.tradeoff.kinds import known_curve
+
         total = number("failure", failure, at_least=0.0, at_most=1.0)
         counts: dict[TradeOff, int] = {}
         gaussian: TradeOff = Gaussian(0.0)
         for curve, count in factors:
             times = integer("count", count, at_least=1, at_most=_MOST)
+            curve = known_curve(curve, "factors")
+            parts: Iterable[Factor] = ((curve, times),)
             if isinstance(curve, Product):
                 total = up(total + up(times * curve.failure))
-                parts: Iterable[Factor] = ((f, k * times) for f, k in curve.factors)
-            elif isinstance(curve, TradeOff):
-                parts = ((curve, times),)
-            else:
-                raise InvalidInput("factors", f"expected trade-off functions, got {curve!r}")
+                parts = ((f, k * times) for f, k in curve.factors)
             for part, k in parts:
                 if isinstance(part, Gaussian):
                     gaussian = gaussian.compose(part.self_compose(k))
@@ -66,20 +69,16 @@ class Product(TradeOff):
             counts[gaussian] = 1
         object.__setattr__(self, "factors", tuple(counts.items()))
         object.__setattr__(self, "failure", min(1.0, total))
-        object.__setattr__(self, "_read", {})
         _ = self.orientation
 
     @property
-    def orientation(self) -> str:
-        found = {curve.orientation for curve, _ in self.factors} - {"symmetric"}
-        if len(found) > 1:
-            raise InvalidInput("orientation", f"expected one throughout, got {sorted(found)}")
-        return found.pop() if found else "symmetric"
+    def orientation(self) -> Orientation:
+        return common(curve.orientation for curve, _ in self.factors)
 
-    def inverse(self) -> TradeOff:
+    def inverse(self) -> Product:
         return Product(((curve.inverse(), k) for curve, k in self.factors), self.failure)
 
-    def symmetrised(self) -> TradeOff:
+    def symmetrised(self) -> Product:
         return Product(((curve.symmetrised(), k) for curve, k in self.factors), self.failure)
 
     def losses(self) -> tuple[Pair, ...]:
@@ -89,34 +88,46 @@ class Product(TradeOff):
 
     def epsilon(self, delta: float) -> float:
         """The upper one of `epsilon_bounds`, or a little above it, without computing the lower."""
-        return self._epsilon(delta, RTOL, both=False)[1]
+        delta = extended("delta", delta, at_least=0.0)
+        if self._alone is not None:
+            return self._alone.epsilon_bounds(delta, RTOL)[1]
+        return self._upper(self._left(delta), RTOL)
 
     def epsilon_bounds(self, delta: float, rtol: float = RTOL) -> tuple[float, float]:
-        return self._epsilon(delta, number("rtol", rtol, above=0.0, at_most=1.0), both=True)
-
-    def _epsilon(self, delta: float, rtol: float, both: bool) -> tuple[float, float]:
+        rtol = number("rtol", rtol, above=0.0, at_most=1.0)
         delta = extended("delta", delta, at_least=0.0)
         if self._alone is not None:
             return self._alone.epsilon_bounds(delta, rtol)
-        if delta >= 1.0:
-            return 0.0, 0.0
-        left = delta - self.failure
-        if self.failure > 0.0:
-            left = math.nextafter(left, -math.inf)
-        if left < 0.0:
-            return math.inf, math.inf
-        key = left, rtol
-        if key not in self._read or (both and self._read[key][0] is None):
-            low, high = None, max(loss.epsilon(left, rtol) for loss in self._losses)
-            if both:
-                # No factor alone reveals more than all of them, and a large Gaussian nearly as much.
-                low = self._gaussian.epsilon_bounds(left)[0]
-                if not high - low <= rtol * high:
-                    bounds = [loss.epsilon_bounds(left, rtol) for loss in self._losses]
-                    low, high = (max(b) for b in zip(*bounds, strict=True))
-            self._read[key] = low, high
-        low, high = self._read[key]
-        return low or 0.0, high
+        return self._both(self._left(delta), rtol)
+
+    def _left(self, delta: float) -> float:
+        """What a failure leaves of δ for the losses, rounded down; negative where it leaves nothing."""
+        if delta >= 1.0 or self.failure == 0.0:
+            return delta
+        return math.nextafter(delta - self.failure, -math.inf)
+
+    def _upper(self, delta: float, rtol: float) -> float:
+        """An upper value of the losses' ε."""
+        if not 0.0 <= delta < 1.0:
+            return 0.0 if delta >= 1.0 else math.inf
+        return self._uppers(
+            (delta, rtol), lambda: max(loss.epsilon(delta, rtol) for loss in self._losses)
+        )
+
+    def _both(self, delta: float, rtol: float) -> tuple[float, float]:
+        """(lower, upper) values of the losses' ε."""
+        upper = self._upper(delta, rtol)
+        if not 0.0 <= delta < 1.0:
+            return upper, upper
+        return self._bounds((delta, rtol), lambda: self._bounded(delta, rtol, upper))
+
+    def _bounded(self, delta: float, rtol: float, upper: float) -> tuple[float, float]:
+        # No factor alone reveals more than all of them, and a large Gaussian nearly as much.
+        lower = self._gaussian.epsilon_bounds(delta)[0]
+        if upper - lower <= rtol * upper:
+            return lower, upper
+        bounds = [loss.epsilon_bounds(delta, rtol) for loss in self._losses]
+        return max(low for low, _ in bounds), max(high for _, high in bounds)
 
     @property
     def _gaussian(self) -> TradeOff:
@@ -126,7 +137,7 @@ class Product(TradeOff):
     def _alone(self) -> TradeOff | None:
         """The only factor, where it answers for itself."""
         (curve, count), *more = self.factors
-        if more or count > 1 or self.failure > 0.0 or curve.orientation in ("remove", "add"):
+        if more or count > 1 or self.failure > 0.0 or one_order(curve.orientation):
             return None
         return curve
 
@@ -159,23 +170,31 @@ class Product(TradeOff):
         return up(math.fsum(up(k * curve.zcdp) for curve, k in self.factors))
 
     def _compose(self, other: TradeOff) -> TradeOff | None:
-        return None if other.kind == "best" else Product(((self, 1), (other, 1)))
+        # The best of several bounds composes each of them.
+        return None if isinstance(other, Best) else Product(((self, 1), (other, 1)))
 
-    def self_compose(self, k: int) -> TradeOff:
-        return Product(((self, integer("k", k, at_least=1)),))
+    def _power(self, k: int) -> TradeOff:
+        return Product(((self, k),))
 
-    @property
+    @cached_property
     def _losses(self) -> tuple[Loss, ...]:
         """The total privacy loss in each direction that matters."""
-        if "losses" not in self._read:
-            parts = [(curve.losses(), k) for curve, k in self.factors]
-            directions = max(len(pairs) for pairs, _ in parts)
-            self._read["losses"] = tuple(
-                Loss(tuple((pairs[min(i, len(pairs) - 1)], k) for pairs, k in parts))
-                for i in range(directions)
-            )
-        found: tuple[Loss, ...] = self._read["losses"]
-        return found
+        parts = [(curve.losses(), k) for curve, k in self.factors]
+        directions = max(len(pairs) for pairs, _ in parts)
+        return tuple(
+            Loss(tuple((pairs[min(i, len(pairs) - 1)], k) for pairs, k in parts))
+            for i in range(directions)
+        )
+
+    # A reading may take seconds. Each is kept under all that it depends on beside the factors: (δ, rtol).
+
+    @cached_property
+    def _uppers(self) -> Memo[tuple[float, float], float]:
+        return Memo()
+
+    @cached_property
+    def _bounds(self) -> Memo[tuple[float, float], tuple[float, float]]:
+        return Memo()
 
     def _delta(self, epsilon: float) -> float:
         if self._alone is not None:
@@ -190,12 +209,10 @@ class Product(TradeOff):
         return np.asarray(np.minimum(1.0, np.nextafter(worst + self.failure, 2.0)))
 
     def _tradeoff(self, alpha: Array) -> Array:
-        own = [loss.profile() for loss in self._losses]
+        own = [loss.profile for loss in self._losses]
         opposite = own
-        if self.orientation in ("remove", "add"):
-            inverse = self.inverse()
-            assert isinstance(inverse, Product)
-            opposite = [loss.profile() for loss in inverse._losses]
+        if one_order(self.orientation):
+            opposite = [loss.profile for loss in self.inverse()._losses]
         epsilon = np.unique(np.concatenate([e for e, _ in (*own, *opposite)]))
         if epsilon.size > 20_000:
             epsilon = epsilon[:: epsilon.size // 20_000 + 1]
@@ -203,7 +220,7 @@ class Product(TradeOff):
             np.minimum(1.0, np.max([_on_chords(epsilon, *g) for g in grids], axis=0) + self.failure)
             for grids in (opposite, own)
         )
-        return supported(alpha, epsilon, left, right)
+        return supported(alpha, epsilon, left=left, right=right)
 
     def _fields(self) -> dict[str, Any]:
         factors = [{**curve.to_dict(), "count": k} for curve, k in self.factors]

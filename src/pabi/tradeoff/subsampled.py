@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self, assert_never
 
 import numpy as np
 
@@ -15,12 +15,11 @@ from pabi.convert.inputs import extended
 from pabi.errors import InvalidInput
 from pabi.rounding import Array, fraction_down, fraction_up
 from pabi.tradeoff.base import TradeOff, decode, encode
+from pabi.tradeoff.directions import DIRECTIONS, Direction, Orientation, chosen, opposite
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.pairs import Discrete, Labelled, Pair, SampledGaussian, Symmetrised, log_ratio
 from pabi.tradeoff.supports import support_lines
 from pabi.validate import choice, number
-
-Direction = Literal["both", "remove", "add"]
 
 _MOMENT = 1e-8  # relative: more than the quadrature of a moment errs
 _SMALLEST = 1e-300
@@ -41,7 +40,7 @@ class Subsampled(TradeOff):
     kind: ClassVar[str] = "subsampled"
 
     def __init__(self, base: Gaussian, probability: float) -> None:
-        if not isinstance(base, Gaussian):
+        if type(base) is not Gaussian:
             raise InvalidInput("base", f"expected a Gaussian, got {base!r}")
         object.__setattr__(self, "base", base)
         p = number("probability", probability, at_least=0.0, at_most=1.0)
@@ -147,10 +146,10 @@ class PoissonSubsampled(TradeOff):
         object.__setattr__(self, "mu", extended("mu", self.mu, at_least=0.0))
         p = number("probability", self.probability, at_least=0.0, at_most=1.0)
         object.__setattr__(self, "probability", p)
-        choice("direction", self.direction, ("both", "remove", "add"))
+        choice("direction", self.direction, DIRECTIONS)
 
     @property
-    def orientation(self) -> str:
+    def orientation(self) -> Orientation:
         trivial = self.probability in (0.0, 1.0) or self.mu == 0.0
         return "symmetric" if trivial else self.direction
 
@@ -159,8 +158,7 @@ class PoissonSubsampled(TradeOff):
         return Subsampled(Gaussian(self.mu), self.probability)
 
     def inverse(self) -> PoissonSubsampled:
-        opposite: dict[str, Direction] = {"both": "both", "remove": "add", "add": "remove"}
-        return PoissonSubsampled(self.mu, self.probability, opposite[self.direction])
+        return PoissonSubsampled(self.mu, self.probability, opposite(self.direction))
 
     def symmetrised(self) -> PoissonSubsampled:
         return PoissonSubsampled(self.mu, self.probability)
@@ -169,9 +167,13 @@ class PoissonSubsampled(TradeOff):
         return self.epsilon_bounds(delta)[1]
 
     def epsilon_bounds(self, delta: float, rtol: float = 1e-3) -> tuple[float, float]:
-        if self.direction != "add":
-            return self._worse.epsilon_bounds(delta)
-        return self._single.epsilon_bounds(delta, rtol)
+        match self.direction:
+            case "both" | "remove":  # at ε ≥ 0 removal is the worse one
+                return self._worse.epsilon_bounds(delta)
+            case "add":
+                return self._single.epsilon_bounds(delta, rtol)
+            case _:
+                assert_never(self.direction)
 
     def rdp(self, order: float) -> float:
         """By quadrature, with a margin of 1e-8 (relative)."""
@@ -189,11 +191,11 @@ class PoissonSubsampled(TradeOff):
         if mu == math.inf:  # the record is seen, or was not drawn
             absent = math.log1p(-p)
             pair = Discrete(np.array([absent]), np.array([1.0 - p]), p)
-            opposite: Pair = Discrete(np.array([-absent]), np.array([1.0]))
+            swapped: Pair = Discrete(np.array([-absent]), np.array([1.0]))
         else:
             pair = SampledGaussian(mu, p)
-            opposite = pair.reversed()
-        return {"both": (pair, opposite), "remove": (pair,), "add": (opposite,)}[self.direction]
+            swapped = pair.reversed()
+        return chosen(self.direction, pair, swapped)
 
     @property
     def _single(self) -> TradeOff:
@@ -202,19 +204,33 @@ class PoissonSubsampled(TradeOff):
         return Product(((self, 1),))
 
     def _tradeoff(self, alpha: Array) -> Array:
-        if self.direction == "both":
-            return self._worse._tradeoff(alpha)
-        return self._single._tradeoff(alpha)
+        match self.direction:
+            case "both":
+                return self._worse._tradeoff(alpha)
+            case "remove" | "add":
+                return self._single._tradeoff(alpha)
+            case _:
+                assert_never(self.direction)
 
     def _delta(self, epsilon: float) -> float:
-        if self.direction == "both" or (self.direction == "remove" and epsilon >= 0.0):
-            return self._worse._delta(epsilon)
-        return self._single._delta(epsilon)
+        match self.direction:
+            case "both":
+                return self._worse._delta(epsilon)
+            case "remove":  # at ε ≥ 0 the worse one
+                return (self._worse if epsilon >= 0.0 else self._single)._delta(epsilon)
+            case "add":
+                return self._single._delta(epsilon)
+            case _:
+                assert_never(self.direction)
 
     def _delta_array(self, epsilon: Array) -> Array:
-        if self.direction == "both":
-            return self._worse._delta_array(epsilon)
-        return super()._delta_array(epsilon)
+        match self.direction:
+            case "both":
+                return self._worse._delta_array(epsilon)
+            case "remove" | "add":
+                return super()._delta_array(epsilon)
+            case _:
+                assert_never(self.direction)
 
     def _fields(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"mu": encode(self.mu), "probability": self.probability}

@@ -9,7 +9,7 @@ from pabi.rounding import Array
 _ROWS = 1 << 21  # entries of the working arrays
 
 
-def supported(alpha: Array, epsilon: Array, left: Array, right: Array) -> Array:
+def supported(alpha: Array, epsilon: Array, *, left: Array, right: Array) -> Array:
     """Lower bounds on f = T(P, Q) at `alpha` (n,), from upper bounds on δ of (Q, P), `left`, and of
     (P, Q), `right`, both (m,), at `epsilon` ≥ 0: max over them of 0, 1 - left - e^ε·α and
     e^-ε·(1 - right - α). Source: Dong, Roth, Su 2022, Prop. 2.11."""
@@ -17,13 +17,15 @@ def supported(alpha: Array, epsilon: Array, left: Array, right: Array) -> Array:
     size = max(1, _ROWS // max(1, epsilon.size))
     for start in range(0, alpha.size, size):
         part = slice(start, start + size)
-        lines = support_lines(alpha[part, None], epsilon[None, :], left[None, :], right[None, :])
+        lines = support_lines(
+            alpha[part, None], epsilon[None, :], left[None, :], delta_right=right[None, :]
+        )
         result[part] = lines.max(axis=1, initial=0.0)
     return result
 
 
 def support_lines(
-    alpha: Array, epsilon: Array, delta: Array, delta_right: Array | None = None
+    alpha: Array, epsilon: Array, delta: Array, *, delta_right: Array | None = None
 ) -> Array:
     """The better of the two lines, elementwise, rounded down; of a symmetric f without a second δ."""
     right = delta if delta_right is None else delta_right

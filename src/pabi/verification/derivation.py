@@ -15,6 +15,7 @@ from flint import fmpq
 
 from pabi.assumptions import noisy_sgd
 from pabi.runs import NoisySGD
+from pabi.updates import SGD
 from pabi.verification.adjacency import Adjacency, read_adjacency
 from pabi.verification.arithmetic import exact
 from pabi.verification.gradients import Gradients
@@ -23,7 +24,7 @@ from pabi.verification.refusal import Refused
 
 def takes_plain_steps(update: Any) -> bool:
     """Whether an update is plain noisy SGD. What is not known to be is not."""
-    return type(update) is str and update == "sgd"
+    return type(update) is SGD or (type(update) is str and update == "sgd")
 
 
 def hides_its_path(release: Any) -> bool:

@@ -32,7 +32,8 @@ def _assemble(found: Mapping[str, Any]) -> Figure:
     bound = np.asarray(Subsampled(Gaussian(MU), P)(np.array(curves.FPR)))
     drawn = [Curve(f"C_p(G(μ)), p = {exact(P)}, μ = {exact(MU)}", curves.FPR, bound.tolist(), 0)]
     for share, colour, dash in ((0.0, 1, "--"), (0.5, 2, "-."), (1.0, 3, ":")):
-        drawn.append(Curve(f"f^(λ), λ = {exact(share)}", *of_pull(share), colour, dash))
+        x, y = of_pull(share)
+        drawn.append(Curve(f"f^(λ), λ = {exact(share)}", x, y, colour, dash))
     return Figure((curves.tradeoffs(drawn),), columns=1, size=(6.4, 5.6))
 
 

@@ -71,7 +71,8 @@ def two_sided(payment: float = 0.8) -> Paths:
                 paths[run + 2, k + 1] = pulled + z[k]
             else:
                 paths[run + 2, k + 1] = lagging + share * taken[k] * (pulled - lagging) + z[k]
-    return Paths(*paths)
+    x, other, shifted, other_shifted = paths
+    return Paths(x=x, other=other, shifted=shifted, other_shifted=other_shifted)
 
 
 def one_sided(start: int) -> Paths:

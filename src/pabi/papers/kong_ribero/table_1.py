@@ -29,8 +29,8 @@ UNVERIFIED = (
 )
 
 
-def run(loss: Loss, **domain: float) -> NoisySGD:
-    """Clipped, cyclic and unshuffled."""
+def run(loss: Loss, *, diameter: float | None = None) -> NoisySGD:
+    """Clipped, cyclic and unshuffled; `diameter` of the domain, None for all of R^d."""
     return NoisySGD(
         loss,
         n=BATCHES * SIZE,
@@ -39,7 +39,7 @@ def run(loss: Loss, **domain: float) -> NoisySGD:
         step_size=STEP_SIZE,
         noise_std=NOISE / STEP_SIZE,
         clip_norm=CLIP_NORM,
-        **domain,  # type: ignore[arg-type]
+        diameter=diameter,
     )
 
 

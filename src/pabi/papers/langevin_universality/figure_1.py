@@ -30,10 +30,10 @@ def _assemble(found: Mapping[str, Any]) -> Figure:
     panels = []
     for name, r in DISTANCES.items():
         x, y = r - DRIFT, SPREAD
-        circle = (r * np.cos(turn)).tolist(), (r * np.sin(turn)).tolist()
+        across, up = (r * np.cos(turn)).tolist(), (r * np.sin(turn)).tolist()
         drawn = [
             Curve("the set C", np.cos(turn).tolist(), np.sin(turn).tolist(), None),
-            Curve("distance from the minimiser before", *circle, None, ":"),
+            Curve("distance from the minimiser before", across, up, None, ":"),
             Curve("and after", [0.0, x], [0.0, y], 2, "--"),
             Curve("drift, β·time", [r, x], [0.0, 0.0], 0, kind="arrow"),
             Curve("Brownian motion", [x, x], [0.0, y], 1, kind="arrow"),

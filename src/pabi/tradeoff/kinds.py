@@ -1,0 +1,74 @@
+"""The kinds of trade-off functions: a closed table.
+
+A guarantee rests on every function in it, and a class from elsewhere may answer anything. Such a class can be
+shown beside a guarantee, with `explain(also=…)`. It is not composed, written or read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TypeGuard, assert_never, get_args
+
+from pabi.errors import InvalidInput
+from pabi.tradeoff.approx_dp import ApproxDP
+from pabi.tradeoff.base import TradeOff
+from pabi.tradeoff.best import Best
+from pabi.tradeoff.bounded_range import BoundedRange
+from pabi.tradeoff.gaussian import Gaussian
+from pabi.tradeoff.mixture import Mixture
+from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
+from pabi.tradeoff.product import Product
+from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
+
+Curve = (
+    ApproxDP
+    | Best
+    | BoundedRange
+    | Gaussian
+    | Mixture
+    | PoissonSubsampled
+    | PrivacyLossDistribution
+    | Product
+    | Subsampled
+)
+_CLASSES = frozenset(get_args(Curve))
+
+KINDS: Mapping[str, type[TradeOff]] = MappingProxyType({one.kind: one for one in get_args(Curve)})
+"""The classes by the name under which they are written to JSON."""
+
+
+def known_curve(curve: object, field: str = "tradeoff") -> Curve:
+    """`curve`, if its class and those of its parts are in the table; a subclass of one of them is not.
+
+    Raises InvalidInput naming `field`.
+    """
+    if not _is_known(curve):
+        raise InvalidInput(field, f"expected a trade-off function of pabi.tradeoff, got {curve!r}")
+    return curve
+
+
+def _is_known(curve: object) -> TypeGuard[Curve]:
+    return type(curve) in _CLASSES and isinstance(curve, Curve) and _parts_are_known(curve)
+
+
+def _parts_are_known(curve: Curve) -> bool:
+    match curve:
+        case Best():
+            return all(_is_known(part) for part in curve.parts)
+        case Product():
+            return all(_is_known(factor) for factor, _ in curve.factors)
+        case Mixture():
+            return all(type(part) is Gaussian for part in curve.parts)
+        case Subsampled():
+            return type(curve.base) is Gaussian
+        case (
+            ApproxDP()
+            | BoundedRange()
+            | Gaussian()
+            | PoissonSubsampled()
+            | PrivacyLossDistribution()
+        ):
+            return True
+        case _:
+            assert_never(curve)

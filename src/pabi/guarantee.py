@@ -17,6 +17,7 @@ from pabi.rounding import Array
 from pabi.showing import exact, shown
 from pabi.tradeoff import Best, Gaussian, Mixture, Product, TradeOff
 from pabi.tradeoff.base import decode, encode
+from pabi.tradeoff.kinds import known_curve
 
 if TYPE_CHECKING:
     from pabi.certificate import Certificate
@@ -78,6 +79,7 @@ class Guarantee:
     _read: dict[tuple[TradeOff, float], float] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
+        known_curve(self.curve)
         validate.adjacency(self.adjacency)
         checked_unit(self.unit)
 

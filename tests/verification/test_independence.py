@@ -40,6 +40,7 @@ SHARED = {
         "ShuffleOnce",
     },
     "pabi.losses": {"Loss"},
+    "pabi.updates": {"SGD"},
     "pabi.langevin": {"LangevinChain", "LangevinDiffusion"},
     "pabi.mechanisms": {"ExponentialMechanism", "IteratedExponentialMechanism"},
     # Sentences.

@@ -90,15 +90,20 @@ class Product(TradeOff):
         """The upper one of `epsilon_bounds`, or a little above it, without computing the lower."""
         delta = extended("delta", delta, at_least=0.0)
         if self._alone is not None:
-            return self._alone.epsilon_bounds(delta, RTOL)[1]
+            return self._of_one(self._alone, delta, RTOL)[1]
         return self._upper(self._left(delta), RTOL)
 
     def epsilon_bounds(self, delta: float, rtol: float = RTOL) -> tuple[float, float]:
         rtol = number("rtol", rtol, above=0.0, at_most=1.0)
         delta = extended("delta", delta, at_least=0.0)
         if self._alone is not None:
-            return self._alone.epsilon_bounds(delta, rtol)
+            return self._of_one(self._alone, delta, rtol)
         return self._both(self._left(delta), rtol)
+
+    def _of_one(self, curve: TradeOff, delta: float, rtol: float) -> tuple[float, float]:
+        """The bounds on ε of the only factor."""
+        left = self._left(delta)
+        return curve.epsilon_bounds(left, rtol) if left >= 0.0 else (math.inf, math.inf)
 
     def _left(self, delta: float) -> float:
         """What a failure leaves of δ for the losses, rounded down; negative where it leaves nothing."""
@@ -137,7 +142,7 @@ class Product(TradeOff):
     def _alone(self) -> TradeOff | None:
         """The only factor, where it answers for itself."""
         (curve, count), *more = self.factors
-        if more or count > 1 or self.failure > 0.0 or one_order(curve.orientation):
+        if more or count > 1 or one_order(curve.orientation):
             return None
         return curve
 
@@ -198,13 +203,17 @@ class Product(TradeOff):
 
     def _delta(self, epsilon: float) -> float:
         if self._alone is not None:
-            return self._alone._delta(epsilon)
+            found = self._alone._delta(epsilon)
+            return found if self.failure == 0.0 else min(1.0, up(found + self.failure))
         worst = max(loss.delta(epsilon, RTOL) for loss in self._losses)
         return min(1.0, up(worst + self.failure))
 
     def _delta_array(self, epsilon: Array) -> Array:
         if self._alone is not None:
-            return self._alone._delta_array(epsilon)
+            found = self._alone._delta_array(epsilon)
+            if self.failure == 0.0:
+                return found
+            return np.asarray(np.minimum(1.0, np.nextafter(found + self.failure, 2.0)))
         worst = np.max([loss.deltas(epsilon, RTOL) for loss in self._losses], axis=0)
         return np.asarray(np.minimum(1.0, np.nextafter(worst + self.failure, 2.0)))
 

@@ -75,8 +75,20 @@ class View:
 
     @cached_property
     def fractions(self) -> Fractions:
-        """What part of their divisor the batches can be."""
-        return self.run.fractions(self.failing)
+        """What part of their divisor the batches can be: all that is possible where that costs nothing, and
+        otherwise all but what is too rare to matter."""
+        likely, possible = self.run.fractions(self.failing), self.run.fractions()
+        if likely.failure == 0.0 or not self._as_steep(possible, likely):
+            return likely
+        return possible
+
+    def _as_steep(self, one: Fractions, other: Fractions) -> bool:
+        """Whether all steps have the same slopes with either."""
+        step, _ = self.run.schedule(0, 1 if self.run.constant else self.run.steps)
+        return all(
+            np.array_equal(self._largest_slopes(step, a), self._largest_slopes(step, b))
+            for a, b in ((one.full, other.full), (one.last, other.last))
+        )
 
     def _slopes(self, step: Array) -> tuple[Array, Array, Array]:
         full, last = (

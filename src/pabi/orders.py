@@ -18,7 +18,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import NamedTuple, assert_never
 
-from pabi.rounding import fraction_up
+from pabi.rounding import TINY, fraction_up
 
 
 @dataclass(frozen=True)
@@ -194,4 +194,5 @@ def binomial_tail(n: int, p: float, cap: int) -> float:
     log = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
     log += k * math.log(p) + (n - k) * math.log1p(-p)
     size = gammaln(n + 1.0) + n  # what the terms that cancel are made of
-    return min(1.0, math.exp(log + 1e-14 * size) / (1.0 - ratio) * (1.0 + 1e-9))
+    # A little is not nothing, however small.
+    return min(1.0, max(TINY, math.exp(log + 1e-14 * size) / (1.0 - ratio) * (1.0 + 1e-9)))

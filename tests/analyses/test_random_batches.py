@@ -321,3 +321,9 @@ def test_positions_and_normal_form_are_refused() -> None:
         run.guarantee(DELTA, position=0)
     with pytest.raises(InvalidInput, match="batches"):
         run.iteration()
+
+
+@pytest.mark.parametrize("cap", [600, 900, 999])
+def test_a_binomial_tail_that_underflows_is_not_zero(cap: int) -> None:
+    assert 0.0 < binomial_tail(1000, 0.1, cap) < 1e-300
+    assert binomial_tail(1000, 0.1, 1000) == 0.0

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pabi.batches import Cyclic, FixedSize, FullBatch, Poisson, Reshuffle, ShuffleOnce
+from pabi.batches import (
+    BallsInBins,
+    Cyclic,
+    FixedSize,
+    FullBatch,
+    Poisson,
+    Reshuffle,
+    ShuffleOnce,
+)
 from pabi.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
 from pabi.iteration import NoisyIteration
 from pabi.langevin import LangevinChain, LangevinDiffusion
@@ -35,6 +43,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BallsInBins",
     "Certificate",
     "Cyclic",
     "ExponentialMechanism",

@@ -31,6 +31,7 @@ SHARED = {
     "pabi.description": {"from_dict"},
     "pabi.runs": {"NoisySGD"},
     "pabi.batches": {
+        "BallsInBins",
         "Batches",
         "Cyclic",
         "FixedSize",
@@ -61,6 +62,7 @@ SHARED = {
 # Numbers that the accountant's code derives from a description, and the checker reads.
 DERIVED = {
     "Loss.gradient_bound",
+    "NoisySGD.steps",
     "ExponentialMechanism.kappa",
     "IteratedExponentialMechanism.rounds",
     "proximal map.diameter",

@@ -67,9 +67,7 @@ def _kept(
         case FixedSizes():
             return _Permuted(run, order.once, generator, secret)
         case RandomSizes():
-            raise InvalidInput(
-                "batches", f"a {run.batches.kind} run is accounted for, but not trained here"
-            )
+            return _Binned(run, order, generator, secret)
         case _:
             assert_never(order.sizes)
 
@@ -79,7 +77,9 @@ def _fits(run: NoisySGD, order: SecretOrder, secret: Secret) -> bool:
         case FixedSizes():
             return secret.shape == (run.n,) and np.array_equal(np.sort(secret), np.arange(run.n))
         case RandomSizes():
-            return False
+            return secret.shape == (run.n,) and bool(
+                np.all((secret >= 0) & (secret < order.period))
+            )
         case _:
             assert_never(order.sizes)
 
@@ -109,6 +109,30 @@ class _Permuted(_Listed):
             self.secret = self._generator.permutation(self._n)
         part = super().batch(step)
         return None if part is None else self.secret[part]
+
+
+class _Binned(Serving):
+    """Rows in the batch that each was put into, independently of all others, once; a batch beyond the cap is
+    empty."""
+
+    def __init__(
+        self,
+        run: NoisySGD,
+        order: SecretOrder,
+        generator: np.random.Generator,
+        secret: Secret | None,
+    ) -> None:
+        if not order.once:
+            raise InvalidInput("batches", "expected bins that are drawn once")
+        self._per_epoch, self._most = order.period, order.sizes.most
+        self.secret = generator.integers(order.period, size=run.n) if secret is None else secret
+        self._rows = np.argsort(self.secret, kind="stable")  # ascending within each batch
+        self._ends = np.cumsum(np.bincount(self.secret, minlength=order.period))
+
+    def batch(self, step: int) -> Rows | None:
+        j = step % self._per_epoch
+        rows = self._rows[self._ends[j - 1] if j else 0 : self._ends[j]]
+        return rows if 0 < rows.size <= self._most else None
 
 
 class _Sampled(Serving):

@@ -20,7 +20,16 @@ from typing import Any, assert_never
 
 from flint import arb, fmpq
 
-from pabi.batches import Batches, Cyclic, FixedSize, FullBatch, Poisson, Reshuffle, ShuffleOnce
+from pabi.batches import (
+    BallsInBins,
+    Batches,
+    Cyclic,
+    FixedSize,
+    FullBatch,
+    Poisson,
+    Reshuffle,
+    ShuffleOnce,
+)
 from pabi.verification.adjacency import Adjacency
 from pabi.verification.arithmetic import above, fraction_of
 from pabi.verification.refusal import Refused
@@ -252,6 +261,32 @@ def _reshuffle(batches: Reshuffle, n: int, cap: int | None) -> SecretEveryEpoch:
     return SecretEveryEpoch(**_partition(n, int(batches.size)))
 
 
+def _balls_in_bins(batches: BallsInBins, n: int, cap: int | None) -> SecretOnce:
+    """Every record is in each of the bins with the same probability, wherever the others are. A bin holds any
+    number of them up to the cap, or is taken as empty. Without a cap in the description all numbers are
+    covered, or those up to the one that the certificate states, but for a failure."""
+    size = int(batches.size)
+    period = -(-n // size)
+    share, covered, failure = fmpq(1, period), n, Fraction(0)
+    if batches.cap is not None:
+        covered = min(batches.cap, n)
+        _check_cap(covered if cap is None else cap, covered)
+    elif cap is not None:
+        covered = cap
+        failure = min(Fraction(1), period * binomial_tail(n, share, cap))
+    fractions = fmpq(0), fmpq(covered, size)
+    return SecretOnce(
+        size=size,
+        period=period,
+        usual=fractions,
+        last=fractions,
+        usual_share=share,
+        last_share=share,
+        failure=failure,
+        keys=("cap",),
+    )
+
+
 def _fixed_size(batches: FixedSize, n: int, cap: int | None) -> FixedDraws:
     return FixedDraws(int(batches.size), n)
 
@@ -266,6 +301,7 @@ _SCHEMES: Mapping[type[Batches], Callable[[Any, int, int | None], Scheme]] = Map
         Cyclic: _cyclic,
         ShuffleOnce: _shuffle_once,
         Reshuffle: _reshuffle,
+        BallsInBins: _balls_in_bins,
         FixedSize: _fixed_size,
         Poisson: _poisson,
     }

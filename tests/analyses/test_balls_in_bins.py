@@ -1,0 +1,285 @@
+"""Balls in bins: beside one secret shuffle, its sizes, its failure, its certificate, and what is trained."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import pabi
+from pabi import BallsInBins, Cyclic, Loss, NoisySGD, ShuffleOnce
+from pabi.analyses import outcomes
+from pabi.description import from_dict, to_dict
+from pabi.errors import InvalidInput, NotApplicable
+from pabi.learn import train
+from pabi.learn.orders import fits, serving
+from pabi.positions import View
+from pabi.tradeoff import Mixture, Product
+
+DELTA = 1e-5
+EPSILONS = np.concatenate([np.linspace(-2.0, 8.0, 41), [1e-9]])
+BASE = {"n": 1000, "epochs": 10, "step_size": 0.5, "noise_std": 0.05}
+
+
+def a_run(loss=None, batches=None, **changes):
+    loss = Loss.logistic(1.0) if loss is None else loss
+    batches = BallsInBins(100) if batches is None else batches
+    return NoisySGD(loss, batches=batches, **{**BASE, **changes})
+
+
+def method(run, name):
+    return next(row for row in run.explain(DELTA) if row.method == name)
+
+
+@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
+@pytest.mark.parametrize("cap", [None, 200, 1000])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"epochs": 7.3},
+        {"epochs": 0.4},
+        {"cooldown_steps": 4},
+        {"diameter": 0.2, "epochs": 60},
+        {"epochs": None, "steps": 35, "step_size": np.linspace(0.5, 0.1, 35)},
+    ],
+    ids=repr,
+)
+def test_it_is_one_secret_shuffle_where_sizes_do_not_matter(adjacency, cap, changes):
+    """Steps on a convex loss are nonexpansive for batches of 0 to n = 1000 records: ηM·n/size ≤ 1.25."""
+    bins = a_run(batches=BallsInBins(100, cap), adjacency=adjacency, **changes).guarantee(DELTA)
+    once = a_run(batches=ShuffleOnce(100), adjacency=adjacency, **changes).guarantee(DELTA)
+    assert bins.method == once.method
+    for epsilon in EPSILONS:
+        assert bins.delta(float(epsilon)) == pytest.approx(once.delta(float(epsilon)), abs=1e-12)
+    assert pabi.verify(bins).ok
+
+
+def test_composition_needs_no_sizes():
+    unknown = {"loss": Loss.unknown(), "clip_norm": 1.0, "epochs": 7.3}
+    bins = a_run(**unknown).guarantee(DELTA)
+    once = a_run(batches=ShuffleOnce(100), **unknown).guarantee(DELTA)
+    assert (bins.method, once.method) == ("composition", "composition")
+    for epsilon in EPSILONS:
+        assert bins.delta(float(epsilon)) == pytest.approx(once.delta(float(epsilon)), abs=1e-12)
+    assert pabi.verify(bins).ok
+
+
+def test_a_short_last_batch_is_as_likely_as_any():
+    """n = 950 and size 100: ten bins of equal probability, where a shuffle has one of 50 records."""
+    bins = a_run(n=950).guarantee(DELTA).curve
+    assert isinstance(bins, Mixture)
+    assert bins.weights == pytest.approx([0.1] * len(bins.weights), rel=1e-12)
+
+
+class TestSizesThatMatter:
+    """With a regulariser an empty batch contracts less than a full one."""
+
+    LOSS = Loss.logistic(1.0, l2=0.05)
+
+    def test_slopes_cover_the_empty_batch_and_the_cap(self):
+        run = a_run(self.LOSS, BallsInBins(100, 180), step_size=1.9)
+        full, last, _, _, _ = View(run).constants
+        slopes = [1.0 - 1.9 * 0.05, 1.9 * (0.05 + 1.8 * 0.25) - 1.0]
+        assert full == last == pytest.approx(max(map(abs, slopes)), rel=1e-14)
+
+    def test_a_larger_cap_is_no_safer(self):
+        steep = {"step_size": 3.0, "epochs": 20}
+        mus = [
+            max(
+                p.mu
+                for p in a_run(self.LOSS, BallsInBins(100, cap), **steep)
+                .guarantee(DELTA)
+                .curve.parts
+            )
+            for cap in (100, 200, 250, 300)
+        ]
+        assert mus == sorted(mus)
+        assert mus[0] < mus[-1]
+
+    def test_the_failure_is_added_once(self):
+        run = a_run(self.LOSS, step_size=3.0, epochs=200)
+        curve = run.guarantee(DELTA).curve
+        assert isinstance(curve, Product)
+        cap = run.guarantee(DELTA).certificate.payload["cap"]
+        exact = 10 * binom.sf(cap, 1000, 0.1)
+        assert exact <= curve.failure <= 2.0 * exact
+        assert curve.failure <= 1e-3 * DELTA < 10 * binom.sf(cap - 1, 1000, 0.1) * 2.0
+
+    def test_with_a_stated_cap_nothing_fails(self):
+        g = a_run(self.LOSS, BallsInBins(100, 150), step_size=3.0).guarantee(DELTA)
+        assert isinstance(g.curve, Mixture)
+        assert g.certificate.payload["cap"] == 150
+        assert any("more than 150 records is replaced by an empty one" in a for a in g.assumptions)
+
+
+class TestCertificates:
+    RUN = a_run(Loss.logistic(1.0, l2=0.05), step_size=3.0, epochs=30)
+
+    @pytest.fixture
+    def payload(self):
+        return self.RUN.guarantee(DELTA).certificate.payload
+
+    def test_it_is_verified(self, payload):
+        verdict = pabi.verify(payload)
+        assert verdict.ok, verdict.reason
+        assert any(
+            "independently of the data and of all other records" in a for a in verdict.assumptions
+        )
+
+    @pytest.mark.parametrize("cap", [0, 100, 130, 150])
+    def test_a_smaller_cap_fails_more_often(self, payload, cap):
+        assert cap < payload["cap"]
+        payload["cap"] = cap
+        verdict = pabi.verify(payload)
+        assert not verdict.ok
+        assert "failure" in verdict.reason
+
+    def test_a_larger_cap_has_steeper_steps(self, payload):
+        payload["cap"] = 1000
+        assert not pabi.verify(payload).ok
+
+    def test_the_failure_cannot_be_left_out(self, payload):
+        product = payload["claim"]["tradeoff"]
+        del product["failure"]
+        assert "failure" in pabi.verify(payload).reason
+        payload["claim"] = {
+            "tradeoff": {k: v for k, v in product["factors"][0].items() if k != "count"}
+        }
+        assert "failure" in pabi.verify(payload).reason
+
+    @pytest.mark.parametrize("kind", ["shuffle_once", "cyclic", "reshuffle", "poisson"])
+    def test_it_proves_nothing_of_other_batches(self, payload, kind):
+        payload["run"]["batches"]["kind"] = kind
+        assert not pabi.verify(payload).ok
+
+    @pytest.mark.parametrize("kind", ["shuffle_once", "cyclic", "reshuffle"])
+    def test_no_certificate_of_other_batches_passes_for_it(self, kind):
+        batches = {"shuffle_once": ShuffleOnce, "cyclic": Cyclic, "reshuffle": pabi.Reshuffle}[kind]
+        payload = replace(self.RUN, batches=batches(100)).guarantee(DELTA).certificate.payload
+        payload["run"]["batches"]["kind"] = "balls_in_bins"
+        assert not pabi.verify(payload).ok
+
+    def test_a_stated_cap_is_the_described_one(self):
+        run = replace(self.RUN, batches=BallsInBins(100, 150))
+        payload = run.guarantee(DELTA).certificate.payload
+        payload["cap"] = 140
+        assert "cap" in pabi.verify(payload).reason
+        del payload["cap"]
+        assert pabi.verify(payload).ok  # it follows from the description
+
+    def test_files_of_moduli_that_are_not_slopes(self):
+        run = a_run(
+            Loss.lipschitz(1.0),
+            BallsInBins(2),
+            n=20,
+            epochs=300,
+            step_size=0.01,
+            noise_std=2.0,
+            diameter=0.3,
+        )
+        (g,) = [o.guarantee for o in outcomes(run, DELTA) if o.name == "nonlinear shifts"]
+        assert pabi.verify(g.to_json()).ok
+        payload = g.certificate.payload
+        assert payload["cap"] > 2
+        payload["cap"] = 2
+        assert not pabi.verify(payload).ok
+
+
+def test_run_files():
+    for run in (a_run(), a_run(batches=BallsInBins(100, cap=150))):
+        table = json.loads(json.dumps(to_dict(run)))
+        assert table["batches"]["kind"] == "balls_in_bins"
+        assert from_dict(table) == run
+    with pytest.raises(InvalidInput) as caught:
+        from_dict({**to_dict(a_run()), "batches": {"kind": "cyclic", "size": 10, "cap": 20}})
+    assert caught.value.field == "cap"
+    assert "balls_in_bins" in str(caught.value)
+
+
+def test_what_it_is_not():
+    with pytest.raises(InvalidInput, match="no known positions"):
+        a_run().guarantee(DELTA, position=0)
+    for name in ("one-sided shift", "two-sided shift", "shifted interpolation"):
+        assert not method(a_run(), name).applies
+    with pytest.raises(InvalidInput, match="^cap: "):
+        BallsInBins(100, cap=50)
+    with pytest.raises(InvalidInput, match="^chains: "):
+        pabi.LangevinChain(
+            Loss.logistic(1.0), n=100, inverse_temperature=1.0, step_size=0.1, steps=5, chains=2,
+            batches=BallsInBins(10),
+        )  # fmt: skip
+
+
+def test_calibration():
+    run = pabi.calibrate(a_run(), 0.5, DELTA)
+    assert 0.495 <= run.guarantee(DELTA).epsilon(DELTA) <= 0.5
+
+
+class TestTraining:
+    def test_every_record_is_in_its_bin_in_every_epoch(self):
+        run, seen = a_run(n=57, batches=BallsInBins(10), epochs=3), []
+        batches = serving(run, np.random.default_rng(3))
+        for k in range(18):
+            rows = batches.batch(k)
+            seen.append(set() if rows is None else set(rows.tolist()))
+        assert seen[:6] == seen[6:12] == seen[12:]
+        assert sorted(i for part in seen[:6] for i in part) == list(range(57))
+
+    def test_bins_are_uniform_and_independent(self):
+        """Two records of three: each of the nine pairs of bins as often, by Hoeffding but once in 10⁹."""
+        run, trials, pairs = a_run(n=3, batches=BallsInBins(1), epochs=1), 20_000, np.zeros((3, 3))
+        generator = np.random.default_rng(4)
+        for _ in range(trials):
+            bins = serving(run, generator).secret
+            pairs[bins[0], bins[1]] += 1
+        assert np.all(np.abs(pairs / trials - 1 / 9) <= math.sqrt(math.log(2e9 * 9) / (2 * trials)))
+
+    def test_a_bin_beyond_the_cap_is_empty(self):
+        run = a_run(n=40, batches=BallsInBins(10, cap=10), epochs=1)
+        found = [serving(run, np.random.default_rng(seed)) for seed in range(50)]
+        sizes = [np.bincount(b.secret, minlength=4) for b in found]
+        for batches, size in zip(found, sizes, strict=True):
+            for j in range(4):
+                rows = batches.batch(j)
+                assert (0 if rows is None else rows.size) == (size[j] if size[j] <= 10 else 0)
+        assert max(map(max, sizes)) > 10
+
+    def test_a_secret_order_of_a_checkpoint(self):
+        run = a_run(n=6, batches=BallsInBins(2))
+        assert fits(run, np.array([0, 2, 2, 2, 2, 2]))
+        for bad in ([0, 1, 2, 3, 0, 0], [0, 1, -1, 0, 0, 0], [0, 1, 2], None):
+            assert not fits(run, None if bad is None else np.array(bad))
+
+    def test_sums_are_divided_by_the_stated_size(self):
+        """Without noise to speak of, one step of the cyclic epoch at a time."""
+        centres = np.arange(6.0)[:, None]
+        run = NoisySGD(
+            Loss.strongly_convex(1.0, 1.0), n=6, batches=BallsInBins(2), epochs=1, step_size=0.1,
+            noise_std=1e-9, clip_norm=100.0, release="path",
+        )  # fmt: skip
+        path = []
+        with pytest.warns(pabi.PrivacyWarning):
+            train(
+                run, lambda x, rows: x - centres[rows], [3.0], 11, watch=lambda k, x: path.append(x)
+            )
+        bins = serving(run, np.random.default_rng(11)).secret
+        x = 3.0
+        for k in range(3):
+            x -= 0.1 * sum(x - centres[i, 0] for i in range(6) if bins[i] == k) / 2
+            assert path[k][0] == pytest.approx(x, abs=1e-6)
+
+
+def test_shares_are_fractions_of_one():
+    order = a_run(n=950).order
+    assert order.share(0, 9) == Fraction(1)
+    assert order.share(3, 3) == order.share(9, 9) == Fraction(1, 10)
+    with pytest.raises(NotApplicable):
+        from pabi.sampled import SampledRun
+
+        SampledRun(a_run(), DELTA).window(1)

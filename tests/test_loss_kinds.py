@@ -245,7 +245,9 @@ def test_a_loss_is_not_to_be_subclassed():
 TANGENTS = (1e-3, 0.1, 1.0, 20.0)
 
 
-def holder_rows(p, step):
+def holder_rows(p, step, clips):
+    if clips:
+        return []
     e, m, q = float(step), p["constant"], p["exponent"]
     return [
         Modulus.affine(

@@ -40,7 +40,7 @@ from pabi.loss_facts import Facts
 from pabi.moduli import Modulus, known
 from pabi.rounding import Array, fraction_down, fraction_up, one_minus_product, up
 
-OwnRows = Callable[[Fraction], list[Modulus]]
+OwnRows = Callable[[Fraction, bool], list[Modulus]]
 
 _ROUNDING = 1e-13  # relative, over powers and logarithms
 _FARTHEST = 28.0  # exponents that are closer than e^−28 to the larger of two are not looked at
@@ -144,16 +144,16 @@ def _data_slope(gradients: Gradients, step: Fraction) -> float:
 def gaps(gradients: Gradients, step: Fraction, own: OwnRows | None) -> list[Modulus]:
     """The moduli of x ↦ x − e·g(x), e = `step`, beside the slope.
 
-    `own`: e ↦ the rows that the loss's kind adds, of gradients as they are.
+    `own`: (e, whether gradients may be clipped) ↦ the rows that the loss's kind adds.
     """
     facts, bound, rows = gradients.facts, gradients.bound, list[Modulus]()
     if gradients.monotone and bound is not None:
         rows.append(convex_bounded(step, bound))
-    if not gradients.clips:
-        if facts.convex_holder and math.isfinite(gap := holder_gap(step, facts.convex_holder)):
-            rows.append(Modulus.sqrt(1.0, gap))
-        if own is not None:
-            rows.extend(own(step))
+    if facts.convex_holder and not gradients.clips:
+        gap = holder_gap(step, facts.convex_holder)
+        rows += [Modulus.sqrt(1.0, gap)] if math.isfinite(gap) else []
+    if own is not None:
+        rows.extend(own(step, gradients.clips))
     if bound is not None:
         rows.append(bounded(step, bound))
     return rows

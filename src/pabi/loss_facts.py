@@ -113,11 +113,10 @@ class Kind:
     ordered
         Two required parameters of which the first may not exceed the second; None if there are none.
     rows
-        (parameters, e) ↦ moduli of x ↦ x − e·g(x), g the gradient of one record, that do not follow from
-        `facts`; None if there are none. They are made of `Modulus.linear`, `affine` and `sqrt`. A mean of
-        gradients inherits them, since its step is the mean of their steps. They speak of gradients as they
-        are: they are left out where clipping may change a gradient, and trainers raise the noise in place of
-        scaling such gradients down.
+        (parameters, e, clips) ↦ moduli of x ↦ x − e·g(x), g the gradient of one record, that do not follow
+        from `facts`; None if there are none. They are made of `Modulus.linear`, `affine` and `sqrt`. A mean
+        of gradients inherits them, since its step is the mean of their steps. `clips`: whether gradients may
+        be clipped, which few rows survive. Trainers raise the noise in place of scaling such gradients down.
     """
 
     required: Constraints
@@ -125,7 +124,7 @@ class Kind:
     facts: Callable[[Parameters], Facts]
     sentences: Callable[[str, Parameters, Facts], list[str]]
     ordered: tuple[str, str] | None = None
-    rows: Callable[[Parameters, Fraction], list[Modulus]] | None = None
+    rows: Callable[[Parameters, Fraction, bool], list[Modulus]] | None = None
 
 
 ITERATES = "a convex set that holds all iterates"

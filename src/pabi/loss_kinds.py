@@ -96,7 +96,9 @@ def _dissipative(p: Parameters) -> Facts:
     return Facts((-smoothness, smoothness), dissipative=(p["offset"], p["rate"]), **_stated(p))
 
 
-def _dissipative_rows(p: Parameters, step: Fraction) -> list[Modulus]:
+def _dissipative_rows(p: Parameters, step: Fraction, clips: bool) -> list[Modulus]:
+    if clips:
+        return []
     offset, rate, smoothness = (Fraction(p[name]) for name in ("offset", "rate", "smoothness"))
     return [dissipative(step, offset, rate, smoothness)]
 

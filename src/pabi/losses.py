@@ -224,7 +224,7 @@ class Loss:
     @property
     def _own_rows(self) -> OwnRows | None:
         rows, given = self._row.rows, dict(self.parameters)
-        return None if rows is None else lambda step: rows(given, step)
+        return None if rows is None else lambda step, clips: rows(given, step, clips)
 
     def _gradients(self, clip_norm: float | None, clipping: str) -> Gradients:
         return Gradients(self._facts, clip_norm, clipping)

@@ -81,7 +81,8 @@ class Gradients:
             if (facts.monotone and not self.clips) or (facts.convex and self.harmless):
                 found.append(Root(1, (2 * step * self.bound) ** 2, 0))
             found.append(Root(1, 0, 2 * step * self.bound))
-        return [*found, *([] if self.clips else [row(step) for row in facts.moduli])]
+        kept = () if self.clips else facts.as_they_are
+        return [*found, *(row(step) for row in (*kept, *facts.however_clipped))]
 
 
 def _clipping(clipping: str, norm: Any, facts: Facts) -> tuple[bool, bool]:

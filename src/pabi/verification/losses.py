@@ -34,7 +34,8 @@ class Facts(NamedTuple):
     whether it is a sum of functions of one coordinate each. `convex`: whether it is a convex loss's at all.
     `monotone`: whether it is no gradient but a monotone field, and `lipschitz` the Lipschitz constant of that
     (None: unknown). `dissipative`: (offset, rate). `moduli`: further ones of x ↦ x − e·(mean of the
-    gradients, not clipped), a row for every e > 0.
+    gradients), a row for every e > 0; `as_they_are` only if no gradient is clipped, `however_clipped` in any
+    case.
     """
 
     curvature: tuple[Any, Any] | None = None
@@ -45,7 +46,8 @@ class Facts(NamedTuple):
     monotone: bool = False
     lipschitz: Any = None
     dissipative: tuple[Any, Any] | None = None
-    moduli: tuple[Callable[[Any], Row], ...] = ()
+    as_they_are: tuple[Callable[[Any], Row], ...] = ()
+    however_clipped: tuple[Callable[[Any], Row], ...] = ()
 
 
 def facts_of(loss: Loss) -> Facts:
@@ -66,7 +68,9 @@ def facts_of(loss: Loss) -> Facts:
 
 def _linear(hi: Any, bound: Any, scalar: bool = True) -> Facts:
     pairs = ((fmpq(0), 2 * bound), (fmpq(1), hi))
-    return Facts((fmpq(0), hi), bound, scalar, convex=True, moduli=(_weakly_smooth_row(pairs),))
+    return Facts(
+        (fmpq(0), hi), bound, scalar, convex=True, as_they_are=(_weakly_smooth_row(pairs),)
+    )
 
 
 def _logistic(p: Parameters) -> Facts:
@@ -134,7 +138,7 @@ def _weakly_convex(p: Parameters) -> Facts:
 def _lipschitz(p: Parameters) -> Facts:
     bound = exact(p["constant"])
     row = _weakly_smooth_row([(fmpq(0), 2 * bound)])
-    return Facts(convex=True, moduli=(row,), **_word(p) | {"bound": bound})
+    return Facts(convex=True, as_they_are=(row,), **_word(p) | {"bound": bound})
 
 
 def _weakly_smooth(p: Parameters) -> Facts:
@@ -143,7 +147,7 @@ def _weakly_smooth(p: Parameters) -> Facts:
     if word["bound"] is not None:
         pairs.append((fmpq(0), 2 * word["bound"]))
     curvature = (fmpq(0), min(smooth)) if smooth else None
-    return Facts(curvature, convex=True, moduli=(_weakly_smooth_row(pairs),), **word)
+    return Facts(curvature, convex=True, as_they_are=(_weakly_smooth_row(pairs),), **word)
 
 
 def _dissipative(p: Parameters) -> Facts:
@@ -154,7 +158,7 @@ def _dissipative(p: Parameters) -> Facts:
         return Root(kappa, 2 * step * offset, 0)
 
     curvature = -smoothness, smoothness
-    return Facts(curvature, dissipative=(offset, rate), moduli=(row,), **_word(p))
+    return Facts(curvature, dissipative=(offset, rate), as_they_are=(row,), **_word(p))
 
 
 def _saddle(p: Parameters) -> Facts:

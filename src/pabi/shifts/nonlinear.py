@@ -7,12 +7,13 @@ optimum is a valid bound; ω(0) = 0 though ω(0+) may be larger, so that staying
 
 If every ω_k is √(κδ² + h) and no step has a sensitivity, there is a closed form. Otherwise several paths are
 improved by Newton's method and the best is taken: composition's, the best for slopes c_k ≥ ω_k(δ)/δ where
-there are such, and those of dynamic programming.
+there are such, or else for those at the distance of one use, and those of dynamic programming.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -73,6 +74,8 @@ class _Problem:
         slopes = shape.slopes
         if not np.isnan(slopes).any():
             rough.append(self._linear(Steps(slopes, s, sigma), diameter, start))
+        elif s.any():
+            rough.append(self._linear(Steps(self._secants(), s, sigma), diameter, start))
         apart = self.forward(diameter, start)
         top = self._top(apart)
         if top > 0.0:
@@ -162,6 +165,15 @@ class _Problem:
             terms = np.where(a > 0.0, np.square(a / self.sigma[first:]), 0.0)
             square = float(np.sum(terms, dtype=np.longdouble)) * (1.0 + 1e-14)
         return Payments(first, z, a, math.inf if math.isnan(square) else square)
+
+    def _secants(self) -> Array:
+        """ω_k(δ)/δ at the distance that one use of the record brings, where the modulus has no slope."""
+        scale = float(self.s.max())
+        known: dict[Callable[[float], float], float] = {}
+        for omega in self.omega:
+            if omega not in known:
+                known[omega] = min(omega(scale) / scale, 1e300)
+        return np.array([known[omega] for omega in self.omega])
 
     def _linear(self, steps: Steps, diameter: float, start: float) -> Rough:
         """The distances of the best payments for linear moduli, to be aimed at."""

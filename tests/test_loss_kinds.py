@@ -6,11 +6,12 @@ from __future__ import annotations
 import inspect
 import math
 from fractions import Fraction
+from types import MappingProxyType
 
 import numpy as np
 import pytest
 
-from pabi import Cyclic, Loss, NoisySGD
+from pabi import Cyclic, Loss, NoisySGD, loss_kinds, losses
 from pabi.errors import InvalidInput
 from pabi.learn.clipping import clip_coordinates, clip_norms
 from pabi.linear_losses import LINEAR_LOSSES
@@ -268,8 +269,10 @@ HOLDER = Kind(
 
 @pytest.fixture
 def holder(monkeypatch):
-    monkeypatch.setitem(KINDS, "holder", HOLDER)
-    return Loss("holder", (("exponent", 0.5), ("constant", 3.0)))
+    table = MappingProxyType({**KINDS, "planted": HOLDER})
+    for module in (loss_kinds, losses):
+        monkeypatch.setattr(module, "KINDS", table)
+    return Loss("planted", (("exponent", 0.5), ("constant", 3.0)))
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.3])
@@ -299,7 +302,7 @@ def test_rows_of_a_kind_speak_of_gradients_as_they_are(holder):
 
 def test_a_run_of_a_kind_that_adds_rows_is_accounted(holder):
     """Its rows reach the shifts, which beat composition, and its sentence the assumptions."""
-    loss = Loss("holder", (("exponent", 0.5), ("constant", 0.1)))
+    loss = Loss("planted", (("exponent", 0.5), ("constant", 0.1)))
 
     def guarantee(loss):
         return NoisySGD(

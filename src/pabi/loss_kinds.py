@@ -7,7 +7,9 @@ and its constructor in `pabi.losses`. The verifier derives everything for itself
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 from pabi.errors import InvalidInput
@@ -132,63 +134,65 @@ def _unknown(p: Parameters) -> Facts:
     return Facts(None, p.get("gradient_bound"))
 
 
-KINDS: dict[str, Kind] = {
-    **{name: kind_of(cls) for name, cls in LINEAR_LOSSES.items()},
-    "convex": Kind(
-        required={"smoothness": POSITIVE},
-        optional=_OPTIONS,
-        facts=_convex,
-        sentences=curvature_known,
-    ),
-    "strongly_convex": Kind(
-        required={"strong_convexity": POSITIVE, "smoothness": POSITIVE},
-        optional=_OPTIONS,
-        ordered=("strong_convexity", "smoothness"),
-        facts=_strongly_convex,
-        sentences=curvature_known,
-    ),
-    "nonconvex": Kind(
-        required={"smoothness": POSITIVE},
-        optional=_OPTIONS,
-        facts=_nonconvex,
-        sentences=curvature_known,
-    ),
-    "weakly_convex": Kind(
-        required={"weak_convexity": POSITIVE, "smoothness": POSITIVE},
-        optional=_OPTIONS,
-        ordered=("weak_convexity", "smoothness"),
-        facts=_weakly_convex,
-        sentences=curvature_known,
-    ),
-    "lipschitz": Kind(
-        required={"constant": POSITIVE},
-        optional=_CLIPPING,
-        facts=_lipschitz,
-        sentences=_about_lipschitz,
-    ),
-    "weakly_smooth": Kind(
-        required={"pairs": holder_pairs},
-        optional=_OPTIONS,
-        facts=_weakly_smooth,
-        sentences=_about_weakly_smooth,
-    ),
-    "dissipative": Kind(
-        required={"offset": NONNEGATIVE, "rate": POSITIVE, "smoothness": POSITIVE},
-        optional=_OPTIONS,
-        facts=_dissipative,
-        rows=_dissipative_rows,
-        sentences=_about_dissipative,
-    ),
-    "saddle": Kind(
-        required={"constant": POSITIVE},
-        optional={"smoothness": positive_or_none},
-        facts=_saddle,
-        sentences=_about_saddle,
-    ),
-    "unknown": Kind(
-        required={}, optional=_OPTIONS, facts=_unknown, sentences=lambda subject, p, facts: []
-    ),
-}
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        **{name: kind_of(cls) for name, cls in LINEAR_LOSSES.items()},
+        "convex": Kind(
+            required={"smoothness": POSITIVE},
+            optional=_OPTIONS,
+            facts=_convex,
+            sentences=curvature_known,
+        ),
+        "strongly_convex": Kind(
+            required={"strong_convexity": POSITIVE, "smoothness": POSITIVE},
+            optional=_OPTIONS,
+            ordered=("strong_convexity", "smoothness"),
+            facts=_strongly_convex,
+            sentences=curvature_known,
+        ),
+        "nonconvex": Kind(
+            required={"smoothness": POSITIVE},
+            optional=_OPTIONS,
+            facts=_nonconvex,
+            sentences=curvature_known,
+        ),
+        "weakly_convex": Kind(
+            required={"weak_convexity": POSITIVE, "smoothness": POSITIVE},
+            optional=_OPTIONS,
+            ordered=("weak_convexity", "smoothness"),
+            facts=_weakly_convex,
+            sentences=curvature_known,
+        ),
+        "lipschitz": Kind(
+            required={"constant": POSITIVE},
+            optional=_CLIPPING,
+            facts=_lipschitz,
+            sentences=_about_lipschitz,
+        ),
+        "weakly_smooth": Kind(
+            required={"pairs": holder_pairs},
+            optional=_OPTIONS,
+            facts=_weakly_smooth,
+            sentences=_about_weakly_smooth,
+        ),
+        "dissipative": Kind(
+            required={"offset": NONNEGATIVE, "rate": POSITIVE, "smoothness": POSITIVE},
+            optional=_OPTIONS,
+            facts=_dissipative,
+            rows=_dissipative_rows,
+            sentences=_about_dissipative,
+        ),
+        "saddle": Kind(
+            required={"constant": POSITIVE},
+            optional={"smoothness": positive_or_none},
+            facts=_saddle,
+            sentences=_about_saddle,
+        ),
+        "unknown": Kind(
+            required={}, optional=_OPTIONS, facts=_unknown, sentences=lambda subject, p, facts: []
+        ),
+    }
+)
 
 
 def checked(kind: str, given: Parameters) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeGuard, assert_never, get_args, overload
 
 import numpy as np
@@ -345,12 +346,14 @@ def _below(one: Part, other: Part) -> bool:
     return kappa <= other_kappa and h <= other_h and shift <= other_shift
 
 
-_KINDS: dict[str, tuple[Callable[..., Modulus], tuple[str, ...]]] = {
-    "linear": (Linear, ("slope",)),
-    "sqrt": (Modulus.sqrt, ("kappa", "h")),
-    "affine": (Modulus.affine, ("slope", "shift")),
-    "unbounded": (Unbounded, ()),
-}
+_KINDS: Mapping[str, tuple[Callable[..., Modulus], tuple[str, ...]]] = MappingProxyType(
+    {
+        "linear": (Linear, ("slope",)),
+        "sqrt": (Modulus.sqrt, ("kappa", "h")),
+        "affine": (Modulus.affine, ("slope", "shift")),
+        "unbounded": (Unbounded, ()),
+    }
+)
 
 
 def _read(table: Any) -> Modulus:

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -385,9 +386,12 @@ class halfspace(ProximalMap):
         return moved
 
 
-KINDS: dict[str, type[ProximalMap]] = {
-    cls.__name__: cls for cls in (l1, l2, elastic_net, nuclear_norm, ball, box, simplex, halfspace)
-}
+KINDS: Mapping[str, type[ProximalMap]] = MappingProxyType(
+    {
+        cls.__name__: cls
+        for cls in (l1, l2, elastic_net, nuclear_norm, ball, box, simplex, halfspace)
+    }
+)
 
 
 def _step(step_size: float) -> float:

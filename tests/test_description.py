@@ -169,9 +169,13 @@ GOOD = {
         ({"batches": {"kind": "poisson", "size": 3, "cap": True}}, "cap", "integer"),
         ({"batches": {"kind": "poisson", "size": 3, "caps": 4}}, "caps", "did you mean cap"),
         ({"batches": {"kind": "poisson", "size": 11, "cap": 20}}, "size", "1..n = 10"),
-        ({"batches": {"kind": "fixed_size", "size": 3, "cap": 4}}, "cap", "of kind poisson"),
-        ({"batches": {"kind": "cyclic", "size": 3, "cap": 4}}, "cap", "of kind poisson"),
-        ({"batches": {"kind": "full_batch", "cap": 4}}, "cap", "of kind poisson"),
+        (
+            {"batches": {"kind": "fixed_size", "size": 3, "cap": 4}},
+            "cap",
+            "balls_in_bins or poisson",
+        ),
+        ({"batches": {"kind": "cyclic", "size": 3, "cap": 4}}, "cap", "balls_in_bins or poisson"),
+        ({"batches": {"kind": "full_batch", "cap": 4}}, "cap", "balls_in_bins or poisson"),
         (
             {"batches": {"kind": "cyclic", "size": 2, "epochs": 3}},
             "epochs",

@@ -149,6 +149,7 @@ EXAMPLES = {
     "weakly_convex": (Loss.weakly_convex(0.5, 2.0, **STATED), True, True, True),
     "lipschitz": (LI(2.0, glm=True, separable=True), True, True, True),
     "weakly_smooth": (WS([(0.3, 1.0), (0.7, 2.0)], **STATED), True, True, True),
+    "holder": (Loss.holder(0.5, 2.0, **STATED), True, False, False),
     "dissipative": (DI(0.1, 0.5, 2.0, **STATED), True, False, False),
     "saddle": (SA(2.0, 5.0), False, True, True),
     "unknown": (Loss.unknown(gradient_bound=3.0), True, True, True),
@@ -206,6 +207,7 @@ LEAST = {
     "strongly_convex": 0.5,
     "nonconvex": -2.0,
     "weakly_convex": -0.5,
+    "holder": None,
     "dissipative": -2.0,
     "unknown": None,
 }

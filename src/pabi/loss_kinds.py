@@ -12,6 +12,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
+from pabi import validate
 from pabi.errors import InvalidInput
 from pabi.gradient_steps import dissipative
 from pabi.linear_losses import LINEAR_LOSSES, kind_of
@@ -29,7 +30,8 @@ from pabi.loss_facts import (
     holder_pairs,
     positive_or_none,
 )
-from pabi.moduli import Modulus
+from pabi.moduli import Modulus, known
+from pabi.rounding import TINY, fraction_up, up
 
 # What may be said of most losses; see `Facts`.
 _CLIPPING: Constraints = {"glm": flag, "separable": flag}
@@ -88,6 +90,47 @@ def _weakly_smooth(p: Parameters) -> Facts:
 def _about_weakly_smooth(subject: str, p: Parameters, _: Facts) -> list[str]:
     pairs = ", ".join(f"{m!r}·‖x − y‖^{q!r}" for q, m in p["pairs"])
     return [f"{subject} is convex on all of ℝ^d, and its gradients differ by at most {pairs} there"]
+
+
+# Losses with a Hölder gradient that need not be convex.
+
+# ln of the distances at which a tangent touches: between two, it is at most 2 % of the power too high.
+_TANGENTS = [math.log(1e-9) + 0.75 * i for i in range(56)]
+_ABOVE = 1.0 + 1e-12  # above the roundings of logarithms and powers
+
+
+def _exponent(name: str, value: Any) -> float:
+    return validate.number(name, value, at_least=0.0, at_most=1.0)
+
+
+def _holder(p: Parameters) -> Facts:
+    constant = p["constant"]
+    return Facts((-constant, constant) if p["exponent"] == 1.0 else None, **_stated(p))
+
+
+def _holder_rows(p: Parameters, step: Fraction, clips: bool) -> list[Modulus]:
+    """Tangents of δ + eMδ^p, which is concave.
+
+    A clip moves no two gradients apart, so that it survives any.
+    """
+    exponent, product = p["exponent"], fraction_up(step * Fraction(p["constant"]))
+    if exponent == 1.0:
+        return [known(Modulus.linear, fraction_up(1 + step * Fraction(p["constant"])))]
+    if exponent == 0.0:
+        return [known(Modulus.affine, 1.0, product)]
+    rows = []
+    for log in _TANGENTS:
+        power = (math.log(product) + exponent * log) if product > 0.0 else -math.inf
+        rise, shift = power - log + math.log(exponent), power + math.log1p(-exponent)
+        if max(rise, shift) < 700.0:
+            slope = up(1.0 + math.exp(rise) * _ABOVE)
+            rows.append(known(Modulus.affine, slope, max(math.exp(shift) * _ABOVE, TINY)))
+    return rows
+
+
+def _about_holder(subject: str, p: Parameters, _: Facts) -> list[str]:
+    differ = f"{p['constant']!r}·‖x − y‖^{p['exponent']!r}"
+    return [f"{subject} has gradients that differ by at most {differ} on {ITERATES}"]
 
 
 # Dissipative losses.
@@ -174,6 +217,13 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             optional=_OPTIONS,
             facts=_weakly_smooth,
             sentences=_about_weakly_smooth,
+        ),
+        "holder": Kind(
+            required={"exponent": _exponent, "constant": POSITIVE},
+            optional=_OPTIONS,
+            facts=_holder,
+            rows=_holder_rows,
+            sentences=_about_holder,
         ),
         "dissipative": Kind(
             required={"offset": NONNEGATIVE, "rate": POSITIVE, "smoothness": POSITIVE},

@@ -181,6 +181,31 @@ class Loss:
         return cls._of("weakly_smooth", l2, pairs=pairs, **stated)
 
     @classmethod
+    def holder(
+        cls,
+        exponent: float,
+        constant: float,
+        l2: float = 0.0,
+        *,
+        gradient_bound: float | None = None,
+        glm: bool = False,
+        separable: bool = False,
+    ) -> Self:
+        """Maybe nonconvex, with ‖∇f(x) − ∇f(y)‖ ≤ M‖x − y‖^p: p = `exponent` in [0, 1], M = `constant`, in
+        units of a gradient over those of the iterate to the power p. p = 1 is `nonconvex(M)`. Steps push near
+        points apart, so that only runs with much noise a step gain from hiding the path. (Chien, Li 2024;
+        docs, "Theory", 7.)"""
+        return cls._of(
+            "holder",
+            l2,
+            exponent=exponent,
+            constant=constant,
+            gradient_bound=gradient_bound,
+            glm=glm,
+            separable=separable,
+        )
+
+    @classmethod
     def dissipative(
         cls,
         offset: float,

@@ -19,7 +19,7 @@ from flint import arb, fmpq
 from pabi.losses import Loss
 from pabi.verification.arithmetic import above, exact, fraction_of
 from pabi.verification.limits import timed
-from pabi.verification.moduli import Root, Row
+from pabi.verification.moduli import Function, Root, Row, linear
 from pabi.verification.refusal import Refused
 
 Parameters = Mapping[str, Any]
@@ -150,6 +150,23 @@ def _weakly_smooth(p: Parameters) -> Facts:
     return Facts(curvature, convex=True, as_they_are=(_weakly_smooth_row(pairs),), **word)
 
 
+def _holder(p: Parameters) -> Facts:
+    """Gradients that differ by at most M·z^p, clipped or not: z + eM·z^p."""
+    exponent, constant, word = exact(p["exponent"]), exact(p["constant"]), _word(p)
+    if not 0 <= exponent <= 1:
+        raise Refused("exponent: expected a number in [0, 1]")
+
+    def row(step: Any) -> Row:
+        if exponent == 1:
+            return linear(1 + step * constant)
+        if exponent == 0:
+            return Root(1, 0, step * constant)
+        return Function(lambda z: z + step * constant * (z.log() * exponent).exp())
+
+    curvature = (-constant, constant) if exponent == 1 else None
+    return Facts(curvature, however_clipped=(row,), **word)
+
+
 def _dissipative(p: Parameters) -> Facts:
     offset, rate, smoothness = (exact(p[name]) for name in ("offset", "rate", "smoothness"))
 
@@ -194,6 +211,7 @@ _KINDS: Mapping[str, _Kind] = MappingProxyType(
         "weakly_convex": _Kind(("weak_convexity", "smoothness", *_WORD), _weakly_convex),
         "lipschitz": _Kind(("constant", "glm", "separable"), _lipschitz),
         "weakly_smooth": _Kind(("pairs", *_WORD), _weakly_smooth),
+        "holder": _Kind(("exponent", "constant", *_WORD), _holder),
         "dissipative": _Kind(("offset", "rate", "smoothness", *_WORD), _dissipative),
         "saddle": _Kind(("constant", "smoothness"), _saddle),
         "unknown": _Kind(_WORD, _unknown),

@@ -1,0 +1,164 @@
+"""Losses with Hölder gradients that need not be convex: their moduli, between what is known at both ends, and
+what is proven of runs."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pabi
+import pabi.analyses
+from pabi import Loss, NoisySGD
+from pabi.errors import InvalidInput
+from pabi.moduli import Modulus
+
+DELTA = 1e-5
+EXPONENTS = (0.05, 0.3, 0.5, 0.9, 0.999)
+
+
+def a_run(exponent=0.9, constant=1.0, **changes):
+    given = {
+        "n": 1000,
+        "batches": pabi.Cyclic(100),
+        "steps": 2000,
+        "step_size": 0.01,
+        "noise_std": 0.5,
+        "clip_norm": 1.0,
+        "prox": pabi.prox.ball(0.05),
+    }
+    return NoisySGD(Loss.holder(exponent, constant), **{**given, **changes})
+
+
+@pytest.mark.parametrize("exponent", EXPONENTS)
+@pytest.mark.parametrize("product", [1e-6, 0.1, 40.0])
+def test_tangents_lie_above_the_power_and_close_to_it(exponent, product):
+    """At most 2 % of eMδ^p too high: they touch 0.75 apart in ln δ, and p(1 − p)·0.375²/2 < 2 %."""
+    modulus = Loss.holder(exponent, product).modulus(1.0)
+    for log in np.linspace(np.log(1e-9), np.log(1e9), 500):
+        delta = float(np.exp(log))
+        power = product * delta**exponent
+        assert delta + power <= modulus(delta) * (1 + 1e-15)
+        assert modulus(delta) <= (delta + 1.02 * power) * (1 + 1e-11)
+
+
+def test_outside_the_grid_it_is_only_larger():
+    for exponent in EXPONENTS:
+        modulus = Loss.holder(exponent, 1.0).modulus(0.1)
+        for delta in (1e-300, 1e-30, 1e-12, 1e12, 1e30, 1e300):
+            assert modulus(delta) >= (delta + 0.1 * delta**exponent) * (1 - 1e-12)
+
+
+def test_at_both_ends_it_is_what_is_known():
+    smooth = Loss.holder(1.0, 3.0)
+    assert smooth.curvature == (-3.0, 3.0) == Loss.nonconvex(3.0).curvature
+    assert smooth.modulus(0.1) == Loss.nonconvex(3.0).modulus(0.1)
+    assert Loss.holder(0.0, 3.0).modulus(0.1) == Modulus.affine(1.0, 3.0 * 0.1)
+    assert Loss.holder(0.0, 3.0).curvature is None
+
+
+def test_nearly_smooth_losses_cost_nearly_as_much():
+    """The solver's path for jumps that do not matter is that of slopes."""
+    nonconvex = replace(a_run(), loss=Loss.nonconvex(1.0), clip_norm=None, gradient_sensitivity=2.0)
+    least = nonconvex.guarantee(DELTA).mu
+    close = replace(nonconvex, loss=Loss.holder(0.999, 1.0)).guarantee(DELTA).mu
+    assert least <= close <= 1.02 * least
+
+
+def test_hiding_the_path_pays():
+    explained = a_run().explain(DELTA)
+    assert explained.best.method == "nonlinear shifts"
+    assert explained.best.epsilon(DELTA) < 0.4 * a_run(update="other").guarantee(DELTA).epsilon(
+        DELTA
+    )
+
+
+def test_a_clip_leaves_it():
+    loss = Loss.holder(0.5, 1.0)
+    for clipping in ("norm", "coordinates"):
+        clipped = loss.modulus(0.1, clip_norm=0.25, clipping=clipping)
+        for delta in (1e-4, 1e-2, 1.0):
+            power, bounded = loss.modulus(0.1)(delta), delta + 2 * 0.1 * 0.25
+            assert clipped(delta) == pytest.approx(min(power, bounded), rel=1e-14)
+
+
+@pytest.mark.parametrize("exponent", [0.25, 0.5, 0.75])
+def test_clipped_gradients_of_a_worst_case(exponent):
+    """Along a line and clipped: what a step does to pairs of points, against the modulus."""
+    rng, loss, eta = np.random.default_rng(5), Loss.holder(exponent, 2.0, l2=0.1), 0.3
+    for clip in (None, 0.1, 1.0):
+        modulus = loss.modulus(eta, clip_norm=clip)
+        x, y = rng.normal(size=(2, 400)) * 10.0 ** rng.uniform(-6, 3, size=(2, 400))
+
+        def step(x, clip=clip):
+            # sign(x)|x|^p is p-Hölder with the constant 2^(1 − p).
+            pull = -(2.0 ** (exponent - 1.0)) * 2.0 * np.sign(x) * np.abs(x) ** exponent
+            pull = pull if clip is None else np.clip(pull, -clip, clip)
+            return x - eta * (0.1 * x + pull)
+
+        apart = np.abs(step(x) - step(y))
+        slack = 1e-14 * (np.abs(x) + np.abs(y) + 1.0)
+        assert np.all(apart <= np.array([modulus(float(d)) for d in np.abs(x - y)]) + slack)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"exponent": 0.5, "noise_std": 4.0},
+        {"batches": pabi.ShuffleOnce(100)},
+        {"batches": pabi.BallsInBins(100)},
+        {"batches": pabi.Poisson(100), "adjacency": "zero_out"},
+        {"batches": pabi.FixedSize(100)},
+        {"steps": 300, "step_size": np.linspace(0.02, 0.01, 300)},
+    ],
+    ids=repr,
+)
+def test_every_analysis_that_applies_is_verified(changes):
+    run = a_run(**{"steps": 400, **changes})
+    found = [o for o in pabi.analyses.outcomes(run, DELTA) if o.guarantee is not None]
+    assert len(found) >= 2
+    for outcome in found:
+        verdict = pabi.verify(outcome.guarantee.to_json())
+        assert verdict.ok, (outcome.name, verdict.reason)
+
+
+class TestCertificates:
+    @pytest.fixture(scope="class")
+    def certified(self):
+        return a_run().guarantee(DELTA).certificate.payload
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [("exponent", 0.5), ("exponent", 0.8), ("constant", 2.0), ("kind", "weakly_convex")],
+    )
+    def test_of_a_rougher_loss_they_prove_nothing(self, certified, field, value):
+        payload = copy.deepcopy(certified)
+        payload["run"]["loss"][field] = value
+        assert not pabi.verify(payload).ok
+
+    def test_of_a_smoother_loss_they_prove_as_much(self, certified):
+        payload = copy.deepcopy(certified)
+        payload["run"]["loss"]["constant"] = 0.9
+        assert pabi.verify(payload).ok
+
+    def test_the_assumption_says_it(self, certified):
+        said = pabi.verify(certified).assumptions
+        assert any("gradients that differ by at most 1.0·‖x − y‖^0.9" in a for a in said)
+
+
+@pytest.mark.parametrize(
+    ("build", "field"),
+    [
+        (lambda: Loss.holder(1.1, 1.0), "exponent"),
+        (lambda: Loss.holder(-0.1, 1.0), "exponent"),
+        (lambda: Loss.holder(0.5, 0.0), "constant"),
+        (lambda: Loss.holder(0.5, float("inf")), "constant"),
+    ],
+)
+def test_bad_constants(build, field):
+    with pytest.raises(InvalidInput) as caught:
+        build()
+    assert caught.value.field == field

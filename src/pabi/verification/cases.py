@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from flint import arb
+from flint import arb, fmpq
 
 from pabi.verification.arithmetic import Steps, check_cost, fraction_of
 from pabi.verification.bounds import Bound, Bounds
@@ -128,6 +128,55 @@ def every_position(
     if following != period:
         raise Refused(f"ranges: positions from {following} on are missing")
     return proven
+
+
+def every_pair(
+    run: OrderedRun, cases: Sequence[Any]
+) -> Iterator[tuple[dict[str, Any], Fraction, Uses]]:
+    """The cases of a place that changes every epoch, each with its probability and uses: one for every pair of
+    ranges of positions in the last two epochs, each range at its end and older uses at those of their
+    epochs."""
+    period, data = run.period, run.data
+    epochs, length = -(-data // period), data % period or period
+    before = sorted({read_range(case["ranges"][0]) for case in cases}, key=str)
+    last = sorted({read_range(case["ranges"][1]) for case in cases}, key=str)
+    _check_partition(before, period if epochs > 1 else 0, period)
+    _check_partition(last, length, period)
+    seen = set()
+    for case in timed(cases):
+        pair = tuple(read_range(r) for r in case["ranges"])
+        if pair in seen:
+            raise Refused(f"ranges: {pair} comes twice")
+        seen.add(pair)
+        weight, then = fmpq(1), []
+        for epoch, where, covered in (
+            (epochs - 2, pair[0], period if epochs > 1 else 0),
+            (epochs - 1, pair[1], length),
+        ):
+            if where is None:
+                weight *= run.share(covered, period - 1)
+            else:
+                weight *= run.share(*where)
+                then.append(epoch * period + where[1])
+        check_weight(case, fraction_of(weight))
+        yield (
+            case,
+            fraction_of(weight),
+            Uses(period - 1, max(0, epochs - 2), period=period, then=then),
+        )
+    if len(seen) != len(before) * len(last):
+        raise Refused("ranges: some pairs are missing")
+
+
+def _check_partition(ranges: Sequence[Range], length: int, period: int) -> None:
+    """Refuse unless the ranges cut 0..length−1, and None stands for the rest of the epoch."""
+    following = 0
+    for a, b in sorted(r for r in ranges if r is not None):
+        if a != following or b < a:
+            raise Refused(f"ranges: expected one that begins at {following}, got {[a, b]}")
+        following = b + 1
+    if following != length or (None in ranges) != (length < period):
+        raise Refused(f"ranges: expected 0..{length - 1} to be covered")
 
 
 def read_range(value: Any) -> Range:

@@ -183,3 +183,48 @@ def random_rough_run(rng, walls: bool, most: int = 6, alike: bool = False) -> Ro
         cooldown=int(rng.integers(0, t)) if rng.random() < 0.25 else 0,
     )
     return RoughRun(training, p, constant, bound, clipped)
+
+
+def two_steps(exponent: float, change: float, stretch: float, noise: float) -> RoughRun:
+    """A record that pulls by ±`change`/2 in a step of hardly any noise, and one that then pushes away from
+    0: its step stretches their distance by the factor `stretch`, and its noise alone hides it."""
+    constant = (stretch - 1.0) * change ** (1.0 - exponent)
+    bound = max(change / 2, constant * 2.0 ** (exponent - 1.0) * (change / 2) ** exponent)
+    cusp = Rough(exponent, constant, 0.0, 4.0 * bound)
+    training = Training(
+        ((Constant(change / 2),), (cusp,)),
+        0,
+        Constant(-change / 2),
+        (1.0, 1.0),
+        (1e-3 * change, noise),
+        Loss.unknown(),
+        sensitivity=change,
+    )
+    return RoughRun(training, exponent, constant, 4.0 * bound, True)
+
+
+def radial(x: np.ndarray, centre: np.ndarray, exponent: float, constant: float) -> np.ndarray:
+    """(m, d) ↦ −M·2^(p−1)·u‖u‖^(p−1), u = x − centre: as far as the cusp on a line in every direction."""
+    u = x - centre
+    size = np.linalg.norm(u, axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(
+            size > 0.0, -constant * 2.0 ** (exponent - 1.0) * u * size ** (exponent - 1.0), 0.0
+        )
+
+
+def cut(x: np.ndarray, bound: float) -> np.ndarray:
+    """Rows scaled down to norm `bound`."""
+    size = np.linalg.norm(x, axis=1, keepdims=True)
+    return x * np.minimum(1.0, bound / np.maximum(size, 1e-300))
+
+
+def rough_base(rng, found, exponent: float, constant: float):
+    """An instance of random batches or bins (`random_batches.Instance`, `thrown.Thrown`) whose gradients are
+    put in place of by rough ones of its bound."""
+    bound = found.clip if found.clip is not None else found.loss.gradient_bound
+    width = found.diameter / 2 if found.diameter else 2.0 * max(found.eta) * max(found.noise)
+    parts = (exponent, constant, bound, width, False)
+    other = ZERO if found.other is ZERO else random_rough(rng, *parts)
+    base = tuple((random_rough(rng, *parts), count) for _, count in found.base)
+    return replace(found, base=base, record=random_rough(rng, *parts), other=other, clip=bound)

@@ -366,14 +366,43 @@ def test_latest_uses_are_offered_where_steps_expand_or_fall(c, fall):
 # Wrong bounds.
 
 
-@pytest.mark.parametrize("n", [2, 3, 4])
-def test_an_empty_bin_that_forgets_like_a_full_one_is_caught(n):
+def forgetting(n: int) -> Quadratics:
     """Steps of full bins contract to a tenth, those of empty ones not at all."""
-    found = replace(telling(n, 1, 0.0, 1.0), curvature=np.full(n, 0.9), bounds=(0.9, 0.9), cap=n)
+    return replace(telling(n, 1, 0.0, 1.0), curvature=np.full(n, 0.9), bounds=(0.9, 0.9), cap=n)
+
+
+def hills() -> Quadratics:
+    """Four records in two bins of two: three others that fall into the second bin push apart what the first
+    left by 2.5, a full bin by 2."""
+    return replace(
+        telling(4, 1, 0.0, 1.2),
+        curvature=np.array([0.0, -1.0, -1.0, -1.0]),
+        bounds=(-1.0, 1.0),
+        size=2,
+        eta=np.ones(2),
+        noise=np.array([1e-3, 1.0]),
+    )
+
+
+UNEVEN = {"2 that forget": forgetting(2), "4 that forget": forgetting(4), "hills": hills()}
+
+
+@pytest.mark.parametrize("name", UNEVEN)
+def test_slopes_of_full_bins_are_caught(name):
+    found = UNEVEN[name]
     truth = truth_of_bins(found)
-    assert refuted(truth, claimed_of_bins(found, sizes=(1,)))
-    assert truth[0] > 1.15 * claimed_of_bins(found, sizes=(1,)).delta(0.0)
     assert not refuted(truth, claimed_of_bins(found))
+    full = (found.size,) if "forget" in name else (0, 1, 2)
+    assert refuted(truth, claimed_of_bins(found, sizes=full))
+
+
+@needs_bins
+@pytest.mark.parametrize("name", UNEVEN)
+def test_uneven_bins_are_never_safer_than_guaranteed(name):
+    found = UNEVEN[name]
+    truth = truth_of_bins(found)
+    for outcome in outcomes(found.run(pabi.BallsInBins(found.size, found.cap)), 1e-3):
+        assert outcome.guarantee is None or not refuted(truth, outcome.guarantee), outcome.name
 
 
 def test_a_zeroed_record_that_does_not_count_is_caught():

@@ -1,0 +1,159 @@
+"""Secret batches of clipped, nonconvex and walled-in training on a line, against exact laws.
+
+Records in random bins, with caps that bite and without, and fresh permutations; first the truth (`thrown`),
+then the average over places as it is stated, then what the library says.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi import Loss, Reshuffle
+from pabi.analyses import outcomes
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import secret_orders
+from secret_orders import Quadratics
+from thrown import Thrown, claimed_by_slopes, random_thrown, reshuffled_average
+from walks import violated
+
+from random_batches import ZERO, Constant, Line
+
+EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
+ADJACENCIES = ["zero_out", "replace_one"]
+
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+needs_bins = pytest.mark.skipif(not hasattr(pabi, "BallsInBins"), reason="no such scheme yet")
+
+
+def guarantees(run, delta: float) -> dict:
+    """Every analysis that applies."""
+    claims = {o.name: o.guarantee for o in outcomes(run, delta) if o.guarantee is not None}
+    assert claims
+    return claims
+
+
+# The truth.
+
+
+@pytest.mark.parametrize("cap", [None, 2])
+def test_quadratics_have_their_closed_form(cap):
+    """Two kinds of others, five steps and a cool-down, mixtures of different variances."""
+    eta, noise = (0.4, 0.7, 0.3, 0.5, 0.6, 0.2), (0.5, 0.4, 0.8, 0.6, 0.3, 0.7)
+    found = Thrown(
+        ((Line(0.8, 2.0), 2), (Constant(-0.7), 1)),
+        Line(0.5, -1.0),
+        Line(0.5, 3.0),
+        2,
+        cap,
+        eta,
+        noise,
+        Loss.convex(1.0, gradient_bound=1e3).with_l2(0.3),
+        start=0.4,
+        cooldown=1,
+    )
+    same = Quadratics(
+        np.array([0.5, 0.8, 0.8, 0.0]),
+        np.array([-0.5, 1.6, 1.6, 0.7]),
+        1.5,
+        2,
+        np.array(eta),
+        np.array(noise),
+        (0.0, 1.0),
+        l2=0.3,
+        cooldown=1,
+        start=0.4,
+    )
+    both, error = found.average.delta(EPSILONS)
+    truth = same.truth(secret_orders.thrown(4, 2, 5, cap), EPSILONS)
+    assert error <= 1e-7
+    assert both.max(axis=0) == pytest.approx(truth, abs=error + 1e-9)
+    alike = replace(found, base=((Constant(0.0), 3),))
+    still = replace(same, curvature=np.array([0.5, 0, 0, 0]), pull=np.array([-0.5, 0, 0, 0]))
+    both, error = reshuffled_average(replace(alike, cap=None)).delta(EPSILONS)
+    truth = still.truth(secret_orders.reshuffled(4, 2, 5), EPSILONS)
+    assert both.max(axis=0) == pytest.approx(truth, abs=error + 1e-9)
+
+
+@pytest.mark.parametrize("bins", [1, 2, 3])
+def test_all_outcomes_are_there(bins):
+    size = {1: 6, 2: 3, 3: 2}[bins]
+    base = ((Constant(1.0), 3), (Constant(2.0), 2))
+    found = Thrown(base, ZERO, ZERO, size, None, (1.0,), (1.0,), Loss.convex(1.0))
+    seen = list(found.outcomes())
+    assert len({(table, j) for _, table, j in seen}) == len(seen)
+    assert math.fsum(w for w, _, _ in seen) == pytest.approx(1.0, rel=1e-13)
+    # The first bin holds m of the five others with the binomial probability.
+    for m in range(6):
+        share = math.fsum(w for w, table, _ in seen if sum(table[0]) == m)
+        wanted = math.comb(5, m) * (bins - 1) ** (5 - m) / bins**5
+        assert share == pytest.approx(wanted, rel=1e-12, abs=1e-15)
+
+
+# The average as it is stated.
+
+
+@pytest.mark.parametrize("count", [6, pytest.param(2000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
+def test_bins_are_never_safer_than_stated(adjacency, walls, count):
+    rng = np.random.default_rng([count, walls, len(adjacency)])
+    for _ in range(count):
+        found = random_thrown(rng, adjacency, walls)
+        claim = claimed_by_slopes(found)
+        assert claim is not None, found
+        violations = violated(found.average, {"as stated": claim}, EPSILONS)
+        assert not violations, (violations, found)
+
+
+def test_half_of_the_bound_is_caught():
+    """Some instance shows it."""
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        found = random_thrown(rng, "replace_one", False)
+        facts = dict(found.loss.parameters)
+        bound = found.clip if found.clip is not None else facts["gradient_bound"]
+        facts["gradient_bound"] = bound / 2
+        less = replace(found.loss, parameters=tuple(facts.items()))
+        told = replace(found, loss=less, clip=None)
+        if violated(found.average, {"": claimed_by_slopes(told)}, EPSILONS):
+            return
+    raise AssertionError("no instance shows it")
+
+
+# What the library says.
+
+
+@needs_bins
+@pytest.mark.parametrize("count", [6, pytest.param(2000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
+def test_bins_are_never_safer_than_guaranteed(adjacency, walls, count):
+    rng = np.random.default_rng([count, walls, len(adjacency), 1])
+    for _ in range(count):
+        found = random_thrown(rng, adjacency, walls)
+        run = found.run(pabi.BallsInBins(found.size, found.cap))
+        claims = guarantees(run, float(10 ** rng.uniform(-5, -1)))
+        violations = violated(found.average, claims, EPSILONS)
+        assert not violations, (violations, found)
+
+
+@pytest.mark.parametrize("count", [6, pytest.param(2000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_permutations_are_never_safer_than_guaranteed(adjacency, count):
+    """Fresh ones every epoch, of records that all but one are alike."""
+    rng = np.random.default_rng([count, len(adjacency), 2])
+    for _ in range(count):
+        found = random_thrown(rng, adjacency, bool(rng.random() < 0.5), kinds=1)
+        found = replace(found, cap=None)
+        claims = guarantees(found.run(Reshuffle(found.size)), float(10 ** rng.uniform(-5, -1)))
+        violations = violated(reshuffled_average(found), claims, EPSILONS)
+        assert not violations, (violations, found)

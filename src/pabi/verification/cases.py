@@ -133,9 +133,9 @@ def every_position(
 def every_pair(
     run: OrderedRun, cases: Sequence[Any]
 ) -> Iterator[tuple[dict[str, Any], Fraction, Uses]]:
-    """The cases of a place that changes every epoch, each with its probability and uses: one for every pair of
-    ranges of positions in the last two epochs, each range at its end and older uses at those of their
-    epochs."""
+    """The cases of a place that changes every epoch, each with its probability and uses: one for every
+    pair of ranges of positions in the last two epochs, each range at its end and older uses at those of
+    their epochs."""
     period, data = run.period, run.data
     epochs, length = -(-data // period), data % period or period
     before = sorted({read_range(case["ranges"][0]) for case in cases}, key=str)

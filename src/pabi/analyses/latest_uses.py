@@ -1,0 +1,90 @@
+"""Latest uses: a secret order for every epoch where steps expand, or sensitivities fall.
+
+As in `secret_order` the last two epochs are averaged over, and all older uses are taken to be at the ends
+of their epochs. That a later use is worse holds for steps that do not expand and sensitivities that do
+not fall. In general it does once the later use is made large enough: a use at step i is no worse than one
+at step j > i of the sensitivity s_i·Λ_{i+1}⋯Λ_j, Λ_k the slope of step k (docs, "The worst record", rule
+(ii)). So a use anywhere in a range of steps stands at the range's end, with the largest of these numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pabi.analyses.secret_order import MAX_WORK, Case, averaged, last_two_epochs, secret_order
+from pabi.analyses.shifted_interpolation import require_hidden_path
+from pabi.analyses.tuning import DEFAULT_DELTA
+from pabi.assumptions import noisy_sgd
+from pabi.errors import NotApplicable
+from pabi.guarantee import Guarantee
+from pabi.iteration import NoisyIteration, Steps
+from pabi.orders import FAILING
+from pabi.positions import View
+from pabi.runs import NoisySGD
+from pabi.shifts.records import Record, energy_of, mu_of, solve_schedule
+
+NAME = "latest uses"
+SOURCE = (
+    "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts, averaged over the record's last two positions "
+    "(docs, The worst record)"
+)
+
+_MOST_RANGES, _MOST_BEFORE = 64, 8  # of positions in the last epoch and in the one before
+_MARGIN = 1e-15  # relative, of one product
+
+
+def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = None) -> Guarantee:
+    """The guarantee of the last iterate when every epoch has a secret order of its own."""
+    if isinstance(run, NoisyIteration):
+        raise NotApplicable("a bare iteration follows one record")
+    order = secret_order(run)
+    require_hidden_path(run)
+    if order.once:
+        raise NotApplicable("a record keeps its place in all epochs: see secret order")
+    view = View(run, FAILING * (delta or DEFAULT_DELTA))
+    if view.nonexpansive and view.later_is_worse:
+        raise NotApplicable("later uses are worse as they are: see secret order")
+    most = min(_MOST_RANGES, MAX_WORK // run.steps)
+    if most < 1:
+        raise NotApplicable(f"more than {MAX_WORK} steps, whose uses are moved one by one")
+    before = max(1, min(_MOST_BEFORE, MAX_WORK // (most * run.steps)))
+    cases = last_two_epochs(view, order, most, before)
+    uses = _Uses(view)
+    records = [uses.record(case) for case in cases]
+    curve = averaged([r.mu for r in records], cases, view.fractions.failure)
+    return Guarantee(curve, run.adjacency, NAME, SOURCE, noisy_sgd(run))
+
+
+class _Uses:
+    """The steps of a run, and how large a use has to be that stands for those of a range."""
+
+    def __init__(self, view: View) -> None:
+        self.view, self.steps = view, view.arrays
+        self._older = [
+            self.standing(e, 0, view.period - 1)
+            for e in range(-(-view.run.data_steps // view.period) - 2)
+        ]
+
+    def standing(self, epoch: int, a: int, b: int) -> float:
+        """The sensitivity at position b of `epoch` that stands for a use at any of a, …, b; rounded up."""
+        first = epoch * self.view.period
+        c, s = (x[first + a : first + b + 1] for x in self.steps[:2])
+        # The product of the slopes after each step, up to that of b.
+        with np.errstate(over="ignore", under="ignore"):
+            products = np.cumprod(np.append(1.0, c[:0:-1]))[::-1]
+            moved = s * np.maximum(products, np.finfo(np.float64).tiny)
+        return float(np.max(moved)) * (1.0 + (b - a + 2) * _MARGIN)
+
+    def record(self, case: Case) -> Record:
+        """The bound for a record with these uses."""
+        own, period = np.zeros_like(self.steps.s), self.view.period
+        own[period - 1 : period * len(self._older) : period] = self._older
+        epochs = -(-self.view.run.data_steps // period)
+        for epoch, covered in zip((epochs - 2, epochs - 1), case.ranges, strict=True):
+            if covered is not None:
+                own[epoch * period + covered[1]] = self.standing(epoch, *covered)
+        if not case.uses.total:
+            return Record(case.uses, 0.0, None, None)
+        schedule = Steps(self.steps.c, own, self.steps.sigma)
+        _, shifts = solve_schedule(schedule, self.view.run.range_diameter)
+        return Record(case.uses, mu_of(energy_of(shifts)), None, shifts)

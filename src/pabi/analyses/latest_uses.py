@@ -9,12 +9,18 @@ at step j > i of the sensitivity s_i·Λ_{i+1}⋯Λ_j, Λ_k the slope of step k 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
 import numpy as np
 
 from pabi.analyses.secret_order import MAX_WORK, Case, averaged, last_two_epochs, secret_order
 from pabi.analyses.shifted_interpolation import require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA
+from pabi.analyses.writing import case_of, claim, shifts_of, stated_cap
 from pabi.assumptions import noisy_sgd
+from pabi.description import to_dict
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee
 from pabi.iteration import NoisyIteration, Steps
@@ -22,6 +28,7 @@ from pabi.orders import FAILING
 from pabi.positions import View
 from pabi.runs import NoisySGD
 from pabi.shifts.records import Record, energy_of, mu_of, solve_schedule
+from pabi.tradeoff import TradeOff
 
 NAME = "latest uses"
 SOURCE = (
@@ -52,7 +59,10 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
     uses = _Uses(view)
     records = [uses.record(case) for case in cases]
     curve = averaged([r.mu for r in records], cases, view.fractions.failure)
-    return Guarantee(curve, run.adjacency, NAME, SOURCE, noisy_sgd(run))
+    proof = LatestProof(
+        run, curve, list(zip(records, cases, strict=True)), view.fractions.random_cap
+    )
+    return Guarantee(curve, run.adjacency, NAME, SOURCE, noisy_sgd(run), proof=proof)
 
 
 class _Uses:
@@ -88,3 +98,26 @@ class _Uses:
         schedule = Steps(self.steps.c, own, self.steps.sigma)
         _, shifts = solve_schedule(schedule, self.view.run.range_diameter)
         return Record(case.uses, mu_of(energy_of(shifts)), None, shifts)
+
+
+@dataclass(frozen=True, eq=False)
+class LatestProof:
+    """The payments of every case; how large its uses are follows from the description."""
+
+    run: NoisySGD
+    curve: TradeOff
+    records: Sequence[tuple[Record, Case]]
+    cap: int | None
+    theorem: ClassVar[str] = NAME
+
+    def written(self) -> dict[str, Any]:
+        return {
+            "run": to_dict(self.run),
+            "position": None,
+            "claim": claim(self.curve),
+            **stated_cap(self.cap),
+            "cases": [
+                case_of(r.uses, r.mu, case) | ({} if r.shifts is None else shifts_of(r.shifts))
+                for r, case in self.records
+            ],
+        }

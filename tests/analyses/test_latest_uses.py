@@ -1,0 +1,165 @@
+"""Fresh secret orders where steps expand or sensitivities fall: every choice of places is covered, and
+what is claimed is checked."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi import Loss, NoisySGD, Reshuffle, ShuffleOnce
+from pabi.analyses import composition, latest_uses, outcomes
+from pabi.errors import NotApplicable
+from pabi.iteration import Steps
+from pabi.positions import View
+from pabi.shifts.records import energy_of, mu_of, solve_schedule
+
+DELTA = 1e-5
+
+
+def a_run(loss=None, **changes):
+    given = {
+        "n": 40,
+        "batches": Reshuffle(10),
+        "epochs": 3,
+        "step_size": 0.5,
+        "noise_std": 0.5,
+        **changes,
+    }
+    return NoisySGD(Loss.logistic(1.0, l2=0.05) if loss is None else loss, **given)
+
+
+FALLING = {"step_size": np.linspace(0.9, 0.05, 12)}
+EXPANDING = {"loss": Loss.weakly_convex(0.3, 1.0), "clip_norm": 1.0, "step_size": 0.4}
+RUNS = {
+    "falling steps": FALLING,
+    "falling noise": {"noise_std": np.linspace(1.0, 0.1, 12), **FALLING},
+    "expanding": EXPANDING,
+    "expanding, short last batch": {**EXPANDING, "n": 37},
+    "expanding, a diameter": {**EXPANDING, "diameter": 0.1},
+    "up and down": {"step_size": 0.3 + 0.25 * np.sin(np.arange(12.0)), "diameter": 0.3},
+    "a part of an epoch": {"epochs": 2.5, "step_size": np.linspace(0.9, 0.05, 10)},
+    "cool-down": {"cooldown_steps": 2, "step_size": np.linspace(0.9, 0.05, 14)},
+    "too large for the curvature": {"loss": Loss.convex(1.0), "clip_norm": 1.0, "step_size": 2.3},
+}
+
+
+def mu_of_places(run, places):
+    """The best proven μ of a record at these places, one an epoch; None: it is missed."""
+    view, own = View(run), None
+    c, s, sigma = view.arrays
+    own = np.zeros_like(s)
+    for epoch, place in enumerate(places):
+        if place is not None:
+            own[epoch * view.period + place] = s[epoch * view.period + place]
+    if not own.any():
+        return 0.0
+    _, shifts = solve_schedule(Steps(c, own, sigma), run.range_diameter)
+    return mu_of(energy_of(shifts))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_choice_of_places_is_covered_by_its_case(name):
+    run = a_run(**RUNS[name])
+    g = latest_uses.apply(run, DELTA)
+    period, epochs = run.steps_per_epoch, math.ceil(run.data_steps / run.steps_per_epoch)
+    in_last = run.data_steps - (epochs - 1) * period
+    for places in itertools.product(range(period), repeat=epochs):
+        kept = [*places[:-1], places[-1] if places[-1] < in_last else None]
+        (case,) = [
+            record
+            for record, case in g.proof.records
+            if all(
+                (k is None) if r is None else (k is not None and r[0] <= k <= r[1])
+                for r, k in zip(case.ranges, kept[-2:], strict=True)
+            )
+        ]
+        assert mu_of_places(run, kept) <= case.mu * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_it_is_verified_and_better_than_composition(name):
+    run = a_run(**RUNS[name])
+    g = latest_uses.apply(run, DELTA)
+    verdict = pabi.verify(g.to_json())
+    assert verdict.ok, verdict.reason
+    assert math.fsum(g.curve.weights) == pytest.approx(1.0, abs=1e-12)
+    if name != "too large for the curvature":
+        assert g.epsilon(DELTA) < composition.apply(run, DELTA).epsilon(DELTA)
+    assert run.guarantee(DELTA).epsilon(DELTA) <= g.epsilon(DELTA)
+
+
+def test_where_nothing_is_moved_secret_order_says_it():
+    with pytest.raises(NotApplicable, match="see secret order"):
+        latest_uses.apply(a_run(), DELTA)
+    with pytest.raises(NotApplicable, match="keeps its place"):
+        latest_uses.apply(a_run(batches=ShuffleOnce(10), **FALLING), DELTA)
+    with pytest.raises(NotApplicable, match="fixed order"):
+        latest_uses.apply(a_run(batches=pabi.Cyclic(10), **FALLING), DELTA)
+    with pytest.raises(NotApplicable, match="plain noisy SGD"):
+        latest_uses.apply(a_run(update="other", **FALLING), DELTA)
+    with pytest.raises(NotApplicable, match="no slope"):
+        latest_uses.apply(a_run(Loss.lipschitz(1.0), **FALLING), DELTA)
+
+
+def test_almost_constant_steps_cost_almost_what_constant_ones_do():
+    """Rule (ii) holds for one and not for the other, and nothing jumps."""
+    steps = 0.5 - 1e-9 * np.arange(12)
+    (row,) = [o for o in outcomes(a_run(), DELTA) if o.name == "secret order"]
+    found = latest_uses.apply(a_run(step_size=steps), DELTA).epsilon(DELTA)
+    assert found == pytest.approx(row.guarantee.epsilon(DELTA), rel=1e-6)
+
+
+class TestCertificates:
+    @pytest.fixture(scope="class")
+    def certified(self):
+        return latest_uses.apply(a_run(**FALLING), DELTA).certificate.payload
+
+    @pytest.mark.parametrize("theorem", ["secret order", "shifted interpolation", "composition"])
+    def test_it_is_no_proof_of_another_theorem(self, certified, theorem):
+        assert not pabi.verify({**certified, "theorem": theorem}).ok
+
+    def test_larger_steps_early_on_are_seen(self, certified):
+        payload = copy.deepcopy(certified)
+        steps = np.array(a_run(**FALLING).step_size)
+        steps[0] *= 1.5
+        payload["run"]["step_size"] = steps.tolist()
+        assert not pabi.verify(payload).ok
+
+    def test_every_pair_of_ranges_is_needed(self, certified):
+        payload = copy.deepcopy(certified)
+        payload["cases"].pop()
+        assert "ranges" in pabi.verify(payload).reason
+
+    def test_smaller_parameters_are_refused(self, certified):
+        payload = copy.deepcopy(certified)
+        for case in payload["cases"]:
+            case["mu"] *= 0.99
+        payload["claim"]["mixture"] = [[w, 0.99 * mu] for w, mu in payload["claim"]["mixture"]]
+        assert not pabi.verify(payload).ok
+
+    def test_it_is_about_fresh_orders_only(self, certified):
+        for kind in ("cyclic", "shuffle_once", "balls_in_bins"):
+            payload = copy.deepcopy(certified)
+            payload["run"]["batches"]["kind"] = kind
+            assert not pabi.verify(payload).ok
+
+
+def test_a_schedule_that_falls_no_longer_costs_a_composition():
+    run = NoisySGD(
+        Loss.logistic(1.0, l2=0.05),
+        n=1000,
+        batches=Reshuffle(50),
+        epochs=20,
+        step_size=np.linspace(0.5, 0.05, 400),
+        noise_std=0.05,
+    )
+    g = run.guarantee(DELTA)
+    assert g.method == "latest uses"
+    once = replace(run, batches=ShuffleOnce(50)).guarantee(DELTA)
+    assert once.epsilon(DELTA) <= g.epsilon(DELTA) <= 1.1 * once.epsilon(DELTA)

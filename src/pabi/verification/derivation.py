@@ -42,8 +42,8 @@ class Derived:
     """Step sizes, noises and gradients of `run`, as rationals; steps count from 0.
 
     `size`: the number that every batch sum is divided by. `total`: all steps; `data`: those before the
-    cool-down. `position`: the only batch spoken of, None for everybody. `constant`: whether step size and noise
-    are the same at all steps. `diameter`: D, None if there is none.
+    cool-down. `position`: the only batch spoken of, None for everybody. `constant`: whether step size and
+    noise are the same at all steps. `diameter`: D, None if there is none.
     """
 
     scope: ClassVar[str] = "run"

@@ -63,7 +63,7 @@ class Factor(ABC):
     @property
     @abstractmethod
     def revealed(self) -> float:
-        """About what it amounts to, as zero-concentrated privacy."""
+        """About what it amounts to, as zero-concentrated privacy; 0 where it tells no bounds apart."""
 
     @property
     @abstractmethod

@@ -327,6 +327,7 @@ def test_a_new_scheme_is_one_new_entry(monkeypatch):
     mus = [(Fraction(*case["weight"]), case["mu"]) for case in payload["cases"]]
     curve = Bound.of(Gaussians(tuple(mus))).curve()
     payload["claim"] = {"tradeoff": curve}
+    refused(payload, "cap: missing")
     payload["cap"] = 60
     refused(payload, "failure: expected at least 0.125")
     entry = curve | {"count": 1}

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from pabi.verification.arithmetic import double_below
-from pabi.verification.factors import Factor
+from pabi.verification.factors import Factor, nothing
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians, Part
 from pabi.verification.factors.sampled import SampledGaussians
@@ -40,9 +40,12 @@ class Bound:
         by_kind: dict[type[Factor], list[Any]] = {}
         for factor in factors:
             by_kind.setdefault(type(factor), []).append(factor)
-        merged = [own[0] if len(own) == 1 else kind.merged(own) for kind, own in by_kind.items()]
-        kept = [factor for factor in merged if factor != type(factor).none()]
-        return cls(tuple(sorted(kept, key=_place)))
+        kept = []
+        for kind, own in by_kind.items():
+            together = own[0] if len(own) == 1 else kind.merged(own)
+            if together != nothing(kind):
+                kept.append(together)
+        return cls(tuple(sorted(kept, key=_place) if len(kept) > 1 else kept))
 
     def only(self, kind: type[F]) -> F | None:
         """Its factors of a kind, if it has no others."""
@@ -55,7 +58,7 @@ class Bound:
         for factor in self.factors:
             if type(factor) is kind:
                 return factor
-        return kind.none()
+        return nothing(kind)
 
     @property
     def parts(self) -> tuple[Part, ...]:

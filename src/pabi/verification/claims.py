@@ -33,15 +33,17 @@ def read_bound(curve: Any) -> Bound:
 
 
 def _read_claim(claim: Any) -> Bounds:
-    match claim:
-        case {"mu": mu, **rest} if not rest:
-            return (Bound.of(Gaussians.single(read_mu(mu))),)
-        case {"mixture": pairs, **rest} if not rest:
-            return (Bound.of(Gaussians(read_parts(pairs))),)
-        case {"product": curve, **rest} if not rest:
-            return (read_bound(curve),)
-        case {"tradeoff": curve, **rest} if not rest:
-            return read_bounds(curve)
+    stated: Any
+    name, stated = next(iter(claim.items())) if len(claim) == 1 else ("", None)
+    match name:
+        case "mu":
+            return (Bound.of(Gaussians.single(read_mu(stated))),)
+        case "mixture":
+            return (Bound.of(Gaussians(read_parts(stated))),)
+        case "product":
+            return (read_bound(stated),)
+        case "tradeoff":
+            return read_bounds(stated)
         case _:
             raise Refused("claim: expected one of mu, mixture, product and tradeoff, alone")
 

@@ -108,8 +108,7 @@ class Capped:
                 assert_never(self.exchange)
 
     def modulus(self, k: int) -> Omega:
-        """That of step k for every batch that it may have: those of the fractions at both ends, between
-        which every row is convex."""
+        """That of step k for every batch that it may have."""
         idle = k >= self.run.data
         eta = self.run.step_size(k)
         if (idle, eta) not in self._moduli:

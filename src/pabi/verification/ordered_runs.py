@@ -52,7 +52,12 @@ class OrderedRun(Derived):
 
     def fractions(self, k: int) -> Fractions:
         """The parts of a full batch that the batch of step k may be."""
-        return self.scheme.fractions(k % self.period) if k < self.data else NO_DATA
+        if k >= self.data:
+            return NO_DATA
+        found = self.scheme.fractions(k % self.period)
+        if not found:
+            raise Refused("cap: missing: how far a step moves depends on the size of its batch")
+        return found
 
     def slope(self, k: int) -> Any:
         """The least slope of step k that holds for every batch that it may have."""

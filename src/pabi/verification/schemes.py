@@ -6,7 +6,8 @@ checker goes by the answer: *known uses*, a *secret order* that is drawn once or
 subsets* of a fixed size or of independent draws.
 
 Every batch sum is divided by the same `size` b, so that a batch of m records is the fraction m/b of a full
-one. Slopes and moduli of steps are convex in it: those of all batches lie between those at two ends.
+one. A step on a fraction between two others is an average of steps on those, with the same gradients. So its
+slope or modulus is at most the larger of theirs, and two ends speak for all batches between them.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ Fractions = tuple[Any, ...]  # a batch is one of these, or lies between them
 class Epochs:
     """Epochs of `period` batches, in each of which a record is at one position.
 
-    `usual`: the fractions that the batch at a position may be, `last`: those of the last one of an epoch.
-    `usual_share`, `last_share`: the probability that a record, given all others, is at such a position.
+    `usual`: the fractions that the batch at a position may be, `last`: those of the last of an epoch (none
+    where a certificate has to state a cap and does not). `usual_share`, `last_share`: the probability that a
+    record, given all others, is at such a position.
     `failure`: the probability that any batch is not one of its fractions, which is added to δ once wherever
     slopes or moduli are used. `keys`: what a certificate states of the batches beside the description.
     """

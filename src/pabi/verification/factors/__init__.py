@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from pabi.verification.discovery import declared
 from pabi.verification.reading import closed, integer
@@ -63,12 +63,15 @@ class Factor(ABC):
     @property
     @abstractmethod
     def revealed(self) -> float:
-        """About what it amounts to, as zero-concentrated privacy."""
+        """About what it amounts to, as zero-concentrated privacy; 0 where it tells no bounds apart."""
 
     @property
     @abstractmethod
     def told(self) -> str:
         """It alone, in words."""
+
+
+F = TypeVar("F", bound=Factor)
 
 
 @cache
@@ -97,6 +100,17 @@ def _by_key() -> Mapping[str, type[Factor]]:
         if kind.KEY is not None:
             found[kind.KEY] = kind
     return MappingProxyType(found)
+
+
+def nothing(kind: type[F]) -> F:
+    """What reveals nothing of a kind, always the same object."""
+    if kind not in _NOTHING:
+        _NOTHING[kind] = kind.none()
+    found: F = _NOTHING[kind]
+    return found
+
+
+_NOTHING: dict[type[Factor], Any] = {}
 
 
 def read_alone(curve: Any) -> Factor:

@@ -546,7 +546,11 @@ BAD_RUNS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("size zero", {"batches": {"kind": "cyclic", "size": 0}}, ("size: ", "0")),
     ("size text", {"batches": {"kind": "cyclic", "size": "x"}}, ("size: ", "'x'")),
     ("size of full", {"batches": {"kind": "full_batch", "size": 3}}, ("size: ",)),
-    ("cap of cyclic", {"batches": RUN["batches"] | {"cap": 200}}, ("cap: ", "balls_in_bins or poisson")),
+    (
+        "cap of cyclic",
+        {"batches": RUN["batches"] | {"cap": 200}},
+        ("cap: ", "balls_in_bins or poisson"),
+    ),
     (
         "cap low",
         {"batches": {"kind": "poisson", "size": 9, "cap": 8}},

@@ -55,7 +55,14 @@ class Certificate:
 
     @classmethod
     def of(cls, proof: Proof, adjacency: Adjacency, assumes: Sequence[str] = ()) -> Certificate:
-        """The certificate of a proof, of a release that rests on the sentences `assumes` besides."""
+        """The certificate of a proof, of a release that rests on the sentences `assumes` besides.
+
+        Raises InvalidInput for a theorem that pabi does not know.
+        """
+        from pabi.analyses import THEOREMS
+
+        if proof.theorem not in THEOREMS:
+            raise InvalidInput("theorem", f"nobody could check a proof of {proof.theorem!r}")
         header = {
             "format": FORMAT,
             "version": VERSION,

@@ -11,15 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from pabi import encoding, updates
+from pabi import encoding, updates, validate
 from pabi.batches import SCHEMES, Batches
+from pabi.batches import checked as checked_batches
 from pabi.errors import InvalidInput
 from pabi.iteration import Column, NoisyIteration
 from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.loss_kinds import KINDS as LOSSES
-from pabi.losses import Loss, parameter_names
+from pabi.losses import Loss, checked_loss, parameter_names
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.moduli import Modulus
+from pabi.moduli import Modulus, known_modulus
+from pabi.neighbours import record_only
 from pabi.prox import KINDS as PROXIMAL_MAPS
 from pabi.prox import ProximalMap
 from pabi.runs import NoisySGD, Prox
@@ -75,6 +77,7 @@ def to_dict(description: Description) -> dict[str, Any]:
     Raises InvalidInput for what no file can hold, such as a modulus that is a function. Source: docs,
     "A run file".
     """
+    understood(description)
     table: dict[str, Any] = {"kind": kind_of(description)}
     defaults = _defaults(type(description))
     for f in fields(description):
@@ -108,6 +111,33 @@ def to_dict(description: Description) -> dict[str, Any]:
             value = value.item()
         table[_KEYS.get(f.name, f.name)] = value
     return table
+
+
+def understood(description: Description) -> None:
+    """InvalidInput, naming the field, unless a description and all that it is made of are pabi's own.
+
+    Its constructor has seen to that; here it is seen to that nobody put something else there since.
+    """
+    kind_of(description)
+    for f in fields(description):
+        value = getattr(description, f.name)
+        match f.name:
+            case "loss":
+                checked_loss(value)
+            case "batches":
+                checked_batches(value)
+            case "update":
+                updates.checked(value)
+            case "adjacency":
+                validate.choice("adjacency", value, ("replace_one", "zero_out"))
+            case "unit":
+                record_only(value)
+            case "moduli" if value is not None:
+                every = (value,) if isinstance(value, Modulus) else value
+                for modulus in {id(m): m for m in every}.values():
+                    known_modulus(modulus)
+            case _:
+                pass  # a number, or a word that is compared as such
 
 
 def kind_of(description: Description) -> str:

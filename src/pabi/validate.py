@@ -64,7 +64,7 @@ def integer(
 def choice(field: str, value: Any, options: tuple[str, ...]) -> str:
     """The one of `options` that `value` is."""
     for option in options:
-        if isinstance(value, str) and value == option:
+        if isinstance(value, str) and str.__eq__(value, option):  # whatever a subclass says
             return option
     names = " or ".join(f'"{o}"' for o in options)
     raise InvalidInput(field, f"expected {names}, got {value!r}")

@@ -28,7 +28,7 @@ from pabi.analyses import (
     two_sided_shift,
 )
 from pabi.analyses.langevin_chain import of_chain
-from pabi.description import Description, kind_of
+from pabi.description import Description, kind_of, understood
 from pabi.errors import NotApplicable
 from pabi.guarantee import Guarantee, least
 from pabi.iteration import NoisyIteration
@@ -67,6 +67,8 @@ MECHANISM = (
     Analysis(exponential.GIBBS, exponential.gibbs),
 )
 _EVERY_ITERATE = ("composition", diffusion.PATH)
+THEOREMS = frozenset({*(a.name for a in (*ANALYSES, *DIFFUSION, *MECHANISM)), "composed"})
+"""What may be proven: the name of each analysis, and that releases compose."""
 
 
 def _chain(
@@ -105,6 +107,7 @@ class Outcome:
 def outcomes(description: Description, delta: float, position: int | None = None) -> list[Outcome]:
     """What every analysis says of a description."""
     validate.number("delta", delta, at_least=0.0, below=1.0)
+    understood(description)
     found = []
     for analysis in analyses_of(description):
         try:

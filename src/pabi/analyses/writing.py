@@ -22,6 +22,7 @@ from pabi.shifts.periodic import PeriodicShifts
 from pabi.shifts.records import Record, Shifts
 from pabi.shifts.start import Start
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
+from pabi.tradeoff.kinds import known_curve
 
 if TYPE_CHECKING:
     from pabi.analyses.secret_order import Case
@@ -39,7 +40,8 @@ def number(x: float) -> float | str:
 
 
 def claim(curve: TradeOff) -> dict[str, Any]:
-    """What is claimed, in the shortest form there is."""
+    """What is claimed, in the shortest form there is. Raises InvalidInput for a curve that is not pabi's."""
+    known_curve(curve)
     if isinstance(curve, Gaussian):
         return {"mu": number(curve.mu)}
     if isinstance(curve, Mixture):

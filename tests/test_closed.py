@@ -1,0 +1,276 @@
+"""What nobody has proven anything of is refused by everything, in one clear sentence.
+
+Seven things may come from outside: a batch scheme, a loss, an update, a curve, a theorem, an adjacency, a
+unit. Each comes as an object, a subclass that pretends to be one of ours, put where the constructors can no
+longer see it, and as the content of a file. Each knocks at seven doors: account, explain, calibrate, train,
+certificate, verify, command line.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi import updates
+from pabi.analyses import Outcome, best_guarantee, best_of
+from pabi.analyses.writing import RunProof
+from pabi.certificate import Certificate
+from pabi.cli import main
+from pabi.description import from_dict, to_dict
+from pabi.errors import InvalidInput, NotApplicable
+from pabi.explanation import explain
+from pabi.learn import train
+from pabi.tradeoff import Gaussian
+
+DELTA = 1e-5
+RUN = pabi.NoisySGD(
+    pabi.Loss.logistic(1.0, l2=0.1),
+    n=100,
+    batches=pabi.Cyclic(10),
+    epochs=3,
+    step_size=0.5,
+    noise_std=0.5,
+)
+GUARANTEE = RUN.guarantee(DELTA)
+FILE = json.loads(GUARANTEE.to_json())
+
+
+# Strangers that pretend.
+
+
+class StrangeBatches(pabi.Cyclic):
+    """Answers like cyclic batches, and would get their guarantee."""
+
+    kind = "strange"
+
+
+class StrangeLoss(pabi.Loss):  # type: ignore[misc]
+    curvature = property(lambda self: (1.0, 1.0))
+    gradient_bound = property(lambda self: 1e-9)
+
+
+class StrangeUpdate(updates.SGD):
+    kind = "strange"
+
+
+class StrangeCurve(Gaussian):
+    def epsilon(self, delta):
+        return 0.0
+
+
+class StrangeProof:
+    """A valid body under the name of a theorem that nobody knows."""
+
+    theorem = "strange"
+
+    def written(self):
+        return RunProof("composition", RUN, Gaussian(1.0)).written()
+
+
+class StrangeWord(str):
+    """Is whatever it is compared with."""
+
+    def __eq__(self, other):
+        return True
+
+    __hash__ = str.__hash__
+
+
+class StrangeRun(pabi.NoisySGD):
+    """A description with a theorem of its own."""
+
+    def guarantee(self, delta=DELTA, position=None):
+        return GUARANTEE
+
+
+def smuggled(field, value):
+    """A run with a field that its constructor never saw."""
+    run = copy.copy(RUN)
+    object.__setattr__(run, field, value)
+    return run
+
+
+SMUGGLED = {
+    "batch scheme": smuggled("batches", StrangeBatches(10)),
+    "loss": smuggled("loss", StrangeLoss("logistic", (("feature_norm", 1.0),))),
+    "update": smuggled("update", StrangeUpdate()),
+    "theorem": StrangeRun(**{k: v for k, v in vars(RUN).items() if k != "total_steps"}),
+    "adjacency": smuggled("adjacency", StrangeWord("strange")),
+    "unit": smuggled("unit", StrangeWord("strange")),
+}
+
+
+def gradients(x, rows):
+    raise AssertionError("the data was touched")
+
+
+def of_run(run, door):
+    """A description at one of the doors."""
+    match door:
+        case "account":
+            return best_guarantee(run, DELTA)
+        case "explain":
+            return explain(run, DELTA)
+        case "calibrate":
+            return pabi.calibrate(run, 1.0, DELTA)
+        case "train":
+            return train(run, gradients, np.zeros(2))
+        case "certificate":
+            proof = RunProof("composition", run, Gaussian(1.0))
+            return Certificate.of(proof, "replace_one")
+        case "verify":
+            proof = RunProof("composition", run, Gaussian(1.0))
+            return pabi.verify(replace(GUARANTEE, proof=proof))
+        case "command line":
+            return on_the_command_line("account", json.dumps(to_dict(run)))
+
+
+def of_curve(door):
+    """A curve where one of ours would be."""
+    match door:
+        case "account":
+            return replace(GUARANTEE, curve=StrangeCurve(0.1))
+        case "explain":  # where it may be shown, and never is the guarantee
+            explained = RUN.explain(DELTA, also=[lambda run: StrangeCurve(0.1)])
+            assert explained.best.curve == GUARANTEE.curve
+            strange = replace(GUARANTEE, curve=StrangeCurve(0.1))
+            return best_of([Outcome("strange", strange, None)], DELTA)
+        case "calibrate":
+            return pabi.calibrate(StrangeCurve(0.1), 1.0, DELTA)
+        case "train":
+            return train(StrangeCurve(0.1), gradients, np.zeros(2))
+        case "certificate":
+            return Certificate.of(RunProof("composition", RUN, StrangeCurve(0.1)), "replace_one")
+        case "verify":
+            proof = RunProof("composition", RUN, StrangeCurve(0.1))
+            return pabi.verify(replace(GUARANTEE, proof=proof))
+        case "command line":
+            return on_the_command_line("verify", json.dumps(StrangeCurve(0.1).to_dict()))
+
+
+def of_theorem(door):
+    """A proof of a theorem where one of ours would be; or, elsewhere, a description that brings its own."""
+    match door:
+        case "certificate":
+            return replace(GUARANTEE, proof=StrangeProof()).certificate
+        case "verify":
+            return pabi.verify(replace(GUARANTEE, proof=StrangeProof()))
+        case _:
+            return of_run(SMUGGLED["theorem"], door)
+
+
+def as_object(thing, door):
+    match thing:
+        case "curve":
+            return of_curve(door)
+        case "theorem":
+            return of_theorem(door)
+        case _:
+            return of_run(SMUGGLED[thing], door)
+
+
+# Files.
+
+
+def run_file(thing):
+    """A run file that says something strange."""
+    table = to_dict(RUN)
+    match thing:
+        case "batch scheme":
+            table["batches"]["kind"] = "strange"
+        case "loss":
+            table["loss"]["kind"] = "strange"
+        case "curve":
+            table["tradeoff"] = {"kind": "strange", "mu": 0.1}
+        case _:  # update, theorem, adjacency, unit
+            table[thing] = "strange"
+    return table
+
+
+def proof_file(thing):
+    """A guarantee with its certificate, in which one thing is strange."""
+    data = copy.deepcopy(FILE)
+    match thing:
+        case "curve":
+            data["tradeoff"]["kind"] = "strange"
+            data["certificate"]["claim"] = {"tradeoff": {"kind": "strange"}}
+        case "theorem":
+            data["certificate"]["theorem"] = "strange"
+        case "adjacency" | "unit":
+            data[thing] = "strange"
+            data["certificate"]["run"][thing] = "strange"
+        case _:
+            data["certificate"]["run"] = run_file(thing)
+    return data
+
+
+def as_file(thing, door):
+    match door:
+        case "account" | "explain":
+            return on_the_command_line(door, json.dumps(run_file(thing)))
+        case "calibrate":
+            return pabi.calibrate(from_dict(run_file(thing)), 1.0, DELTA)
+        case "train":
+            return train(from_dict(run_file(thing)), gradients, np.zeros(2))
+        case "certificate":
+            return pabi.verify(Certificate.from_dict(proof_file(thing)["certificate"]))
+        case "verify":
+            return pabi.verify(proof_file(thing))
+        case "command line":
+            return on_the_command_line("verify", json.dumps(proof_file(thing)))
+
+
+def on_the_command_line(command, text):
+    """What is said, where the status says no."""
+    import contextlib
+    import io
+    import sys
+    import tomllib
+
+    import tomli_w
+
+    if command != "verify":
+        text = tomli_w.dumps(json.loads(text))
+        tomllib.loads(text)
+    out, err, stdin = io.StringIO(), io.StringIO(), sys.stdin
+    sys.stdin = io.TextIOWrapper(io.BytesIO(text.encode()))
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            options = [] if command == "verify" else ["--delta", "1e-5"]
+            status = main([command, "-", *options])
+    finally:
+        sys.stdin = stdin
+    assert status in (1, 2)
+    said = err.getvalue() + out.getvalue()
+    assert "Traceback" not in said
+    raise InvalidInput(
+        "file", said.strip().removeprefix("error: ").removeprefix("standard input: ")
+    )
+
+
+THINGS = ("batch scheme", "loss", "update", "curve", "theorem", "adjacency", "unit")
+DOORS = ("account", "explain", "calibrate", "train", "certificate", "verify", "command line")
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("thing", THINGS)
+@pytest.mark.parametrize("way", [as_object, as_file])
+def test_what_is_not_known_is_refused(way, thing, door):
+    try:
+        found = way(thing, door)
+    except (InvalidInput, NotApplicable) as no:
+        said = str(no).removeprefix("file: ")
+    else:
+        assert not found.ok, "it was let in"
+        said = found.reason
+    assert "\n" not in said
+    assert len(said) < 600
+    # In a run file, a theorem or a curve is a key that no run has.
+    assert "strange" in said.lower() or said.startswith(
+        ("theorem: unknown key", "tradeoff: unknown key")
+    )

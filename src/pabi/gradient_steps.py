@@ -254,7 +254,9 @@ def _least_between(step: Fraction, low: tuple[float, float], high: tuple[float, 
     return min(gap(u), gap(grid[near]))
 
 
-def dissipative(step: Fraction, offset: Fraction, rate: Fraction, smoothness: Fraction) -> Modulus:
+def dissipative(
+    step: Fraction, *, offset: Fraction, rate: Fraction, smoothness: Fraction
+) -> Modulus:
     """Of a β-smooth gradient field with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ."""
     kappa = max(Fraction(0), 1 - 2 * step * rate + (step * smoothness) ** 2)
     return known(Modulus.sqrt, fraction_up(kappa), fraction_up(2 * step * offset))

@@ -145,7 +145,7 @@ def _dissipative_rows(p: Parameters, step: Fraction, clips: bool) -> list[Modulu
     if clips:
         return []
     offset, rate, smoothness = (Fraction(p[name]) for name in ("offset", "rate", "smoothness"))
-    return [dissipative(step, offset, rate, smoothness)]
+    return [dissipative(step, offset=offset, rate=rate, smoothness=smoothness)]
 
 
 def _about_dissipative(subject: str, p: Parameters, facts: Facts) -> list[str]:

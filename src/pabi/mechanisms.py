@@ -261,7 +261,7 @@ class IteratedExponentialMechanism(Accounted):
                 # Roots first: a product could underflow.
                 root = math.sqrt(quantile) / math.sqrt(m) / math.sqrt(kappa)
                 radius = (root + extra) * (1.0 + 1e-12)
-            found.append(Round(epsilon, diameter, kappa, radius))
+            found.append(Round(epsilon, diameter, inverse_temperature=kappa, radius=radius))
             diameter = min(diameter, 2.0 * radius)
         return tuple(found)
 

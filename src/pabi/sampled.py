@@ -190,8 +190,11 @@ class SampledRun:
         """The last `steps` steps, long stretches cut into blocks that contract little, and into at
         least `pieces`."""
         if not self.run.constant:
-            columns = [x[self.run.steps - steps :] for x in self._arrays]
-            return Blocks(np.ones(steps, dtype=np.int64), *columns)
+            names = ("c", "s", "sigma", "rho")
+            last = {
+                n: x[self.run.steps - steps :] for n, x in zip(names, self._arrays, strict=True)
+            }
+            return Blocks(np.ones(steps, dtype=np.int64), **last)
         c, cool, s, sigma, rho = self.constants
         idle = min(steps, self.run.cooldown_steps)
         data_lengths = _lengths(c, steps - idle, pieces)
@@ -199,10 +202,10 @@ class SampledRun:
         n, m = len(data_lengths), len(idle_lengths)
         return Blocks(
             np.array([*data_lengths[::-1], *idle_lengths[::-1]], dtype=np.int64),
-            np.repeat([c, cool], [n, m]),
-            np.repeat([s, 0.0], [n, m]),
-            np.full(n + m, sigma),
-            np.repeat([rho, 0.0], [n, m]),
+            c=np.repeat([c, cool], [n, m]),
+            s=np.repeat([s, 0.0], [n, m]),
+            sigma=np.full(n + m, sigma),
+            rho=np.repeat([rho, 0.0], [n, m]),
         )
 
     def distance(self, steps: int, pull: float = 1.0) -> float:

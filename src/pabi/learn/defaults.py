@@ -99,12 +99,12 @@ def settings(problem: Problem, fixed: Fixed = Fixed()) -> Settings:
             best = Settings(
                 fixed.batches
                 or (FullBatch() if plan.size == problem.n else ShuffleOnce(plan.size)),
-                plan.epochs,
-                float(steps[i]),
-                plan.cooldown,
-                plan.clip,
-                float(l2[j]),
-                least,
+                epochs=plan.epochs,
+                step_size=float(steps[i]),
+                cooldown_steps=plan.cooldown,
+                clip=plan.clip,
+                l2=float(l2[j]),
+                predicted=least,
             )
     assert best is not None
     return best
@@ -213,7 +213,7 @@ def _mu(epsilon: float, delta: float) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def _noise(
-    per_epoch: int, epochs: int, rest: int, cooldown: int, epsilon: float, delta: float
+    *, per_epoch: int, epochs: int, rest: int, cooldown: int, epsilon: float, delta: float
 ) -> float:
     """ς·b over the gradient sensitivity that (ε, δ) needs without contraction: the mean of δ over
     positions, each of which pays evenly over the steps that follow its uses."""
@@ -246,5 +246,12 @@ def noise_needed(problem: Problem, size: int, steps: int, cooldown: int, clip: f
     if rest == 0:
         whole, rest = whole - 1, per_epoch
     sensitivity = clip * problem.gradient * (2.0 if problem.adjacency == "replace_one" else 1.0)
-    unit = _noise(per_epoch, whole, rest, cooldown, problem.epsilon, problem.delta)
+    unit = _noise(
+        per_epoch=per_epoch,
+        epochs=whole,
+        rest=rest,
+        cooldown=cooldown,
+        epsilon=problem.epsilon,
+        delta=problem.delta,
+    )
     return unit * sensitivity / size

@@ -83,7 +83,7 @@ def verify(
     another format or version. Whatever else is wrong is a verdict. Source: docs, "Certificates"; Bok, Su,
     Altschuler 2024, Thm C.3.
     """
-    limits = Limits(size, depth, unpacked, positions, seconds)
+    limits = Limits(size=size, depth=depth, unpacked=unpacked, positions=positions, seconds=seconds)
     try:
         if isinstance(certificate, Guarantee):
             _ = certificate.certificate  # to prove takes its own time

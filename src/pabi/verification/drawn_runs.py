@@ -89,7 +89,7 @@ class Capped:
             rho = eta * spread / run.size if known else 0 if idle else arb("inf")
             if len(self._known) > _MOST_KNOWN:
                 self._known.clear()
-            self._known[key] = Step(arb(c), arb(s), arb(eta * noise), arb(rho))
+            self._known[key] = Step(c=arb(c), s=arb(s), sigma=arb(eta * noise), rho=arb(rho))
         return self._known[key]
 
     def _spread(self) -> Any:

@@ -256,7 +256,7 @@ class _Sum:
 
         power = _minimiser(chernoff)
         low, high = 0.0, max(1.01 * chernoff(power), 0.1 / power)
-        bound = self._inverted(power, high, delta, rise)
+        bound = self._inverted(power, high, delta, rise=rise)
         if bound is None or not bound(high) <= delta:
             return math.inf
         if bound(low) <= delta:
@@ -268,7 +268,7 @@ class _Sum:
         return high
 
     def _inverted(
-        self, power: float, epsilon: float, delta: float, rise: float
+        self, power: float, epsilon: float, delta: float, *, rise: float
     ) -> Callable[[float], float] | None:
         """An upper bound on δ, sharp around `epsilon`; None where it would take too long."""
         square = max(self.mixture.least, 2.0 * rise * epsilon / (power + 1.0))  # step 3
@@ -325,16 +325,20 @@ class _Sum:
         _, more, weights, _ = self.mixture
         if more.any():
             y = (power + 0.5) * more
-            w, error = _tilted(0.5 * power * (power + 1.0) * more, y, weights, omega, power)
+            w, error = _tilted(
+                0.5 * power * (power + 1.0) * more, y, weights, omega=omega, power=power
+            )
             value = [w @ np.exp(1j * o * y - 0.5 * more * o * o) for o in omega.tolist()]
             yield np.array(value), error, 1
         for law in self.laws:
             in_time()
-            w, error = _tilted(power * law.y, law.y, law.p, omega, power)
+            w, error = _tilted(power * law.y, law.y, law.p, omega=omega, power=power)
             yield _characteristic(law.y, w, omega), error, law.times
 
 
-def _tilted(exponent: Array, y: Array, p: Array, omega: Array, power: float) -> tuple[Array, Array]:
+def _tilted(
+    exponent: Array, y: Array, p: Array, *, omega: Array, power: float
+) -> tuple[Array, Array]:
     """p·e^exponent, normalised, and a bound on the error of its characteristic function."""
     top = float(exponent.max())
     with np.errstate(under="ignore"):

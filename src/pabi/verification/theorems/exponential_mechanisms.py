@@ -38,7 +38,7 @@ def _one(subject: Mechanism, payload: Payload, *, uses_curvature: bool) -> Prove
     bounds = [Bound.of(_ranges([beta * gap * d]))]
     if uses_curvature:
         m = subject.curvature_of_density
-        bounds.append(_gaussian(_gibbs(beta, gap, d, m)))
+        bounds.append(_gaussian(_gibbs(beta, gap, diameter=d, m=m)))
         if subject.facts.dissipative is not None and m < 0:
             growth = Growth(subject.loss, gap, m)
             furthest = arb(d) if arb(d) <= growth.limit else growth.limit
@@ -87,7 +87,7 @@ def _rounds(subject: IteratedMechanism, rounds: Any) -> tuple[list[Any], list[An
             largest = min(diameter, 2 * exact(own.radius))
         gap = subject.gap(_records(mechanism, i))
         ranges.append(kappa * gap * diameter)
-        squares.append(_gibbs(kappa, gap, diameter, m))
+        squares.append(_gibbs(kappa, gap, diameter=diameter, m=m))
     return ranges, squares
 
 
@@ -98,7 +98,7 @@ def _records(mechanism: IteratedExponentialMechanism, i: int) -> int:
     return mechanism.split if i + 1 < len(mechanism.epsilons) else mechanism.n - mechanism.split
 
 
-def _gibbs(beta: Any, gap: Any, diameter: Any, m: Any) -> Any:
+def _gibbs(beta: Any, gap: Any, *, diameter: Any, m: Any) -> Any:
     """μ² = βD'(2Δ − mD'), D' = min(D, Δ/m)."""
     within = diameter if m <= 0 else min(diameter, gap / m)
     return beta * within * (2 * gap - m * within)

@@ -115,13 +115,13 @@ def _lagging(steps: Capped, first: int, payments: Any) -> tuple[Any, list[Needed
         s = s.max(a)
         owed = c * z + s
         if pay > 0.0:
-            apart = _shifted_apart(steps.exchange, a, owed, c * z, s)
+            apart = _shifted_apart(steps.exchange, a, owed=owed, moved=c * z, s=s)
             needed.append((root_above((apart / sigma) ** 2), 1))
         z = steps.within(owed - a)
     return z, needed
 
 
-def _shifted_apart(exchange: Exchange, a: Any, owed: Any, moved: Any, s: Any) -> Any:
+def _shifted_apart(exchange: Exchange, a: Any, *, owed: Any, moved: Any, s: Any) -> Any:
     """How far apart the two shifted pulls, of norm a, can be: by a/owed·(2cz + change·s), or they oppose
     each other."""
     match exchange:

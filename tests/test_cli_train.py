@@ -379,7 +379,7 @@ COLUMN = {"kind": "numeric", "range": [20, 60]}
         ),
         (
             SCHEMA | {"model": {"batches": {"kind": "cyclic", "size": 9, "cap": 12}}},
-            ["cap", "of kind poisson"],
+            ["cap", "balls_in_bins or poisson"],
         ),
     ],
 )

@@ -168,7 +168,9 @@ def test_moduli_are_those_of_the_worst_gradients(count):
         found = np.array([modulus(d) for d in DISTANCES.tolist()])
         context = (p, constant, eta, l2, fraction, clip, bound)
         assert np.all(found >= wanted * ROUNDING), context
-        assert np.all(found <= wanted * (1.0 + 1e-9)), context
+        # Tangents are at most 2 % of the power too high.
+        power = wanted - kept * DISTANCES
+        assert np.all(found <= wanted * (1.0 + 1e-9) + 0.02 * power), context
         # A batch of `fraction` times the divisor, all records the same cusp.
         g = Rough(p, constant, 0.0, math.inf if most is None else most)
         x, y = DISTANCES / 2, -DISTANCES / 2
@@ -234,7 +236,7 @@ def test_moduli_at_the_ends():
 
 @needs_holder
 @pytest.mark.parametrize(
-    "wrong", [{"exponent": 0.0}, {"exponent": 1.1}, {"exponent": math.nan}, {"constant": -1.0}]
+    "wrong", [{"exponent": -0.1}, {"exponent": 1.1}, {"exponent": math.nan}, {"constant": -1.0}]
 )
 def test_constants_that_are_none_are_refused(wrong):
     with pytest.raises(pabi.InvalidInput):

@@ -11,7 +11,7 @@ from flint import arb, ctx, fmpq
 
 import pabi
 from pabi import Cyclic, Loss, NoisySGD, Poisson, Reshuffle, ShuffleOnce
-from pabi.batches import KINDS as BATCHES
+from pabi.batches import SCHEMES as BATCHES
 from pabi.verification import certificates, factors, losses, schemes, subjects, theorems
 from pabi.verification.adjacency import gradients_changed, read_adjacency
 from pabi.verification.arithmetic import BITS, exact
@@ -126,8 +126,8 @@ def test_an_unknown_kind_of_factor_is_refused_by_name(curve):
 def test_unknown_batches_are_refused_by_name(file):
     payload = json.loads((DATA / f"{file}.json").read_text())["certificate"]
     for table in (payload["run"], *([payload["one"]["run"]] if "one" in payload else [])):
-        table["batches"] = {"kind": "balls_in_bins", "size": 10}
-    refused(payload, "kind: ", "'balls_in_bins'")
+        table["batches"] = {"kind": "sorted", "size": 10}
+    refused(payload, "kind: ", "'sorted'")
 
 
 @pytest.mark.parametrize("file", ["cyclic", "poisson", "chain", "diffusion", "gibbs"])
@@ -174,14 +174,19 @@ def test_a_subclass_of_batches_is_refused_by_name(kind):
 def test_subclasses_inside_of_a_description_are_refused_by_name(monkeypatch):
     payload = payload_of(run_of(Cyclic(30)))
     assert pabi.verify(copy.deepcopy(payload)).ok
+
+    def holding(field, value):
+        """A run with a field that its constructor would have refused."""
+        run = run_of(Cyclic(30))
+        object.__setattr__(run, field, value)
+        return run
+
     told = {
-        "batches: the checker knows no Later": run_of(Later(30)),
-        "loss: the checker knows no LaterLoss": run_of(
-            Cyclic(30), loss=LaterLoss(FLAT.kind, FLAT.parameters)
+        "batches: the checker knows no Later": holding("batches", Later(30)),
+        "loss: the checker knows no LaterLoss": holding(
+            "loss", LaterLoss(FLAT.kind, FLAT.parameters)
         ),
-        "run: the checker knows no LaterRun": LaterRun(
-            **vars(run_of(Cyclic(30))) | {"steps": None}
-        ),
+        "run: the checker knows no LaterRun": LaterRun(**vars(run_of(Cyclic(30)))),
     }
     for words, run in told.items():
         with monkeypatch.context() as patch:
@@ -367,7 +372,7 @@ def test_a_modulus_of_any_shape_may_be_a_row(monkeypatch):
 
     def rough(p):
         row = lambda step: Function(lambda z: z + arb(step) * 3 * z.sqrt())  # noqa: E731
-        return Facts(bound=exact(p["constant"]), moduli=(row,))
+        return Facts(bound=exact(p["constant"]), as_they_are=(row,))
 
     kinds = dict(losses._KINDS) | {"lipschitz": losses._Kind(("constant",), rough)}
     monkeypatch.setattr(losses, "_KINDS", MappingProxyType(kinds))

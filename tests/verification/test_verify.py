@@ -296,7 +296,7 @@ class TestAccepted:
         assert payload_of("bare, diameter")["cases"][0]["tau"] > 0
         assert payload_of("bare, diameter, written")["cases"][0]["tau"] > 0
         assert len(payload_of("falling")["cases"]) == 5
-        assert guarantee_of("falling, reshuffle").method == "composition"
+        assert guarantee_of("falling, reshuffle").method == "latest uses"
         assert guarantee_of("softmax, clipped").method == "shifted interpolation"
         assert guarantee_of("bare, composition").method == "composition"
         for name in ("reshuffle", "rising, reshuffle", "shuffle once", "falling, shuffle once"):

@@ -20,6 +20,7 @@ from pabi.literature import (
     asoodeh_diaz,
     bok,
     bravo,
+    chien_li,
     dong,
     feldman,
     kong_ribero,
@@ -397,6 +398,27 @@ def _bravo_5(bound: Bound[...]) -> Evaluate:
     return evaluate
 
 
+def _chien_li(run: NoisySGD, delta: float) -> Reading:
+    _plain(run)
+    _full(run)
+    _unregularised(run)
+    p = dict(run.loss.parameters)
+    rough = (p["exponent"], p["constant"]) if run.loss.kind == "holder" else None
+    exponent, constant = rough or (1.0, max(_curvature(run)))
+    s, sigma = run.step_constants(np.array([run.step_size]), np.array([run.gradient_noise_std]))
+    found = chien_li.theorem_3_1(
+        exponent=exponent,
+        constant=constant,
+        step_size=run.step_size,
+        step_sensitivity=float(s[0]),
+        step_noise_std=float(sigma[0]),
+        diameter=_diameter(run),
+        steps=run.steps,
+        order=2.0,
+    )
+    return read(found, delta)  # linear in the order
+
+
 def _altschuler(run: NoisySGD, delta: float) -> Reading:
     given = _bounded_sgd(run, "poisson")
     _convex(run)
@@ -442,6 +464,7 @@ CANDIDATES = (
     Candidate(kong_ribero.theorem_4_5, _kong_4_5),
     Candidate(kong_ribero.equation_22, _kong_22),
     Candidate(kong_ribero.corollary_c_3, _kong_c_3),
+    Candidate(chien_li.theorem_3_1, _chien_li),
     Candidate(bravo.theorem_5_2, _bravo_5(bravo.theorem_5_2)),
     Candidate(bravo.remark_5_3, _bravo_5(bravo.remark_5_3)),
     Candidate(bravo.theorem_5_4, _bravo_5_4),

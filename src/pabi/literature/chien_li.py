@@ -1,0 +1,77 @@
+"""Chien, Li 2024: noisy gradient descent on a bounded domain, for gradients that are Hölder and not convex.
+
+*Convergent Privacy Loss of Noisy-SGD without Convexity and Smoothness.* Full-batch steps
+X ← Π(X − η·g(X) + N(0, σ²I)) on a set of diameter D; two data sets' steps from one place are at most
+s = `step_sensitivity` apart, and ‖g(x) − g(y)‖ ≤ M‖x − y‖^p, M = `constant`, p = `exponent`. The two runs are
+tracked forward to a distance w_τ, and from τ on the shifts a_t lead one onto the other, z ← ω(z) − a with
+ω(z) = z + ηMz^p, while every step also pays for s: a share of its noise for each. With the best shares that
+is α/(2σ²)·Σ_{t > τ} (s + a_t)² at the order α.
+
+The bound is a minimum over τ and over all shifts. Here it is searched over τ and over equal shifts, so
+that the number is never below the one of the theorem. Any τ and shifts are those of docs, "Shifts imply
+GDP", with payments s + a_t, so that the bound is sound; it pays for s at once, where the best payments
+wait.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from pabi.literature.published import published, require
+
+PAPER = "Chien, Li 2024"
+_BISECTIONS = 60
+
+
+@published("rdp", f"{PAPER}, Theorem 3.1")
+def theorem_3_1(
+    *,
+    exponent: float,
+    constant: float,
+    step_size: float,
+    step_sensitivity: float,
+    step_noise_std: float,
+    diameter: float,
+    steps: int,
+    order: float,
+) -> float:
+    """Of `order` α, the least found over the start τ and equal shifts; the lengths are those of the
+    iterate."""
+    require(0.0 < exponent <= 1.0, "a Hölder exponent in (0, 1]")
+    require(steps >= 1, "a step")
+
+    def omega(z: float) -> float:
+        return z + step_size * constant * z**exponent if z > 0.0 else 0.0
+
+    distances = [0.0]
+    for _ in range(steps - 1):
+        distances.append(min(diameter, omega(distances[-1]) + step_sensitivity))
+    least, window = math.inf, 1
+    while True:
+        window = min(window, steps)
+        shift = _equal_shift(omega, distances[steps - window], window)
+        least = min(least, window * (step_sensitivity + shift) ** 2)
+        if window == steps:
+            return 0.5 * order * least / step_noise_std**2
+        window = max(window + 1, round(1.25 * window))
+
+
+def _equal_shift(omega: Callable[[float], float], distance: float, steps: int) -> float:
+    """A shift that, paid in every one of so many steps, brings `distance` to 0, next to the least."""
+
+    def arrives(shift: float) -> bool:
+        z = distance
+        for _ in range(steps):
+            z = max(0.0, omega(z) - shift)
+            if z == 0.0:
+                return True
+        return False
+
+    low, high = 0.0, omega(distance)
+    if arrives(low):
+        return low
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if arrives(middle) else (middle, high)
+    return high

@@ -282,6 +282,16 @@ class TestCompose:
             pabi.compose(a, b)
         assert error.value.field == "adjacency"
 
+    def test_mixed_units(self):
+        a = make().guarantee(delta=DELTA)
+        b = dataclasses.replace(a, unit="user")
+        assert (a.unit, b.unit) == ("record", "user")
+        for pair in ((a, b), (b, a)):
+            with pytest.raises(InvalidInput) as error:
+                pabi.compose(*pair)
+            assert error.value.field == "unit"
+        assert pabi.compose(b, b).unit == "user"
+
     def test_nothing(self):
         with pytest.raises(InvalidInput):
             pabi.compose()

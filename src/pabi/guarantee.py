@@ -289,15 +289,18 @@ class Guarantee:
         return plot_guarantee(self, ax)
 
     def __str__(self) -> str:
-        if isinstance(self.curve, Mixture):
-            low, high = (shown(self.curve.parts[k].mu, 4) for k in (0, -1))
-            reading = f"average over {len(self.curve.parts)} cases, μ from {low} to {high}"
-        elif isinstance(self.curve, Best):
-            reading = f"the best of {len(self.curve.parts)} bounds"
-        elif isinstance(self.curve, Product):
-            reading = f"a product of {sum(k for _, k in self.curve.factors)} factors"
-        else:
-            reading = f"μ = {shown(self.mu)}" if self.mu is not None else repr(self.curve)
+        match self.curve:
+            case Mixture() as mixture:
+                low, high = (shown(mixture.parts[k].mu, 4) for k in (0, -1))
+                reading = f"average over {len(mixture.parts)} cases, μ from {low} to {high}"
+            case Best() as best:
+                reading = f"the best of {len(best.parts)} bounds"
+            case Product() as product:
+                reading = f"a product of {sum(k for _, k in product.factors)} factors"
+            case Gaussian() as gaussian:
+                reading = f"μ = {shown(gaussian.mu)}"
+            case other:
+                reading = repr(other)
         at = self.tuned_at if self.tuned_at else 1e-5
         told = [reading, self.adjacency, self.method]
         told += [TESTING] if TESTING in self.assumptions else []

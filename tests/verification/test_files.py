@@ -356,6 +356,17 @@ def test_whatever_happens_inside_is_a_verdict(data, monkeypatch, error):
             assert not pabi.verify(data["certificate"]).ok
 
 
+def test_what_is_proven_of_records_is_not_of_users(data):
+    assert data["unit"] == "record"
+    data["unit"] = "user"
+    assert pabi.Guarantee.from_json(json.dumps(data)).unit == "user"
+    verdict = pabi.verify(data)
+    assert not verdict.ok
+    assert verdict.reason.startswith("unit: ")
+    del data["unit"]  # as before there was one
+    assert pabi.verify(data).ok
+
+
 def test_many_sentences_and_many_bounds_do_not_take_long(data):
     """Sentences were looked up in a list, and every claimed bound compared with every proven one."""
     many = [f"sentence {i}" for i in range(60_000)]

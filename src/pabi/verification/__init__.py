@@ -35,6 +35,7 @@ from pabi.verification.theorem import Finding, Names
 
 __all__ = ["Verdict", "implied", "not_implied", "verify"]
 
+_UNIT = "record"  # what every theorem here is about
 _SIZE, _DEPTH, _UNPACKED, _POSITIONS, _SECONDS = 8 << 20, 64, 32 << 20, 200_000, 9.0
 _FACTOR = 2_000  # positions that one more factor of a product is worth where its ε is computed
 
@@ -167,6 +168,8 @@ def not_implied(verdict: Verdict, guarantee: dict[str, Any]) -> str | None:
     gap = implied(verdict.bounds, verdict.adjacency, verdict.assumptions, guarantee)
     if gap is not None:
         return gap
+    if guarantee.get("unit", _UNIT) != _UNIT:
+        return f"unit: the certificate is about one {_UNIT}, not one {guarantee['unit']!r}"
     if Names(guarantee["method"], guarantee["source"]) not in verdict.names:
         known = " or ".join(f"{method!r} ({source})" for method, source in verdict.names[:2])
         return f"method: the certificate proves {known}, not {guarantee['method']!r}, {guarantee['source']!r}"

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pabi.batches import Batches, FullBatch, ShuffleOnce
+from pabi.neighbours import Adjacency, changed
 from pabi.rounding import Array
 
 # The model problem. The first two were set once on public benchmarks; results depend on them weakly.
@@ -50,7 +51,7 @@ class Problem:
     signal: float
     epsilon: float
     delta: float
-    adjacency: str
+    adjacency: Adjacency
     clippable: bool = False
 
 
@@ -245,7 +246,7 @@ def noise_needed(problem: Problem, size: int, steps: int, cooldown: int, clip: f
     whole, rest = divmod(steps, per_epoch)
     if rest == 0:
         whole, rest = whole - 1, per_epoch
-    sensitivity = clip * problem.gradient * (2.0 if problem.adjacency == "replace_one" else 1.0)
+    sensitivity = clip * problem.gradient * changed(problem.adjacency)
     unit = _noise(
         per_epoch=per_epoch,
         epochs=whole,

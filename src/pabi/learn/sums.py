@@ -59,10 +59,14 @@ class Limit:
         assert bound is not None
         room = _room(run, additions)
         kept = 1.0 - room if run.loss.scalable else 1.0
-        each = None
-        if run.clipping == "coordinates":
-            assert run.clip_norm is not None
-            each = run.clip_norm * kept
+        match run.clipping:
+            case "norm":
+                each = None
+            case "coordinates":
+                assert run.clip_norm is not None
+                each = run.clip_norm * kept
+            case other:
+                raise InvalidInput("clipping", f"expected norm or coordinates, got {other!r}")
         return cls(bound * kept, kept, anywhere, each)
 
 

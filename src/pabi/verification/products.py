@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from pabi.verification.arithmetic import BITS
 from pabi.verification.limits import in_time, timed
+from pabi.verification.refusal import Refused
 
 Array = NDArray[np.float64]
 
@@ -121,7 +122,13 @@ def _law(factor: Sampled, tail: float, spacing: float) -> Law:
     0, their mirror image P(−y) = e^(−y)·P(y) below, and the rest at 0.
     """
     in_time()
-    single = factor.kind == "poisson_subsampled"
+    match factor.kind:
+        case "poisson_subsampled":
+            single = True
+        case "subsampled":
+            single = False
+        case other:
+            raise Refused(f"factors: nobody composes {other!r}")
     p, mu = float(factor.probability), factor.mu
     reach = math.sqrt(2.0 * math.log(1e7 / tail))
     spacing = max(spacing, (mu + 2.0 * reach) / _MOST_LOSSES)

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 import pabi
+from pabi.batches import Batches
 from pabi.showing import plain
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -81,7 +82,7 @@ print(marks[0] if marks else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     return int(out.stdout) / 1024.0
 
 
-def mnist(batches: pabi.Cyclic | pabi.ShuffleOnce | pabi.Reshuffle) -> pabi.NoisySGD:
+def mnist(batches: Batches) -> pabi.NoisySGD:
     return pabi.NoisySGD(
         pabi.Loss.convex(smoothness=1.0, l2=0.002),
         n=60_000,
@@ -108,7 +109,7 @@ def main() -> None:
     rows.append(("10⁹ constant steps", median_time(constant.guarantee), "50 ms"))
     capped = pabi.NoisyIteration(1.0, 1e-3, 1.0, steps=10**9, diameter=100.0)
     rows.append(("10⁹ constant steps, D = 100", median_time(capped.guarantee), "50 ms"))
-    for kind in (pabi.Cyclic, pabi.ShuffleOnce, pabi.Reshuffle):
+    for kind in (pabi.Cyclic, pabi.ShuffleOnce, pabi.Reshuffle, pabi.BallsInBins):
         run = mnist(kind(1_500))
         rows.append(
             (
@@ -117,6 +118,22 @@ def main() -> None:
                 "20 ms" if kind is pabi.Cyclic else "—",
             )
         )
+
+    steps = 20 * 40
+    falling = pabi.NoisySGD(
+        pabi.Loss.convex(smoothness=1.0),
+        n=60_000,
+        batches=pabi.Reshuffle(1_500),
+        epochs=20,
+        step_size=np.linspace(0.1, 0.01, steps),
+        noise_std=0.01,
+        gradient_sensitivity=10.0,
+    )
+    latest = median_time(lambda: falling.guarantee().epsilon(1e-5))
+    rows.append(("20 epochs, Reshuffle, falling steps", latest, "—"))
+    proven = falling.guarantee().certificate
+    assert proven is not None
+    rows.append(("— its verification", median_time(lambda: pabi.verify(proven), 3), "—"))
 
     rng = np.random.default_rng(1)
     t = 100_000

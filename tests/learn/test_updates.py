@@ -277,3 +277,11 @@ def test_review_a_second_moment_below_zero_is_a_state_that_no_run_can_be_in(tmp_
         np.savez(file, **content)
     with pytest.raises(InvalidInput, match=r"^resume: .* state that no run can be in"):
         train(run, gradients, [1.0, 1.0], resume=path)
+
+
+def test_review_adam_moves_however_large_the_noise_is():
+    """Its steps have the size of η and not of ης: the grid of what plain descent releases is too coarse."""
+    run = run_of(updates.Adam(), noise_std=1e7, release="path")
+    shown = []
+    train(run, gradients, [0.0, 0.0], watch=lambda step, x: shown.append(x))
+    assert all(np.any(x != 0.0) for x in shown)

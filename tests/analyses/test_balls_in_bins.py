@@ -283,3 +283,33 @@ def test_shares_are_fractions_of_one():
         from pabi.sampled import SampledRun
 
         SampledRun(a_run(), DELTA).window(1)
+
+
+# Found in review.
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"step_size": np.linspace(2.5, 0.5, 30)},
+        {"step_size": 2.5, "noise_std": np.linspace(1.0, 0.5, 30)},
+    ],
+    ids=["step size", "noise"],
+)
+def test_review_schedules_that_vary_are_verified_where_sizes_matter(changes):
+    """The steps that a certificate repeats are those that were solved, for batches up to its cap."""
+    run = a_run(**{"epochs": None, "steps": 30, "noise_std": 1.0, **changes})
+    (g,) = [o.guarantee for o in outcomes(run, DELTA) if o.name == "secret order"]
+    assert "cap" in g.certificate.payload
+    verdict = pabi.verify(g)
+    assert verdict.ok, verdict.reason
+
+
+@pytest.mark.parametrize("scheme", [BallsInBins, pabi.Poisson])
+def test_review_as_many_records_as_a_run_may_have(scheme):
+    """Up to 10¹⁸ of them: the bound on the failure may be useless there, but is no error."""
+    from pabi.orders import binomial_tail
+
+    assert 0.0 <= binomial_tail(10**17, 1e-3, 2 * 10**14) <= 1.0
+    run = a_run(n=10**17, batches=scheme(10**14), epochs=0.003)
+    assert run.guarantee(1e-20).epsilon(1e-20) >= 0.0

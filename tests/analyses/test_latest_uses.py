@@ -163,3 +163,71 @@ def test_a_schedule_that_falls_no_longer_costs_a_composition():
     assert g.method == "latest uses"
     once = replace(run, batches=ShuffleOnce(50)).guarantee(DELTA)
     assert once.epsilon(DELTA) <= g.epsilon(DELTA) <= 1.1 * once.epsilon(DELTA)
+
+
+# Found in review.
+
+LONG = 73  # batches of one record each
+
+
+def a_long_run(slopes, quiet):
+    """Three epochs on a quadratic, which steps of these sizes in the first epoch and tiny ones in the others
+    expand or shrink exactly; `quiet`: the steps with little noise."""
+    noise = np.full(3 * LONG, 10.0)
+    noise[quiet] = 0.01
+    return NoisySGD(
+        Loss.strongly_convex(1.0, 1.0),
+        n=LONG,
+        batches=Reshuffle(1),
+        steps=3 * LONG,
+        step_size=np.concatenate([slopes, np.full(2 * LONG, 1e-6)]),
+        noise_std=noise,
+        gradient_sensitivity=1.0,
+    )
+
+
+def exact_mus(run):
+    """The distance of the two Gaussian laws of the last iterate over their deviation, for a record used at
+    one step only: x ↦ (1 − η)x + η(shift + noise)."""
+    eta = np.asarray(run.step_size)
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.abs(1.0 - eta))
+    later = np.append(np.cumsum(logs[::-1])[::-1][1:], 0.0)
+    variance = np.logaddexp.reduce(2.0 * (np.log(eta * run.noise_std) + later))
+    return np.exp(np.log(eta) + later - 0.5 * variance)
+
+
+@pytest.mark.parametrize(
+    ("slopes", "quiet"),
+    [
+        # 38 slopes of 1e10, then 35 of 1e-10: the product of the latter underflows, that of all is 1e30.
+        (np.array([1e10 + 1.0] * 38 + [1.0 - 1e-10] * 35), [0]),
+        # After the use 37 slopes of 1e10, whose product overflows; before it a slope of 0, and 0·∞ is NaN.
+        (np.array([1e10 + 1.0] * 35 + [1.0] + [1e10 + 1.0] * 37), [35, 36]),
+    ],
+    ids=["underflow", "overflow times zero"],
+)
+def test_review_products_of_slopes_beyond_the_doubles_make_nothing_safer(slopes, quiet):
+    """In the first epoch the record is at a quiet step with probability 1/73 each, and moves the last iterate
+    by more than 50 deviations there. The event "it moved by half of that" has this probability with the
+    record, and next to none without, so that no smaller δ is true at any ε."""
+    run = a_long_run(slopes, quiet)
+    assert exact_mus(run)[quiet].min() > 50.0
+    least = len(quiet) / LONG
+    g = run.guarantee(DELTA)
+    assert g.delta(1.0) >= 0.99 * least
+    assert pabi.verify(g).ok
+
+
+def test_review_a_sensitivity_that_stands_for_others_is_never_less_than_any():
+    """Exactly, s_i·Λ_{i+1}⋯Λ_j for every i."""
+    from fractions import Fraction
+
+    run = a_long_run(np.array([1e10 + 1.0] * 38 + [1.0 - 1e-10] * 35), [0])
+    view = View(run)
+    c, s, _ = view.arrays
+    product, largest = Fraction(1), Fraction(0)
+    for k in range(LONG - 1, -1, -1):
+        largest = max(largest, Fraction(s[k]) * product)
+        product *= Fraction(c[k])
+    assert Fraction(latest_uses._Uses(view).standing(0, 0, LONG - 1)) >= largest

@@ -254,3 +254,34 @@ def test_noisy_gradients_lie_on_a_grid(monkeypatch):
     grid = 2.0**-20
     assert all(np.array_equal(np.rint(g / grid) * grid, g) for g in seen)
     assert any(np.any(np.rint(g * 2.0**10) != g * 2.0**10) for g in seen)
+
+
+# Found in review.
+
+
+def test_review_a_second_moment_below_zero_is_a_state_that_no_run_can_be_in(tmp_path):
+    path = tmp_path / "run.ckpt"
+
+    def broken(x, rows):
+        if path.exists():
+            raise Crash
+        return gradients(x, rows)
+
+    run = run_of(updates.Adam())
+    with pytest.raises(Crash):
+        train(run, broken, [1.0, 1.0], checkpoint=path, checkpoint_seconds=0.0)
+    with np.load(path) as held:
+        content = {name: np.array(held[name]) for name in held.files}
+    content["update_1"] = -np.abs(content["update_1"]) - 1.0
+    with path.open("wb") as file:
+        np.savez(file, **content)
+    with pytest.raises(InvalidInput, match=r"^resume: .* state that no run can be in"):
+        train(run, gradients, [1.0, 1.0], resume=path)
+
+
+def test_review_adam_moves_however_large_the_noise_is():
+    """Its steps have the size of η and not of ης: the grid of what plain descent releases is too coarse."""
+    run = run_of(updates.Adam(), noise_std=1e7, release="path")
+    shown = []
+    train(run, gradients, [0.0, 0.0], watch=lambda step, x: shown.append(x))
+    assert all(np.any(x != 0.0) for x in shown)

@@ -276,10 +276,10 @@ def test_what_is_not_known_is_refused(way, thing, door):
     )
 
 
-# Found in review: other doors, other things.
+# Other doors, other things.
 
 
-def test_review_a_proof_about_a_record_proves_nothing_of_a_user():
+def test_a_proof_about_a_record_proves_nothing_of_a_user():
     """`unit` says whom a guarantee protects; no certificate speaks of users."""
     assert not pabi.verify({**copy.deepcopy(FILE), "unit": "user"}).ok
     users = replace(GUARANTEE, unit="user")
@@ -298,7 +298,7 @@ class StrangeGuarantee(pabi.Guarantee):
         return GUARANTEE.to_dict(certificate)
 
 
-def test_review_no_subclass_of_a_guarantee_is_verified():
+def test_no_subclass_of_a_guarantee_is_verified():
     from dataclasses import fields
 
     given = {f.name: getattr(GUARANTEE, f.name) for f in fields(GUARANTEE) if f.name != "_read"}
@@ -310,7 +310,7 @@ class StrangeSensitivity(pabi.NoisySGD):
     sensitivity = property(lambda self: 1e-9)
 
 
-def test_review_a_strange_description_has_no_normal_form():
+def test_a_strange_description_has_no_normal_form():
     run = StrangeSensitivity(**{k: v for k, v in vars(RUN).items() if k != "total_steps"})
     with pytest.raises(InvalidInput, match="StrangeSensitivity"):
         run.iteration()
@@ -323,14 +323,14 @@ class ball(pabi.prox.ball):
         return 100.0 * np.asarray(x)
 
 
-def test_review_a_map_that_is_not_ours_is_not_written_down_as_ours():
+def test_a_map_that_is_not_ours_is_not_written_down_as_ours():
     """Another map is the user's word, by its name; a kind is a promise of this library."""
     run = replace(RUN, prox=ball(1.0))
     assert "kind" not in to_dict(run)["prox"]
 
 
 @pytest.mark.parametrize(("field", "value"), [("release", "path"), ("clipping", "strange")])
-def test_review_words_that_are_equal_to_all_others_are_refused(field, value):
+def test_words_that_are_equal_to_all_others_are_refused(field, value):
     run = smuggled(field, StrangeWord(value))
     with pytest.raises((InvalidInput, NotApplicable)):
         best_guarantee(run, DELTA)
@@ -340,13 +340,13 @@ def test_review_words_that_are_equal_to_all_others_are_refused(field, value):
     ("field", "value"),
     [("diameter", float("nan")), ("diameter", -1.0), ("noise_std", -1.0), ("cooldown_steps", -5)],
 )
-def test_review_numbers_that_no_constructor_takes_are_refused(field, value):
+def test_numbers_that_no_constructor_takes_are_refused(field, value):
     run = smuggled(field, value)
     with pytest.raises((InvalidInput, NotApplicable)):
         best_guarantee(run, DELTA)
 
 
-def test_review_a_strange_loss_does_not_mix():
+def test_a_strange_loss_does_not_mix():
     class Still(pabi.Loss):  # type: ignore[misc]
         def modulus(self, *args, **kwargs):
             return pabi.Modulus.affine(0.0, 0.0)

@@ -18,7 +18,7 @@ from pabi.analyses import best_guarantee
 from pabi.errors import InvalidInput, TargetUnreachable
 from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.orders import FreshSubsets, Order
+from pabi.orders import Order
 from pabi.runs import NoisySGD, warn_of_large_delta
 from pabi.showing import exact, plain, shown
 
@@ -67,7 +67,8 @@ def calibrate(
     validate.number("delta", delta, above=0.0, below=1.0)
     parameter = validate.choice("parameter", known[0] if parameter is None else parameter, known)
     warn_of_large_delta(run.n, delta)
-    sampled = isinstance(_order(run), FreshSubsets)
+    order = _order(run)
+    sampled = order is not None and order.fresh
     search = _Search(parameter, target, delta, sampled=sampled)
     found: Calibrated
     if isinstance(run, NoisySGD):

@@ -5,23 +5,21 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
 
-from pabi import encoding, updates, validate
+from pabi import encoding, updates
 from pabi.batches import SCHEMES, Batches
-from pabi.batches import checked as checked_batches
 from pabi.errors import InvalidInput
 from pabi.iteration import Column, NoisyIteration
 from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.loss_kinds import KINDS as LOSSES
-from pabi.losses import Loss, checked_loss, parameter_names
+from pabi.losses import Loss, parameter_names
 from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.moduli import Modulus, known_modulus
-from pabi.neighbours import record_only
+from pabi.moduli import Modulus
 from pabi.prox import KINDS as PROXIMAL_MAPS
 from pabi.prox import ProximalMap
 from pabi.runs import NoisySGD, Prox
@@ -90,7 +88,7 @@ def to_dict(description: Description) -> dict[str, Any]:
             if value.plain:
                 continue  # the default, by another name
             value = value.to_dict()
-        elif isinstance(value, (Loss, ProximalMap, Modulus)):
+        elif type(value) in PROXIMAL_MAPS.values() or isinstance(value, (Loss, Modulus)):
             value = value.to_dict()
         elif f.name == "moduli":
             value = [modulus.to_dict() for modulus in value]
@@ -114,30 +112,18 @@ def to_dict(description: Description) -> dict[str, Any]:
 
 
 def understood(description: Description) -> None:
-    """InvalidInput, naming the field, unless a description and all that it is made of are pabi's own.
+    """InvalidInput, naming the field, unless a description is what its constructor makes of it.
 
-    Its constructor has seen to that; here it is seen to that nobody put something else there since.
+    The constructor takes pabi's own losses, batches, updates, adjacencies and units alone; here it is seen to
+    that nobody put something else there since.
     """
     kind_of(description)
+    again = replace(description)
     for f in fields(description):
-        value = getattr(description, f.name)
-        match f.name:
-            case "loss":
-                checked_loss(value)
-            case "batches":
-                checked_batches(value)
-            case "update":
-                updates.checked(value)
-            case "adjacency":
-                validate.choice("adjacency", value, ("replace_one", "zero_out"))
-            case "unit":
-                record_only(value)
-            case "moduli" if value is not None:
-                every = (value,) if isinstance(value, Modulus) else value
-                for modulus in {id(m): m for m in every}.values():
-                    known_modulus(modulus)
-            case _:
-                pass  # a number, or a word that is compared as such
+        value, made = getattr(description, f.name), getattr(again, f.name)
+        plain = isinstance(made, (bool, int, float, str))
+        if type(value) is not type(made) or (plain and value != made):
+            raise InvalidInput(f.name, f"expected {made!r}, as constructed, got {value!r}")
 
 
 def kind_of(description: Description) -> str:

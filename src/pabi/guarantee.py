@@ -307,15 +307,24 @@ class Guarantee:
         return f"ε = {shown(self.epsilon(at))} at δ = {exact(at)} ({'; '.join(told)})"
 
 
+def checked_guarantee(field: str, value: Any) -> Guarantee:
+    """`value`, if it is a guarantee of pabi's. Raises InvalidInput: what a subclass says, nobody checks."""
+    if type(value) is Guarantee:
+        return value
+    raise InvalidInput(field, f"expected a pabi.Guarantee, got a {type(value).__name__}")
+
+
 def compose(*guarantees: Guarantee) -> Guarantee:
     """The guarantee of releasing several results computed from the same data.
 
     Lossless but for `tradeoff.Best`, whose bounds are paired: in closed form where there is one (Gaussians,
     and mixtures of them), otherwise composed numerically where it is read. Raises InvalidInput for mixed
-    adjacencies or units. Source: Dong, Roth, Su 2022, Thm 3.2.
+    adjacencies or units, and for anything but guarantees. Source: Dong, Roth, Su 2022, Thm 3.2.
     """
     if not guarantees:
         raise InvalidInput("guarantees", "expected at least one")
+    for g in guarantees:
+        checked_guarantee("guarantees", g)
     first = guarantees[0]
     for g in guarantees[1:]:
         for name, expected, got in (

@@ -21,7 +21,7 @@ from pabi.errors import InvalidInput
 from pabi.iteration import Group, Groups, NoisyIteration, Stretch
 from pabi.losses import Loss, checked_loss
 from pabi.neighbours import Adjacency, Unit, changed, record_only
-from pabi.orders import FreshSubsets, KnownUses
+from pabi.orders import KnownUses
 from pabi.rounding import Array, down, fraction_down, fraction_up
 from pabi.runs import MOST, NoisySGD, Prox, same, warn_of_large_delta
 
@@ -168,7 +168,7 @@ class LangevinChain(Accounted):
                 f"expected 1 with batches drawn at random ({self.batches.kind}), got {self.chains}; "
                 "run them one by one and compose",
             )
-        if self.gradient_gap is not None and isinstance(order, FreshSubsets):
+        if self.gradient_gap is not None and order.fresh:
             raise InvalidInput(
                 "gradient_gap",
                 f"a {self.batches.kind} batch holds the record in place of others or not at all: expected "

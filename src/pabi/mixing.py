@@ -19,7 +19,7 @@ import numpy as np
 
 from pabi import validate
 from pabi.errors import InvalidInput, NotApplicable
-from pabi.losses import Loss
+from pabi.losses import Loss, checked_loss
 from pabi.moduli import (
     Affine,
     FromFunction,
@@ -119,8 +119,7 @@ def _checked(
     loss: Loss, diameter: float, step_size: float, inverse_temperature: float
 ) -> tuple[Modulus, float, float]:
     """(modulus of a step, D, σ²)."""
-    if not isinstance(loss, Loss):
-        raise InvalidInput("loss", f"expected a pabi.Loss, got {loss!r}")
+    checked_loss(loss)
     if diameter is None:
         raise InvalidInput("diameter", "missing: chains far apart need long to meet")
     d = validate.number("diameter", diameter, above=0.0)

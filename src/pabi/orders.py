@@ -7,6 +7,9 @@ match over them ends in `assert_never`, so that a new one is a type error wherev
 - `SecretOrder`: every record has a place in the epoch, drawn in secret.
 - `FreshSubsets`: every step draws its batch afresh, in secret.
 
+Each says whether batches are drawn afresh at every step (`fresh`), and whether a record that is drawn takes
+the place of another (`displaces`).
+
 How many records a batch has is a matter of its own (`Sizes`).
 """
 
@@ -16,7 +19,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import NamedTuple, assert_never
+from typing import ClassVar, NamedTuple, assert_never
 
 from pabi.rounding import TINY, fraction_up
 
@@ -36,8 +39,10 @@ class FixedSizes:
 
 @dataclass(frozen=True)
 class RandomSizes:
-    """In each of `draws` batches every one of `n` records is with the same `probability`, independently
-    of the others. A batch of more than `cap` records is taken as empty; None: however many there are."""
+    """In each of `draws` different batches every one of `n` records is with the same `probability`,
+    independently of the others: as many as there are steps where each draws afresh, and the batches of one
+    epoch where they come back. A batch of more than `cap` records is taken as empty; None: however many there
+    are."""
 
     n: int
     probability: Fraction
@@ -120,6 +125,9 @@ class KnownUses:
     period: int
     sizes: FixedSizes
 
+    fresh: ClassVar = False
+    displaces: ClassVar = False
+
 
 @dataclass(frozen=True)
 class SecretOrder:
@@ -137,6 +145,9 @@ class SecretOrder:
     last: Fraction
     sizes: Sizes
 
+    fresh: ClassVar = False
+    displaces: ClassVar = False
+
     @property
     def once(self) -> bool:
         """Whether a record keeps its place in all epochs."""
@@ -150,8 +161,8 @@ class SecretOrder:
 
     def share(self, first: int, last: int) -> Fraction:
         """The probability of the batches `first`, …, `last`."""
-        short = self.each - self.last if last == self.period - 1 else Fraction(0)
-        return (last - first + 1) * self.each - short
+        ends = last == self.period - 1
+        return (last - first + (not ends)) * self.each + (self.last if ends else 0)
 
 
 @dataclass(frozen=True)
@@ -163,9 +174,10 @@ class FreshSubsets:
     probability: Fraction
     sizes: Sizes
 
+    fresh: ClassVar = True
+
     @property
     def displaces(self) -> bool:
-        """Whether a record that is drawn takes the place of another."""
         match self.sizes:
             case FixedSizes():
                 return True
@@ -194,5 +206,5 @@ def binomial_tail(n: int, p: float, cap: int) -> float:
     log = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
     log += k * math.log(p) + (n - k) * math.log1p(-p)
     size = gammaln(n + 1.0) + n  # what the terms that cancel are made of
-    # A little is not nothing, however small.
-    return min(1.0, max(TINY, math.exp(log + 1e-14 * size) / (1.0 - ratio) * (1.0 + 1e-9)))
+    bound = math.exp(min(0.0, log + 1e-14 * size)) / (1.0 - ratio) * (1.0 + 1e-9)
+    return min(1.0, max(TINY, bound))  # a little is not nothing, however small

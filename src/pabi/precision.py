@@ -18,7 +18,7 @@ import numpy as np
 from pabi.errors import InvalidInput
 from pabi.hiding import mapped
 from pabi.orders import FixedSizes, RandomSizes
-from pabi.prox import ProximalMap
+from pabi.prox import KINDS
 from pabi.rounding import Array
 from pabi.runs import NoisySGD
 from pabi.showing import plain
@@ -216,7 +216,7 @@ def _range(prox: Any, shape: tuple[int, ...], step_sizes: Array) -> tuple[float,
     if prox is None:
         return 0.0, math.inf
     sizes = np.unique(step_sizes).tolist()
-    if isinstance(prox, ProximalMap):  # of which none moves 0 by the step size
+    if type(prox) in KINDS.values():  # of which none moves 0 by the step size
         sizes = sizes[:1]
     origins = [mapped(prox(np.zeros(shape), size), shape) for size in sizes]
     diameter = getattr(prox, "diameter", None)

@@ -59,8 +59,8 @@ class NoisySGD:
     n : int
         Records.
     batches : Batches
-        `FullBatch()`, `Cyclic(size)`, `ShuffleOnce(size)`, `Reshuffle(size)`, `FixedSize(size)` or
-        `Poisson(size, cap=None)`; with the last two an epoch is ⌈n/size⌉ steps.
+        `FullBatch()`, `Cyclic(size)`, `ShuffleOnce(size)`, `BallsInBins(size, cap=None)`,
+        `Reshuffle(size)`, `FixedSize(size)` or `Poisson(size, cap=None)`. An epoch is ⌈n/size⌉ steps.
     epochs : float, optional
         Passes over the data, rounded up to whole batches. Cool-down steps come on top.
     steps : int, optional
@@ -316,9 +316,7 @@ class NoisySGD:
             return self.gradient_sensitivity
         bound = self.record_gradient_bound
         assert bound is not None
-        order = self.order
-        displaces = isinstance(order, FreshSubsets) and order.displaces
-        return 2.0 * bound if displaces else changed(self.adjacency) * bound
+        return 2.0 * bound if self.order.displaces else changed(self.adjacency) * bound
 
     @property
     def gradient_noise_std(self) -> float | Array:
@@ -400,8 +398,10 @@ class NoisySGD:
 
     def iteration(self, position: int | None = None) -> NoisyIteration:
         """The normal form, as seen by a record in batch `position` (0-based; None: the worst one)."""
+        from pabi.description import understood
         from pabi.positions import iteration
 
+        understood(self)
         return iteration(self, position)
 
     def guarantee(self, delta: float = 1e-5, position: int | None = None) -> Guarantee:

@@ -48,6 +48,10 @@ class Update:
         """(x, state) after step k, counted from 0; all arrays have the shape of x, and none is changed."""
         raise NotImplementedError
 
+    def reaches(self, state: State) -> bool:
+        """Whether some directions lead to `state`, finite arrays such as `start` returns."""
+        return True
+
     def to_dict(self) -> dict[str, Any]:
         """The table of a run file."""
         return {"kind": self.kind, **{f.name: getattr(self, f.name) for f in fields(self)}}
@@ -142,6 +146,9 @@ class Adam(Update):
 
     def start(self, x: Array) -> State:
         return np.zeros_like(x), np.zeros_like(x)
+
+    def reaches(self, state: State) -> bool:
+        return bool(np.all(state[1] >= 0.0))
 
     def step(
         self, x: Array, direction: Array, step_size: float, state: State, k: int

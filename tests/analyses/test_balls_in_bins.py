@@ -285,9 +285,6 @@ def test_shares_are_fractions_of_one():
         SampledRun(a_run(), DELTA).window(1)
 
 
-# Found in review.
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -296,7 +293,7 @@ def test_shares_are_fractions_of_one():
     ],
     ids=["step size", "noise"],
 )
-def test_review_schedules_that_vary_are_verified_where_sizes_matter(changes):
+def test_schedules_that_vary_are_verified_where_sizes_matter(changes):
     """The steps that a certificate repeats are those that were solved, for batches up to its cap."""
     run = a_run(**{"epochs": None, "steps": 30, "noise_std": 1.0, **changes})
     (g,) = [o.guarantee for o in outcomes(run, DELTA) if o.name == "secret order"]
@@ -306,7 +303,7 @@ def test_review_schedules_that_vary_are_verified_where_sizes_matter(changes):
 
 
 @pytest.mark.parametrize("scheme", [BallsInBins, pabi.Poisson])
-def test_review_as_many_records_as_a_run_may_have(scheme):
+def test_as_many_records_as_a_run_may_have(scheme):
     """Up to 10¹⁸ of them: the bound on the failure may be useless there, but is no error."""
     from pabi.orders import binomial_tail
 

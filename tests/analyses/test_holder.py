@@ -127,7 +127,8 @@ def test_every_analysis_that_applies_is_verified(changes):
 
 class TestCertificates:
     @pytest.fixture(scope="class")
-    def certified(self):
+    @staticmethod
+    def certified():
         return a_run().guarantee(DELTA).certificate.payload
 
     @pytest.mark.parametrize(

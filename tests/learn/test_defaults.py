@@ -59,7 +59,7 @@ def test_the_rule_takes_numbers_and_no_arrays():
         "signal": "float",
         "epsilon": "float",
         "delta": "float",
-        "adjacency": "str",
+        "adjacency": "Adjacency",
         "clippable": "bool",
     }
     assert {f.name for f in fields(Fixed)} == {

@@ -129,7 +129,7 @@ def law_of(n, batches):
 )
 def test_probabilities_of_sizes_are_exact(n, expected):
     """In rational arithmetic: apart by less than 2⁻¹⁸⁰ from the binomial."""
-    sizes = Binomial(n, expected)
+    sizes = Binomial(n, Fraction(expected, n))
     weights = np.diff(np.array([0, *sizes._cumulative], dtype=object))
     p, total = Fraction(expected, n), sizes._cumulative[-1]
     off = Fraction(1)
@@ -154,7 +154,7 @@ class Bits:
 
 def test_every_random_number_stands_for_the_right_size():
     """The ends of each size's share of the numbers below the total; larger numbers are drawn again."""
-    sizes = Binomial(7, 3)
+    sizes = Binomial(7, Fraction(3, 7))
     total = sizes._cumulative[-1]
     length = 8 * ((total.bit_length() + 7) // 8)
     shift = length - total.bit_length()
@@ -170,7 +170,10 @@ def test_every_random_number_stands_for_the_right_size():
     ("n", "expected"), [(20, 1), (100, 50), (60_000, 1500), (10**6, 100), (10**12, 1000)]
 )
 def test_sizes_follow_the_binomial(n, expected, draws):
-    sizes, generator = Binomial(n, expected), np.random.default_rng(n % 1000 + expected)
+    sizes, generator = (
+        Binomial(n, Fraction(expected, n)),
+        np.random.default_rng(n % 1000 + expected),
+    )
     found = [sizes.draw(generator) for _ in range(draws)]
     low, high = (int(x) for x in binom.interval(1.0 - 1e-12, n, expected / n))
     law = {k: float(binom.pmf(k, n, expected / n)) for k in range(low, high + 1)}

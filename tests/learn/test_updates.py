@@ -256,10 +256,7 @@ def test_noisy_gradients_lie_on_a_grid(monkeypatch):
     assert any(np.any(np.rint(g * 2.0**10) != g * 2.0**10) for g in seen)
 
 
-# Found in review.
-
-
-def test_review_a_second_moment_below_zero_is_a_state_that_no_run_can_be_in(tmp_path):
+def test_a_second_moment_below_zero_is_a_state_that_no_run_can_be_in(tmp_path):
     path = tmp_path / "run.ckpt"
 
     def broken(x, rows):
@@ -279,7 +276,7 @@ def test_review_a_second_moment_below_zero_is_a_state_that_no_run_can_be_in(tmp_
         train(run, gradients, [1.0, 1.0], resume=path)
 
 
-def test_review_adam_moves_however_large_the_noise_is():
+def test_adam_moves_however_large_the_noise_is():
     """Its steps have the size of η and not of ης: the grid of what plain descent releases is too coarse."""
     run = run_of(updates.Adam(), noise_std=1e7, release="path")
     shown = []

@@ -427,3 +427,17 @@ def test_the_start_itself_may_be_the_best():
 def test_no_more_noise_left_is_infinite_with_a_diameter_too():
     given = steps(np.ones(3), [1.0, 1.0, 1.0], [1.0, 1.0, 0.0])
     assert best_start(given, 1.0).payments.energy == math.inf
+
+
+@pytest.mark.parametrize("diameter", [math.inf, 5.0])
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_what_is_undefined_is_no_cheaper_than_anything_it_could_be(column, diameter):
+    """0·∞ is NaN. Where it stands for a slope or a demand any number may be meant, and for a noise 0."""
+    columns = [np.ones(3), np.array([1.0, 1.0, 0.0]), np.ones(3)]
+
+    def energy(value):
+        changed = [x.copy() for x in columns]
+        changed[column][1] = value
+        return best_start(Steps(*changed), diameter).payments.energy
+
+    assert energy(math.nan) >= max(energy(x) for x in (0.0, 1.0, 10.0, 1e6)) * (1.0 - 1e-12)

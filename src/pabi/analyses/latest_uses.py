@@ -26,6 +26,7 @@ from pabi.guarantee import Guarantee
 from pabi.iteration import NoisyIteration, Steps
 from pabi.orders import FAILING
 from pabi.positions import View
+from pabi.rounding import TINY, up
 from pabi.runs import NoisySGD
 from pabi.shifts.records import Record, energy_of, mu_of, solve_schedule
 from pabi.tradeoff import TradeOff
@@ -37,7 +38,6 @@ SOURCE = (
 )
 
 _MOST_RANGES, _MOST_BEFORE = 64, 8  # of positions in the last epoch and in the one before
-_MARGIN = 1e-15  # relative, of one product
 
 
 def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = None) -> Guarantee:
@@ -70,6 +70,7 @@ class _Uses:
 
     def __init__(self, view: View) -> None:
         self.view, self.steps = view, view.arrays
+        self._known: dict[tuple[int, int, int], float] = {}
         self._older = [
             self.standing(e, 0, view.period - 1)
             for e in range(-(-view.run.data_steps // view.period) - 2)
@@ -77,13 +78,15 @@ class _Uses:
 
     def standing(self, epoch: int, a: int, b: int) -> float:
         """The sensitivity at position b of `epoch` that stands for a use at any of a, …, b; rounded up."""
-        first = epoch * self.view.period
-        c, s = (x[first + a : first + b + 1] for x in self.steps[:2])
-        # The product of the slopes after each step, up to that of b.
-        with np.errstate(over="ignore", under="ignore"):
-            products = np.cumprod(np.append(1.0, c[:0:-1]))[::-1]
-            moved = s * np.maximum(products, np.finfo(np.float64).tiny)
-        return float(np.max(moved)) * (1.0 + (b - a + 2) * _MARGIN)
+        if (epoch, a, b) not in self._known:
+            first, largest = epoch * self.view.period, 0.0
+            c, s = (x[first + a : first + b + 1].tolist() for x in self.steps[:2])
+            for slope, own in zip(c, s, strict=True):
+                # What a slope of 0 forgets is gone, ∞ included; what is small is never nothing.
+                moved = max(up(slope * largest), TINY) if slope and largest else 0.0
+                largest = max(own, moved)
+            self._known[epoch, a, b] = largest
+        return self._known[epoch, a, b]
 
     def record(self, case: Case) -> Record:
         """The bound for a record with these uses."""

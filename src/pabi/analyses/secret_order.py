@@ -70,9 +70,7 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
         cases = reshuffled(view, order)
         records = [record(view, case.uses) for case in cases]
     curve = averaged([r.mu for r in records], cases, view.fractions.failure)
-    proof = RunProof(
-        NAME, run, curve, list(zip(records, cases, strict=True)), cap=view.fractions.random_cap
-    )
+    proof = RunProof(NAME, run, curve, list(zip(records, cases, strict=True)), view=view)
     return Guarantee(curve, run.adjacency, NAME, SOURCE, noisy_sgd(run), proof=proof)
 
 

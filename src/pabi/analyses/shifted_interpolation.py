@@ -48,12 +48,12 @@ def require_hidden_path(run: NoisySGD) -> None:
 
 def _run(run: NoisySGD, position: int | None) -> Guarantee:
     require_hidden_path(run)
-    order = run.order
+    order, view = run.order, View(run)
     match order:
         case KnownUses():
-            records = _worst(View(run), position)
+            records = _worst(view, position)
         case SecretOrder():
-            records = _of_any_place(run, order)
+            records = _of_any_place(view, order)
         case FreshSubsets():
             raise NotApplicable(
                 "batches are drawn afresh at every step: see the one- and two-sided shifts"
@@ -61,17 +61,17 @@ def _run(run: NoisySGD, position: int | None) -> Guarantee:
         case _:
             assert_never(order)
     curve, said = Gaussian(max(r.mu for r in records)), noisy_sgd(run, position=position)
-    proof = RunProof(NAME, run, curve, [(r, None) for r in records], position)
+    proof = RunProof(NAME, run, curve, [(r, None) for r in records], position, view)
     return Guarantee(curve, run.adjacency, NAME, SOURCE, said, proof=proof)
 
 
-def _of_any_place(run: NoisySGD, order: SecretOrder) -> list[Record]:
+def _of_any_place(view: View, order: SecretOrder) -> list[Record]:
     """What the records' places prove even to an attacker who knows them."""
     if not order.once:
         raise NotApplicable("a record's place changes every epoch: see secret order")
     match order.sizes:
         case FixedSizes():
-            return _worst(View(run), None)
+            return _worst(view, None)
         case RandomSizes():
             raise NotApplicable("how many records a batch has is random: see secret order")
         case _:

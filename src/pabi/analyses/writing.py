@@ -108,29 +108,31 @@ def _written_out(shifts: Start) -> dict[str, Any]:
 @dataclass(frozen=True, eq=False)
 class RunProof:
     """Of `run`, by linear slopes: `records` are those that can be the worst, or, each with its case,
-    those that a secret order averages over; none where composition needs none. `cap`: of batches of
-    random size."""
+    those that a secret order averages over. `view`: what they were solved for. None and no records where
+    composition needs none."""
 
     theorem: str
     run: NoisySGD
     curve: TradeOff
     records: Sequence[tuple[Record, Case | None]] = ()
     position: int | None = None
-    cap: int | None = None
+    view: View | None = None
 
     def written(self) -> dict[str, Any]:
         out = {"run": to_dict(self.run), "position": self.position, "claim": claim(self.curve)}
-        out |= stated_cap(self.cap)
-        if any(isinstance(record.schedule, Steps) for record, _ in self.records):
-            out["steps"] = self._steps()
+        if self.view is not None:
+            out |= stated_cap(self.view.fractions.random_cap)
+            if any(isinstance(record.schedule, Steps) for record, _ in self.records):
+                out["steps"] = self._steps(self.view)
         return out | {"cases": [self._case(record, case) for record, case in self.records]}
 
-    def _steps(self) -> dict[str, Any] | None:
+    @staticmethod
+    def _steps(view: View) -> dict[str, Any] | None:
         """The steps of a varying schedule, s as if the record were in every batch; left to the description
         when they are many."""
-        if self.run.steps > _REPEATED or self.run.constant:
+        if view.run.steps > _REPEATED or view.run.constant:
             return None
-        return columns(View(self.run).arrays)
+        return columns(view.arrays)
 
     @staticmethod
     def _case(record: Record, case: Case | None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from fractions import Fraction
 from itertools import accumulate
 
 import numpy as np
@@ -12,16 +13,17 @@ _ONE = 1 << 192
 
 
 class Binomial:
-    """Draws how many of `n` records are taken if each is with probability `expected`/`n`.
+    """Draws how many of `n` records are taken if each is with the same `probability`, in (0, 1].
 
-    `expected`: an integer in 1..n. Probabilities are ratios of integers, off by about 2⁻¹⁹² of the
+    Probabilities are ratios of integers, off by about 2⁻¹⁹² of the
     largest. numpy's `binomial` takes numbers far from the mean a thousandth too often (n = 10⁶, 100
     expected); whether a record is taken would then depend on how many others are.
     """
 
-    def __init__(self, n: int, expected: int) -> None:
-        taken, left = expected, n - expected  # the odds of one record
-        mode = (n + 1) * taken // n if left else n
+    def __init__(self, n: int, probability: Fraction) -> None:
+        taken = probability.numerator
+        left = probability.denominator - taken  # the odds of one record
+        mode = (n + 1) * taken // (taken + left) if left else n
         below = _until_nothing(
             (k * left, (n - k + 1) * taken)  # P(k − 1)/P(k)
             for k in range(mode, 0, -1)

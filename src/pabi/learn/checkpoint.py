@@ -168,12 +168,13 @@ class Checkpoint:
     def _updates(self, update: updates.State) -> bool:
         """Whether it is a state that the run's update can be in."""
         fresh = self._run.rule.start(self._start)
-        return len(update) == len(fresh) and all(
+        alike = len(update) == len(fresh) and all(
             kept.shape == like.shape
             and kept.dtype == like.dtype
             and bool(np.all(np.isfinite(kept)))
             for kept, like in zip(update, fresh, strict=True)
         )
+        return alike and self._run.rule.reaches(update)
 
     def remove(self) -> None:
         for file in (self._path, self._partial):

@@ -83,14 +83,16 @@ def train(
     enforced even where the loss already promises it; only a run that states its `gradient_sensitivity` is
     taken at its word. The clipping leaves room for the rounding of the sum (see `pabi.learn.sums`; losses
     that are strongly convex or dissipative get as much more noise instead), and every step that is
-    released is rounded to a grid of 2⁻²⁰ of its noise, so that low-order bits say nothing.
+    released is rounded to a grid of 2⁻²⁰ of its noise, so that low-order bits say nothing. Of updates with a
+    state the noisy gradients are rounded in place of the steps.
 
     Parameters
     ----------
     run : NoisySGD
         What to do. Batch j of an epoch holds rows jb..(j+1)b − 1 of 0..n − 1, permuted once
-        (`ShuffleOnce`) or afresh every epoch (`Reshuffle`); or every step draws its batch, b rows
-        (`FixedSize`) or each row with probability b/n (`Poisson`).
+        (`ShuffleOnce`) or afresh every epoch (`Reshuffle`). Or every row draws its batch, once
+        (`BallsInBins`); or every step draws its batch, b rows (`FixedSize`) or each row with
+        probability b/n (`Poisson`).
     per_record_gradients : callable
         (x, rows) ↦ (len(rows), *x.shape): each record's gradient at x, unclipped and without the
         regulariser, for the (m,) integer array `rows`, a batch or a part of one, never empty. Each
@@ -304,7 +306,7 @@ def _execute(
         if not rule.plain:
             noisy = on_grid(noisy, noise_std)  # of which everything that follows is post-processing
         x, kept = rule.step(x, l2 * x + noisy, step_size, kept, k)
-        if k + 1 == run.steps or run.release == "path":
+        if rule.plain and (k + 1 == run.steps or run.release == "path"):
             x = on_grid(x, step_size * noise_std)
         if run.prox is not None:
             x = mapped(run.prox(x, step_size), x.shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import assert_never
 
 import numpy as np
@@ -138,17 +139,23 @@ class _Binned(Serving):
 class _Sampled(Serving):
     """A fresh batch at every step: its size, then a uniformly random set of that size, in ascending order.
 
-    With a binomial size every record is in the set with probability size/n, independently of the others.
+    With a binomial size every record is in the set with the order's probability, independently of the others.
     A set beyond the cap is never drawn, let alone cut: the batch is empty.
     """
 
     def __init__(self, run: NoisySGD, order: FreshSubsets, generator: np.random.Generator) -> None:
-        self._n, self._size, self._most = run.n, run.batch_size, order.sizes.most
-        self._sizes = None if order.displaces else Binomial(run.n, run.batch_size)
-        self._generator = generator
+        self._n, self._most, self._generator = run.n, order.sizes.most, generator
+        match order.sizes:
+            case FixedSizes():
+                self._size: Callable[[], int] = lambda: run.batch_size
+            case RandomSizes():
+                sizes = Binomial(run.n, order.probability)
+                self._size = lambda: sizes.draw(generator)
+            case _:
+                assert_never(order.sizes)
 
     def batch(self, step: int) -> Rows | None:
-        size = self._size if self._sizes is None else self._sizes.draw(self._generator)
+        size = self._size()
         if size == 0 or size > self._most:
             return None
         # Uniform over sets, though not over their orders: Floyd's algorithm for few among many.

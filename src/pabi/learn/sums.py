@@ -28,7 +28,6 @@ from pabi.errors import InvalidInput
 from pabi.hiding import returned
 from pabi.learn.clipping import clip_coordinates, clip_norms
 from pabi.learn.records import MOST_ROWS, Rows
-from pabi.orders import FreshSubsets
 from pabi.rounding import Array, up
 from pabi.runs import NoisySGD
 
@@ -52,7 +51,7 @@ class Limit:
     @classmethod
     def of(cls, run: NoisySGD, additions: int) -> Limit:
         """For sums of one batch of `run` in which each coordinate sees `additions` in a chain."""
-        anywhere = isinstance(run.order, FreshSubsets)
+        anywhere = run.order.fresh
         if run.gradient_sensitivity is not None:
             return cls(None, 1.0, anywhere)
         bound = run.record_gradient_bound

@@ -28,7 +28,6 @@ from pabi.literature import (
 )
 from pabi.literature.published import Bound, Published, require
 from pabi.literature.reading import Candidate, Evaluate, Reading, read, read_orders
-from pabi.orders import FreshSubsets
 from pabi.runs import NoisySGD
 from pabi.showing import shown
 
@@ -114,7 +113,7 @@ def _curvature(run: NoisySGD) -> tuple[float, float]:
 
 
 def _composition(run: NoisySGD, delta: float) -> Reading:
-    require(not isinstance(run.order, FreshSubsets), "batches that use a record at known times")
+    require(not run.order.fresh, "batches that use a record at known times")
     require(run.constant, "constant step size and noise")
     uses = -(-run.data_steps // run.steps_per_epoch)
     each = run.sensitivity / (run.batch_size * float(run.gradient_noise_std))

@@ -14,7 +14,6 @@ from pabi.iteration import Column, NoisyIteration
 from pabi.langevin import LangevinChain, LangevinDiffusion
 from pabi.literature.comparison import OURS, Comparison, Description, Row, compare
 from pabi.mechanisms import ExponentialMechanism
-from pabi.orders import FreshSubsets
 from pabi.runs import NoisySGD
 from pabi.showing import exact
 from pabi.themes import palette
@@ -90,7 +89,7 @@ def _lengths(run: Description) -> tuple[list[Any], str]:
     else:
         if not run.constant:
             raise InvalidInput("ax", "a run of varying steps has no picture: its length is fixed")
-        sampled = isinstance(run.order, FreshSubsets)
+        sampled = run.order.fresh
         in_steps = sampled or run.steps_per_epoch == 1
         total = run.data_steps if in_steps else run.data_steps // run.steps_per_epoch
         unit = "steps" if in_steps else "epochs"
@@ -107,7 +106,7 @@ def _shortened(run: Description, length: Any) -> Description:
     if isinstance(run, NoisyIteration):
         return _first_steps(run, length)
     assert isinstance(run, NoisySGD)
-    if not (isinstance(run.order, FreshSubsets) or run.steps_per_epoch == 1):
+    if not (run.order.fresh or run.steps_per_epoch == 1):
         length = length * run.steps_per_epoch
     return replace(run, epochs=None, total_steps=length + run.cooldown_steps)
 

@@ -50,11 +50,14 @@ def best_start(steps: Steps, diameter: float = math.inf, start: float = 0.0) -> 
 
     `steps`: slopes, sensitivities and noises, (t,) each. `diameter`: D, ∞ if none. `start`: w_0.
     """
-    unit = power_of_two_near(float(steps.sigma.max()))
+    # What is undefined bounds nothing.
+    c, s = (np.where(np.isnan(x), math.inf, x) for x in (steps.c, steps.s))
+    sigma = np.where(np.isnan(steps.sigma), 0.0, steps.sigma)
+    unit = power_of_two_near(float(sigma.max()))
     with np.errstate(over="ignore", under="ignore"):
-        v = np.square(steps.sigma / unit)
-        s = np.where(steps.s > 0.0, np.maximum(steps.s / unit, TINY), 0.0)
-    found = _best_start(steps.c, s, v, diameter / unit, max(start / unit, TINY) if start else 0.0)
+        v = np.square(sigma / unit)
+        s = np.where(s > 0.0, np.maximum(s / unit, TINY), 0.0)
+    found = _best_start(c, s, v, diameter / unit, max(start / unit, TINY) if start else 0.0)
     distance = start if found.tau == 0 else diameter
     return found._replace(distance=distance, unit=unit)
 

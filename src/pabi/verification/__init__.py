@@ -22,7 +22,7 @@ from flint import ctx
 
 from pabi.certificate import Certificate
 from pabi.errors import InvalidInput
-from pabi.guarantee import FORMAT, Guarantee
+from pabi.guarantee import FORMAT, Guarantee, checked_guarantee
 from pabi.tradeoff import TradeOff
 from pabi.verification.arithmetic import BITS
 from pabi.verification.bounds import Bound, Bounds
@@ -85,6 +85,8 @@ def verify(
     Altschuler 2024, Thm C.3.
     """
     limits = Limits(size=size, depth=depth, unpacked=unpacked, positions=positions, seconds=seconds)
+    if isinstance(certificate, Guarantee):
+        checked_guarantee("certificate", certificate)
     try:
         if isinstance(certificate, Guarantee):
             _ = certificate.certificate  # to prove takes its own time
@@ -99,7 +101,7 @@ def verify(
 def _of_anything(certificate: Any, limits: Limits) -> Verdict:
     if isinstance(certificate, Guarantee):
         return _of_guarantee(certificate)
-    if isinstance(certificate, Certificate):
+    if type(certificate) is Certificate:
         return _of_certificate(certificate)
     data = received(certificate, limits)
     if data["format"] == FORMAT:

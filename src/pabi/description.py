@@ -217,10 +217,9 @@ def _unknown_kind(table: str, kinds: Iterable[str], got: Any) -> InvalidInput:
 
 
 def _loss(value: Any) -> Loss:
-    got = value.get("kind") if isinstance(value, Mapping) else None
-    if isinstance(value, Mapping) and not (isinstance(got, str) and got in LOSSES):
-        raise _unknown_kind("loss", LOSSES, got)
     kind = value.get("kind") if isinstance(value, Mapping) else None
+    if isinstance(value, Mapping) and not (isinstance(kind, str) and kind in LOSSES):
+        raise _unknown_kind("loss", LOSSES, kind)
     return Loss.from_dict(_check_table("loss", value, {"kind", "l2", *parameter_names(kind)}))
 
 

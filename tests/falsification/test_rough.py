@@ -40,10 +40,9 @@ EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
 EXPONENTS = [0.1, 0.3, 0.5, 0.8, 0.999, 1.0]
 DISTANCES = np.geomspace(1e-9, 1e9, 181)
 ROUNDING = 1.0 - 1e-13  # of a power and a few products
+ERROR = 1e-6  # of quadrature through cusps; what is found of it is allowed for in every comparison
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-needs_holder = pytest.mark.skipif(not hasattr(Loss, "holder"), reason="no such loss yet")
-needs_bins = pytest.mark.skipif(not hasattr(pabi, "BallsInBins"), reason="no such scheme yet")
 
 
 # The gradients.
@@ -107,7 +106,7 @@ def test_runs_are_never_safer_than_stated(walls, count):
     for _ in range(count):
         found = random_rough_run(rng, walls)
         claims = {"as stated": found.iteration().guarantee(float(10 ** rng.uniform(-5, -1)))}
-        violations = violated(found.training.walk, claims, EPSILONS)
+        violations = violated(found.training.walk, claims, EPSILONS, ERROR)
         assert not violations, (violations, found)
 
 
@@ -139,7 +138,7 @@ def stated(found, part: float):
 
 def random_step(rng) -> tuple:
     """(loss's constants, step size, l2, batch fraction, clip, gradient bound)."""
-    p = float(rng.choice([*EXPONENTS, rng.uniform(0.05, 1.0)]))
+    p = float(rng.choice([0.0, *EXPONENTS, rng.uniform(0.05, 1.0)]))
     constant, eta = (float(np.exp(rng.uniform(-4.0, 3.0))) for _ in range(2))
     l2 = float(rng.uniform(0.0, 0.99)) / eta if rng.random() < 0.5 else 0.0
     clip, bound = (
@@ -154,10 +153,9 @@ def told(p, constant, l2, bound):
     return loss.with_l2(l2) if l2 else loss
 
 
-@needs_holder
 @pytest.mark.parametrize("count", [60, pytest.param(5000, marks=pytest.mark.nightly)])
 def test_moduli_are_those_of_the_worst_gradients(count):
-    """At symmetric pairs about a cusp; and nothing is given away."""
+    """At symmetric pairs about a cusp; and not much is given away."""
     rng = np.random.default_rng(count)
     for _ in range(count):
         p, constant, eta, l2, fraction, clip, bound = random_step(rng)
@@ -178,7 +176,6 @@ def test_moduli_are_those_of_the_worst_gradients(count):
         assert np.all(found >= (apart[0] - apart[1]) * ROUNDING), context
 
 
-@needs_holder
 @pytest.mark.parametrize("count", [20, pytest.param(3000, marks=pytest.mark.nightly)])
 def test_no_mean_of_gradients_stretches_further(count):
     """Several records, each with a centre of its own, clipped one by one or not, by norms or by coordinates,
@@ -214,7 +211,6 @@ def test_no_mean_of_gradients_stretches_further(count):
         assert np.all(apart <= allowed * (1.0 + 1e-12) + rounding), (loss, eta, clip, how)
 
 
-@needs_holder
 def test_moduli_at_the_ends():
     """Distances near the ends of doubles, exponents near those of theirs, empty batches, steps beyond 1/λ."""
     for p in (1e-3, 0.5, 1.0 - 1e-9, 1.0):
@@ -234,7 +230,6 @@ def test_moduli_at_the_ends():
             assert beyond(d) >= (abs(1.0 - 0.5 * l2) * d + math.sqrt(d)) * ROUNDING
 
 
-@needs_holder
 @pytest.mark.parametrize(
     "wrong", [{"exponent": -0.1}, {"exponent": 1.1}, {"exponent": math.nan}, {"constant": -1.0}]
 )
@@ -253,7 +248,6 @@ def guarantees(run, delta: float) -> dict:
     return claims
 
 
-@needs_holder
 @pytest.mark.parametrize("count", [6, pytest.param(4000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
 def test_runs_are_never_safer_than_guaranteed(walls, count):
@@ -264,22 +258,20 @@ def test_runs_are_never_safer_than_guaranteed(walls, count):
         claims = guarantees(run, delta)
         if len(found.training.batches) > 1:
             claims["its position"] = run.guarantee(delta, position=found.training.position)
-        violations = violated(found.training.walk, claims, EPSILONS)
+        violations = violated(found.training.walk, claims, EPSILONS, ERROR)
         assert not violations, (violations, found)
 
 
-@needs_holder
 @pytest.mark.parametrize("count", [4, pytest.param(1000, marks=pytest.mark.nightly)])
 def test_secret_orders_are_never_safer_than_guaranteed(count):
     rng = np.random.default_rng([count, 2])
     for _ in range(count):
         found = random_rough_run(rng, bool(rng.random() < 0.5), alike=True)
         average, run = shuffled(found.told())
-        violations = violated(average, guarantees(run, 1e-3), EPSILONS)
+        violations = violated(average, guarantees(run, 1e-3), EPSILONS, ERROR)
         assert not violations, (violations, found)
 
 
-@needs_holder
 @pytest.mark.parametrize("exponent", [0.3, 0.8])
 def test_two_steps_nearly_meet_the_guarantee(exponent):
     found = two_steps(exponent, 1.0, 1.5, 1.0)
@@ -312,18 +304,13 @@ def test_random_batches_are_never_safer_than_guaranteed(sampler, count):
     for _ in range(count):
         found, exponent, constant = rough_batches(rng, sampler)
         truth, error = hockey_stick(found, EPSILONS)
-        assert error <= 1e-7
-        losses = [found.loss]
-        if hasattr(Loss, "holder"):
-            losses.append(told(exponent, constant, found.loss.l2, None))
-        for loss in losses:
+        assert error <= ERROR
+        for loss in (found.loss, told(exponent, constant, found.loss.l2, None)):
             for name, claim in guarantees(replace(found, loss=loss).run, 1e-3).items():
                 said = np.array([claim.delta(e) for e in EPSILONS.tolist()])
                 assert np.all(truth.max(axis=0) - error <= said), (name, loss, found)
 
 
-@needs_holder
-@needs_bins
 @pytest.mark.parametrize("count", [3, pytest.param(1000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
 def test_bins_are_never_safer_than_guaranteed(adjacency, count):
@@ -334,5 +321,5 @@ def test_bins_are_never_safer_than_guaranteed(adjacency, count):
         found = rough_base(rng, found, p, constant)
         found = replace(found, loss=told(p, constant, found.loss.l2, None))
         run = found.run(pabi.BallsInBins(found.size, found.cap))
-        violations = violated(found.average, guarantees(run, 1e-3), EPSILONS)
+        violations = violated(found.average, guarantees(run, 1e-3), EPSILONS, ERROR)
         assert not violations, (violations, found)

@@ -41,7 +41,6 @@ ROUNDING = 1e-13 * np.exp(EPSILONS)
 KINDS = ["alike", "mixed", "telling"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-needs_bins = pytest.mark.skipif(not hasattr(pabi, "BallsInBins"), reason="no such scheme yet")
 
 
 def deltas(claim) -> np.ndarray:
@@ -276,7 +275,6 @@ def test_a_use_that_is_moved_later_and_grows_is_no_safer(count):
 
 @pytest.mark.parametrize("count", [8, pytest.param(1000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("kind", KINDS)
-@needs_bins
 def test_bins_are_never_safer_than_guaranteed(kind, count):
     rng = np.random.default_rng([count, *kind.encode(), 3])
     for _ in range(count):
@@ -291,7 +289,6 @@ def test_bins_are_never_safer_than_guaranteed(kind, count):
             assert np.all(least <= deltas(claimed_of_bins(found)) * (1.0 + 1e-9) + 1e-15), found
 
 
-@needs_bins
 @pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
 @pytest.mark.parametrize("shape", [{}, {"epochs": 2.5}, {"epochs": 0.4}, {"cooldown_steps": 7}])
 def test_bins_whose_sizes_do_not_matter_are_one_shuffle(shape, adjacency):
@@ -354,8 +351,6 @@ def fading(n: int, epochs: int, c: float, fall: float, change: float) -> Quadrat
 def test_latest_uses_are_offered_where_steps_expand_or_fall(c, fall):
     found = fading(2, 4, c, fall, 3.0)
     rows = {row.method: row for row in found.run(Reshuffle(1)).explain(1e-3)}
-    if "latest uses" not in rows:
-        pytest.skip("no such analysis yet")
     assert rows["latest uses"].applies, rows["latest uses"].reason
     claim = next(
         o.guarantee for o in outcomes(found.run(Reshuffle(1)), 1e-3) if o.name == "latest uses"
@@ -396,7 +391,6 @@ def test_slopes_of_full_bins_are_caught(name):
     assert refuted(truth, claimed_of_bins(found, sizes=full))
 
 
-@needs_bins
 @pytest.mark.parametrize("name", UNEVEN)
 def test_uneven_bins_are_never_safer_than_guaranteed(name):
     found = UNEVEN[name]

@@ -31,7 +31,6 @@ EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
 ADJACENCIES = ["zero_out", "replace_one"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-needs_bins = pytest.mark.skipif(not hasattr(pabi, "BallsInBins"), reason="no such scheme yet")
 
 
 def guarantees(run, delta: float) -> dict:
@@ -132,7 +131,6 @@ def test_half_of_the_bound_is_caught():
 # What the library says.
 
 
-@needs_bins
 @pytest.mark.parametrize("count", [6, pytest.param(2000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])

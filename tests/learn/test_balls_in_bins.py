@@ -21,10 +21,7 @@ from pabi.learn import train
 from pabi.losses import Loss
 from pabi.runs import NoisySGD
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::pabi.errors.PrivacyWarning"),
-    pytest.mark.skipif(not hasattr(pabi, "BallsInBins"), reason="no such scheme yet"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.errors.PrivacyWarning")
 
 RARE = 1e-6
 KEPT = 0.9  # of the clock at every step

@@ -165,6 +165,7 @@ def test_a_schedule_that_falls_no_longer_costs_a_composition():
     once = replace(run, batches=ShuffleOnce(50)).guarantee(DELTA)
     assert once.epsilon(DELTA) <= g.epsilon(DELTA) <= 1.1 * once.epsilon(DELTA)
 
+
 LONG = 73  # batches of one record each
 
 

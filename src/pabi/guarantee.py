@@ -307,11 +307,11 @@ class Guarantee:
         return f"ε = {shown(self.epsilon(at))} at δ = {exact(at)} ({'; '.join(told)})"
 
 
-def checked_guarantee(field: str, value: Any) -> Guarantee:
-    """`value`, if it is a guarantee of pabi's. Raises InvalidInput: what a subclass says, nobody checks."""
-    if type(value) is Guarantee:
-        return value
-    raise InvalidInput(field, f"expected a pabi.Guarantee, got a {type(value).__name__}")
+def _checked(value: Any) -> None:
+    """InvalidInput unless `value` is a guarantee of pabi's: what a subclass says, nobody checks."""
+    if type(value) is not Guarantee:
+        got = type(value).__name__
+        raise InvalidInput("guarantees", f"expected pabi.Guarantee objects, got a {got}")
 
 
 def compose(*guarantees: Guarantee) -> Guarantee:
@@ -324,7 +324,7 @@ def compose(*guarantees: Guarantee) -> Guarantee:
     if not guarantees:
         raise InvalidInput("guarantees", "expected at least one")
     for g in guarantees:
-        checked_guarantee("guarantees", g)
+        _checked(g)
     first = guarantees[0]
     for g in guarantees[1:]:
         for name, expected, got in (

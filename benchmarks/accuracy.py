@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 import datasets
-from pabi.errors import PrivacyWarning
 from pabi.learn import PrivateLogisticRegression
+from pabi.numbers.errors import PrivacyWarning
 from pabi.showing import accuracy, plain
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)

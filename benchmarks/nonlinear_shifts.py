@@ -21,8 +21,8 @@ from rich.table import Table
 import pabi
 from pabi import Modulus, NoisyIteration
 from pabi.analyses.nonlinear_shifts import apply
+from pabi.normal_forms.shapes import shapes
 from pabi.shifts.nonlinear import solve
-from pabi.shifts.shapes import shapes
 from pabi.showing import plain, shown
 
 DELTA = 1e-5

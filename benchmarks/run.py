@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 import pabi
-from pabi.batches import Batches
+from pabi.describe.batches import Batches
 from pabi.showing import plain
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"

@@ -116,7 +116,7 @@ def test_sizes_beyond_the_cap_are_not_tried(monkeypatch, cap, most, rising):
         asked.append(run.batches.size)
         return Cost(run.batches.size)
 
-    monkeypatch.setattr("pabi.calibration.best_guarantee", priced)
+    monkeypatch.setattr("pabi.account.calibration.best_guarantee", priced)
     run = a_run(pabi.Poisson(100, cap))
     found = pabi.calibrate(run, 100.5, DELTA, parameter="size")
     assert found.batches == pabi.Poisson(100 if rising else most - 99, cap)

@@ -17,14 +17,14 @@ import pytest
 
 import pabi
 from pabi import updates
-from pabi.analyses import Outcome, best_guarantee, best_of
+from pabi.account.best import Outcome, best_guarantee, best_of
+from pabi.account.explanation import explain
 from pabi.analyses.writing import RunProof
-from pabi.certificate import Certificate
 from pabi.cli import main
-from pabi.description import from_dict, to_dict
-from pabi.errors import InvalidInput, NotApplicable
-from pabi.explanation import explain
+from pabi.describe.files import from_dict, to_dict
+from pabi.guarantees.certificate import Certificate
 from pabi.learn import train
+from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.tradeoff import Gaussian
 
 DELTA = 1e-5

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pabi import convert
 from pabi.convert.gdp import gdp_epsilon_bounds
 from pabi.convert.mixtures import mixture_epsilon_bounds
-from pabi.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput
 
 MUS = [1e-6, 1e-4, 0.01, 0.1, 0.7, 1.0, 3.0, 20.0, 100.0]
 DELTAS = [0.5, 0.1, 1e-3, 1e-5, 1e-10, 1e-50, 1e-150, 1e-300]

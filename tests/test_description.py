@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pabi
-from pabi import encoding
-from pabi.description import StatedProx, from_dict, to_dict
+from pabi.describe.files import StatedProx, from_dict, to_dict
+from pabi.numbers import encoding
 
 positive = st.floats(1e-6, 1e6)
 losses = st.one_of(

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pabi.gradient_steps import clipping_slope, holder_gap
-from pabi.losses import Loss
+from pabi.describe.gradient_steps import clipping_slope, holder_gap
+from pabi.describe.losses import Loss
 
 # Clipping.
 

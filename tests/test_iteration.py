@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from pabi.errors import InvalidInput
-from pabi.iteration import MAX_ARRAY, Column, Group, Groups, NoisyIteration, Steps, Stretch
-from pabi.moduli import Modulus
+from pabi.describe.iteration import MAX_ARRAY, Column, Group, Groups, NoisyIteration, Steps, Stretch
+from pabi.describe.moduli import Modulus
+from pabi.numbers.errors import InvalidInput
 
 
 def arrays(**changes):

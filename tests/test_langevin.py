@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.description import from_dict, to_dict
-from pabi.errors import InvalidInput, NotApplicable, PrivacyWarning
-from pabi.langevin import CELLS
-from pabi.losses import Loss
+from pabi.describe.files import from_dict, to_dict
+from pabi.describe.langevin import CELLS
+from pabi.describe.losses import Loss
+from pabi.numbers.errors import InvalidInput, NotApplicable, PrivacyWarning
 
 CONVEX = Loss.convex(1.0)
 

@@ -12,8 +12,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from pabi.errors import InvalidInput
-from pabi.linear_losses import (
+from pabi.describe.linear_losses import (
     LINEAR_LOSSES,
     Huber,
     Logistic,
@@ -23,7 +22,8 @@ from pabi.linear_losses import (
     Squared,
     executable,
 )
-from pabi.losses import Loss
+from pabi.describe.losses import Loss
+from pabi.numbers.errors import InvalidInput
 
 ULP = 2.0**-53
 B, K_HUBER, GAMMA, Z_MAX, COUNT_MAX = 0.7, 0.4, 0.25, 1.5, 6.0

@@ -11,13 +11,14 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from pabi import Cyclic, Loss, NoisySGD, loss_kinds, losses
-from pabi.errors import InvalidInput
-from pabi.learn.clipping import clip_coordinates, clip_norms
-from pabi.linear_losses import LINEAR_LOSSES
-from pabi.loss_facts import POSITIVE, Facts, Kind
-from pabi.loss_kinds import KINDS
-from pabi.moduli import Modulus
+from pabi import Cyclic, Loss, NoisySGD, losses
+from pabi.describe import loss_kinds
+from pabi.describe.linear_losses import LINEAR_LOSSES
+from pabi.describe.loss_facts import POSITIVE, Facts, Kind
+from pabi.describe.loss_kinds import KINDS
+from pabi.describe.moduli import Modulus
+from pabi.execute.clipping import clip_coordinates, clip_norms
+from pabi.numbers.errors import InvalidInput
 
 # Bad input.
 

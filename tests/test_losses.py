@@ -11,9 +11,9 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from pabi.errors import InvalidInput, NotApplicable
-from pabi.losses import Loss
-from pabi.moduli import Modulus
+from pabi.describe.losses import Loss
+from pabi.describe.moduli import Modulus
+from pabi.numbers.errors import InvalidInput, NotApplicable
 
 # Shrinking large rationals takes minutes and tells nothing.
 FAST = (Phase.explicit, Phase.reuse, Phase.generate)

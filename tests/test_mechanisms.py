@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.description import from_dict, to_dict
-from pabi.errors import InvalidInput
-from pabi.losses import Loss
+from pabi.describe.files import from_dict, to_dict
+from pabi.describe.losses import Loss
+from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import Best, BoundedRange, Gaussian
 
 

@@ -9,11 +9,11 @@ import pytest
 from scipy.special import ndtr
 
 import pabi
-from pabi.errors import InvalidInput, NotApplicable
+from pabi.account.mixing import mixing_time, total_variation_bound
+from pabi.describe.losses import Loss
+from pabi.draw.mixing import total_variation_estimate
 from pabi.literature import bravo
-from pabi.losses import Loss
-from pabi.mixing import mixing_time, total_variation_bound
-from pabi.mixing_picture import total_variation_estimate
+from pabi.numbers.errors import InvalidInput, NotApplicable
 
 CONVEX = Loss.convex(1.0)
 
@@ -117,7 +117,7 @@ def test_a_minimum_of_moduli_is_better_than_its_parts(every):
     both = Loss.dissipative(0.3, 0.5, 2.0)
     found = mixing_time(both, 3.0, 0.05, 0.1)
     assert found < mixing_time(Loss.nonconvex(2.0), 3.0, 0.05, 0.1)
-    from pabi.mixing import _blocks, _of_root
+    from pabi.account.mixing import _blocks, _of_root
 
     root = next(p for p in both.modulus(0.05).parts if hasattr(p, "kappa"))
     alone = _of_root(kappa=root.kappa, h=root.h, diameter=3.0, variance=0.1)

@@ -12,10 +12,18 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.errors import InvalidInput
-from pabi.moduli import Linear, Minimum, Modulus, Sqrt, Unbounded, above_both, known_modulus
-from pabi.rounding import Array
-from pabi.shifts.shapes import shapes
+from pabi.describe.moduli import (
+    Linear,
+    Minimum,
+    Modulus,
+    Sqrt,
+    Unbounded,
+    above_both,
+    known_modulus,
+)
+from pabi.normal_forms.shapes import shapes
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
 
 
 def test_linear():

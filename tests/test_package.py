@@ -20,8 +20,8 @@ def test_every_public_name_resolves_and_is_documented():
 
 def test_functions_are_not_shadowed_by_modules():
     """`pabi.verify` stays a function whatever has been imported."""
-    import pabi.calibration
-    import pabi.explanation
+    import pabi.account.calibration
+    import pabi.account.explanation
     import pabi.verification
 
     assert callable(pabi.verify)

@@ -23,8 +23,8 @@ from scipy.optimize import minimize
 
 import pabi
 from pabi import prox
-from pabi.description import StatedProx, from_dict, to_dict
-from pabi.runs import Prox
+from pabi.describe.files import StatedProx, from_dict, to_dict
+from pabi.describe.runs import Prox
 
 U = Fraction(1, 2**53)  # the largest relative error of one rounding
 SMALLEST = Fraction(5e-324)

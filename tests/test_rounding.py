@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from pabi.rounding import (
+from pabi.numbers.rounding import (
     TINY,
     down,
     fraction_down,

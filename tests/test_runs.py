@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pabi.batches import SCHEMES, Cyclic, FullBatch, Reshuffle, ShuffleOnce
-from pabi.errors import InvalidInput, NotApplicable
-from pabi.iteration import Groups
-from pabi.losses import Loss
-from pabi.positions import View
-from pabi.runs import NoisySGD
+from pabi.describe.batches import SCHEMES, Cyclic, FullBatch, Reshuffle, ShuffleOnce
+from pabi.describe.iteration import Groups
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
+from pabi.normal_forms.positions import View
+from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.shifts.records import cyclic, record
 
 LOGISTIC = Loss.logistic(1.0)

@@ -20,7 +20,7 @@ from scipy.special import ndtr
 import pabi
 from pabi import Cyclic, FullBatch, Loss, NoisySGD, NotApplicable, Reshuffle, ShuffleOnce
 from pabi.analyses import composition, secret_order, shifted_interpolation
-from pabi.positions import View
+from pabi.normal_forms.positions import View
 
 DELTA = 0.01
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)

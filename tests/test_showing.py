@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import pabi
-from pabi.showing import accuracy, as_printed, exact, plain, shown, shown_down
+from pabi.numbers.showing import accuracy, as_printed, exact, plain, shown, shown_down
 
 matplotlib.use("Agg")
 
@@ -72,7 +72,7 @@ def test_decimals_are_rounded_to_the_right_side(x, decimals, percent):
     above = shown(x, decimals=decimals, percent=percent)
     below = shown_down(x, decimals=decimals, percent=percent)
     nearest = plain(x, decimals=decimals, percent=percent)
-    true = Decimal(x).scaleb(2 if percent else 0, pabi.showing._EXACT)
+    true = Decimal(x).scaleb(2 if percent else 0, pabi.numbers.showing._EXACT)
     for text in (above, below, nearest):
         assert text.endswith("%") == percent
         assert len(text.removesuffix("%").partition(".")[2]) == decimals
@@ -95,7 +95,7 @@ def test_what_is_given_reads_as_the_same_double(x):
 def test_an_accuracy_is_never_more_than_was_measured(share, width):
     text = accuracy(share, width)
     value, last = Decimal(text.removesuffix("%")), unit(text.removesuffix("%"))
-    assert value <= Decimal(share).scaleb(2, pabi.showing._EXACT) < value + last
+    assert value <= Decimal(share).scaleb(2, pabi.numbers.showing._EXACT) < value + last
     # Not a digit below the first that is uncertain, and that one.
     assert last == 1 or last <= 100 * Decimal(width) < 10 * last
 
@@ -268,9 +268,9 @@ def violations(source: str, path: str = "") -> Iterator[tuple[int, str]]:
 def _handed_on(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Where the formatter of plain numbers is renamed or passed, so that nobody sees what it is given."""
     calls = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    known = {"showing.plain", "pabi.showing.plain"}
+    known = {"showing.plain", "pabi.numbers.showing.plain"}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module == "pabi.showing":
+        if isinstance(node, ast.ImportFrom) and node.module == "pabi.numbers.showing":
             found = [alias for alias in node.names if alias.name == "plain"]
             known |= {alias.name for alias in found}
             yield from ((node.lineno, "plain renamed") for alias in found if alias.asname)
@@ -400,9 +400,9 @@ def test_so_is_every_number_that_an_example_of_the_documentation_prints():
         "showing.plain(100.0 * DELTA)",
         "plain(rows[0].tpr(0.05))",
         "plain(x=epsilon)",
-        "from pabi.showing import plain\nmap(plain, epsilons)",
+        "from pabi.numbers.showing import plain\nmap(plain, epsilons)",
         "tell = showing.plain",
-        "from pabi.showing import plain as told",
+        "from pabi.numbers.showing import plain as told",
         "ax.bar_label(bars)",
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pabi.batches import (
+from pabi.describe.batches import (
     BallsInBins,
     Cyclic,
     FixedSize,
@@ -13,13 +13,13 @@ from pabi.batches import (
     Reshuffle,
     ShuffleOnce,
 )
-from pabi.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
-from pabi.iteration import NoisyIteration
-from pabi.langevin import LangevinChain, LangevinDiffusion
-from pabi.losses import Loss
-from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.moduli import Modulus
-from pabi.runs import NoisySGD
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.langevin import LangevinChain, LangevinDiffusion
+from pabi.describe.losses import Loss
+from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.describe.moduli import Modulus
+from pabi.describe.runs import NoisySGD
+from pabi.numbers.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
 
 if TYPE_CHECKING:
     from pabi import (
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
         tradeoff,
         updates,
     )
-    from pabi.calibration import calibrate
-    from pabi.certificate import Certificate
-    from pabi.guarantee import Guarantee, compose
-    from pabi.mixing import mixing_time
+    from pabi.account.calibration import calibrate
+    from pabi.account.mixing import mixing_time
+    from pabi.guarantees.certificate import Certificate
+    from pabi.guarantees.guarantee import Guarantee, compose
     from pabi.verification import Verdict, verify
 
 __version__ = "0.1.0"
@@ -86,7 +86,7 @@ _LAZY = {
     "Certificate": "pabi.certificate",
     "Guarantee": "pabi.guarantee",
     "Verdict": "pabi.verification",
-    "calibrate": "pabi.calibration",
+    "calibrate": "pabi.account.calibration",
     "compose": "pabi.guarantee",
     "mixing_time": "pabi.mixing",
     "verify": "pabi.verification",

@@ -13,12 +13,12 @@ from scipy.stats import binom
 
 import pabi
 from pabi import BallsInBins, Cyclic, Loss, NoisySGD, ShuffleOnce
-from pabi.analyses import outcomes
-from pabi.description import from_dict, to_dict
-from pabi.errors import InvalidInput, NotApplicable
+from pabi.account.best import outcomes
+from pabi.describe.files import from_dict, to_dict
+from pabi.execute.serving import fits, serving
 from pabi.learn import train
-from pabi.learn.orders import fits, serving
-from pabi.positions import View
+from pabi.normal_forms.positions import View
+from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.tradeoff import Mixture, Product
 
 DELTA = 1e-5
@@ -280,7 +280,7 @@ def test_shares_are_fractions_of_one():
     assert order.share(0, 9) == Fraction(1)
     assert order.share(3, 3) == order.share(9, 9) == Fraction(1, 10)
     with pytest.raises(NotApplicable):
-        from pabi.sampled import SampledRun
+        from pabi.normal_forms.sampled import SampledRun
 
         SampledRun(a_run(), DELTA).window(1)
 
@@ -305,7 +305,7 @@ def test_schedules_that_vary_are_verified_where_sizes_matter(changes):
 @pytest.mark.parametrize("scheme", [BallsInBins, pabi.Poisson])
 def test_as_many_records_as_a_run_may_have(scheme):
     """Up to 10¹⁸ of them: the bound on the failure may be useless there, but is no error."""
-    from pabi.orders import binomial_tail
+    from pabi.describe.orders import binomial_tail
 
     assert 0.0 <= binomial_tail(10**17, 1e-3, 2 * 10**14) <= 1.0
     run = a_run(n=10**17, batches=scheme(10**14), epochs=0.003)

@@ -12,8 +12,8 @@ import pytest
 import pabi
 import pabi.analyses
 from pabi import Loss, NoisySGD
-from pabi.errors import InvalidInput
-from pabi.moduli import Modulus
+from pabi.describe.moduli import Modulus
+from pabi.numbers.errors import InvalidInput
 
 DELTA = 1e-5
 EXPONENTS = (0.05, 0.3, 0.5, 0.9, 0.999)
@@ -118,7 +118,7 @@ def test_clipped_gradients_of_a_worst_case(exponent):
 )
 def test_every_analysis_that_applies_is_verified(changes):
     run = a_run(**{"steps": 400, **changes})
-    found = [o for o in pabi.analyses.outcomes(run, DELTA) if o.guarantee is not None]
+    found = [o for o in pabi.account.best.outcomes(run, DELTA) if o.guarantee is not None]
     assert len(found) >= 2
     for outcome in found:
         verdict = pabi.verify(outcome.guarantee.to_json())

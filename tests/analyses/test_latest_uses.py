@@ -13,10 +13,11 @@ import pytest
 
 import pabi
 from pabi import Loss, NoisySGD, Reshuffle, ShuffleOnce
-from pabi.analyses import composition, latest_uses, outcomes
-from pabi.errors import NotApplicable
-from pabi.iteration import Steps
-from pabi.positions import View
+from pabi.account.best import outcomes
+from pabi.analyses import composition, latest_uses
+from pabi.describe.iteration import Steps
+from pabi.normal_forms.positions import View
+from pabi.numbers.errors import NotApplicable
 from pabi.shifts.records import energy_of, mu_of, solve_schedule
 
 DELTA = 1e-5

@@ -12,10 +12,11 @@ import pytest
 
 import pabi
 from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, Poisson
-from pabi.analyses import composition, nonlinear_one_sided, outcomes
+from pabi.account.best import outcomes
+from pabi.analyses import composition, nonlinear_one_sided
 from pabi.analyses.tuning import product
-from pabi.encoding import read_floats
-from pabi.errors import NotApplicable
+from pabi.numbers.encoding import read_floats
+from pabi.numbers.errors import NotApplicable
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 

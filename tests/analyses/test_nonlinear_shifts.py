@@ -11,10 +11,10 @@ import pytest
 
 import pabi
 from pabi import Cyclic, FullBatch, Loss, Modulus, NoisyIteration, NoisySGD, ShuffleOnce
-from pabi.analyses import outcomes
-from pabi.positions import View
+from pabi.account.best import outcomes
+from pabi.normal_forms.positions import View
+from pabi.normal_forms.shapes import shapes
 from pabi.shifts.nonlinear import solve
-from pabi.shifts.shapes import shapes
 
 DELTA = 1e-5
 # A setting in which hiding the path pays: many epochs, small batches, and noise of the size of a gradient.

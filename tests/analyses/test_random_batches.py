@@ -12,9 +12,9 @@ import pytest
 import pabi
 from pabi.analyses import ANALYSES, one_sided_shift, two_sided_shift
 from pabi.analyses.tuning import binned
-from pabi.errors import InvalidInput, NotApplicable
-from pabi.orders import binomial_tail
-from pabi.sampled import SampledRun
+from pabi.describe.orders import binomial_tail
+from pabi.normal_forms.sampled import SampledRun
+from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.tradeoff import Gaussian, PoissonSubsampled, Subsampled
 
 DELTA = 1e-5

@@ -22,9 +22,9 @@ ROOT = Path(__file__).parent.parent.parent
 
 # What is public although no list of a package's names holds it.
 FURTHER = [
-    "pabi.description.from_dict",
-    "pabi.description.to_dict",
-    "pabi.explanation.Explanation",
+    "pabi.describe.files.from_dict",
+    "pabi.describe.files.to_dict",
+    "pabi.account.explanation.Explanation",
     "pabi.mixing.total_variation_bound",
     "pabi.mixing.plot",
 ]

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from pabi import Modulus
-from pabi.iteration import Steps
+from pabi.describe.iteration import Steps
 from pabi.shifts import isotonic
 from pabi.shifts.start import best_start
 

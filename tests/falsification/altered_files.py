@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import pabi
-from pabi import encoding
+from pabi.numbers import encoding
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -17,12 +17,12 @@ import numpy as np
 from honest_files import certificate_in, honest_files
 
 import pabi
-from pabi import assumptions as said
-from pabi import encoding
-from pabi.analyses import outcomes
-from pabi.description import from_dict
-from pabi.guarantee import INDEPENDENT
-from pabi.moduli import Modulus
+from pabi.account.best import outcomes
+from pabi.describe import assumptions as said
+from pabi.describe.files import from_dict
+from pabi.describe.moduli import Modulus
+from pabi.guarantees.guarantee import INDEPENDENT
+from pabi.numbers import encoding
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
 
 EXACT, IMPROVABLE = 1e-9, 1e-2

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import pabi
-from pabi.certificate import Certificate
+from pabi.guarantees.certificate import Certificate
 from pabi.tradeoff import Gaussian
 
 HERE = Path(__file__).parent

@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 
 import pabi
 from pabi import Loss
-from pabi.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import Best, BoundedRange, Gaussian, PoissonSubsampled
 
 sys.path.insert(0, str(Path(__file__).parent))

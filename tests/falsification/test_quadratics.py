@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import pabi.shifts.isotonic
-from pabi.batches import Cyclic, FullBatch, ShuffleOnce
-from pabi.iteration import NoisyIteration, Steps
-from pabi.losses import Loss
-from pabi.positions import View
-from pabi.runs import NoisySGD
+from pabi.describe.batches import Cyclic, FullBatch, ShuffleOnce
+from pabi.describe.iteration import NoisyIteration, Steps
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
+from pabi.normal_forms.positions import View
 from pabi.shifts.records import cyclic, energy_of, mu_of, record, solve_schedule
 from pabi.shifts.start import best_start
 

@@ -19,7 +19,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from pabi import FixedSize, Loss, Poisson
-from pabi.analyses import best_of, outcomes
+from pabi.account.best import best_of, outcomes
 from pabi.tradeoff import Gaussian, Subsampled
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -17,7 +17,7 @@ import pytest
 
 import pabi
 from pabi import Loss, NoisyIteration
-from pabi.analyses import outcomes
+from pabi.account.best import outcomes
 
 sys.path.insert(0, str(Path(__file__).parent))
 

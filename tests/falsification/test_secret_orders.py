@@ -17,8 +17,8 @@ from scipy.stats import norm
 
 import pabi
 from pabi import Reshuffle, ShuffleOnce
-from pabi.analyses import outcomes
-from pabi.iteration import Steps
+from pabi.account.best import outcomes
+from pabi.describe.iteration import Steps
 from pabi.shifts.start import best_start
 
 sys.path.insert(0, str(Path(__file__).parent))

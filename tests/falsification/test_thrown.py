@@ -16,7 +16,7 @@ import pytest
 
 import pabi
 from pabi import Loss, Reshuffle
-from pabi.analyses import outcomes
+from pabi.account.best import outcomes
 
 sys.path.insert(0, str(Path(__file__).parent))
 

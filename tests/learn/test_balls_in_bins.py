@@ -16,12 +16,12 @@ import pytest
 from scipy.stats import chi2
 
 import pabi
-from pabi.errors import InvalidInput
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
 from pabi.learn import train
-from pabi.losses import Loss
-from pabi.runs import NoisySGD
+from pabi.numbers.errors import InvalidInput
 
-pytestmark = pytest.mark.filterwarnings("ignore::pabi.errors.PrivacyWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning")
 
 RARE = 1e-6
 KEPT = 0.9  # of the clock at every step
@@ -39,7 +39,7 @@ def free(monkeypatch):
             return self
 
     monkeypatch.setattr(NoisySGD, "guarantee", lambda self, delta=1e-5, position=None: Unpriced())
-    monkeypatch.setattr("pabi.hiding.GRID", 2.0**-100)
+    monkeypatch.setattr("pabi.execute.hiding.GRID", 2.0**-100)
     monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 

@@ -20,16 +20,16 @@ import pytest
 from scipy.stats import chi2, norm
 
 import pabi
-from pabi.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
-from pabi.errors import InvalidInput, PrivacyWarning
-from pabi.guarantee import TESTING
-from pabi.learn import checkpoint as checkpoint_module
+from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
+from pabi.execute import checkpoint as checkpoint_module
+from pabi.execute.checkpoint import Checkpoint, State
+from pabi.execute.engine import CLIPS_ITSELF, RESUMED
+from pabi.execute.randomness import secret_generator
+from pabi.guarantees.guarantee import TESTING
 from pabi.learn import train
-from pabi.learn.checkpoint import Checkpoint, State
-from pabi.learn.engine import CLIPS_ITSELF, RESUMED
-from pabi.learn.randomness import secret_generator
-from pabi.losses import Loss
-from pabi.runs import NoisySGD
+from pabi.numbers.errors import InvalidInput, PrivacyWarning
 
 CENTRES = np.linspace(-1.0, 2.0, 7)[:, None]
 
@@ -199,10 +199,10 @@ def test_the_law_after_a_crash_is_the_law_without(unpriced, tmp_path):
 CHILD = """
     import os, signal, sys
     import numpy as np
-    from pabi.batches import ShuffleOnce
+    from pabi.describe.batches import ShuffleOnce
     from pabi.learn import train
-    from pabi.losses import Loss
-    from pabi.runs import NoisySGD
+    from pabi.describe.losses import Loss
+    from pabi.describe.runs import NoisySGD
 
     path, moment, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
     run = NoisySGD(Loss.convex(smoothness=1.0), n=7, batches=ShuffleOnce(3), epochs=4, step_size=0.3,
@@ -517,7 +517,7 @@ def test_noise_after_a_crash_was_never_drawn_before(unpriced, monkeypatch, tmp_p
         generators.append(Noted())
         return generators[-1]
 
-    monkeypatch.setattr("pabi.learn.randomness.secret_generator", fresh)
+    monkeypatch.setattr("pabi.execute.randomness.secret_generator", fresh)
     run, path = run_of(), tmp_path / "run.ckpt"
     interrupted(run, path, 5)
     content = path.read_bytes()

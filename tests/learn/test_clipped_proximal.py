@@ -15,10 +15,10 @@ import pytest
 
 import pabi
 from pabi import Cyclic, Loss, NoisyIteration, NoisySGD, prox
-from pabi.analyses import outcomes
-from pabi.errors import InvalidInput
+from pabi.account.best import outcomes
+from pabi.execute.clipping import clip_coordinates
 from pabi.learn import Trained, train
-from pabi.learn.clipping import clip_coordinates
+from pabi.numbers.errors import InvalidInput
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 

@@ -14,8 +14,9 @@ import pytest
 from scipy import sparse
 
 import pabi
-from pabi.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
-from pabi.errors import PrivacyWarning
+from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
 from pabi.learn import (
     PrivateHuberRegressor,
     PrivateLinearRegression,
@@ -25,8 +26,7 @@ from pabi.learn import (
     defaults,
 )
 from pabi.learn.defaults import Fixed, Problem, Settings, noise_needed, settings
-from pabi.losses import Loss
-from pabi.runs import NoisySGD
+from pabi.numbers.errors import PrivacyWarning
 
 PROBLEM = Problem(
     n=10_000,

@@ -15,15 +15,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pabi.batches import Batches, Cyclic, FullBatch, Reshuffle, ShuffleOnce
-from pabi.errors import InvalidInput, PrivacyWarning
-from pabi.guarantee import TESTING
+from pabi.describe.batches import Batches, Cyclic, FullBatch, Reshuffle, ShuffleOnce
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
+from pabi.execute.checkpoint import State
+from pabi.execute.clipping import clip_norms
+from pabi.execute.randomness import randomness_from, secret_generator
+from pabi.guarantees.guarantee import TESTING
 from pabi.learn import Trained, train
-from pabi.learn.checkpoint import State
-from pabi.learn.clipping import clip_norms
-from pabi.learn.randomness import randomness_from, secret_generator
-from pabi.losses import Loss
-from pabi.runs import NoisySGD
+from pabi.numbers.errors import InvalidInput, PrivacyWarning
 
 DELTA = 1e-5
 
@@ -44,7 +44,7 @@ class Cost:
 def free(monkeypatch):
     """No accounting and no rounding of the result: runs that are about their iterates."""
     monkeypatch.setattr(NoisySGD, "guarantee", lambda self, delta=DELTA, position=None: Cost())
-    monkeypatch.setattr("pabi.hiding.GRID", 2.0**-100)
+    monkeypatch.setattr("pabi.execute.hiding.GRID", 2.0**-100)
 
 
 class Silent(np.random.Generator):

@@ -23,8 +23,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import pabi
-from pabi.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
-from pabi.errors import InvalidInput, PrivacyWarning, TargetUnreachable
+from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
+from pabi.execute import engine as engine_module
 from pabi.learn import (
     PrivateHuberRegressor,
     PrivateLinearRegression,
@@ -32,8 +32,8 @@ from pabi.learn import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
 )
-from pabi.learn import engine as engine_module
 from pabi.learn import estimators as estimators_module
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, TargetUnreachable
 
 CLASSIFIERS = [PrivateLogisticRegression, PrivateLinearSVC]
 REGRESSORS = [PrivateLinearRegression, PrivateHuberRegressor, PrivatePoissonRegressor]

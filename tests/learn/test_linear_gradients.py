@@ -13,8 +13,11 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from pabi.batches import FullBatch, ShuffleOnce
-from pabi.errors import InvalidInput, PrivacyWarning
+from pabi.describe.batches import FullBatch, ShuffleOnce
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
+from pabi.execute.records import seen_norm
+from pabi.execute.sums import Limit, fast_sum
 from pabi.learn import (
     LogisticGradients,
     OneVsRestGradients,
@@ -26,11 +29,8 @@ from pabi.learn import (
     SquaredGradients,
     train,
 )
-from pabi.learn.records import seen_norm
-from pabi.learn.sums import Limit, fast_sum
-from pabi.losses import Loss
-from pabi.rounding import fraction_up
-from pabi.runs import NoisySGD
+from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from pabi.numbers.rounding import fraction_up
 
 ULP = 2.0**-53
 K = 3  # classes

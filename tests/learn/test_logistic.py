@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pabi.batches import FullBatch
-from pabi.errors import InvalidInput
+from pabi.describe.batches import FullBatch
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
 from pabi.learn import LogisticGradients, bound_rows, train, with_intercept
-from pabi.losses import Loss
-from pabi.runs import NoisySGD
+from pabi.numbers.errors import InvalidInput
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((30, 4))

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.batches import Cyclic, FullBatch, Poisson
-from pabi.errors import InvalidInput
+from pabi.describe.batches import Cyclic, FullBatch, Poisson
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
+from pabi.execute.clipping import clip_coordinates, clip_norms
+from pabi.execute.precision import FINE, Walk, small_enough, walk_of
 from pabi.learn import PrivateLinearRegression, train
-from pabi.learn.clipping import clip_coordinates, clip_norms
-from pabi.losses import Loss
-from pabi.precision import FINE, Walk, small_enough, walk_of
-from pabi.runs import NoisySGD
+from pabi.numbers.errors import InvalidInput
 from pabi.sampling import diffusion, langevin
 
-pytestmark = pytest.mark.filterwarnings("ignore::pabi.errors.PrivacyWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning")
 
 FAR = 8.3e15  # where doubles are 1 apart
 

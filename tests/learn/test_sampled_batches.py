@@ -17,8 +17,16 @@ from scipy import sparse
 from scipy.stats import binom, chi2
 
 import pabi
-from pabi.batches import Cyclic, FixedSize, FullBatch, Poisson, ShuffleOnce
-from pabi.errors import InvalidInput, PrivacyWarning
+from pabi.describe.batches import Cyclic, FixedSize, FullBatch, Poisson, ShuffleOnce
+from pabi.describe.losses import Loss
+from pabi.describe.orders import FreshSubsets
+from pabi.describe.runs import NoisySGD
+from pabi.execute import sums as sums_module
+from pabi.execute.binomial import Binomial
+from pabi.execute.checkpoint import Checkpoint, State
+from pabi.execute.engine import _Aftermath, _execute
+from pabi.execute.serving import Serving, serving
+from pabi.execute.sums import Limit, fast_sum, per_record_sum
 from pabi.learn import (
     LogisticGradients,
     PrivateHuberRegressor,
@@ -27,18 +35,10 @@ from pabi.learn import (
     SoftmaxGradients,
     train,
 )
-from pabi.learn import sums as sums_module
-from pabi.learn.binomial import Binomial
-from pabi.learn.checkpoint import Checkpoint, State
-from pabi.learn.engine import _Aftermath, _execute
-from pabi.learn.orders import Serving, serving
-from pabi.learn.sums import Limit, fast_sum, per_record_sum
-from pabi.losses import Loss
-from pabi.orders import FreshSubsets
-from pabi.runs import NoisySGD
+from pabi.numbers.errors import InvalidInput, PrivacyWarning
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::pabi.errors.PrivacyWarning"),
+    pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning"),
     pytest.mark.filterwarnings("ignore:some rows exceed"),
 ]
 
@@ -61,7 +61,7 @@ class Unpriced:
 def free(monkeypatch):
     """No accounting and no rounding of the result."""
     monkeypatch.setattr(NoisySGD, "guarantee", lambda self, delta=1e-5, position=None: Unpriced())
-    monkeypatch.setattr("pabi.hiding.GRID", 2.0**-100)
+    monkeypatch.setattr("pabi.execute.hiding.GRID", 2.0**-100)
 
 
 def run_of(n, batches, **changes):
@@ -715,7 +715,7 @@ def test_predictors_do_not_depend_on_place_or_company(d, outputs):
 
 @pytest.mark.parametrize("d", [1, 3, 50, 8200, 20_000])
 def test_clipping_does_not_depend_on_place_or_company(d):
-    from pabi.learn.clipping import clip_norms
+    from pabi.execute.clipping import clip_norms
 
     rng = np.random.default_rng(d)
     vectors = rng.normal(size=(20, d))
@@ -882,7 +882,7 @@ def test_estimators_train_on_sampled_batches(priced_as_full, batches, model):
     assert fitted.score(X, y) > (0.8 if model is PrivateLogisticRegression else 0.3)
     copy = io.BytesIO()
     np.save(copy, fitted.coef_)
-    assert pabi.description.from_dict(pabi.description.to_dict(fitted.run_)) == fitted.run_
+    assert pabi.describe.files.from_dict(pabi.describe.files.to_dict(fitted.run_)) == fitted.run_
 
 
 def test_a_seed_makes_the_fit_reproducible(priced_as_full):

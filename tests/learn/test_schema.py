@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from pabi.errors import InvalidInput
 from pabi.learn import PrivateLogisticRegression, SchemaEncoder
 from pabi.learn.schema import read_range
+from pabi.numbers.errors import InvalidInput
 
 AGE = {"kind": "numeric", "range": [20, 60]}
 GAIN = {"kind": "numeric", "range": [0, 99], "transform": "log1p"}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pabi.batches import FullBatch
-from pabi.errors import PrivacyWarning
-from pabi.learn import engine, train
-from pabi.learn.sums import Limit, noise_factor, per_record_sum
-from pabi.losses import Loss
-from pabi.runs import NoisySGD
+from pabi.describe.batches import FullBatch
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
+from pabi.execute import engine
+from pabi.execute.sums import Limit, noise_factor, per_record_sum
+from pabi.learn import train
+from pabi.numbers.errors import PrivacyWarning
 
 CONVEX = Loss.convex(smoothness=1.0, gradient_bound=1.0)
 STRONG = Loss.strongly_convex(strong_convexity=0.5, smoothness=1.0, gradient_bound=1.0)

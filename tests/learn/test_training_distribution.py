@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from scipy.stats import beta, norm
 
-from pabi.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
+from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
 from pabi.learn import LogisticGradients, Records, SquaredGradients, train
-from pabi.losses import Loss
-from pabi.runs import NoisySGD
 
-pytestmark = pytest.mark.filterwarnings("ignore::pabi.errors.PrivacyWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning")
 
 
 class Unpriced:

@@ -12,9 +12,9 @@ import pytest
 
 import pabi
 from pabi import updates
-from pabi.description import from_dict, to_dict
-from pabi.errors import InvalidInput, PrivacyWarning
+from pabi.describe.files import from_dict, to_dict
 from pabi.learn import train
+from pabi.numbers.errors import InvalidInput, PrivacyWarning
 
 CENTRES = np.array([[-1.0, 2.0], [0.5, 0.25], [2.0, -1.0], [0.0, 3.0], [1.0, 1.0]])
 STEP, START = 0.1, np.array([3.0, -2.0])
@@ -110,7 +110,7 @@ BY_HAND = {
 @pytest.fixture
 def unrounded(monkeypatch):
     """No rounding to a grid: runs that are about their iterates."""
-    monkeypatch.setattr("pabi.hiding.GRID", 2.0**-100)
+    monkeypatch.setattr("pabi.execute.hiding.GRID", 2.0**-100)
 
 
 @pytest.mark.parametrize("update", BY_HAND, ids=repr)

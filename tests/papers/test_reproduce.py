@@ -12,7 +12,7 @@ import pytest
 
 from pabi import papers
 from pabi.cli import main
-from pabi.description import to_dict
+from pabi.describe.files import to_dict
 from pabi.papers import work
 from pabi.papers.artefact import Artefact, Part
 from pabi.papers.mnist import read_digits

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from pabi import papers
-from pabi.orders import FreshSubsets
+from pabi.describe.orders import FreshSubsets
+from pabi.draw.figures import Figure
 from pabi.papers.artefact import Settings
 from pabi.papers.bok import accuracies, processes
-from pabi.papers.results import Entry, Figure, Table
+from pabi.papers.results import Entry, Table
 from pabi.papers.running import key, run_parts
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "literature"))

@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 
 import pabi
 from pabi import Loss, literature
-from pabi.errors import NotApplicable
 from pabi.literature import chien_li
+from pabi.numbers.errors import NotApplicable
 
 GIVEN = {
     "exponent": 0.9,

@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import gamma
 
 import pabi
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.moduli import Modulus
 from pabi.erm import bounds
-from pabi.iteration import NoisyIteration
-from pabi.moduli import Modulus
 from pabi.tradeoff import (
     BoundedRange,
     Gaussian,

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from pabi.errors import PrivacyWarning
+from pabi.numbers.errors import PrivacyWarning
 
 
 @pytest.fixture(autouse=True)

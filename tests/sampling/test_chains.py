@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.errors import InvalidInput, NotApplicable, PrivacyWarning
-from pabi.guarantee import TESTING
+from pabi.guarantees.guarantee import TESTING
 from pabi.learn import train
+from pabi.numbers.errors import InvalidInput, NotApplicable, PrivacyWarning
 from pabi.sampling import Draws, langevin, mean_gradient
 from pabi.sampling.chains import TAKEN
 

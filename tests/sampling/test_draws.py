@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.sampling import Draws, gibbs_rejection, langevin
 
 matplotlib.use("Agg")

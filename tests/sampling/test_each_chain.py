@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pabi import prox
-from pabi.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput
 from pabi.sampling.each_chain import each_chain
 
 MAPS = [

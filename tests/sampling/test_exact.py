@@ -13,8 +13,8 @@ from scipy.special import gammainc
 from scipy.stats import chi2, chisquare, kstest
 
 import pabi
-from pabi.errors import InvalidInput, NotApplicable, PrivacyWarning
-from pabi.guarantee import TESTING
+from pabi.guarantees.guarantee import TESTING
+from pabi.numbers.errors import InvalidInput, NotApplicable, PrivacyWarning
 from pabi.sampling import exact, gibbs_rejection, mean_loss
 from pabi.sampling.envelopes import Envelope, Facts
 from pabi.sampling.regions import read_region

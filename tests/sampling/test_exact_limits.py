@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import kstest
 
 import pabi
-from pabi.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.sampling import exact, gibbs_rejection
 from pabi.sampling.regions import read_region
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput
 from pabi.sampling import diffusion, langevin
 from pabi.sampling.chains import TAKEN
 from pabi.sampling.fine_steps import executed

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.errors import InvalidInput
 from pabi.learn import (
     LogisticGradients,
     PoissonGradients,
@@ -14,6 +13,7 @@ from pabi.learn import (
     SmoothedHingeGradients,
     SquaredGradients,
 )
+from pabi.numbers.errors import InvalidInput
 from pabi.sampling import langevin, mean_gradient, mean_loss
 
 rng = np.random.default_rng(2)

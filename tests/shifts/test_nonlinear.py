@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pabi.iteration import NoisyIteration
-from pabi.moduli import Modulus
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.moduli import Modulus
+from pabi.normal_forms.shapes import shapes
 from pabi.shifts.nonlinear import Payments, solve
-from pabi.shifts.shapes import shapes
 
 # (κ, h, σ, D, μ² of Bravo, Flores-Mella, Guzmán, Thm 3.4: 0 is reached in the last step)
 THEOREM_3_4 = [

@@ -14,7 +14,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from pabi.iteration import Group, Groups, Steps, Stretch
+from pabi.describe.iteration import Group, Groups, Steps, Stretch
 from pabi.shifts import isotonic, periodic
 from pabi.shifts.records import mu_of, solve_schedule
 from pabi.shifts.start import best_start

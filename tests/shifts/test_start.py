@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import quadprog
 
-from pabi.iteration import Group, Groups, Steps, Stretch
+from pabi.describe.iteration import Group, Groups, Steps, Stretch
 from pabi.shifts import isotonic, periodic
 from pabi.shifts.records import mu_of
 from pabi.shifts.start import best_start

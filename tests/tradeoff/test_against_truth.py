@@ -13,7 +13,7 @@ from mpmath import mp
 from scipy.special import erf, erfcx, ndtr, ndtri
 
 from pabi import convert
-from pabi.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import (
     ApproxDP,
     BoundedRange,

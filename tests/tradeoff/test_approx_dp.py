@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pabi import convert
-from pabi.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import ApproxDP, Product
 
 

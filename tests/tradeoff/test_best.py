@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pabi.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import Best, BoundedRange, Gaussian, PoissonSubsampled, Product, TradeOff
 
 RANGE, GAUSSIAN = BoundedRange(1.0), Gaussian(0.45)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 import pabi
-from pabi.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import (
     ApproxDP,
     Best,

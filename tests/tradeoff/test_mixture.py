@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pabi import convert
-from pabi.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import Gaussian, Identity, Mixture
 from pabi.tradeoff.mixture_product import MOST_PARTS
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from pabi.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import (
     ApproxDP,
     BoundedRange,

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.batches import Cyclic, FixedSize, Poisson, ShuffleOnce
-from pabi.certificate import Certificate
-from pabi.encoding import parse_json
-from pabi.errors import InvalidInput
-from pabi.guarantee import TESTING, Guarantee
+from pabi.describe.batches import Cyclic, FixedSize, Poisson, ShuffleOnce
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
+from pabi.guarantees.certificate import Certificate
+from pabi.guarantees.guarantee import TESTING, Guarantee
 from pabi.learn import PrivateLogisticRegression
 from pabi.learn.estimators import ONE_FIT, PREPROCESSING
-from pabi.losses import Loss
-from pabi.runs import NoisySGD
+from pabi.numbers.encoding import parse_json
+from pabi.numbers.errors import InvalidInput
 
 OLD = Path(__file__).parents[1] / "data" / "v0.1.0"
 OLD_FILES = sorted(OLD.glob("*.json"))
@@ -505,7 +505,8 @@ def test_strange_numbers_warn_nobody():
 
 def test_the_command_line_reads_nothing_of_what_is_refused(tmp_path, monkeypatch):
     """It built 20 million empty lists before it looked at the size."""
-    from pabi import cli, encoding
+    from pabi import cli
+    from pabi.numbers import encoding
 
     file = tmp_path / "file.json"
     file.write_text('{"format":"pabi.guarantee","version":2,"notes":[' + "[]," * (3 << 20) + "[]]}")

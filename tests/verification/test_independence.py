@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pabi
-from pabi import batches, langevin, losses, mechanisms, prox, runs
+from pabi import batches, losses, prox, runs
+from pabi.describe import langevin, mechanisms
 
 SOURCES = Path(pabi.__file__).parent / "verification"
 FILES = sorted(SOURCES.rglob("*.py"))
@@ -18,9 +19,9 @@ DATA = sorted((Path(__file__).parents[1] / "data" / "v0.1.0").glob("*.json"))
 
 SHARED = {
     # What certificates and guarantees are called, and their text.
-    "pabi.certificate": {"FORMAT", "VERSIONS", "Certificate", "check_format"},
+    "pabi.guarantees.certificate": {"FORMAT", "VERSIONS", "Certificate", "check_format"},
     "pabi.guarantee": {"FORMAT", "VERSIONS", "INDEPENDENT", "Guarantee"},
-    "pabi.encoding": {
+    "pabi.numbers.encoding": {
         "nesting",
         "parse_json",
         "read_floats",
@@ -28,7 +29,7 @@ SHARED = {
         "unpacking_at_most",
     },
     # Descriptions: their parser, and their fields.
-    "pabi.description": {"from_dict"},
+    "pabi.describe.files": {"from_dict"},
     "pabi.runs": {"NoisySGD"},
     "pabi.batches": {
         "BallsInBins",
@@ -42,10 +43,10 @@ SHARED = {
     },
     "pabi.losses": {"Loss"},
     "pabi.updates": {"SGD"},
-    "pabi.langevin": {"LangevinChain", "LangevinDiffusion"},
-    "pabi.mechanisms": {"ExponentialMechanism", "IteratedExponentialMechanism"},
+    "pabi.describe.langevin": {"LangevinChain", "LangevinDiffusion"},
+    "pabi.describe.mechanisms": {"ExponentialMechanism", "IteratedExponentialMechanism"},
     # Sentences.
-    "pabi.assumptions": {
+    "pabi.describe.assumptions": {
         "FOLLOWED_EXACTLY",
         "exponential_mechanism",
         "iterated_mechanism",
@@ -54,8 +55,8 @@ SHARED = {
         "langevin_diffusion",
         "noisy_sgd",
     },
-    "pabi.errors": {"InvalidInput"},
-    "pabi.showing": {"exact"},
+    "pabi.numbers.errors": {"InvalidInput"},
+    "pabi.numbers.showing": {"exact"},
     # The reading of a trade-off function at one δ that a guarantee states.
     "pabi.tradeoff": {"TradeOff"},
 }

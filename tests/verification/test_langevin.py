@@ -8,7 +8,7 @@ import json
 import pytest
 
 import pabi
-from pabi.losses import Loss
+from pabi.describe.losses import Loss
 
 DISSIPATIVE = Loss.dissipative(0.2, 0.5, 1.0)
 BOUNDED = Loss.strongly_convex(0.5, 2.0, gradient_bound=15.0)

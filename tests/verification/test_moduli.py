@@ -31,11 +31,11 @@ from pabi import (
     NoisySGD,
     Poisson,
     ShuffleOnce,
-    encoding,
     prox,
 )
 from pabi.analyses import nonlinear_one_sided, nonlinear_shifts
-from pabi.description import from_dict
+from pabi.describe.files import from_dict
+from pabi.numbers import encoding
 from pabi.verification.arithmetic import BITS, above, exact
 from pabi.verification.gradients import Gradients
 from pabi.verification.moduli import least_of

@@ -23,11 +23,12 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import pabi
-from pabi import Cyclic, FixedSize, Loss, NoisySGD, Poisson, ShuffleOnce, encoding
+from pabi import Cyclic, FixedSize, Loss, NoisySGD, Poisson, ShuffleOnce
 from pabi.analyses import composition, one_sided_shift, two_sided_shift
-from pabi.certificate import FORMAT, VERSION, VERSIONS, Certificate
 from pabi.cli import main
-from pabi.description import from_dict, to_dict
+from pabi.describe.files import from_dict, to_dict
+from pabi.guarantees.certificate import FORMAT, VERSION, VERSIONS, Certificate
+from pabi.numbers import encoding
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -334,7 +335,9 @@ def test_a_plan_that_claims_what_it_needs_is_proven(name, theorem):
     assert verdict.adjacency == run.adjacency
     assert verdict.mu is None
     assert verdict.parts == ()
-    assert verdict.assumptions == pabi.assumptions.noisy_sgd(run, hidden=theorem != "composition")
+    assert verdict.assumptions == pabi.describe.assumptions.noisy_sgd(
+        run, hidden=theorem != "composition"
+    )
     reading = payload["reading"]
     assert repr(reading["epsilon"]) in verdict.reason
     assert f"product of {verdict.product.size} factors" in verdict.reason
@@ -675,7 +678,7 @@ def test_a_changed_certificate_is_refused_or_still_claims_enough(data):
             payload, path, lambda x, by=by, plus=plus: x * by if isinstance(x, float) else x + plus
         )
     if payload["version"] not in VERSIONS:
-        with pytest.raises(pabi.errors.InvalidInput, match="version"):
+        with pytest.raises(pabi.numbers.errors.InvalidInput, match="version"):
             pabi.verify(payload)
         return
     verdict = pabi.verify(payload)

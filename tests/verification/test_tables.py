@@ -11,7 +11,7 @@ from flint import arb, ctx, fmpq
 
 import pabi
 from pabi import Cyclic, Loss, NoisySGD, Poisson, Reshuffle, ShuffleOnce
-from pabi.batches import SCHEMES as BATCHES
+from pabi.describe.batches import SCHEMES as BATCHES
 from pabi.verification import certificates, factors, losses, schemes, subjects, theorems
 from pabi.verification.adjacency import gradients_changed, read_adjacency
 from pabi.verification.arithmetic import BITS, exact
@@ -207,7 +207,7 @@ def test_unknown_kinds_and_parameters_of_losses_are_refused_by_name():
 
 def test_every_loss_and_every_scheme_of_the_library_is_known():
     """So that what is left out is left out on purpose."""
-    from pabi.loss_kinds import KINDS
+    from pabi.describe.loss_kinds import KINDS
 
     assert set(losses._KINDS) == set(KINDS)
     for name, kind in KINDS.items():

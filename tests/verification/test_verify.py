@@ -30,11 +30,11 @@ from pabi import (
     NotApplicable,
     Reshuffle,
     ShuffleOnce,
-    encoding,
 )
-from pabi.certificate import Certificate
-from pabi.description import from_dict
-from pabi.orders import KnownUses
+from pabi.describe.files import from_dict
+from pabi.describe.orders import KnownUses
+from pabi.guarantees.certificate import Certificate
+from pabi.numbers import encoding
 from pabi.tradeoff import Gaussian
 
 DELTA = 1e-3

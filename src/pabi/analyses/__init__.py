@@ -12,9 +12,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
-from pabi import validate
 from pabi.analyses import (
     composition,
     diffusion,
@@ -28,13 +25,12 @@ from pabi.analyses import (
     two_sided_shift,
 )
 from pabi.analyses.langevin_chain import of_chain
-from pabi.description import Description, kind_of, understood
-from pabi.errors import NotApplicable
-from pabi.guarantee import Guarantee, least
-from pabi.iteration import NoisyIteration
-from pabi.langevin import LangevinChain, LangevinDiffusion
-from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.runs import NoisySGD
+from pabi.describe.files import Description, kind_of
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.langevin import LangevinChain, LangevinDiffusion
+from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.describe.runs import NoisySGD
+from pabi.guarantees.guarantee import Guarantee
 
 
 @dataclass(frozen=True)
@@ -66,9 +62,7 @@ MECHANISM = (
     Analysis(exponential.RANGE, exponential.bounded_range),
     Analysis(exponential.GIBBS, exponential.gibbs),
 )
-_EVERY_ITERATE = ("composition", diffusion.PATH)
-THEOREMS = frozenset({*(a.name for a in (*ANALYSES, *DIFFUSION, *MECHANISM)), "composed"})
-"""What may be proven: the name of each analysis, and that releases compose."""
+EVERY_ITERATE = (composition.NAME, diffusion.PATH)  # those which hide nothing
 
 
 def _chain(
@@ -93,48 +87,3 @@ def analyses_of(description: Description) -> tuple[Analysis, ...]:
     """The analyses of a description of this kind. Raises InvalidInput for any other."""
     kind_of(description)
     return _OF[type(description)]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one analysis said: a guarantee, or the reason why it does not apply."""
-
-    name: str
-    guarantee: Guarantee | None
-    reason: str | None
-
-
-def outcomes(description: Description, delta: float, position: int | None = None) -> list[Outcome]:
-    """What every analysis says of a description."""
-    validate.number("delta", delta, at_least=0.0, below=1.0)
-    understood(description)
-    found = []
-    for analysis in analyses_of(description):
-        try:
-            # What overflows becomes ∞ and what is undefined NaN; the solvers treat both as no bound.
-            with np.errstate(all="ignore"):
-                guarantee = analysis.apply(description, delta, position)
-            found.append(Outcome(analysis.name, guarantee, None))
-        except NotApplicable as no:
-            found.append(Outcome(analysis.name, None, no.reason))
-    return found
-
-
-def best_of(found: list[Outcome], delta: float) -> Guarantee:
-    """The least of them at `delta`; NotApplicable when no analysis applies."""
-    proven = [o.guarantee for o in found if o.guarantee is not None]
-    if not proven:
-        reasons = "; ".join(f"{o.name}: {o.reason}" for o in found)
-        raise NotApplicable(f"no analysis covers this description ({reasons})")
-    # At δ = 0 every Gaussian guarantee reads ε = ∞; compare where they differ.
-    # Of equals the first, composition, assumes least.
-    best = least(proven, delta if delta > 0.0 else 1e-10)
-    every_iterate = next((o.guarantee for o in found if o.name in _EVERY_ITERATE), None)
-    return replace(best, tuned_at=delta, composition=every_iterate.curve if every_iterate else None)
-
-
-def best_guarantee(
-    description: Description, delta: float, position: int | None = None
-) -> Guarantee:
-    """The best sound analysis, chosen at `delta`."""
-    return best_of(outcomes(description, delta, position), delta)

@@ -16,15 +16,15 @@ import numpy as np
 
 from pabi.analyses.tuning import DEFAULT_DELTA, product
 from pabi.analyses.writing import IterationProof, RunProof, SampledProof
-from pabi.assumptions import noisy_iteration, noisy_sgd
-from pabi.errors import NotApplicable
-from pabi.guarantee import Guarantee
-from pabi.iteration import Groups, NoisyIteration
-from pabi.neighbours import changed
-from pabi.orders import FreshSubsets, KnownUses, SecretOrder
-from pabi.positions import check_position
-from pabi.rounding import TINY, Array, fraction_up, up
-from pabi.runs import NoisySGD
+from pabi.describe.assumptions import noisy_iteration, noisy_sgd
+from pabi.describe.iteration import Groups, NoisyIteration
+from pabi.describe.neighbours import changed
+from pabi.describe.orders import FreshSubsets, KnownUses, SecretOrder
+from pabi.describe.runs import NoisySGD
+from pabi.guarantees.guarantee import Guarantee
+from pabi.normal_forms.positions import check_position
+from pabi.numbers.errors import NotApplicable
+from pabi.numbers.rounding import TINY, Array, fraction_up, up
 from pabi.tradeoff import Gaussian, TradeOff, average
 
 NAME = "composition"

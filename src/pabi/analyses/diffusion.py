@@ -5,8 +5,8 @@ gap of the gradients; shifting one path towards the other at the rate a costs �
 iterations with σ² = 2η). With e = e^(−βmR), over a window R that ends at T and begins at distance w the
 best shifts cost μ² = βm(w·e + (Δ/m)(1 − e))²/(1 − e²). From w = 0 at R = T that is
 (Δ²β/m)·tanh(βmT/2) for m > 0, while for m ≤ 0 paying at once, (Δ²/2)·β²T, is best; from w = D the best
-window gives βD(2Δ − mD), whatever the sign of m. (For dissipative losses see `pabi.growth`.) Proofs: docs,
-"Diffusions".
+window gives βD(2Δ − mD), whatever the sign of m. (For dissipative losses see
+`pabi.normal_forms.growth`.) Proofs: docs, "Diffusions".
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any
 
 from pabi.analyses import composition, shifted_interpolation
 from pabi.analyses.writing import claim
-from pabi.assumptions import langevin_diffusion
-from pabi.description import to_dict
-from pabi.errors import NotApplicable
-from pabi.growth import growth_of
-from pabi.guarantee import Guarantee
-from pabi.iteration import NoisyIteration
-from pabi.langevin import LangevinDiffusion
-from pabi.losses import Loss
-from pabi.rounding import fraction_down, fraction_up
+from pabi.describe.assumptions import langevin_diffusion
+from pabi.describe.files import to_dict
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.langevin import LangevinDiffusion
+from pabi.describe.losses import Loss
+from pabi.guarantees.guarantee import Guarantee
+from pabi.normal_forms.growth import growth_of
+from pabi.numbers.errors import NotApplicable
+from pabi.numbers.rounding import fraction_down, fraction_up
 from pabi.tradeoff import Gaussian
 
 PATH, LAST = "path", "last point"

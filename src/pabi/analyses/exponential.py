@@ -3,8 +3,8 @@
 Adjacent densities ∝ exp(−κL) on a set of diameter D have a log-likelihood ratio within an interval of length
 κ·(sup − inf)(L_D − L_D') ≤ κΔD: a bounded range (Dong, Durfee, Rogers 2020). As the stationary law of a
 reflected diffusion of inverse temperature κ it is Gaussian-DP as well, μ² = κD'(2Δ − mD'), D' = min(D, Δ/m)
-(docs, "Diffusions"; for dissipative losses see `pabi.growth`). Both hold, so that the least δ of both does at
-every ε.
+(docs, "Diffusions"; for dissipative losses see `pabi.normal_forms.growth`). Both hold, so that the least δ
+of both does at every ε.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from pabi.assumptions import exponential_mechanism, iterated_mechanism
-from pabi.description import to_dict
-from pabi.errors import NotApplicable
-from pabi.growth import growth_of
-from pabi.guarantee import Guarantee
-from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.rounding import fraction_up, up
+from pabi.describe.assumptions import exponential_mechanism, iterated_mechanism
+from pabi.describe.files import to_dict
+from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.guarantees.guarantee import Guarantee
+from pabi.normal_forms.growth import growth_of
+from pabi.numbers.errors import NotApplicable
+from pabi.numbers.rounding import fraction_up, up
 from pabi.tradeoff import ApproxDP, Best, BoundedRange, Gaussian, TradeOff
 
 BOTH, RANGE, GIBBS = "bounded range and Gibbs measure", "bounded range", "Gibbs measure"

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pabi.assumptions import langevin_chain
-from pabi.certificate import Certificate
-from pabi.description import to_dict
-from pabi.guarantee import Guarantee
-from pabi.langevin import LangevinChain
-from pabi.proof import Proof
-from pabi.runs import NoisySGD
+from pabi.describe.assumptions import langevin_chain
+from pabi.describe.files import to_dict
+from pabi.describe.langevin import LangevinChain
+from pabi.describe.runs import NoisySGD
+from pabi.guarantees.certificate import Certificate
+from pabi.guarantees.guarantee import Guarantee
+from pabi.guarantees.proof import Proof
 from pabi.tradeoff import TradeOff
 
 Analysis = Callable[[NoisySGD, float, None], Guarantee]

@@ -19,15 +19,15 @@ from pabi.analyses.secret_order import MAX_WORK, Case, averaged, last_two_epochs
 from pabi.analyses.shifted_interpolation import require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA
 from pabi.analyses.writing import case_of, claim, shifts_of, stated_cap
-from pabi.assumptions import noisy_sgd
-from pabi.description import to_dict
-from pabi.errors import NotApplicable
-from pabi.guarantee import Guarantee
-from pabi.iteration import NoisyIteration, Steps
-from pabi.orders import FAILING
-from pabi.positions import View
-from pabi.rounding import TINY, up
-from pabi.runs import NoisySGD
+from pabi.describe.assumptions import noisy_sgd
+from pabi.describe.files import to_dict
+from pabi.describe.iteration import NoisyIteration, Steps
+from pabi.describe.orders import FAILING
+from pabi.describe.runs import NoisySGD
+from pabi.guarantees.guarantee import Guarantee
+from pabi.normal_forms.positions import View
+from pabi.numbers.errors import NotApplicable
+from pabi.numbers.rounding import TINY, up
 from pabi.shifts.records import Record, energy_of, mu_of, solve_schedule
 from pabi.tradeoff import TradeOff
 

@@ -16,21 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from pabi import encoding
 from pabi.analyses.one_sided_shift import SOURCE_POISSON, least_window
 from pabi.analyses.shifted_interpolation import require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
 from pabi.analyses.writing import SampledProof
-from pabi.assumptions import noisy_sgd
-from pabi.errors import NotApplicable
-from pabi.guarantee import Guarantee
-from pabi.iteration import NoisyIteration
-from pabi.rounding import Array
-from pabi.runs import NoisySGD
-from pabi.sampled import SampledRun, require_sampling
+from pabi.describe.assumptions import noisy_sgd
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.runs import NoisySGD
+from pabi.guarantees.guarantee import Guarantee
+from pabi.normal_forms.sampled import SampledRun, require_sampling
+from pabi.normal_forms.step_moduli import StepModuli
+from pabi.numbers import encoding
+from pabi.numbers.errors import NotApplicable
+from pabi.numbers.rounding import Array
 from pabi.shifts.nonlinear import Payments, solve
 from pabi.shifts.random import Cost
-from pabi.step_moduli import StepModuli
 from pabi.tradeoff import TradeOff
 
 NAME = "nonlinear one-sided shift"

@@ -20,25 +20,25 @@ from typing import Any, ClassVar, NamedTuple, assert_never
 
 import numpy as np
 
-from pabi import encoding
 from pabi.analyses.secret_order import Case, averaged, shuffled_once
 from pabi.analyses.shifted_interpolation import require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA
 from pabi.analyses.writing import case_of, claim, stated_cap
-from pabi.assumptions import noisy_iteration, noisy_sgd
-from pabi.description import to_dict
-from pabi.errors import InvalidInput, NotApplicable
-from pabi.guarantee import Guarantee
-from pabi.iteration import NoisyIteration
-from pabi.moduli import Linear, Modulus, Unbounded
-from pabi.orders import FAILING, Fractions, FreshSubsets, KnownUses, SecretOrder
-from pabi.positions import Uses, View, check_position
-from pabi.rounding import Array, up
-from pabi.runs import NoisySGD
+from pabi.describe.assumptions import noisy_iteration, noisy_sgd
+from pabi.describe.files import to_dict
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.moduli import Linear, Modulus, Unbounded
+from pabi.describe.orders import FAILING, Fractions, FreshSubsets, KnownUses, SecretOrder
+from pabi.describe.runs import NoisySGD
+from pabi.guarantees.guarantee import Guarantee
+from pabi.normal_forms.positions import Uses, View, check_position
+from pabi.normal_forms.shapes import Shapes, shapes
+from pabi.normal_forms.step_moduli import StepModuli
+from pabi.numbers import encoding
+from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.rounding import Array, up
 from pabi.shifts.nonlinear import MOST_STEPS, Payments, solve
 from pabi.shifts.records import mu_of
-from pabi.shifts.shapes import Shapes, shapes
-from pabi.step_moduli import StepModuli
 from pabi.tradeoff import Gaussian, TradeOff
 
 NAME = "nonlinear shifts"

@@ -22,17 +22,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pabi import encoding
 from pabi.analyses.shifted_interpolation import require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
 from pabi.analyses.writing import SampledProof
-from pabi.assumptions import noisy_sgd
-from pabi.errors import NotApplicable
-from pabi.guarantee import Guarantee
-from pabi.iteration import NoisyIteration
-from pabi.rounding import Array
-from pabi.runs import NoisySGD
-from pabi.sampled import Blocks, SampledRun, require_sampling
+from pabi.describe.assumptions import noisy_sgd
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.runs import NoisySGD
+from pabi.guarantees.guarantee import Guarantee
+from pabi.normal_forms.sampled import Blocks, SampledRun, require_sampling
+from pabi.numbers import encoding
+from pabi.numbers.errors import NotApplicable
+from pabi.numbers.rounding import Array
 from pabi.shifts.random import Cost, PayOff, Split, lead_in
 from pabi.tradeoff import TradeOff
 

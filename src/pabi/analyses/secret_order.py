@@ -19,14 +19,14 @@ from typing import NamedTuple, assert_never
 from pabi.analyses.shifted_interpolation import MOST_SOLVED, require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA
 from pabi.analyses.writing import RunProof
-from pabi.assumptions import noisy_sgd
-from pabi.errors import NotApplicable
-from pabi.guarantee import Guarantee
-from pabi.iteration import NoisyIteration
-from pabi.orders import FAILING, FreshSubsets, KnownUses, SecretOrder
-from pabi.positions import Uses, View
-from pabi.rounding import fraction_up
-from pabi.runs import NoisySGD
+from pabi.describe.assumptions import noisy_sgd
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.orders import FAILING, FreshSubsets, KnownUses, SecretOrder
+from pabi.describe.runs import NoisySGD
+from pabi.guarantees.guarantee import Guarantee
+from pabi.normal_forms.positions import Uses, View
+from pabi.numbers.errors import NotApplicable
+from pabi.numbers.rounding import fraction_up
 from pabi.shifts.records import cyclic, record
 from pabi.tradeoff import Product, TradeOff, average
 

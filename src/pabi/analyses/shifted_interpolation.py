@@ -14,13 +14,13 @@ from typing import assert_never
 import numpy as np
 
 from pabi.analyses.writing import IterationProof, RunProof
-from pabi.assumptions import noisy_iteration, noisy_sgd
-from pabi.errors import NotApplicable
-from pabi.guarantee import Guarantee
-from pabi.iteration import Groups, NoisyIteration
-from pabi.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
-from pabi.positions import View, check_position
-from pabi.runs import NoisySGD
+from pabi.describe.assumptions import noisy_iteration, noisy_sgd
+from pabi.describe.iteration import Groups, NoisyIteration
+from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
+from pabi.describe.runs import NoisySGD
+from pabi.guarantees.guarantee import Guarantee
+from pabi.normal_forms.positions import View, check_position
+from pabi.numbers.errors import NotApplicable
 from pabi.shifts.records import Record, cyclic, energy_of, mu_of, record, solve_schedule
 from pabi.tradeoff import Gaussian
 

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from pabi.rounding import Array
+from pabi.numbers.rounding import Array
 from pabi.tradeoff import Gaussian, PoissonSubsampled, Product, Subsampled, TradeOff
 
 DEFAULT_DELTA = 1e-10  # at which plans are compared where δ = 0 is asked for: ε is infinite there

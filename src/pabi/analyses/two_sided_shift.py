@@ -19,18 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from pabi import encoding
 from pabi.analyses.one_sided_shift import least_window, pay_off_dict, pulls
 from pabi.analyses.shifted_interpolation import require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
 from pabi.analyses.writing import SampledProof
-from pabi.assumptions import noisy_sgd
-from pabi.errors import NotApplicable
-from pabi.guarantee import Guarantee
-from pabi.iteration import NoisyIteration
-from pabi.rounding import Array
-from pabi.runs import NoisySGD
-from pabi.sampled import Blocks, SampledRun, require_sampling
+from pabi.describe.assumptions import noisy_sgd
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.runs import NoisySGD
+from pabi.guarantees.guarantee import Guarantee
+from pabi.normal_forms.sampled import Blocks, SampledRun, require_sampling
+from pabi.numbers import encoding
+from pabi.numbers.errors import NotApplicable
+from pabi.numbers.rounding import Array
 from pabi.shifts.random import Cost, Descent, PayOff, Split, two_sided
 from pabi.tradeoff import TradeOff
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pabi import encoding
-from pabi.description import to_dict
-from pabi.iteration import Groups, NoisyIteration, Schedule, Steps
-from pabi.positions import Uses, View
-from pabi.runs import NoisySGD
+from pabi.describe.files import to_dict
+from pabi.describe.iteration import Groups, NoisyIteration, Schedule, Steps
+from pabi.describe.runs import NoisySGD
+from pabi.normal_forms.positions import Uses, View
+from pabi.numbers import encoding
 from pabi.shifts.periodic import PeriodicShifts
 from pabi.shifts.records import Record, Shifts
 from pabi.shifts.start import Start

@@ -1,6 +1,6 @@
 """The command line: `pabi account`, `explain`, `calibrate`, `verify`, `train` and `reproduce`.
 
-A run is a TOML file (see `examples/`); every value passes through `pabi.description.from_dict`.
+A run is a TOML file (see `examples/`); every value passes through `pabi.describe.files.from_dict`.
 Exit 0 is success, 1 a gate or verdict that says no, 2 bad input, with one line on stderr.
 """
 
@@ -30,13 +30,13 @@ from pabi.cli.reading import (
 from pabi.cli.reproducing import reproduce
 from pabi.cli.training import train
 from pabi.cli.writing import aligned, basis, complain, emit, emit_json, one_line, reading, shape
-from pabi.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
-from pabi.showing import shown, shown_down
+from pabi.numbers.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
+from pabi.numbers.showing import shown, shown_down
 
 if TYPE_CHECKING:
-    from pabi.description import Description
-    from pabi.explanation import Explanation
-    from pabi.guarantee import Guarantee
+    from pabi.account.explanation import Explanation
+    from pabi.describe.files import Description
+    from pabi.guarantees.guarantee import Guarantee
     from pabi.tradeoff import TradeOff
     from pabi.verification import Verdict
 
@@ -243,10 +243,10 @@ def calibrate(
       pabi calibrate run.toml --epsilon 1 --delta 1e-5 > private.toml
       pabi calibrate run.toml --epsilon 1 --delta 1e-5 --parameter epochs | pabi account - --delta 1e-5
     """
-    from pabi.calibration import PARAMETERS
-    from pabi.calibration import calibrate as calibrated
-    from pabi.description import to_dict
-    from pabi.iteration import NoisyIteration
+    from pabi.account.calibration import PARAMETERS
+    from pabi.account.calibration import calibrate as calibrated
+    from pabi.describe.files import to_dict
+    from pabi.describe.iteration import NoisyIteration
 
     target, at = read_target(epsilon, delta)
     start: Any = describe(file)
@@ -359,7 +359,7 @@ app.command()(reproduce)
 
 def _toml_ready(table: dict[str, Any]) -> dict[str, Any]:
     """A description's table for TOML, which has no null, with packed schedules listed."""
-    from pabi.encoding import read_floats
+    from pabi.numbers.encoding import read_floats
 
     ready = {}
     for key, value in table.items():

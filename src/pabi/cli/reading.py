@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pabi.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from pabi.description import Description
+    from pabi.describe.files import Description
     from pabi.verification import Verdict
 
 _MOST_BYTES = 1 << 29  # of a file; stops at once on an endless one
@@ -71,7 +71,7 @@ def describe(file: str) -> Description:
 
 
 def _built(table: dict[str, Any]) -> Description:
-    from pabi.description import from_dict
+    from pabi.describe.files import from_dict
 
     batches = table.get("batches")
     for where, part in (("the top level", table), ("[batches]", batches)):
@@ -151,8 +151,8 @@ def verdict_on(file: str, **limits: Any) -> tuple[Verdict, dict[str, Any], float
     What is not of our format and version is bad input; anything wrong within is refused, and is
     not read any further.
     """
-    from pabi.encoding import parse_json
-    from pabi.guarantee import FORMAT
+    from pabi.guarantees.guarantee import FORMAT
+    from pabi.numbers.encoding import parse_json
     from pabi.verification import verify as check
 
     text = read_text(file, "a certificate or guarantee (JSON)", _MOST_OF_A_STRANGER)
@@ -179,7 +179,7 @@ def _no_certificate(text: str, bad: InvalidInput) -> str:
 
 def stated_besides(data: dict[str, Any], verdict: Verdict) -> list[str]:
     """The assumptions of an accepted guarantee that its description does not imply."""
-    from pabi.guarantee import FORMAT
+    from pabi.guarantees.guarantee import FORMAT
 
     stated = data["assumptions"] if data["format"] == FORMAT else ()
     return [sentence for sentence in stated if sentence not in verdict.assumptions]
@@ -189,7 +189,7 @@ def notes_of(data: dict[str, Any]) -> list[str]:
     """What a file says beside what is proven, a line each."""
     import json
 
-    from pabi.guarantee import FORMAT, notes_in
+    from pabi.guarantees.guarantee import FORMAT, notes_in
 
     notes = notes_in(data) if data["format"] == FORMAT else {}
     return [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in notes.items()]

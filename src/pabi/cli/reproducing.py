@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from pabi.cli.writing import aligned, emit
-from pabi.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput
 
 
 def reproduce(
@@ -52,7 +52,8 @@ def reproduce(
       pabi reproduce bok/table-4
       pabi reproduce --all --jobs 2 --mnist mnist.npz
     """
-    from pabi import papers, validate
+    from pabi import papers
+    from pabi.numbers import validate
 
     if listed:
         artefacts = {name: papers.artefact(name) for name in papers.names()}
@@ -87,11 +88,11 @@ def _reproduce(
 ) -> bool:
     """Whether every entry agrees, or a remark says why it does not."""
     from pabi import papers
+    from pabi.execute.progress import progress_bar
     from pabi.papers import running
     from pabi.papers.artefact import Settings
     from pabi.papers.results import Table
     from pabi.papers.writing import write, written
-    from pabi.progress import progress_bar
 
     kept, settings = out / "kept", Settings(mnist, runs)
     artefacts = {name: papers.artefact(name) for name in names}

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pabi.learn
-from pabi.batches import Batches
 from pabi.cli.reading import file_name, parsed_toml
-from pabi.description import _batches, _unknown
-from pabi.errors import InvalidInput
+from pabi.describe.batches import Batches
+from pabi.describe.files import _batches, _unknown
 from pabi.learn.schema import (
     MISSING,
     SchemaEncoder,
@@ -26,7 +25,8 @@ from pabi.learn.schema import (
     read_range,
     text,
 )
-from pabi.rounding import Array
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
 
 MODELS = {
     "logistic": "PrivateLogisticRegression",

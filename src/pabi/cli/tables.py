@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pabi.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput
 
 _CSV, _PARQUET = (".csv",), (".parquet", ".pq")
 

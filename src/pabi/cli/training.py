@@ -15,12 +15,12 @@ import typer
 from pabi.cli.reading import read_positive, read_target
 from pabi.cli.tables import extra, read_table
 from pabi.cli.writing import basis, emit, json_text, one_line, reading, shape
-from pabi.errors import InvalidInput
-from pabi.showing import shown
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
     from pabi.cli.schema_file import Schema
-    from pabi.guarantee import Guarantee
+    from pabi.guarantees.guarantee import Guarantee
 
 DECLARED = "the schema (columns, ranges, levels, settings) was declared without looking at the data"
 

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pabi.errors import InvalidInput
-from pabi.showing import shown
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
-    from pabi.guarantee import Guarantee
+    from pabi.guarantees.guarantee import Guarantee
     from pabi.tradeoff import TradeOff
 
 _LONGEST_LINE = 700

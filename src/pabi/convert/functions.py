@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from pabi.convert.inputs import extended, real_line
-from pabi.validate import integer, number
+from pabi.numbers.validate import integer, number
 
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pabi.convert import balls
 from pabi.convert.inputs import array, extended, real_line
-from pabi.rounding import Array
+from pabi.numbers.rounding import Array
 
 
 def gdp_to_delta(mu: float, epsilon: float) -> float:

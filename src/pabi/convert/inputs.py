@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pabi.errors import InvalidInput
-from pabi.rounding import Array
-from pabi.showing import exact
-from pabi.validate import number
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
+from pabi.numbers.showing import exact
+from pabi.numbers.validate import number
 
 
 def extended(field: str, value: Any, **bounds: float) -> float:

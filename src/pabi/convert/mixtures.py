@@ -14,8 +14,8 @@ from pabi.convert import balls
 from pabi.convert.gdp import start_epsilon
 from pabi.convert.inputs import array, extended, real_line
 from pabi.convert.vectorised import delta_and_slope
-from pabi.errors import InvalidInput
-from pabi.rounding import Array, fraction_up
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array, fraction_up
 
 _DOUBLE_RANGE = 1e-290  # smaller δ are searched in ball arithmetic
 

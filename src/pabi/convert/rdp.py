@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from pabi.convert.inputs import array, extended
-from pabi.errors import InvalidInput
-from pabi.rounding import Array
-from pabi.validate import choice, number
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
+from pabi.numbers.validate import choice, number
 
 _METHODS = ("best", "mironov", "bun_steinke", "balle", "asoodeh")
 _ULPS = 8 * 2.0**-53  # more than the relative error of a sum of terms, against their absolute sum

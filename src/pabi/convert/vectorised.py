@@ -19,7 +19,7 @@ from typing import Any, overload
 import numpy as np
 
 from pabi.convert.inputs import array
-from pabi.rounding import Array
+from pabi.numbers.rounding import Array
 
 MARGIN = 1e-13  # relative
 _FLOOR = 1e-321  # absolute: covers what underflow takes

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from pabi.rounding import up
+from pabi.numbers.rounding import up
 
 MARGIN = 1.0 + 1e-9  # above the roundings of everything here
 _UNDERFLOW = 1e-250

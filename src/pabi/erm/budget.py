@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from pabi.analyses import best_guarantee, exponential
-from pabi.errors import TargetUnreachable
-from pabi.langevin import LangevinDiffusion
-from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.showing import exact, shown
+from pabi.account.best import best_guarantee
+from pabi.analyses import exponential
+from pabi.describe.langevin import LangevinDiffusion
+from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.numbers.errors import TargetUnreachable
+from pabi.numbers.showing import exact, shown
 
 Run = ExponentialMechanism | IteratedExponentialMechanism | LangevinDiffusion
 

@@ -12,11 +12,11 @@ import math
 
 import numpy as np
 
+from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.erm.bounds import MARGIN, over_expm1
 from pabi.erm.planned import Plan
-from pabi.hiding import GRID
-from pabi.langevin import LangevinChain, LangevinDiffusion
-from pabi.rounding import Array
+from pabi.execute.hiding import GRID
+from pabi.numbers.rounding import Array
 
 
 def enough_steps(plan: Plan) -> int:

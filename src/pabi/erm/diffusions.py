@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from functools import partial
 
+from pabi.describe.langevin import LangevinDiffusion
 from pabi.erm import bounds
 from pabi.erm.bounds import least_argument
 from pabi.erm.problem import Draft, Problem, Terms
 from pabi.erm.stability import average_stability, uniform_stability
-from pabi.langevin import LangevinDiffusion
 
 LAST, AVERAGE = "last_point", "path_average"
 _SOURCES = {

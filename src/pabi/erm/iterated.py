@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
+from pabi.describe.mechanisms import IteratedExponentialMechanism
 from pabi.erm.bounds import MARGIN, gibbs_convex, least_argument
 from pabi.erm.budget import spent
 from pabi.erm.problem import Draft, Problem, Terms
 from pabi.erm.stability import uniform_stability
-from pabi.errors import InvalidInput
-from pabi.mechanisms import IteratedExponentialMechanism
+from pabi.numbers.errors import InvalidInput
 
 ALGORITHM = "iterated_exponential_mechanism"
 _MOST_ROUNDS = 8

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi import validate
-from pabi.errors import InvalidInput
-from pabi.rounding import Array
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
 
 
 @dataclass(frozen=True, eq=False)

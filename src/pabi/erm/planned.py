@@ -8,15 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pabi import validate
+from pabi.describe.langevin import LangevinDiffusion
+from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.erm.bounds import MARGIN
 from pabi.erm.budget import Run
 from pabi.erm.problem import Terms
-from pabi.errors import NotApplicable
-from pabi.guarantee import Guarantee
-from pabi.langevin import LangevinDiffusion
-from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.showing import exact, plain, shown
+from pabi.guarantees.guarantee import Guarantee
+from pabi.numbers import validate
+from pabi.numbers.errors import NotApplicable
+from pabi.numbers.showing import exact, plain, shown
 
 # What the bounds are of the order of, D the diameter: Ganesh, Thakurta, Upadhyay, Table 1, without the
 # logarithms of n and p that the constants here do without.
@@ -76,7 +76,7 @@ class Plan:
     @property
     def guarantee(self) -> Guarantee:
         """Of the run, at the plan's δ; of an exact draw or an exact diffusion, so not of a chain of steps."""
-        from pabi.analyses import best_guarantee
+        from pabi.account.best import best_guarantee
 
         return best_guarantee(self.run, self.delta)
 

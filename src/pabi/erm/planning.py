@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 
-from pabi import validate
+from pabi.describe.accounted import warn_of_large_delta
+from pabi.describe.losses import Loss
+from pabi.describe.neighbours import checked_adjacency
+from pabi.describe.runs import MOST
 from pabi.erm import diffusions, gibbs, iterated
 from pabi.erm.budget import within
 from pabi.erm.planned import UNKNOWN, Plan
 from pabi.erm.problem import Draft, Problem, total
 from pabi.erm.stability import CLASSES
-from pabi.errors import InvalidInput, NotApplicable
-from pabi.losses import Loss
-from pabi.rounding import up
-from pabi.runs import MOST, warn_of_large_delta
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.rounding import up
 
 ALGORITHMS = (gibbs.ALGORITHM, iterated.ALGORITHM, diffusions.LAST, diffusions.AVERAGE)
 _FAMILIES = (gibbs.drafts, iterated.drafts, diffusions.drafts)
@@ -180,7 +182,7 @@ def _problem(
         delta=delta,
         m=m,
         loss=loss,
-        adjacency=validate.adjacency(adjacency),
+        adjacency=checked_adjacency(adjacency),
     )
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from pabi.describe.langevin import gradient_gap_of
+from pabi.describe.losses import Loss
+from pabi.describe.neighbours import Adjacency
 from pabi.erm.bounds import MARGIN
 from pabi.erm.budget import Run, largest_mu, largest_range
-from pabi.langevin import gradient_gap_of
-from pabi.losses import Loss
-from pabi.neighbours import Adjacency
 
 Terms = tuple[tuple[str, float], ...]
 

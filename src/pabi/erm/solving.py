@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pabi import prox, validate
-from pabi.analyses import best_guarantee
+from pabi.account.best import best_guarantee
+from pabi.describe import prox
+from pabi.describe.langevin import LangevinChain, LangevinDiffusion
+from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.erm import chain_average
 from pabi.erm.diffusions import AVERAGE
 from pabi.erm.planned import Plan
-from pabi.errors import InvalidInput, TargetUnreachable
-from pabi.guarantee import Guarantee
-from pabi.langevin import LangevinChain, LangevinDiffusion
-from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.rounding import Array
-from pabi.showing import exact, shown
+from pabi.guarantees.guarantee import Guarantee
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.numbers.rounding import Array
+from pabi.numbers.showing import exact, shown
 
 _MOST_STEPS, _MOST_NUMBERS = 2_000_000, 50_000_000
 _WARMER = (1.0, 1.0 - 1e-12, 1.0 - 1e-9, 0.999, 0.99, 0.97, 0.9, 0.8, 0.65, 0.5)

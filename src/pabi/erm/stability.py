@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from pabi import validate
-from pabi.errors import InvalidInput
-from pabi.rounding import up
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import up
 
 CLASSES = ("convex", "strongly_convex", "nonconvex")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pabi.learn.engine import Trained, train
-from pabi.learn.linear_gradients import (
+from pabi.execute.engine import Trained, train
+from pabi.execute.linear_gradients import (
     LinearGradients,
     LogisticGradients,
     OneVsRestGradients,
@@ -18,7 +18,7 @@ from pabi.learn.linear_gradients import (
     SoftmaxGradients,
     SquaredGradients,
 )
-from pabi.learn.records import Records, bound_rows, with_intercept
+from pabi.execute.records import Records, bound_rows, with_intercept
 
 if TYPE_CHECKING:
     from pabi.learn.classifiers import PrivateLinearSVC, PrivateLogisticRegression

@@ -11,21 +11,21 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from pabi import validate
-from pabi.batches import Batches
-from pabi.errors import InvalidInput
-from pabi.learn.estimators import LABELS, PrivateLinearModel, _decided
-from pabi.learn.linear_gradients import (
+from pabi.describe.batches import Batches
+from pabi.describe.linear_losses import LinearLoss, Logistic, Softmax, executable
+from pabi.describe.losses import Loss
+from pabi.execute.linear_gradients import (
     LinearGradients,
     LogisticGradients,
     OneVsRestGradients,
     SmoothedHingeGradients,
     SoftmaxGradients,
 )
-from pabi.learn.records import Records, seen_norm
-from pabi.linear_losses import LinearLoss, Logistic, Softmax, executable
-from pabi.losses import Loss
-from pabi.rounding import Array, fraction_up, up
+from pabi.execute.records import Records, seen_norm
+from pabi.learn.estimators import LABELS, PrivateLinearModel, _decided
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array, fraction_up, up
 
 _SIGNAL = 3.0  # logits of linear models on real data, over rows at their bound
 _TIE = 1e-9  # weight of the unclipped probability

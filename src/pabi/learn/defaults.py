@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pabi.batches import Batches, FullBatch, ShuffleOnce
-from pabi.neighbours import Adjacency, changed
-from pabi.rounding import Array
+from pabi.describe.batches import Batches, FullBatch, ShuffleOnce
+from pabi.describe.neighbours import Adjacency, changed
+from pabi.numbers.rounding import Array
 
 # The model problem. The first two were set once on public benchmarks; results depend on them weakly.
 TRACE = 0.5  # average curvature over its bound: p(1 − p) against 1/4

@@ -9,17 +9,18 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pabi import validate
-from pabi.batches import Batches
-from pabi.calibration import calibrate
-from pabi.errors import InvalidInput
+from pabi.account.calibration import calibrate
+from pabi.describe.batches import Batches
+from pabi.describe.losses import Loss
+from pabi.describe.neighbours import checked_adjacency
+from pabi.describe.runs import NoisySGD
+from pabi.execute.engine import train
+from pabi.execute.linear_gradients import LinearGradients
+from pabi.execute.records import Records, seen_norm
 from pabi.learn import defaults
-from pabi.learn.engine import train
-from pabi.learn.linear_gradients import LinearGradients
-from pabi.learn.records import Records, seen_norm
-from pabi.losses import Loss
-from pabi.rounding import Array
-from pabi.runs import NoisySGD
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
 
 PREPROCESSING = "preprocessing used no private data"
 ONE_FIT = "one fit; searches and refits are composed"
@@ -153,7 +154,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         curvature, gradient = loss.curvature, loss.gradient_bound
         assert curvature is not None
         assert gradient is not None
-        adjacency = validate.adjacency(self.adjacency)
+        adjacency = checked_adjacency(self.adjacency)
         fixed = defaults.Fixed(
             self._batches(n),
             _decided("epochs", self.epochs, above=0.0, at_most=1e9),

@@ -9,15 +9,15 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
-from pabi import validate
-from pabi.batches import Batches
-from pabi.errors import InvalidInput
+from pabi.describe.batches import Batches
+from pabi.describe.linear_losses import Poisson
+from pabi.describe.losses import Loss
+from pabi.execute.linear_gradients import LinearGradients, PoissonGradients, SquaredGradients
+from pabi.execute.records import Records, seen_norm
 from pabi.learn.estimators import PrivateLinearModel
-from pabi.learn.linear_gradients import LinearGradients, PoissonGradients, SquaredGradients
-from pabi.learn.records import Records, seen_norm
-from pabi.linear_losses import Poisson
-from pabi.losses import Loss
-from pabi.rounding import Array
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
 
 
 class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]

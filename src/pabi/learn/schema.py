@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from pabi import validate
-from pabi.description import _unknown
-from pabi.errors import InvalidInput
-from pabi.rounding import Array
+from pabi.describe.files import _unknown
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
 
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "none", "null"})  # of any case
 _TRUTH = dict.fromkeys(("true", "t", "yes", "y", "1"), 1.0) | dict.fromkeys(

@@ -10,7 +10,7 @@ import math
 
 from pabi.literature.bravo import PAPER, sampled_gaussian_order, window
 from pabi.literature.published import published, require
-from pabi.showing import shown_down
+from pabi.numbers.showing import shown_down
 
 
 @published("rdp", f"Altschuler, Talwar 2023, contractive steps (in {PAPER}, §3.3.2)")

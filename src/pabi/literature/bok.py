@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from pabi.literature.published import geometric, published, require
-from pabi.showing import shown, shown_down
+from pabi.numbers.showing import shown, shown_down
 from pabi.tradeoff import Gaussian, Subsampled, TradeOff
 
 PAPER = "Bok, Su, Altschuler 2024"

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 
 from pabi.literature.published import geometric, published, require
-from pabi.showing import shown, shown_down
+from pabi.numbers.showing import shown, shown_down
 
 PAPER = "Bravo, Flores-Mella, Guzmán"
 _CONDITIONED = (

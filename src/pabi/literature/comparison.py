@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pabi import validate
-from pabi.errors import InvalidInput, NotApplicable
-from pabi.iteration import NoisyIteration
-from pabi.langevin import LangevinChain, LangevinDiffusion
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.langevin import LangevinChain, LangevinDiffusion
+from pabi.describe.mechanisms import ExponentialMechanism
+from pabi.describe.runs import NoisySGD
 from pabi.literature import covering_iterations, covering_langevin, covering_runs
 from pabi.literature.published import Status
 from pabi.literature.reading import Candidate
-from pabi.mechanisms import ExponentialMechanism
-from pabi.runs import NoisySGD
-from pabi.showing import exact, shown
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.showing import exact, shown
 
 OURS = "pabi"
 
@@ -87,12 +87,12 @@ class Comparison:
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw ε against the length of the run for every bound that applies; see `pabi.literature.picture`.
+        """Draw ε against the length of the run for every bound that applies; see `pabi.draw.bounds`.
 
         `ax`: matplotlib axes, None for a new figure. Returns the axes. Every length is accounted anew, which
         takes some seconds for sampled batches.
         """
-        from pabi.literature.picture import draw
+        from pabi.draw.bounds import draw
 
         return draw(self, ax)
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from pabi.errors import NotApplicable
-from pabi.iteration import NoisyIteration
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.moduli import Linear, Modulus, Sqrt
 from pabi.literature import altschuler_talwar, balle, bok, bravo, dong
 from pabi.literature.published import Bound, require
 from pabi.literature.reading import Candidate, Evaluate, Reading, read
-from pabi.moduli import Linear, Modulus, Sqrt
-from pabi.showing import shown, shown_down
+from pabi.numbers.errors import NotApplicable
+from pabi.numbers.showing import shown, shown_down
 
 
 def _private(it: NoisyIteration) -> tuple[float, float, float]:

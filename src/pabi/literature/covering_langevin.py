@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pabi.errors import NotApplicable
-from pabi.langevin import LangevinChain, LangevinDiffusion
+from pabi.describe.langevin import LangevinChain, LangevinDiffusion
+from pabi.describe.mechanisms import ExponentialMechanism
+from pabi.describe.runs import NoisySGD
 from pabi.literature import bok, covering_runs, langevin_universality, mcsherry_talwar
 from pabi.literature.published import Published, require
 from pabi.literature.reading import Candidate, Evaluate, Reading, read
-from pabi.mechanisms import ExponentialMechanism
-from pabi.runs import NoisySGD
+from pabi.numbers.errors import NotApplicable
 
 
 def _strong_convexity(

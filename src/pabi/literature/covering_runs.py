@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pabi.convert import clt_mu
-from pabi.errors import NotApplicable
+from pabi.describe.runs import NoisySGD
 from pabi.literature import (
     altschuler_talwar,
     asoodeh_diaz,
@@ -28,8 +28,8 @@ from pabi.literature import (
 )
 from pabi.literature.published import Bound, Published, require
 from pabi.literature.reading import Candidate, Evaluate, Reading, read, read_orders
-from pabi.runs import NoisySGD
-from pabi.showing import shown
+from pabi.numbers.errors import NotApplicable
+from pabi.numbers.showing import shown
 
 # What a run must be for the theorems to speak of it.
 

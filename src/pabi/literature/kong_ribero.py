@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from pabi.literature.published import geometric, published, require
-from pabi.showing import shown
+from pabi.numbers.showing import shown
 
 PAPER = "Kong, Ribero"
 _NOT_LIPSCHITZ = (

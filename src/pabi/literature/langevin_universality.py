@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from pabi.literature.published import published, require
-from pabi.showing import shown
+from pabi.numbers.showing import shown
 
 PAPER = "Ganesh, Thakurta, Upadhyay"
 

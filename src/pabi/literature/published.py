@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, ParamSpec, Protocol, cast
 
-from pabi.errors import NotApplicable
+from pabi.numbers.errors import NotApplicable
 
 if TYPE_CHECKING:
     from pabi.tradeoff import TradeOff

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pabi.convert import gdp_to_epsilon, rdp_to_epsilon
-from pabi.errors import NotApplicable
 from pabi.literature.published import Bound, Published
+from pabi.numbers.errors import NotApplicable
 from pabi.tradeoff import TradeOff
 
 Reading = tuple[float, float | None]

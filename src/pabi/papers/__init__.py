@@ -12,7 +12,7 @@ import pkgutil
 import re
 from functools import cache
 
-from pabi.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput
 from pabi.papers.artefact import Artefact
 
 _PAPERS = ("bravo", "bok", "kong_ribero", "langevin_universality")

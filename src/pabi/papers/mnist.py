@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pabi.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput
 
 TRAINING = 60_000
 

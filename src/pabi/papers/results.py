@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
+
+from pabi.draw.figures import Figure
 
 
 @dataclass(frozen=True)
@@ -71,54 +73,6 @@ class Table:
     @property
     def disagreements(self) -> list[Entry]:
         return [entry for entry in self.entries if not entry.agrees]
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Points of a panel. `kind`: "line", or "arrow" from the first point to the second."""
-
-    label: str
-    x: Sequence[float]
-    y: Sequence[float]
-    colour: int | None = None  # of the palette's cycle, 0 pabi's; None: neutral
-    dash: str = "-"
-    kind: str = "line"
-    marker: str = ""
-
-
-@dataclass(frozen=True)
-class Surface:
-    """A function on a grid: `z[i][j]` at (x[j], y[i])."""
-
-    label: str
-    x: Sequence[float]
-    y: Sequence[float]
-    z: Sequence[Sequence[float]]
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One pair of axes."""
-
-    title: str
-    x_label: str
-    y_label: str
-    curves: Sequence[Curve]
-    log: str = ""  # "x", "y" or "xy"
-    equal: bool = False  # the same scale on both axes
-    surface: Surface | None = None
-    limits: Sequence[float] | None = None  # of x and y: [x0, x1, y0, y1]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A published figure drawn anew. `columns` of panels; `legend`: one for all panels, below them."""
-
-    panels: tuple[Panel, ...]
-    remark: str = ""
-    columns: int = 2
-    legend: bool = False
-    size: tuple[float, float] = field(default=(13.0, 5.8))  # inches
 
 
 Result = Table | Figure

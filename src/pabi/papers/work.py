@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pabi.description import from_dict
-from pabi.errors import PrivacyWarning
+from pabi.describe.files import from_dict
+from pabi.describe.runs import NoisySGD
+from pabi.numbers.errors import PrivacyWarning
 from pabi.papers.mnist import Digits, read_digits
-from pabi.runs import NoisySGD
 
 CLASSES = 10
 
@@ -43,8 +43,8 @@ def sampled_composition(probability: float, mu: float, steps: int, delta: float)
 
 def planned(**problem: Any) -> dict[str, Any]:
     """The plan of `pabi.erm.plan` for a problem: algorithm, bound on the excess risk, time of a diffusion."""
+    from pabi.describe.langevin import LangevinDiffusion
     from pabi.erm import plan
-    from pabi.langevin import LangevinDiffusion
 
     found = plan(**problem)
     time = found.run.time if isinstance(found.run, LangevinDiffusion) else None

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from pabi.draw.figures import Figure, draw, draw_text
+from pabi.draw.themes import Theme, style
+from pabi.numbers.showing import as_printed, exact, plain, shown
 from pabi.papers.artefact import Artefact
-from pabi.papers.drawing import draw, draw_text
-from pabi.papers.results import Entry, Figure, Result, Table
-from pabi.showing import as_printed, exact, plain, shown
-from pabi.themes import Theme, style
+from pabi.papers.results import Entry, Result, Table
 
 _WIDTH = 110
 

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pabi import validate
-from pabi.batches import FullBatch
-from pabi.errors import InvalidInput
-from pabi.hiding import on_grid, refuse_unenforceable, released, returned, starting_point
-from pabi.langevin import LangevinChain
-from pabi.learn.orders import Serving, serving
-from pabi.learn.randomness import randomness_from
-from pabi.losses import Loss
-from pabi.precision import checked, walk_of
-from pabi.rounding import Array, fraction_up
+from pabi.describe.batches import FullBatch
+from pabi.describe.langevin import LangevinChain
+from pabi.describe.losses import Loss
+from pabi.execute.hiding import on_grid, refuse_unenforceable, released, returned, starting_point
+from pabi.execute.precision import checked, walk_of
+from pabi.execute.randomness import randomness_from
+from pabi.execute.serving import Serving, serving
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array, fraction_up
 from pabi.sampling.draws import Draws
 from pabi.sampling.each_chain import EachChain, each_chain
 from pabi.sampling.linear_models import MeanGradient

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pabi.guarantee import INDEPENDENT, Composed, Guarantee
+from pabi.guarantees.guarantee import INDEPENDENT, Composed, Guarantee
 
 
 def repeated(guarantee: Guarantee, times: int) -> Guarantee:

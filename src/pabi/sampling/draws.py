@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pabi import validate
-from pabi.errors import InvalidInput, NotApplicable
-from pabi.rounding import Array
-from pabi.showing import shown, shown_down
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.rounding import Array
+from pabi.numbers.showing import shown, shown_down
 
 if TYPE_CHECKING:
-    from pabi.guarantee import Guarantee
-    from pabi.iteration import NoisyIteration
-    from pabi.langevin import LangevinChain
-    from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+    from pabi.describe.iteration import NoisyIteration
+    from pabi.describe.langevin import LangevinChain
+    from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+    from pabi.guarantees.guarantee import Guarantee
 
 _FEWEST = 4  # draws a chain, for halves to have a variance
 
@@ -96,7 +96,7 @@ class Draws:
         otherwise. `discard`: first draws of every chain that the posterior leaves out. `names`: of the
         coordinates. At most six coordinates are drawn. Returns the axes.
         """
-        from pabi.sampling.pictures import plot_path, plot_posterior
+        from pabi.draw.draws import plot_path, plot_posterior
 
         if self.release == "path":
             self._after(discard)
@@ -128,7 +128,7 @@ class ExactDraws:
 
     def plot(self, ax: Any = None, *, names: Any = None) -> Any:
         """Draw the posterior of each coordinate, as `Draws.plot` does for last iterates."""
-        from pabi.sampling.pictures import plot_posterior
+        from pabi.draw.draws import plot_posterior
 
         return plot_posterior(self.values, ax, names)
 

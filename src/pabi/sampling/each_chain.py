@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from pabi import prox
-from pabi.errors import InvalidInput
-from pabi.hiding import mapped
-from pabi.rounding import Array
+from pabi.describe import prox
+from pabi.execute.hiding import mapped
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
 
 EachChain = Callable[[Array, float], Array]
 

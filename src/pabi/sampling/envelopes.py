@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.rounding import Array
+from pabi.numbers.rounding import Array
 from pabi.sampling.regions import Region
 
 LossValue = Callable[[Array], Array]

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pabi import validate
-from pabi.errors import InvalidInput, NotApplicable
-from pabi.hiding import GRID, on_grid, released, returned
-from pabi.learn.randomness import randomness_from
-from pabi.losses import Loss
-from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.rounding import Array, fraction_down, fraction_up
+from pabi.describe.losses import Loss
+from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.execute.hiding import GRID, on_grid, released, returned
+from pabi.execute.randomness import randomness_from
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.rounding import Array, fraction_down, fraction_up
+from pabi.numbers.showing import plain
 from pabi.sampling.costs import repeated
 from pabi.sampling.draws import ExactDraws
 from pabi.sampling.each_chain import each_chain
@@ -29,7 +30,6 @@ from pabi.sampling.envelopes import (
     rounding,
 )
 from pabi.sampling.regions import Region, read_region
-from pabi.showing import plain
 
 MOST_EVALUATIONS = 10_000_000
 _FEWEST, _TOGETHER = 16, 4096  # proposals at once

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pabi import validate
 from pabi.analyses import composition
-from pabi.assumptions import about_gap, about_loss
-from pabi.errors import InvalidInput
-from pabi.hiding import released
-from pabi.iteration import NoisyIteration
-from pabi.langevin import LangevinChain, LangevinDiffusion
-from pabi.learn.randomness import randomness_from
-from pabi.moduli import Linear, Modulus
-from pabi.precision import Walk, checked, walk_from
-from pabi.rounding import Array, times_up
-from pabi.runs import warn_of_large_delta
+from pabi.describe.accounted import warn_of_large_delta
+from pabi.describe.assumptions import about_gap, about_loss
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.langevin import LangevinChain, LangevinDiffusion
+from pabi.describe.moduli import Linear, Modulus
+from pabi.execute.hiding import released
+from pabi.execute.precision import Walk, checked, walk_from
+from pabi.execute.randomness import randomness_from
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array, times_up
 from pabi.sampling.chains import (
     TAKEN,
     Gradient,
@@ -36,7 +36,7 @@ from pabi.sampling.draws import Draws
 from pabi.sampling.each_chain import each_chain
 
 if TYPE_CHECKING:
-    from pabi.guarantee import Guarantee
+    from pabi.guarantees.guarantee import Guarantee
 
 
 def diffusion(

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pabi import validate
-from pabi.errors import InvalidInput
-from pabi.learn.clipping import by_row
-from pabi.learn.linear_gradients import targets_of
-from pabi.learn.records import Records
-from pabi.linear_losses import LINEAR_LOSSES, LinearLoss, Logistic, Squared, executable
-from pabi.losses import Loss
-from pabi.rounding import Array
+from pabi.describe.linear_losses import LINEAR_LOSSES, LinearLoss, Logistic, Squared, executable
+from pabi.describe.losses import Loss
+from pabi.execute.clipping import by_row
+from pabi.execute.linear_gradients import targets_of
+from pabi.execute.records import Records
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
 
 _POINTS = 32  # of a block
 _ENTRIES = 1 << 15  # of a block: 256 KB
@@ -74,7 +74,7 @@ class MeanGradient(_Linear):
         super().__init__(X, y, model, l2)
         self.size = self.n if size is None else validate.integer("size", size, at_least=1)
         # What rounding may add to the sum on two adjacent data sets together is taken off before
-        # (`pabi.learn.sums`). A coordinate goes through a block's additions and one a block.
+        # (`pabi.execute.sums`). A coordinate goes through a block's additions and one a block.
         additions = min(self.n, _ENTRIES) + self.n // _LEAST + 1
         self._share = (1.0 - 2.0 * self.n * (additions + 16.0) * 2.0**-53) / self.size
         self._weighted = self._rows * self._share

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pabi import prox
-from pabi.errors import InvalidInput
-from pabi.rounding import Array
+from pabi.describe import prox
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
 
 _ROUNDING = 1e-12  # relative, above all roundings of distances in small dimensions
 # Doubles along every side: a million points of the grid of releases, sixteen doubles apart.

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.rounding import TINY, Array
+from pabi.numbers.rounding import TINY, Array
 
 LongArray = NDArray[np.longdouble]
 

@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pabi.iteration import Steps
-from pabi.rounding import Array, power_of_two_near
+from pabi.describe.iteration import Steps
+from pabi.normal_forms.shapes import Shapes
+from pabi.numbers.rounding import Array, power_of_two_near
 from pabi.shifts import start as linear
 from pabi.shifts.programming import Rough, roughly
 from pabi.shifts.quadratic import closed_form
-from pabi.shifts.shapes import Shapes
 
 MOST_STEPS = 1_000_000  # that are looked at
 _ROUNDS = 60  # of Newton's method

@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from pabi.iteration import Group, Groups, Stretch
-from pabi.rounding import TINY, power_of_two_near
+from pabi.describe.iteration import Group, Groups, Stretch
+from pabi.numbers.rounding import TINY, power_of_two_near
 
 _EPS = 2.3e-16
 _SLACK = 1.0 + 4e-13  # sums and exponentials whose arguments stay below 700

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pabi.rounding import Array
-from pabi.shifts.shapes import Shapes
+from pabi.normal_forms.shapes import Shapes
+from pabi.numbers.rounding import Array
 
 _COARSE, _FINE = 22, 64  # distances on the grid
 _DECADES = 5.0  # that they span

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from pabi.rounding import Array
+from pabi.numbers.rounding import Array
 
 _PRUNED, _GRID = 96, 64  # lines kept before a look at which of them matter, at so many distances
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pabi.rounding import Array
-from pabi.sampled import Blocks
+from pabi.normal_forms.sampled import Blocks
+from pabi.numbers.rounding import Array
 from pabi.tradeoff.pairs import log_moments
 
 # Shares 1 - u of a step's noise that may hide the shift; β = 1/√u multiplies the record's factor.

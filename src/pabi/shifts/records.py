@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pabi.iteration import Groups, Schedule, Steps
-from pabi.positions import Uses, View
-from pabi.rounding import TINY, power_of_two_near
+from pabi.describe.iteration import Groups, Schedule, Steps
+from pabi.normal_forms.positions import Uses, View
+from pabi.numbers.rounding import TINY, power_of_two_near
 from pabi.shifts import isotonic, periodic
 from pabi.shifts.periodic import PeriodicShifts
 from pabi.shifts.start import Start, best_start

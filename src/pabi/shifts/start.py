@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.iteration import Steps
-from pabi.rounding import TINY, Array, power_of_two_near
+from pabi.describe.iteration import Steps
+from pabi.numbers.rounding import TINY, Array, power_of_two_near
 from pabi.shifts.isotonic import Payments, segments_of, solve
 
 _ATTAINED = 1.0 - 1e-12  # a bound this close to the best cost cannot be told from it by doubles

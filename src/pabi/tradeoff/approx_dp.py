@@ -11,10 +11,10 @@ import numpy as np
 
 from pabi.convert import balls
 from pabi.convert.inputs import extended
-from pabi.rounding import Array, fraction_up
+from pabi.numbers.rounding import Array, fraction_up
+from pabi.numbers.validate import number
 from pabi.tradeoff.base import TradeOff, decode, encode
 from pabi.tradeoff.pairs import Discrete, Labelled, Pair
-from pabi.validate import number
 
 
 @dataclass(frozen=True, init=False)

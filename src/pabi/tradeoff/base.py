@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Self, overload
 import numpy as np
 
 from pabi.convert.inputs import array, extended, real_line
-from pabi.errors import InvalidInput
-from pabi.rounding import Array, fraction_up
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array, fraction_up
+from pabi.numbers.validate import integer, number
 from pabi.tradeoff.directions import Orientation
 from pabi.tradeoff.pairs import Pair
-from pabi.validate import integer, number
 
 
 class TradeOff(ABC):

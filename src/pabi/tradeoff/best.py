@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pabi.errors import InvalidInput
-from pabi.rounding import Array
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.directions import Orientation, common, one_order
 from pabi.tradeoff.pairs import Pair

@@ -10,11 +10,11 @@ import numpy as np
 
 from pabi.convert import balls
 from pabi.convert.inputs import extended
-from pabi.rounding import Array
+from pabi.numbers.rounding import Array
+from pabi.numbers.validate import number
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.pairs import ExponentialLoss, Labelled, Pair
 from pabi.tradeoff.supports import support_lines
-from pabi.validate import number
 
 _LEAST = 1e-290  # grids finer than that leave the range of doubles; a larger range is sound
 

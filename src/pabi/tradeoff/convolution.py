@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.rounding import Array
+from pabi.numbers.rounding import Array
 from pabi.tradeoff.grids import Losses
 
 Complex = NDArray[np.complex128]

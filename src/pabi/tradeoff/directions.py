@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, TypeVar, assert_never
 
-from pabi.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput
 
 Direction = Literal["both", "remove", "add"]
 # "symmetric": a function that is its own inverse, so that both orders are one.

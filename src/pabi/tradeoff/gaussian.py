@@ -18,7 +18,7 @@ from pabi.convert.gdp import (
 )
 from pabi.convert.inputs import extended
 from pabi.convert.vectorised import gaussian_delta
-from pabi.rounding import Array
+from pabi.numbers.rounding import Array
 from pabi.tradeoff.base import TradeOff, decode, encode
 from pabi.tradeoff.pairs import Labelled, Pair, Symmetrised
 

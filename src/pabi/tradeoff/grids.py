@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.rounding import Array
+from pabi.numbers.rounding import Array
 from pabi.tradeoff.pairs import Pair
 
 _ROUND = 4e-15  # relative: covers the quadrature and rounding of a mass

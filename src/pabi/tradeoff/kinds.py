@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeGuard, assert_never, get_args
 
-from pabi.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff.approx_dp import ApproxDP
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best

@@ -18,13 +18,13 @@ from pabi.convert.mixtures import (
     mixture_to_rdp,
 )
 from pabi.convert.vectorised import gaussian_delta
-from pabi.errors import InvalidInput
-from pabi.rounding import Array, fraction_up
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array, fraction_up
+from pabi.numbers.validate import number
 from pabi.tradeoff.base import TradeOff, decode, encode
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.mixture_product import product_mixture, summing_to_one
 from pabi.tradeoff.pairs import Labelled, Pair
-from pabi.validate import number
 
 _ROWS = 1 << 20  # entries of the working arrays
 _MARGIN = 5e-13  # relative, for ndtr and the sums

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from pabi.rounding import Array, fraction_up
+from pabi.numbers.rounding import Array, fraction_up
 
 MOST_PARTS = 4096
 _MOST_PAIRS = 1 << 20  # formed one by one; beyond, both factors go to a grid first

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pabi.rounding import Array
+from pabi.numbers.rounding import Array
 from pabi.tradeoff.convolution import Profile, Sum, Term, crossing, profile
 from pabi.tradeoff.grids import optimistic, pessimistic
 from pabi.tradeoff.memo import Memo

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pabi.rounding import Array
+from pabi.numbers.rounding import Array
 
 # Nodes, and the width·(|z| + μ + 1) up to which so many are exact to a few ulps.
 _RULES = tuple((limit, *np.polynomial.legendre.leggauss(n)) for limit, n in ((0.06, 4), (2.0, 10)))

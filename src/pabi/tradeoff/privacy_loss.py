@@ -11,13 +11,13 @@ from typing import Any, ClassVar, NamedTuple, Self, assert_never
 import numpy as np
 
 from pabi.convert.inputs import array, extended
-from pabi.errors import InvalidInput
-from pabi.rounding import Array
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
+from pabi.numbers.validate import choice, number
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.directions import DIRECTIONS, Direction, Orientation, chosen, opposite
 from pabi.tradeoff.pairs import Discrete, Pair
 from pabi.tradeoff.supports import supported
-from pabi.validate import choice, number
 
 _ROUNDING = 1e-12  # by how much the probabilities may miss 1
 _KNOWN = 4e-15  # relative: a probability's error from quadrature or normalising, and that of e^ε

@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pabi.convert.inputs import extended
-from pabi.errors import InvalidInput
-from pabi.rounding import Array, up
-from pabi.showing import shown
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array, up
+from pabi.numbers.showing import shown
+from pabi.numbers.validate import integer, number
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.directions import Orientation, common, one_order
@@ -22,7 +23,6 @@ from pabi.tradeoff.memo import Memo
 from pabi.tradeoff.numerical import Loss
 from pabi.tradeoff.pairs import Pair
 from pabi.tradeoff.supports import supported
-from pabi.validate import integer, number
 
 Factor = tuple[TradeOff, int]
 

@@ -12,14 +12,14 @@ import numpy as np
 from pabi.convert import balls
 from pabi.convert.gdp import gdp_epsilon_bounds, gdp_to_delta, gdp_to_zcdp
 from pabi.convert.inputs import extended
-from pabi.errors import InvalidInput
-from pabi.rounding import Array, fraction_down, fraction_up
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array, fraction_down, fraction_up
+from pabi.numbers.validate import choice, number
 from pabi.tradeoff.base import TradeOff, decode, encode
 from pabi.tradeoff.directions import DIRECTIONS, Direction, Orientation, chosen, opposite
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.pairs import Discrete, Labelled, Pair, SampledGaussian, Symmetrised, log_ratio
 from pabi.tradeoff.supports import support_lines
-from pabi.validate import choice, number
 
 _MOMENT = 1e-8  # relative: more than the quadrature of a moment errs
 _SMALLEST = 1e-300

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pabi.rounding import Array
+from pabi.numbers.rounding import Array
 
 _ROWS = 1 << 21  # entries of the working arrays
 

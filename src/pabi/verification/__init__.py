@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from flint import ctx
 
-from pabi.certificate import Certificate
-from pabi.errors import InvalidInput
-from pabi.guarantee import FORMAT, Guarantee
+from pabi.guarantees.certificate import Certificate
+from pabi.guarantees.guarantee import FORMAT, Guarantee
+from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import TradeOff
 from pabi.verification.arithmetic import BITS
 from pabi.verification.bounds import Bound, Bounds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pabi.certificate import FORMAT, VERSIONS, check_format
+from pabi.guarantees.certificate import FORMAT, VERSIONS, check_format
 from pabi.verification.claims import check_claim, check_reading
 from pabi.verification.reading import HEADER, closed, sentences
 from pabi.verification.refusal import Refused

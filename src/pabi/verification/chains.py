@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from pabi.assumptions import langevin_chain
-from pabi.description import from_dict
-from pabi.langevin import LangevinChain
-from pabi.runs import NoisySGD
+from pabi.describe.assumptions import langevin_chain
+from pabi.describe.files import from_dict
+from pabi.describe.langevin import LangevinChain
+from pabi.describe.runs import NoisySGD
 from pabi.verification.adjacency import Adjacency, read_adjacency
 from pabi.verification.arithmetic import exact, root_up
 from pabi.verification.bounds import Bound

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 from flint import fmpq
 
-from pabi.assumptions import noisy_sgd
-from pabi.runs import NoisySGD
-from pabi.updates import SGD
+from pabi.describe.assumptions import noisy_sgd
+from pabi.describe.runs import NoisySGD
+from pabi.describe.updates import SGD
 from pabi.verification.adjacency import Adjacency, read_adjacency
 from pabi.verification.arithmetic import exact
 from pabi.verification.gradients import Gradients

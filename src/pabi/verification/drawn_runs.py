@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple, assert_never
 
 from flint import arb, fmpq
 
-from pabi.runs import NoisySGD
+from pabi.describe.runs import NoisySGD
 from pabi.verification.arithmetic import above, geometric, root_up
 from pabi.verification.bounds import Bound
 from pabi.verification.derivation import NO_DATA, Derived

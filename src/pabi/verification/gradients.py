@@ -11,7 +11,7 @@ from typing import Any
 
 from flint import arb, fmpq
 
-from pabi.runs import NoisySGD
+from pabi.describe.runs import NoisySGD
 from pabi.verification.arithmetic import above, exact
 from pabi.verification.losses import Facts, facts_of
 from pabi.verification.moduli import Root, Row, linear

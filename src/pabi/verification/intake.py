@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pabi.certificate import FORMAT, VERSIONS, Certificate, check_format
-from pabi.encoding import nesting, parse_json
-from pabi.errors import InvalidInput
-from pabi.guarantee import FORMAT as GUARANTEE
-from pabi.guarantee import VERSIONS as GUARANTEE_VERSIONS
+from pabi.guarantees.certificate import FORMAT, VERSIONS, Certificate, check_format
+from pabi.guarantees.guarantee import FORMAT as GUARANTEE
+from pabi.guarantees.guarantee import VERSIONS as GUARANTEE_VERSIONS
+from pabi.numbers.encoding import nesting, parse_json
+from pabi.numbers.errors import InvalidInput
 from pabi.verification.limits import Limits
 from pabi.verification.refusal import Refused
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple, TypeVar
 
-from pabi.encoding import unpacking_at_most
-from pabi.showing import exact
+from pabi.numbers.encoding import unpacking_at_most
+from pabi.numbers.showing import exact
 from pabi.verification.refusal import Refused
 
 T = TypeVar("T")

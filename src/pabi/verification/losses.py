@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from flint import arb, fmpq
 
-from pabi.losses import Loss
+from pabi.describe.losses import Loss
 from pabi.verification.arithmetic import above, exact, fraction_of
 from pabi.verification.limits import timed
 from pabi.verification.moduli import Function, Root, Row, linear

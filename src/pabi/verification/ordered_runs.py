@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from flint import arb
 
-from pabi.runs import NoisySGD
+from pabi.describe.runs import NoisySGD
 from pabi.verification.adjacency import gradients_changed
 from pabi.verification.arithmetic import Steps
 from pabi.verification.derivation import NO_DATA, Derived

@@ -7,7 +7,7 @@ from typing import Any
 
 from flint import arb
 
-from pabi.encoding import read_floats, read_integers
+from pabi.numbers.encoding import read_floats, read_integers
 from pabi.verification.arithmetic import Repeated, Steps, block_cost, replay
 from pabi.verification.limits import timed
 from pabi.verification.reading import closed, groups, integer, nonnegative

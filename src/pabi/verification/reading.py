@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from pabi.encoding import read_floats
+from pabi.numbers.encoding import read_floats
 from pabi.verification.arithmetic import Repeated, Stretch
 from pabi.verification.refusal import Refused
 

@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from flint import arb, fmpq
 
-from pabi.langevin import LangevinDiffusion
-from pabi.losses import Loss
-from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.describe.langevin import LangevinDiffusion
+from pabi.describe.losses import Loss
+from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.verification.adjacency import Adjacency, gradients_changed, read_adjacency
 from pabi.verification.arithmetic import exact
 from pabi.verification.losses import facts_of

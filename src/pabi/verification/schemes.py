@@ -21,7 +21,7 @@ from typing import Any, assert_never
 
 from flint import arb, fmpq
 
-from pabi.batches import (
+from pabi.describe.batches import (
     BallsInBins,
     Batches,
     Cyclic,

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, assert_never
 
-from pabi.assumptions import FOLLOWED_EXACTLY
-from pabi.description import from_dict
-from pabi.langevin import LangevinChain, LangevinDiffusion
-from pabi.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.runs import NoisySGD
+from pabi.describe.assumptions import FOLLOWED_EXACTLY
+from pabi.describe.files import from_dict
+from pabi.describe.langevin import LangevinChain, LangevinDiffusion
+from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.describe.runs import NoisySGD
 from pabi.verification.adjacency import Adjacency, read_adjacency
 from pabi.verification.chains import Chains
 from pabi.verification.drawn_runs import DrawnRun

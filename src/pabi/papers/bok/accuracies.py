@@ -7,15 +7,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pabi.batches import Cyclic, FixedSize
-from pabi.calibration import calibrate
-from pabi.description import to_dict
-from pabi.losses import Loss
+from pabi.account.calibration import calibrate
+from pabi.describe.batches import Cyclic, FixedSize
+from pabi.describe.files import to_dict
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
+from pabi.numbers.showing import as_printed
 from pabi.papers.artefact import Part, Settings
 from pabi.papers.bok import logistic, table_4
 from pabi.papers.results import Entry, Table
-from pabi.runs import NoisySGD
-from pabi.showing import as_printed
 
 # As the paper trains: rows within norm 8, then a constant 1, gradients clipped at 5.
 ROW_NORM, CONSTANT, CLIP_NORM = 8.0, 1.0, 5.0

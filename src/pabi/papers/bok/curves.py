@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from pabi.convert import gdp_to_epsilon
-from pabi.papers.results import Curve, Panel
-from pabi.showing import exact
+from pabi.draw.figures import Curve, Panel
+from pabi.numbers.showing import exact
 from pabi.tradeoff import Gaussian
 
 FPR = np.unique(np.concatenate([np.geomspace(1e-4, 0.04, 12), np.linspace(0.0, 1.0, 51)])).tolist()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pabi.batches import FullBatch
 from pabi.convert import gdp_to_epsilon, rdp_to_epsilon
+from pabi.describe.batches import FullBatch
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
+from pabi.draw.figures import Curve, Figure, Panel
 from pabi.literature import bok, ye_shokri
-from pabi.losses import Loss
+from pabi.numbers.showing import exact
 from pabi.papers.artefact import Artefact
 from pabi.papers.bok import SOURCE, curves
-from pabi.papers.results import Curve, Figure, Panel
-from pabi.runs import NoisySGD
-from pabi.showing import exact
 
 DELTA = 1e-5
 LENGTHS = (10, 20, 40, 80, 160)

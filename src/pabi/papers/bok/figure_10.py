@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from pabi.batches import FixedSize
 from pabi.convert import clt_mu
-from pabi.description import to_dict
-from pabi.losses import Loss
+from pabi.describe.batches import FixedSize
+from pabi.describe.files import to_dict
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
+from pabi.draw.figures import Curve, Figure, Panel
+from pabi.numbers.showing import exact
 from pabi.papers.artefact import Artefact, Part, Settings
 from pabi.papers.bok import SOURCE, curves
-from pabi.papers.results import Curve, Figure, Panel
-from pabi.runs import NoisySGD
-from pabi.showing import exact
 
 PROBABILITIES = (0.0025, 0.005, 0.01, 0.02, 0.04)  # b/n
 RATIOS = (0.125, 0.25, 0.5, 1.0, 2.0)  # L/b

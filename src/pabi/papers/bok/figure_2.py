@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from pabi.draw.figures import Curve, Figure
 from pabi.papers.artefact import Artefact
 from pabi.papers.bok import SOURCE, curves
-from pabi.papers.results import Curve, Figure
 from pabi.tradeoff import Gaussian
 
 FIXED_POINT = 0.37  # where type I and type II error of the mechanism are equal

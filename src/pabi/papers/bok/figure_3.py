@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pabi.draw.figures import Figure, Panel
 from pabi.papers.artefact import Artefact
 from pabi.papers.bok import SOURCE, processes
-from pabi.papers.results import Figure, Panel
 
 START = 6  # τ
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
+from pabi.draw.figures import Curve, Figure
+from pabi.numbers.showing import exact
 from pabi.papers.artefact import Artefact
 from pabi.papers.bok import SOURCE, curves
-from pabi.papers.results import Curve, Figure
-from pabi.showing import exact
 from pabi.tradeoff import Gaussian, Subsampled
 
 P, MU = 0.25, 2.5

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pabi.iteration import NoisyIteration
+from pabi.describe.iteration import NoisyIteration
+from pabi.draw.figures import Figure
 from pabi.literature import bok
 from pabi.papers.artefact import Artefact
 from pabi.papers.bok import SOURCE, curves
 from pabi.papers.bok.table_7 import SENSITIVITY
-from pabi.papers.results import Figure
 
 SLOPE = 0.99
 LENGTHS = (10, 20, 40, 80, 160, 320, 640)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pabi.draw.figures import Figure
 from pabi.literature import bok
 from pabi.papers.artefact import Artefact
 from pabi.papers.bok import SOURCE, curves, table_8
 from pabi.papers.bok.figure_6 import LENGTHS
-from pabi.papers.results import Figure
 
 SENSITIVITY, STEP_SIZE, THRESHOLD = 0.5, 0.1, 80
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pabi.draw.figures import Figure
 from pabi.literature import bok
 from pabi.papers.artefact import Artefact
 from pabi.papers.bok import SOURCE, curves, table_9
-from pabi.papers.results import Figure
 
 BATCHES, SLOPE = 20, 0.99
 LENGTHS = (5, 10, 20, 40, 80, 160, 320)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pabi.draw.figures import Figure
 from pabi.literature import bok
 from pabi.papers.artefact import Artefact
 from pabi.papers.bok import SOURCE, curves, thresholds
 from pabi.papers.bok.figure_8 import BATCHES, LENGTHS
-from pabi.papers.results import Figure
 
 RATIO, STEP_SIZE = 0.5, 0.02
 

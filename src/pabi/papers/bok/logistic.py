@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pabi.batches import Cyclic
 from pabi.convert import clt_mu, gdp_to_epsilon, rdp_to_epsilon
-from pabi.description import to_dict
+from pabi.describe.batches import Cyclic
+from pabi.describe.files import to_dict
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
 from pabi.literature import bok, ye_shokri
-from pabi.losses import Loss
 from pabi.papers.artefact import Part, Settings
 from pabi.papers.results import Entry
-from pabi.runs import NoisySGD
 
 DELTA = 1e-5
 EPOCHS = (50, 100, 200)

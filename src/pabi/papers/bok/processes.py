@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pabi.papers.results import Curve
-from pabi.rounding import Array
+from pabi.draw.figures import Curve
+from pabi.numbers.rounding import Array
 
 SLOPE, PULL, NOISE = 0.9, 1.0, 0.45
 STEPS = 14

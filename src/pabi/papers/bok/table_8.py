@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pabi.iteration import NoisyIteration
+from pabi.describe.iteration import NoisyIteration
 from pabi.literature import bok
 from pabi.papers.artefact import Artefact
 from pabi.papers.bok import SOURCE

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pabi.batches import Cyclic
+from pabi.describe.batches import Cyclic
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
 from pabi.literature import bok
-from pabi.losses import Loss
 from pabi.papers.artefact import Artefact
 from pabi.papers.bok import SOURCE
 from pabi.papers.results import Entry, Table
-from pabi.runs import NoisySGD
 
 RATIO = 0.2  # L/(bσ)
 BATCHES = (10, 20, 40)

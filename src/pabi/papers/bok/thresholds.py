@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from pabi.batches import Cyclic
+from pabi.describe.batches import Cyclic
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
 from pabi.literature import bok
-from pabi.losses import Loss
 from pabi.papers.results import Entry, Table
-from pabi.runs import NoisySGD
 
 DIAMETER, NOISE_STD = 1.0, 3.0
 STEP_SIZES = (0.04, 0.02, 0.01)

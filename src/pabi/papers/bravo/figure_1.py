@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from pabi.draw.figures import Curve, Figure, Panel
 from pabi.literature import bravo
+from pabi.numbers.showing import exact
 from pabi.papers.artefact import Artefact
 from pabi.papers.bravo import SOURCE
-from pabi.papers.results import Curve, Figure, Panel
-from pabi.showing import exact
 
 N, GRADIENT, CONSTANT, DIAMETER = 1_000, 1.0, 2.0, 1.0
 EXPONENTS = (0.2, 0.4, 0.6, 1.0)

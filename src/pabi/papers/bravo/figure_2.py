@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from pabi.draw.figures import Curve, Figure, Panel, Surface
 from pabi.literature import bravo
+from pabi.numbers.rounding import Array
+from pabi.numbers.showing import as_printed
 from pabi.papers.artefact import Artefact
 from pabi.papers.bravo import SOURCE
-from pabi.papers.results import Curve, Figure, Panel, Surface
-from pabi.rounding import Array
-from pabi.showing import as_printed
 
 DIAMETER, STEP_SIZE, GRADIENT = 5.0, 1.0, 1.0
 NOISE = (1.0, 0.01, 0.4)

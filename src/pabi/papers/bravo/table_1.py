@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pabi.iteration import NoisyIteration
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.losses import Loss
 from pabi.literature import bravo
-from pabi.losses import Loss
+from pabi.numbers.showing import exact
 from pabi.papers.artefact import Artefact
 from pabi.papers.bravo import SOURCE
 from pabi.papers.results import Entry, Table
-from pabi.showing import exact
 
 ORDER, DIAMETER, STEPS, NOISE, STEP_SIZE = 2.0, 4.0, 50, 1.0, 0.1
 GRADIENT, EXPONENT, HOELDER = 1.0, 0.5, 1.0  # L, p, M

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pabi.batches import Cyclic
-from pabi.description import to_dict
+from pabi.describe.batches import Cyclic
+from pabi.describe.files import to_dict
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
 from pabi.literature import kong_ribero
-from pabi.losses import Loss
+from pabi.numbers.showing import exact
 from pabi.papers.artefact import Artefact, Part, Settings
 from pabi.papers.kong_ribero import SOURCE
 from pabi.papers.results import Entry, Table
-from pabi.runs import NoisySGD
-from pabi.showing import exact
 
 ORDER, EPOCHS, BATCHES, SIZE = 2.0, 10, 50, 10
 CLIP_NORM, STEP_SIZE, NOISE = 1.0, 0.05, 0.02  # C, λ, σ on the iterate

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from pabi.draw.figures import Curve, Figure, Panel
+from pabi.numbers.showing import exact, plain
 from pabi.papers.artefact import Artefact
 from pabi.papers.langevin_universality import SOURCE
-from pabi.papers.results import Curve, Figure, Panel
-from pabi.showing import exact, plain
 
 BETA, TIME, DIMENSION = 4.0, 0.06, 3
 DRIFT = BETA * TIME

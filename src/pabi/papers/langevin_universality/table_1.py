@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from pabi.numbers.showing import exact, plain
 from pabi.papers.artefact import Artefact, Part, Settings
 from pabi.papers.langevin_universality import SOURCE
 from pabi.papers.results import Entry, Table
-from pabi.showing import exact, plain
 
 N, P, EPSILON, DELTA, LIPSCHITZ, CONVEXITY = 100_000, 10, 1.0, 1e-6, 1.0, 1.0
 PURE, APPROXIMATE = "ε-DP", "(ε, δ)-DP"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from pabi.guarantee import INDEPENDENT
+from pabi.guarantees.guarantee import INDEPENDENT
 from pabi.verification.bounds import Bounds, several_releases
 from pabi.verification.refusal import Refused
 from pabi.verification.subjects import Releases

@@ -10,7 +10,7 @@ from typing import Any
 
 from flint import arb, fmpq
 
-from pabi.assumptions import langevin_diffusion
+from pabi.describe.assumptions import langevin_diffusion
 from pabi.verification.arithmetic import check_cost, exact
 from pabi.verification.bounds import Bound
 from pabi.verification.derivation import hides_its_path

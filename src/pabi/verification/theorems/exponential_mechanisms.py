@@ -14,8 +14,8 @@ from typing import Any
 
 from flint import arb, fmpq
 
-from pabi.assumptions import exponential_mechanism, iterated_mechanism
-from pabi.mechanisms import IteratedExponentialMechanism
+from pabi.describe.assumptions import exponential_mechanism, iterated_mechanism
+from pabi.describe.mechanisms import IteratedExponentialMechanism
 from pabi.verification.arithmetic import above, exact, root_up
 from pabi.verification.bounds import Bound
 from pabi.verification.factors.bounded_ranges import BoundedRanges

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flint import arb
 
-from pabi.encoding import read_floats
+from pabi.numbers.encoding import read_floats
 from pabi.verification.chains import of_runs
 from pabi.verification.drawn_runs import Capped, DrawnRun, Needed, root_above
 from pabi.verification.limits import timed

@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 from flint import arb
 
-from pabi.encoding import read_floats
+from pabi.numbers.encoding import read_floats
 from pabi.verification.arithmetic import check_cost
 from pabi.verification.cases import CASE, every_position, proven_by, worst_position
 from pabi.verification.chains import of_runs

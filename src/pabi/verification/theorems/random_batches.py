@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, assert_never
 
 from flint import arb
 
-from pabi.encoding import read_floats
+from pabi.numbers.encoding import read_floats
 from pabi.verification.arithmetic import geometric
 from pabi.verification.chains import of_runs
 from pabi.verification.drawn_runs import Capped, DrawnRun, Needed, Step, root_above

@@ -1,0 +1,101 @@
+"""Every analysis of a description side by side, with its result or the reason why it does not apply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pabi.account.best import best_of, outcomes
+from pabi.describe.files import Description
+from pabi.guarantees.guarantee import Guarantee
+from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.showing import exact, shown
+from pabi.tradeoff import Gaussian, TradeOff
+
+
+@dataclass(frozen=True)
+class Row:
+    """One analysis: its ε at the δ asked for and its μ (None if not Gaussian), or the reason why not."""
+
+    method: str
+    applies: bool
+    reason: str | None
+    epsilon: float | None
+    mu: float | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """All analyses of a description at `delta`; iterates as rows and prints as a table.
+
+    `best` is the guarantee that `guarantee(delta)` returns, None if nothing applies.
+    """
+
+    rows: tuple[Row, ...]
+    delta: float
+    best: Guarantee | None
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        table = [("method", f"ε at δ = {exact(self.delta)}", "μ", "")]
+        for row in self.rows:
+            epsilon = "—" if row.epsilon is None else shown(row.epsilon)
+            mu = "—" if row.mu is None else shown(row.mu)
+            best = self.best is not None and row.method == self.best.method
+            note = row.reason if row.reason is not None else ("the guarantee" if best else "")
+            table.append((row.method, epsilon, mu, note))
+        widths = [max(len(line[i]) for line in table) for i in range(3)]
+        return "\n".join(
+            "  ".join(
+                [*(cell.ljust(w) for cell, w in zip(line, widths, strict=False)), line[3]]
+            ).rstrip()
+            for line in table
+        )
+
+
+def explain(
+    description: Description,
+    delta: float = 1e-5,
+    also: Sequence[Callable[[Any], TradeOff | Guarantee]] = (),
+) -> Explanation:
+    """Every analysis of `description` with its ε at `delta`.
+
+    `also`: callables from the description to a trade-off object (or guarantee), for bounds of one's
+    own; a row is named after the callable, and a callable may raise NotApplicable. They are shown
+    for comparison and never become the guarantee.
+    """
+    found = outcomes(description, delta)
+    rows = [
+        Row(o.name, False, o.reason, None, None)
+        if o.guarantee is None
+        else _row(o.name, o.guarantee.curve, delta)
+        for o in found
+    ]
+    for bound in also:
+        name = getattr(bound, "__name__", repr(bound))
+        try:
+            curve = bound(description)
+        except NotApplicable as no:
+            rows.append(Row(name, False, no.reason, None, None))
+            continue
+        curve = curve.curve if isinstance(curve, Guarantee) else curve
+        if not isinstance(curve, TradeOff):
+            got = type(curve).__name__
+            raise InvalidInput("also", f"expected {name} to return a trade-off object, got {got}")
+        rows.append(_row(name, curve, delta))
+    try:
+        best: Guarantee | None = best_of(found, delta)
+    except NotApplicable:
+        best = None
+    return Explanation(tuple(rows), delta, best)
+
+
+def _row(name: str, curve: TradeOff, delta: float) -> Row:
+    mu = curve.mu if isinstance(curve, Gaussian) else None
+    return Row(name, True, None, curve.epsilon(delta), mu)

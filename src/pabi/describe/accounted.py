@@ -1,0 +1,79 @@
+"""What every description can be asked: its guarantee, and every analysis of it.
+
+The answers are found above, in `pabi.account`. They are methods here because that is where people look.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from pabi.numbers import validate
+from pabi.numbers.errors import PrivacyWarning
+from pabi.numbers.showing import plain
+
+if TYPE_CHECKING:
+    from pabi.account.explanation import Explanation
+    from pabi.describe.files import Description
+    from pabi.guarantees.guarantee import Guarantee
+
+
+class Accounted:
+    """A description: two are equal if they are of one kind and all fields are."""
+
+    def guarantee(self, delta: float = 1e-5) -> Guarantee:
+        """The best proven guarantee, chosen at `delta` in [0, 1) and valid at every δ.
+
+        Raises NotApplicable when no analysis covers the description and InvalidInput for a δ outside of the
+        range. Warns (PrivacyWarning) when `delta` exceeds 1/n. Source: that of the analysis, in the
+        guarantee's `source`.
+        """
+        warn_of_large_delta(getattr(self, "n", None), delta)
+        return self._best(delta)
+
+    def _best(self, delta: float, position: int | None = None) -> Guarantee:
+        from pabi.account.best import best_guarantee
+
+        return best_guarantee(cast("Description", self), delta, position)
+
+    def explain(self, delta: float = 1e-5, also: Sequence[Any] = ()) -> Explanation:
+        """Every analysis with its ε at `delta`, or why it does not apply, as a table.
+
+        `also`: functions of the description that return a trade-off function or a guarantee, each shown as
+        a row. Raises InvalidInput for a δ outside [0, 1). Warns (PrivacyWarning) when `delta` exceeds 1/n.
+        """
+        from pabi.account.explanation import explain
+
+        warn_of_large_delta(getattr(self, "n", None), delta)
+        return explain(cast("Description", self), delta, also)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        mine: Any = self
+        return all(same(getattr(self, f.name), getattr(other, f.name)) for f in fields(mine))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two arguments of descriptions are equal, arrays entry by entry."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.shape(a) == np.shape(b) and bool(np.array_equal(a, b))
+    return a is b or bool(a == b)
+
+
+def warn_of_large_delta(n: int | None, delta: float) -> None:
+    """PrivacyWarning, on behalf of the caller's caller, where δ > 1/n promises little."""
+    checked = validate.number("delta", delta, at_least=0.0, below=1.0)
+    if n is not None and checked > 1.0 / n:
+        warnings.warn(
+            f"delta = {delta!r} exceeds 1/n = {plain(1.0 / n, 3)}: publishing one record "
+            "outright would satisfy it",
+            PrivacyWarning,
+            stacklevel=3,
+        )

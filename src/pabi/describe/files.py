@@ -1,0 +1,263 @@
+"""Descriptions as tables: the form they have in run files and inside certificates."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields, replace
+from inspect import Parameter, signature
+from typing import Any
+
+import numpy as np
+
+from pabi.describe import updates
+from pabi.describe.batches import SCHEMES, Batches
+from pabi.describe.iteration import Column, NoisyIteration
+from pabi.describe.langevin import LangevinChain, LangevinDiffusion
+from pabi.describe.loss_kinds import KINDS as LOSSES
+from pabi.describe.losses import Loss, parameter_names
+from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.describe.moduli import Modulus
+from pabi.describe.prox import KINDS as PROXIMAL_MAPS
+from pabi.describe.prox import ProximalMap
+from pabi.describe.runs import NoisySGD, Prox
+from pabi.describe.updates import Update
+from pabi.numbers import encoding
+from pabi.numbers.errors import InvalidInput
+
+Description = (
+    NoisySGD
+    | NoisyIteration
+    | LangevinChain
+    | LangevinDiffusion
+    | ExponentialMechanism
+    | IteratedExponentialMechanism
+)
+
+_KIND: Mapping[str, type[Description]] = {
+    "noisy_sgd": NoisySGD,
+    "noisy_iteration": NoisyIteration,
+    "langevin_chain": LangevinChain,
+    "langevin_diffusion": LangevinDiffusion,
+    "exponential_mechanism": ExponentialMechanism,
+    "iterated_exponential_mechanism": IteratedExponentialMechanism,
+}
+_KEYS = {"total_steps": "steps"}  # of fields with a name of their own in files
+_NAME = 80  # characters of a name that another could be meant by
+_ARRAYS = {
+    "step_size",
+    "noise_std",
+    "noise_multiplier",
+    "contraction",
+    "step_sensitivity",
+    "step_noise_std",
+    "inverse_temperature",
+}
+
+
+@dataclass(frozen=True)
+class StatedProx:
+    """A proximal map known only by name and diameter, as read back from a table; it cannot be run."""
+
+    name: str
+    diameter: float | None = None
+
+    def __call__(self, x: Any, step_size: float) -> Any:
+        raise InvalidInput("prox", f"{self.name} is known by name only and cannot be applied")
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def to_dict(description: Description) -> dict[str, Any]:
+    """A JSON-ready table, with the keys of a run file; fields at their defaults are left out.
+
+    Raises InvalidInput for what no file can hold, such as a modulus that is a function. Source: docs,
+    "A run file".
+    """
+    understood(description)
+    table: dict[str, Any] = {"kind": kind_of(description)}
+    defaults = _defaults(type(description))
+    for f in fields(description):
+        value = getattr(description, f.name)
+        if value == defaults[f.name] if np.ndim(value) == 0 else False:
+            continue
+        if f.name == "total_steps" and table.get("epochs") is not None:
+            continue  # which follows from them
+        if isinstance(value, Update):
+            if value.plain:
+                continue  # the default, by another name
+            value = value.to_dict()
+        elif type(value) in PROXIMAL_MAPS.values() or isinstance(value, (Loss, Modulus)):
+            value = value.to_dict()
+        elif f.name == "moduli":
+            value = [modulus.to_dict() for modulus in value]
+        elif f.name == "inverse_temperature" and callable(value):
+            raise InvalidInput(f.name, "a function of time cannot be written down; give an array")
+        elif f.name == "epsilons":
+            value = list(value)
+        elif isinstance(value, Batches):
+            given = {f.name: getattr(value, f.name) for f in fields(value)}
+            given = {name: int(number) for name, number in given.items() if number is not None}
+            value = {"kind": value.kind, **given}
+        elif isinstance(value, (np.ndarray, Column)):
+            value = encoding.floats(np.asarray(value))
+        elif f.name == "prox":
+            diameter = getattr(value, "diameter", None)
+            value = {"name": repr(value), **({} if diameter is None else {"diameter": diameter})}
+        elif isinstance(value, np.generic):
+            value = value.item()
+        table[_KEYS.get(f.name, f.name)] = value
+    return table
+
+
+def understood(description: Description) -> None:
+    """InvalidInput, naming the field, unless a description is what its constructor makes of it.
+
+    The constructor takes pabi's own losses, batches, updates, adjacencies and units alone; here it is seen to
+    that nobody put something else there since.
+    """
+    kind_of(description)
+    again = replace(description)
+    for f in fields(description):
+        value, made = getattr(description, f.name), getattr(again, f.name)
+        plain = isinstance(made, (bool, int, float, str))
+        if type(value) is not type(made) or (plain and value != made):
+            raise InvalidInput(f.name, f"expected {made!r}, as constructed, got {value!r}")
+
+
+def kind_of(description: Description) -> str:
+    """The name of a description's kind. Raises InvalidInput for anything else, subclasses included:
+    nothing is proven of what they override."""
+    for kind, cls in _KIND.items():
+        if type(description) is cls:
+            return kind
+    names = ", ".join(cls.__name__ for cls in _KIND.values())
+    got = type(description).__name__
+    raise InvalidInput("description", f"expected one of pabi's {names}, got a {got}")
+
+
+def from_dict(table: Mapping[str, Any]) -> Description:
+    """The description a table holds, as `to_dict` writes it or a run file has it.
+
+    Raises InvalidInput naming the offending field; an unknown key with the nearest known one. Source: docs,
+    "A run file".
+    """
+    if not isinstance(table, Mapping):
+        raise InvalidInput("run", f"expected a table, got {table!r}")
+    kind = table.get("kind", "noisy_sgd")
+    if not isinstance(kind, str) or kind not in _KIND:
+        raise InvalidInput("kind", f"expected one of {', '.join(_KIND)}, got {kind!r}")
+    cls = _KIND[kind]
+    defaults = _defaults(cls)
+    known = {_KEYS.get(name, name) for name in defaults}
+    arguments = {}
+    for key, value in table.items():
+        if key == "kind":
+            continue
+        if key not in known:
+            raise InvalidInput(key, _unknown(key, known))
+        if key in _ARRAYS and not isinstance(value, (int, float)):
+            value = encoding.read_floats(key, value)
+        elif key == "loss":
+            value = _loss(value)
+        elif key == "batches":
+            value = _batches(value)
+        elif key == "prox":
+            value = _prox(value)
+        elif key == "update":
+            value = updates.from_dict(value)
+        elif key == "moduli":
+            many = isinstance(value, list)
+            value = list(map(Modulus.from_dict, value)) if many else Modulus.from_dict(value)
+        arguments[key] = value
+    for name, default in defaults.items():
+        if default is MISSING and name not in arguments:
+            raise InvalidInput(name, f"missing: a {kind} needs it")
+    return cls(**arguments)
+
+
+def _defaults(cls: type[Description]) -> dict[str, Any]:
+    """The default of every field as the constructor has it, MISSING where there is none."""
+    parameters = signature(cls).parameters
+    found = {}
+    for f in fields(cls):
+        default = parameters[f.name].default
+        if f.default_factory is not MISSING:
+            default = f.default_factory()
+        found[f.name] = MISSING if default is Parameter.empty else default
+    return found
+
+
+def _unknown(key: str, known: set[str], where: str = "the top level") -> str:
+    near = difflib.get_close_matches(key[:_NAME], sorted(known), n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]}?" if near else f"; known keys: {', '.join(sorted(known))}"
+    return f"unknown key in {where}{hint}"
+
+
+def _check_table(name: str, value: Any, known: set[str]) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(name, f"expected a table [{name}], got {value!r}")
+    for key in value:
+        if key in known:
+            continue
+        top = {f.name for f in fields(NoisySGD)}
+        if key in top:
+            raise InvalidInput(
+                key, f"belongs to the top level, not to [{name}]: move it above the first table"
+            )
+        raise InvalidInput(key, _unknown(key, known, f"[{name}]"))
+    return dict(value)
+
+
+def _unknown_kind(table: str, kinds: Iterable[str], got: Any) -> InvalidInput:
+    near = difflib.get_close_matches(str(got)[:_NAME], kinds, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return InvalidInput("kind", f"expected [{table}] kind in {', '.join(kinds)}, got {got!r}{hint}")
+
+
+def _loss(value: Any) -> Loss:
+    kind = value.get("kind") if isinstance(value, Mapping) else None
+    if isinstance(value, Mapping) and not (isinstance(kind, str) and kind in LOSSES):
+        raise _unknown_kind("loss", LOSSES, kind)
+    return Loss.from_dict(_check_table("loss", value, {"kind", "l2", *parameter_names(kind)}))
+
+
+def _batches(value: Any) -> Batches:
+    """A batch scheme by its kind and the numbers that it has."""
+    everybody = {f.name for scheme in SCHEMES.values() for f in fields(scheme)}
+    table = _check_table("batches", value, {"kind", *everybody})
+    kind = table.pop("kind", None)
+    if not isinstance(kind, str) or kind not in SCHEMES:
+        raise _unknown_kind("batches", SCHEMES, kind)
+    own = {f.name: f for f in fields(SCHEMES[kind])}
+    for name in table:
+        if name not in own:
+            having = " or ".join(k for k, cls in SCHEMES.items() if name in _names(cls))
+            raise InvalidInput(name, f"belongs to [batches] of kind {having}, got kind {kind!r}")
+    for name, f in own.items():
+        if f.default is MISSING and name not in table:
+            raise InvalidInput(name, f"missing from [batches]: {kind} needs it")
+    return SCHEMES[kind](**table)
+
+
+def _names(cls: type[Batches]) -> set[str]:
+    return {f.name for f in fields(cls)}
+
+
+def _prox(value: Any) -> Prox:
+    """One of pabi's own maps by its kind, or what is known of another."""
+    if isinstance(value, Mapping) and "kind" in value:
+        kind = value["kind"]
+        if not isinstance(kind, str) or kind not in PROXIMAL_MAPS:
+            raise _unknown_kind("prox", PROXIMAL_MAPS, kind)
+        known = {f.name for f in fields(PROXIMAL_MAPS[kind])}
+        return ProximalMap.from_dict(_check_table("prox", value, {"kind", "diameter", *known}))
+    table = _check_table("prox", value, {"kind", "name", "diameter"})
+    diameter = table.get("diameter")
+    if diameter is not None and not (
+        isinstance(diameter, (int, float)) and 0.0 < diameter < math.inf
+    ):
+        raise InvalidInput("diameter", f"expected a finite number > 0 in [prox], got {diameter!r}")
+    return StatedProx(str(table.get("name", "a proximal map")), diameter)

@@ -1,0 +1,272 @@
+"""How far one step on a batch's gradients can push two points apart, from what is known of the loss.
+
+The step is x ↦ x − η(λx + f·g(x)): λ the regulariser, g the mean of the (clipped) gradients of the batch,
+f the number of its records over the divisor. With ηλ < 1 and ω_e the modulus of x ↦ x − e·g(x),
+
+    ω(δ) = (1 − ηλ)·ω_e(δ),   e = ηf/(1 − ηλ).
+
+Each row of the table below bounds ω_e. They are stated for one record's loss, and a mean inherits all of
+them: averages of operators in a convex set stay in it, and Hölder, dissipativity and gradient bounds add up.
+
+| what is known | ω_e(δ) |
+|---|---|
+| curvature in [lo, hi] | max(|1 − e·lo|, |1 − e·hi|)·δ |
+| the same, then clipped | L_clip·δ, see `clipping_slope` |
+| monotone, β-smooth (convex–concave descent–ascent) | √(1 + e²β²)·δ; clipped, (1 + eβ)·δ |
+| convex or monotone, ‖gradient‖ ≤ L | √(δ² + (2eL)²) |
+| convex, gradient p-Hölder with constant M on all of ℝ^d | √(δ² + 4(1 − p)/(1 + p)·(eM/2)^(2/(1 − p))) |
+| ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ', β-smooth | √(max(0, 1 − 2eκ + e²β²)·δ² + 2eλ') |
+| ‖gradient‖ ≤ C | δ + 2eC |
+
+A kind of loss may add rows of its own (`Kind.rows`), as dissipative losses do theirs.
+
+Sources: Bok, Su, Altschuler, Lemma 2.8; Bravo, Flores-Mella, Guzmán, §2 and Remark 3.6; Kong, Ribero,
+Prop. 3.4(a); for clipping, docs, "The least slope of clipped steps".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from pabi.describe.loss_facts import Facts
+from pabi.describe.moduli import Modulus, known
+from pabi.numbers import validate
+from pabi.numbers.errors import NotApplicable
+from pabi.numbers.rounding import Array, fraction_down, fraction_up, one_minus_product, up
+
+OwnRows = Callable[[Fraction, bool], list[Modulus]]
+
+_ROUNDING = 1e-13  # relative, over powers and logarithms
+_FARTHEST = 28.0  # exponents that are closer than e^−28 to the larger of two are not looked at
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """One record's gradients as a step uses them: what is known of the loss, and how they are clipped.
+
+    `clip_norm`: None where they are not; `clipping`: "norm" or "coordinates", InvalidInput for another.
+    """
+
+    facts: Facts
+    clip_norm: float | None = None
+    clipping: str = "norm"
+
+    def __post_init__(self) -> None:
+        validate.choice("clipping", self.clipping, ("norm", "coordinates"))
+
+    @property
+    def clips(self) -> bool:
+        """Whether clipping can ever change one."""
+        if self.clip_norm is None:
+            return False
+        bound = self.facts.gradient_bound
+        return self.clipping == "coordinates" or bound is None or self.clip_norm < bound
+
+    @property
+    def harmless(self) -> bool:
+        """Whether they are still those of a loss of the same kind.
+
+        A scalar function times a fixed vector stays one when its norm is clipped, and so does each coordinate
+        of a separable loss's gradient when that is.
+        """
+        kept = {"norm": self.facts.glm, "coordinates": self.facts.separable}
+        return kept[self.clipping] or not self.clips
+
+    @property
+    def curvature(self) -> tuple[float, float] | None:
+        """[lo, hi]; None where they need not be those of any smooth loss."""
+        if self.facts.curvature is None or not self.harmless:
+            return None
+        lo, hi = self.facts.curvature
+        # Where clipping is harmless it only shrinks derivatives.
+        return (min(lo, 0.0), max(hi, 0.0)) if self.clips else (lo, hi)
+
+    @property
+    def monotone(self) -> bool:
+        """Whether they are those of a convex function, or a monotone field."""
+        if self.facts.monotone is not None:
+            return not self.clips
+        return self.facts.convex and self.harmless
+
+    @property
+    def bound(self) -> Fraction | None:
+        """On their norm."""
+        bounds = [b for b in (self.clip_norm, self.facts.gradient_bound) if b is not None]
+        return Fraction(min(bounds)) if bounds else None
+
+
+def slopes(gradients: Gradients, step_sizes: Array, batch_fraction: Fraction, l2: float) -> Array:
+    """The least slopes of steps, rounded up, one for each step size; see `Loss.slopes`.
+
+    Raises NotApplicable where no slope is known.
+    """
+    if not batch_fraction:
+        return _of_curvature(step_sizes, Fraction(0), (0.0, 0.0), l2)
+    if gradients.curvature is not None:
+        return _of_curvature(step_sizes, batch_fraction, gradients.curvature, l2)
+    sizes, places = np.unique(step_sizes, return_inverse=True)
+    found = np.empty(sizes.shape)
+    for i, size in enumerate(sizes.tolist()):
+        kept = 1 - Fraction(size) * Fraction(l2)
+        if kept <= 0:
+            raise NotApplicable(f"step_size·l2 = {size * l2!r}, expected less than 1")
+        slope = _data_slope(gradients, Fraction(size) * batch_fraction / kept)
+        found[i] = up(fraction_up(kept * Fraction(slope)))
+    return np.asarray(found[places].reshape(step_sizes.shape))
+
+
+def _of_curvature(
+    step_sizes: Array, batch_fraction: Fraction, curvature: tuple[float, float], l2: float
+) -> Array:
+    """max over h in [lo, hi] of |1 − η(λ + fraction·h)|, the largest at the ends."""
+    lo, hi = (Fraction(l2) + batch_fraction * Fraction(h) for h in curvature)
+    with np.errstate(over="ignore", invalid="ignore"):
+        _, shrink = one_minus_product(step_sizes, fraction_down(lo))
+        overshoot, _ = one_minus_product(step_sizes, fraction_up(hi))
+    return np.asarray(np.maximum(shrink, -overshoot))
+
+
+def _data_slope(gradients: Gradients, step: Fraction) -> float:
+    """That of x ↦ x − e·g(x) where the gradients, as clipped, have no curvature."""
+    facts = gradients.facts
+    if facts.curvature is not None:
+        return clipping_slope(step, *map(Fraction, facts.curvature))
+    assert facts.monotone is not None
+    return monotone_slope(step, Fraction(facts.monotone), gradients.clips)
+
+
+def gaps(gradients: Gradients, step: Fraction, own: OwnRows | None) -> list[Modulus]:
+    """The moduli of x ↦ x − e·g(x), e = `step`, beside the slope.
+
+    `own`: (e, whether gradients may be clipped) ↦ the rows that the loss's kind adds.
+    """
+    facts, bound, rows = gradients.facts, gradients.bound, list[Modulus]()
+    if gradients.monotone and bound is not None:
+        rows.append(convex_bounded(step, bound))
+    if facts.convex_holder and not gradients.clips:
+        gap = holder_gap(step, facts.convex_holder)
+        rows += [Modulus.sqrt(1.0, gap)] if math.isfinite(gap) else []
+    if own is not None:
+        rows.extend(own(step, gradients.clips))
+    if bound is not None:
+        rows.append(bounded(step, bound))
+    return rows
+
+
+def clipping_slope(step: Fraction, lo: Fraction, hi: Fraction) -> float:
+    """L_clip: the least c, rounded up, such that every x ↦ x − η·Clip(∇f(x)), ∇f of curvature in [lo, hi],
+    is c-Lipschitz, whatever proximal map the clip is: sup ‖I − ηPA‖ over 0 ⪯ P ⪯ I, lo·I ⪯ A ⪯ hi·I.
+
+    With m = max(−lo, 0), M = max(hi, 0), a = 1 + ηm and b = 1 − ηM it is the largest of a, |b| and, if
+    a(a + b) < 2 and (b > −1 or b(a + b) < 2), √((1 + ηmM/(M − m))/(1 − η(M − m)/4)). For a convex loss,
+    m = 0, that is 1/√(1 − ηM/4) up to ηM = 3, and ηM − 1 beyond. (Docs, "Clipping".)
+    """
+    m, big = max(-lo, Fraction(0)), max(hi, Fraction(0))
+    a, b = 1 + step * m, 1 - step * big
+    ends = fraction_up(max(a, abs(b)))
+    if not (a * (a + b) < 2 and (b > -1 or b * (a + b) < 2)) or big == m:
+        return ends
+    square = (1 + step * m * big / (big - m)) / (1 - step * (big - m) / 4)
+    return max(ends, root_up(square))
+
+
+def monotone_slope(step: Fraction, smoothness: Fraction, clipped: bool) -> float:
+    """Of a monotone field with Lipschitz constant β: ‖x − y − e(F(x) − F(y))‖² ≤ (1 + e²β²)‖x − y‖²."""
+    if clipped:
+        return fraction_up(1 + step * smoothness)
+    return root_up(1 + (step * smoothness) ** 2)
+
+
+def root_up(square: Fraction) -> float:
+    """A double not below √x, and the next but one at most."""
+    root = math.sqrt(fraction_up(square))
+    while Fraction(root) ** 2 < square:
+        root = up(root)
+    return root
+
+
+def holder_gap(step: Fraction, pairs: Sequence[tuple[float, float]]) -> float:
+    """The least h found, rounded up, with ω(δ) = √(δ² + h) for a convex loss whose gradient is p-Hölder
+    with constant M for every one of `pairs` (p, M).
+
+    A gradient that is both p- and q-Hölder is so for every exponent between, with the weighted geometric
+    mean of the constants (Bravo, Flores-Mella, Guzmán, §4); all of them are considered.
+    """
+    stated = sorted(pairs)
+    best = min(_known_gap(step, p, m) for p, m in stated)
+    for (p, m), (q, n) in pairwise(stated):
+        if best == 0.0:
+            return 0.0
+        if p < q:
+            best = min(best, _least_between(step, (p, math.log(m)), (q, math.log(n))))
+    return best
+
+
+def _known_gap(step: Fraction, p: float, constant: float) -> float:
+    """4(1 − p)/(1 + p)·(ηM/2)^(2/(1 − p)), rounded up; for p = 1, 0 if ηM ≤ 2 and ∞ otherwise."""
+    product = step * Fraction(constant)
+    if p == 0.0:
+        return fraction_up(product * product)
+    if p == 1.0:
+        return 0.0 if product <= 2 else math.inf
+    return _gap(step, p, math.log(constant))
+
+
+def _gap(step: Fraction, p: float, log_constant: float) -> float:
+    """The same from the logarithm of the constant, p < 1."""
+    log = math.log(step.numerator) - math.log(step.denominator) + log_constant - math.log(2.0)
+    size = abs(math.log(step.numerator)) + abs(math.log(step.denominator)) + abs(log_constant) + 1.0
+    log += 1e-15 * size
+    exponent = 2.0 / (1.0 - p)
+    value = math.log(4.0 * (1.0 - p) / (1.0 + p)) + exponent * log
+    if value > 700.0:
+        return math.inf
+    value += 4e-16 * exponent * (abs(log) + 1.0)
+    return max(math.exp(max(value, -700.0)) * (1.0 + _ROUNDING), 1e-300)
+
+
+def _least_between(step: Fraction, low: tuple[float, float], high: tuple[float, float]) -> float:
+    """The least gap for the exponents between two known ones, 1 − share = e^−u of the way."""
+    from scipy.optimize import minimize_scalar
+
+    (p, log_m), (q, log_n) = low, high
+
+    def gap(u: float) -> float:
+        share = -math.expm1(-u)
+        exponent = min(p + share * (q - p), 1.0 - 1e-13)
+        return _gap(step, exponent, (1.0 - share) * log_m + share * log_n + 1e-15)
+
+    def log_gap(u: float) -> float:
+        found = gap(u)
+        return math.log(found) if found > 0.0 else -800.0
+
+    grid = [_FARTHEST * i / 60 for i in range(61)]
+    near = min(range(61), key=lambda i: log_gap(grid[i]))
+    bounds = grid[max(0, near - 1)], grid[min(60, near + 1)]
+    options = {"xatol": 1e-10}
+    u = float(minimize_scalar(log_gap, bounds=bounds, method="bounded", options=options).x)
+    return min(gap(u), gap(grid[near]))
+
+
+def dissipative(
+    step: Fraction, *, offset: Fraction, rate: Fraction, smoothness: Fraction
+) -> Modulus:
+    """Of a β-smooth gradient field with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ."""
+    kappa = max(Fraction(0), 1 - 2 * step * rate + (step * smoothness) ** 2)
+    return known(Modulus.sqrt, fraction_up(kappa), fraction_up(2 * step * offset))
+
+
+def convex_bounded(step: Fraction, bound: Fraction) -> Modulus:
+    """Of (sub)gradients of a convex function, or values of a monotone field, of norm at most L."""
+    return known(Modulus.sqrt, 1.0, fraction_up((2 * step * bound) ** 2))
+
+
+def bounded(step: Fraction, bound: Fraction) -> Modulus:
+    """Of gradients of norm at most C."""
+    return known(Modulus.affine, 1.0, fraction_up(2 * step * bound))

@@ -1,0 +1,215 @@
+"""The normal form of every analysis: a noisy iteration.
+
+For k = 1..t: X_k = Π_k(φ_k(X_{k−1}) + Z_k) and X'_k = Π_k(φ'_k(X'_{k−1}) + Z'_k), with
+Z_k, Z'_k ~ N(0, σ_k²I), ‖X_0 − X'_0‖ ≤ w_0, φ_k (or φ'_k) of modulus ω_k, ‖φ_k − φ'_k‖ ≤ s_k, and
+Π_k nonexpansive onto a set of diameter D. Only X_t is released.
+
+A schedule of slopes c_k, sensitivities s_k and noises σ_k is either one array each, or run-length
+encoded (`Groups`), so that a constant run of 10⁹ steps stays a few numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pabi.describe.accounted import Accounted
+from pabi.describe.moduli import Modulus, known_modulus
+from pabi.describe.neighbours import Adjacency, Unit, checked_adjacency, record_only
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
+
+if TYPE_CHECKING:
+    pass
+
+MAX_ARRAY = 50_000_000  # steps beyond which a run-length schedule is never written out
+
+
+class Stretch(NamedTuple):
+    """`n` equal steps: slope c, sensitivity s, noise σ. Slope NaN: no linear modulus is known."""
+
+    n: int
+    c: float
+    s: float
+    sigma: float
+
+
+class Group(NamedTuple):
+    """A sequence of stretches, repeated `times` times."""
+
+    times: int
+    stretches: tuple[Stretch, ...]
+
+    @property
+    def steps(self) -> int:
+        return self.times * sum(x.n for x in self.stretches)
+
+
+class Groups(tuple[Group, ...]):
+    """A run-length encoded schedule."""
+
+    @property
+    def steps(self) -> int:
+        return sum(group.steps for group in self)
+
+    def stretches(self) -> Iterator[tuple[int, Stretch]]:
+        """Every stretch with the number of steps it covers over all repetitions."""
+        for group in self:
+            for stretch in group.stretches:
+                yield group.times * stretch.n, stretch
+
+    def columns(self) -> tuple[Column, Column, Column]:
+        """Slopes, sensitivities and noises as array-likes."""
+        return Column(self, "c"), Column(self, "s"), Column(self, "sigma")
+
+
+class Column:
+    """One column of a run-length schedule, read-only; `np.asarray` writes it out."""
+
+    def __init__(self, groups: Groups, name: str) -> None:
+        self.groups, self.name = groups, name
+
+    def __len__(self) -> int:
+        return self.groups.steps
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (len(self),)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if len(self) > MAX_ARRAY:
+            raise InvalidInput("steps", f"a schedule of {len(self)} steps is not written out")
+        parts = []
+        for group in self.groups:
+            values = [getattr(x, self.name) for x in group.stretches]
+            parts.append(np.tile(np.repeat(values, [x.n for x in group.stretches]), group.times))
+        return np.concatenate(parts).astype(dtype or np.float64)
+
+    def __getitem__(self, index: Any) -> Any:
+        return np.asarray(self)[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Column) and self.groups == other.groups and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash((self.groups, self.name))
+
+    def __repr__(self) -> str:
+        return f"<{self.name} of {len(self)} steps, run-length encoded>"
+
+
+class Steps(NamedTuple):
+    """A schedule written out: slopes, sensitivities and noises, each of shape (t,)."""
+
+    c: Array
+    s: Array
+    sigma: Array
+
+    @property
+    def steps(self) -> int:
+        return len(self.c)
+
+
+Schedule = Groups | Steps
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyIteration(Accounted):
+    """A noisy iteration in normal form (see the module), as seen by the worst record.
+
+    `contraction` c_k, `step_sensitivity` s_k and `step_noise_std` σ_k act on the iterate itself, not on
+    gradients: (t,) arrays, or scalars with `steps=t`. `moduli`: a `Modulus` per step (or one for all) in
+    place of `contraction`. s_k follows ONE record: pass the worst one's. σ_k = 0 is allowed (the
+    guarantee is void where a difference remains to be hidden). `diameter`: of the range of Π_k, None if
+    unbounded. `start`: w_0, the distance of the starting points, 0 for privacy. `unit`: "record", whom
+    the guarantee protects.
+
+    Lengths, sensitivities and noises have the unit of the iterate; slopes have none. Raises InvalidInput
+    for lengths that disagree, and for negative, NaN or infinite entries. Source: docs, "Theory", 2.
+    """
+
+    contraction: Any = None
+    step_sensitivity: Any = None
+    step_noise_std: Any = None
+    diameter: float | None = None
+    start: float = 0.0
+    adjacency: Adjacency = "replace_one"
+    steps: int | None = None
+    moduli: Modulus | Sequence[Modulus] | None = None
+    unit: Unit = "record"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adjacency", checked_adjacency(self.adjacency))
+        object.__setattr__(self, "unit", record_only(self.unit))
+        object.__setattr__(self, "start", validate.number("start", self.start, at_least=0.0))
+        if self.diameter is not None:
+            d = validate.number("diameter", self.diameter, above=0.0)
+            object.__setattr__(self, "diameter", d)
+        if isinstance(self.contraction, Column):
+            object.__setattr__(self, "steps", len(self.contraction))
+            return
+        self._check_moduli()
+        for name in ("step_sensitivity", "step_noise_std", "contraction"):
+            value = getattr(self, name)
+            if name == "contraction" and value is None:
+                continue
+            if value is None:
+                raise InvalidInput(name, "missing: a noisy iteration needs it")
+            checked = validate.schedule(name, value, positive=False)
+            object.__setattr__(self, name, checked)
+        lengths = {
+            name: len(value)
+            for name in ("contraction", "step_sensitivity", "step_noise_std", "moduli")
+            if (value := getattr(self, name)) is not None
+            and not isinstance(value, Modulus)
+            and not validate.is_scalar(value)
+        }
+        if self.steps is not None:
+            object.__setattr__(self, "steps", validate.integer("steps", self.steps, at_least=1))
+        elif not lengths:
+            raise InvalidInput("steps", "missing: scalars need the number of steps")
+        else:
+            object.__setattr__(self, "steps", next(iter(lengths.values())))
+        for name, length in lengths.items():
+            if length != self.steps:
+                raise InvalidInput(
+                    name, f"expected {self.steps} entries, one per step, got {length}"
+                )
+
+    def _check_moduli(self) -> None:
+        if (self.contraction is None) == (self.moduli is None):
+            raise InvalidInput("contraction", "expected exactly one of contraction and moduli")
+        if self.moduli is None:
+            return
+        if isinstance(self.moduli, Modulus) or not isinstance(self.moduli, Iterable):
+            known_modulus(self.moduli)
+            return
+        moduli = tuple(self.moduli)
+        for k, modulus in enumerate(moduli):
+            known_modulus(modulus, f" at step {k + 1}")
+        object.__setattr__(self, "moduli", moduli)
+
+    @property
+    def slopes(self) -> Any:
+        """The least linear slopes, a float or (t,) array; NaN where there is none."""
+        if self.moduli is None:
+            return self.contraction
+        moduli = (self.moduli,) if isinstance(self.moduli, Modulus) else self.moduli
+        values = [np.nan if (c := m.linear) is None else c for m in moduli]
+        return values[0] if isinstance(self.moduli, Modulus) else np.array(values)
+
+    @property
+    def schedule(self) -> Schedule:
+        """The run-length form where every entry is a scalar, arrays otherwise."""
+        if isinstance(self.contraction, Column):
+            return self.contraction.groups
+        assert self.steps is not None
+        c, s, sigma = self.slopes, self.step_sensitivity, self.step_noise_std
+        if all(validate.is_scalar(x) for x in (c, s, sigma)):
+            return Groups((Group(self.steps, (Stretch(1, float(c), float(s), float(sigma)),)),))
+        full = (np.broadcast_to(np.asarray(x, dtype=np.float64), self.steps) for x in (c, s, sigma))
+        return Steps(*full)

@@ -1,0 +1,354 @@
+"""Descriptions of Langevin samplers: the chain that is run, and the diffusion it approximates.
+
+L is the mean loss over n records with its regulariser, and the Gibbs density is proportional to
+exp(−βL): a posterior has β = n and l2 = (precision of the prior)/n.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pabi.describe.accounted import Accounted
+from pabi.describe.batches import Batches, FullBatch, order_of
+from pabi.describe.iteration import Group, Groups, NoisyIteration, Stretch
+from pabi.describe.losses import Loss, checked_loss
+from pabi.describe.neighbours import Adjacency, Unit, changed, checked_adjacency, record_only
+from pabi.describe.orders import KnownUses
+from pabi.describe.runs import MOST, NoisySGD, Prox
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array, down, fraction_down, fraction_up
+
+if TYPE_CHECKING:
+    pass
+
+CELLS = 1 << 15  # into which the time of a diffusion of varying temperature is cut
+
+
+def gradient_gap_of(
+    loss: Loss,
+    n: int,
+    adjacency: Adjacency,
+    gradient_gap: float | None,
+    missing: str = "gradient_gap",
+) -> float:
+    """Δ: how far ∇L of two adjacent data sets can be apart, stated or from the loss's gradient bound."""
+    if gradient_gap is not None:
+        return gradient_gap
+    bound = loss.gradient_bound
+    if bound is None:
+        raise InvalidInput(
+            missing,
+            "missing: nothing bounds one record's gradient; give it, or a loss with a gradient bound",
+        )
+    return fraction_up(Fraction(bound) * changed(adjacency) / n)
+
+
+def store(description: Any, name: str, value: Any) -> None:
+    """Keep a checked argument as Python's own number: numpy's integers overflow in exact arithmetic."""
+    object.__setattr__(description, name, value)
+
+
+def check_common(description: Any) -> None:
+    """Checks `loss`, `n`, `adjacency`, `gradient_gap` and `diameter` of a description."""
+    checked_loss(description.loss)
+    store(description, "unit", record_only(description.unit))
+    store(description, "n", validate.integer("n", description.n, at_least=1, at_most=MOST))
+    object.__setattr__(description, "adjacency", checked_adjacency(description.adjacency))
+    for name in ("gradient_gap", "diameter"):
+        value = getattr(description, name)
+        if value is not None:
+            object.__setattr__(description, name, validate.number(name, value, above=0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class LangevinChain(Accounted):
+    """The Langevin chain x ← Π(x − ηβ∇L(x) + √(2η)Z), Z ~ N(0, I), run `chains` times independently.
+
+    Parameters
+    ----------
+    loss : Loss
+        One record's loss ℓ and the regulariser; L(x) = (1/n)Σ ℓ_i(x) + (l2/2)‖x‖².
+    n : int
+        Records.
+    inverse_temperature : float
+        β > 0.
+    step_size : float
+        η > 0, a time: the noise of a step has variance 2η per coordinate. The gradient is multiplied by
+        the double nearest to η·β.
+    steps : int
+        Steps of every chain.
+    gradient_gap : float, optional
+        Δ ≥ ‖∇L_D − ∇L_D'‖ for adjacent data sets; by default it follows from the loss's gradient bound G:
+        2G/n ("replace_one") or G/n ("zero_out").
+    adjacency : str
+        "replace_one" (default) or "zero_out".
+    prox : Prox, optional
+        A proximal map applied after every step, e.g. a projection.
+    diameter : float, optional
+        A bound on the distance of any two iterates. Given without `prox` it is an assumption.
+    chains : int
+        Independent chains on the same data, all of them released.
+    release : str
+        "last": of every chain its last iterate. "path": everything, e.g. for diagnostics.
+    batches : Batches
+        `FullBatch()`, or the batches of stochastic gradients; with several chains not random ones.
+    unit : str
+        "record": whom the guarantee protects.
+
+    Raises InvalidInput, naming the field. Source: Bok, Su, Altschuler 2024, §5; Bravo, Flores-Mella,
+    Guzmán, §4.
+    """
+
+    loss: Loss
+    n: int
+    inverse_temperature: float
+    step_size: float
+    steps: int
+    gradient_gap: float | None = None
+    adjacency: Adjacency = "replace_one"
+    prox: Prox | None = None
+    diameter: float | None = None
+    chains: int = 1
+    release: str = "last"
+    batches: Batches = field(default_factory=FullBatch)
+    unit: Unit = "record"
+
+    def __post_init__(self) -> None:
+        check_common(self)
+        for name in ("inverse_temperature", "step_size"):
+            store(self, name, validate.number(name, getattr(self, name), above=0.0))
+        for name in ("chains", "steps"):
+            value = validate.integer(name, getattr(self, name), at_least=1, at_most=MOST)
+            store(self, name, value)
+        order = order_of(self.batches, self.n, self.steps)
+        if self.chains > 1 and not isinstance(order, KnownUses):
+            raise InvalidInput(
+                "chains",
+                f"expected 1 with batches drawn at random ({self.batches.kind}), got {self.chains}; "
+                "run them one by one and compose",
+            )
+        if self.gradient_gap is not None and order.fresh:
+            raise InvalidInput(
+                "gradient_gap",
+                f"a {self.batches.kind} batch holds the record in place of others or not at all: expected "
+                "a loss with a gradient bound instead",
+            )
+        gap = gradient_gap_of(self.loss, self.n, self.adjacency, self.gradient_gap)
+        if not math.isfinite(gap * self.n):
+            raise InvalidInput("gradient_gap", "its product with n leaves the range of numbers")
+        if not math.isfinite(self.step_noise_std):
+            raise InvalidInput("step_size", "twice it leaves the range of numbers")
+        if not (
+            0.0 < self.gradient_step < math.inf
+            and self.step_noise_std / self.gradient_step < math.inf
+        ):
+            raise InvalidInput(
+                "inverse_temperature", "its product with step_size leaves the range of numbers"
+            )
+        _ = self.run
+
+    @property
+    def gap(self) -> float:
+        """Δ: how far the gradients of two adjacent data sets' mean losses can be apart."""
+        return gradient_gap_of(self.loss, self.n, self.adjacency, self.gradient_gap)
+
+    @property
+    def gradient_step(self) -> float:
+        """The double nearest to η·β, by which the gradient of the mean loss is multiplied."""
+        return float(self.step_size) * float(self.inverse_temperature)
+
+    @property
+    def step_noise_std(self) -> float:
+        """√(2η): the standard deviation, per coordinate, of a step's noise."""
+        return math.sqrt(2.0 * self.step_size)
+
+    @cached_property
+    def run(self) -> NoisySGD:
+        """One chain as a run of noisy SGD, with the noise rounded down."""
+        noise = self.step_noise_std / self.gradient_step
+        while (Fraction(self.gradient_step) * Fraction(noise)) ** 2 > 2 * Fraction(self.step_size):
+            noise = down(noise)
+        given = self.gradient_gap
+        return NoisySGD(
+            self.loss,
+            self.n,
+            self.batches,
+            steps=self.steps,
+            step_size=self.gradient_step,
+            noise_std=noise,
+            gradient_sensitivity=None if given is None else fraction_up(Fraction(given) * self.n),
+            adjacency=self.adjacency,
+            prox=self.prox,
+            diameter=self.diameter,
+            release=self.release,
+        )
+
+    def iteration(self) -> NoisyIteration:
+        """The normal form of one chain, as seen by the worst record."""
+        return self.run.iteration()
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the user must be able to stand behind for a guarantee of this chain to hold."""
+        from pabi.describe.assumptions import langevin_chain
+
+        return langevin_chain(self, self.run.assumptions)
+
+
+@dataclass(frozen=True, eq=False)
+class LangevinDiffusion(Accounted):
+    """The Langevin diffusion dθ = −β_t ∇L(θ)dt + √2 dW up to `time`, reflected at a convex set.
+
+    Parameters
+    ----------
+    loss : Loss
+        One record's loss and the regulariser; L is the mean loss. Only the lower end of its curvature
+        matters: a convex loss need not be smooth.
+    n : int
+        Records.
+    inverse_temperature : float, (N,) array or callable
+        β > 0: a constant, one value for each of N equal parts of [0, time], or a function of time,
+        which is read at the ends of equal cells and assumed monotone within each.
+    time : float
+        T > 0.
+    gradient_gap : float, optional
+        Δ ≥ ‖∇L_D − ∇L_D'‖; by default from the loss's gradient bound.
+    adjacency : str
+        "replace_one" (default) or "zero_out".
+    diameter : float, optional
+        The diameter of the convex set at whose boundary the diffusion is reflected.
+    release : str
+        "last": the point at `time`. "path": the whole path.
+    unit : str
+        "record": whom the guarantee protects.
+
+    Raises InvalidInput, naming the field. Source: Ganesh, Thakurta, Upadhyay, (1) and (2).
+    """
+
+    loss: Loss
+    n: int
+    inverse_temperature: Any
+    time: float
+    gradient_gap: float | None = None
+    adjacency: Adjacency = "replace_one"
+    diameter: float | None = None
+    release: str = "last"
+    unit: Unit = "record"
+
+    def __post_init__(self) -> None:
+        check_common(self)
+        object.__setattr__(self, "time", validate.number("time", self.time, above=0.0))
+        validate.choice("release", self.release, ("last", "path"))
+        if not callable(self.inverse_temperature):
+            checked = validate.schedule(
+                "inverse_temperature", self.inverse_temperature, positive=True
+            )
+            object.__setattr__(self, "inverse_temperature", checked)
+        _ = self.gap, self.cells
+
+    @property
+    def gap(self) -> float:
+        """Δ: how far the gradients of two adjacent data sets' mean losses can be apart."""
+        return gradient_gap_of(self.loss, self.n, self.adjacency, self.gradient_gap)
+
+    @property
+    def constant(self) -> bool:
+        """Whether the temperature is."""
+        return isinstance(self.inverse_temperature, float)
+
+    @property
+    def least_curvature(self) -> float | None:
+        """The lower end of the curvature of L with its regulariser, rounded down; None if unknown."""
+        lo = self.loss.least_curvature
+        return None if lo is None else fraction_down(Fraction(lo) + Fraction(self.loss.l2))
+
+    @cached_property
+    def cells(self) -> tuple[Array, Array]:
+        """(least β, largest β) in each of equal cells of [0, time], read-only arrays."""
+        beta: Any = self.inverse_temperature
+        if isinstance(beta, float):
+            both = np.array([beta])
+            return both, both
+        if isinstance(beta, np.ndarray):
+            return beta, beta
+        return _read(beta, self.time)
+
+    def iteration(self, cells: int = CELLS) -> NoisyIteration:
+        """An iteration in normal form that is no safer than the diffusion, and as safe in the limit.
+
+        `cells` ≥ 1: about how many equal steps. Step k stands for a cell of length h in which the
+        distance z of two paths obeys z' = −mβz + βΔ − a, m the curvature, and the shifts are paid at a
+        constant rate a. With E = ∫_0^h e^(−mβt)dt: c = e^(−mβh), s = βΔE and σ = E√(2/h). Raises
+        NotApplicable where no lower end of the curvature is known. Source: docs, "Diffusions".
+        """
+        from pabi.numbers.errors import NotApplicable
+
+        validate.integer("cells", cells, at_least=1, at_most=1 << 24)
+        m = self.least_curvature
+        if m is None:
+            raise NotApplicable(f"nothing is known of the curvature of a {self.loss.kind} loss")
+        low, high = self.cells
+        each = max(1, -(-cells // low.size))
+        h = self.time / (each * low.size)
+        rate = (low if m > 0.0 else high) * m
+        x = rate * h
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            margin = 1e-14 * (1.0 + np.abs(x))  # above all roundings, those of x included
+            slope = np.where(x == 0.0, 1.0, np.exp(-x) * (1.0 + margin))
+            length = h * np.where(x == 0.0, 1.0, -np.expm1(-x) / np.where(x == 0.0, 1.0, x))
+            s = high * self.gap * length * (1.0 + margin)
+            sigma = length * math.sqrt(2.0 / h) * (1.0 - margin)
+        if not (np.isfinite(slope) & np.isfinite(s)).all():
+            raise NotApplicable("the paths of adjacent data sets may part beyond all numbers")
+        diameter = self.diameter
+        if low.size == 1:
+            stretch = Stretch(1, float(slope[0]), float(s[0]), float(sigma[0]))
+            c, per_step, noise = Groups((Group(each, (stretch,)),)).columns()
+            return NoisyIteration(c, per_step, noise, diameter=diameter, adjacency=self.adjacency)
+        return NoisyIteration(
+            np.repeat(slope, each),
+            np.repeat(s, each),
+            np.repeat(sigma, each),
+            diameter=diameter,
+            adjacency=self.adjacency,
+        )
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the user must be able to stand behind for a guarantee of this diffusion to hold."""
+        from pabi.describe.assumptions import langevin_diffusion
+
+        return langevin_diffusion(self)
+
+
+def _read(beta: Callable[[float], float], time: float) -> tuple[Array, Array]:
+    """β at the ends of equal cells: (the lesser, the larger) of each cell."""
+    ends = np.linspace(0.0, time, CELLS + 1)
+    values = np.empty(ends.size)
+    for k, t in enumerate(ends.tolist()):
+        try:
+            value = float(beta(t))
+        except (TypeError, ValueError, ArithmeticError) as bad:
+            raise InvalidInput(
+                "inverse_temperature", f"expected a number at time {t!r}, got an error: {bad}"
+            ) from None
+        # β may vanish where the clock starts, as t^a does.
+        if not (0.0 <= value < math.inf):
+            raise InvalidInput(
+                "inverse_temperature",
+                f"expected a finite number ≥ 0 at time {t!r}, got {value!r}",
+            )
+        values[k] = value
+    if not (values > 0.0).any():
+        raise InvalidInput("inverse_temperature", "expected a function that is not 0 throughout")
+    low, high = np.minimum(values[:-1], values[1:]), np.maximum(values[:-1], values[1:])
+    low.flags.writeable = high.flags.writeable = False
+    return low, high

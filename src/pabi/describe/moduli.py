@@ -1,0 +1,424 @@
+"""How far one step can push two points apart.
+
+A modulus of continuity of a map φ is a nondecreasing ω with ‖φ(x) − φ(y)‖ ≤ ω(‖x − y‖)
+(Bravo, Flores-Mella, Guzmán, Def. 2.1), with ω(0) := 0, because distance zero means equality.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, ClassVar, TypeGuard, assert_never, get_args, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array, fraction_up, up
+from pabi.numbers.showing import plain
+
+
+class _Linear:
+    """`Modulus.linear(slope)` builds ω(δ) = slope·δ; `modulus.linear` reads the least such slope."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[Modulus]) -> type[Linear]: ...
+    @overload
+    def __get__(self, instance: Modulus, owner: type[Modulus]) -> float | None: ...
+    def __get__(self, instance: Modulus | None, owner: type[Modulus]) -> Any:
+        return Linear if instance is None else instance.least_slope()
+
+
+class Modulus(abc.ABC):
+    """A nondecreasing bound ω on how one step stretches distances: callable, ω(0) = 0.
+
+    `Modulus.linear(slope)` is ω(δ) = slope·δ, `.sqrt(kappa, h)` √(κδ² + h), `.affine(slope, shift)`
+    slope·δ + shift, `.minimum(a, b, …)` the least of several, `.from_function(f)` any nondecreasing
+    function, and `Modulus.unbounded()` says that nothing is known. On an instance, `.linear` is the
+    least c with ω(δ) ≤ cδ for every δ, or None if there is none.
+
+    These are all there are: a subclass from elsewhere is refused where a description takes moduli, because
+    a guarantee would rest on what it answers. Instances are immutable and equal by value.
+
+    Distances have the unit of the iterate. Constructors raise InvalidInput for constants that are negative,
+    NaN or infinite. Source: Bravo, Flores-Mella, Guzmán, Def. 2.1; docs, "Theory", 4.4 and 7.
+    """
+
+    __slots__ = ()
+
+    linear = _Linear()
+
+    @abc.abstractmethod
+    def _evaluate(self, distance: Array) -> Array:
+        """ω at positive distances."""
+
+    @abc.abstractmethod
+    def least_slope(self) -> float | None:
+        """The least c with ω(δ) ≤ cδ for every δ, or None."""
+
+    def __call__(self, distance: ArrayLike) -> float | Array:
+        """ω at a distance, or at an array of distances (unit of the iterate, same shape out)."""
+        delta = np.asarray(distance, dtype=np.float64)
+        if np.any(~(delta >= 0.0)):
+            raise InvalidInput("distance", f"expected nonnegative distances, got {distance!r}")
+        values = np.where(delta == 0.0, 0.0, self._evaluate(delta))
+        return float(values) if values.ndim == 0 else values
+
+    @abc.abstractmethod
+    def scaled(self, factor: float) -> Modulus:
+        """factor·ω, for a factor ≥ 0: what a linear map of that slope leaves."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready table. Raises InvalidInput for a function, which no table holds."""
+        raise InvalidInput("moduli", f"{self!r} cannot be written to a file")
+
+    @staticmethod
+    def from_dict(table: Any) -> Modulus:
+        """The modulus that `to_dict` describes. Raises InvalidInput."""
+        return _read(table)
+
+    @staticmethod
+    def sqrt(kappa: float, h: float) -> Modulus:
+        """ω(δ) = √(κδ² + h); κ = `kappa` is a squared slope, `h` ≥ 0 a squared distance."""
+        return Sqrt(kappa, h) if h else Linear(_root_up(Sqrt(kappa, h).kappa))
+
+    @staticmethod
+    def affine(slope: float, shift: float) -> Modulus:
+        """ω(δ) = slope·δ + shift for δ > 0."""
+        return Affine(slope, shift) if shift else Linear(slope)
+
+    @staticmethod
+    def minimum(*moduli: Modulus) -> Modulus:
+        """The pointwise least of several moduli of one map, at least one."""
+        return _least(moduli)
+
+    @staticmethod
+    def from_function(function: Callable[[float], float]) -> Modulus:
+        """`function` as a modulus: it maps a distance > 0 to a distance ≥ 0 and never decreases, which is
+        checked on a grid of distances from 1e-9 to 1e9 and is an assumption between them."""
+        return FromFunction(function)
+
+    @staticmethod
+    def unbounded() -> Modulus:
+        """The modulus of a map of which nothing is known: ω(δ) = ∞ for δ > 0."""
+        return Unbounded()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Constants(Modulus):
+    """A modulus that its kind and constants ≥ 0 describe, and nothing else."""
+
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = validate.number(field.name, getattr(self, field.name), at_least=0.0)
+            object.__setattr__(self, field.name, value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready table. Raises InvalidInput for a class from elsewhere."""
+        known_modulus(self)
+        return {"kind": self.kind, **{f.name: getattr(self, f.name) for f in fields(self)}}
+
+    def __repr__(self) -> str:
+        constants = ", ".join(repr(getattr(self, field.name)) for field in fields(self))
+        return f"Modulus.{self.kind}({constants})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Linear(_Constants):
+    """ω(δ) = slope·δ. Slope at most one: nonexpansive; below one: a contraction."""
+
+    slope: float
+
+    kind: ClassVar[str] = "linear"
+
+    def _evaluate(self, distance: Array) -> Array:
+        return self.slope * distance if self.slope > 0.0 else np.zeros_like(distance)
+
+    def least_slope(self) -> float:
+        return self.slope
+
+    def scaled(self, factor: float) -> Modulus:
+        return known(Linear, _product_up(self.slope, factor))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Sqrt(_Constants):
+    """ω(δ) = √(κδ² + h), h > 0: nonsmooth, weakly smooth and dissipative losses."""
+
+    kappa: float
+    h: float
+
+    kind: ClassVar[str] = "sqrt"
+
+    def _evaluate(self, distance: Array) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            straight = math.sqrt(self.kappa) * distance if self.kappa else np.zeros_like(distance)
+            return np.asarray(np.hypot(straight, math.sqrt(self.h)) * (1.0 + 1e-15))
+
+    def least_slope(self) -> float | None:
+        return None if self.h else _root_up(self.kappa)
+
+    def scaled(self, factor: float) -> Modulus:
+        square = _product_up(factor, factor)
+        return known(Modulus.sqrt, _product_up(self.kappa, square), _product_up(self.h, square))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Affine(_Constants):
+    """ω(δ) = slope·δ + shift, shift > 0: gradients of which only a bound is known."""
+
+    slope: float
+    shift: float
+
+    kind: ClassVar[str] = "affine"
+
+    def _evaluate(self, distance: Array) -> Array:
+        straight = self.slope * distance if self.slope else np.zeros_like(distance)
+        return (straight + self.shift) * (1.0 + 1e-15)
+
+    def least_slope(self) -> float | None:
+        return None if self.shift else self.slope
+
+    def scaled(self, factor: float) -> Modulus:
+        return known(
+            Modulus.affine, _product_up(self.slope, factor), _product_up(self.shift, factor)
+        )
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Minimum(Modulus):
+    """The pointwise least of `parts`, none of which is one itself."""
+
+    parts: tuple[Part, ...]
+
+    def _evaluate(self, distance: Array) -> Array:
+        return np.asarray(np.min([part._evaluate(distance) for part in self.parts], axis=0))
+
+    def least_slope(self) -> float | None:
+        # Near 0 the linear parts are the least ones.
+        slopes = [c for part in self.parts if (c := part.least_slope()) is not None]
+        return min(slopes) if slopes else None
+
+    def scaled(self, factor: float) -> Modulus:
+        return _least(part.scaled(factor) for part in self.parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready table. Raises InvalidInput where a part is a function."""
+        return {"kind": "minimum", "parts": [part.to_dict() for part in parts_of(self)]}
+
+    def __repr__(self) -> str:
+        return f"Modulus.minimum({', '.join(map(repr, self.parts))})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Minimum) and set(other.parts) == set(self.parts)
+
+    def __hash__(self) -> int:
+        return hash((Minimum, frozenset(self.parts)))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FromFunction(Modulus):
+    """A modulus given as a function of one distance."""
+
+    function: Callable[[float], float]
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise InvalidInput(
+                "function", f"expected a function of a distance, got {self.function!r}"
+            )
+        grid = np.logspace(-9.0, 9.0, 181)
+        values = self._evaluate(grid)
+        bad = ~(values >= 0.0)
+        if bad.any():
+            k = int(np.argmax(bad))
+            raise InvalidInput(
+                "function",
+                f"expected values ≥ 0, got {float(values[k])!r} "
+                f"at the distance {plain(grid[k], 4)}",
+            )
+        falls = np.diff(values) < 0.0
+        if falls.any():
+            k = int(np.argmax(falls))
+            raise InvalidInput(
+                "function",
+                f"expected a function that never decreases, got {float(values[k])!r} at the distance "
+                f"{plain(grid[k], 4)} and {float(values[k + 1])!r} at {plain(grid[k + 1], 4)}",
+            )
+
+    def _evaluate(self, distance: Array) -> Array:
+        values = [self.factor * float(self.function(d)) if d > 0.0 else 0.0 for d in distance.flat]
+        return np.array(values, dtype=np.float64).reshape(distance.shape)
+
+    def least_slope(self) -> None:
+        return None
+
+    def scaled(self, factor: float) -> Modulus:
+        return FromFunction(self.function, _product_up(self.factor, factor))
+
+    def __repr__(self) -> str:
+        scale = "" if self.factor == 1.0 else f".scaled({self.factor!r})"
+        return f"Modulus.from_function({self.function!r}){scale}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Unbounded(_Constants):
+    """ω(δ) = ∞ for δ > 0: only analyses that never let the two runs drift apart apply."""
+
+    kind: ClassVar[str] = "unbounded"
+
+    def _evaluate(self, distance: Array) -> Array:
+        return np.full_like(distance, np.inf)
+
+    def least_slope(self) -> None:
+        return None
+
+    def scaled(self, factor: float) -> Modulus:
+        return Linear(0.0) if factor == 0.0 else self
+
+
+Part = Linear | Sqrt | Affine | FromFunction | Unbounded
+"""What a minimum may be made of."""
+Known = Part | Minimum
+"""All moduli there are: whatever matches over them ends in refusal or `assert_never`."""
+
+_PARTS, _CLASSES = frozenset(get_args(Part)), frozenset(get_args(Known))
+
+
+def known_modulus(modulus: object, where: str = "") -> Known:
+    """`modulus`, if its class and those of its parts are pabi's own; a subclass of one of them is not.
+
+    Raises InvalidInput for the field `moduli`; `where` completes "expected a modulus".
+    """
+    if not _is_known(modulus):
+        raise InvalidInput(
+            "moduli",
+            f"expected a modulus{where} made by pabi.Modulus, which takes any function by from_function, "
+            f"got {modulus!r}",
+        )
+    return modulus
+
+
+def parts_of(modulus: Modulus) -> tuple[Part, ...]:
+    """The moduli of which `modulus` is the pointwise least. Raises InvalidInput as `known_modulus`."""
+    own = known_modulus(modulus)
+    return own.parts if isinstance(own, Minimum) else (own,)
+
+
+def _is_known(modulus: object) -> TypeGuard[Known]:
+    if type(modulus) not in _CLASSES:
+        return False
+    return not isinstance(modulus, Minimum) or all(type(part) in _PARTS for part in modulus.parts)
+
+
+def known(build: Callable[..., Modulus], *constants: float) -> Modulus:
+    """The modulus with these constants; none at all where one of them overflows."""
+    return build(*constants) if all(map(math.isfinite, constants)) else Unbounded()
+
+
+def _least(moduli: Iterable[Modulus]) -> Modulus:
+    """The pointwise least, without the parts that never are it."""
+    flat = [part for modulus in moduli for part in parts_of(modulus)]
+    if not flat:
+        raise InvalidInput("moduli", "expected at least one modulus")
+    kept: list[Part] = []
+    for part in flat:
+        if not any(_below(other, part) for other in kept):
+            kept = [other for other in kept if not _below(part, other)] + [part]
+    return kept[0] if len(kept) == 1 else Minimum(tuple(kept))
+
+
+def _below(one: Part, other: Part) -> bool:
+    """Whether `one` is surely at most `other` everywhere."""
+    if one == other or isinstance(other, Unbounded):
+        return True
+    if isinstance(one, FromFunction | Unbounded) or isinstance(other, FromFunction):
+        return False
+    (kappa, h, shift), (other_kappa, other_h, other_shift) = _shape(one), _shape(other)
+    return kappa <= other_kappa and h <= other_h and shift <= other_shift
+
+
+_KINDS: Mapping[str, tuple[Callable[..., Modulus], tuple[str, ...]]] = MappingProxyType(
+    {
+        "linear": (Linear, ("slope",)),
+        "sqrt": (Modulus.sqrt, ("kappa", "h")),
+        "affine": (Modulus.affine, ("slope", "shift")),
+        "unbounded": (Unbounded, ()),
+    }
+)
+
+
+def _read(table: Any) -> Modulus:
+    if not isinstance(table, dict) or table.get("kind") not in (*_KINDS, "minimum"):
+        kinds = ", ".join((*_KINDS, "minimum"))
+        raise InvalidInput("moduli", f"expected a table with kind in {kinds}, got {table!r}")
+    rest = {name: value for name, value in table.items() if name != "kind"}
+    if table["kind"] == "minimum":
+        if set(rest) != {"parts"} or not isinstance(rest["parts"], list):
+            raise InvalidInput("moduli", f"expected the parts of a minimum, got {table!r}")
+        return _least([_read(part) for part in rest["parts"]])
+    build, names = _KINDS[table["kind"]]
+    if set(rest) != set(names):
+        raise InvalidInput("moduli", f"expected {', '.join(names)}, got {table!r}")
+    return build(**rest)
+
+
+def above_both(one: Modulus, other: Modulus) -> Modulus:
+    """A modulus that is nowhere below either."""
+    pairs = [(a, b) for a in parts_of(one) for b in parts_of(other)]
+    if one == other:
+        return one
+    parts = [built for a, b in pairs if (built := _above_both(a, b)) is not None]
+    return _least([*parts, Unbounded()])
+
+
+def _above_both(one: Part, other: Part) -> Modulus | None:
+    """A modulus of one shape above both, or None where no shape is."""
+    if isinstance(one, Linear | Affine) and isinstance(other, Linear | Affine):
+        slope, _, shift = (max(pair) for pair in zip(_shape(one), _shape(other), strict=True))
+        return Modulus.affine(slope, shift)
+    if isinstance(one, Linear | Sqrt) and isinstance(other, Linear | Sqrt):
+        kappa, h = (max(pair) for pair in zip(_squares(one), _squares(other), strict=True))
+        return Modulus.sqrt(kappa, h)
+    return None
+
+
+def _shape(modulus: Linear | Sqrt | Affine) -> tuple[float, float, float]:
+    """(slope, √h, shift) of √(slope²·δ² + h) + shift."""
+    match modulus:
+        case Linear():
+            return modulus.slope, 0.0, 0.0
+        case Sqrt():
+            return math.sqrt(modulus.kappa), math.sqrt(modulus.h), 0.0
+        case Affine():
+            return modulus.slope, 0.0, modulus.shift
+        case _:
+            assert_never(modulus)
+
+
+def _squares(modulus: Linear | Sqrt) -> tuple[float, float]:
+    """(κ, h) of √(κδ² + h), rounded up."""
+    match modulus:
+        case Linear():
+            return _product_up(modulus.slope, modulus.slope), 0.0
+        case Sqrt():
+            return modulus.kappa, modulus.h
+        case _:
+            assert_never(modulus)
+
+
+def _root_up(x: float) -> float:
+    root = math.sqrt(x)
+    return root if root * root == x and x in (0.0, 1.0) else up(root)
+
+
+def _product_up(a: float, b: float) -> float:
+    return fraction_up(Fraction(a) * Fraction(b))

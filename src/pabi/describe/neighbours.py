@@ -1,0 +1,66 @@
+"""Whom a guarantee protects: what two adjacent data sets differ by (adjacency), in one of what (unit)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, assert_never, get_args
+
+from pabi.numbers.errors import InvalidInput
+
+Adjacency = Literal["replace_one", "zero_out"]
+Unit = Literal["record", "user"]
+"""One record, or all records of one user."""
+
+UNITS: tuple[Unit, ...] = get_args(Unit)
+
+
+def changed(adjacency: Adjacency) -> int:
+    """How many contributions differ between adjacent data sets: one is replaced by another, or becomes
+    zero."""
+    match adjacency:
+        case "replace_one":
+            return 2
+        case "zero_out":
+            return 1
+        case _:
+            assert_never(adjacency)
+
+
+def checked_adjacency(value: Any) -> Adjacency:
+    """The canonical name of an adjacency, given by name or as a dp_accounting.NeighboringRelation."""
+    name = getattr(value, "name", value)
+    names: dict[str, Adjacency] = {
+        "replace_one": "replace_one",
+        "REPLACE_ONE": "replace_one",
+        "zero_out": "zero_out",
+        "REPLACE_SPECIAL": "zero_out",
+    }
+    if isinstance(name, str) and name in names:
+        return names[name]
+    if isinstance(name, str) and name.lower() in (
+        "add_or_remove_one",
+        "add_remove",
+        "add_remove_one",
+    ):
+        raise InvalidInput(
+            "adjacency",
+            'adding or removing a record changes n and with it the batches; the nearest is "zero_out" '
+            f'(the record\'s contribution becomes zero), expected "replace_one" or "zero_out", got {name!r}',
+        )
+    raise InvalidInput("adjacency", f'expected "replace_one" or "zero_out", got {value!r}')
+
+
+def checked_unit(value: object) -> Unit:
+    """The unit of this name. Raises InvalidInput."""
+    for unit in UNITS:
+        if type(value) is str and value == unit:
+            return unit
+    names = " or ".join(f'"{unit}"' for unit in UNITS)
+    raise InvalidInput("unit", f"expected {names}, got {value!r}")
+
+
+def record_only(value: object) -> Unit:
+    """The unit of a description: pabi speaks of single records only. Raises InvalidInput."""
+    unit = checked_unit(value)
+    if unit != "record":
+        raise InvalidInput("unit", f'expected "record", the only unit that runs have, got {unit!r}')
+    return unit

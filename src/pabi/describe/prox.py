@@ -1,0 +1,512 @@
+"""Proximal maps and projections: what a run can apply after every step (`prox=`).
+
+The proximal map of a closed convex function g is p(x, η) = argmin_u ½‖u − x‖² + η·g(u), and the
+projection on a closed convex set that of its indicator, whatever η. Either is (firmly) nonexpansive,
+all that the accountant uses of it besides the diameter of its range.
+
+Norms are Euclidean over all entries, whatever the shape (Frobenius for matrices). Results are float64
+arrays of the shape of `x`, which is left alone. Infinite entries of `x` count as the largest double,
+and NaN stays NaN: an iterate is hidden, so that nothing may be said about its values.
+
+Source: Parikh and Boyd, "Proximal algorithms", 2014, §1 and §6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from fractions import Fraction
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pabi.numbers import encoding, validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import (
+    TINY,
+    Array,
+    _two_product_error,
+    _two_sum,
+    fraction_up,
+    power_of_two_near,
+)
+
+_LARGEST = float(np.finfo(np.float64).max)
+HALF_ULP = 2.0**-53  # the largest relative error of one rounding
+_SHOWN = 16  # array entries in a repr
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ProximalMap:
+    """A nonexpansive map x ↦ p(x, step_size); see the module, and the subclasses for which.
+
+    x and centres have the unit of the iterate, `step_size` is η. Constructors raise InvalidInput, naming
+    the parameter. Source: Parikh and Boyd 2014, §6.
+    """
+
+    @property
+    def diameter(self) -> float | None:
+        """An upper bound of the distance of any two results, None if there is none."""
+        return None
+
+    @property
+    def point_shape(self) -> tuple[int, ...] | None:
+        """The only shape that x may have, None if any will do."""
+        return None
+
+    def __call__(self, x: ArrayLike, step_size: float) -> Array:
+        """p(x, step_size), a new array. InvalidInput for another shape or what are not numbers."""
+        point = _numbers("x", x)
+        if self.point_shape is not None and point.shape != self.point_shape:
+            raise InvalidInput("x", f"expected shape {self.point_shape}, got {point.shape}")
+        with np.errstate(all="ignore"):
+            return np.asarray(self._map(within_range(point), step_size))
+
+    def _map(self, x: Array, step_size: float) -> Array:
+        """The result for finite (or NaN) x, which may be returned itself."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table [prox] of a run file: kind, parameters, and the diameter if there is one."""
+        given = {f.name: _written(getattr(self, f.name)) for f in fields(self)}
+        table = {"kind": type(self).__name__, **given, "diameter": self.diameter}
+        return {name: value for name, value in table.items() if value is not None}
+
+    @staticmethod
+    def from_dict(table: Mapping[str, Any]) -> ProximalMap:
+        """The map that a table of known keys holds. InvalidInput if a diameter in it is too small."""
+        cls = KINDS[table["kind"]]
+        given = {k: _read(k, v) for k, v in table.items() if k not in ("kind", "diameter")}
+        for f in fields(cls):
+            if f.default is MISSING and f.name not in given:
+                raise InvalidInput(f.name, f"missing from [prox]: {cls.__name__} needs it")
+        built = cls(**given)
+        if table.get("diameter") is not None:
+            stated = validate.number("diameter", table["diameter"], at_least=0.0)
+            if built.diameter is None or stated < built.diameter:
+                least = "none, for it is unbounded" if built.diameter is None else built.diameter
+                raise InvalidInput(
+                    "diameter",
+                    f"expected at least that of {built!r} in [prox] ({least}), got {stated!r}",
+                )
+        return built
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        values = (getattr(self, f.name) for f in fields(self))
+        return tuple((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for v in values)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other._key == self._key
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._key))
+
+    def __repr__(self) -> str:
+        given = {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
+        named = [
+            f"{name}={_short(v)}" if len(given) > 1 else _short(v) for name, v in given.items()
+        ]
+        return f"{type(self).__name__}({', '.join(named)})"
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+# Penalties. Their ranges are unbounded.
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class l1(ProximalMap):
+    """Soft thresholding: entries move towards 0 by η·strength, and no further. g = strength·‖u‖₁.
+
+    `strength`: ≥ 0. Source: Parikh and Boyd 2014, §6.5.2.
+    """
+
+    strength: float
+
+    def __post_init__(self) -> None:
+        self._set(strength=validate.number("strength", self.strength, at_least=0.0))
+
+    def _map(self, x: Array, step_size: float) -> Array:
+        return _soft(x, _step(step_size) * self.strength)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class l2(ProximalMap):
+    """x/(1 + η·strength). g = (strength/2)‖u‖², as in ridge regression: the norm squared.
+
+    `strength`: ≥ 0. The accountant takes this map for nonexpansive and no more; a regulariser that it
+    credits with its contraction is the `l2` of the loss. Source: Parikh and Boyd 2014, §6.1.1.
+    """
+
+    strength: float
+
+    def __post_init__(self) -> None:
+        self._set(strength=validate.number("strength", self.strength, at_least=0.0))
+
+    def _map(self, x: Array, step_size: float) -> Array:
+        return x / (1.0 + _step(step_size) * self.strength)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class elastic_net(ProximalMap):
+    """Soft thresholding by η·l1, then division by 1 + η·l2. g = l1·‖u‖₁ + (l2/2)‖u‖².
+
+    `l1`, `l2`: ≥ 0. Source: Parikh and Boyd 2014, §6.5.3.
+    """
+
+    l1: float
+    l2: float
+
+    def __post_init__(self) -> None:
+        for name in ("l1", "l2"):
+            self._set(**{name: validate.number(name, getattr(self, name), at_least=0.0)})
+
+    def _map(self, x: Array, step_size: float) -> Array:
+        eta = _step(step_size)
+        return _soft(x, eta * self.l1) / (1.0 + eta * self.l2)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class nuclear_norm(ProximalMap):
+    """Soft thresholding of the singular values of a matrix. g = strength·(sum of singular values).
+
+    `strength`: ≥ 0. x must be two-dimensional. Source: Cai, Candès, Shen 2010, Thm 2.1; Parikh and
+    Boyd 2014, §6.7.3.
+    """
+
+    strength: float
+
+    def __post_init__(self) -> None:
+        self._set(strength=validate.number("strength", self.strength, at_least=0.0))
+
+    def _map(self, x: Array, step_size: float) -> Array:
+        if x.ndim != 2:
+            raise InvalidInput("x", f"expected a matrix, got shape {x.shape}")
+        threshold = _step(step_size) * self.strength
+        if np.isnan(x).any():
+            return np.full_like(x, np.nan)  # the decomposition would raise, and so tell
+        scale = power_of_two_near(float(np.max(np.abs(x), initial=0.0)))
+        left, values, right = np.linalg.svd(x / scale, full_matrices=False)
+        return within_range((left * _soft(values, threshold / scale)) @ right * scale)
+
+
+# Projections. They ignore the step size.
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ball(ProximalMap):
+    """The projection on {u : ‖u − center‖ ≤ radius}.
+
+    `radius`: > 0. `center`: an array of the shape of x, None (default) for the origin. The true
+    distance of a result from the center, not only the computed one, is at most `radius`: points are
+    moved to a radius smaller by a relative (d + 16)·2⁻⁵² in dimension d, and those within half of
+    that count as outside. `diameter`: 2·radius. Source: Parikh and Boyd 2014, §6.5.1.
+    """
+
+    radius: float
+    center: Any = None
+
+    def __post_init__(self) -> None:
+        # Below TINY numbers lose precision, and beyond _LARGEST/2 the diameter is no double.
+        radius = validate.number("radius", self.radius, at_least=TINY, at_most=_LARGEST / 2.0)
+        self._set(radius=radius)
+        if self.center is not None:
+            center = _finite("center", self.center)
+            if float(np.max(np.abs(center), initial=0.0)) > _LARGEST - 2.0 * radius:
+                raise InvalidInput("center", "expected a ball within the range of doubles")
+            self._set(center=center)
+
+    @property
+    def diameter(self) -> float:
+        return 2.0 * self.radius
+
+    @property
+    def point_shape(self) -> tuple[int, ...] | None:
+        return None if self.center is None else np.shape(self.center)
+
+    def _map(self, x: Array, step_size: float) -> Array:
+        offset = x if self.center is None else within_range(x - self.center)
+        peak = float(np.max(np.abs(offset), initial=0.0))
+        if peak == 0.0:
+            return x
+        # Relative to the largest entry nothing overflows. The computed length of d numbers is off by
+        # at most about (d/2 + 2) half ulps in any order of summation; the rest loses a few more.
+        unit = offset / peak
+        target = self.radius / max(1.0, math.sqrt(np.vdot(unit, unit)))
+        slack = (x.size + 16) * HALF_ULP
+        if peak <= target * (1.0 - slack):
+            return x
+        inside: Array = unit * (target * (1.0 - 2.0 * slack))
+        return inside if self.center is None else add_towards(self.center, inside)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class box(ProximalMap):
+    """The projection on {u : lower ≤ u ≤ upper}, entry by entry.
+
+    `lower`, `upper`: numbers, or arrays of the shape of x; infinite where there is no bound.
+    `shape`: of x, where both are numbers: without it they say nothing of the dimension. `diameter`:
+    ‖upper − lower‖, rounded up; None if it is infinite or the shape unknown. Results are exact.
+    Source: Parikh and Boyd 2014, §6.2.4.
+    """
+
+    lower: Any
+    upper: Any
+    shape: Any = None
+
+    def __post_init__(self) -> None:
+        lower, upper = _bound("lower", self.lower), _bound("upper", self.upper)
+        try:
+            shape = np.broadcast_shapes(np.shape(lower), np.shape(upper))
+        except ValueError:
+            raise InvalidInput(
+                "upper", f"expected the shape of lower, {np.shape(lower)}, got {np.shape(upper)}"
+            ) from None
+        if np.any(np.asarray(lower) > upper) or np.any(np.equal(lower, upper) & np.isinf(lower)):
+            raise InvalidInput("lower", "expected at most upper, with a number between them")
+        self._set(lower=lower, upper=upper)
+        if self.shape is None:
+            return
+        stated = _read_shape(self.shape)
+        if shape not in ((), stated):
+            raise InvalidInput("shape", f"expected that of the bounds, {shape}, got {stated}")
+        self._set(shape=stated)
+
+    @property
+    def point_shape(self) -> tuple[int, ...] | None:
+        known = np.broadcast_shapes(np.shape(self.lower), np.shape(self.upper))
+        return self.shape if self.shape is not None else known or None
+
+    @cached_property
+    def diameter(self) -> float | None:
+        if self.point_shape is None:
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            width, lost = _two_sum(np.asarray(self.upper), -np.asarray(self.lower))
+            widths = np.where(lost <= 0.0, width, np.nextafter(width, np.inf))
+        if not np.all(np.isfinite(widths)):
+            return None
+        repeated = 1 if widths.ndim else math.prod(self.point_shape)
+        length = _root_up(repeated * _sum_of_squares(widths))
+        return length if math.isfinite(length) else None
+
+    def _map(self, x: Array, step_size: float) -> Array:
+        return np.clip(x, self.lower, self.upper)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class simplex(ProximalMap):
+    """The projection on {u : u ≥ 0, Σu = total}, over all entries of x together.
+
+    `total`: > 0. The true sum of a result never exceeds `total` and falls short of it by a relative
+    (4d + 32)·2⁻⁵³ at most in dimension d. `diameter`: √2·total, rounded up. x must have an entry.
+    Source: Parikh and Boyd 2014, §6.2.5; Duchi et al. 2008, Figure 1.
+    """
+
+    total: float = 1.0
+
+    def __post_init__(self) -> None:
+        total = validate.number("total", self.total, at_least=TINY, at_most=_LARGEST / 2.0)
+        self._set(total=total)
+
+    @property
+    def diameter(self) -> float:
+        return _root_up(2 * Fraction(self.total) ** 2)
+
+    def _map(self, x: Array, step_size: float) -> Array:
+        if x.size == 0:
+            raise InvalidInput("x", f"expected at least one entry, got shape {x.shape}")
+        # In units of the total and from the largest entry down; what lies a unit below becomes 0.
+        y = np.maximum((x - np.max(x)) / self.total, -1.0)
+        descending = np.sort(y, axis=None)[::-1]
+        thresholds = (np.cumsum(descending) - 1.0) / np.arange(1, x.size + 1)
+        kept = int(np.count_nonzero(descending > thresholds))
+        weights = np.maximum(y - thresholds[max(kept, 1) - 1], 0.0)
+        # The sum of d nonnegative numbers is off by at most d half ulps, their products by as many.
+        share = self.total / np.sum(weights) * (1.0 - (2 * x.size + 16) * HALF_ULP)
+        return np.asarray(weights * share)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class halfspace(ProximalMap):
+    """The projection on {u : <normal, u> ≤ offset}.
+
+    `normal`: an array of the shape of x, not all zero. `offset`: any number. Whether a point lies in
+    the set is decided exactly, underflow aside: those that do stay, and results do. Source: Parikh and
+    Boyd 2014, §6.2.3.
+    """
+
+    normal: Any
+    offset: float
+
+    def __post_init__(self) -> None:
+        normal = _finite("normal", self.normal)
+        if not np.any(normal):
+            raise InvalidInput("normal", "expected an entry other than 0")
+        self._set(normal=normal, offset=validate.number("offset", self.offset))
+        if not math.isfinite(self._scaled[1]):
+            raise InvalidInput(
+                "offset", f"{self.offset!r} puts the boundary beyond the range of doubles"
+            )
+
+    @property
+    def point_shape(self) -> tuple[int, ...]:
+        return np.shape(self.normal)
+
+    @cached_property
+    def _scaled(self) -> tuple[Array, float]:
+        """Normal and offset over a power of two, so that the normal has length about one."""
+        scale = power_of_two_near(float(np.max(np.abs(self.normal))))
+        with np.errstate(over="ignore"):
+            return self.normal / scale, float(np.float64(self.offset) / scale)
+
+    def _map(self, x: Array, step_size: float) -> Array:
+        normal, offset = self._scaled
+        scale = power_of_two_near(max(float(np.max(np.abs(x))), abs(offset)))
+        level, square = offset / scale, float(np.vdot(normal, normal))
+        excess = _sum_of_products(normal, x / scale, level)
+        step, moved = excess / square, x
+        more = HALF_ULP * float(np.sum(np.abs(normal * (x / scale))) + abs(level)) / square
+        while excess > 0.0:
+            moved = within_range(x - step * normal * scale)
+            excess = _sum_of_products(normal, moved / scale, level)
+            step, more = step + more, 2.0 * more  # should rounding have left the result outside
+        return moved
+
+
+KINDS: Mapping[str, type[ProximalMap]] = MappingProxyType(
+    {
+        cls.__name__: cls
+        for cls in (l1, l2, elastic_net, nuclear_norm, ball, box, simplex, halfspace)
+    }
+)
+
+
+def _step(step_size: float) -> float:
+    return validate.number("step_size", step_size, above=0.0)
+
+
+def within_range(x: Array) -> Array:
+    """A copy of x projected on the box of all doubles, which is nonexpansive as well."""
+    return np.clip(x, -_LARGEST, _LARGEST)
+
+
+def _soft(x: Array, threshold: float) -> Array:
+    """x minus its projection on a box (Moreau's decomposition): soft thresholding."""
+    return x - np.clip(x, -threshold, threshold)
+
+
+def add_towards(center: Array, offset: Array) -> Array:
+    """center + offset, rounded towards the center where rounding would lead further away from it."""
+    total, lost = _two_sum(center, offset)
+    return np.where(np.sign(lost) == -np.sign(offset), np.nextafter(total, center), total)
+
+
+def _sum_of_products(a: Array, b: Array, minus: float) -> float:
+    """Σab − minus, correctly rounded, so that its sign is right; underflow aside."""
+    products = a * b
+    parts = (products.ravel().tolist(), _two_product_error(a, b, products).ravel().tolist())
+    return math.fsum((*parts[0], *parts[1], -minus))
+
+
+def _sum_of_squares(x: Array) -> Fraction:
+    """Σx², exactly."""
+    mantissas, exponents = np.frexp(x.ravel())
+    least = int(np.min(exponents, initial=0))
+    pairs = zip((mantissas * 2.0**53).tolist(), (exponents - least).tolist(), strict=True)
+    return Fraction(sum((int(m) << e) ** 2 for m, e in pairs), 4 ** (53 - least))
+
+
+def _root_up(square: Fraction) -> float:
+    """The least double not below √square, ∞ beyond the range of doubles."""
+    scaled = square.numerator * square.denominator << 256
+    root = math.isqrt(scaled)
+    return fraction_up(Fraction(root + (root * root < scaled), square.denominator << 128))
+
+
+# Reading parameters and points.
+
+
+def _numbers(field: str, value: Any) -> Array:
+    """The value as float64, or InvalidInput, which says nothing of its entries."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        raise InvalidInput(field, "expected an array of real numbers") from None
+    if array.dtype.kind not in "fiu":
+        raise InvalidInput(field, f"expected real numbers, got an array of dtype {array.dtype}")
+    return array.astype(np.float64, copy=False)
+
+
+def _finite(field: str, value: Any) -> Array:
+    array = _numbers(field, value) + 0.0  # no −0, which would compare as another number
+    if not np.all(np.isfinite(array)):
+        raise InvalidInput(field, "expected finite numbers")
+    return _frozen(array)
+
+
+def _bound(field: str, value: Any) -> Any:
+    """A float or a read-only array, infinities allowed."""
+    array = _numbers(field, value) + 0.0
+    if np.any(np.isnan(array)):
+        raise InvalidInput(field, "expected numbers or infinities, got NaN")
+    return float(array) if array.ndim == 0 else _frozen(array)
+
+
+def _frozen(array: Array) -> Array:
+    array = np.asarray(array)
+    array.flags.writeable = False
+    return array
+
+
+def _read_shape(value: Any) -> tuple[int, ...]:
+    sizes = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    return tuple(validate.integer("shape", size, at_least=1, at_most=10**18) for size in sizes)
+
+
+# Writing parameters and reading them back.
+
+
+def _written(value: Any) -> Any:
+    """A parameter for JSON: numbers in nested lists, packed where there are many."""
+    if value is None or isinstance(value, tuple):
+        return value if value is None else list(value)
+    array = np.asarray(value)
+    packed = encoding.floats(array.ravel())
+    if isinstance(packed, dict):
+        return packed if array.ndim == 1 else {**packed, "shape": list(array.shape)}
+    return _spelled(array.tolist())
+
+
+def _spelled(value: Any) -> Any:
+    """Infinities, which JSON lacks, as "inf" and "-inf"."""
+    if isinstance(value, list):
+        return [_spelled(v) for v in value]
+    return value if math.isfinite(value) else str(value)
+
+
+def _read(field: str, value: Any, depth: int = 0) -> Any:
+    """What `_written` wrote. Arrays have at most 64 dimensions."""
+    if isinstance(value, list) and depth < 64:
+        return [_read(field, v, depth + 1) for v in value]
+    if isinstance(value, Mapping):
+        packed = {k: v for k, v in value.items() if k != "shape"}
+        flat = encoding.read_floats(field, packed)
+        shape = _read_shape(value["shape"]) if "shape" in value else flat.shape
+        if math.prod(shape) != flat.size:
+            raise InvalidInput(field, f"expected numbers of shape {shape}, got {flat.size} of them")
+        return flat.reshape(shape)
+    return float(value) if isinstance(value, str) and value in ("inf", "-inf") else value
+
+
+def _short(value: Any) -> str:
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    return repr(value.tolist()) if value.size <= _SHOWN else f"<array of shape {value.shape}>"

@@ -1,0 +1,106 @@
+"""The pictures of a guarantee: its trade-off curve and ε(δ)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pabi.draw.themes import palette
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
+from pabi.numbers.showing import shown
+from pabi.tradeoff import Product
+
+if TYPE_CHECKING:
+    from pabi.guarantees.guarantee import Guarantee
+
+
+def plot_guarantee(guarantee: Guarantee, ax: Any = None) -> Any:
+    """Draw (left) the trade-off curve and (right) ε against δ, each beside composition.
+
+    `ax`: None for a new figure, or a pair of matplotlib axes. Returns the pair of axes.
+    """
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
+    axes = np.ravel(np.asarray(ax, dtype=object))
+    if axes.size != 2:
+        raise InvalidInput("ax", f"expected a pair of axes, got {axes.size}")
+    _draw_tradeoff(guarantee, axes[0])
+    _draw_epsilon(guarantee, axes[1])
+    return axes
+
+
+def _curves(guarantee: Guarantee) -> list[tuple[Any, str, str, str]]:
+    colours = palette()
+    # A draw that has no path has nothing to compose.
+    released = "last iterate" if guarantee.composition is not None else "release"
+    curves = [(guarantee.curve, f"{released} ({guarantee.method})", colours.ours, "-")]
+    if guarantee.composition is not None and guarantee.method != "composition":
+        curves.append((guarantee.composition, "every iterate (composition)", colours.other, "--"))
+    return curves
+
+
+def _draw_tradeoff(guarantee: Guarantee, ax: Any) -> None:
+    # So fine that chords are above the curve by less than the line is wide.
+    fpr = np.concatenate(([0.0], np.logspace(-6, -2, 120), np.linspace(0.011, 1.0, 560)))
+    for curve, label, colour, dashes in _curves(guarantee):
+        ax.plot(fpr, curve(fpr), dashes, color=colour, label=label, linewidth=2)
+    ax.plot([0, 1], [1, 0], ":", color=palette().neutral, label="perfect privacy")
+    ax.set(
+        xlabel="attacker's false-positive rate",
+        ylabel="false-negative rate (at least)",
+        title="What an attacker must accept",
+        xlim=(0, 1),
+        ylim=(0, 1.02),
+    )
+    ax.set_aspect("equal")
+    ax.legend(frameon=False, loc="upper right", fontsize="small")
+
+
+def _draw_epsilon(guarantee: Guarantee, ax: Any) -> None:
+    top = 0.0
+    for curve, label, colour, dashes in _curves(guarantee):
+        # A product is composed anew for every δ; its curve is smooth.
+        deltas = np.logspace(-12, -2, 31 if isinstance(curve, Product) else 161)
+        epsilons = np.array([curve.epsilon(float(d)) for d in deltas])
+        top = max(top, float(np.max(epsilons[np.isfinite(epsilons)], initial=0.0)))
+        drawn = epsilons + _between(epsilons)
+        ax.plot(deltas, drawn, dashes, color=colour, label=label, linewidth=2)
+        _mark(guarantee, curve, colour, ax)
+    ax.set_xscale("log")
+    ax.set(
+        xlabel="δ", ylabel="ε (at most)", title="The (ε, δ) guarantee", ylim=(0, top * 1.08 or 1)
+    )
+    ax.grid(alpha=0.25)
+    ax.legend(frameon=False, fontsize="small", loc="best")
+
+
+def _between(values: Array) -> Array:
+    """About how much a chord between two of these values may be off on the flattering side, and more: half
+    of the largest second difference at its ends, of which an arc rises an eighth above its chord."""
+    bend = np.zeros_like(values)
+    with np.errstate(invalid="ignore"):
+        bend[1:-1] = 0.5 * np.abs(np.diff(values, 2))
+    bend = np.where(np.isfinite(bend), bend, 0.0)
+    wider = np.concatenate(([bend[1]], bend, [bend[-2]]))
+    return np.maximum(np.maximum(wider[:-2], wider[1:-1]), wider[2:])
+
+
+def _mark(guarantee: Guarantee, curve: Any, colour: str, ax: Any) -> None:
+    """The reading at the δ the guarantee was tuned at."""
+    delta = guarantee.tuned_at
+    if not delta or not 1e-12 <= delta <= 1e-2:
+        return
+    epsilon = curve.epsilon(delta)
+    if np.isfinite(epsilon):
+        ax.plot([delta], [epsilon], "o", color=colour)
+        ax.annotate(
+            f"ε = {shown(epsilon, 4)}",
+            (delta, epsilon),
+            textcoords="offset points",
+            xytext=(8, 8),
+            color=colour,
+        )

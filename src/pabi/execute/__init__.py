@@ -1,0 +1,1 @@
+"""Training as described, with everything but the last iterate hidden."""

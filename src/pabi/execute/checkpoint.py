@@ -1,0 +1,201 @@
+"""Checkpoints: what a long run needs to go on after a crash. Their content is secret.
+
+A checkpoint holds a hidden iterate and the secret order of the records. Whoever reads it knows more
+than the guarantee allows, so the file is readable by its owner only and is removed when the run ends.
+It holds what the guarantee rests on beside the description, noise that can be reproduced among it: what
+was assumed of one part of a run is assumed of the whole.
+It holds no state of the random generator: noise and sampled batches after a restart are drawn afresh,
+so that no draw is ever used twice, not even when one checkpoint is resumed twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import time
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pabi.describe import updates
+from pabi.describe.runs import NoisySGD
+from pabi.execute.serving import Secret, fits
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
+
+_UNREADABLE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    EOFError,
+    RuntimeError,
+    OverflowError,
+    zipfile.BadZipFile,
+)
+_FORMAT, _WITHOUT_ASSUMPTIONS = "pabi.checkpoint.3", "pabi.checkpoint.1"
+_UPDATE = "update_"  # of the names of what the update keeps
+
+
+@dataclass(frozen=True)
+class State:
+    """After `step` steps: the iterate, the secret order in force, what was assumed so far beside what the
+    description implies, and what the update keeps."""
+
+    step: int
+    x: Array
+    secret: Secret | None
+    assumed: tuple[str, ...] = ()
+    update: updates.State = ()
+
+
+class Checkpoint:
+    """A file that is rewritten atomically every `seconds` while a run is under way."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], run: NoisySGD, start: Array, seconds: float
+    ) -> None:
+        """`start`: where the run begins, by which its iterates are known to be of a certain size."""
+        self._path = Path(path)
+        self._partial = self._path.with_name(f".{self._path.name}.partial")
+        self._run, self._digest = run, _digest(run)
+        self._start = start
+        self._seconds = seconds
+        self._last = time.monotonic()
+
+    def refuse_existing(self) -> None:
+        """InvalidInput where a file is in the way: it may be the only copy of somebody's work."""
+        if self._path.exists():
+            raise InvalidInput(
+                "checkpoint", f"{self._path} exists: pass it as resume, or remove it to start over"
+            )
+
+    def write_if_due(self, state: State) -> None:
+        """Writes it if the last time is long enough ago, and steps are left."""
+        due = time.monotonic() - self._last >= self._seconds
+        if due and state.step < self._run.steps:
+            self.write(state)
+            self._last = time.monotonic()
+
+    def write(self, state: State) -> None:
+        """Replaces the file in one step: at any moment it is the old one or the new one."""
+        content = io.BytesIO()
+        arrays: dict[str, Any] = {
+            "format": _FORMAT,
+            "run": self._digest,
+            "step": state.step,
+            "start": self._start,
+            "x": state.x,
+            "assumed": json.dumps(state.assumed),
+        }
+        if state.secret is not None:
+            arrays["order"] = state.secret
+        arrays |= {f"{_UPDATE}{i}": kept for i, kept in enumerate(state.update)}
+        np.savez(content, **arrays)
+        partial = self._partial
+        with contextlib.suppress(FileNotFoundError):
+            partial.unlink()  # of a crash while it was written
+        try:
+            handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content.getbuffer())
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(partial, self._path)
+            _sync_folder(self._path.parent)
+        except OSError as bad:
+            raise InvalidInput("checkpoint", f"cannot write {self._path}: {bad.strerror}") from None
+        finally:
+            with contextlib.suppress(OSError):
+                partial.unlink()
+
+    def assumed(self) -> tuple[str, ...]:
+        """What the run was assumed to be so far, or InvalidInput."""
+        return self.read().assumed
+
+    def read(self) -> State:
+        """What `write` wrote for the same run, or InvalidInput."""
+        try:
+            with np.load(self._path, allow_pickle=False) as held:
+                form, digest = str(held["format"]), str(held["run"])
+                if form == _FORMAT:
+                    step, x, start = (np.array(held[name]) for name in ("step", "x", "start"))
+                    secret = np.array(held["order"]) if "order" in held else None
+                    names = sum(name.startswith(_UPDATE) for name in held)
+                    update = tuple(np.array(held[f"{_UPDATE}{i}"]) for i in range(names))
+                    assumed = json.loads(str(held["assumed"]))
+        except OSError as bad:
+            reason = bad.strerror or "not a checkpoint"
+            raise InvalidInput("resume", f"cannot read {self._path}: {reason}") from None
+        except _UNREADABLE:
+            raise InvalidInput("resume", f"{self._path} is not a checkpoint of pabi") from None
+        if form == _WITHOUT_ASSUMPTIONS:
+            raise InvalidInput(
+                "resume",
+                f"{self._path} is of pabi 0.1, which did not write down whether the noise was reproducible: "
+                "start over",
+            )
+        if form != _FORMAT:
+            raise InvalidInput("resume", f"{self._path} is not a checkpoint of this version")
+        if digest != self._digest or x.shape != self._start.shape:
+            raise InvalidInput("resume", f"{self._path} belongs to another run")
+        if not np.array_equal(start, self._start):
+            raise InvalidInput("x0", f"expected the start of the run that {self._path} is of")
+        if not isinstance(assumed, list) or not all(isinstance(a, str) for a in assumed):
+            raise InvalidInput("resume", f"{self._path} is not a checkpoint of pabi")
+        if not (
+            step.dtype.kind == "i"
+            and step.shape == ()
+            and x.dtype == np.float64
+            and 0 <= step < self._run.steps + (self._run.release == "path")
+            and np.all(np.isfinite(x))
+            and self._serves(secret)
+            and self._updates(update)
+        ):
+            raise InvalidInput("resume", f"{self._path} holds a state that no run can be in")
+        return State(int(step), x, secret, tuple(assumed), update)
+
+    def _serves(self, secret: NDArray[Any] | None) -> bool:
+        """Whether it is an order that the run can be in."""
+        return (secret is None or secret.dtype.kind == "i") and fits(self._run, secret)
+
+    def _updates(self, update: updates.State) -> bool:
+        """Whether it is a state that the run's update can be in."""
+        fresh = self._run.rule.start(self._start)
+        alike = len(update) == len(fresh) and all(
+            kept.shape == like.shape
+            and kept.dtype == like.dtype
+            and bool(np.all(np.isfinite(kept)))
+            for kept, like in zip(update, fresh, strict=True)
+        )
+        return alike and self._run.rule.reaches(update)
+
+    def remove(self) -> None:
+        for file in (self._path, self._partial):
+            with contextlib.suppress(FileNotFoundError):
+                file.unlink()
+
+
+def _digest(run: NoisySGD) -> str:
+    from pabi.describe.files import to_dict
+
+    table = to_dict(run)
+    if "name" in table.get("prox", {}):  # a map of the user's, whose repr may show an address
+        table["prox"]["name"] = type(run.prox).__qualname__
+    return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the renaming itself survive a loss of power, where the system can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

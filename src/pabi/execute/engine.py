@@ -1,0 +1,321 @@
+"""Executes the run that was accounted: the same description, read by a trainer.
+
+Only the last iterate leaves this package. Nothing else that depends on an iterate or on the order of
+the batches is printed, logged, returned, or left behind in an exception; a checkpoint, where one is
+asked for, is a secret file that is removed at the end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pabi.describe.runs import NoisySGD
+from pabi.describe.updates import Update
+from pabi.execute.checkpoint import Checkpoint, State
+from pabi.execute.hiding import (
+    mapped,
+    on_grid,
+    refuse_unenforceable,
+    released,
+    starting_point,
+    unseen,
+)
+from pabi.execute.linear_gradients import LinearGradients
+from pabi.execute.precision import checked, walk_of
+from pabi.execute.progress import progress_bar
+from pabi.execute.randomness import randomness_from
+from pabi.execute.records import Records, seen_norm
+from pabi.execute.serving import serving
+from pabi.execute.sums import GradientSum, fast_sum, noise_factor, per_record_sum, stated_sum
+from pabi.guarantees.guarantee import TESTING, Guarantee
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
+
+PerRecordGradients = Callable[[Array, NDArray[np.intp]], ArrayLike]
+ClippedGradientSum = Callable[[Array, NDArray[np.intp], float | None], ArrayLike]
+Watch = Callable[[int, Array], None]
+
+RESUMED = (
+    "all parts of an interrupted run used the same records, and nothing that was computed from its "
+    "checkpoints is released but what one run releases"
+)
+CLIPS_ITSELF = (
+    "clipped_gradient_sum clips each record's gradient to the bound it is given and returns the sum of "
+    "the batch, rounding included"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What a training run releases.
+
+    `x`: the last iterate, float64, read-only, of the shape of the starting point. `guarantee`: what
+    its release costs. `run`: the description that was both accounted and executed.
+    Source: docs, "Training".
+    """
+
+    x: Array
+    guarantee: Guarantee
+    run: NoisySGD
+
+
+def train(
+    run: NoisySGD,
+    per_record_gradients: PerRecordGradients | None = None,
+    x0: ArrayLike | None = None,
+    random_state: int | np.random.Generator | None = None,
+    *,
+    clipped_gradient_sum: ClippedGradientSum | None = None,
+    delta: float = 1e-5,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: bool = False,
+    watch: Watch | None = None,
+) -> Trained:
+    """The last iterate of `run` on your data, with its guarantee.
+
+    Every step is x ← prox(x − η(G/b + λx + ξ), η), or what `run.update` makes of the direction G/b + λx +
+    ξ: G the float64 sum of the batch's clipped gradients, b = `run.batch_size` whatever the batch's own
+    length, λ the loss's `l2`, applied exactly, and ξ ~ N(0, ς²I) with ς = `run.gradient_noise_std`. A
+    cool-down step has G = 0, and so has one whose batch is empty: no record was drawn, or more than the
+    cap. Each record's gradient is clipped to `run.record_gradient_bound`, so that the sensitivity is
+    enforced even where the loss already promises it; only a run that states its `gradient_sensitivity` is
+    taken at its word. The clipping leaves room for the rounding of the sum (see `pabi.execute.sums`; losses
+    that are strongly convex or dissipative get as much more noise instead), and every step that is
+    released is rounded to a grid of 2⁻²⁰ of its noise, so that low-order bits say nothing. Of updates with a
+    state the noisy gradients are rounded in place of the steps.
+
+    Parameters
+    ----------
+    run : NoisySGD
+        What to do. Batch j of an epoch holds rows jb..(j+1)b − 1 of 0..n − 1, permuted once
+        (`ShuffleOnce`) or afresh every epoch (`Reshuffle`). Or every row draws its batch, once
+        (`BallsInBins`); or every step draws its batch, b rows (`FixedSize`) or each row with
+        probability b/n (`Poisson`).
+    per_record_gradients : callable
+        (x, rows) ↦ (len(rows), *x.shape): each record's gradient at x, unclipped and without the
+        regulariser, for the (m,) integer array `rows`, a batch or a part of one, never empty. Each
+        is computed from x and its own record alone. It must not keep or show what it is given, and
+        must return finite numbers for every conceivable record: an error is seen by everyone. Linear
+        models (`LogisticGradients` and its kin) are summed by two matrix products instead of being
+        called.
+    x0 : array
+        The starting point, chosen without looking at the data.
+    random_state : None, int or numpy Generator
+        None (default): noise, permutations and sampled batches from a ChaCha generator keyed by the
+        operating system. Anything else is for tests: a PrivacyWarning, and a guarantee that says so.
+    clipped_gradient_sum : callable, in place of `per_record_gradients`
+        (x, rows, clip_norm) ↦ x.shape: the sum of the batch's gradients, each clipped to
+        `clip_norm` (None where the run states its sensitivity). Its clipping becomes an assumption.
+    delta : float
+        At which the guarantee is chosen; it is valid at every δ.
+    checkpoint : path, optional
+        A file, not there yet, that is rewritten every `checkpoint_seconds` and removed at the end.
+        It holds a hidden iterate: keep it secret, and off backups.
+    resume : path, optional
+        The checkpoint of the same run from the same `x0` on the same data, from which to go on; it is kept
+        up to date unless `checkpoint` names another file. Noise and sampled batches are drawn afresh.
+    progress : bool
+        Steps and time on standard error.
+    watch : callable, optional
+        (step, x) after every step, only for a run with `release="path"`. With `checkpoint` or `resume` the
+        file is rewritten before every call, so that no step is shown twice with different noise.
+
+    Raises
+    ------
+    InvalidInput
+        `diameter` where it is only assumed, `update` that is not executed here, `x0`, `random_state`, a
+        checkpoint of another run, or gradients of the wrong shape or not finite. `x0`, `prox` or
+        `noise_std` where iterates may grow so large that doubles are coarse against the noise. A gradient
+        bound below 1e-290, which scaling does not keep.
+    NotApplicable
+        No analysis covers the run; nothing has then been computed from the data.
+
+    Source: the iteration of Bok, Su, Altschuler 2024, §4 (their `noisy SGD`).
+    """
+    refuse_unenforceable(run)
+    gradient_sum = _gradient_sum(run, per_record_gradients, clipped_gradient_sum)
+    start = starting_point(x0)
+    files = _files(run, start, checkpoint, resume, checkpoint_seconds)
+    if watch is not None and run.release != "path":
+        raise InvalidInput("watch", 'only a run with release="path" may be watched')
+    randomness = randomness_from(random_state)
+    said = unseen(files.assumed) + ([] if clipped_gradient_sum is None else [CLIPS_ITSELF])
+    said += [] if randomness.secret else [TESTING]
+    # Neither depends on the data.
+    guarantee = checked(run.guarantee(delta), *walk_of(run, start[None])).assuming(*said)
+
+    def execute() -> Array:
+        state = files.state(start, run.rule)
+        with progress_bar(progress, run.steps, state.step) as advance:
+            after_step = _Aftermath(files.kept, guarantee.besides, watch, advance)
+            return _execute(run, gradient_sum, state, randomness.generator(), after_step)
+
+    x = released(execute)
+    files.remove()
+    return Trained(x, guarantee, run)
+
+
+def _gradient_sum(
+    run: NoisySGD,
+    per_record_gradients: PerRecordGradients | None,
+    clipped_gradient_sum: ClippedGradientSum | None,
+) -> GradientSum:
+    serving(run, np.random.default_rng(0))  # refuses batches that are not trained here
+    if (per_record_gradients is None) == (clipped_gradient_sum is None):
+        given = "neither" if per_record_gradients is None else "both"
+        raise InvalidInput(
+            "per_record_gradients",
+            f"expected exactly one of per_record_gradients and clipped_gradient_sum, got {given}",
+        )
+    for name, value in (
+        ("per_record_gradients", per_record_gradients),
+        ("clipped_gradient_sum", clipped_gradient_sum),
+    ):
+        if value is not None and not callable(value):
+            raise InvalidInput(name, f"expected a callable, got a {type(value).__name__}")
+    if clipped_gradient_sum is not None:
+        return stated_sum(clipped_gradient_sum, run)
+    assert per_record_gradients is not None
+    if isinstance(per_record_gradients, LinearGradients):
+        held = per_record_gradients.records.n
+        if held != run.n:
+            raise InvalidInput("n", f"expected {held}, the rows of X, got {run.n}")
+        _refuse_longer_rows(run, per_record_gradients.records)
+        _refuse_steeper(run, per_record_gradients)
+        if run.clipping == "norm":
+            return fast_sum(per_record_gradients, run)
+    return per_record_sum(per_record_gradients, run)
+
+
+def _refuse_longer_rows(run: NoisySGD, records: Records) -> None:
+    """InvalidInput where rows are declared longer than the loss is told, intercept included."""
+    told = dict(run.loss.parameters).get("feature_norm")
+    if told is None or records.feature_norm is None:
+        return
+    declared = Fraction(records.feature_norm) ** 2 + Fraction(records.intercept_scaling or 0.0) ** 2
+    if declared > Fraction(told) ** 2:
+        least = seen_norm(records.feature_norm, records.intercept_scaling)
+        raise InvalidInput(
+            "feature_norm",
+            f"expected at least {least!r} in the loss, the norm of the rows declared, got {told!r}",
+        )
+
+
+def _refuse_steeper(run: NoisySGD, gradients: LinearGradients) -> None:
+    """InvalidInput where the gradients have more curvature than the loss is told, as another loss would."""
+    records, told = gradients.records, run.loss.curvature
+    if gradients.steepness is None or records.feature_norm is None or told is None:
+        return
+    most = gradients.steepness * seen_norm(records.feature_norm, records.intercept_scaling) ** 2
+    if most > told[1] * (1.0 + 1e-9):  # beyond what roundings make of equal constants
+        raise InvalidInput(
+            "loss",
+            f"expected one of curvature up to {most!r} or more, that of {type(gradients).__name__}, got "
+            f"{told[1]!r}",
+        )
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The checkpoint to go on from, and the one to keep up to date; None where there is none."""
+
+    resumed: Checkpoint | None
+    kept: Checkpoint | None
+
+    def assumed(self) -> list[str]:
+        """What the parts of the run before the interruption rest on."""
+        return [] if self.resumed is None else [*self.resumed.assumed(), RESUMED]
+
+    def state(self, start: Array, rule: Update) -> State:
+        """Where to begin."""
+        if self.resumed is None:
+            return State(0, start, None, update=rule.start(start))
+        return self.resumed.read()
+
+    def remove(self) -> None:
+        """Both, once the run is over."""
+        for file in (self.resumed, self.kept):
+            if file is not None:
+                file.remove()
+
+
+def _files(
+    run: NoisySGD,
+    start: Array,
+    checkpoint: str | os.PathLike[str] | None,
+    resume: str | os.PathLike[str] | None,
+    seconds: float,
+) -> _Files:
+    validate.number("checkpoint_seconds", seconds, at_least=0.0)
+    resumed = None if resume is None else Checkpoint(resume, run, start, seconds)
+    if checkpoint is None:
+        return _Files(resumed, resumed)
+    kept = Checkpoint(checkpoint, run, start, seconds)
+    if resume is None or os.fspath(resume) != os.fspath(checkpoint):
+        kept.refuse_existing()
+    return _Files(resumed, kept)
+
+
+class _Aftermath:
+    """What happens after a step, none of which is seen unless the path is released."""
+
+    def __init__(
+        self,
+        file: Checkpoint | None,
+        assumed: tuple[str, ...],
+        watch: Watch | None,
+        advance: Callable[[], None],
+    ) -> None:
+        self._file, self._assumed, self._watch, self._advance = file, assumed, watch, advance
+
+    def __call__(self, state: State) -> None:
+        state = replace(state, assumed=self._assumed)
+        if self._file is not None and self._watch is not None:
+            # What is shown is shown once: a resumed run goes on after it, and never takes the step again.
+            self._file.write(state)
+        elif self._file is not None:
+            self._file.write_if_due(state)
+        if self._watch is not None:
+            self._watch(state.step, state.x.copy())
+        self._advance()
+
+
+def _execute(
+    run: NoisySGD,
+    gradient_sum: GradientSum,
+    state: State,
+    generator: np.random.Generator,
+    after_step: _Aftermath,
+) -> Array:
+    """The last iterate. Every local here is secret but the result."""
+    step_sizes = np.broadcast_to(np.asarray(run.step_size, dtype=np.float64), run.steps)
+    stated = np.asarray(run.gradient_noise_std, dtype=np.float64)
+    noise_stds = np.broadcast_to(stated * noise_factor(run), run.steps)
+    batches = serving(run, generator, state.secret)
+    x, kept, l2, rule = state.x, state.update, run.loss.l2, run.rule
+    for k in range(state.step, run.steps):
+        step_size, noise_std = float(step_sizes[k]), float(noise_stds[k])
+        gradient = np.zeros(x.shape)
+        rows = batches.batch(k) if k < run.data_steps else None
+        if rows is not None:
+            gradient = gradient_sum(x, rows) / run.batch_size
+        # Noise first of all, while the rounding is what the clipping left room for.
+        noisy = gradient + noise_std * generator.standard_normal(x.shape)
+        if not rule.plain:
+            noisy = on_grid(noisy, noise_std)  # of which everything that follows is post-processing
+        x, kept = rule.step(x, l2 * x + noisy, step_size, kept, k)
+        if rule.plain and (k + 1 == run.steps or run.release == "path"):
+            x = on_grid(x, step_size * noise_std)
+        if run.prox is not None:
+            x = mapped(run.prox(x, step_size), x.shape)
+        after_step(State(k + 1, x, batches.secret, update=kept))
+    return np.array(x, dtype=np.float64)  # its own memory, not a view of something hidden

@@ -1,0 +1,297 @@
+"""Gradients of linear models: one weight a record, two matrix products a step.
+
+The gradient of a linear model's loss at a record is residual·x, with a residual that depends on the
+predictor x·θ and the target alone. So its norm is |residual|·‖x‖, clipping is a change of the
+residual, and the sum over a batch is Xᵀ·residuals: no gradient of a single record is ever formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, assert_never
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pabi.describe.linear_losses import LinearLoss, Logistic, Softmax, executable
+from pabi.execute.clipping import by_row
+from pabi.execute.records import MOST_ROWS, Records, Rows, as_labels
+from pabi.execute.sums import Limit, Total
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array, fraction_up
+
+Residual = Callable[[Array, Any], Array]
+
+
+class LinearGradients:
+    """Per-record gradients residual(x·θ, y)·x, for `pabi.learn.train`, which sums them directly.
+
+    Parameters
+    ----------
+    X : (n, d) array-like, memory-mapped array, scipy sparse matrix or `Records`
+        Features, finite; with `Records` they are brought within a public norm.
+    targets : (n, …) array
+        What `residual` is given beside the predictor, row by row.
+    residual : callable
+        (predictor (m,) or (m, K), targets (m, …)) ↦ array of the predictor's shape, row by row: one of
+        its own, or the predictor, overwritten. It is changed in place.
+    outputs : int, optional
+        K: θ has shape (width, K). None: one output, θ of shape (width,).
+    steepness : float, optional
+        By how much the residual changes per unit of the predictor at most, in Euclidean norms: a record x has
+        curvature in [0, steepness·‖x‖²], which `train` compares with what the loss promises.
+
+    Calling it with θ and rows returns the gradients themselves, (m, *θ.shape). Raises InvalidInput
+    naming `theta`, `X` or `y`; no message shows data. Source: docs, "Training", the fast path.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        targets: NDArray[Any],
+        residual: Residual,
+        outputs: int | None = None,
+        steepness: float | None = None,
+    ) -> None:
+        self.records = X if isinstance(X, Records) else Records(X)
+        self._targets = targets
+        self._residual = residual
+        self.steepness = steepness
+        self.shape = (self.records.width,) if outputs is None else (self.records.width, outputs)
+
+    def __call__(self, theta: ArrayLike, rows: NDArray[np.intp]) -> Array:
+        point = self._point(theta)
+        weights = [
+            self._residual(self.records.predictor(block, point), self._of(rows, block.part))
+            for block in self.records.blocks(rows)
+        ]
+        weight = np.concatenate(weights) if weights else np.zeros((0, *self.shape[1:]))
+        x = self.records.dense(rows)
+        gradients: Array = weight[:, None] * (x if weight.ndim == 1 else x[:, :, None])
+        return gradients
+
+    def clipped_sum(self, x: Array, rows: Rows, limit: Limit) -> Array:
+        """Σ of the gradients over `rows`, each within `limit`."""
+        point = self._point(x)
+        total = Total(point.shape)
+        for block in self.records.blocks(rows):
+            target = self._of(rows, block.part)
+            weight = self._residual(self.records.predictor(block, point, limit.anywhere), target)
+            # Where a predictor overflows, the record is left out: it must not turn the sum into NaN.
+            weight[~np.isfinite(weight)] = 0.0
+            if limit.shrink != 1.0:
+                weight *= limit.shrink
+            if limit.clip is not None:
+                weight = _clipped(weight, block.norm, limit.clip)
+            term = np.zeros(point.shape)
+            self.records.add_weighted(block, weight, term)
+            total.add(term)
+        return total.value
+
+    def additions(self, batch: int) -> int:
+        """Within a block every row is one addition; across blocks the sum is compensated."""
+        return min(batch, MOST_ROWS)
+
+    def _of(self, rows: Rows, part: slice) -> Any:
+        if isinstance(rows, slice):
+            return self._targets[rows.start + part.start : rows.start + part.stop]
+        return self._targets[rows[part]]
+
+    def _point(self, theta: ArrayLike) -> Array:
+        point = np.asarray(theta, dtype=np.float64)
+        if point.shape != self.shape:
+            raise InvalidInput("theta", f"expected shape {self.shape}, got {point.shape}")
+        return point
+
+
+def _clipped(weight: Array, norm: Array, clip: float) -> Array:
+    """Residuals so small that residual·x has norm at most `clip`, where ‖x‖ ≤ `norm`."""
+    size = np.abs(weight) if weight.ndim == 1 else np.sqrt(by_row("ij,ij->i", weight, weight))
+    longest = size * norm
+    if not np.any(longest > clip):
+        return weight
+    # Row by row: a record that is not clipped must not notice that another one is.
+    margin = 1.0 - (16 + weight.size // len(weight)) * 2.0**-53  # as in clip_norms
+    factor = np.where(longest > clip, clip / np.maximum(longest, clip) * margin, 1.0)
+    clipped: Array = weight * (factor if weight.ndim == 1 else factor[:, None])
+    return clipped
+
+
+class LogisticGradients(LinearGradients):
+    """Gradients of log(1 + exp(−y·xᵀθ)), −y·x/(1 + exp(y·xᵀθ)).
+
+    `y`: (n,) labels, all in {0, 1} or all in {−1, 1}; 1 is the positive class. Where ‖x‖ ≤ R the
+    loss is `Loss.logistic(feature_norm=R)`. Source: the logistic loss of Bok, Su, Altschuler 2024,
+    §5.
+    """
+
+    def __init__(self, X: Any, y: ArrayLike) -> None:
+        super().__init__(*_of_loss(Logistic(), X, y))
+
+
+class OneVsRestGradients(LinearGradients):
+    """Gradients of K logistic losses at once, class k against the others; θ has shape (width, K).
+
+    `y`: (n,) class numbers 0..K − 1. A record's gradient has norm at most √K·R.
+    Arguments otherwise and errors as for `LinearGradients`. Source: docs, "Training".
+    """
+
+    def __init__(self, X: Any, y: ArrayLike, classes: int) -> None:
+        super().__init__(*_one_vs_rest(Logistic(), X, y, classes))
+
+
+class SoftmaxGradients(LinearGradients):
+    """Gradients of log Σ_k exp(x·θ_k) − x·θ_y; θ has shape (width, K).
+
+    `y`: (n,) class numbers 0..K − 1. Where ‖x‖ ≤ R the loss is `Loss.softmax(feature_norm=R)`.
+    Arguments otherwise and errors as for `LinearGradients`. Source: docs, "Training".
+    """
+
+    def __init__(self, X: Any, y: ArrayLike, classes: int) -> None:
+        super().__init__(*_of_loss(Softmax(), X, y, classes))
+
+
+class SquaredGradients(LinearGradients):
+    """Gradients of ½(x·θ − y)² with the residual clipped at `residual_bound`, or, which is the same
+    function, of the Huber loss of that threshold: `Loss.squared`, `Loss.huber`.
+
+    `y`: (n,) targets, finite.
+    Arguments otherwise and errors as for `LinearGradients`. Source: docs, "Training".
+    """
+
+    def __init__(self, X: Any, y: ArrayLike, residual_bound: float) -> None:
+        loss = executable("squared", residual_bound=residual_bound)
+        super().__init__(*_of_loss(loss, X, y))
+
+
+class SmoothedHingeGradients(LinearGradients):
+    """Gradients of the hinge loss max(0, 1 − y·xᵀθ) smoothed over a width `smoothing` = γ: −y·x times
+    min(1, max(0, 1 − y·xᵀθ)/γ).
+
+    `y`: labels in {0, 1} or {−1, 1}, `Loss.smoothed_hinge`; with `classes` = K class numbers
+    0..K − 1, of which each is told from the rest by a loss of its own, θ of shape (width, K).
+    Arguments otherwise and errors as for `LinearGradients`. Source: docs, "Training".
+    """
+
+    def __init__(self, X: Any, y: ArrayLike, smoothing: float, classes: int | None = None) -> None:
+        loss = executable("smoothed_hinge", smoothing=smoothing)
+        if classes is None:
+            super().__init__(*_of_loss(loss, X, y))
+        else:
+            super().__init__(*_one_vs_rest(loss, X, y, classes))
+
+
+class PoissonGradients(LinearGradients):
+    """Gradients of exp(x·θ) − y·xᵀθ, continued linearly beyond a predictor of `predictor_bound`.
+
+    `y`: (n,) counts ≥ 0; those above `count_bound` are taken as `count_bound`. `Loss.poisson`.
+    Arguments otherwise and errors as for `LinearGradients`. Source: docs, "Training".
+    """
+
+    def __init__(self, X: Any, y: ArrayLike, predictor_bound: float, count_bound: float) -> None:
+        bounds = {"predictor_bound": predictor_bound, "count_bound": count_bound}
+        super().__init__(*_of_loss(executable("poisson", **bounds), X, y))
+
+
+# Residuals: derivatives in the predictor, which is overwritten. They own what they return, so that it may be
+# scaled in place.
+
+_Arguments = tuple[Records, NDArray[Any], Residual, int | None, float]  # of LinearGradients
+
+
+def _of_loss(loss: LinearLoss, X: Any, y: ArrayLike, classes: int | None = None) -> _Arguments:
+    """`classes`: K, where targets are classes."""
+    records = X if isinstance(X, Records) else Records(X)
+    targets = targets_of(loss, y, records.n, classes)
+
+    def residual(predictor: Array, target: Any) -> Array:
+        _differentiate(loss, predictor, target)
+        return predictor
+
+    def signed(predictor: Array, sign: Array) -> Array:
+        predictor *= sign
+        _differentiate(loss, predictor, sign)
+        predictor *= sign
+        return predictor
+
+    steepness = fraction_up(loss.steepness)
+    match loss.response:
+        case "sign":
+            return records, targets, signed, classes, steepness
+        case "number" | "class":
+            return records, targets, residual, classes, steepness
+        case _:
+            assert_never(loss.response)
+
+
+def _differentiate(loss: LinearLoss, predictor: Array, target: NDArray[Any]) -> None:
+    with np.errstate(over="ignore"):  # of exponentials: derivatives are then the right limits
+        loss.differentiate(predictor, target)
+
+
+def _one_vs_rest(loss: LinearLoss, X: Any, y: ArrayLike, classes: int) -> _Arguments:
+    """K losses of a margin at once, that of a record's own class with the label 1 and the others with −1."""
+    records = X if isinstance(X, Records) else Records(X)
+
+    def residual(predictor: Array, code: NDArray[np.intp]) -> Array:
+        own = np.arange(len(code)), code
+        _turn_others(predictor, own)
+        _differentiate(loss, predictor, code)
+        _turn_others(predictor, own)
+        return predictor
+
+    codes = _codes(y, records.n, classes)
+    return records, codes, residual, classes, fraction_up(loss.steepness)
+
+
+def _turn_others(array: Array, own: tuple[NDArray[np.intp], NDArray[np.intp]]) -> None:
+    """Changes all signs but those at `own`."""
+    np.negative(array, out=array)
+    array[own] *= -1.0
+
+
+# Targets.
+
+
+def targets_of(loss: LinearLoss, y: ArrayLike, n: int, classes: int | None = None) -> NDArray[Any]:
+    """(n,) targets as `loss` reads them: labels ±1, numbers, or class numbers. Raises InvalidInput."""
+    match loss.response:
+        case "sign":
+            return signs(y, n)
+        case "number":
+            return loss.admitted(finite_targets(y, n))
+        case "class":
+            return _codes(y, n, classes)
+        case _:
+            assert_never(loss.response)
+
+
+def signs(y: ArrayLike, n: int) -> Array:
+    """Labels as ±1."""
+    labels = as_labels(y, n)
+    if labels.dtype.kind in "biuf":
+        for negative in (0, -1):
+            if np.all((labels == negative) | (labels == 1)):
+                return np.where(labels == 1, 1.0, -1.0)
+    raise InvalidInput("y", "expected labels all in {0, 1} or all in {-1, 1}")
+
+
+def _codes(y: ArrayLike, n: int, classes: int | None) -> NDArray[np.intp]:
+    most = validate.integer("classes", classes, at_least=2) - 1
+    codes = as_labels(y, n)
+    if codes.dtype.kind not in "iu" or np.any(codes < 0) or np.any(codes > most):
+        raise InvalidInput("y", f"expected class numbers 0..{most}")
+    return codes.astype(np.intp)
+
+
+def finite_targets(y: ArrayLike, n: int) -> Array:
+    try:
+        targets = as_labels(y, n).astype(np.float64)
+    except (TypeError, ValueError) as bad:
+        if isinstance(bad, InvalidInput):
+            raise
+        raise InvalidInput("y", "expected numbers") from None
+    if not np.all(np.isfinite(targets)):
+        raise InvalidInput("y", "expected finite numbers")
+    return targets

@@ -1,0 +1,241 @@
+"""Whether doubles are fine enough where the iterates of a run are, from public numbers alone.
+
+Proofs that hide the path couple two runs whose steps do not carry them apart. Rounding a step to doubles
+is no such map: where their spacing is coarse against the noise, two runs stay as far apart as they were, or
+are carried apart, whatever the noise does. (Composition survives: what is rounded was released with its
+noise.) So a size is computed that no iterate exceeds but with probability 2⁻¹⁰⁰, and where the spacing of
+doubles there exceeds 2⁻²⁰ of a step's noise, nothing is trained. Source: docs, "Training", Rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
+
+import numpy as np
+
+from pabi.describe.orders import FixedSizes, RandomSizes
+from pabi.describe.prox import KINDS
+from pabi.describe.runs import NoisySGD
+from pabi.execute.hiding import mapped
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
+from pabi.numbers.showing import plain
+
+if TYPE_CHECKING:
+    from pabi.guarantees.guarantee import Guarantee
+
+EVERY_ITERATE = "composition"  # the method that rounding does not harm
+FINE = 2.0**-20  # of a step's noise: what the spacing of doubles may be at most
+# −log of half of 2⁻¹⁰⁰: that any noise is longer than is counted on, or any batch larger.
+_RARE = 101.0 * math.log(2.0)
+_A_STEP = 1.0 + 2.0**-48  # above the roundings of the few operations a step takes here
+_MARGIN = 1.0 + 1e-6  # above those of the closed form of equal steps, and of norms
+# Below it doubles lose digits; sizes are taken to be at least as large.
+_SMALLEST = 1e-280
+
+
+class Overstep(NamedTuple):
+    """A step at which doubles are too coarse: the size that can be reached, their spacing, the noise."""
+
+    size: float
+    spacing: float
+    noise_std: float
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The public numbers of x ← Π(x − ηλx − ηg + Z), Z ~ N(0, σ²I).
+
+    `start`: ‖x_0‖. `kept`: |1 − ηλ|, and `pull`: the largest ‖ηg‖, each a number or one per step.
+    `noise_std`: σ, likewise. `origin`: ‖Π(0)‖ at most. `diameter`: of the range of Π, ∞ if unbounded.
+    `dimension`: of x. `paths`: how many walks there are. Norms are Euclidean, in units of x.
+    """
+
+    steps: int
+    start: float
+    kept: float | Array
+    pull: float | Array
+    noise_std: float | Array
+    origin: float
+    diameter: float
+    dimension: int
+    paths: int = 1
+
+    @property
+    def noises(self) -> float | Array:
+        """What ‖Z‖ exceeds at no step but with probability 2⁻¹⁰¹.
+
+        P(‖Z‖ > σ(√d + q)) ≤ e^(−q²/2), by Gaussian concentration.
+        """
+        q = math.sqrt(2.0 * (_RARE + math.log(self.steps * self.paths)))
+        return self.noise_std * (math.sqrt(self.dimension) + q)
+
+    def overstep(self) -> Overstep | None:
+        """A step at which the spacing of doubles exceeds 2⁻²⁰ of the noise; None if there is none.
+
+        A point of the range of Π is within `diameter` of Π(0), and no farther from it than what Π is applied
+        to is from 0. What a step adds up is no larger than ‖x‖ + ηλ‖x‖ + ‖ηg‖ + ‖Z‖.
+        """
+        if all(np.ndim(x) == 0 for x in (self.kept, self.pull, self.noise_std)):
+            return self._constant()
+        columns = [
+            np.broadcast_to(np.asarray(x, dtype=np.float64), self.steps).tolist()
+            for x in (self.kept, self.pull, self.noises, self.noise_std)
+        ]
+        size = self.start
+        for kept, pull, noise, noise_std in zip(*columns, strict=True):
+            found = _coarse(_added_up(size, kept, pull + noise), noise_std)
+            if found is not None:
+                return found
+            size = self._after(size, kept, pull + noise)
+        return None
+
+    def _constant(self) -> Overstep | None:
+        kept, move = float(self.kept), float(self.pull) + float(self.noises)
+        size = max(self.start, self._largest(kept, move))
+        return _coarse(_added_up(size, kept, move), float(self.noise_std))
+
+    def _largest(self, kept: float, move: float) -> float:
+        """A bound on all iterates but the first, of equal steps."""
+        within, move = self.origin + self.diameter, move + self.origin
+        if kept < 1.0:  # below the fixed point, if the start is
+            found = max(self.start, move / (1.0 - kept))
+            return min(within, found, self.start + self.steps * move) * _MARGIN
+        with np.errstate(over="ignore"):
+            growth = float(np.power(kept, self.steps))
+        grown = self.steps if kept == 1.0 else (growth - 1.0) / (kept - 1.0)
+        return min(within, growth * self.start + grown * move) * _MARGIN
+
+    def _after(self, size: float, kept: float, move: float) -> float:
+        return (self.origin + min(self.diameter, kept * size + move)) * _A_STEP
+
+
+def _added_up(size: float, kept: float, move: float) -> float:
+    """No intermediate result of a step is larger: ηλ is at most 1 + |1 − ηλ|."""
+    return ((2.0 + kept) * size + move) * _A_STEP
+
+
+def _coarse(size: float, noise_std: float) -> Overstep | None:
+    spacing = float(np.spacing(max(size, _SMALLEST))) if math.isfinite(size) else math.inf
+    return None if spacing <= FINE * noise_std else Overstep(size, spacing, noise_std)
+
+
+def refuse_coarse(walk: Walk) -> None:
+    """InvalidInput, naming what to change, where doubles are too coarse for `walk`."""
+    found = walk.overstep()
+    if found is None:
+        return
+    field = "noise_std"
+    if _coarse(walk.start, found.noise_std) is not None:
+        field = "x0"
+    elif _coarse(walk.origin, found.noise_std) is not None:
+        field = "prox"
+    raise InvalidInput(
+        field,
+        f"iterates can reach {plain(found.size, 3)}, where doubles are {plain(found.spacing, 3)} apart, more "
+        f"than 2⁻²⁰ of a step's noise, {plain(found.noise_std, 3)}: rounding would undo what hides the path. "
+        "Begin nearer to 0, bound the iterates by a prox nearer to 0, take fewer or shorter steps or more "
+        'noise, or account for all iterates (release="path"), which rounding does not harm',
+    )
+
+
+def small_enough(noise_std: float | Array) -> str:
+    """The sentence that stands in for the check where nothing bounds a gradient."""
+    most = math.ldexp(1.0, math.frexp(float(np.min(noise_std)))[1] - 1 + 52 - 20)
+    return (
+        f"hidden iterates and the steps between them have norms below {most!r}, where the spacing of doubles "
+        "is below 2⁻²⁰ of the noise"
+    )
+
+
+def checked(guarantee: Guarantee, walk: Walk, bounded: bool) -> Guarantee:
+    """`guarantee` of what takes this walk, where its proof survives doubles; InvalidInput where it does not.
+
+    `bounded`: whether `walk.pull` is known. If not, an assumption says what is needed.
+    """
+    if guarantee.method == EVERY_ITERATE:
+        return guarantee
+    refuse_coarse(walk)
+    return guarantee if bounded else guarantee.assuming(small_enough(walk.noise_std))
+
+
+def walk_of(run: NoisySGD, starts: Array) -> tuple[Walk, bool]:
+    """The walks that `run` takes from `starts` (paths, *shape), and whether its gradients are bounded."""
+    step_size = np.asarray(run.step_size, dtype=np.float64)
+    bound = run.record_gradient_bound if run.gradient_sensitivity is None else None
+    most = _records(run, math.log(run.steps * len(starts))) / run.batch_size
+    walk = walk_from(
+        starts,
+        run.steps,
+        step_size,
+        l2=run.loss.l2,
+        gradient=most * (bound or 0.0),
+        noise_std=step_size * np.asarray(run.gradient_noise_std),
+        prox=run.prox,
+    )
+    return walk, bound is not None
+
+
+def walk_from(
+    starts: Array,
+    steps: int,
+    step_sizes: Array,
+    *,
+    l2: float,
+    gradient: float,
+    noise_std: float | Array,
+    prox: Any,
+) -> Walk:
+    """The walks from `starts` (paths, *shape) by steps of these sizes, () or (steps,), along gradients no
+    longer than `gradient`, with noise of `noise_std` on the iterate."""
+    points = starts.reshape(len(starts), -1)
+    origin, diameter = _range(prox, starts.shape[1:], step_sizes)
+    return Walk(
+        steps,
+        _norm(points),
+        _scalar(np.abs(1.0 - step_sizes * l2)),
+        _scalar(step_sizes * gradient),
+        _scalar(noise_std),
+        origin,
+        diameter,
+        points.shape[1],
+        len(starts),
+    )
+
+
+def _norm(points: Array) -> float:
+    """The largest Euclidean norm of the rows of (k, d) `points`, or not much more."""
+    with np.errstate(over="ignore"):
+        return float(np.max(np.linalg.norm(points, axis=1), initial=0.0)) * _MARGIN
+
+
+def _range(prox: Any, shape: tuple[int, ...], step_sizes: Array) -> tuple[float, float]:
+    """(the largest ‖Π(0)‖, the diameter of its range): neither depends on the data."""
+    if prox is None:
+        return 0.0, math.inf
+    sizes = np.unique(step_sizes).tolist()
+    if type(prox) in KINDS.values():  # of which none moves 0 by the step size
+        sizes = sizes[:1]
+    origins = [mapped(prox(np.zeros(shape), size), shape) for size in sizes]
+    diameter = getattr(prox, "diameter", None)
+    return _norm(np.reshape(origins, (len(sizes), -1))), math.inf if diameter is None else diameter
+
+
+def _scalar(x: Any) -> float | Array:
+    return float(x) if np.ndim(x) == 0 else x
+
+
+def _records(run: NoisySGD, log_steps: float) -> float:
+    """More records than this are in no batch, but with probability 2⁻¹⁰¹ (Bernstein's inequality)."""
+    sizes = run.order.sizes
+    most = float(sizes.most)
+    match sizes:
+        case FixedSizes():
+            return most
+        case RandomSizes():
+            rare, expected = _RARE + log_steps, float(sizes.n * sizes.probability)
+        case _:
+            assert_never(sizes)
+    return min(most, expected + rare / 3.0 + math.sqrt(rare**2 / 9.0 + 2.0 * expected * rare))

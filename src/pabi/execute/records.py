@@ -1,0 +1,350 @@
+"""Rows of bounded norm, read block by block from data that is never copied as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pabi.execute.clipping import by_row, clip_norms
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array, up
+
+Rows = NDArray[np.intp] | slice
+
+MOST_ROWS = 4096  # of a block: sums of that many terms round by at most a relative 2⁻⁴¹
+LARGEST = 2.0**250  # of entries, norms and their inverses: products of three stay normal
+_BLOCK = 1 << 18  # entries of a dense block, 2 MB: both products read it from the cache
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of the data as float64, dense or CSR, before they are scaled down.
+
+    `part`: which of the requested rows. `scale`: (m,) factors ≤ 1 that bring the rows within the
+    norm, None for all ones. `norm`: (m,) their norms after scaling, rounded up, intercept included.
+    """
+
+    part: slice
+    features: Any
+    scale: Array | None
+    norm: Array
+
+
+class Records:
+    """(n, d) features, each row scaled down to `feature_norm` where it is longer.
+
+    Parameters
+    ----------
+    X : (n, d) array, pandas frame, memory-mapped array or scipy sparse matrix
+        Real and finite. Kept by reference in the type it has; blocks are float64.
+    feature_norm : float, optional
+        R > 0, public. None: the rows are taken as they are, and R is unbounded.
+    intercept_scaling : float, optional
+        κ > 0: a last feature of constant κ, which the scaling leaves alone. The model then sees
+        vectors of norm at most √(R² + κ²). None: no such feature.
+    ranges : (2, d) or (2,) array, optional
+        Public ranges. A feature is clipped to its range, which is then mapped onto [−1, 1]. A
+        sparse matrix needs ranges (−h, h), which keep zeros.
+
+    `n`, `d`: rows and columns of X. `centre`, `reach`: (d,) of the ranges, None without them.
+    `shortened`: whether some row was scaled down or clipped, a fact about the data. Raises
+    InvalidInput naming `X` or the parameter; no message shows data. Source: docs, "Clipping":
+    bounding features keeps gradient steps nonexpansive.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        feature_norm: float | None = None,
+        intercept_scaling: float | None = None,
+        ranges: Any = None,
+    ) -> None:
+        self._X = _matrix(X)
+        self.n, self.d = (int(side) for side in self._X.shape)
+        self.sparse = not isinstance(self._X, np.ndarray)
+        self.feature_norm = feature_norm
+        if feature_norm is not None:
+            _norm("feature_norm", feature_norm)
+        self.intercept_scaling = intercept_scaling
+        if intercept_scaling is not None:
+            _norm("intercept_scaling", intercept_scaling)
+        self.centre, self.reach = _ranges(ranges, self.d, self.sparse)
+        self.shortened = False
+        self._scale, self._norm = self._measured()
+
+    def __len__(self) -> int:
+        return self.n
+
+    @property
+    def width(self) -> int:
+        """Features that the model sees, the intercept's included."""
+        return self.d + (self.intercept_scaling is not None)
+
+    def blocks(self, rows: Rows) -> Iterator[Block]:
+        """The requested rows in order, block by block."""
+        for part, features in self._raw(rows):
+            chosen = _part_of(rows, part)
+            scale = None if self._scale is None else self._scale[chosen]
+            yield Block(part, features, scale, self._norm[chosen])
+
+    def dense(self, rows: Rows) -> Array:
+        """(m, width) float64: the rows as the model sees them."""
+        parts = []
+        for block in self.blocks(rows):
+            features = block.features.toarray() if self.sparse else np.array(block.features)
+            if block.scale is not None:
+                features *= block.scale[:, None]
+            if self.intercept_scaling is not None:
+                constant = np.full(len(features), self.intercept_scaling)
+                features = np.column_stack([features, constant])
+            parts.append(features)
+        return np.concatenate(parts) if parts else np.zeros((0, self.width))
+
+    def predictor(self, block: Block, theta: Array, anywhere: bool = False) -> Array:
+        """(m,) or (m, K): x·θ of the block's rows, for θ of shape (width,) or (width, K).
+
+        `anywhere`: whether a row's must be the same to the last bit wherever in a block it stands.
+        """
+        product: Array
+        if anywhere and not self.sparse:  # products of sparse matrices go row by row
+            subscripts = "ij,j->i" if theta.ndim == 1 else "ij,kj->ik"
+            product = by_row(subscripts, block.features, np.ascontiguousarray(theta[: self.d].T))
+        else:
+            product = np.asarray(block.features @ theta[: self.d])
+        if block.scale is not None:
+            product *= block.scale if product.ndim == 1 else block.scale[:, None]
+        if self.intercept_scaling is not None:
+            product += self.intercept_scaling * theta[-1]
+        return product
+
+    def add_weighted(self, block: Block, weight: Array, total: Array) -> None:
+        """Adds Σ weight_i·x_i over the block's rows to `total`, of the shape of θ."""
+        if self.intercept_scaling is not None:
+            total[-1] += self.intercept_scaling * weight.sum(axis=0)
+        if block.scale is not None:
+            weight = weight * (block.scale if weight.ndim == 1 else block.scale[:, None])
+        if self.sparse:
+            total[: self.d] += block.features.T @ weight
+        else:  # Xᵀ·weight, in the order that reads X along its rows: several times as fast
+            total[: self.d] += (weight.T @ block.features).T
+
+    # Reading.
+
+    def _raw(self, rows: Rows) -> Iterator[tuple[slice, Any]]:
+        """(part, float64 block) of the requested rows, ranges applied."""
+        if self.sparse:
+            yield from self._sparse_blocks(rows)
+            return
+        count = _count(rows, self.n)
+        length = min(MOST_ROWS, max(64, _BLOCK // self.d))
+        gathered = None
+        for first in range(0, count, length):
+            part = slice(first, min(first + length, count))
+            chosen = _part_of(rows, part)
+            if isinstance(chosen, slice):
+                block = np.asarray(self._X[chosen], dtype=np.float64)
+            else:
+                size = part.stop - part.start
+                if gathered is None:
+                    gathered = np.empty((min(length, count), self.d), self._X.dtype)
+                # Rows are 0..n − 1 here, and "clip" is the mode that writes to `out` directly.
+                np.take(self._X, chosen, axis=0, out=gathered[:size], mode="clip")
+                block = np.asarray(gathered[:size], dtype=np.float64)
+            yield part, self._within_ranges(block)
+
+    def _sparse_blocks(self, rows: Rows) -> Iterator[tuple[slice, Any]]:
+        from scipy.sparse import csr_matrix
+
+        X = self._X
+        count = _count(rows, self.n)
+        for first in range(0, count, MOST_ROWS):
+            part = slice(first, min(first + MOST_ROWS, count))
+            chosen = _part_of(rows, part)
+            if isinstance(chosen, slice):  # a view: slicing the matrix would copy it
+                low, high = X.indptr[chosen.start], X.indptr[chosen.stop]
+                block = csr_matrix(
+                    (
+                        X.data[low:high].astype(np.float64, copy=False),
+                        X.indices[low:high],
+                        X.indptr[chosen.start : chosen.stop + 1] - low,
+                    ),
+                    shape=(part.stop - part.start, self.d),
+                    copy=False,
+                )
+            else:
+                block = X[chosen].astype(np.float64, copy=False)
+            if self.reach is not None:
+                data = block.data / self.reach[block.indices]
+                block = csr_matrix(
+                    (np.clip(data, -1.0, 1.0), block.indices, block.indptr), block.shape
+                )
+            yield part, block
+
+    def _within_ranges(self, block: Array) -> Array:
+        if self.reach is None or self.centre is None:
+            return block
+        mapped: Array = np.clip((block - self.centre) / self.reach, -1.0, 1.0)
+        return mapped
+
+    def _measured(self) -> tuple[Array | None, Array]:
+        """(factors that bring every row within the norm or None, norms rounded up), in one pass."""
+        scale, norm = np.ones(self.n), np.empty(self.n)
+        for part, features in self._raw(slice(0, self.n)):
+            peak, length = _lengths(features)
+            if not np.all(peak <= LARGEST):
+                raise InvalidInput("X", "expected finite numbers up to 2^250, got NaN or larger")
+            length *= 1.0 + (self.d + 16) * 2.0**-53  # at least the true norm
+            norm[part] = peak * length
+            if self.feature_norm is not None:
+                beyond = norm[part] > self.feature_norm
+                # Below the exact factor by more than everything that rounds on the way.
+                factor = (
+                    self.feature_norm / np.where(beyond, length, 1.0) / np.where(beyond, peak, 1.0)
+                )
+                scale[part] = np.where(beyond, factor * (1.0 - 2.0**-50), 1.0)
+                norm[part] = np.minimum(norm[part], self.feature_norm)
+        self.shortened = bool(np.any(scale < 1.0 - 2.0**-30)) or self._out_of_range()
+        if self.intercept_scaling is not None:
+            norm = np.hypot(norm, self.intercept_scaling) * (1.0 + 2.0**-50)
+        return (None if np.all(scale == 1.0) else scale), norm
+
+    def _out_of_range(self) -> bool:
+        if self.reach is None or self.centre is None:
+            return False
+        if self.sparse:
+            return bool(np.any(np.abs(self._X.data) > self.reach[self._X.indices]))
+        low, high = self.centre - self.reach, self.centre + self.reach
+        slack = 2.0**-40 * (np.abs(low) + np.abs(high))
+        return any(
+            bool(np.any((block < low - slack) | (block > high + slack)))
+            for block in (self._X[i : i + MOST_ROWS] for i in range(0, self.n, MOST_ROWS))
+        )
+
+
+def seen_norm(feature_norm: float, intercept_scaling: float | None) -> float:
+    """The norm of the vector that the model sees, √(R² + κ²), rounded up."""
+    if intercept_scaling is None:
+        return feature_norm
+    return up(up(float(np.hypot(feature_norm, intercept_scaling))))
+
+
+def _lengths(features: Any) -> tuple[Array, Array]:
+    """(largest entry, norm relative to it) of each row; the true norm is their product."""
+    m = features.shape[0]
+    if isinstance(features, np.ndarray):
+        peak = np.maximum(np.max(features, axis=1), -np.min(features, axis=1))
+        unit = features / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)[:, None]
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            return peak, np.sqrt(np.einsum("ij,ij->i", unit, unit))
+    row = np.repeat(np.arange(m), np.diff(features.indptr))
+    peak = np.zeros(m)
+    np.maximum.at(peak, row, np.abs(features.data))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        unit = features.data / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)[row]
+        return peak, np.sqrt(np.bincount(row, unit * unit, minlength=m))
+
+
+def _count(rows: Rows, n: int) -> int:
+    return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+
+
+def _part_of(rows: Rows, part: slice) -> Rows:
+    if isinstance(rows, slice):
+        return slice(rows.start + part.start, rows.start + part.stop)
+    return rows[part]
+
+
+def _norm(field: str, value: float) -> float:
+    return validate.number(field, value, at_least=1.0 / LARGEST, at_most=LARGEST)
+
+
+def _matrix(X: Any) -> Any:
+    """`X` as a real two-dimensional array or CSR matrix; arrays of numbers are not copied."""
+    if hasattr(X, "tocsr"):
+        matrix = X.tocsr()
+        if matrix.dtype.kind not in "fiub":
+            raise InvalidInput("X", f"expected real numbers, got dtype {matrix.dtype}")
+        if not matrix.has_canonical_format:  # repeated entries would hide a row's length
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+    else:
+        try:
+            matrix = np.asarray(X)
+            if matrix.dtype.kind == "c":
+                raise InvalidInput("X", "expected real numbers, got complex ones")
+            if matrix.dtype.kind not in "fiub":
+                matrix = matrix.astype(np.float64)
+        except (TypeError, ValueError) as bad:
+            if isinstance(bad, InvalidInput):
+                raise
+            raise InvalidInput("X", "expected an (n, d) array of numbers") from None
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise InvalidInput("X", f"expected shape (n, d), not empty, got {matrix.shape}")
+    return matrix
+
+
+def _ranges(ranges: Any, d: int, sparse: bool) -> tuple[Array | None, Array | None]:
+    """(centres, half widths), (None, None) where no ranges are given."""
+    if ranges is None:
+        return None, None
+    try:
+        bounds = np.asarray(ranges, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput("feature_ranges", "expected pairs (low, high)") from None
+    if bounds.shape not in ((2,), (2, d)):
+        raise InvalidInput(
+            "feature_ranges", f"expected (low, high) or shape (2, {d}), got shape {bounds.shape}"
+        )
+    low, high = (np.broadcast_to(side, (d,)) for side in bounds)
+    if not np.all(np.isfinite(bounds)) or not np.all(low < high):
+        raise InvalidInput("feature_ranges", "expected finite low < high for every feature")
+    if sparse and not np.all(low == -high):
+        raise InvalidInput(
+            "feature_ranges", "expected (−h, h) for a sparse X, which keeps its zeros"
+        )
+    centre, reach = low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
+    return np.ascontiguousarray(centre), np.ascontiguousarray(reach)
+
+
+def as_labels(y: ArrayLike, n: int) -> NDArray[Any]:
+    """`y` as a (n,) array, or InvalidInput."""
+    labels = np.asarray(y)
+    if labels.shape != (n,):
+        raise InvalidInput("y", f"expected shape ({n},), one a row of X, got {labels.shape}")
+    return labels
+
+
+def bound_rows(X: ArrayLike, feature_norm: float) -> Array:
+    """(n, d) `X` with every row longer than `feature_norm` scaled down to it, never above it.
+
+    `feature_norm`: positive, in units of the features; a public constant, not read off the data.
+    Each row is treated by itself, so this costs no privacy. Shorter rows are returned as they are.
+    Raises InvalidInput naming `X` or `feature_norm`. Source: docs, "Clipping", where bounding
+    features keeps gradient steps nonexpansive and clipping gradients may not.
+    """
+    bound = validate.number("feature_norm", feature_norm, above=0.0)
+    return clip_norms(_finite(X), bound)
+
+
+def with_intercept(X: ArrayLike, scaling: float = 1.0) -> Array:
+    """(n, d + 1): `X` with a last column of the constant `scaling`, the intercept's feature.
+
+    `scaling`: positive, public, in units of the features. Rows of norm at most R become rows of
+    norm at most √(R² + scaling²), the `feature_norm` of the loss. Raises InvalidInput naming `X`
+    or `scaling`. Source: `intercept_scaling` of scikit-learn's liblinear models.
+    """
+    constant = validate.number("scaling", scaling, above=0.0)
+    features = _finite(X)
+    return np.column_stack([features, np.full(len(features), constant)])
+
+
+def _finite(X: ArrayLike) -> Array:
+    features = np.array(_matrix(X), dtype=np.float64)
+    if not np.all(np.isfinite(features)):
+        raise InvalidInput("X", "expected finite numbers")
+    return features

@@ -1,0 +1,123 @@
+"""The envelope in which a proof travels, so that a guarantee can be checked by someone who trusts none of our
+solvers.
+
+A certificate is a JSON object (docs, "Certificates"): the theorem, who is protected, further assumptions, and
+what the proof says of itself (`pabi.guarantees.proof`). `pabi.verify` checks it in ball arithmetic, and
+derives the assumptions from the description itself.
+
+What files promise to those who keep them:
+
+- The meaning of a key, a theorem, a kind of factor and a field of a description never changes, and none is
+  removed. What means something else has another name.
+- What comes on top comes with a new version if an older reader that does not know it could take a file to
+  say more than it does (version 2: `assumes`, further assumptions of the release).
+- Whatever a version proves, every later pabi verifies: files of all versions in `VERSIONS` are read, each by
+  the keys that it knows. Any other version, key, theorem or kind is refused by name, never guessed.
+- Sentences of assumptions belong to a version. A better wording comes with a new one, and files of the old
+  version are checked against the old wording.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pabi.describe.neighbours import Adjacency
+from pabi.guarantees.proof import Proof
+from pabi.numbers.encoding import parse_json
+from pabi.numbers.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pabi.verification import Verdict
+
+FORMAT, VERSION = "pabi.certificate", 2
+VERSIONS = (1, VERSION)
+
+
+class Certificate:
+    """A proof to be verified, as the JSON text that `pabi.verify` reads; nothing changes it.
+
+    `payload`: its JSON object, a new copy every time. `verdict`: what `pabi.verify` last said of this very
+    text. Source of the format and of what is checked: docs, "Certificates".
+    """
+
+    __slots__ = ("_text", "_verified")
+
+    def __init__(self, payload: dict[str, Any]) -> None:
+        """Raises InvalidInput for what JSON cannot hold."""
+        try:
+            text = json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        except (TypeError, ValueError, RecursionError) as bad:
+            raise InvalidInput("json", f"expected what JSON can hold: {bad}") from None
+        self._text = text
+        self._verified: tuple[str, Verdict] | None = None
+
+    @classmethod
+    def of(cls, proof: Proof, adjacency: Adjacency, assumes: Sequence[str] = ()) -> Certificate:
+        """The certificate of a proof, of a release that rests on the sentences `assumes` besides."""
+        header = {
+            "format": FORMAT,
+            "version": VERSION,
+            "theorem": proof.theorem,
+            "adjacency": adjacency,
+            "assumes": list(assumes),
+        }
+        return cls(header | proof.written())
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """The JSON object."""
+        found: dict[str, Any] = json.loads(self._text)
+        return found
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What `pabi.verify` last said of this text, None if it did not."""
+        if self._verified is None or self._verified[0] != self._text:
+            return None
+        return self._verified[1]
+
+    def accept(self, verdict: Verdict) -> None:
+        """Keeps what `pabi.verify` said."""
+        self._verified = self._text, verdict
+
+    def assuming(self, sentences: Sequence[str]) -> Certificate:
+        """The same proof of a release that rests on these sentences as well."""
+        payload = self.payload
+        known = dict.fromkeys(payload.get("assumes", ()))
+        said = known | dict.fromkeys(sentences)
+        if said == known:
+            return self
+        return Certificate(payload | {"version": VERSION, "assumes": list(said)})
+
+    def to_json(self) -> str:
+        """The certificate as JSON."""
+        return self._text
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """The certificate written by `to_json`. Raises InvalidInput for another format or version."""
+        return cls.from_dict(parse_json(text))
+
+    @classmethod
+    def from_dict(cls, payload: Any) -> Certificate:
+        """The certificate with this payload. Raises InvalidInput for another format or version."""
+        return cls(check_format(payload, FORMAT, VERSIONS))
+
+    def __repr__(self) -> str:
+        return f"<certificate: {self.payload.get('theorem')}, {len(self._text)} bytes>"
+
+
+def check_format(data: Any, form: str, versions: Sequence[int]) -> dict[str, Any]:
+    """`data` if it is an object of this format and one of these versions."""
+    if not isinstance(data, dict):
+        raise InvalidInput("json", f"expected an object, got {type(data).__name__}")
+    if data.get("format") != form:
+        raise InvalidInput("format", f"expected {form!r}, got {data.get('format')!r}")
+    if type(data.get("version")) is not int or data["version"] not in versions:
+        known = " or ".join(map(str, versions))
+        raise InvalidInput(
+            "version", f"expected {known}, which this pabi reads, got {data.get('version')!r}"
+        )
+    return data

@@ -1,0 +1,435 @@
+"""What was proven, and everything that can be read from it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, overload
+
+from pabi.describe.neighbours import Adjacency, Unit, checked_adjacency, checked_unit
+from pabi.guarantees.proof import Proof
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.rounding import Array
+from pabi.numbers.showing import exact, shown
+from pabi.tradeoff import Best, Gaussian, Mixture, Product, TradeOff
+from pabi.tradeoff.base import decode, encode
+from pabi.tradeoff.kinds import known_curve
+
+if TYPE_CHECKING:
+    from pabi.guarantees.certificate import Certificate
+
+FORMAT, VERSION = "pabi.guarantee", 2
+VERSIONS = (1, VERSION)
+_EQUAL = 1.0 + 1e-10  # beyond what roundings make of equal bounds
+# What a file states: nothing else may stand in it. Notes are shown, and read by nobody.
+_STATED = frozenset(
+    {
+        "format",
+        "version",
+        "tradeoff",
+        "mu",
+        "adjacency",
+        "unit",
+        "method",
+        "source",
+        "assumptions",
+        "certificate",
+    }
+)
+_READING, _NOTES = frozenset({"epsilon", "delta"}), frozenset({"notes"})
+_NOTES_OF_1 = frozenset({"tuned_at", "composition", "candidates"})  # which stood beside the rest
+TESTING = "noise reproducible: testing only"
+INDEPENDENT = "the releases are computed with independent noise and independent orders of batches"
+
+
+@dataclass(frozen=True, eq=False)
+class Guarantee:
+    """A proven privacy guarantee: a trade-off function that holds under the listed assumptions.
+
+    `curve`: the trade-off function of (release, release of an adjacent data set). `method` and
+    `source`: the analysis and where it is published. `assumptions`: sentences the user must be able
+    to stand behind. `tuned_at`: the δ at which the analysis was chosen; it is valid at every δ.
+    `composition`: what charging for every iterate would give, for comparison, where known. `besides`: those
+    of the assumptions that do not follow from the description. `notes`: what a file says that is not proven;
+    nobody has checked it. `unit`: whom it protects, one "record" or one "user". `proof`: what its certificate
+    is made of, or the certificate that came with it; None where there is nothing to verify.
+
+    Readings take ε, δ and rates as plain numbers, scalar or (k,) arrays where they say so, and err on the
+    safe side: ε, δ, Rényi divergences and attack rates are upper bounds, type II errors lower bounds.
+    They raise InvalidInput for numbers out of range. Built by `guarantee()` of a description, `compose`
+    or `from_json`. Source: Dong, Roth, Su 2022, §2; docs, "Theory", 1.
+    """
+
+    curve: TradeOff
+    adjacency: Adjacency
+    method: str
+    source: str
+    assumptions: tuple[str, ...]
+    tuned_at: float | None = None
+    composition: TradeOff | None = None
+    besides: tuple[str, ...] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    unit: Unit = "record"
+    proof: Proof | Certificate | None = field(default=None, repr=False)
+    # ε by curve and δ, once computed; the curve is part of the key, so that `replace` is safe.
+    _read: dict[tuple[TradeOff, float], float] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        known_curve(self.curve)
+        checked_adjacency(self.adjacency)
+        checked_unit(self.unit)
+
+    # Readings.
+
+    def epsilon(self, delta: float) -> float:
+        """The least ε proven at `delta` in [0, 1), an upper bound; ∞ where there is none."""
+        at = validate.number("delta", delta, at_least=0.0, below=1.0)
+        key = self.curve, at
+        if key not in self._read:
+            self._read[key] = self.curve.epsilon(at)
+        return self._read[key]
+
+    def epsilon_bounds(self, delta: float, rtol: float = 1e-3) -> tuple[float, float]:
+        """(lower, upper) numerical bounds on the ε that the proven trade-off function implies, at most
+        a relative `rtol` apart where the numerics allow."""
+        return self.curve.epsilon_bounds(
+            validate.number("delta", delta, at_least=0.0, below=1.0), rtol
+        )
+
+    @overload
+    def delta(self, epsilon: float) -> float: ...
+    @overload
+    def delta(self, epsilon: Array | Sequence[float]) -> Array: ...
+    def delta(self, epsilon: Any) -> Any:
+        """The least δ proven at `epsilon`, scalar or array, an upper bound."""
+        return self.curve.delta(epsilon)
+
+    @overload
+    def tradeoff(self, fpr: float) -> float: ...
+    @overload
+    def tradeoff(self, fpr: Array | Sequence[float]) -> Array: ...
+    def tradeoff(self, fpr: Any) -> Any:
+        """A lower bound on an attacker's type II error at type I error `fpr`, scalar or array."""
+        return self.curve(fpr)
+
+    @property
+    def mu(self) -> float | None:
+        """The Gaussian-DP parameter μ, or None when the guarantee is not Gaussian."""
+        return self.curve.mu if isinstance(self.curve, Gaussian) else None
+
+    def rdp(self, order: float) -> float:
+        """An upper bound on the Rényi divergence of `order` > 1, in nats; ∞ where there is none."""
+        return self.curve.rdp(order)
+
+    @property
+    def zcdp(self) -> float:
+        """ρ of zero-concentrated DP: the Rényi divergence of every order α is at most ρα."""
+        return self.curve.zcdp
+
+    @property
+    def advantage(self) -> float:
+        """The largest TPR − FPR of a membership attack, in [0, 1]: δ at ε = 0."""
+        return self.curve.advantage
+
+    @overload
+    def tpr(self, fpr: float) -> float: ...
+    @overload
+    def tpr(self, fpr: Array | Sequence[float]) -> Array: ...
+    def tpr(self, fpr: Any) -> Any:
+        """The largest true-positive rate of an attack at false-positive rate `fpr`."""
+        return self.curve.tpr(fpr)
+
+    def bayes_success(self, prior: float = 0.5) -> float:
+        """The largest probability of guessing right whether the record is in, at `prior` in (0, 1)."""
+        return self.curve.bayes_success(prior)
+
+    # Pickling (joblib, skops, copies): as the JSON text, so that a stored model carries the
+    # certificate, and nothing of the solver or the run that computed it.
+
+    def __getstate__(self) -> dict[str, str]:
+        return {"json": self.to_json()}
+
+    def __setstate__(self, state: dict[str, str]) -> None:
+        read = Guarantee.from_json(state["json"])
+        self.__dict__.update(read.__dict__)
+
+    # What proves it.
+
+    @cached_property
+    def certificate(self) -> Certificate | None:
+        """What an independent checker verifies, computed on first access; None for test runs.
+
+        Raises InvalidInput for a theorem that the checker does not know.
+        """
+        from pabi.guarantees.certificate import Certificate
+        from pabi.verification.theorems import table
+
+        match self.proof:
+            case None:
+                return None
+            case Certificate() as written:
+                return written.assuming(self.besides)
+            case proof if proof.theorem not in table():
+                raise InvalidInput("theorem", f"nobody could check a proof of {proof.theorem!r}")
+            case proof:
+                return Certificate.of(proof, self.adjacency, self.besides)
+
+    @property
+    def verified(self) -> bool:
+        """Whether `pabi.verify` has accepted this very certificate, and it implies all that this guarantee
+        states as it is now."""
+        certificate: Certificate | None = self.__dict__.get(
+            "certificate"
+        )  # not proven for this alone
+        verdict = certificate.verdict if certificate is not None else None
+        if verdict is None or not verdict.ok:
+            return False
+        from pabi.verification import not_implied
+
+        return not_implied(verdict, self.to_dict()) is None
+
+    def assuming(self, *sentences: str) -> Guarantee:
+        """The same guarantee under further assumptions, which its certificate carries as well.
+
+        With `TESTING` among them it protects nobody, and nothing proves it.
+        """
+        besides = tuple(dict.fromkeys((*self.besides, *sentences)))
+        testing = TESTING in besides
+        said = (*((TESTING,) if testing else ()), *self.assumptions, *sentences)
+        return replace(
+            self,
+            assumptions=tuple(dict.fromkeys(said)),
+            besides=besides,
+            proof=None if testing else self.proof,
+        )
+
+    def for_testing(self) -> Guarantee:
+        """The same numbers for a run with reproducible noise: they protect nobody, so no certificate."""
+        return self.assuming(TESTING)
+
+    # Writing and showing.
+
+    def to_dict(self, certificate: bool = False) -> dict[str, Any]:
+        """A JSON-ready dictionary; with `certificate`, what proves it is included.
+
+        With ε at the δ at which the analysis was chosen. What is not proven stands under `notes`.
+        """
+        proof = self.certificate if certificate else None
+        reading, notes = {}, dict(self.notes)
+        if self.tuned_at is not None:
+            reading = {"epsilon": encode(self.epsilon(self.tuned_at)), "delta": self.tuned_at}
+        if self.composition is not None:
+            notes["composition"] = self.composition.to_dict()
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "tradeoff": self.curve.to_dict(),
+            "mu": None if self.mu is None else encode(self.mu),
+            **reading,
+            "adjacency": self.adjacency,
+            "unit": self.unit,
+            "method": self.method,
+            "source": self.source,
+            "assumptions": list(self.assumptions),
+            "certificate": proof.payload if proof else None,
+            **({"notes": notes} if notes else {}),
+        }
+
+    def to_json(self) -> str:
+        """Everything, certificate included, as JSON."""
+        return json.dumps(self.to_dict(certificate=True), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Guarantee:
+        """The guarantee written by `to_json`, unverified. Raises InvalidInput naming the field."""
+        from pabi.numbers.encoding import parse_json
+
+        return cls.from_dict(parse_json(text))
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Guarantee:
+        """The guarantee written by `to_dict`, unverified. Raises InvalidInput naming the field."""
+        from pabi.guarantees.certificate import Certificate, check_format
+
+        data = check_format(data, FORMAT, VERSIONS)
+        notes = notes_in(data)
+        for name, kind in (
+            ("adjacency", str),
+            ("method", str),
+            ("source", str),
+            ("assumptions", list),
+        ):
+            if not isinstance(data.get(name), kind):
+                raise InvalidInput(name, f"expected a {kind.__name__}, got {data.get(name)!r}")
+        proof = data.get("certificate")
+        certificate = None if proof is None else Certificate.from_dict(proof)
+        guarantee = cls(
+            _read_curve("tradeoff", data.get("tradeoff")),
+            checked_adjacency(data["adjacency"]),
+            data["method"],
+            data["source"],
+            tuple(_sentence(a) for a in data["assumptions"]),
+            _read_delta(data),
+            besides=_besides(proof),
+            notes=notes,
+            unit=checked_unit(data.get("unit", "record")),
+            proof=certificate,
+        )
+        _ = guarantee.certificate  # the very one that came with it
+        claimed = math.inf if data.get("mu") == "inf" else data.get("mu")
+        if isinstance(claimed, bool) or claimed != guarantee.mu:
+            raise InvalidInput("mu", f"expected {guarantee.mu!r} as in tradeoff, got {claimed!r}")
+        return guarantee
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the trade-off curve and ε(δ), beside composition; see `pabi.plotting`.
+
+        `ax`: None for a new figure, or a pair of matplotlib axes. Returns the pair of axes.
+        """
+        from pabi.draw.curves import plot_guarantee
+
+        return plot_guarantee(self, ax)
+
+    def __str__(self) -> str:
+        match self.curve:
+            case Mixture() as mixture:
+                low, high = (shown(mixture.parts[k].mu, 4) for k in (0, -1))
+                reading = f"average over {len(mixture.parts)} cases, μ from {low} to {high}"
+            case Best() as best:
+                reading = f"the best of {len(best.parts)} bounds"
+            case Product() as product:
+                reading = f"a product of {sum(k for _, k in product.factors)} factors"
+            case Gaussian() as gaussian:
+                reading = f"μ = {shown(gaussian.mu)}"
+            case other:
+                reading = repr(other)
+        at = self.tuned_at if self.tuned_at else 1e-5
+        told = [reading, self.adjacency, self.method]
+        told += [TESTING] if TESTING in self.assumptions else []
+        return f"ε = {shown(self.epsilon(at))} at δ = {exact(at)} ({'; '.join(told)})"
+
+
+def _checked(value: Any) -> None:
+    """InvalidInput unless `value` is a guarantee of pabi's: what a subclass says, nobody checks."""
+    if type(value) is not Guarantee:
+        got = type(value).__name__
+        raise InvalidInput("guarantees", f"expected pabi.Guarantee objects, got a {got}")
+
+
+def compose(*guarantees: Guarantee) -> Guarantee:
+    """The guarantee of releasing several results computed from the same data.
+
+    Lossless but for `tradeoff.Best`, whose bounds are paired: in closed form where there is one (Gaussians,
+    and mixtures of them), otherwise composed numerically where it is read. Raises InvalidInput for mixed
+    adjacencies or units, and for anything but guarantees. Source: Dong, Roth, Su 2022, Thm 3.2.
+    """
+    if not guarantees:
+        raise InvalidInput("guarantees", "expected at least one")
+    for g in guarantees:
+        _checked(g)
+    first = guarantees[0]
+    for g in guarantees[1:]:
+        for name, expected, got in (
+            ("adjacency", first.adjacency, g.adjacency),
+            ("unit", first.unit, g.unit),
+        ):
+            if got != expected:
+                raise InvalidInput(name, f"expected {expected!r} throughout, got {got!r} too")
+    curve, reference = first.curve, first.composition
+    for g in guarantees[1:]:
+        curve = curve.compose(g.curve)
+        reference = reference.compose(g.composition) if reference and g.composition else None
+    proven = all(g.proof is not None for g in guarantees)
+    said = [a for g in guarantees for a in g.assumptions]
+    said.append(INDEPENDENT)
+    return Guarantee(
+        curve,
+        first.adjacency,
+        " + ".join(g.method for g in guarantees),
+        "; ".join(dict.fromkeys(g.source for g in guarantees)) + "; Dong, Roth, Su 2022, Thm 3.2",
+        tuple(dict.fromkeys(said)),
+        first.tuned_at,
+        reference,
+        tuple(dict.fromkeys(a for g in guarantees for a in g.besides)),
+        unit=first.unit,
+        proof=Composed(guarantees) if proven else None,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Composed:
+    """The proof of several releases from the same data: those of its parts."""
+
+    parts: Sequence[Guarantee]
+    theorem: ClassVar[str] = "composed"
+
+    def written(self) -> dict[str, Any]:
+        # Equal parts, as of a release that is made many times, are proven once.
+        found = {id(part): part.certificate for part in self.parts}
+        every = [found[id(part)] for part in self.parts]
+        return {"parts": [None if c is None else c.payload for c in every]}
+
+
+def notes_in(data: dict[str, Any]) -> dict[str, Any]:
+    """What a file says that is not proven. Raises InvalidInput for a key that is neither."""
+    aside = _NOTES_OF_1 if data["version"] == 1 else _NOTES
+    for key in data:
+        if key not in _STATED | _READING | aside:
+            raise InvalidInput(str(key), "unknown key: what is not proven stands under notes")
+    if data["version"] == 1:
+        return {key: data[key] for key in data if key in _NOTES_OF_1 and data[key] is not None}
+    notes = data.get("notes", {})
+    if not isinstance(notes, dict):
+        raise InvalidInput("notes", f"expected an object, got {type(notes).__name__}")
+    return dict(notes)
+
+
+def _read_delta(data: dict[str, Any]) -> float | None:
+    """δ of the reading in a file, None where there is none."""
+    stated = _READING & set(data)
+    if not stated:
+        return None
+    for name in sorted(_READING - stated):
+        raise InvalidInput(name, f"missing beside {', '.join(stated)}")
+    if decode("epsilon", data["epsilon"]) < 0.0:
+        raise InvalidInput("epsilon", f"expected a number ≥ 0, got {data['epsilon']!r}")
+    delta = validate.number("delta", data["delta"], at_least=0.0, at_most=1.0)
+    return delta if delta < 1.0 else None
+
+
+def _besides(proof: Any) -> tuple[str, ...]:
+    """The further assumptions that a certificate carries."""
+    listed = proof.get("assumes", []) if proof is not None else []
+    if not isinstance(listed, list):
+        raise InvalidInput("assumes", f"expected a list, got {type(listed).__name__}")
+    return tuple(_sentence(a) for a in listed)
+
+
+def _sentence(value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput("assumptions", f"expected sentences, got {value!r}")
+    return value
+
+
+def _read_curve(field: str, data: Any) -> TradeOff:
+    """The trade-off function written at `field`."""
+    if not isinstance(data, dict):
+        raise InvalidInput(field, f"expected a trade-off function, got {type(data).__name__}")
+    try:
+        return TradeOff.from_dict(data)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, ArithmeticError, AttributeError) as bad:
+        raise InvalidInput(field, f"expected a trade-off function: {bad}") from None
+
+
+def least(candidates: Sequence[Guarantee], delta: float) -> Guarantee:
+    """The candidate with the least ε at `delta`, the first of those that are equal but for roundings."""
+    if not candidates:
+        raise NotApplicable("no analysis applies")
+    found = [g.epsilon(delta) for g in candidates]
+    return next(g for g, e in zip(candidates, found, strict=True) if e <= min(found) * _EQUAL)

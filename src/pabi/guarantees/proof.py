@@ -1,0 +1,23 @@
+"""What an analysis hands over besides its guarantee: a proof, which knows how to write itself.
+
+The envelope, `pabi.guarantees.certificate`, adds who is protected and what is assumed; the checker reads
+it without knowing who wrote it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class Proof(Protocol):
+    """What a stranger needs to check a guarantee."""
+
+    @property
+    def theorem(self) -> str:
+        """The name by which the checker knows what is to be checked."""
+
+    def written(self) -> dict[str, Any]:
+        """The body of the certificate, as JSON can hold it; what it takes is solved here if it was not yet.
+
+        Raises InvalidInput for what JSON cannot hold.
+        """

@@ -1,0 +1,79 @@
+"""How two paths of a diffusion can part on a dissipative loss, and what that costs.
+
+At distance z they part at a rate of at most β(Δ + g(z)), g(z) = min{−mz, λ/z − κz}: m < 0 is the least
+curvature, and ⟨∇L(x) − ∇L(y), x − y⟩ ≥ κ‖x − y‖² − λ. The rate is positive up to the distance z* with
+κz*² = Δz* + λ, which no two paths from one point ever reach. From distance d the shifts
+a = 2β(Δ + g(z)) bring them together in the time R(d) = ∫_0^d dz/(β(Δ + g)), as long as they took to part,
+at a cost of μ² = 2β∫_0^d (Δ + g) (docs, "Diffusions").
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from pabi.describe.losses import Loss
+
+
+class Growth(NamedTuple):
+    """M = −m > 0, κ > 0 and λ > 0, and Δ. Distances d are below `limit`."""
+
+    expansion: float
+    rate: float
+    offset: float
+    gap: float
+
+    @property
+    def limit(self) -> float:
+        """z*."""
+        root = math.hypot(self.gap, 2.0 * math.sqrt(self.rate) * math.sqrt(self.offset))
+        return (self.gap + root) / (2.0 * self.rate)
+
+    @property
+    def turn(self) -> float:
+        """Where the two bounds on the rate cross."""
+        return math.sqrt(self.offset / (self.expansion + self.rate))
+
+    def spread(self, d: float) -> float:
+        """∫_0^d (Δ + g)."""
+        near = min(d, self.turn)
+        total = self.gap * d + 0.5 * self.expansion * near * near
+        if d > near:
+            # Next to the turn the two nearly cancel, and log(d/near) would have lost its digits.
+            total += self.offset * math.log1p((d - near) / near)
+            total -= 0.5 * self.rate * (d - near) * (d + near)
+        return total
+
+    def time(self, d: float) -> float:
+        """β·R(d)."""
+        near = min(d, self.turn)
+        total = math.log1p(self.expansion * near / self.gap) / self.expansion
+        if d > near:
+            # κz² − Δz − λ = κ(z − z*)(z + y)
+            top = self.limit
+            y = self.offset / (self.rate * top)
+            total += (
+                top * math.log((top - near) / (top - d)) - y * math.log((d + y) / (near + y))
+            ) / (self.rate * (top + y))
+        return total
+
+    def reached(self, time: float) -> float | None:
+        """A d < z* with β·R(d) ≥ `time`, next to the least: what paths from one point reach by then; None if
+        it is next to z*, where R(d) has lost its digits."""
+        low, high = 0.0, self.limit * (1.0 - 1e-6)
+        if not time <= self.time(high) < math.inf:
+            return None
+        while high - low > 1e-13 * high:
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if self.time(middle) >= time else (middle, high)
+        return high
+
+
+def growth_of(loss: Loss, gap: float) -> Growth | None:
+    """That of the mean loss with its regulariser; None where it is not dissipative, or convex anyway."""
+    known, m = loss.dissipativity, loss.least_curvature
+    if known is None or m is None or not m + loss.l2 < 0.0 or not known[0] > 0.0:
+        return None
+    # Rounding here is covered by the margin of whoever reads the result.
+    offset, rate = known
+    return Growth(expansion=-m - loss.l2, rate=rate + loss.l2, offset=offset, gap=gap)

@@ -1,0 +1,232 @@
+"""One record's view of a run: which steps use it, in normal form, and which record is worst.
+
+Which record is worst (docs, "The worst record"):
+(i)   steps all alike: the record used last, for every modulus;
+(ii)  every step nonexpansive and the step sensitivity never falling: the record used last, because
+      moving a use to a later step never lowers the optimum;
+(iii) otherwise any record can be the worst, and every position is solved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pabi.describe.iteration import Group, Groups, Schedule, Steps, Stretch
+from pabi.describe.orders import Fractions, KnownUses
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
+
+if TYPE_CHECKING:
+    from pabi.describe.runs import NoisySGD
+
+
+class Uses(NamedTuple):
+    """The steps (0-based) that use one record: `first`, then one every epoch, `epochs` in all; and
+    then the steps in `then`, in increasing order."""
+
+    first: int
+    epochs: int
+    then: tuple[int, ...] = ()
+
+    @property
+    def total(self) -> int:
+        return self.epochs + len(self.then)
+
+    def steps(self, period: int) -> Array:
+        """All of them, as an integer array."""
+        periodic = self.first + period * np.arange(self.epochs, dtype=np.int64)
+        out: Any = np.append(periodic, np.array(self.then, dtype=np.int64))
+        return out  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class View:
+    """A run of noisy SGD step by step: slopes, step sensitivities and noises of every kind of step.
+
+    `failing`: how likely it may be that a batch of random size is larger than what the slopes cover. Raises
+    NotApplicable, with the reason, where the loss gives no linear modulus.
+    """
+
+    run: NoisySGD
+    failing: float = 0.0
+
+    @cached_property
+    def period(self) -> int:
+        return self.run.steps_per_epoch
+
+    @cached_property
+    def constants(self) -> tuple[float, float, float, float, float]:
+        """For a constant schedule: slopes of a full batch, of the epoch's last batch and of a
+        cool-down step, s of a step with the record, σ."""
+        step, noise = np.array([self.run.step_size]), np.array([self.run.gradient_noise_std])
+        s, sigma = self.run.step_constants(step, noise)
+        full, last, cool = (float(c[0]) for c in self._slopes(step))
+        return full, last, cool, float(s[0]), float(sigma[0])
+
+    @cached_property
+    def fractions(self) -> Fractions:
+        """What part of their divisor the batches can be: all that is possible where that costs nothing, and
+        otherwise all but what is too rare to matter."""
+        likely, possible = self.run.fractions(self.failing), self.run.fractions()
+        if likely.failure == 0.0 or not self._as_steep(possible, likely):
+            return likely
+        return possible
+
+    def _as_steep(self, one: Fractions, other: Fractions) -> bool:
+        """Whether all steps have the same slopes with either."""
+        step, _ = self.run.schedule(0, 1 if self.run.constant else self.run.steps)
+        return all(
+            np.array_equal(self._largest_slopes(step, a), self._largest_slopes(step, b))
+            for a, b in ((one.full, other.full), (one.last, other.last))
+        )
+
+    def _slopes(self, step: Array) -> tuple[Array, Array, Array]:
+        full, last = (
+            self._largest_slopes(step, f) for f in (self.fractions.full, self.fractions.last)
+        )
+        cool = self.run.loss.slopes(step, self.run.clip_norm, Fraction(0))
+        return full, last, cool
+
+    def _largest_slopes(self, step: Array, fractions: tuple[Fraction, ...]) -> Array:
+        """Slopes are convex in the fraction, so that those of the ends cover all between."""
+        loss, clip, how = self.run.loss, self.run.clip_norm, self.run.clipping
+        return np.asarray(np.max([loss.slopes(step, clip, f, how) for f in fractions], axis=0))
+
+    @cached_property
+    def arrays(self) -> Steps:
+        """Slopes, the sensitivities of steps that use the record, and noises; s = 0 in the cool-down."""
+        t, data = self.run.steps, self.run.data_steps
+        step, noise = self.run.schedule(0, t)
+        full, last, cool = self._slopes(step)
+        c = full.copy()
+        c[self.period - 1 : data : self.period] = last[self.period - 1 : data : self.period]
+        c[data:] = cool[data:]
+        s, sigma = self.run.step_constants(step, noise)
+        s[data:] = 0.0
+        return Steps(c, s, sigma)
+
+    @cached_property
+    def nonexpansive(self) -> bool:
+        """Whether no step that is taken has a slope above one."""
+        if self.run.constant:
+            full, last, cool, _, _ = self.constants
+            taken = [full] if self.period > 1 else []
+            taken += [last] if self.run.data_steps >= self.period else []
+            taken += [cool] if self.run.cooldown_steps else []
+            return all(c <= 1.0 for c in taken)
+        return bool(np.all(self.arrays.c <= 1.0))
+
+    @cached_property
+    def homogeneous(self) -> bool:
+        """Whether all steps are alike but for the record's uses."""
+        if not self.run.constant or self.run.cooldown_steps:
+            return False
+        full, last, _, _, _ = self.constants
+        return full == last or self.run.data_steps < self.period
+
+    @cached_property
+    def later_is_worse(self) -> bool:
+        """Whether rule (i) or (ii) says that a record used later is never safer."""
+        if self.homogeneous:
+            return True
+        if not self.nonexpansive:
+            return False
+        s = None if self.run.constant else self.arrays.s[: self.run.data_steps]
+        return s is None or bool(np.all(np.diff(s) >= 0.0))
+
+    def uses(self, position: int) -> Uses:
+        """The uses of a record in batch `position` under cyclic batches."""
+        left = self.run.data_steps - position
+        return Uses(position, max(0, math.ceil(left / self.period)))
+
+    @property
+    def last_position(self) -> int:
+        """The batch processed last."""
+        return (self.run.data_steps - 1) % self.period
+
+    def schedule(self, uses: Uses) -> Schedule:
+        """The normal form of a record with these uses."""
+        return self._groups(uses) if self.run.constant else self.steps(uses)
+
+    def steps(self, uses: Uses) -> Steps:
+        """The normal form written out."""
+        if self.run.constant:
+            return Steps(*(np.asarray(x) for x in self._groups(uses).columns()))
+        c, s, sigma = self.arrays
+        used = uses.steps(self.period)
+        own = np.zeros_like(s)
+        own[used] = s[used]
+        return Steps(c, own, sigma)
+
+    def _groups(self, uses: Uses) -> Groups:
+        t, groups = self.run.steps, []
+        if not uses.total:
+            return Groups((Group(1, tuple(self._idle(0, t))),))
+        periodic_end = uses.first + (uses.epochs - 1) * self.period
+        marks = [*([periodic_end] if uses.epochs else []), *uses.then, t]
+        begin = uses.first if uses.epochs else uses.then[0]
+        if begin:
+            groups.append(Group(1, tuple(self._idle(0, begin))))
+        if uses.epochs > 1:
+            groups.append(Group(uses.epochs - 1, self._used(begin, begin + self.period)))
+        for a, b in pairwise(marks):
+            groups.append(Group(1, self._used(a, b)))
+        return Groups(groups)
+
+    def _used(self, a: int, b: int) -> tuple[Stretch, ...]:
+        """Steps a..b−1, of which the first uses the record."""
+        _, _, _, s, sigma = self.constants
+        return (Stretch(1, self._slope(a), s, sigma), *self._idle(a + 1, b))
+
+    def _slope(self, k: int) -> float:
+        full, last, cool, _, _ = self.constants
+        if k >= self.run.data_steps:
+            return cool
+        return last if k % self.period == self.period - 1 else full
+
+    def _idle(self, a: int, b: int) -> Iterator[Stretch]:
+        """Steps a..b−1, none of which uses the record, as stretches of equal slopes."""
+        _, _, _, _, sigma = self.constants
+        k = a
+        pending: Stretch | None = None
+        while k < b:
+            if k >= self.run.data_steps:
+                n = b - k
+            elif k % self.period == self.period - 1:
+                n = 1
+            else:
+                n = min(b, self.run.data_steps, k + self.period - 1 - k % self.period) - k
+            c = self._slope(k)
+            if pending is not None and pending.c == c:
+                pending = pending._replace(n=pending.n + n)
+            else:
+                if pending is not None:
+                    yield pending
+                pending = Stretch(n, c, 0.0, sigma)
+            k += n
+        if pending is not None:
+            yield pending
+
+
+def check_position(run: NoisySGD, position: int) -> int:
+    """`position` if the run has batches of known position."""
+    if not isinstance(run.order, KnownUses):
+        raise InvalidInput(
+            "position", f"a {run.batches.kind} run has no known positions, got {position!r}"
+        )
+    return validate.integer(
+        "position",
+        position,
+        at_least=0,
+        at_most=run.steps_per_epoch - 1,
+        of="steps_per_epoch − 1 = ",
+    )

@@ -1,0 +1,262 @@
+"""A run with random batches, seen step by step from its end.
+
+Steps are kept in blocks of equal ones, so that a constant run of 10⁹ steps stays a few hundred
+numbers. What a theorem needs of a step are its slope c, the norm s of what one record adds to it, its
+noise σ, and ρ = η(hi − lo)/b, by which the difference of two pulls grows with the distance.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pabi.describe.neighbours import changed
+from pabi.describe.orders import FAILING, Fractions, FreshSubsets
+from pabi.describe.runs import NoisySGD
+from pabi.numbers.errors import NotApplicable
+from pabi.numbers.rounding import TINY, Array, fraction_up, up
+
+_VARIATION = 0.08  # of log c² within a block
+_NEGLIGIBLE = 40.0  # c²ⁿ below e^-40 of the last step's weight is nothing
+_MOST_WRITTEN = 50_000  # steps of a varying schedule that a window may hold
+_MARGIN = 1e-12  # relative, over the roundings of sums and powers
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Equal steps together, in the order of the run: how many, c, s, σ and ρ."""
+
+    length: NDArray[np.int64]
+    c: Array
+    s: Array
+    sigma: Array
+    rho: Array
+
+    @property
+    def steps(self) -> int:
+        return int(self.length.sum())
+
+    @cached_property
+    def later(self) -> Array:
+        """log of the product of the slopes of all later blocks; read as e^later, 0 for slope 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.where(self.length > 0, self.length * np.log(self.c), 0.0)
+        return np.append(np.cumsum(logs[::-1])[::-1][1:], 0.0)
+
+    @cached_property
+    def contraction(self) -> float:
+        """The product of all slopes, rounded up: 0 only if one of them is."""
+        if (self.c == 0.0).any():
+            return 0.0
+        log = float(np.sum(self.length * np.log(self.c)))
+        return math.exp(max(min(log, 700.0), -690.0)) * (1.0 + 1e-12 + 1e-15 * abs(log))
+
+    @cached_property
+    def room(self) -> Array:
+        """Σ σ²W² over each block, W the product of the slopes of later steps; rounded down."""
+        gap = -np.expm1(2.0 * np.log(np.maximum(self.c, 1e-300)))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            powers = -np.expm1(2.0 * self.length * np.log(np.maximum(self.c, 1e-300)))
+            terms = np.where(gap == 0.0, self.length, powers / gap)
+            weight = np.square(self.sigma) * np.exp(2.0 * self.later) * terms
+        return np.asarray(np.nan_to_num(weight, nan=0.0, posinf=1e300) * (1.0 - _MARGIN))
+
+
+@dataclass(frozen=True)
+class SampledRun:
+    """`run` with batches of at most `cap` records, but for a probability `failure`.
+
+    Raises NotApplicable where the loss gives no linear modulus.
+    """
+
+    run: NoisySGD
+    delta: float
+
+    @cached_property
+    def order(self) -> FreshSubsets:
+        """Raises NotApplicable unless batches are drawn afresh at every step."""
+        return require_sampling(self.run)
+
+    @cached_property
+    def probability(self) -> float:
+        """That of a record to be in a batch, rounded up."""
+        return min(1.0, fraction_up(self.order.probability))
+
+    @cached_property
+    def record_norm(self) -> float:
+        """The norm of one record's own gradient, or of the change when it takes another's place."""
+        run = self.run
+        if self.order.displaces or run.gradient_sensitivity is not None:
+            return run.sensitivity
+        bound = run.record_gradient_bound
+        assert bound is not None
+        return bound
+
+    @property
+    def change(self) -> float:
+        """How far apart steps from one place can be on the two data sets, as a multiple of s.
+
+        A record that is drawn independently of others adds s, and two may pull in opposite ways; where it
+        displaces another, s stands for two records, of which zeroing changes one."""
+        records = float(changed(self.run.adjacency))
+        return records / 2.0 if self.order.displaces else records
+
+    @property
+    def single(self) -> bool:
+        """Whether the record is there or not, and nothing takes its place."""
+        return changed(self.run.adjacency) == 1 and not self.order.displaces
+
+    @cached_property
+    def covered(self) -> Fractions:
+        """The batches that the moduli must cover."""
+        return self.run.fractions(FAILING * self.delta)
+
+    @property
+    def cap(self) -> int:
+        """Records in the largest batch that the moduli must cover."""
+        return self.covered.cap
+
+    @property
+    def failure(self) -> float:
+        """A bound on the probability that any batch is larger than `cap`."""
+        return self.covered.failure
+
+    def _columns(self, step: Array, noise: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """(c with data, c in the cool-down, s, σ, ρ) for these step sizes and noises."""
+        run = self.run
+        slopes = [run.loss.slopes(step, run.clip_norm, f, run.clipping) for f in self.covered.full]
+        cool = run.loss.slopes(step, run.clip_norm, Fraction(0))
+        return np.max(slopes, axis=0), cool, *self.pull_columns(step, noise)
+
+    def pull_columns(self, step: Array, noise: Array) -> tuple[Array, Array, Array]:
+        """(s, σ, ρ) for these step sizes and noises."""
+        norm = fraction_up(Fraction(self.record_norm) / self.run.batch_size)
+        # By how much a difference of two records' gradients changes with the place; zeroed, of one's.
+        spread = self._steepness
+        spread = (
+            fraction_up(Fraction(spread) / self.run.batch_size) if spread < math.inf else spread
+        )
+        return (
+            np.nextafter(step * norm, np.inf),
+            np.nextafter(step * noise, 0.0),
+            np.nextafter(step * spread, np.inf),
+        )
+
+    @property
+    def _steepness(self) -> float:
+        run = self.run
+        curvature = run.loss.effective_curvature(run.clip_norm, run.clipping)
+        if changed(run.adjacency) == 1:
+            return run.loss.steepness
+        if curvature is None:
+            return 2.0 * run.loss.steepness
+        lo, hi = curvature
+        return fraction_up(Fraction(hi) - Fraction(lo))
+
+    @cached_property
+    def constants(self) -> tuple[float, float, float, float, float]:
+        """(c with data, c in the cool-down, s, σ, ρ) of a constant schedule."""
+        step, noise = np.array([self.run.step_size]), np.array([self.run.gradient_noise_std])
+        c, cool, s, sigma, rho = (float(x[0]) for x in self._columns(step, noise))
+        return c, cool, s, sigma, rho
+
+    @cached_property
+    def _arrays(self) -> tuple[Array, Array, Array, Array]:
+        run = self.run
+        step, noise = run.schedule(0, run.steps)
+        c, cool, s, sigma, rho = self._columns(step, noise)
+        idle = np.arange(run.steps) >= run.data_steps
+        return np.where(idle, cool, c), np.where(idle, 0.0, s), sigma, np.where(idle, 0.0, rho)
+
+    def columns(self, first: int, last: int) -> tuple[Array, Array, Array]:
+        """c, s and σ of the steps `first`, …, `last` - 1 (from 0), all with data; arrays."""
+        if not self.run.constant:
+            c, s, sigma, _ = (x[first:last] for x in self._arrays)
+            return c, s, sigma
+        c, _, s, sigma, _ = (np.full(last - first, x) for x in self.constants)
+        return c, s, sigma
+
+    @property
+    def most(self) -> int:
+        """The longest window that is looked at."""
+        return self.run.steps if self.run.constant else min(self.run.steps, _MOST_WRITTEN)
+
+    def window(self, steps: int, pieces: int = 1) -> Blocks:
+        """The last `steps` steps, long stretches cut into blocks that contract little, and into at
+        least `pieces`."""
+        if not self.run.constant:
+            names = ("c", "s", "sigma", "rho")
+            last = {
+                n: x[self.run.steps - steps :] for n, x in zip(names, self._arrays, strict=True)
+            }
+            return Blocks(np.ones(steps, dtype=np.int64), **last)
+        c, cool, s, sigma, rho = self.constants
+        idle = min(steps, self.run.cooldown_steps)
+        data_lengths = _lengths(c, steps - idle, pieces)
+        idle_lengths = _lengths(cool, idle, 1)
+        n, m = len(data_lengths), len(idle_lengths)
+        return Blocks(
+            np.array([*data_lengths[::-1], *idle_lengths[::-1]], dtype=np.int64),
+            c=np.repeat([c, cool], [n, m]),
+            s=np.repeat([s, 0.0], [n, m]),
+            sigma=np.full(n + m, sigma),
+            rho=np.repeat([rho, 0.0], [n, m]),
+        )
+
+    def distance(self, steps: int, pull: float = 1.0) -> float:
+        """How far the two runs can be apart after `steps` steps, `pull`·s being added in each."""
+        diameter = self.run.range_diameter
+        if not self.run.constant:
+            return float(self._distances(pull)[steps])
+        c, cool, s, _, _ = self.constants
+        busy = min(steps, self.run.data_steps)
+        log = busy * math.log(c) if c > 0.0 else -math.inf
+        if c == 1.0:
+            total = busy * s
+        elif log > 700.0:
+            total = math.inf
+        else:
+            total = s * math.expm1(log) / (c - 1.0) if busy else 0.0
+        idle = steps - busy
+        if idle and total > 0.0:
+            log = idle * math.log(cool) if cool > 0.0 else -math.inf
+            total = math.inf if log > 700.0 else total * math.exp(log)
+            total = max(total, TINY) if cool > 0.0 else 0.0  # a little is not nothing
+        return min(diameter, pull * total * (1.0 + 1e-11))
+
+    def _distances(self, pull: float) -> Array:
+        c, s, _, _ = self._arrays
+        diameter, w = self.run.range_diameter, 0.0
+        found = np.empty(len(c) + 1)
+        found[0] = 0.0
+        for k, (slope, added) in enumerate(zip(c.tolist(), s.tolist(), strict=True)):
+            w = min(diameter, up(up(slope * w) + up(pull * added)))
+            found[k + 1] = w
+        return found
+
+
+def require_sampling(run: NoisySGD) -> FreshSubsets:
+    """The order of a run whose batches are drawn afresh at every step; NotApplicable for any other."""
+    order = run.order
+    if not isinstance(order, FreshSubsets):
+        raise NotApplicable("the batches are not drawn afresh at every step")
+    return order
+
+
+def _lengths(c: float, steps: int, pieces: int) -> list[int]:
+    """Lengths of blocks, from the end of a stretch backwards."""
+    if steps <= 0:
+        return []
+    rate = abs(math.log(c)) if c > 0.0 else math.inf
+    longest = max(1, steps // pieces)
+    if rate > 0.0:
+        longest = max(1, min(longest, int(_VARIATION / rate)))
+    matters = steps if rate == 0.0 else min(steps, math.ceil(_NEGLIGIBLE / rate))
+    lengths = [longest] * (matters // longest)
+    rest = steps - longest * len(lengths)
+    return [*lengths, rest] if rest else lengths

@@ -1,0 +1,221 @@
+"""Moduli of many steps as arrays: ω_k(δ) = min over its pieces of √(slope²δ² + root²) + shift, and 0 at 0."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pabi.describe.moduli import (
+    Affine,
+    FromFunction,
+    Linear,
+    Modulus,
+    Part,
+    Sqrt,
+    Unbounded,
+    parts_of,
+)
+from pabi.numbers.rounding import Array
+
+Function = Callable[[Any], Any]  # ω at a distance, or at an array of distances
+
+_UP = 1.0 + 2e-15  # past the roundings of one evaluation
+
+
+@dataclass(frozen=True, eq=False)
+class Shapes:
+    """Moduli of t steps: arrays (pieces, t), and the steps whose modulus is known as a function only."""
+
+    slope: Array
+    root: Array
+    shift: Array
+    functions: dict[int, Function] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> int:
+        return int(self.slope.shape[1])
+
+    @property
+    def roots_only(self) -> bool:
+        """Whether every ω_k is √(κδ² + h)."""
+        return self.slope.shape[0] == 1 and not self.shift.any() and not self.functions
+
+    @property
+    def jumps(self) -> NDArray[np.bool_]:
+        """Whether ω_k(0+) > 0, (t,)."""
+        jumps = (self.root + self.shift).min(axis=0) > 0.0
+        jumps[list(self.functions)] = True
+        return np.asarray(jumps)
+
+    @property
+    def slopes(self) -> Array:
+        """The least c_k with ω_k(δ) ≤ c_k·δ, NaN where there is none, (t,)."""
+        linear = (self.root + self.shift) == 0.0
+        least = np.where(linear, self.slope, np.inf).min(axis=0)
+        return np.where(np.isfinite(least), least, np.nan)
+
+    def between(self, first: int, end: int) -> Shapes:
+        """Those of the steps `first`, …, `end` − 1."""
+        functions = {k - first: f for k, f in self.functions.items() if first <= k < end}
+        s = slice(first, end)
+        return Shapes(self.slope[:, s], self.root[:, s], self.shift[:, s], functions)
+
+    def in_units_of(self, unit: float) -> Shapes:
+        """Of distances measured in `unit`, a power of two."""
+        functions = {k: _in_units(f, unit) for k, f in self.functions.items()}
+        return Shapes(self.slope, self.root / unit, self.shift / unit, functions)
+
+    def at(self, distance: Array) -> Array:
+        """ω_k at distances (t, m) ≥ 0, to a few roundings."""
+        least = np.full(distance.shape, np.inf)
+        for slope, root, shift in zip(self.slope, self.root, self.shift, strict=True):
+            value = slope[:, None] * distance
+            if root.any():
+                value = np.hypot(value, root[:, None])
+            np.minimum(least, value + shift[:, None], out=least)
+        for k, function in self.functions.items():
+            least[k] = function(distance[k])
+        return np.where(distance > 0.0, least, 0.0)
+
+    def along(self, distance: Array) -> tuple[Array, Array, Array]:
+        """(ω_k, ω_k′, ω_k″) at one distance a step (t,), to a few roundings; at 0 those of 0+ where that
+        is 0, and else 0."""
+        straight = self.slope * distance
+        root = np.hypot(straight, self.root)
+        piece = np.argmin(root + self.shift, axis=0), np.arange(distance.size)
+        slope, straight, root, bend = (
+            self.slope[piece],
+            straight[piece],
+            root[piece],
+            self.root[piece],
+        )
+        value = root + self.shift[piece]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            first = np.where(bend > 0.0, slope * (straight / root), slope)
+            second = np.where(bend > 0.0, (slope * bend / root) ** 2 / root, 0.0)
+        stuck = (distance == 0.0) & self.jumps
+        value, first, second = (np.where(stuck, 0.0, x) for x in (value, first, second))
+        for k, function in self.functions.items():
+            value[k] = function(distance[k])
+            wide = 1e-4 * distance[k]
+            first[k] = (function(distance[k] + wide) - value[k]) / wide if wide > 0.0 else 0.0
+            second[k] = 0.0
+        return value, first, second
+
+    def evaluators(self) -> list[Callable[[float], float]]:
+        """ω_k of one distance, rounded up, for each step."""
+        columns = zip(
+            self.slope.T.tolist(), self.root.T.tolist(), self.shift.T.tolist(), strict=True
+        )
+        known: dict[tuple[tuple[float, ...], ...], Callable[[float], float]] = {}
+        found = []
+        for k, column in enumerate(columns):
+            if k in self.functions:
+                found.append(_function(self.functions[k]))
+                continue
+            key = tuple(map(tuple, column))
+            if key not in known:
+                known[key] = _evaluator(*key)
+            found.append(known[key])
+        return found
+
+
+def _in_units(modulus: Function, unit: float) -> Function:
+    """Another modulus, distances measured in a unit that is a power of two."""
+    return lambda distance: modulus(np.multiply(distance, unit)) / unit
+
+
+def _function(modulus: Function) -> Callable[[float], float]:
+    return lambda z: float(modulus(z)) * _UP if z < math.inf else math.inf
+
+
+def _evaluator(
+    slopes: tuple[float, ...], roots: tuple[float, ...], shifts: tuple[float, ...]
+) -> Callable[[float], float]:
+    hypot = math.hypot
+    if 0.0 in slopes:  # and z may be ∞
+        return _flat_in_part(slopes, roots, shifts)
+    if len(slopes) == 1:
+        (slope,), (root,), (shift,) = slopes, roots, shifts
+        if root == 0.0 and shift == 0.0:
+            return lambda z: slope * z * _UP if slope != 1.0 else z
+        return lambda z: (hypot(slope * z, root) + shift) * _UP if z > 0.0 else 0.0
+    pieces = [p for p in zip(slopes, roots, shifts, strict=True) if p[2] < math.inf]
+    if not pieces:
+        return lambda z: math.inf if z > 0.0 else 0.0
+    if len(pieces) == 1:
+        return _evaluator(*((x,) for x in pieces[0]))
+
+    if len(pieces) == 2:
+        (c, h, e), (d, i, f) = pieces
+
+        def lesser(z: float) -> float:
+            if z == 0.0:
+                return 0.0
+            one, other = hypot(c * z, h) + e, hypot(d * z, i) + f
+            return (one if one < other else other) * _UP
+
+        return lesser
+
+    def least(z: float) -> float:
+        if z == 0.0:
+            return 0.0
+        return min([hypot(slope * z, root) + shift for slope, root, shift in pieces]) * _UP
+
+    return least
+
+
+def _flat_in_part(
+    slopes: tuple[float, ...], roots: tuple[float, ...], shifts: tuple[float, ...]
+) -> Callable[[float], float]:
+    pieces = zip(slopes, roots, shifts, strict=True)
+    flat = min(root + shift for slope, root, shift in pieces if slope == 0.0) * _UP
+    steep = [p for p in zip(slopes, roots, shifts, strict=True) if p[0] > 0.0]
+    if not steep:
+        return lambda z: flat if z > 0.0 else 0.0
+    others = _evaluator(*zip(*steep, strict=True))
+    if flat == math.inf:
+        return others
+    return lambda z: min(flat, others(z)) if z > 0.0 else 0.0
+
+
+def shapes(moduli: Sequence[Modulus]) -> Shapes:
+    """The pieces of these moduli, one per step. Raises InvalidInput for one that is not pabi's own."""
+    known: dict[Modulus, Array] = {}
+    for modulus in {id(modulus): modulus for modulus in moduli}.values():
+        pieces = [_piece(part) for part in parts_of(modulus)]
+        if None not in pieces:
+            known.setdefault(modulus, np.array(pieces))
+    most = max((len(pieces) for pieces in known.values()), default=1)
+    filler = np.array([(0.0, 0.0, math.inf)] * most)
+    table = {m: np.concatenate([p, filler])[:most] for m, p in known.items()}
+    columns = np.stack([table.get(m, filler) for m in moduli], axis=-1)  # (pieces, 3, steps)
+    functions: dict[int, Function] = {k: m for k, m in enumerate(moduli) if m not in known}
+    return Shapes(columns[:, 0], columns[:, 1], columns[:, 2], functions)
+
+
+def _piece(part: Part) -> tuple[float, float, float] | None:
+    """(slope, root, shift), rounded up; None of a function, which has no such piece."""
+    match part:
+        case Linear():
+            return part.slope, 0.0, 0.0
+        case Sqrt():
+            return _root_up(part.kappa), _root_up(part.h), 0.0
+        case Affine():
+            return part.slope, 0.0, part.shift
+        case Unbounded():
+            return 0.0, 0.0, math.inf
+        case FromFunction():
+            return None
+        case _:
+            assert_never(part)
+
+
+def _root_up(x: float) -> float:
+    root = math.sqrt(x)
+    return root if root * root == x and x in (0.0, 1.0) else math.nextafter(root, math.inf)

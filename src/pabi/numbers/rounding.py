@@ -1,0 +1,108 @@
+"""Directed rounding: the few places where a double must not fall on the wrong side of the truth."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pabi.numbers.showing import shown as shown  # the same rounding, of what is read
+
+Array = NDArray[np.float64]
+
+# The smallest positive double that keeps full precision. A positive quantity that underflows is
+# raised to it, so that "a little" is never taken for "nothing".
+TINY = float(np.finfo(np.float64).tiny)
+
+# The least norm that vectors are scaled down to: entries far smaller than the norm still keep all digits
+# of a double, so that rounding them cannot carry the norm past it.
+LEAST_SCALED = 1e-290
+
+
+def up(x: float) -> float:
+    """The next double above `x`; 0 stays 0 and infinities stay."""
+    return x if x == 0.0 or math.isinf(x) else math.nextafter(x, math.inf)
+
+
+def down(x: float) -> float:
+    """The next double below `x`; 0 stays 0 and infinities stay."""
+    return x if x == 0.0 or math.isinf(x) else math.nextafter(x, -math.inf)
+
+
+def power_of_two_near(x: float) -> float:
+    """The power of two above `x` > 0, within the range whose inverse is a double: dividing lengths by
+    it is exact, and their squares neither over- nor underflow."""
+    return math.ldexp(1.0, max(-1000, min(1000, math.frexp(x)[1])))
+
+
+def fraction_up(x: Fraction) -> float:
+    """The least double not below the rational `x`; ∞ beyond the range of doubles."""
+    try:
+        value = float(x)
+    except OverflowError:
+        return math.inf if x > 0 else -float(np.finfo(np.float64).max)
+    return math.nextafter(value, math.inf) if Fraction(value) < x else value
+
+
+def fraction_down(x: Fraction) -> float:
+    """The greatest double not above the rational `x`."""
+    return -fraction_up(-x)
+
+
+def _two_product_error(a: Array, b: Array, product: Array) -> Array:
+    """The exact `a*b - product` (Dekker 1971), as long as nothing over- or underflows."""
+    split = 134217729.0  # 2^27 + 1
+    ta, tb = split * a, split * b
+    a_hi, b_hi = ta - (ta - a), tb - (tb - b)
+    a_lo, b_lo = a - a_hi, b - b_hi
+    return ((a_hi * b_hi - product) + a_hi * b_lo + a_lo * b_hi) + a_lo * b_lo
+
+
+def one_minus_product(a: Array, b: float) -> tuple[Array, Array]:
+    """Doubles around `1 - a*b`, elementwise: (not above, not below).
+
+    `a`: positive array. `b`: scalar of any sign. Both are exact where `1 - a*b` is a double, so that
+    a slope of exactly one stays exactly one.
+    """
+    if b == 0.0:
+        return np.ones_like(a), np.ones_like(a)
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = a * b
+        error = _two_product_error(a, np.full_like(a, b), product)
+        difference, lost = _two_sum(np.ones_like(a), -product)
+        residual, more = _two_sum(lost, -error)
+        value, rest = _two_sum(difference, residual)
+        rest = rest + more  # 1 - a*b is value + rest, and rest has the right sign
+    below = np.where(rest < 0.0, np.nextafter(value, -np.inf), value)
+    above = np.where(rest > 0.0, np.nextafter(value, np.inf), value)
+    # Where Dekker's product is not exact: tiny products change 1 by less than an ulp, towards the
+    # side their sign says, and huge ones are rounded by a step.
+    tiny = np.abs(product) < 1e-280
+    huge = ~(np.abs(product) < 1e280) | (a > 1e280) | (abs(b) > 1e280)
+    below = np.where(tiny, 1.0 if b < 0.0 else np.nextafter(1.0, 0.0), below)
+    above = np.where(tiny, 1.0 if b > 0.0 else np.nextafter(1.0, 2.0), above)
+    rough = 1.0 - product
+    below = np.where(huge, np.nextafter(rough, -np.inf), below)
+    above = np.where(huge, np.nextafter(rough, np.inf), above)
+    return below, above
+
+
+def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """(a + b rounded, what the rounding lost), exactly (Knuth)."""
+    total = a + b
+    virtual = total - a
+    return total, (a - (total - virtual)) + (b - virtual)
+
+
+def times_up(a: Array, b: float) -> Array:
+    """Doubles not below `a*b` (both nonnegative)."""
+    product = a * b
+    return np.where((a == 0.0) | (b == 0.0), 0.0, np.nextafter(product, np.inf))
+
+
+def times_down(a: Array, b: float) -> Array:
+    """Doubles not above `a*b` (both nonnegative)."""
+    product = a * b
+    return np.where(product > 0.0, np.nextafter(product, 0.0), 0.0)

@@ -1,0 +1,100 @@
+"""Numbers as text. Whatever pabi prints, draws or writes into a message is rounded here and nowhere else.
+
+A guarantee must not look better than it is: `shown` rounds up, `shown_down` down. What was given is said
+as it was given (`exact`), what was measured only as far as it was measured (`accuracy`), a paper's number
+as the paper prints it (`as_printed`), and a number that promises nothing to the nearest (`plain`).
+
+All take ints, floats and numpy's scalars. Digits are significant ones, without trailing zeros; or with
+`decimals`, so many after the point. `percent` multiplies by 100, exactly, and appends the sign.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from numbers import Integral
+from typing import SupportsFloat
+
+# Every double is a decimal of at most 767 digits; what is computed with so many is exact.
+_EXACT = Context(prec=2000)
+
+
+def shown(
+    x: SupportsFloat, digits: int = 6, *, decimals: int | None = None, percent: bool = False
+) -> str:
+    """`x` rounded up: no privacy loss and no bound on a risk may be shown too small; "inf" for NaN.
+
+    What is returned is, read as a decimal, at least `x`, and less than a unit of its last digit above.
+    """
+    if math.isnan(x):
+        return "inf"  # nothing is promised
+    return _text(x, digits, decimals, percent, ROUND_CEILING)
+
+
+def shown_down(
+    x: SupportsFloat, digits: int = 6, *, decimals: int | None = None, percent: bool = False
+) -> str:
+    """`x` rounded down: a lower bound, such as an attacker's least error; "-inf" for NaN."""
+    if math.isnan(x):
+        return "-inf"
+    return _text(x, digits, decimals, percent, ROUND_FLOOR)
+
+
+def accuracy(share: SupportsFloat, width: SupportsFloat) -> str:
+    """A measured `share` in per cent, rounded down, to the place of its uncertainty's first digit.
+
+    `width`: the uncertainty, > 0, as a share too: 0.8837 ± 0.016 is "88%", and ± 0.004 "88.3%".
+    """
+    first = _decimal(width).scaleb(2, _EXACT).adjusted()
+    return shown_down(share, decimals=max(0, -first), percent=True)
+
+
+def exact(x: SupportsFloat) -> str:
+    """`x` as it was given: the shortest text that reads as the same double. Stated ε and δ are shown so."""
+    text = repr(int(x) if isinstance(x, Integral) else float(x))
+    return text.removesuffix(".0")
+
+
+def plain(
+    x: SupportsFloat, digits: int = 6, *, decimals: int | None = None, percent: bool = False
+) -> str:
+    """`x` to the nearest: times, sizes, ratios, steps. Never a privacy loss, a risk or a bound on either."""
+    return _text(x, digits, decimals, percent, ROUND_HALF_EVEN)
+
+
+def as_printed(x: SupportsFloat, decimals: int, *, sign: bool = False) -> str:
+    """A paper's number, computed anew, as papers print theirs: to the nearest, which promises nothing.
+
+    `sign`: with "+" where it is not negative, as differences have it.
+    """
+    text = _text(x, 0, decimals, False, ROUND_HALF_EVEN)
+    return f"+{text}" if sign and not text.startswith("-") else text
+
+
+def _decimal(x: SupportsFloat) -> Decimal:
+    return Decimal(int(x)) if isinstance(x, Integral) else Decimal(float(x))
+
+
+def _text(x: SupportsFloat, digits: int, decimals: int | None, percent: bool, rounding: str) -> str:
+    if not math.isfinite(x):
+        return repr(float(x))
+    value = _decimal(x).scaleb(2 if percent else 0, _EXACT)
+    if decimals is None:
+        text = _significant(Context(digits, rounding).create_decimal(value), digits)
+    else:
+        unit = Decimal(1).scaleb(-decimals)
+        text = f"{_unsigned_zero(value.quantize(unit, rounding, _EXACT)):f}"
+    return f"{text}%" if percent else text
+
+
+def _significant(value: Decimal, digits: int) -> str:
+    """`value` as printf's %g has it: very large and very small ones with an exponent."""
+    place = value.adjusted()
+    if value.is_zero() or -5 < place < digits:
+        return f"{_unsigned_zero(value).normalize(_EXACT):f}"
+    mantissa = value.scaleb(-place, _EXACT).normalize(_EXACT)
+    return f"{mantissa:f}e{place:+03d}"
+
+
+def _unsigned_zero(value: Decimal) -> Decimal:
+    return value.copy_abs() if value.is_zero() else value

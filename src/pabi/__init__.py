@@ -83,7 +83,7 @@ __all__ = [
 
 # Imported on first use, so that `import pabi` stays quick.
 _LAZY = {
-    "Certificate": "pabi.certificate",
+    "Certificate": "pabi.guarantees.certificate",
     "Guarantee": "pabi.guarantee",
     "Verdict": "pabi.verification",
     "calibrate": "pabi.account.calibration",

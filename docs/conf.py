@@ -42,6 +42,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx_copybutton",
     "command_line",
+    "dark_pictures",
     "docstrings",
 ]
 exclude_patterns = ["_build"]
@@ -63,6 +64,14 @@ myst_enable_extensions = ["amsmath", "dollarmath", "deflist", "fieldlist"]
 myst_heading_anchors = 4
 myst_dmath_double_inline = True
 
+# Mathematics: MathJax lies among the static files, and asks for nothing else. The pages need no network.
+
+mathjax_path = "mathjax/tex-svg.js"
+mathjax3_config = {
+    "options": {"enableMenu": False},  # the menu loads further files
+    "tex": {"packages": {"[-]": ["autoload", "require"]}},  # so do these two
+}
+
 # Docstrings: prose with `code` and unicode mathematics.
 
 default_role = "code"
@@ -79,8 +88,10 @@ maximum_signature_line_length = 80
 # Pages
 
 html_theme = "furo"
-html_title = "pabi"
-html_static_path: list[str] = []
+html_title = f"pabi {version}"  # shown above the list of pages, and in every page's title
+html_short_title = "pabi"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_copyright = False
 html_copy_source = False
 copybutton_exclude = ".linenos, .gp, .go"

@@ -1,8 +1,9 @@
-"""Draws the gallery: NAME-light.svg and NAME-dark.svg for every script beside this one.
+"""Draws the gallery: NAME-light.svg and NAME-dark.svg for every script beside this one, and docs/front.py.
 
     python examples/gallery/make.py [NAMES…] [--out docs/figures]
 
-A script has a function `draw()` that returns a figure. The same bytes come out every time.
+A script has a function `draw()` that returns a figure. The same bytes come out every time. One that has
+a function `description()` puts its text into the file, where tests read which numbers were drawn.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from pabi.plotting import style
 from pabi.showing import plain
 
 HERE = Path(__file__).resolve().parent
-FIGURES = HERE.parent.parent / "docs" / "figures"
+DOCS = HERE.parent.parent / "docs"
+FIGURES = DOCS / "figures"
 SCRIPTS = {
     path.stem.replace("_", "-"): path
-    for path in sorted(HERE.glob("*.py"))
+    for path in (*sorted(HERE.glob("*.py")), DOCS / "front.py")
     if path != Path(__file__).resolve()
 }
 
@@ -44,11 +46,14 @@ def load(name: str) -> Any:
 def save(name: str, out: Path) -> None:
     """Both pictures of a script."""
     script = load(name)
+    metadata = {"Date": None, "Creator": "pabi"}
+    if hasattr(script, "description"):
+        metadata["Description"] = script.description()
     for theme in ("light", "dark"):
         with style(theme):
             figure = script.draw()
             where = out / f"{name}-{theme}.svg"
-            figure.savefig(where, metadata={"Date": None, "Creator": "pabi"})
+            figure.savefig(where, metadata=metadata)
             plt.close(figure)
 
 

@@ -44,6 +44,7 @@ extensions = [
     "command_line",
     "dark_pictures",
     "docstrings",
+    "formulas",
 ]
 exclude_patterns = ["_build"]
 suppress_warnings = ["config.cache"]

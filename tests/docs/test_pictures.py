@@ -1,0 +1,102 @@
+"""The picture of the front page says what pabi says, and pictures are shown in the dark in dark colours."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+import pabi
+from pabi.showing import shown
+
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs"
+FIGURES = DOCS / "figures"
+
+
+def load(path: Path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+FRONT = load(DOCS / "front.py")
+DARK = load(DOCS / "_ext" / "dark_pictures.py")
+
+
+def front_page() -> str:
+    return (DOCS / "index.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_front_picture_shows_the_numbers_of_today(theme):
+    picture = (FIGURES / f"front-{theme}.svg").read_text("utf-8")
+    assert f"<dc:description>{FRONT.description()}</dc:description>" in picture
+
+
+def test_the_front_picture_is_no_lower_than_the_guarantees():
+    """Its numbers are recomputed here, and rounded up."""
+    for told in FRONT.description().split("; "):
+        epochs, last, every = re.fullmatch(r"(\d+) epochs: (\S+) and (\S+)", told).groups()
+        run = pabi.NoisySGD(
+            pabi.Loss.logistic(feature_norm=1.0, l2=0.002),
+            n=60_000,
+            batches=pabi.Cyclic(size=1_500),
+            epochs=int(epochs),
+            step_size=0.05,
+            noise_std=0.002,
+        )
+        guarantee = run.guarantee(delta=1e-5)
+        assert 0 <= float(last) - guarantee.epsilon(1e-5) < 0.01
+        assert 0 <= float(every) - guarantee.composition.epsilon(1e-5) < 0.01
+
+
+def test_the_front_page_states_the_run():
+    text = front_page().replace("\n", " ")
+    (alt, same) = re.findall(r"front-\w+\.svg :class: only-\w+ :alt: (.*?) ```", text)
+    assert alt == same
+    for epochs in (50, 100):
+        for value in FRONT.costs()[epochs]:
+            assert shown(value, decimals=2) in alt
+    caption = re.search(r"```\{rst-class\} caption ``` (.*?\(`replace_one`\)\.)", text)[1]
+    run = FRONT.RUN
+    assert run.adjacency == "replace_one"
+    assert run.clip_norm is None
+    assert "nothing is clipped" in caption
+    for stated in (
+        f"`l2 = {run.loss.l2}`",
+        f"n = {run.n:,} records",
+        f"batches of {run.batches.size:,} records in a fixed order",
+        f"step size {run.step_size}",
+        f"standard deviation {run.noise_std}",
+        "δ = 10⁻⁵",
+    ):
+        assert stated.replace(",", "\u00a0") in caption, stated
+    assert FRONT.DELTA == 1e-5
+
+
+def drawing(svg: str) -> list[str]:
+    """The lines of a picture without the names of its parts, which depend on the colours."""
+    unnamed = re.sub(r'((?:id|xlink:href)="#?|url\(#)[mpC]\w+', r"\1", svg)
+    return sorted(line for line in unnamed.splitlines() if "<g id" not in line)
+
+
+@pytest.mark.parametrize("name", ["front", "tradeoff", "last-iterate"])
+def test_a_darkened_picture_is_the_dark_one(name):
+    light, dark = ((FIGURES / f"{name}-{t}.svg").read_text("utf-8") for t in ("light", "dark"))
+    assert drawing(light) != drawing(dark)
+    assert drawing(DARK.darkened(light)) == drawing(dark)
+
+
+def test_a_scale_of_colours_is_left():
+    assert DARK.darkened("fill: #460b5e; stroke: #ffffff") == "fill: #460b5e; stroke: #131416"
+
+
+def test_mathjax_is_the_file_that_third_party_names():
+    """A change of the vendored file has to be a change of its entry."""
+    found = hashlib.sha256((DOCS / "_static" / "mathjax" / "tex-svg.js").read_bytes()).hexdigest()
+    assert found in (ROOT / "THIRD-PARTY.md").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Keeps a formula and the punctuation that touches it on one line; browsers may break lines around pictures."""
+"""Keeps a formula and the punctuation that touches it on one line: browsers may break lines at pictures."""
 
 from __future__ import annotations
 

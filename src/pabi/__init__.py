@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from pabi.describe.batches import (
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from pabi.verification import Verdict, verify
 
 __version__ = "0.1.0"
+
+# Silent unless the application configures logging.
+logging.getLogger("pabi").addHandler(logging.NullHandler())
 
 __all__ = [
     "BallsInBins",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
+from time import perf_counter
 
 import numpy as np
 
@@ -11,6 +13,9 @@ from pabi.describe.files import Description, understood
 from pabi.guarantees.guarantee import Guarantee, least
 from pabi.numbers import validate
 from pabi.numbers.errors import NotApplicable
+
+# Nothing but the names of analyses and of classes of descriptions, and times: see docs, "Logging".
+_LOGGER = logging.getLogger("pabi")
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,7 @@ def outcomes(description: Description, delta: float, position: int | None = None
     understood(description)
     found = []
     for analysis in analyses_of(description):
+        started = perf_counter()
         try:
             # What overflows becomes ∞ and what is undefined NaN; the solvers treat both as no bound.
             with np.errstate(all="ignore"):
@@ -35,6 +41,13 @@ def outcomes(description: Description, delta: float, position: int | None = None
             found.append(Outcome(analysis.name, guarantee, None))
         except NotApplicable as no:
             found.append(Outcome(analysis.name, None, no.reason))
+        _LOGGER.debug(
+            "%s of %s: %s (%.3f s)",
+            analysis.name,
+            type(description).__name__,
+            "does not apply" if found[-1].guarantee is None else "applies",
+            perf_counter() - started,
+        )
     return found
 
 

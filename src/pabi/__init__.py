@@ -83,12 +83,12 @@ __all__ = [
 
 # Imported on first use, so that `import pabi` stays quick.
 _LAZY = {
-    "Certificate": "pabi.certificate",
-    "Guarantee": "pabi.guarantee",
+    "Certificate": "pabi.guarantees.certificate",
+    "Guarantee": "pabi.guarantees.guarantee",
     "Verdict": "pabi.verification",
     "calibrate": "pabi.account.calibration",
-    "compose": "pabi.guarantee",
-    "mixing_time": "pabi.mixing",
+    "compose": "pabi.guarantees.guarantee",
+    "mixing_time": "pabi.account.mixing",
     "verify": "pabi.verification",
     "convert": "",
     "erm": "",

@@ -16,6 +16,7 @@ lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
 
 docs: .venv/ready
 	$(BIN)/sphinx-build -W -n -b html docs docs/_build/html

@@ -17,9 +17,9 @@ import pabi
 from pabi import cli
 from pabi.cli.schema_file import read_schema
 
-pandas = pytest.importorskip("pandas", reason="needs pandas: pip install 'pabi[train]'")
-skops = pytest.importorskip("skops.io", reason="needs skops: pip install 'pabi[train]'")
-pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'pabi[train]'")
+pandas = pytest.importorskip("pandas", reason="needs pandas: pip install '.[train]'")
+skops = pytest.importorskip("skops.io", reason="needs skops: pip install '.[train]'")
+pytest.importorskip("pyarrow", reason="needs pyarrow: pip install '.[train]'")
 
 ROOT = Path(__file__).parent.parent
 ADULT = ROOT / "examples" / "adult-schema.toml"
@@ -420,7 +420,7 @@ def test_what_is_not_installed_is_named(
     people(9).to_parquet("people.parquet")
     monkeypatch.setitem(__import__("sys").modules, module, None)
     data = "people.parquet" if module.startswith("pyarrow") else "people.csv"
-    assert_refused(train(data=data), module.partition(".")[0], "pip install 'pabi[train]'")
+    assert_refused(train(data=data), module.partition(".")[0], "pip install '.[train]'")
 
 
 def adult(part: str) -> Any:

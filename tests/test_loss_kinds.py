@@ -11,8 +11,8 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from pabi import Cyclic, Loss, NoisySGD, losses
-from pabi.describe import loss_kinds
+from pabi import Cyclic, Loss, NoisySGD
+from pabi.describe import loss_kinds, losses
 from pabi.describe.linear_losses import LINEAR_LOSSES
 from pabi.describe.loss_facts import POSITIVE, Facts, Kind
 from pabi.describe.loss_kinds import KINDS

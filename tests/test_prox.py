@@ -22,7 +22,7 @@ from scipy.linalg import svdvals
 from scipy.optimize import minimize
 
 import pabi
-from pabi import prox
+from pabi.describe import prox
 from pabi.describe.files import StatedProx, from_dict, to_dict
 from pabi.describe.runs import Prox
 

@@ -23,7 +23,7 @@ from pabi.numbers.showing import accuracy, as_printed, exact, plain, shown, show
 matplotlib.use("Agg")
 
 ROOT = Path(__file__).parents[1]
-FORMATTER = ROOT / "src" / "pabi" / "showing.py"
+FORMATTER = ROOT / "src" / "pabi" / "numbers" / "showing.py"
 FINITE = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
     st.floats(-1e3, 1e3),

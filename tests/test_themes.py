@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.draw.curves import palette, style
+from pabi.draw.themes import palette, style
 
 matplotlib.use("Agg")
 

@@ -88,11 +88,11 @@ __all__ = [
 # Imported on first use, so that `import pabi` stays quick.
 _LAZY = {
     "Certificate": "pabi.guarantees.certificate",
-    "Guarantee": "pabi.guarantee",
+    "Guarantee": "pabi.guarantees.guarantee",
     "Verdict": "pabi.verification",
     "calibrate": "pabi.account.calibration",
-    "compose": "pabi.guarantee",
-    "mixing_time": "pabi.mixing",
+    "compose": "pabi.guarantees.guarantee",
+    "mixing_time": "pabi.account.mixing",
     "verify": "pabi.verification",
     "convert": "",
     "erm": "",

@@ -1,9 +1,9 @@
-from pabi.account.mixing import __doc__, mixing_time, total_variation_bound
+from pabi.account.mixing import __doc__ as __doc__
+from pabi.account.mixing import mixing_time, total_variation_bound
 from pabi.draw.mixing import Estimate, plot, total_variation_estimate
 
 __all__ = [
     "Estimate",
-    "__doc__",
     "mixing_time",
     "plot",
     "total_variation_bound",

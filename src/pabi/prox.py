@@ -1,6 +1,5 @@
 from pabi.describe.prox import (
     ProximalMap,
-    __doc__,
     ball,
     box,
     elastic_net,
@@ -10,10 +9,12 @@ from pabi.describe.prox import (
     nuclear_norm,
     simplex,
 )
+from pabi.describe.prox import (
+    __doc__ as __doc__,
+)
 
 __all__ = [
     "ProximalMap",
-    "__doc__",
     "ball",
     "box",
     "elastic_net",

@@ -1,3 +1,4 @@
-from pabi.numbers.showing import __doc__, accuracy, as_printed, exact, plain, shown, shown_down
+from pabi.numbers.showing import __doc__ as __doc__
+from pabi.numbers.showing import accuracy, as_printed, exact, plain, shown, shown_down
 
-__all__ = ["__doc__", "accuracy", "as_printed", "exact", "plain", "shown", "shown_down"]
+__all__ = ["accuracy", "as_printed", "exact", "plain", "shown", "shown_down"]

@@ -1,3 +1,4 @@
-from pabi.describe.updates import SGD, Adam, Momentum, Other, State, Update, __doc__
+from pabi.describe.updates import SGD, Adam, Momentum, Other, Update
+from pabi.describe.updates import __doc__ as __doc__
 
-__all__ = ["SGD", "Adam", "Momentum", "Other", "State", "Update", "__doc__"]
+__all__ = ["SGD", "Adam", "Momentum", "Other", "Update"]

@@ -18,9 +18,12 @@ from honest_files import certificate_in, honest_files
 
 import pabi
 from pabi.account.best import outcomes
-from pabi.describe import assumptions as said
 from pabi.describe.files import from_dict
+from pabi.describe.iteration import iteration_sentences
+from pabi.describe.langevin import chain_sentences, diffusion_sentences
+from pabi.describe.mechanisms import mechanism_sentences, rounds_sentences
 from pabi.describe.moduli import Modulus
+from pabi.describe.runs import run_sentences
 from pabi.guarantees.guarantee import INDEPENDENT
 from pabi.numbers import encoding
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
@@ -146,26 +149,24 @@ def _sentences(proof):
         return [*parts, INDEPENDENT, *proof.get("assumes", ())]
     if proof["run"] is None:
         d = proof["diameter"]
-        found = said.iteration_sentences(
+        found = iteration_sentences(
             proof["adjacency"], d and float(d), float(proof["start"]), hidden
         )
         return [*found, *proof.get("assumes", ())]
     run = from_dict(proof["run"])
     assert run.adjacency == proof["adjacency"]
     if isinstance(run, pabi.NoisySGD):
-        found = said.noisy_sgd(run, hidden, proof["position"])
+        found = run_sentences(run, hidden, proof["position"])
     elif isinstance(run, pabi.LangevinChain):
         one = proof["one"]
-        found = said.langevin_chain(
-            run, said.noisy_sgd(from_dict(one["run"]), hidden, one["position"])
-        )
+        found = chain_sentences(run, run_sentences(from_dict(one["run"]), hidden, one["position"]))
         found = [*found, *one.get("assumes", ())]
     elif isinstance(run, pabi.LangevinDiffusion):
-        found = said.langevin_diffusion(run, hidden)
+        found = diffusion_sentences(run, hidden)
     elif isinstance(run, pabi.ExponentialMechanism):
-        found = said.exponential_mechanism(run, theorem != "bounded range")
+        found = mechanism_sentences(run, theorem != "bounded range")
     else:
-        found = said.iterated_mechanism(run)
+        found = rounds_sentences(run)
     return [*found, *proof.get("assumes", ())]
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import math
-from pathlib import Path
 
 import pytest
 
-import pabi
 from pabi import NotApplicable, literature
 from pabi.literature import (
     altschuler_talwar,
@@ -150,30 +147,6 @@ def test_hypotheses_are_checked():
     for bound, given in cases:
         with pytest.raises(NotApplicable, match="needs"):
             bound(**given)
-
-
-def test_nothing_rests_on_the_literature():
-    """No module of the library imports it, but its own and those that reproduce the papers, which in turn
-    only their command imports; `pabi.literature` itself is found lazily."""
-    root = Path(pabi.__file__).parent
-    for path in root.rglob("*.py"):
-        if path.is_relative_to(root / "literature") or path.is_relative_to(root / "papers"):
-            continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        guarded = {
-            node
-            for block in ast.walk(tree)
-            if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.dump(block.test)
-            for node in ast.walk(block)
-        }
-        for node in ast.walk(tree):
-            if node in guarded or not isinstance(node, ast.Import | ast.ImportFrom):
-                continue
-            names = [a.name for a in node.names] + [getattr(node, "module", None) or ""]
-            assert not any("literature" in name for name in names), path
-            if path.name != "reproducing.py":
-                assert not any("papers" in name.split(".") for name in names), path
-    assert pabi.literature is literature
 
 
 def test_a_few_values_by_hand():

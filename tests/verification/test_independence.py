@@ -10,8 +10,7 @@ import sys
 from pathlib import Path
 
 import pabi
-from pabi import batches, losses, prox, runs
-from pabi.describe import langevin, mechanisms
+from pabi.describe import batches, langevin, losses, mechanisms, prox, runs
 
 SOURCES = Path(pabi.__file__).parent / "verification"
 FILES = sorted(SOURCES.rglob("*.py"))
@@ -20,7 +19,7 @@ DATA = sorted((Path(__file__).parents[1] / "data" / "v0.1.0").glob("*.json"))
 SHARED = {
     # What certificates and guarantees are called, and their text.
     "pabi.guarantees.certificate": {"FORMAT", "VERSIONS", "Certificate", "check_format"},
-    "pabi.guarantee": {"FORMAT", "VERSIONS", "INDEPENDENT", "Guarantee"},
+    "pabi.guarantees.guarantee": {"FORMAT", "VERSIONS", "INDEPENDENT", "Guarantee"},
     "pabi.numbers.encoding": {
         "nesting",
         "parse_json",
@@ -28,10 +27,11 @@ SHARED = {
         "read_integers",
         "unpacking_at_most",
     },
-    # Descriptions: their parser, and their fields.
+    # Descriptions: their parser, their fields, and their sentences.
     "pabi.describe.files": {"from_dict"},
-    "pabi.runs": {"NoisySGD"},
-    "pabi.batches": {
+    "pabi.describe.runs": {"NoisySGD", "run_sentences"},
+    "pabi.describe.iteration": {"iteration_sentences"},
+    "pabi.describe.batches": {
         "BallsInBins",
         "Batches",
         "Cyclic",
@@ -41,19 +41,20 @@ SHARED = {
         "Reshuffle",
         "ShuffleOnce",
     },
-    "pabi.losses": {"Loss"},
-    "pabi.updates": {"SGD"},
-    "pabi.describe.langevin": {"LangevinChain", "LangevinDiffusion"},
-    "pabi.describe.mechanisms": {"ExponentialMechanism", "IteratedExponentialMechanism"},
-    # Sentences.
-    "pabi.describe.assumptions": {
+    "pabi.describe.losses": {"Loss"},
+    "pabi.describe.updates": {"SGD"},
+    "pabi.describe.langevin": {
         "FOLLOWED_EXACTLY",
-        "exponential_mechanism",
-        "iterated_mechanism",
-        "iteration_sentences",
-        "langevin_chain",
-        "langevin_diffusion",
-        "noisy_sgd",
+        "LangevinChain",
+        "LangevinDiffusion",
+        "chain_sentences",
+        "diffusion_sentences",
+    },
+    "pabi.describe.mechanisms": {
+        "ExponentialMechanism",
+        "IteratedExponentialMechanism",
+        "mechanism_sentences",
+        "rounds_sentences",
     },
     "pabi.numbers.errors": {"InvalidInput"},
     "pabi.numbers.showing": {"exact"},

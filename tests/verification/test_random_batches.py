@@ -335,7 +335,7 @@ def test_a_plan_that_claims_what_it_needs_is_proven(name, theorem):
     assert verdict.adjacency == run.adjacency
     assert verdict.mu is None
     assert verdict.parts == ()
-    assert verdict.assumptions == pabi.describe.assumptions.noisy_sgd(
+    assert verdict.assumptions == pabi.describe.runs.run_sentences(
         run, hidden=theorem != "composition"
     )
     reading = payload["reading"]

@@ -16,11 +16,10 @@ import numpy as np
 
 from pabi.analyses.tuning import DEFAULT_DELTA, product
 from pabi.analyses.writing import IterationProof, RunProof, SampledProof
-from pabi.describe.assumptions import noisy_iteration, noisy_sgd
-from pabi.describe.iteration import Groups, NoisyIteration
+from pabi.describe.iteration import Groups, NoisyIteration, sentences_of
 from pabi.describe.neighbours import changed
 from pabi.describe.orders import FreshSubsets, KnownUses, SecretOrder
-from pabi.describe.runs import NoisySGD
+from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import check_position
 from pabi.numbers.errors import NotApplicable
@@ -44,7 +43,7 @@ def apply(
 def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
     if position is not None:
         check_position(run, position)
-    order, said = run.order, noisy_sgd(run, hidden=False, position=position)
+    order, said = run.order, run_sentences(run, hidden=False, position=position)
     curve: TradeOff
     match order:
         case FreshSubsets():
@@ -150,7 +149,7 @@ def _iteration(iteration: NoisyIteration) -> Guarantee:
     if iteration.start > 0.0:
         raise NotApplicable("the runs start apart, which no noisy step has paid for")
     mu = _paid(iteration).mu
-    said, proof = noisy_iteration(iteration, hidden=False), IterationProof(NAME, iteration, mu)
+    said, proof = sentences_of(iteration, hidden=False), IterationProof(NAME, iteration, mu)
     return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, said, proof=proof)
 
 

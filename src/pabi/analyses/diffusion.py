@@ -18,10 +18,9 @@ from typing import Any
 
 from pabi.analyses import composition, shifted_interpolation
 from pabi.analyses.writing import claim
-from pabi.describe.assumptions import langevin_diffusion
 from pabi.describe.files import to_dict
 from pabi.describe.iteration import NoisyIteration
-from pabi.describe.langevin import LangevinDiffusion
+from pabi.describe.langevin import LangevinDiffusion, diffusion_sentences
 from pabi.describe.losses import Loss
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.growth import growth_of
@@ -138,7 +137,7 @@ def _closed(
         diffusion.adjacency,
         name,
         LAST_SOURCE if hidden else PATH_SOURCE,
-        langevin_diffusion(diffusion, hidden),
+        diffusion_sentences(diffusion, hidden),
         proof=DiffusionProof(name, diffusion, mu, proof),
     )
 
@@ -168,7 +167,7 @@ def _relabelled(
     diffusion: LangevinDiffusion, found: Guarantee, name: str, source: str, hidden: bool
 ) -> Guarantee:
     """What was found of the cells, as a guarantee of the diffusion."""
-    of_diffusion = langevin_diffusion(diffusion, hidden)
+    of_diffusion = diffusion_sentences(diffusion, hidden)
     said = dict.fromkeys((*of_diffusion, *found.assumptions))
     assumed = found.assuming(*of_diffusion)
     return replace(assumed, method=name, source=source, assumptions=tuple(said))

@@ -14,9 +14,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from pabi.describe.assumptions import exponential_mechanism, iterated_mechanism
 from pabi.describe.files import to_dict
-from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.describe.mechanisms import (
+    ExponentialMechanism,
+    IteratedExponentialMechanism,
+    mechanism_sentences,
+    rounds_sentences,
+)
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.growth import growth_of
 from pabi.numbers.errors import NotApplicable
@@ -112,9 +116,9 @@ def gibbs_mu(mechanism: ExponentialMechanism) -> float:
 def _guarantee(mechanism: Mechanism, name: str, curve: TradeOff) -> Guarantee:
     uses_curvature = name != RANGE
     if isinstance(mechanism, ExponentialMechanism):
-        said = exponential_mechanism(mechanism, uses_curvature)
+        said = mechanism_sentences(mechanism, uses_curvature)
     else:
-        said = iterated_mechanism(mechanism)
+        said = rounds_sentences(mechanism)
     source = "; ".join(_SOURCES.values()) if name == BOTH else _SOURCES[name]
     return Guarantee(
         curve,

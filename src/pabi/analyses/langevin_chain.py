@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pabi.describe.assumptions import langevin_chain
 from pabi.describe.files import to_dict
-from pabi.describe.langevin import LangevinChain
+from pabi.describe.langevin import LangevinChain, chain_sentences
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.certificate import Certificate
 from pabi.guarantees.guarantee import Guarantee
@@ -50,5 +49,5 @@ def of_chain(chain: LangevinChain, analysis: Analysis, delta: float) -> Guarante
     curve = one.curve if chain.chains == 1 else one.curve.self_compose(chain.chains)
     proof = ChainProof(chain, one.proof, curve)
     return replace(
-        one, curve=curve, assumptions=langevin_chain(chain, one.assumptions), proof=proof
+        one, curve=curve, assumptions=chain_sentences(chain, one.assumptions), proof=proof
     )

@@ -15,15 +15,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pabi.analyses.secret_order import MAX_WORK, Case, averaged, last_two_epochs, secret_order
+from pabi.analyses.cases import Case
+from pabi.analyses.secret_order import MAX_WORK, averaged, last_two_epochs, secret_order
 from pabi.analyses.shifted_interpolation import require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA
 from pabi.analyses.writing import case_of, claim, shifts_of, stated_cap
-from pabi.describe.assumptions import noisy_sgd
 from pabi.describe.files import to_dict
 from pabi.describe.iteration import NoisyIteration, Steps
 from pabi.describe.orders import FAILING
-from pabi.describe.runs import NoisySGD
+from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import View
 from pabi.numbers.errors import NotApplicable
@@ -65,7 +65,7 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
     proof = LatestProof(
         run, curve, list(zip(records, cases, strict=True)), view.fractions.random_cap
     )
-    return Guarantee(curve, run.adjacency, NAME, SOURCE, noisy_sgd(run), proof=proof)
+    return Guarantee(curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof)
 
 
 class _Uses:

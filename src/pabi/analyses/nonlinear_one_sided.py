@@ -20,9 +20,8 @@ from pabi.analyses.one_sided_shift import SOURCE_POISSON, least_window
 from pabi.analyses.shifted_interpolation import require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
 from pabi.analyses.writing import SampledProof
-from pabi.describe.assumptions import noisy_sgd
 from pabi.describe.iteration import NoisyIteration
-from pabi.describe.runs import NoisySGD
+from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.sampled import SampledRun, require_sampling
 from pabi.normal_forms.step_moduli import StepModuli
@@ -55,7 +54,7 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
         run.adjacency,
         NAME,
         SOURCE_POISSON if windows.view.single else SOURCE,
-        noisy_sgd(run),
+        run_sentences(run),
         proof=SampledProof(NAME, run, plan.curve, at, plan.to_dict),
     )
 

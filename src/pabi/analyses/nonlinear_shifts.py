@@ -20,16 +20,16 @@ from typing import Any, ClassVar, NamedTuple, assert_never
 
 import numpy as np
 
-from pabi.analyses.secret_order import Case, averaged, shuffled_once
+from pabi.analyses.cases import Case
+from pabi.analyses.secret_order import averaged, shuffled_once
 from pabi.analyses.shifted_interpolation import require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA
 from pabi.analyses.writing import case_of, claim, stated_cap
-from pabi.describe.assumptions import noisy_iteration, noisy_sgd
 from pabi.describe.files import to_dict
-from pabi.describe.iteration import NoisyIteration
+from pabi.describe.iteration import NoisyIteration, sentences_of
 from pabi.describe.moduli import Linear, Modulus, Unbounded
 from pabi.describe.orders import FAILING, Fractions, FreshSubsets, KnownUses, SecretOrder
-from pabi.describe.runs import NoisySGD
+from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import Uses, View, check_position
 from pabi.normal_forms.shapes import Shapes, shapes
@@ -90,7 +90,7 @@ def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
 def _of_worst(run: NoisySGD, position: int | None) -> Guarantee:
     records = _Records(run, run.fractions(), position)
     solved = [records.solved(records.view.uses(j)) for j in records.positions]
-    curve, said = Gaussian(max(x.mu for x in solved)), noisy_sgd(run, position=position)
+    curve, said = Gaussian(max(x.mu for x in solved)), run_sentences(run, position=position)
     proof = NonlinearProof(run, curve, records.alike, [(x, None) for x in solved], position)
     return Guarantee(curve, run.adjacency, NAME, SOURCE, said, proof=proof)
 
@@ -107,7 +107,7 @@ def _averaged(run: NoisySGD, order: SecretOrder, delta: float) -> Guarantee:
     curve = averaged([x.mu for x in solved], cases, fractions.failure)
     every = list(zip(solved, cases, strict=True))
     proof = NonlinearProof(run, curve, records.alike, every, cap=fractions.random_cap)
-    return Guarantee(curve, run.adjacency, NAME, SOURCE, noisy_sgd(run), proof=proof)
+    return Guarantee(curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +218,7 @@ def _iteration(iteration: NoisyIteration) -> Guarantee:
     )
     diameter = math.inf if iteration.diameter is None else iteration.diameter
     payments = solve(shapes(every), s, sigma, diameter, iteration.start)
-    mu, said = mu_of(payments.square), noisy_iteration(iteration)
+    mu, said = mu_of(payments.square), sentences_of(iteration)
     proof = NonlinearIterationProof(iteration, mu, payments)
     return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, said, proof=proof)
 

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
+from pabi.analyses.cases import Case
 from pabi.analyses.shifted_interpolation import MOST_SOLVED, require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA
 from pabi.analyses.writing import RunProof
-from pabi.describe.assumptions import noisy_sgd
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.orders import FAILING, FreshSubsets, KnownUses, SecretOrder
-from pabi.describe.runs import NoisySGD
+from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import Uses, View
 from pabi.numbers.errors import NotApplicable
@@ -38,18 +38,6 @@ SOURCE = (
 _MAX_POSITIONS = 2048  # positions solved one by one under shuffle-once
 _MAX_LAST, _MAX_PREVIOUS = 256, 4  # under reshuffling, for the last two epochs; pairs are solved
 MAX_WORK = 20_000_000  # steps times solves for schedules that vary
-
-
-class Case(NamedTuple):
-    """An event of probability `weight`, under which the record's uses are no worse than `uses`.
-
-    `ranges`: of positions, [first, last] for each epoch that is averaged over, in the order in which
-    they are used last; None for an epoch that misses the record.
-    """
-
-    uses: Uses
-    weight: Fraction
-    ranges: tuple[tuple[int, int] | None, ...]
 
 
 def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = None) -> Guarantee:
@@ -71,7 +59,7 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
         records = [record(view, case.uses) for case in cases]
     curve = averaged([r.mu for r in records], cases, view.fractions.failure)
     proof = RunProof(NAME, run, curve, list(zip(records, cases, strict=True)), view=view)
-    return Guarantee(curve, run.adjacency, NAME, SOURCE, noisy_sgd(run), proof=proof)
+    return Guarantee(curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof)
 
 
 def secret_order(run: NoisySGD) -> SecretOrder:

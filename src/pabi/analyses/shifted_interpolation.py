@@ -14,10 +14,9 @@ from typing import assert_never
 import numpy as np
 
 from pabi.analyses.writing import IterationProof, RunProof
-from pabi.describe.assumptions import noisy_iteration, noisy_sgd
-from pabi.describe.iteration import Groups, NoisyIteration
+from pabi.describe.iteration import Groups, NoisyIteration, sentences_of
 from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
-from pabi.describe.runs import NoisySGD
+from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import View, check_position
 from pabi.numbers.errors import NotApplicable
@@ -60,7 +59,7 @@ def _run(run: NoisySGD, position: int | None) -> Guarantee:
             )
         case _:
             assert_never(order)
-    curve, said = Gaussian(max(r.mu for r in records)), noisy_sgd(run, position=position)
+    curve, said = Gaussian(max(r.mu for r in records)), run_sentences(run, position=position)
     proof = RunProof(NAME, run, curve, [(r, None) for r in records], position, view)
     return Guarantee(curve, run.adjacency, NAME, SOURCE, said, proof=proof)
 
@@ -100,6 +99,6 @@ def _iteration(iteration: NoisyIteration) -> Guarantee:
         raise NotApplicable("a step's modulus is not linear")
     diameter = math.inf if iteration.diameter is None else iteration.diameter
     schedule, shifts = solve_schedule(schedule, diameter, iteration.start)
-    mu, said = mu_of(energy_of(shifts)), noisy_iteration(iteration)
+    mu, said = mu_of(energy_of(shifts)), sentences_of(iteration)
     proof = IterationProof(NAME, iteration, mu, (schedule, shifts))
     return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, said, proof=proof)

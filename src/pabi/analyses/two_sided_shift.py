@@ -23,9 +23,8 @@ from pabi.analyses.one_sided_shift import least_window, pay_off_dict, pulls
 from pabi.analyses.shifted_interpolation import require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
 from pabi.analyses.writing import SampledProof
-from pabi.describe.assumptions import noisy_sgd
 from pabi.describe.iteration import NoisyIteration
-from pabi.describe.runs import NoisySGD
+from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.sampled import Blocks, SampledRun, require_sampling
 from pabi.numbers import encoding
@@ -61,7 +60,7 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
         run.adjacency,
         NAME,
         SOURCE,
-        noisy_sgd(run),
+        run_sentences(run),
         proof=SampledProof(NAME, run, plan.curve, at, plan.to_dict),
     )
 

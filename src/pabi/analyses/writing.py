@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from pabi.analyses.cases import Case
 from pabi.describe.files import to_dict
 from pabi.describe.iteration import Groups, NoisyIteration, Schedule, Steps
 from pabi.describe.runs import NoisySGD
@@ -23,9 +24,6 @@ from pabi.shifts.records import Record, Shifts
 from pabi.shifts.start import Start
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
 from pabi.tradeoff.kinds import known_curve
-
-if TYPE_CHECKING:
-    from pabi.analyses.secret_order import Case
 
 COLUMNS = ("c", "s", "sigma")
 

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.extras import extra
 
 _CSV, _PARQUET = (".csv",), (".parquet", ".pq")
-
-
-def extra(module: str) -> Any:
-    """An optional module, or one line that says how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        name = module.partition(".")[0]
-        raise InvalidInput(name, "is not installed: pip install 'pabi[train]'") from None
 
 
 def read_table(file: str, columns: Iterable[str]) -> Any:
@@ -47,7 +38,7 @@ def read_table(file: str, columns: Iterable[str]) -> Any:
 
 
 def _read_csv(file: str, columns: list[str]) -> Any:
-    pandas = extra("pandas")
+    pandas = extra("pandas", "train")
     options = {"dtype": str, "keep_default_na": False, "skipinitialspace": True}
     options |= {"encoding": "utf-8-sig", "index_col": False}
     with warnings.catch_warnings():
@@ -60,8 +51,8 @@ def _read_csv(file: str, columns: list[str]) -> Any:
 
 
 def _read_parquet(file: str, columns: list[str]) -> Any:
-    parquet = extra("pyarrow.parquet")
-    extra("pandas")
+    parquet = extra("pyarrow.parquet", "train")
+    extra("pandas", "train")
     _require(file, columns, parquet.read_schema(file).names)
     return parquet.read_table(file, columns=columns).to_pandas(ignore_metadata=True)
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pabi.cli.reading import read_positive, read_target
-from pabi.cli.tables import extra, read_table
+from pabi.cli.tables import read_table
 from pabi.cli.writing import basis, emit, json_text, one_line, reading, shape
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.extras import extra
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def train(
         "epochs": read_positive("--epochs", epochs),
     }
     declared = _declared(schema, model, target)
-    skops = extra("skops.io")
+    skops = extra("skops.io", "train")
     with _written((out, guarantee), force, unlike=(data, schema)) as (model_file, guarantee_file):
         frame = read_table(data, [*declared.columns, target])
         fitted = _fitted(

@@ -18,7 +18,6 @@ from pabi.numbers.showing import plain
 
 if TYPE_CHECKING:
     from pabi.account.explanation import Explanation
-    from pabi.describe.files import Description
     from pabi.guarantees.guarantee import Guarantee
 
 
@@ -38,7 +37,7 @@ class Accounted:
     def _best(self, delta: float, position: int | None = None) -> Guarantee:
         from pabi.account.best import best_guarantee
 
-        return best_guarantee(cast("Description", self), delta, position)
+        return best_guarantee(cast("Any", self), delta, position)
 
     def explain(self, delta: float = 1e-5, also: Sequence[Any] = ()) -> Explanation:
         """Every analysis with its ε at `delta`, or why it does not apply, as a table.
@@ -49,7 +48,7 @@ class Accounted:
         from pabi.account.explanation import explain
 
         warn_of_large_delta(getattr(self, "n", None), delta)
-        return explain(cast("Description", self), delta, also)
+        return explain(cast("Any", self), delta, also)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pabi.describe.accounted import Accounted
+from pabi.describe.assumptions import ADJACENT, HIDDEN, SHOWN
 from pabi.describe.moduli import Modulus, known_modulus
 from pabi.describe.neighbours import Adjacency, Unit, checked_adjacency, record_only
 from pabi.numbers import validate
@@ -213,3 +214,25 @@ class NoisyIteration(Accounted):
             return Groups((Group(self.steps, (Stretch(1, float(c), float(s), float(sigma)),)),))
         full = (np.broadcast_to(np.asarray(x, dtype=np.float64), self.steps) for x in (c, s, sigma))
         return Steps(*full)
+
+
+def sentences_of(iteration: NoisyIteration, hidden: bool = True) -> tuple[str, ...]:
+    """What a guarantee of a bare iteration rests on; `hidden`: as in `run_sentences`."""
+    return iteration_sentences(iteration.adjacency, iteration.diameter, iteration.start, hidden)
+
+
+def iteration_sentences(
+    adjacency: Adjacency, diameter: float | None, start: float, hidden: bool
+) -> tuple[str, ...]:
+    """The sentences of `sentences_of`, from the fields that matter."""
+    said = [
+        ADJACENT[adjacency],
+        HIDDEN if hidden else SHOWN,
+        "moduli of continuity (slopes), step sensitivities and noises are as stated, for the worst record",
+        "noise is Gaussian, fresh at every step, independent of the data and never revealed",
+    ]
+    if hidden and diameter is not None:
+        said.append(f"every map ends in a nonexpansive map onto a set of diameter {diameter!r}")
+    if hidden and start:
+        said.append(f"the starting points are at most {start!r} apart")
+    return tuple(said)

@@ -7,7 +7,7 @@ exp(−βL): a posterior has β = n and l2 = (precision of the prior)/n.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pabi.describe.accounted import Accounted
+from pabi.describe.assumptions import ADJACENT, about_gap, about_mean_loss
 from pabi.describe.batches import Batches, FullBatch, order_of
 from pabi.describe.iteration import Group, Groups, NoisyIteration, Stretch
 from pabi.describe.losses import Loss, checked_loss
@@ -198,9 +199,7 @@ class LangevinChain(Accounted):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the user must be able to stand behind for a guarantee of this chain to hold."""
-        from pabi.describe.assumptions import langevin_chain
-
-        return langevin_chain(self, self.run.assumptions)
+        return chain_sentences(self, self.run.assumptions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,9 +323,7 @@ class LangevinDiffusion(Accounted):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the user must be able to stand behind for a guarantee of this diffusion to hold."""
-        from pabi.describe.assumptions import langevin_diffusion
-
-        return langevin_diffusion(self)
+        return diffusion_sentences(self)
 
 
 def _read(beta: Callable[[float], float], time: float) -> tuple[Array, Array]:
@@ -352,3 +349,42 @@ def _read(beta: Callable[[float], float], time: float) -> tuple[Array, Array]:
     low, high = np.minimum(values[:-1], values[1:]), np.maximum(values[:-1], values[1:])
     low.flags.writeable = high.flags.writeable = False
     return low, high
+
+
+def chain_sentences(chain: LangevinChain, of_one: Sequence[str]) -> tuple[str, ...]:
+    """What a guarantee of `chain` rests on, where that of one chain as noisy SGD rests on `of_one`."""
+    said = list(of_one)
+    if chain.gradient_gap is not None:
+        said = [
+            about_gap(chain.gradient_gap, chain.loss) if "(gradient_sensitivity)" in s else s
+            for s in said
+        ]
+    if chain.chains > 1:
+        said.append(f"the {chain.chains} chains use independent noise, and no others are released")
+    return tuple(said)
+
+
+FOLLOWED_EXACTLY = (
+    "the diffusion is followed exactly; a chain of finite steps is another description"
+)
+
+
+def diffusion_sentences(diffusion: LangevinDiffusion, hidden: bool = True) -> tuple[str, ...]:
+    """What a guarantee of `diffusion` rests on; `hidden`: whether it needs the path to stay hidden."""
+    last = "only the point at the end is released; the path before it stays hidden"
+    said = [ADJACENT[diffusion.adjacency], last if hidden else "the whole path may be released"]
+    said.append(FOLLOWED_EXACTLY)
+    if callable(diffusion.inverse_temperature):
+        said.append(
+            f"the inverse temperature is monotone on each of {diffusion.cells[0].size} equal parts of the "
+            "time"
+        )
+    said.append("the starting point, the temperature and the time do not depend on the data")
+    said.append(about_gap(diffusion.gradient_gap, diffusion.loss))
+    if hidden:
+        said.extend(about_mean_loss(diffusion.loss))
+    if diffusion.diameter is not None:
+        said.append(
+            f"the diffusion is reflected at the boundary of a convex set of diameter {diffusion.diameter!r}"
+        )
+    return tuple(said)

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from pabi.describe.accounted import Accounted
+from pabi.describe.assumptions import ADJACENT, about_gap, about_mean_loss
 from pabi.describe.langevin import check_common, gradient_gap_of, store
 from pabi.describe.losses import Loss
 from pabi.describe.neighbours import Adjacency, Unit
@@ -116,9 +117,7 @@ class ExponentialMechanism(Accounted):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the user must be able to stand behind for a guarantee of this mechanism to hold."""
-        from pabi.describe.assumptions import exponential_mechanism
-
-        return exponential_mechanism(self)
+        return mechanism_sentences(self)
 
 
 class Round(NamedTuple):
@@ -269,9 +268,7 @@ class IteratedExponentialMechanism(Accounted):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the user must be able to stand behind for a guarantee of this mechanism to hold."""
-        from pabi.describe.assumptions import iterated_mechanism
-
-        return iterated_mechanism(self)
+        return rounds_sentences(self)
 
 
 def _store_dimension(mechanism: Any) -> None:
@@ -287,3 +284,40 @@ def _epsilons(given: Any) -> tuple[float, ...]:
     if not numbers:
         raise InvalidInput("epsilons", "expected at least one number")
     return tuple(validate.number("epsilons", e, above=0.0) for e in numbers)
+
+
+_EXACT = "draws are exact: at total-variation error ξ of a draw, (1 + e^ε)·ξ is added to δ"
+
+
+def mechanism_sentences(mechanism: ExponentialMechanism, gibbs: bool = True) -> tuple[str, ...]:
+    """What a guarantee of `mechanism` rests on; `gibbs`: whether it uses the loss's curvature."""
+    said = [
+        ADJACENT[mechanism.adjacency],
+        _EXACT,
+        "nothing but the draw is released: no normalising constant, cost or number of attempts",
+        f"the draw is from a convex set of diameter at most {mechanism.diameter!r} that does not depend on "
+        "the data",
+        about_gap(mechanism.gradient_gap, mechanism.loss),
+    ]
+    if gibbs:
+        said.extend(about_mean_loss(mechanism.loss))
+    return tuple(said)
+
+
+def rounds_sentences(mechanism: IteratedExponentialMechanism) -> tuple[str, ...]:
+    """What a guarantee of `mechanism` rests on; its radii use the loss's curvature in any case."""
+    said = [
+        ADJACENT[mechanism.adjacency],
+        _EXACT,
+        "nothing but the rounds' draws is released: no normalising constant, cost or number of attempts",
+        f"the first set is convex, of diameter at most {mechanism.diameter!r}, and does not depend on the "
+        "data; every later one is its part within the stated radius of the draw before",
+        f"each record's gradient has norm at most {mechanism.loss.gradient_bound!r}",
+        *about_mean_loss(mechanism.loss),
+    ]
+    if mechanism.split is not None:
+        said.append(
+            f"the first {mechanism.split} records are used by the rounds but the last, the others by the "
+            "last; which is which does not depend on the data"
+        )
+    return tuple(said)

@@ -15,10 +15,20 @@ import numpy as np
 
 from pabi.describe import batches, updates
 from pabi.describe.accounted import Accounted, same, warn_of_large_delta
+from pabi.describe.assumptions import ADJACENT, HIDDEN, SHOWN
 from pabi.describe.batches import Batches
 from pabi.describe.losses import Loss, checked_loss
 from pabi.describe.neighbours import Adjacency, Unit, changed, checked_adjacency, record_only
-from pabi.describe.orders import Fractions, FreshSubsets, KnownUses, Order, SecretOrder, fractions
+from pabi.describe.orders import (
+    FixedSizes,
+    Fractions,
+    FreshSubsets,
+    KnownUses,
+    Order,
+    RandomSizes,
+    SecretOrder,
+    fractions,
+)
 from pabi.describe.updates import Update
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -369,9 +379,7 @@ class NoisySGD(Accounted):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the user must be able to stand behind for a guarantee of this run to hold."""
-        from pabi.describe.assumptions import noisy_sgd
-
-        return noisy_sgd(self)
+        return run_sentences(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, NoisySGD):
@@ -422,3 +430,82 @@ def _steps_of(epochs: Any, per_epoch: int) -> int:
         raise InvalidInput("epochs", f"expected at most {MOST} steps in all, got {epochs!r} epochs")
     whole = round(exact)  # 2.2 epochs of 5 batches are 11 steps, whatever 2.2 is in binary
     return whole if abs(exact - whole) <= 1e-9 * exact else math.ceil(exact)
+
+
+def run_sentences(
+    run: NoisySGD, hidden: bool = True, position: int | None = None
+) -> tuple[str, ...]:
+    """What a guarantee of `run` rests on.
+
+    `hidden`: whether it needs the path to stay hidden. `position`: the only batch it speaks of.
+    """
+    loss, said = run.loss, [ADJACENT[run.adjacency]]
+    said.append(HIDDEN if hidden else SHOWN)
+    if position is not None:
+        said.append(
+            f"the record is one of batch {position} (0-based); no other record is spoken of"
+        )
+    said.append(run.batches.sentence)
+    said.extend(_about_sizes(run))
+    said.append(
+        f"every batch sum of gradients, the short last one included, is divided by {run.batch_size}"
+    )
+    said.append(
+        "noise is Gaussian, fresh at every step, independent of the data and never revealed"
+    )
+    said.append("the starting point, the schedule and all settings do not depend on the data")
+    if run.gradient_sensitivity is not None:
+        said.append(
+            f"one record moves a batch's gradient sum by at most {run.gradient_sensitivity!r} "
+            "(gradient_sensitivity)"
+        )
+    elif loss.clips(run.clip_norm, run.clipping):
+        how = {"norm": "to norm {c!r}", "coordinates": "coordinate by coordinate to {c!r}/√d"}
+        said.append(
+            f"each record's gradient is clipped {how[run.clipping].format(c=run.clip_norm)}"
+        )
+    bound = loss.gradient_bound
+    if run.gradient_sensitivity is None and bound == run.record_gradient_bound:
+        said.append(f"each record's gradient has norm at most {loss.gradient_bound!r}")
+    if hidden:
+        said.extend(_about_moduli(run))
+    else:
+        said.append("each step depends on the data only through the noisy gradients so far")
+    return tuple(said)
+
+
+def _about_sizes(run: NoisySGD) -> list[str]:
+    """What happens with batches that are too large."""
+    sizes = run.order.sizes
+    match sizes:
+        case FixedSizes() | RandomSizes(cap=None):
+            return []
+        case RandomSizes(cap=cap):
+            said = (
+                f"a batch of more than {cap} records is replaced by an empty one, never truncated"
+            )
+        case _:
+            assert_never(sizes)
+    if changed(run.adjacency) == 1:
+        said += "; a record whose gradient is taken as zero is drawn and counted like any other"
+    return [said]
+
+
+def _about_moduli(run: NoisySGD) -> list[str]:
+    loss, said = run.loss, list(run.loss.sentences)
+    if loss.l2:
+        said.append(
+            f"the regulariser {loss.l2!r}·‖x‖²/2 is applied exactly, outside clipping and batch"
+        )
+    if run.prox is not None:
+        said.append(
+            f"the proximal map {run.prox!r} is nonexpansive and does not depend on the data"
+        )
+    proven = getattr(run.prox, "diameter", None)
+    if proven is not None:
+        said.append(f"the range of {run.prox!r} has diameter at most {proven!r}")
+    if run.diameter is not None and (proven is None or run.diameter < proven):
+        said.append(f"any two iterates are at most {run.diameter!r} apart (diameter)")
+    if run.cooldown_steps:
+        said.append(f"the last {run.cooldown_steps} steps use no data")
+    return said

@@ -23,7 +23,7 @@ from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 
 PREPROCESSING = "preprocessing used no private data"
-ONE_FIT = "one fit; searches and refits are composed"
+ONE_FIT = "this is one fit; what searches and refits cost has to be added"
 LABELS = "the label set is public"
 
 _DTYPES = (np.float64, np.float32, np.uint8, np.int8, np.int16, np.int32, np.int64)

@@ -37,6 +37,7 @@ def artefact(name: str) -> Artefact:
         near = difflib.get_close_matches(name, names(), n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]!r}?" if near else "; see pabi reproduce --list"
         raise InvalidInput("name", f"nothing to reproduce is called {name!r}{hint}")
-    module = importlib.import_module(f"{__name__}.{name.replace('-', '_').replace('/', '.')}")
+    path = name.replace("-", "_").replace("/", ".")
+    module = importlib.import_module(f"{__name__}.{path}")
     found: Artefact = module.ARTEFACT
     return found

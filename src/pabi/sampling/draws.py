@@ -10,6 +10,7 @@ import numpy as np
 
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.extras import extra
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import shown, shown_down
 
@@ -81,7 +82,7 @@ class Draws:
                 "discard",
                 f"expected at least {_FEWEST} draws a chain to be left, got {kept.shape[1]}",
             )
-        stats = _import("arviz_stats.base").array_stats
+        stats = extra("arviz_stats.base", "sampling").array_stats
         axes = {"chain_axis": 0, "draw_axis": 1}
         return Diagnostics(
             np.asarray(stats.rhat(kept, **axes)),
@@ -145,19 +146,6 @@ def to_arviz(values: Array, guarantee: Guarantee) -> Any:
             "ignore", "Found chain dimension to be longer than draw", UserWarning
         )
         # A copy: what is made of it elsewhere does not reach into the release.
-        return _import("arviz_base").from_dict(
+        return extra("arviz_base", "sampling").from_dict(
             {"posterior": {"x": values.copy()}}, attrs={"posterior": attributes}
         )
-
-
-def _import(name: str) -> Any:
-    from importlib import import_module
-
-    try:
-        return import_module(name)
-    except ImportError:
-        package = name.split(".")[0].replace("_", "-")
-        raise InvalidInput(
-            "sampling",
-            f"{package} is not installed; expected the extra: pip install 'pabi[sampling]'",
-        ) from None

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from pabi.analyses import composition
 from pabi.describe.accounted import warn_of_large_delta
-from pabi.describe.assumptions import about_gap, about_loss
+from pabi.describe.assumptions import about_gap
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.moduli import Linear, Modulus
@@ -173,12 +173,12 @@ def _guarantee(
 ) -> Guarantee:
     """Of all chains: of their last iterates, or by composition of their paths."""
     warn_of_large_delta(diffusion.n, delta)
-    said = [about_gap(diffusion)]
+    said = [about_gap(diffusion.gradient_gap, diffusion.loss)]
     if diffusion.release == "path":
         one = replace(composition.apply(iteration, delta), tuned_at=delta)
     else:
         one = iteration.guarantee(delta)
-        said += about_loss(diffusion.loss)
+        said += diffusion.loss.sentences
     one = checked(one.assuming(*said), walk, diffusion.gradient_gap is None)
     return repeated(one if enforced else one.assuming(TAKEN), walk.paths)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pabi.tradeoff.kinds  # noqa: F401 - closes the table of kinds, for all that follow
 from pabi.tradeoff.approx_dp import ApproxDP
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best

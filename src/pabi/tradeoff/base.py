@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, Protocol, Self, overload
 
 import numpy as np
 
@@ -16,6 +16,20 @@ from pabi.numbers.rounding import Array, fraction_up
 from pabi.numbers.validate import integer, number
 from pabi.tradeoff.directions import Orientation
 from pabi.tradeoff.pairs import Pair
+
+
+class Table(Protocol):
+    """The closed table of kinds, as seen from below: it names every kind, so it stands above this file."""
+
+    @property
+    def kinds(self) -> Mapping[str, type[TradeOff]]:
+        """The classes by the name under which they are written to JSON."""
+
+    def known(self, curve: object, field: str = "tradeoff") -> TradeOff:
+        """`curve`, if its class and those of its parts are in the table. Raises InvalidInput on `field`."""
+
+    def product(self, factors: Iterable[tuple[TradeOff, int]]) -> TradeOff:
+        """f_1^⊗k_1 ⊗ f_2^⊗k_2 ⊗ …, numerically, of pairs (f, k)."""
 
 
 class TradeOff(ABC):
@@ -34,6 +48,7 @@ class TradeOff(ABC):
     """
 
     kind: ClassVar[str]
+    _table: ClassVar[Table]  # set once, by `pabi.tradeoff.kinds`
 
     @overload
     def __call__(self, alpha: float) -> float: ...
@@ -130,20 +145,15 @@ class TradeOff(ABC):
         In closed form where there is one, otherwise a `Product`. Raises InvalidInput for "remove"
         with "add", or either with "both", and for a class that is not in `pabi.tradeoff`.
         """
-        from pabi.tradeoff.kinds import known_curve
-        from pabi.tradeoff.product import Product
-
-        one, two = known_curve(self), known_curve(other)
+        one, two = TradeOff._table.known(self), TradeOff._table.known(other)
         result = one._compose(two)
         if result is None:
             result = two._compose(one)
-        return Product(((one, 1), (two, 1))) if result is None else result
+        return TradeOff._table.product(((one, 1), (two, 1))) if result is None else result
 
     def self_compose(self, k: int) -> TradeOff:
         """f ⊗ … ⊗ f, `k` ≥ 1 times; see `compose`."""
-        from pabi.tradeoff.kinds import known_curve
-
-        return known_curve(self)._power(integer("k", k, at_least=1))
+        return TradeOff._table.known(self)._power(integer("k", k, at_least=1))
 
     @abstractmethod
     def losses(self) -> tuple[Pair, ...]:
@@ -151,22 +161,19 @@ class TradeOff(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready dictionary; infinity is written "inf". Raises InvalidInput for a foreign class."""
-        from pabi.tradeoff.kinds import known_curve
-
-        curve = known_curve(self)
+        curve = TradeOff._table.known(self)
         return {"kind": curve.kind, **curve._fields()}
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> TradeOff:
         """The object written by `to_dict`. Raises InvalidInput."""
-        from pabi.tradeoff.kinds import KINDS
-
+        kinds = TradeOff._table.kinds
         kind = data.get("kind") if isinstance(data, dict) else None
-        if not isinstance(kind, str) or kind not in KINDS:
-            raise InvalidInput("kind", f"expected one of {', '.join(sorted(KINDS))}, got {kind!r}")
+        if not isinstance(kind, str) or kind not in kinds:
+            raise InvalidInput("kind", f"expected one of {', '.join(sorted(kinds))}, got {kind!r}")
         fields = _Noted({name: value for name, value in data.items() if name != "kind"})
         try:
-            found = KINDS[kind]._from_fields(fields)
+            found = kinds[kind]._from_fields(fields)
         except KeyError as missing:
             raise InvalidInput(str(missing.args[0]), f"missing from a {kind} object") from None
         for name in fields:
@@ -180,13 +187,11 @@ class TradeOff(ABC):
 
     def _power(self, k: int) -> TradeOff:
         """f ⊗ … ⊗ f, `k` ≥ 1 times, for a checked k."""
-        from pabi.tradeoff.product import Product
-
         if k == 1:
             return self
         square = self._compose(self)
         if square is None:
-            return Product(((self, k),))
+            return TradeOff._table.product(((self, k),))
         half = square._power(k // 2)
         return half.compose(self) if k % 2 else half
 

@@ -31,11 +31,9 @@ class Best(TradeOff):
     kind: ClassVar[str] = "best"
 
     def __init__(self, parts: Iterable[TradeOff]) -> None:
-        from pabi.tradeoff.kinds import known_curve
-
         flat: dict[TradeOff, None] = {}
         for part in parts:
-            part = known_curve(part, "parts")
+            part = TradeOff._table.known(part, "parts")
             if one_order(part.orientation):
                 raise InvalidInput("parts", f"expected functions for both orders, got {part!r}")
             flat |= dict.fromkeys(part.parts if isinstance(part, Best) else (part,))

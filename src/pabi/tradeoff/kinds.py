@@ -6,7 +6,8 @@ shown beside a guarantee, with `explain(also=…)`. It is not composed, written 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeGuard, assert_never, get_args
 
@@ -72,3 +73,19 @@ def _parts_are_known(curve: Curve) -> bool:
             return True
         case _:
             assert_never(curve)
+
+
+@dataclass(frozen=True)
+class _Kinds:
+    """The table, for the base class."""
+
+    kinds: Mapping[str, type[TradeOff]]
+
+    def known(self, curve: object, field: str = "tradeoff") -> TradeOff:
+        return known_curve(curve, field)
+
+    def product(self, factors: Iterable[tuple[TradeOff, int]]) -> TradeOff:
+        return Product(factors)
+
+
+TradeOff._table = _Kinds(KINDS)

@@ -76,9 +76,7 @@ class PrivacyLossDistribution(TradeOff):
 
     @classmethod
     def _discretised(cls, curve: TradeOff, step: float, tail: float, rule: _Rule) -> Self:
-        from pabi.tradeoff.kinds import known_curve
-
-        curve = known_curve(curve, "curve")
+        curve = TradeOff._table.known(curve, "curve")
         step, tail = number("step", step, above=0.0), number("tail", tail, above=0.0, below=1.0)
         pair = curve.losses()[0]
         p, q = rule(_cells(pair, step, tail))

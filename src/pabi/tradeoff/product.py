@@ -48,14 +48,12 @@ class Product(TradeOff):
     kind: ClassVar[str] = "product"
 
     def __init__(self, factors: Iterable[Factor], failure: float = 0.0) -> None:
-        from pabi.tradeoff.kinds import known_curve
-
         total = number("failure", failure, at_least=0.0, at_most=1.0)
         counts: dict[TradeOff, int] = {}
         gaussian: TradeOff = Gaussian(0.0)
         for curve, count in factors:
             times = integer("count", count, at_least=1, at_most=_MOST)
-            curve = known_curve(curve, "factors")
+            curve = TradeOff._table.known(curve, "factors")
             parts: Iterable[Factor] = ((curve, times),)
             if isinstance(curve, Product):
                 total = up(total + up(times * curve.failure))

@@ -199,9 +199,7 @@ class PoissonSubsampled(TradeOff):
 
     @property
     def _single(self) -> TradeOff:
-        from pabi.tradeoff.product import Product
-
-        return Product(((self, 1),))
+        return TradeOff._table.product(((self, 1),))
 
     def _tradeoff(self, alpha: Array) -> Array:
         match self.direction:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from pabi.describe.assumptions import langevin_chain
 from pabi.describe.files import from_dict
-from pabi.describe.langevin import LangevinChain
+from pabi.describe.langevin import LangevinChain, chain_sentences
 from pabi.describe.runs import NoisySGD
 from pabi.verification.adjacency import Adjacency, read_adjacency
 from pabi.verification.arithmetic import exact, root_up
@@ -73,7 +72,7 @@ def _check_same(chain: LangevinChain, run: NoisySGD) -> None:
 def _check(chains: Chains, payload: Payload) -> Proven:
     """What is proven of one chain, for all of them."""
     chain, one = chains.chain, chains.one
-    said = langevin_chain(chain, one.assumptions)
+    said = chain_sentences(chain, one.assumptions)
     if chain.chains == 1:
         return Proven(said, one.proven)
     (alone,) = one.proven

@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from flint import fmpq
 
-from pabi.describe.assumptions import noisy_sgd
-from pabi.describe.runs import NoisySGD
+from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.describe.updates import SGD
 from pabi.verification.adjacency import Adjacency, read_adjacency
 from pabi.verification.arithmetic import exact
@@ -66,7 +65,7 @@ class Derived:
         run = self.run
         if hidden and not (hides_its_path(run.release) and takes_plain_steps(run.update)):
             raise Refused("run: the theorem needs plain noisy SGD with a hidden path")
-        return noisy_sgd(run, hidden=hidden, position=self.position)
+        return run_sentences(run, hidden=hidden, position=self.position)
 
     def step_size(self, k: int) -> Any:
         return _at(self.run.step_size, k)

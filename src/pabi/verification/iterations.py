@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pabi.describe.assumptions import iteration_sentences
+from pabi.describe.iteration import iteration_sentences
 from pabi.verification.arithmetic import Repeated
 from pabi.verification.bounds import Bound
 from pabi.verification.factors.gaussians import Gaussians, read_mu

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, assert_never
 
-from pabi.describe.assumptions import FOLLOWED_EXACTLY
 from pabi.describe.files import from_dict
-from pabi.describe.langevin import LangevinChain, LangevinDiffusion
+from pabi.describe.langevin import FOLLOWED_EXACTLY, LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.runs import NoisySGD
 from pabi.verification.adjacency import Adjacency, read_adjacency

@@ -10,7 +10,7 @@ from typing import Any
 
 from flint import arb, fmpq
 
-from pabi.describe.assumptions import langevin_diffusion
+from pabi.describe.langevin import diffusion_sentences
 from pabi.verification.arithmetic import check_cost, exact
 from pabi.verification.bounds import Bound
 from pabi.verification.derivation import hides_its_path
@@ -58,7 +58,7 @@ def _proven(subject: Diffusion, payload: Payload, cost: Any, *, hidden: bool) ->
     mu = read_mu(payload["claim"]["mu"])
     check_cost(cost, mu, "the end")
     return Proven(
-        langevin_diffusion(subject.description, hidden), (Bound.of(Gaussians.single(mu)),)
+        diffusion_sentences(subject.description, hidden), (Bound.of(Gaussians.single(mu)),)
     )
 
 

@@ -14,8 +14,11 @@ from typing import Any
 
 from flint import arb, fmpq
 
-from pabi.describe.assumptions import exponential_mechanism, iterated_mechanism
-from pabi.describe.mechanisms import IteratedExponentialMechanism
+from pabi.describe.mechanisms import (
+    IteratedExponentialMechanism,
+    mechanism_sentences,
+    rounds_sentences,
+)
 from pabi.verification.arithmetic import above, exact, root_up
 from pabi.verification.bounds import Bound
 from pabi.verification.factors.bounded_ranges import BoundedRanges
@@ -43,7 +46,7 @@ def _one(subject: Mechanism, payload: Payload, *, uses_curvature: bool) -> Prove
             growth = Growth(subject.loss, gap, m)
             furthest = arb(d) if arb(d) <= growth.limit else growth.limit
             bounds.append(_gaussian(above(2 * arb(beta) * growth.spread(furthest))))
-    return Proven(exponential_mechanism(mechanism, uses_curvature), tuple(bounds))
+    return Proven(mechanism_sentences(mechanism, uses_curvature), tuple(bounds))
 
 
 def _in_turn(subject: IteratedMechanism, payload: Payload, *, uses_curvature: bool) -> Proven:
@@ -62,7 +65,7 @@ def _in_turn(subject: IteratedMechanism, payload: Payload, *, uses_curvature: bo
     bounds.append(Bound.of(_ranges(ranges)))
     if uses_curvature:
         bounds.append(_gaussian(sum(squares, fmpq(0))))
-    return Proven(iterated_mechanism(mechanism), tuple(bounds))
+    return Proven(rounds_sentences(mechanism), tuple(bounds))
 
 
 def _rounds(subject: IteratedMechanism, rounds: Any) -> tuple[list[Any], list[Any]]:

@@ -1,0 +1,22 @@
+"""Packages that not everybody needs, loaded when they are first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Literal
+
+from pabi.numbers.errors import InvalidInput
+
+
+def extra(module: str, group: Literal["train", "sampling"]) -> Any:
+    """The module of this name, of a package that the optional dependencies `group` install.
+
+    Raises InvalidInput that says how to install it where it is missing.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        package = module.partition(".")[0].replace("_", "-")
+        raise InvalidInput(
+            package, f"is not installed; in a checkout of pabi: pip install '.[{group}]'"
+        ) from None

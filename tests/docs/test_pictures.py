@@ -62,7 +62,7 @@ def test_the_front_page_states_the_run():
     for epochs in (50, 100):
         for value in FRONT.costs()[epochs]:
             assert shown(value, decimals=2) in alt
-    caption = re.search(r"```\{rst-class\} caption ``` (.*?\(`replace_one`\)\.)", text)[1]
+    caption = re.search(r"```\{rst-class\} picture-caption ``` (.*?\(`replace_one`\)\.)", text)[1]
     run = FRONT.RUN
     assert run.adjacency == "replace_one"
     assert run.clip_norm is None

@@ -117,6 +117,20 @@ def left_over(page: str) -> Iterator[str]:
         yield unescape(text)[max(0, found.start() - 30) : found.end() + 30].replace("\n", " ")
 
 
+def from_elsewhere(page: str) -> Iterator[str]:
+    """What a browser would load from another site to show the page."""
+    for tag in re.findall(r"<(?:script|link|img|iframe|source)\b[^>]*>", page):
+        if re.search(r'\b(?:src|srcset|href)="(?:https?:)?//', tag):
+            yield tag
+
+
+def only_light(page: str) -> Iterator[str]:
+    """Pictures that stay as they are where the page is dark."""
+    for tag in re.findall(r"<img\b[^>]*>", article(page)):
+        if "_images/" in tag and not re.search(r'class="[^"]*\bonly-(light|dark)\b', tag):
+            yield tag
+
+
 def broken_anchors(folder: Path) -> Iterator[str]:
     """Links to a place that its page does not have, which Sphinx does not check in every case."""
     pages = {path: path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
@@ -158,9 +172,22 @@ def test_site_builds_and_is_complete(tmp_path):
     assert len(texts) > 20
     assert [(name, part) for name, page in texts.items() for part in left_over(page)] == []
     assert list(broken_anchors(site)) == []
+    assert [(name, part) for name, page in texts.items() for part in from_elsewhere(page)] == []
+    assert [(name, part) for name, page in texts.items() for part in only_light(page)] == []
+    assert "mathjax/tex-svg.js" in texts["theory.html"]
+    assert all(f"pabi {pabi.__version__}" in page for page in texts.values())
 
 
 def test_left_over_markup_is_found():
     for wrong in ("costs $\\mu$", "``code``", "[text](page.md)", "\\frac12", ":ref:`there`"):
         assert list(left_over(f"<article>{wrong}</article>"))
     assert not list(left_over('<article><span class="math">\\(\\mu\\)</span></article>'))
+
+
+def test_what_comes_from_elsewhere_is_found():
+    assert list(from_elsewhere('<script defer src="https://cdn.example/m.js"></script>'))
+    assert list(from_elsewhere('<link rel="stylesheet" href="//cdn.example/m.css" />'))
+    assert not list(
+        from_elsewhere('<script src="_static/m.js"></script><a href="https://a.b">a</a>')
+    )
+    assert list(only_light('<article><img alt="a" src="_images/a.svg" /></article>'))

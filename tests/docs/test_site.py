@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import typer

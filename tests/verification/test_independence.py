@@ -6,6 +6,7 @@ The lists are those of docs, "Certificates", section "What the checker shares".
 import ast
 import functools
 import inspect
+import re
 import sys
 from pathlib import Path
 
@@ -61,6 +62,8 @@ SHARED = {
     # The reading of a trade-off function at one δ that a guarantee states.
     "pabi.tradeoff": {"TradeOff"},
 }
+# What the page says of these besides: how they are used.
+SETTINGS = {"noise_multiplier", "clip_norm", "epochs", "epsilon", "delta"}
 # Numbers that the accountant's code derives from a description, and the checker reads.
 DERIVED = {
     "Loss.gradient_bound",
@@ -146,3 +149,13 @@ def test_the_checker_reads_no_other_derived_number(monkeypatch):
         verdict = pabi.verify(file)
         assert verdict.ok, verdict.reason
     assert found == DERIVED
+
+
+def test_the_page_names_all_that_is_shared_and_nothing_else():
+    """The left column of the table in docs, "Certificates", section "What the checker shares"."""
+    page = (Path(__file__).parents[2] / "docs" / "certificates.md").read_text(encoding="utf-8")
+    section = page.split("\n## What the checker shares\n")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| ")]
+    told = {name for row in rows for name in re.findall("`([^`]+)`", row)}
+    assert told - SETTINGS == set().union(*SHARED.values()) | DERIVED
+    assert told >= SETTINGS

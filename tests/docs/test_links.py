@@ -14,7 +14,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("[a-z]*/*.md")]
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS])
+NAMES = "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"
+PAGES = sorted([*(ROOT / name for name in NAMES), *DOCS])
 
 
 def prose(page: Path) -> str:

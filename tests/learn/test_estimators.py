@@ -271,7 +271,10 @@ def test_ranges_by_column_name_follow_the_frame():
 
 # What is accounted.
 
-SENTENCES = ("preprocessing used no private data", "this is one fit; what searches and refits cost has to be added")
+SENTENCES = (
+    "preprocessing used no private data",
+    "this is one fit; what searches and refits cost has to be added",
+)
 PUBLIC_LABELS = "the label set is public"
 
 

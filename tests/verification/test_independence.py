@@ -5,12 +5,15 @@ The lists are those of docs, "Certificates", section "What the checker shares".
 
 import ast
 import functools
+import importlib
 import inspect
+import pkgutil
+import re
 import sys
 from pathlib import Path
 
 import pabi
-from pabi.describe import batches, langevin, losses, mechanisms, prox, runs
+from pabi import describe
 
 SOURCES = Path(pabi.__file__).parent / "verification"
 FILES = sorted(SOURCES.rglob("*.py"))
@@ -61,6 +64,8 @@ SHARED = {
     # The reading of a trade-off function at one δ that a guarantee states.
     "pabi.tradeoff": {"TradeOff"},
 }
+# What the page says of these besides: how they are used.
+SETTINGS = {"noise_multiplier", "clip_norm", "epochs", "epsilon", "delta"}
 # Numbers that the accountant's code derives from a description, and the checker reads.
 DERIVED = {
     "Loss.gradient_bound",
@@ -105,6 +110,14 @@ def test_nothing_is_imported_by_a_name_that_is_put_together():
         assert not called & loads or path.name == "discovery.py", path
 
 
+def described():
+    """Every class that a module of pabi.describe defines."""
+    for module in pkgutil.iter_modules(describe.__path__, "pabi.describe."):
+        for owner in vars(importlib.import_module(module.name)).values():
+            if inspect.isclass(owner) and owner.__module__ == module.name:
+                yield owner
+
+
 def watched(given, name, found):
     """What a class derives, noting whether the checker reads it: a property, or a method."""
     lazy = isinstance(given, functools.cached_property)
@@ -131,18 +144,26 @@ def test_the_checker_reads_no_other_derived_number(monkeypatch):
         prox=pabi.prox.ball(2.0),
     )
     files.append(run.guarantee(1e-5).to_json())
-    found = set()
-    for module in (runs, batches, losses, langevin, mechanisms, prox):
-        for owner in vars(module).values():
-            if not (inspect.isclass(owner) and owner.__module__ == module.__name__):
+    found, owners = set(), set(described())
+    assert {pabi.NoisySGD, pabi.Loss, pabi.Cyclic, pabi.LangevinChain, pabi.prox.ball} <= owners
+    for owner in owners:
+        for name, given in list(vars(owner).items()):
+            derived = isinstance(given, property | functools.cached_property)
+            if name.startswith("__") or not (derived or inspect.isfunction(given)):
                 continue
-            for name, given in list(vars(owner).items()):
-                derived = isinstance(given, property | functools.cached_property)
-                if name.startswith("__") or not (derived or inspect.isfunction(given)):
-                    continue
-                whose = "proximal map" if module is prox else owner.__name__
-                monkeypatch.setattr(owner, name, watched(given, f"{whose}.{name}", found))
+            whose = "proximal map" if issubclass(owner, pabi.prox.ProximalMap) else owner.__name__
+            monkeypatch.setattr(owner, name, watched(given, f"{whose}.{name}", found))
     for file in files:
         verdict = pabi.verify(file)
         assert verdict.ok, verdict.reason
     assert found == DERIVED
+
+
+def test_the_page_names_all_that_is_shared_and_nothing_else():
+    """The left column of the table in docs, "Certificates", section "What the checker shares"."""
+    page = (Path(__file__).parents[2] / "docs" / "certificates.md").read_text(encoding="utf-8")
+    section = page.split("\n## What the checker shares\n")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| ")]
+    told = {name for row in rows for name in re.findall("`([^`]+)`", row)}
+    assert told - SETTINGS == set().union(*SHARED.values()) | DERIVED
+    assert told >= SETTINGS

@@ -1,0 +1,123 @@
+"""Every public name says by itself what it takes, gives, refuses and rests on, in numpydoc's sections."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any, NamedTuple
+
+import pytest
+
+from support.public import looked_up, public
+
+SECTION = re.compile(r"^([A-Z][a-z ]+)\n-{3,}\n", re.M)
+FIELD = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*) :", re.M)
+KNOWN = (
+    "Parameters",
+    "Attributes",
+    "Returns",
+    "Yields",
+    "Raises",
+    "Warns",
+    "Notes",
+    "References",
+    "Examples",
+)
+# What these compute is a theorem's: they say whose.
+PROVEN = (
+    "pabi.convert",
+    "pabi.literature",
+    "pabi.mixing",
+    "pabi.mixing_time",
+    "pabi.erm",
+    "pabi.tradeoff",
+)
+
+
+class Thing(NamedTuple):
+    """A public name; `function` without the wrapper of a property or a method of the class."""
+
+    name: str
+    function: Any
+    is_property: bool
+
+
+def things() -> list[Thing]:
+    listed: dict[int, Thing] = {}
+    for name in public():
+        found = looked_up(name)
+        if inspect.ismodule(found):
+            continue
+        is_property = isinstance(found, property) or hasattr(found, "attrname")
+        inner = getattr(found, "fget", None) or getattr(found, "func", None) or found
+        inner = getattr(inner, "__func__", inner)
+        listed.setdefault(id(inner), Thing(name, inner, is_property))
+    return sorted(listed.values())
+
+
+THINGS = things()
+FUNCTIONS = [t for t in THINGS if inspect.isfunction(t.function) and not t.is_property]
+CLASSES = [t for t in THINGS if inspect.isclass(t.function)]
+
+
+def ids(thing: Thing) -> str:
+    return thing.name
+
+
+def document(thing: Thing) -> str:
+    """The docstring, or that of the method of a base that it overrides."""
+    text = inspect.getdoc(thing.function)
+    if text is None:
+        owner, _, member = thing.name.rpartition(".")
+        text = inspect.getdoc(getattr(looked_up(owner), member))
+    assert text, f"{thing.name} says nothing"
+    return text
+
+
+def sections(text: str) -> dict[str, str]:
+    """The sections of a docstring by their titles."""
+    starts = [*SECTION.finditer(text)]
+    ends = [*(match.start() for match in starts[1:]), len(text)]
+    return {m[1]: text[m.end() : end] for m, end in zip(starts, ends, strict=True)}
+
+
+def named(section: str) -> list[str]:
+    """The parameters or attributes that a section describes, in order."""
+    return [name.lstrip("*") for line in FIELD.findall(section) for name in line.split(", ")]
+
+
+def parameters(function: Any) -> list[str]:
+    given = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
+    return [name for name in given if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("thing", THINGS, ids=ids)
+def test_everything_says_what_it_is(thing: Thing):
+    first = document(thing).split("\n\n")[0]
+    assert len(first.split()) >= 3, "a sentence"
+    assert first.rstrip()[-1] in ".:", first
+    titles = list(sections(document(thing)))
+    assert set(titles) <= set(KNOWN)
+    assert titles == sorted(titles, key=KNOWN.index), "in numpydoc's order"
+
+
+@pytest.mark.parametrize("thing", FUNCTIONS, ids=ids)
+def test_functions_have_their_sections(thing: Thing):
+    found = sections(document(thing))
+    assert named(found.get("Parameters", "")) == parameters(thing.function)
+    gives = inspect.signature(thing.function).return_annotation
+    assert ("Returns" in found or "Yields" in found) == (gives not in (None, "None"))
+    if parameters(thing.function):
+        assert "Raises" in found
+    if thing.name.startswith(PROVEN) and parameters(thing.function):
+        assert "References" in found
+
+
+@pytest.mark.parametrize("thing", CLASSES, ids=ids)
+def test_classes_describe_their_fields(thing: Thing):
+    if issubclass(thing.function, Exception):
+        return
+    found = sections(document(thing))
+    described = named(found.get("Parameters", "")) + named(found.get("Attributes", ""))
+    constructed = [] if inspect.isabstract(thing.function) else parameters(thing.function)
+    assert set(constructed) <= set(described), sorted(set(constructed) - set(described))

@@ -1,0 +1,56 @@
+"""Words in the code: variables are nouns, and no two classes share a name."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pabi
+
+ROOT = Path(pabi.__file__).parent
+FILES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
+# They say that something happened to a thing, and not what the thing is.
+PARTICIPLES = {
+    "asked",
+    "done",
+    "found",
+    "given",
+    "got",
+    "kept",
+    "known",
+    "made",
+    "meant",
+    "said",
+    "told",
+    "wanted",
+}
+
+
+def variables(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """(name, line) of every variable, parameter and function of a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.FunctionDef):
+            yield node.name, node.lineno
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_variables_are_nouns(file):
+    tree = ast.parse((ROOT / file).read_text("utf-8"))
+    assert not [(n, line) for n, line in variables(tree) if n.strip("_") in PARTICIPLES]
+
+
+def test_no_two_classes_share_a_name():
+    homes = defaultdict(list)
+    for file in FILES:
+        for node in ast.parse((ROOT / file).read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(file)
+    assert not {name: files for name, files in homes.items() if len(files) > 1}

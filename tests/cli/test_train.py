@@ -21,7 +21,7 @@ pandas = pytest.importorskip("pandas", reason="needs pandas: pip install '.[trai
 skops = pytest.importorskip("skops.io", reason="needs skops: pip install '.[train]'")
 pytest.importorskip("pyarrow", reason="needs pyarrow: pip install '.[train]'")
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 ADULT = ROOT / "examples" / "adult-schema.toml"
 DATA = Path(os.environ.get("PABI_DATA", ROOT.parent / "shared" / "data"))
 

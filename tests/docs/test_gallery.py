@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 GALLERY = ROOT / "examples" / "gallery"
 FIGURES = ROOT / "docs" / "figures"
 # Those that take no time; all of them are drawn by examples/gallery/make.py.

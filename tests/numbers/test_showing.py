@@ -22,7 +22,7 @@ from pabi.numbers.showing import accuracy, as_printed, exact, plain, shown, show
 
 matplotlib.use("Agg")
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FORMATTER = ROOT / "src" / "pabi" / "numbers" / "showing.py"
 FINITE = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),

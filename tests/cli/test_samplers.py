@@ -100,7 +100,7 @@ def test_bad_files_get_one_line(kind, changes, said):
 
 
 def test_the_example_is_accounted():
-    example = Path(__file__).parent.parent / "examples" / "langevin-chain.toml"
+    example = Path(__file__).parents[2] / "examples" / "langevin-chain.toml"
     status, out, _ = call("account", str(example), "--delta", "1e-5")
     assert status == 0
     assert "10 chains use independent noise" in out

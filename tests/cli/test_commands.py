@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import pabi
 from pabi import cli
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 MNIST = EXAMPLES / "mnist-cyclic.toml"
 SHUFFLED = EXAMPLES / "logistic-shuffle-once.toml"
 ITERATION = EXAMPLES / "iteration.toml"

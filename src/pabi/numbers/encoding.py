@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
+from pabi.numbers.validate import excerpt
 
 _SHORT = 64
 
@@ -95,7 +96,7 @@ def read_floats(field: str, value: Any) -> Array:
             return np.array(value, dtype=np.float64)
         except OverflowError:
             raise InvalidInput(field, "expected numbers within the range of doubles") from None
-    raise InvalidInput(field, f"expected a number or a list of numbers, got {_short(value)}")
+    raise InvalidInput(field, f"expected a number or a list of numbers, got {excerpt(value)}")
 
 
 def read_integers(field: str, value: Any) -> NDArray[np.int64]:
@@ -109,7 +110,7 @@ def read_integers(field: str, value: Any) -> NDArray[np.int64]:
         isinstance(x, int) and not isinstance(x, bool) and abs(x) < 2**62 for x in value
     ):
         return np.array(value, dtype=np.int64)
-    raise InvalidInput(field, f"expected a list of integers, got {_short(value)}")
+    raise InvalidInput(field, f"expected a list of integers, got {excerpt(value)}")
 
 
 def parse_json(text: str) -> Any:
@@ -167,7 +168,7 @@ def _no_constant(name: str) -> float:
 def _number(text: str) -> float:
     value = float(text)
     if math.isinf(value) or (value == 0.0 and text.lower().partition("e")[0].strip("-0.")):
-        raise InvalidInput("json", f"{_short(text)} is beyond the range of doubles")
+        raise InvalidInput("json", f"{excerpt(text)} is beyond the range of doubles")
     return value
 
 
@@ -175,10 +176,5 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
         twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise InvalidInput("json", f"the key {_short(twice)} comes twice")
+        raise InvalidInput("json", f"the key {excerpt(twice)} comes twice")
     return table
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -51,8 +51,14 @@ def fraction_down(x: Fraction) -> float:
     return -fraction_up(-x)
 
 
-def _two_product_error(a: Array, b: Array, product: Array) -> Array:
-    """The exact `a*b - product` (Dekker 1971), as long as nothing over- or underflows."""
+def root_up(x: float) -> float:
+    """A double not below √x, at most two doubles above the least: exact where x is 0 or 1."""
+    root = math.sqrt(x)
+    return root if x in (0.0, 1.0) else up(root)
+
+
+def two_product_error(a: Array, b: Array, product: Array) -> Array:
+    """The exact `a*b - product` entry by entry (Dekker 1971), as long as nothing over- or underflows."""
     split = 134217729.0  # 2^27 + 1
     ta, tb = split * a, split * b
     a_hi, b_hi = ta - (ta - a), tb - (tb - b)
@@ -70,10 +76,10 @@ def one_minus_product(a: Array, b: float) -> tuple[Array, Array]:
         return np.ones_like(a), np.ones_like(a)
     with np.errstate(over="ignore", invalid="ignore"):
         product = a * b
-        error = _two_product_error(a, np.full_like(a, b), product)
-        difference, lost = _two_sum(np.ones_like(a), -product)
-        residual, more = _two_sum(lost, -error)
-        value, rest = _two_sum(difference, residual)
+        error = two_product_error(a, np.full_like(a, b), product)
+        difference, lost = two_sum(np.ones_like(a), -product)
+        residual, more = two_sum(lost, -error)
+        value, rest = two_sum(difference, residual)
         rest = rest + more  # 1 - a*b is value + rest, and rest has the right sign
     below = np.where(rest < 0.0, np.nextafter(value, -np.inf), value)
     above = np.where(rest > 0.0, np.nextafter(value, np.inf), value)
@@ -89,8 +95,8 @@ def one_minus_product(a: Array, b: float) -> tuple[Array, Array]:
     return below, above
 
 
-def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """(a + b rounded, what the rounding lost), exactly (Knuth)."""
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """(a + b rounded, what the rounding lost) entry by entry, exactly (Knuth)."""
     total = a + b
     virtual = total - a
     return total, (a - (total - virtual)) + (b - virtual)

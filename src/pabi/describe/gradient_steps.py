@@ -35,7 +35,7 @@ from itertools import pairwise
 import numpy as np
 
 from pabi.describe.loss_facts import Facts
-from pabi.describe.moduli import Modulus, known
+from pabi.describe.moduli import Modulus, finite_or_unbounded
 from pabi.numbers import validate
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array, fraction_down, fraction_up, one_minus_product, up
@@ -62,7 +62,7 @@ class Gradients:
 
     @property
     def clips(self) -> bool:
-        """Whether clipping can ever change one."""
+        """Whether clipping can ever change a gradient."""
         if self.clip_norm is None:
             return False
         bound = self.facts.gradient_bound
@@ -70,17 +70,17 @@ class Gradients:
 
     @property
     def harmless(self) -> bool:
-        """Whether they are still those of a loss of the same kind.
+        """Whether the clipped gradients are still those of a loss of the same kind.
 
         A scalar function times a fixed vector stays one when its norm is clipped, and so does each coordinate
         of a separable loss's gradient when that is.
         """
-        kept = {"norm": self.facts.glm, "coordinates": self.facts.separable}
-        return kept[self.clipping] or not self.clips
+        survives = {"norm": self.facts.glm, "coordinates": self.facts.separable}
+        return survives[self.clipping] or not self.clips
 
     @property
     def curvature(self) -> tuple[float, float] | None:
-        """[lo, hi]; None where they need not be those of any smooth loss."""
+        """[lo, hi] of the clipped gradients; None where they need not be those of any smooth loss."""
         if self.facts.curvature is None or not self.harmless:
             return None
         lo, hi = self.facts.curvature
@@ -89,14 +89,14 @@ class Gradients:
 
     @property
     def monotone(self) -> bool:
-        """Whether they are those of a convex function, or a monotone field."""
+        """Whether the clipped gradients are those of a convex function, or a monotone field."""
         if self.facts.monotone is not None:
             return not self.clips
         return self.facts.convex and self.harmless
 
     @property
     def bound(self) -> Fraction | None:
-        """On their norm."""
+        """A bound on the norm of the clipped gradients, None if there is none."""
         bounds = [b for b in (self.clip_norm, self.facts.gradient_bound) if b is not None]
         return Fraction(min(bounds)) if bounds else None
 
@@ -111,14 +111,14 @@ def slopes(gradients: Gradients, step_sizes: Array, batch_fraction: Fraction, l2
     if gradients.curvature is not None:
         return _of_curvature(step_sizes, batch_fraction, gradients.curvature, l2)
     sizes, places = np.unique(step_sizes, return_inverse=True)
-    found = np.empty(sizes.shape)
+    least = np.empty(sizes.shape)
     for i, size in enumerate(sizes.tolist()):
-        kept = 1 - Fraction(size) * Fraction(l2)
-        if kept <= 0:
+        shrunk = 1 - Fraction(size) * Fraction(l2)
+        if shrunk <= 0:
             raise NotApplicable(f"step_size·l2 = {size * l2!r}, expected less than 1")
-        slope = _data_slope(gradients, Fraction(size) * batch_fraction / kept)
-        found[i] = up(fraction_up(kept * Fraction(slope)))
-    return np.asarray(found[places].reshape(step_sizes.shape))
+        slope = _data_slope(gradients, Fraction(size) * batch_fraction / shrunk)
+        least[i] = up(fraction_up(shrunk * Fraction(slope)))
+    return np.asarray(least[places].reshape(step_sizes.shape))
 
 
 def _of_curvature(
@@ -133,7 +133,7 @@ def _of_curvature(
 
 
 def _data_slope(gradients: Gradients, step: Fraction) -> float:
-    """That of x ↦ x − e·g(x) where the gradients, as clipped, have no curvature."""
+    """The slope of x ↦ x − e·g(x) where the gradients, as clipped, have no curvature."""
     facts = gradients.facts
     if facts.curvature is not None:
         return clipping_slope(step, *map(Fraction, facts.curvature))
@@ -160,8 +160,10 @@ def gaps(gradients: Gradients, step: Fraction, own: OwnRows | None) -> list[Modu
 
 
 def clipping_slope(step: Fraction, lo: Fraction, hi: Fraction) -> float:
-    """L_clip: the least c, rounded up, such that every x ↦ x − η·Clip(∇f(x)), ∇f of curvature in [lo, hi],
-    is c-Lipschitz, whatever proximal map the clip is: sup ‖I − ηPA‖ over 0 ⪯ P ⪯ I, lo·I ⪯ A ⪯ hi·I.
+    """L_clip: the least Lipschitz constant of steps on clipped gradients, rounded up.
+
+    It holds for every x ↦ x − η·Clip(∇f(x)), ∇f of curvature in [lo, hi], whatever proximal map the clip is:
+    sup ‖I − ηPA‖ over 0 ⪯ P ⪯ I, lo·I ⪯ A ⪯ hi·I.
 
     With m = max(−lo, 0), M = max(hi, 0), a = 1 + ηm and b = 1 − ηM it is the largest of a, |b| and, if
     a(a + b) < 2 and (b > −1 or b(a + b) < 2), √((1 + ηmM/(M − m))/(1 − η(M − m)/4)). For a convex loss,
@@ -173,17 +175,20 @@ def clipping_slope(step: Fraction, lo: Fraction, hi: Fraction) -> float:
     if not (a * (a + b) < 2 and (b > -1 or b * (a + b) < 2)) or big == m:
         return ends
     square = (1 + step * m * big / (big - m)) / (1 - step * (big - m) / 4)
-    return max(ends, root_up(square))
+    return max(ends, _root_up(square))
 
 
 def monotone_slope(step: Fraction, smoothness: Fraction, clipped: bool) -> float:
-    """Of a monotone field with Lipschitz constant β: ‖x − y − e(F(x) − F(y))‖² ≤ (1 + e²β²)‖x − y‖²."""
+    """The slope of a step on a monotone field with Lipschitz constant β, rounded up.
+
+    ‖x − y − e(F(x) − F(y))‖² ≤ (1 + e²β²)‖x − y‖². `clipped`: 1 + eβ instead, of clipped values of F.
+    """
     if clipped:
         return fraction_up(1 + step * smoothness)
-    return root_up(1 + (step * smoothness) ** 2)
+    return _root_up(1 + (step * smoothness) ** 2)
 
 
-def root_up(square: Fraction) -> float:
+def _root_up(square: Fraction) -> float:
     """A double not below √x, and the next but one at most."""
     root = math.sqrt(fraction_up(square))
     while Fraction(root) ** 2 < square:
@@ -192,8 +197,7 @@ def root_up(square: Fraction) -> float:
 
 
 def holder_gap(step: Fraction, pairs: Sequence[tuple[float, float]]) -> float:
-    """The least h found, rounded up, with ω(δ) = √(δ² + h) for a convex loss whose gradient is p-Hölder
-    with constant M for every one of `pairs` (p, M).
+    """An h, rounded up, with ω(δ) = √(δ² + h) for a convex loss of p-Hölder gradient, for all `pairs` (p, M).
 
     A gradient that is both p- and q-Hölder is so for every exponent between, with the weighted geometric
     mean of the constants (Bravo, Flores-Mella, Guzmán, §4); all of them are considered.
@@ -219,7 +223,7 @@ def _known_gap(step: Fraction, p: float, constant: float) -> float:
 
 
 def _gap(step: Fraction, p: float, log_constant: float) -> float:
-    """The same from the logarithm of the constant, p < 1."""
+    """The gap 4(1 − p)/(1 + p)·(ηM/2)^(2/(1 − p)), rounded up, from ln M, p < 1."""
     log = math.log(step.numerator) - math.log(step.denominator) + log_constant - math.log(2.0)
     size = abs(math.log(step.numerator)) + abs(math.log(step.denominator)) + abs(log_constant) + 1.0
     log += 1e-15 * size
@@ -243,8 +247,8 @@ def _least_between(step: Fraction, low: tuple[float, float], high: tuple[float, 
         return _gap(step, exponent, (1.0 - share) * log_m + share * log_n + 1e-15)
 
     def log_gap(u: float) -> float:
-        found = gap(u)
-        return math.log(found) if found > 0.0 else -800.0
+        value = gap(u)
+        return math.log(value) if value > 0.0 else -800.0
 
     grid = [_FARTHEST * i / 60 for i in range(61)]
     near = min(range(61), key=lambda i: log_gap(grid[i]))
@@ -257,16 +261,17 @@ def _least_between(step: Fraction, low: tuple[float, float], high: tuple[float, 
 def dissipative(
     step: Fraction, *, offset: Fraction, rate: Fraction, smoothness: Fraction
 ) -> Modulus:
-    """Of a β-smooth gradient field with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ."""
+    """The modulus of a step on β-smooth gradients with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ."""
     kappa = max(Fraction(0), 1 - 2 * step * rate + (step * smoothness) ** 2)
-    return known(Modulus.sqrt, fraction_up(kappa), fraction_up(2 * step * offset))
+    return finite_or_unbounded(Modulus.sqrt, fraction_up(kappa), fraction_up(2 * step * offset))
 
 
 def convex_bounded(step: Fraction, bound: Fraction) -> Modulus:
-    """Of (sub)gradients of a convex function, or values of a monotone field, of norm at most L."""
-    return known(Modulus.sqrt, 1.0, fraction_up((2 * step * bound) ** 2))
+    """The modulus of a step on (sub)gradients of a convex function, or values of a monotone field, of norm at
+    most L = `bound`."""
+    return finite_or_unbounded(Modulus.sqrt, 1.0, fraction_up((2 * step * bound) ** 2))
 
 
 def bounded(step: Fraction, bound: Fraction) -> Modulus:
-    """Of gradients of norm at most C."""
-    return known(Modulus.affine, 1.0, fraction_up(2 * step * bound))
+    """The modulus of a step on gradients of norm at most C = `bound`."""
+    return finite_or_unbounded(Modulus.affine, 1.0, fraction_up(2 * step * bound))

@@ -20,7 +20,7 @@ from pabi.describe.moduli import (
     Unbounded,
     parts_of,
 )
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import Array, root_up
 
 Function = Callable[[Any], Any]  # ω at a distance, or at an array of distances
 
@@ -205,7 +205,7 @@ def _piece(part: Part) -> tuple[float, float, float] | None:
         case Linear():
             return part.slope, 0.0, 0.0
         case Sqrt():
-            return _root_up(part.kappa), _root_up(part.h), 0.0
+            return root_up(part.kappa), root_up(part.h), 0.0
         case Affine():
             return part.slope, 0.0, part.shift
         case Unbounded():
@@ -214,8 +214,3 @@ def _piece(part: Part) -> tuple[float, float, float] | None:
             return None
         case _:
             assert_never(part)
-
-
-def _root_up(x: float) -> float:
-    root = math.sqrt(x)
-    return root if root * root == x and x in (0.0, 1.0) else math.nextafter(root, math.inf)

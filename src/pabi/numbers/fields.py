@@ -15,6 +15,7 @@ Check = Callable[[str, Any], Any]
 NUMBER: Check = validate.number
 POSITIVE: Check = partial(validate.number, above=0.0)
 NONNEGATIVE: Check = partial(validate.number, at_least=0.0)
+SHARE: Check = partial(validate.number, at_least=0.0, at_most=1.0)
 
 
 def optional(check: Check) -> Check:

@@ -52,7 +52,7 @@ def fraction_down(x: Fraction) -> float:
 
 
 def root_up(x: float) -> float:
-    """A double not below √x, at most two doubles above the least: exact where x is 0 or 1."""
+    """A double not below √x, at most one double above the least such; exact where x is 0 or 1."""
     root = math.sqrt(x)
     return root if x in (0.0, 1.0) else up(root)
 

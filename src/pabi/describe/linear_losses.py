@@ -246,7 +246,7 @@ class SmoothedHinge(LinearLoss):
 
 
 @dataclass(frozen=True)
-class Poisson(LinearLoss):
+class PoissonLoss(LinearLoss):
     """e^z − yz, continued linearly beyond z = `predictor_bound`; counts are cut off at `count_bound`."""
 
     predictor_bound: float
@@ -305,7 +305,7 @@ LINEAR_LOSSES: dict[str, type[LinearLoss]] = {
     "squared": Squared,
     "huber": Huber,
     "smoothed_hinge": SmoothedHinge,
-    "poisson": Poisson,
+    "poisson": PoissonLoss,
 }
 
 

@@ -69,7 +69,7 @@ SETTINGS = {"noise_multiplier", "clip_norm", "epochs", "epsilon", "delta"}
 # Numbers that the accountant's code derives from a description, and the checker reads.
 DERIVED = {
     "Loss.gradient_bound",
-    "NoisySGD.steps",
+    "StatedRun.steps",  # of NoisySGD
     "ExponentialMechanism.kappa",
     "IteratedExponentialMechanism.rounds",
     "proximal map.diameter",

@@ -387,10 +387,10 @@ def checked(batches: Any) -> Batches:
     if type(batches) in SCHEMES.values():
         return batches  # type: ignore[no-any-return]
     names = ", ".join(cls.__name__ for cls in SCHEMES.values())
-    got = repr(batches)
+    what = repr(batches)
     if isinstance(batches, Batches):
-        got = f"a {type(batches).__name__}, of which nothing is proven"
-    raise InvalidInput("batches", f"expected one of pabi's {names}, got {got}")
+        what = f"a {type(batches).__name__}, of which nothing is proven"
+    raise InvalidInput("batches", f"expected one of pabi's {names}, got {what}")
 
 
 def order_of(batches: Batches, n: int, steps: int) -> Order:

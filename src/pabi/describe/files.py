@@ -64,6 +64,7 @@ class StatedProx:
     diameter: float | None = None
 
     def __call__(self, x: Any, step_size: float) -> Any:
+        """Refuses to be applied: InvalidInput naming `prox`."""
         raise InvalidInput("prox", f"{self.name} is known by name only and cannot be applied")
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ How many records a batch has is a matter of its own (`Sizes`).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -64,14 +65,10 @@ class RandomSizes:
         def failure(cap: int) -> float:
             return min(1.0, self.draws * binomial_tail(self.n, p, cap))
 
-        low, high = min(self.n, math.ceil(self.n * self.probability)), self.n
-        while low < high:
-            middle = (low + high) // 2
-            if failure(middle) <= allowed:
-                high = middle
-            else:
-                low = middle + 1
-        return low, failure(low)
+        least = min(self.n, math.ceil(self.n * self.probability))
+        caps = range(least, self.n)
+        cap = least + bisect_left(caps, True, key=lambda cap: failure(cap) <= allowed)
+        return cap, failure(cap)
 
 
 Sizes = FixedSizes | RandomSizes

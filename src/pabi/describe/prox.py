@@ -395,8 +395,8 @@ class box(ProximalMap):
     @property
     def point_shape(self) -> tuple[int, ...] | None:
         """The shape that was stated, or that of the bounds; None where both are numbers."""
-        known = np.broadcast_shapes(np.shape(self.lower), np.shape(self.upper))
-        return self.shape if self.shape is not None else known or None
+        shape = np.broadcast_shapes(np.shape(self.lower), np.shape(self.upper))
+        return self.shape if self.shape is not None else shape or None
 
     @cached_property
     def diameter(self) -> float | None:

@@ -33,7 +33,8 @@ class Prox(Protocol):
     def diameter(self) -> float | None:
         """The diameter of its range, None if unbounded."""
 
-    def __call__(self, x: Any, step_size: float) -> Any: ...
+    def __call__(self, x: Any, step_size: float) -> Any:
+        """The map's value at x, an array of the same shape; `step_size`: η."""
 
 
 @dataclass(frozen=True, eq=False, init=False)

@@ -6,10 +6,10 @@ decide which of them an analysis reads.
 - `positions.View`: linear moduli, as slopes, of a record with a place in the epoch (`KnownUses`,
   `SecretOrder`). Shifted interpolation, the secret order and the latest uses read it, and so do the
   solvers in `pabi.shifts.records` and a run's own `iteration`.
-- `step_moduli.StepModuli`: moduli of any shape, for the same orders. The nonlinear analyses read it.
-  `shapes` holds such moduli as arrays, for the solvers in `pabi.shifts`.
 - `sampled.SampledRun`: batches drawn afresh at every step (`FreshSubsets`), seen from the end of the run. The
   one-sided and two-sided shifts read it.
+- `step_moduli.StepModuli`: moduli of any shape, whoever is in a batch. The nonlinear analyses read it, beside
+  what they need of one of the others. `shapes` holds such moduli as arrays, for the solvers in `pabi.shifts`.
 
 `growth` is no view of a run: it says how two paths of a diffusion part on a dissipative loss.
 """

@@ -24,21 +24,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pabi.numbers import encoding, validate
+from pabi.describe.prox_parameters import (
+    finite_numbers,
+    number_or_array,
+    read,
+    read_shape,
+    real_numbers,
+    short,
+    written,
+)
+from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import NONNEGATIVE, NUMBER, Check, convert, keep, optional
 from pabi.numbers.rounding import (
     TINY,
     Array,
-    fraction_up,
     power_of_two_near,
-    two_product_error,
+    root_of_fraction_up,
+    sum_of_products,
+    sum_of_squares,
     two_sum,
 )
+from pabi.numbers.rounding import add_towards as add_towards
 
 _LARGEST = float(np.finfo(np.float64).max)
 HALF_ULP = 2.0**-53  # the largest relative error of one rounding
-_SHOWN = 16  # array entries in a repr
 # Below TINY numbers lose precision, and the double of a length must be a double.
 _LENGTH: Check = partial(validate.number, at_least=TINY, at_most=_LARGEST / 2.0)
 
@@ -84,7 +94,7 @@ class ProximalMap:
         InvalidInput
             For another shape, for what are not numbers, and where it matters for a wrong `step_size`.
         """
-        point = _numbers("x", x)
+        point = real_numbers("x", x)
         if self.point_shape is not None and point.shape != self.point_shape:
             raise InvalidInput("x", f"expected shape {self.point_shape}, got {point.shape}")
         with np.errstate(all="ignore"):
@@ -102,7 +112,7 @@ class ProximalMap:
         dict
             Kind, parameters, and the diameter if there is one; JSON-ready.
         """
-        parameters = {f.name: _written(getattr(self, f.name)) for f in fields(self)}
+        parameters = {f.name: written(getattr(self, f.name)) for f in fields(self)}
         table = {"kind": type(self).__name__, **parameters, "diameter": self.diameter}
         return {name: value for name, value in table.items() if value is not None}
 
@@ -126,7 +136,7 @@ class ProximalMap:
             For a parameter that is missing or wrong, and for a diameter below the map's own.
         """
         cls = KINDS[table["kind"]]
-        parameters = {k: _read(k, v) for k, v in table.items() if k not in ("kind", "diameter")}
+        parameters = {k: read(k, v) for k, v in table.items() if k not in ("kind", "diameter")}
         for f in fields(cls):
             if f.default is MISSING and f.name not in parameters:
                 raise InvalidInput(f.name, f"missing from [prox]: {cls.__name__} needs it")
@@ -155,7 +165,7 @@ class ProximalMap:
     def __repr__(self) -> str:
         values = {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
         named = [
-            f"{name}={_short(v)}" if len(values) > 1 else _short(v) for name, v in values.items()
+            f"{name}={short(v)}" if len(values) > 1 else short(v) for name, v in values.items()
         ]
         return f"{type(self).__name__}({', '.join(named)})"
 
@@ -317,7 +327,7 @@ class ball(ProximalMap):
     center: Any = None
 
     def __post_init__(self) -> None:
-        convert(self, radius=_LENGTH, center=optional(_finite))
+        convert(self, radius=_LENGTH, center=optional(finite_numbers))
         if self.center is not None:
             peak = float(np.max(np.abs(self.center), initial=0.0))
             if peak > _LARGEST - 2.0 * self.radius:
@@ -375,7 +385,7 @@ class box(ProximalMap):
     shape: Any = None
 
     def __post_init__(self) -> None:
-        lower, upper = _bound("lower", self.lower), _bound("upper", self.upper)
+        lower, upper = number_or_array("lower", self.lower), number_or_array("upper", self.upper)
         try:
             shape = np.broadcast_shapes(np.shape(lower), np.shape(upper))
         except ValueError:
@@ -387,7 +397,7 @@ class box(ProximalMap):
         keep(self, lower=lower, upper=upper)
         if self.shape is None:
             return
-        stated = _read_shape(self.shape)
+        stated = read_shape(self.shape)
         if shape not in ((), stated):
             raise InvalidInput("shape", f"expected that of the bounds, {shape}, got {stated}")
         keep(self, shape=stated)
@@ -409,7 +419,7 @@ class box(ProximalMap):
         if not np.all(np.isfinite(widths)):
             return None
         repeated = 1 if widths.ndim else math.prod(self.point_shape)
-        length = _root_up(repeated * _sum_of_squares(widths))
+        length = root_of_fraction_up(repeated * sum_of_squares(widths))
         return length if math.isfinite(length) else None
 
     def _map(self, x: Array, step_size: float) -> Array:
@@ -446,7 +456,7 @@ class simplex(ProximalMap):
     @property
     def diameter(self) -> float:
         """The diameter of the simplex, √2·total, rounded up."""
-        return _root_up(2 * Fraction(self.total) ** 2)
+        return root_of_fraction_up(2 * Fraction(self.total) ** 2)
 
     def _map(self, x: Array, step_size: float) -> Array:
         if x.size == 0:
@@ -489,7 +499,7 @@ class halfspace(ProximalMap):
     offset: float
 
     def __post_init__(self) -> None:
-        normal = _finite("normal", self.normal)
+        normal = finite_numbers("normal", self.normal)
         if not np.any(normal):
             raise InvalidInput("normal", "expected an entry other than 0")
         keep(self, normal=normal)
@@ -515,12 +525,12 @@ class halfspace(ProximalMap):
         normal, offset = self._scaled
         scale = power_of_two_near(max(float(np.max(np.abs(x))), abs(offset)))
         level, square = offset / scale, float(np.vdot(normal, normal))
-        excess = _sum_of_products(normal, x / scale, level)
+        excess = sum_of_products(normal, x / scale, level)
         step, moved = excess / square, x
         more = HALF_ULP * float(np.sum(np.abs(normal * (x / scale))) + abs(level)) / square
         while excess > 0.0:
             moved = within_range(x - step * normal * scale)
-            excess = _sum_of_products(normal, moved / scale, level)
+            excess = sum_of_products(normal, moved / scale, level)
             step, more = step + more, 2.0 * more  # should rounding have left the result outside
         return moved
 
@@ -545,112 +555,3 @@ def within_range(x: Array) -> Array:
 def _soft(x: Array, threshold: float) -> Array:
     """x minus its projection on a box (Moreau's decomposition): soft thresholding."""
     return x - np.clip(x, -threshold, threshold)
-
-
-def add_towards(center: Array, offset: Array) -> Array:
-    """center + offset, rounded towards the center where rounding would lead further away from it."""
-    total, lost = two_sum(center, offset)
-    return np.where(np.sign(lost) == -np.sign(offset), np.nextafter(total, center), total)
-
-
-def _sum_of_products(a: Array, b: Array, minus: float) -> float:
-    """Σab − minus, correctly rounded, so that its sign is right; underflow aside."""
-    products = a * b
-    parts = (products.ravel().tolist(), two_product_error(a, b, products).ravel().tolist())
-    return math.fsum((*parts[0], *parts[1], -minus))
-
-
-def _sum_of_squares(x: Array) -> Fraction:
-    """Σx², exactly."""
-    mantissas, exponents = np.frexp(x.ravel())
-    least = int(np.min(exponents, initial=0))
-    pairs = zip((mantissas * 2.0**53).tolist(), (exponents - least).tolist(), strict=True)
-    return Fraction(sum((int(m) << e) ** 2 for m, e in pairs), 4 ** (53 - least))
-
-
-def _root_up(square: Fraction) -> float:
-    """The least double not below √square, ∞ beyond the range of doubles."""
-    scaled = square.numerator * square.denominator << 256
-    root = math.isqrt(scaled)
-    return fraction_up(Fraction(root + (root * root < scaled), square.denominator << 128))
-
-
-# Reading parameters and points.
-
-
-def _numbers(field: str, value: Any) -> Array:
-    """The value as float64, or InvalidInput, which says nothing of its entries."""
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError):
-        raise InvalidInput(field, "expected an array of real numbers") from None
-    if array.dtype.kind not in "fiu":
-        raise InvalidInput(field, f"expected real numbers, got an array of dtype {array.dtype}")
-    return array.astype(np.float64, copy=False)
-
-
-def _finite(field: str, value: Any) -> Array:
-    array = _numbers(field, value) + 0.0  # no −0, which would compare as another number
-    if not np.all(np.isfinite(array)):
-        raise InvalidInput(field, "expected finite numbers")
-    return _frozen(array)
-
-
-def _bound(field: str, value: Any) -> Any:
-    """A float or a read-only array, infinities allowed."""
-    array = _numbers(field, value) + 0.0
-    if np.any(np.isnan(array)):
-        raise InvalidInput(field, "expected numbers or infinities, got NaN")
-    return float(array) if array.ndim == 0 else _frozen(array)
-
-
-def _frozen(array: Array) -> Array:
-    array = np.asarray(array)
-    array.flags.writeable = False
-    return array
-
-
-def _read_shape(value: Any) -> tuple[int, ...]:
-    sizes = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-    return tuple(validate.integer("shape", size, at_least=1, at_most=10**18) for size in sizes)
-
-
-# Writing parameters and reading them back.
-
-
-def _written(value: Any) -> Any:
-    """A parameter for JSON: numbers in nested lists, packed where there are many."""
-    if value is None or isinstance(value, tuple):
-        return value if value is None else list(value)
-    array = np.asarray(value)
-    packed = encoding.floats(array.ravel())
-    if isinstance(packed, dict):
-        return packed if array.ndim == 1 else {**packed, "shape": list(array.shape)}
-    return _spelled(array.tolist())
-
-
-def _spelled(value: Any) -> Any:
-    """Infinities, which JSON lacks, as "inf" and "-inf"."""
-    if isinstance(value, list):
-        return [_spelled(v) for v in value]
-    return value if math.isfinite(value) else str(value)
-
-
-def _read(field: str, value: Any, depth: int = 0) -> Any:
-    """What `_written` wrote. Arrays have at most 64 dimensions."""
-    if isinstance(value, list) and depth < 64:
-        return [_read(field, v, depth + 1) for v in value]
-    if isinstance(value, Mapping):
-        packed = {k: v for k, v in value.items() if k != "shape"}
-        flat = encoding.read_floats(field, packed)
-        shape = _read_shape(value["shape"]) if "shape" in value else flat.shape
-        if math.prod(shape) != flat.size:
-            raise InvalidInput(field, f"expected numbers of shape {shape}, got {flat.size} of them")
-        return flat.reshape(shape)
-    return float(value) if isinstance(value, str) and value in ("inf", "-inf") else value
-
-
-def _short(value: Any) -> str:
-    if not isinstance(value, np.ndarray):
-        return repr(value)
-    return repr(value.tolist()) if value.size <= _SHOWN else f"<array of shape {value.shape}>"

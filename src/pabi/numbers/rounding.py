@@ -112,3 +112,31 @@ def times_down(a: Array, b: float) -> Array:
     """Doubles not above `a*b` (both nonnegative)."""
     product = a * b
     return np.where(product > 0.0, np.nextafter(product, 0.0), 0.0)
+
+
+def add_towards(center: Array, offset: Array) -> Array:
+    """center + offset entry by entry, rounded towards the center where rounding would lead away from it."""
+    total, lost = two_sum(center, offset)
+    return np.where(np.sign(lost) == -np.sign(offset), np.nextafter(total, center), total)
+
+
+def sum_of_products(a: Array, b: Array, minus: float) -> float:
+    """Σab − minus, correctly rounded, so that its sign is right; underflow aside."""
+    products = a * b
+    parts = (products.ravel().tolist(), two_product_error(a, b, products).ravel().tolist())
+    return math.fsum((*parts[0], *parts[1], -minus))
+
+
+def sum_of_squares(x: Array) -> Fraction:
+    """Σx², exactly."""
+    mantissas, exponents = np.frexp(x.ravel())
+    least = int(np.min(exponents, initial=0))
+    pairs = zip((mantissas * 2.0**53).tolist(), (exponents - least).tolist(), strict=True)
+    return Fraction(sum((int(m) << e) ** 2 for m, e in pairs), 4 ** (53 - least))
+
+
+def root_of_fraction_up(square: Fraction) -> float:
+    """The least double not below √square, ∞ beyond the range of doubles."""
+    scaled = square.numerator * square.denominator << 256
+    root = math.isqrt(scaled)
+    return fraction_up(Fraction(root + (root * root < scaled), square.denominator << 128))

@@ -138,7 +138,9 @@ def _data_slope(gradients: Gradients, step: Fraction) -> float:
     if facts.curvature is not None:
         return clipping_slope(step, *map(Fraction, facts.curvature))
     assert facts.monotone is not None
-    return monotone_slope(step, Fraction(facts.monotone), gradients.clips)
+    steepness = step * Fraction(facts.monotone)
+    # ‖x − y − e(F(x) − F(y))‖² ≤ (1 + e²β²)‖x − y‖² for a monotone field F.
+    return fraction_up(1 + steepness) if gradients.clips else _root_up(1 + steepness**2)
 
 
 def gaps(gradients: Gradients, step: Fraction, own: OwnRows | None) -> list[Modulus]:
@@ -148,14 +150,14 @@ def gaps(gradients: Gradients, step: Fraction, own: OwnRows | None) -> list[Modu
     """
     facts, bound, rows = gradients.facts, gradients.bound, list[Modulus]()
     if gradients.monotone and bound is not None:
-        rows.append(convex_bounded(step, bound))
+        rows.append(finite_or_unbounded(Modulus.sqrt, 1.0, fraction_up((2 * step * bound) ** 2)))
     if facts.convex_holder and not gradients.clips:
         gap = holder_gap(step, facts.convex_holder)
         rows += [Modulus.sqrt(1.0, gap)] if math.isfinite(gap) else []
     if own is not None:
         rows.extend(own(step, gradients.clips))
     if bound is not None:
-        rows.append(bounded(step, bound))
+        rows.append(finite_or_unbounded(Modulus.affine, 1.0, fraction_up(2 * step * bound)))
     return rows
 
 
@@ -176,16 +178,6 @@ def clipping_slope(step: Fraction, lo: Fraction, hi: Fraction) -> float:
         return ends
     square = (1 + step * m * big / (big - m)) / (1 - step * (big - m) / 4)
     return max(ends, _root_up(square))
-
-
-def monotone_slope(step: Fraction, smoothness: Fraction, clipped: bool) -> float:
-    """The slope of a step on a monotone field with Lipschitz constant β, rounded up.
-
-    ‖x − y − e(F(x) − F(y))‖² ≤ (1 + e²β²)‖x − y‖². `clipped`: 1 + eβ instead, of clipped values of F.
-    """
-    if clipped:
-        return fraction_up(1 + step * smoothness)
-    return _root_up(1 + (step * smoothness) ** 2)
 
 
 def _root_up(square: Fraction) -> float:
@@ -264,14 +256,3 @@ def dissipative(
     """The modulus of a step on β-smooth gradients with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ."""
     kappa = max(Fraction(0), 1 - 2 * step * rate + (step * smoothness) ** 2)
     return finite_or_unbounded(Modulus.sqrt, fraction_up(kappa), fraction_up(2 * step * offset))
-
-
-def convex_bounded(step: Fraction, bound: Fraction) -> Modulus:
-    """The modulus of a step on (sub)gradients of a convex function, or values of a monotone field, of norm at
-    most L = `bound`."""
-    return finite_or_unbounded(Modulus.sqrt, 1.0, fraction_up((2 * step * bound) ** 2))
-
-
-def bounded(step: Fraction, bound: Fraction) -> Modulus:
-    """The modulus of a step on gradients of norm at most C = `bound`."""
-    return finite_or_unbounded(Modulus.affine, 1.0, fraction_up(2 * step * bound))

@@ -18,7 +18,7 @@ from typing import Any, final
 import numpy as np
 
 from pabi.describe import gradient_steps
-from pabi.describe.gradient_steps import Gradients, OwnRows
+from pabi.describe.gradient_steps import Gradients
 from pabi.describe.loss_constructors import StatedLoss
 from pabi.describe.loss_kinds import KINDS
 from pabi.describe.moduli import Modulus, finite_or_unbounded
@@ -55,11 +55,6 @@ class Loss(StatedLoss):
     ----------
     Bok, Su, Altschuler 2024, Lemma 2.8; docs, "Theory", 7 and 8.
     """
-
-    @property
-    def _own_rows(self) -> OwnRows | None:
-        rows = self._row.rows
-        return None if rows is None else partial(rows, dict(self.parameters))
 
     def _gradients(self, clip_norm: float | None, clipping: str) -> Gradients:
         return Gradients(self._facts, clip_norm, clipping)
@@ -273,7 +268,8 @@ class Loss(StatedLoss):
         except NotApplicable:
             pass
         if shrunk > 0:
-            data = gradient_steps.gaps(gradients, eta * fraction / shrunk, self._own_rows)
+            own = self._row.rows and partial(self._row.rows, dict(self.parameters))
+            data = gradient_steps.gaps(gradients, eta * fraction / shrunk, own)
             rows.extend(row.scaled(fraction_up(shrunk)) for row in data)
         return Modulus.minimum(*rows)
 

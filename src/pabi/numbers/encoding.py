@@ -53,7 +53,8 @@ def unpacking_at_most(size: int) -> Iterator[None]:
         _room.reset(token)
 
 
-def _unpack(field: str, text: Any) -> bytes:
+def _unpack(field: str, text: Any, words: str) -> bytes:
+    """The bytes of whole `words` of eight bytes each."""
     room = _room.get() or [_MOST]
     unpacker = zlib.decompressobj()
     try:
@@ -65,6 +66,8 @@ def _unpack(field: str, text: Any) -> bytes:
     if not unpacker.eof or unpacker.unused_data:
         raise InvalidInput(field, "expected base64 of zlib-compressed numbers")
     room[0] -= len(raw)
+    if len(raw) % 8:
+        raise InvalidInput(field, f"expected whole {words}")
     return raw
 
 
@@ -85,9 +88,7 @@ def integers(values: Any) -> Any:
 def read_floats(field: str, value: Any) -> Array:
     """The array that `floats` wrote. Raises InvalidInput."""
     if isinstance(value, dict) and set(value) == {"f8"}:
-        raw = _unpack(field, value["f8"])
-        if len(raw) % 8:
-            raise InvalidInput(field, "expected whole doubles")
+        raw = _unpack(field, value["f8"], "doubles")
         return np.frombuffer(raw, dtype="<f8").astype(np.float64)
     if isinstance(value, list) and all(
         isinstance(x, (int, float)) and not isinstance(x, bool) for x in value
@@ -102,9 +103,7 @@ def read_floats(field: str, value: Any) -> Array:
 def read_integers(field: str, value: Any) -> NDArray[np.int64]:
     """The array that `integers` wrote. Raises InvalidInput."""
     if isinstance(value, dict) and set(value) == {"i8"}:
-        raw = _unpack(field, value["i8"])
-        if len(raw) % 8:
-            raise InvalidInput(field, "expected whole 64-bit integers")
+        raw = _unpack(field, value["i8"], "64-bit integers")
         return np.cumsum(np.frombuffer(raw, dtype="<i8").astype(np.int64))
     if isinstance(value, list) and all(
         isinstance(x, int) and not isinstance(x, bool) and abs(x) < 2**62 for x in value

@@ -43,6 +43,10 @@ from pabi.numbers.rounding import Array, fraction_down, fraction_up, one_minus_p
 OwnRows = Callable[[Fraction, bool], list[Modulus]]
 
 _ROUNDING = 1e-13  # relative, over powers and logarithms
+_LOGARITHMS = 1e-15  # over the roundings of a sum of logarithms, relative to the sizes of its terms
+_EXPONENT = 4e-16  # over those of a product and a sum, relative to their sizes
+_LEAST_GAP = 1e-300  # in place of a gap that underflows
+_LARGEST_EXPONENT = 1.0 - 1e-13  # below 1, where the gap's own exponent has no pole
 _FARTHEST = 28.0  # exponents that are closer than e^−28 to the larger of two are not looked at
 
 
@@ -218,13 +222,13 @@ def _gap(step: Fraction, p: float, log_constant: float) -> float:
     """The gap 4(1 − p)/(1 + p)·(ηM/2)^(2/(1 − p)), rounded up, from ln M, p < 1."""
     log = math.log(step.numerator) - math.log(step.denominator) + log_constant - math.log(2.0)
     size = abs(math.log(step.numerator)) + abs(math.log(step.denominator)) + abs(log_constant) + 1.0
-    log += 1e-15 * size
+    log += _LOGARITHMS * size
     exponent = 2.0 / (1.0 - p)
     value = math.log(4.0 * (1.0 - p) / (1.0 + p)) + exponent * log
     if value > 700.0:
         return math.inf
-    value += 4e-16 * exponent * (abs(log) + 1.0)
-    return max(math.exp(max(value, -700.0)) * (1.0 + _ROUNDING), 1e-300)
+    value += _EXPONENT * exponent * (abs(log) + 1.0)
+    return max(math.exp(max(value, -700.0)) * (1.0 + _ROUNDING), _LEAST_GAP)
 
 
 def _least_between(step: Fraction, low: tuple[float, float], high: tuple[float, float]) -> float:
@@ -235,8 +239,8 @@ def _least_between(step: Fraction, low: tuple[float, float], high: tuple[float, 
 
     def gap(u: float) -> float:
         share = -math.expm1(-u)
-        exponent = min(p + share * (q - p), 1.0 - 1e-13)
-        return _gap(step, exponent, (1.0 - share) * log_m + share * log_n + 1e-15)
+        exponent = min(p + share * (q - p), _LARGEST_EXPONENT)
+        return _gap(step, exponent, (1.0 - share) * log_m + share * log_n + _LOGARITHMS)
 
     def log_gap(u: float) -> float:
         value = gap(u)

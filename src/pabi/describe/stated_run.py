@@ -23,6 +23,7 @@ from pabi.numbers.fields import POSITIVE, Check, convert, keep, one_of, optional
 MOST = 10**18  # records or steps
 COUNT: Check = partial(validate.integer, at_least=1, at_most=MOST)
 RELEASE: Check = one_of("last", "path")
+_BINARY = 1e-9  # relative: 2.2 epochs of 5 batches are 11 steps, whatever 2.2 is in binary
 
 
 @runtime_checkable
@@ -108,6 +109,15 @@ class StatedRun(Accounted):
         self._check_gradients()
         self._check_rest()
 
+    def _schedule(self, name: str, value: Any) -> Any:
+        schedule = validate.schedule(name, value, positive=True)
+        if isinstance(schedule, np.ndarray) and len(schedule) != self.steps:
+            raise InvalidInput(
+                name,
+                f"expected {self.steps} entries, one per step (cool-down included), got {len(schedule)}",
+            )
+        return schedule
+
     def _check_data(self) -> None:
         checked_loss(self.loss)
         convert(self, n=COUNT)
@@ -169,19 +179,15 @@ class StatedRun(Accounted):
                 assert_never(self.order)
 
     def _check_rest(self) -> None:
-        for name in ("step_size", "noise_std", "noise_multiplier"):
-            value = getattr(self, name)
-            if value is None and name == "step_size":
-                raise InvalidInput(name, "missing: a run needs it")
-            if value is None:
-                continue
-            checked = validate.schedule(name, value, positive=True)
-            if isinstance(checked, np.ndarray) and len(checked) != self.steps:
-                raise InvalidInput(
-                    name,
-                    f"expected {self.steps} entries, one per step (cool-down included), got {len(checked)}",
-                )
-            keep(self, **{name: checked})
+        if self.step_size is None:
+            raise InvalidInput("step_size", "missing: a run needs it")
+        schedule = self._schedule
+        convert(
+            self,
+            step_size=schedule,
+            noise_std=optional(schedule),
+            noise_multiplier=optional(schedule),
+        )
         if self.prox is not None and not (callable(self.prox) and hasattr(self.prox, "diameter")):
             raise InvalidInput(
                 "prox", f"expected a map p(x, step_size) with a diameter, got {self.prox!r}"
@@ -221,7 +227,7 @@ class StatedRun(Accounted):
 
     @property
     def steps_per_epoch(self) -> int:
-        """l = ⌈n/size⌉."""
+        """l = ⌈n/size⌉, the steps of one pass over the data."""
         return self.batches.per_epoch(self.n)
 
     @property
@@ -256,9 +262,9 @@ class StatedRun(Accounted):
 
 
 def _steps_of(epochs: Any, per_epoch: int) -> int:
-    """Steps with data in so many passes."""
+    """The number of steps with data in so many passes. Raises InvalidInput."""
     exact = validate.number("epochs", epochs, above=0.0) * per_epoch
     if not exact <= MOST:
         raise InvalidInput("epochs", f"expected at most {MOST} steps in all, got {epochs!r} epochs")
-    whole = round(exact)  # 2.2 epochs of 5 batches are 11 steps, whatever 2.2 is in binary
-    return whole if abs(exact - whole) <= 1e-9 * exact else math.ceil(exact)
+    whole = round(exact)
+    return whole if abs(exact - whole) <= _BINARY * exact else math.ceil(exact)

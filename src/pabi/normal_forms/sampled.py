@@ -25,9 +25,9 @@ _VARIATION = 0.08  # of log c² within a block
 _NEGLIGIBLE = 40.0  # c²ⁿ below e^-40 of the last step's weight is nothing
 _MOST_WRITTEN = 50_000  # steps of a varying schedule that a window may hold
 _MARGIN = 1e-12  # relative, over the roundings of sums and powers
-_DISTANCE_MARGIN = (
-    1e-11  # relative, over those of a distance: a difference of powers, then a product
-)
+_DISTANCE_MARGIN = 1e-11  # relative, over those of a difference of powers and a product
+_LOG_MARGIN = 1e-15  # over those of a logarithm, relative to it
+_LEAST_SLOPE = 1e-300  # in place of 0, whose logarithm is infinite
 _LARGEST_LOG = 700.0  # whose exponential is well within the doubles
 
 
@@ -59,14 +59,16 @@ class Blocks:
         if (self.c == 0.0).any():
             return 0.0
         log = float(np.sum(self.length * np.log(self.c)))
-        return math.exp(max(min(log, _LARGEST_LOG), -690.0)) * (1.0 + _MARGIN + 1e-15 * abs(log))
+        return math.exp(max(min(log, _LARGEST_LOG), -690.0)) * (
+            1.0 + _MARGIN + _LOG_MARGIN * abs(log)
+        )
 
     @cached_property
     def room(self) -> Array:
         """Σ σ²W² over each block, W the product of the slopes of later steps; rounded down."""
-        gap = -np.expm1(2.0 * np.log(np.maximum(self.c, 1e-300)))
+        gap = -np.expm1(2.0 * np.log(np.maximum(self.c, _LEAST_SLOPE)))
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-            powers = -np.expm1(2.0 * self.length * np.log(np.maximum(self.c, 1e-300)))
+            powers = -np.expm1(2.0 * self.length * np.log(np.maximum(self.c, _LEAST_SLOPE)))
             terms = np.where(gap == 0.0, self.length, powers / gap)
             weight = np.square(self.sigma) * np.exp(2.0 * self.later) * terms
         return np.asarray(np.nan_to_num(weight, nan=0.0, posinf=1e300) * (1.0 - _MARGIN))

@@ -26,6 +26,7 @@ from pabi.numbers.rounding import Array, root_up
 Function = Callable[[Any], Any]  # ω at a distance, or at an array of distances
 
 _UP = 1.0 + 2e-15  # past the roundings of one evaluation
+_STRIDE = 1e-4  # of a difference quotient, relative to the distance
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +105,7 @@ class Shapes:
         value, first, second = (np.where(stuck, 0.0, x) for x in (value, first, second))
         for k, function in self.functions.items():
             value[k] = function(distance[k])
-            wide = 1e-4 * distance[k]
+            wide = _STRIDE * distance[k]
             first[k] = (function(distance[k] + wide) - value[k]) / wide if wide > 0.0 else 0.0
             second[k] = 0.0
         return value, first, second

@@ -21,7 +21,7 @@ them: averages of operators in a convex set stay in it, and Hölder, dissipativi
 A kind of loss may add rows of its own (`Kind.rows`), as dissipative losses do theirs.
 
 Sources: Bok, Su, Altschuler, Lemma 2.8; Bravo, Flores-Mella, Guzmán, §2 and Remark 3.6; Kong, Ribero,
-Prop. 3.4(a); for clipping, docs, "The least slope of clipped steps".
+Prop. 3.4(a); for clipping, docs, "Clipping".
 """
 
 from __future__ import annotations

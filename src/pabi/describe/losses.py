@@ -206,7 +206,7 @@ class Loss(StatedLoss):
 
         References
         ----------
-        Bok, Su, Altschuler 2024, Lemma 2.8; docs, "The least slope of clipped steps".
+        Bok, Su, Altschuler 2024, Lemma 2.8; docs, "Clipping".
         """
         gradients = self._gradients(clip_norm, clipping)
         if batch_fraction and math.isinf(gradients.facts.steepness):

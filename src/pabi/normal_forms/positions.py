@@ -84,7 +84,7 @@ class View:
         """The numbers of a constant schedule."""
         step, noise = np.array([self.run.step_size]), np.array([self.run.gradient_noise_std])
         columns = *self._slopes(step), *self.run.step_constants(step, noise)
-        return Constants(*(float(x[0]) for x in columns))
+        return Constants._make(float(x[0]) for x in columns)
 
     @cached_property
     def fractions(self) -> Fractions:

@@ -1,3 +1,5 @@
+"""Mixing times of the projected Langevin chain. The full text is that of `pabi.account.mixing`."""
+
 from pabi.account.mixing import __doc__ as __doc__
 from pabi.account.mixing import mixing_time, total_variation_bound
 from pabi.draw.mixing import Estimate, plot, total_variation_estimate

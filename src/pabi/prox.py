@@ -1,3 +1,5 @@
+"""Proximal maps and projections, to apply after every step. The full text is that of `pabi.describe.prox`."""
+
 from pabi.describe.prox import (
     ProximalMap,
     ball,

@@ -16,7 +16,7 @@ from pabi.describe.linear_losses import (
     LINEAR_LOSSES,
     Huber,
     Logistic,
-    Poisson,
+    PoissonLoss,
     SmoothedHinge,
     Softmax,
     Squared,
@@ -68,7 +68,7 @@ LOSSES = {
     "huber": (Huber(K_HUBER), huber(K_HUBER), (-2.0, 0.0, 0.3), ([0.2], 0.0, [1.0])),
     "smoothed_hinge": (SmoothedHinge(GAMMA), hinge, (1.0,), ([0.9], 1.0, [1.0])),
     "poisson": (
-        Poisson(Z_MAX, COUNT_MAX),
+        PoissonLoss(Z_MAX, COUNT_MAX),
         poisson,
         (0.0, 1.0, 6.0),
         ([Z_MAX - 1e-12], 0.0, [1.0]),
@@ -251,7 +251,7 @@ def test_the_accountant_reads_the_same_constants(kind):
 
 
 def test_counts_are_admitted_up_to_the_bound():
-    loss = Poisson(Z_MAX, COUNT_MAX)
+    loss = PoissonLoss(Z_MAX, COUNT_MAX)
     assert loss.admitted(np.array([0.0, 2.5, 6.0, 7.0])).tolist() == [0.0, 2.5, 6.0, 6.0]
     with pytest.raises(InvalidInput) as error:
         loss.admitted(np.array([1.0, -1.0]))

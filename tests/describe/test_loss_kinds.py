@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from pabi import Cyclic, Loss, NoisySGD
-from pabi.describe import loss_kinds, losses
+from pabi.describe import loss_constructors, loss_kinds
 from pabi.describe.linear_losses import LINEAR_LOSSES
-from pabi.describe.loss_facts import POSITIVE, Facts, Kind
+from pabi.describe.loss_facts import Facts, Kind
 from pabi.describe.loss_kinds import KINDS
 from pabi.describe.moduli import Modulus
 from pabi.execute.clipping import clip_coordinates, clip_norms
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import POSITIVE
 
 # Bad input.
 
@@ -273,7 +274,7 @@ HOLDER = Kind(
 @pytest.fixture
 def holder(monkeypatch):
     table = MappingProxyType({**KINDS, "planted": HOLDER})
-    for module in (loss_kinds, losses):
+    for module in (loss_kinds, loss_constructors):
         monkeypatch.setattr(module, "KINDS", table)
     return Loss("planted", (("exponent", 0.5), ("constant", 3.0)))
 

@@ -25,11 +25,29 @@ class Accounted:
     """A description: two are equal if they are of one kind and all fields are."""
 
     def guarantee(self, delta: float = 1e-5) -> Guarantee:
-        """The best proven guarantee, chosen at `delta` in [0, 1) and valid at every δ.
+        """The best proven guarantee, chosen at one δ and valid at every δ.
 
-        Raises NotApplicable when no analysis covers the description and InvalidInput for a δ outside of the
-        range. Warns (PrivacyWarning) when `delta` exceeds 1/n. Source: that of the analysis, in the
-        guarantee's `source`.
+        Parameters
+        ----------
+        delta : float, in [0, 1)
+            The δ at which analyses are compared.
+
+        Returns
+        -------
+        Guarantee
+            Its `source` names the theorem.
+
+        Raises
+        ------
+        InvalidInput
+            For a δ outside of its range.
+        NotApplicable
+            When no analysis covers the description.
+
+        Warns
+        -----
+        PrivacyWarning
+            When `delta` exceeds 1/n.
         """
         warn_of_large_delta(getattr(self, "n", None), delta)
         return self._best(delta)
@@ -40,10 +58,29 @@ class Accounted:
         return best_guarantee(cast("Any", self), delta, position)
 
     def explain(self, delta: float = 1e-5, also: Sequence[Any] = ()) -> Explanation:
-        """Every analysis with its ε at `delta`, or why it does not apply, as a table.
+        """Every analysis with its ε at one δ, or why it does not apply, as a table.
 
-        `also`: functions of the description that return a trade-off function or a guarantee, each shown as
-        a row. Raises InvalidInput for a δ outside [0, 1). Warns (PrivacyWarning) when `delta` exceeds 1/n.
+        Parameters
+        ----------
+        delta : float, in [0, 1)
+            The δ of the ε that are shown.
+        also : sequence of callables
+            Functions of the description that return a trade-off function or a guarantee, each shown as a row.
+
+        Returns
+        -------
+        Explanation
+            One row for each analysis.
+
+        Raises
+        ------
+        InvalidInput
+            For a δ outside of its range.
+
+        Warns
+        -----
+        PrivacyWarning
+            When `delta` exceeds 1/n.
         """
         from pabi.account.explanation import explain
 
@@ -67,7 +104,10 @@ def same(a: Any, b: Any) -> bool:
 
 
 def warn_of_large_delta(n: int | None, delta: float) -> None:
-    """PrivacyWarning, on behalf of the caller's caller, where δ > 1/n promises little."""
+    """Warns (PrivacyWarning), on behalf of the caller's caller, where δ > 1/n promises little.
+
+    Raises InvalidInput for a δ outside [0, 1).
+    """
     checked = validate.number("delta", delta, at_least=0.0, below=1.0)
     if n is not None and checked > 1.0 / n:
         warnings.warn(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -24,53 +25,118 @@ from pabi.describe.orders import (
 )
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import Check, convert, optional
+
+_COUNT: Check = partial(validate.integer, at_least=1)
 
 
 @dataclass(frozen=True)
 class Batches:
-    """How records are grouped into batches; see the subclasses, of which `SCHEMES` lists all."""
+    """How records are grouped into batches; see the subclasses, of which `SCHEMES` lists all.
+
+    Attributes
+    ----------
+    kind : str
+        The name of the scheme in run files.
+    sentence : str
+        What a guarantee assumes of the order of records.
+    """
 
     kind: ClassVar[str]
-    sentence: ClassVar[str]  # what a guarantee assumes of the order
+    sentence: ClassVar[str]
 
     def batch_size(self, n: int) -> int:
-        """The number that every batch sum is divided by."""
-        raise NotImplementedError
+        """The number that every batch sum is divided by.
+
+        Parameters
+        ----------
+        n : int
+            Records.
+
+        Returns
+        -------
+        int
+            The scheme's `size`; `n` for full batches.
+
+        Raises
+        ------
+        InvalidInput
+            For a `size` above `n`.
+        """
+        size: int = getattr(self, "size", n)  # a full batch has no size of its own
+        if size > n:
+            raise InvalidInput("size", f"expected an integer in 1..n = {n}, got {size}")
+        return size
 
     def per_epoch(self, n: int) -> int:
-        """Batches in one pass over `n` records."""
+        """The number of batches in one pass over all records.
+
+        Parameters
+        ----------
+        n : int
+            Records.
+
+        Returns
+        -------
+        int
+            ⌈n/size⌉.
+
+        Raises
+        ------
+        InvalidInput
+            For a `size` above `n`.
+        """
         return -(-n // self.batch_size(n))
 
     def order(self, n: int, steps: int) -> Order:
-        """Which of the `steps` steps with data use one of `n` records, and who knows."""
+        """Which of the steps use a record, and who knows.
+
+        Parameters
+        ----------
+        n : int
+            Records.
+        steps : int
+            Steps that use data.
+
+        Returns
+        -------
+        KnownUses, SecretOrder or FreshSubsets
+            What proofs and trainers look at.
+
+        Raises
+        ------
+        InvalidInput
+            For a `size` above `n`.
+        """
+        return self._order(n, steps)
+
+    def _order(self, n: int, steps: int) -> Order:
         raise NotImplementedError
 
     def _sizes(self, n: int) -> FixedSizes:
-        """Those of batches that are cut from a list of the records."""
+        """The sizes of batches that are cut from a list of the records."""
         size = self.batch_size(n)
         return FixedSizes(size, n - (self.per_epoch(n) - 1) * size)
 
-    def _known(self, n: int) -> KnownUses:
-        return KnownUses(self.per_epoch(n), self._sizes(n))
 
-    def _permuted(self, n: int, redrawn: Redrawn) -> SecretOrder:
-        sizes = self._sizes(n)
-        each, last = Fraction(sizes.size, n), Fraction(sizes.last, n)
-        return SecretOrder(self.per_epoch(n), redrawn, each, last, sizes)
+class _Known(Batches):
+    """A fixed partition in a fixed order."""
+
+    def _order(self, n: int, steps: int) -> Order:
+        return KnownUses(self.per_epoch(n), self._sizes(n))
 
 
 @dataclass(frozen=True)
-class FullBatch(Batches):
-    """Every step uses all n records, and sums are divided by n. Source: docs, "Theory", 2."""
+class FullBatch(_Known):
+    """Every step uses all n records, and sums are divided by n.
+
+    References
+    ----------
+    docs, "Theory", 2.
+    """
 
     kind = "full_batch"
     sentence = "every step uses all records"
-
-    def batch_size(self, n: int) -> int:
-        return n
-
-    def order(self, n: int, steps: int) -> Order:
-        return self._known(n)
 
 
 @dataclass(frozen=True)
@@ -78,34 +144,63 @@ class _Sized(Batches):
     size: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "size", validate.integer("size", self.size, at_least=1))
-
-    def batch_size(self, n: int) -> int:
-        if self.size > n:
-            raise InvalidInput("size", f"expected an integer in 1..n = {n}, got {self.size}")
-        return self.size
+        convert(self, size=_COUNT)
 
 
 @dataclass(frozen=True)
-class Cyclic(_Sized):
+class _Permuted(_Sized):
+    """A list of the records in a random order, cut into batches."""
+
+    redrawn: ClassVar[Redrawn]
+
+    def _order(self, n: int, steps: int) -> Order:
+        sizes = self._sizes(n)
+        each, last = Fraction(sizes.size, n), Fraction(sizes.last, n)
+        return SecretOrder(self.per_epoch(n), self.redrawn, each, last, sizes)
+
+
+@dataclass(frozen=True)
+class Cyclic(_Sized, _Known):
     """A fixed partition into batches of `size` records, visited in the same fixed order every epoch.
 
-    Raises InvalidInput for a `size` below 1; a run refuses one above n. Source: docs, "The worst record".
+    Parameters
+    ----------
+    size : int, ≥ 1
+        Records of a batch, and the number that its sum is divided by.
+
+    Raises
+    ------
+    InvalidInput
+        For a `size` below 1. A run refuses a `size` above n.
+
+    References
+    ----------
+    docs, "The worst record".
     """
 
     kind = "cyclic"
     sentence = "the partition into batches and their order do not depend on the data"
 
-    def order(self, n: int, steps: int) -> Order:
-        return self._known(n)
-
 
 @dataclass(frozen=True)
-class ShuffleOnce(_Sized):
-    """One uniformly random permutation, secret and independent of the data, then cyclic batches of `size`
-    records.
+class ShuffleOnce(_Permuted):
+    """One random permutation of the records for all epochs, cut into batches that are visited cyclically.
 
-    Raises InvalidInput for a `size` below 1; a run refuses one above n. Source: docs, "Secret order".
+    The permutation is uniformly random, secret and independent of the data.
+
+    Parameters
+    ----------
+    size : int, ≥ 1
+        Records of a batch, and the number that its sum is divided by.
+
+    Raises
+    ------
+    InvalidInput
+        For a `size` below 1. A run refuses a `size` above n.
+
+    References
+    ----------
+    docs, "Secret order".
     """
 
     kind = "shuffle_once"
@@ -113,17 +208,28 @@ class ShuffleOnce(_Sized):
         "one permutation is drawn uniformly, independently of the data, is used in every epoch, and stays "
         "secret"
     )
-
-    def order(self, n: int, steps: int) -> Order:
-        return self._permuted(n, Redrawn.ONCE)
+    redrawn = Redrawn.ONCE
 
 
 @dataclass(frozen=True)
-class Reshuffle(_Sized):
-    """A fresh uniformly random permutation every epoch, secret and independent of the data, cut into
-    batches of `size` records.
+class Reshuffle(_Permuted):
+    """A fresh random permutation of the records every epoch, cut into batches.
 
-    Raises InvalidInput for a `size` below 1; a run refuses one above n. Source: docs, "Secret order".
+    The permutations are uniformly random, secret and independent of the data.
+
+    Parameters
+    ----------
+    size : int, ≥ 1
+        Records of a batch, and the number that its sum is divided by.
+
+    Raises
+    ------
+    InvalidInput
+        For a `size` below 1. A run refuses a `size` above n.
+
+    References
+    ----------
+    docs, "Secret order".
     """
 
     kind = "reshuffle"
@@ -131,16 +237,26 @@ class Reshuffle(_Sized):
         "a fresh permutation is drawn uniformly every epoch, independently of the data, and stays "
         "secret"
     )
-
-    def order(self, n: int, steps: int) -> Order:
-        return self._permuted(n, Redrawn.EVERY_EPOCH)
+    redrawn = Redrawn.EVERY_EPOCH
 
 
 @dataclass(frozen=True)
 class FixedSize(_Sized):
     """Every step draws `size` of the n records without replacement, in secret.
 
-    Raises InvalidInput for a `size` below 1; a run refuses one above n. Source: docs, "Random batches".
+    Parameters
+    ----------
+    size : int, ≥ 1
+        Records of a batch, and the number that its sum is divided by.
+
+    Raises
+    ------
+    InvalidInput
+        For a `size` below 1. A run refuses a `size` above n.
+
+    References
+    ----------
+    docs, "Random batches".
     """
 
     kind = "fixed_size"
@@ -149,7 +265,7 @@ class FixedSize(_Sized):
         "and of all other steps, and the batches stay secret"
     )
 
-    def order(self, n: int, steps: int) -> Order:
+    def _order(self, n: int, steps: int) -> Order:
         size = self.batch_size(n)
         return FreshSubsets(Fraction(size, n), FixedSizes(size, size))
 
@@ -165,10 +281,8 @@ class _Capped(_Sized):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.cap is None:
-            return
-        object.__setattr__(self, "cap", validate.integer("cap", self.cap, at_least=1))
-        if self.cap < self.size:
+        convert(self, cap=optional(_COUNT))
+        if self.cap is not None and self.cap < self.size:
             raise InvalidInput("cap", f"expected at least size = {self.size}, got {self.cap}")
 
 
@@ -176,11 +290,26 @@ class _Capped(_Sized):
 class Poisson(_Capped):
     """Every step includes each record with probability size/n, in secret and independently.
 
-    The sum is divided by `size`, however many records were drawn. `cap`: a batch of more than `cap`
-    ≥ `size` records is replaced by an empty one, so that memory and the moduli are bounded; it is never
-    truncated, which would make one record's membership depend on the others. Without a cap the
-    accountant allows for the small probability of a batch too large for the loss's modulus.
-    Raises InvalidInput for a `size` below 1 or a `cap` below it. Source: docs, "Batches above the cap".
+    Without a cap the accountant allows for the small probability of a batch too large for the loss's
+    modulus.
+
+    Parameters
+    ----------
+    size : int, ≥ 1
+        The expected number of records of a batch. Every sum is divided by it, however many records were
+        drawn.
+    cap : int, optional, ≥ size
+        A batch of more than `cap` records is replaced by an empty one, so that memory and the moduli are
+        bounded. It is never truncated, which would make one record's membership depend on the others.
+
+    Raises
+    ------
+    InvalidInput
+        For a `size` below 1 or a `cap` below `size`. A run refuses a `size` above n.
+
+    References
+    ----------
+    docs, "Batches above the cap".
     """
 
     kind = "poisson"
@@ -189,21 +318,35 @@ class Poisson(_Capped):
         "of the data and of all other steps, and the batches stay secret"
     )
 
-    def order(self, n: int, steps: int) -> Order:
+    def _order(self, n: int, steps: int) -> Order:
         probability = Fraction(self.batch_size(n), n)
         return FreshSubsets(probability, RandomSizes(n, probability, steps, self.cap))
 
 
 @dataclass(frozen=True)
 class BallsInBins(_Capped):
-    """Every record is put into one of ⌈n/size⌉ batches uniformly at random, once, in secret and independently
-    of the data and of all others; then the batches are visited cyclically.
+    """Every record is put into one of ⌈n/size⌉ batches uniformly at random, once, and in secret.
 
-    The sum is divided by `size`, however many records a batch has. `cap`: a batch of more than `cap` ≥
-    `size` records is replaced by an empty one, never truncated. Without a cap the accountant allows,
-    once, for the small probability of a batch too large for the loss's modulus. Raises InvalidInput for a
-    `size` below 1 or a `cap` below it. Source: Chua et al. 2025
-    (Balls-and-Bins Sampling for DP-SGD); what it costs the last iterate: docs, "Secret order".
+    Records are placed independently of the data and of one another. The batches are visited cyclically.
+    Without a cap the accountant allows, once, for the small probability of a batch too large for the loss's
+    modulus.
+
+    Parameters
+    ----------
+    size : int, ≥ 1
+        Every sum is divided by it, however many records a batch has.
+    cap : int, optional, ≥ size
+        A batch of more than `cap` records is replaced by an empty one, never truncated.
+
+    Raises
+    ------
+    InvalidInput
+        For a `size` below 1 or a `cap` below `size`. A run refuses a `size` above n.
+
+    References
+    ----------
+    Chua et al. 2025, "Balls-and-Bins Sampling for DP-SGD". What it costs the last iterate: docs, "Secret
+    order".
     """
 
     kind = "balls_in_bins"
@@ -212,7 +355,7 @@ class BallsInBins(_Capped):
         "and of all other records, and which one stays secret"
     )
 
-    def order(self, n: int, steps: int) -> Order:
+    def _order(self, n: int, steps: int) -> Order:
         period = self.per_epoch(n)
         each = Fraction(1, period)
         sizes = RandomSizes(n, each, period, self.cap)
@@ -236,21 +379,20 @@ SCHEMES: Mapping[str, type[Batches]] = MappingProxyType(
 
 
 def checked(batches: Any) -> Batches:
-    """`batches` if it is one of these schemes. Raises InvalidInput: nothing is proven of any other, nor of a
-    subclass, which may override what it says."""
+    """`batches` if it is one of these schemes.
+
+    Raises InvalidInput for anything else, as nothing is proven of it, and for a subclass, which may override
+    what it says.
+    """
     if type(batches) in SCHEMES.values():
         return batches  # type: ignore[no-any-return]
     names = ", ".join(cls.__name__ for cls in SCHEMES.values())
-    raise InvalidInput("batches", f"expected one of pabi's {names}, got {_told(batches)}")
+    what = repr(batches)
+    if isinstance(batches, Batches):
+        what = f"a {type(batches).__name__}, of which nothing is proven"
+    raise InvalidInput("batches", f"expected one of pabi's {names}, got {what}")
 
 
 def order_of(batches: Batches, n: int, steps: int) -> Order:
     """The order of one record under a scheme that is known. Raises InvalidInput for any other."""
     return checked(batches).order(n, steps)
-
-
-def _told(value: Any) -> str:
-    """A value by what it is, as an error says it."""
-    if not isinstance(value, Batches):
-        return repr(value)
-    return f"a {type(value).__name__}, of which nothing is proven"

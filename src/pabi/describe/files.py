@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from inspect import Parameter, signature
 from typing import Any
@@ -64,6 +64,7 @@ class StatedProx:
     diameter: float | None = None
 
     def __call__(self, x: Any, step_size: float) -> Any:
+        """Refuses to be applied: InvalidInput naming `prox`."""
         raise InvalidInput("prox", f"{self.name} is known by name only and cannot be applied")
 
     def __repr__(self) -> str:
@@ -71,49 +72,66 @@ class StatedProx:
 
 
 def to_dict(description: Description) -> dict[str, Any]:
-    """A JSON-ready table, with the keys of a run file; fields at their defaults are left out.
+    """A description as a table, with the keys of a run file.
 
-    Raises InvalidInput for what no file can hold, such as a modulus that is a function. Source: docs,
-    "A run file".
+    Parameters
+    ----------
+    description : NoisySGD, NoisyIteration or another of pabi's descriptions
+        What is written.
+
+    Returns
+    -------
+    dict
+        JSON-ready; fields at their defaults are left out.
+
+    Raises
+    ------
+    InvalidInput
+        For what no file can hold, such as a modulus that is a function, and for what is no description of
+        pabi's.
+
+    References
+    ----------
+    docs, "A run file".
     """
     understood(description)
     table: dict[str, Any] = {"kind": kind_of(description)}
     defaults = _defaults(type(description))
     for f in fields(description):
         value = getattr(description, f.name)
-        if value == defaults[f.name] if np.ndim(value) == 0 else False:
+        if np.ndim(value) == 0 and value == defaults[f.name]:
             continue
         if f.name == "total_steps" and table.get("epochs") is not None:
             continue  # which follows from them
-        if isinstance(value, Update):
-            if value.plain:
-                continue  # the default, by another name
-            value = value.to_dict()
-        elif type(value) in PROXIMAL_MAPS.values() or isinstance(value, (Loss, Modulus)):
-            value = value.to_dict()
-        elif f.name == "moduli":
-            value = [modulus.to_dict() for modulus in value]
-        elif f.name == "inverse_temperature" and callable(value):
-            raise InvalidInput(f.name, "a function of time cannot be written down; give an array")
-        elif f.name == "epsilons":
-            value = list(value)
-        elif isinstance(value, Batches):
-            given = {f.name: getattr(value, f.name) for f in fields(value)}
-            given = {name: int(number) for name, number in given.items() if number is not None}
-            value = {"kind": value.kind, **given}
-        elif isinstance(value, (np.ndarray, Column)):
-            value = encoding.floats(np.asarray(value))
-        elif f.name == "prox":
-            diameter = getattr(value, "diameter", None)
-            value = {"name": repr(value), **({} if diameter is None else {"diameter": diameter})}
-        elif isinstance(value, np.generic):
-            value = value.item()
-        table[_KEYS.get(f.name, f.name)] = value
+        if isinstance(value, Update) and value.plain:
+            continue  # the default, by another name
+        table[_KEYS.get(f.name, f.name)] = _written(f.name, value)
     return table
 
 
+def _written(name: str, value: Any) -> Any:
+    """A field's value for JSON."""
+    if type(value) in PROXIMAL_MAPS.values() or isinstance(value, (Loss, Modulus, Update)):
+        return value.to_dict()
+    if name == "moduli":
+        return [modulus.to_dict() for modulus in value]
+    if name == "inverse_temperature" and callable(value):
+        raise InvalidInput(name, "a function of time cannot be written down; give an array")
+    if name == "epsilons":
+        return list(value)
+    if isinstance(value, Batches):
+        numbers = {n: getattr(value, n) for n in _names(type(value))}
+        return {"kind": value.kind, **{n: int(x) for n, x in numbers.items() if x is not None}}
+    if isinstance(value, (np.ndarray, Column)):
+        return encoding.floats(np.asarray(value))
+    if name == "prox":
+        diameter = getattr(value, "diameter", None)
+        return {"name": repr(value), **({} if diameter is None else {"diameter": diameter})}
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def understood(description: Description) -> None:
-    """InvalidInput, naming the field, unless a description is what its constructor makes of it.
+    """Refuses a description that is not what its constructor makes of it: InvalidInput, naming the field.
 
     The constructor takes pabi's own losses, batches, updates, adjacencies and units alone; here it is seen to
     that nobody put something else there since.
@@ -121,28 +139,46 @@ def understood(description: Description) -> None:
     kind_of(description)
     again = replace(description)
     for f in fields(description):
-        value, made = getattr(description, f.name), getattr(again, f.name)
-        plain = isinstance(made, (bool, int, float, str))
-        if type(value) is not type(made) or (plain and value != made):
-            raise InvalidInput(f.name, f"expected {made!r}, as constructed, got {value!r}")
+        value, fresh = getattr(description, f.name), getattr(again, f.name)
+        plain = isinstance(fresh, (bool, int, float, str))
+        if type(value) is not type(fresh) or (plain and value != fresh):
+            raise InvalidInput(f.name, f"expected {fresh!r}, as constructed, got {value!r}")
 
 
 def kind_of(description: Description) -> str:
-    """The name of a description's kind. Raises InvalidInput for anything else, subclasses included:
-    nothing is proven of what they override."""
+    """The name of a description's kind.
+
+    Raises InvalidInput for anything else, subclasses included: nothing is proven of what they override.
+    """
     for kind, cls in _KIND.items():
         if type(description) is cls:
             return kind
     names = ", ".join(cls.__name__ for cls in _KIND.values())
-    got = type(description).__name__
-    raise InvalidInput("description", f"expected one of pabi's {names}, got a {got}")
+    name = type(description).__name__
+    raise InvalidInput("description", f"expected one of pabi's {names}, got a {name}")
 
 
 def from_dict(table: Mapping[str, Any]) -> Description:
-    """The description a table holds, as `to_dict` writes it or a run file has it.
+    """The description that a table holds.
 
-    Raises InvalidInput naming the offending field; an unknown key with the nearest known one. Source: docs,
-    "A run file".
+    Parameters
+    ----------
+    table : mapping
+        As `to_dict` writes it, or as a run file has it.
+
+    Returns
+    -------
+    NoisySGD, NoisyIteration or another of pabi's descriptions
+        The description of that kind.
+
+    Raises
+    ------
+    InvalidInput
+        For a field that is wrong, naming it; for an unknown key, with the nearest known one.
+
+    References
+    ----------
+    docs, "A run file".
     """
     if not isinstance(table, Mapping):
         raise InvalidInput("run", f"expected a table, got {table!r}")
@@ -151,27 +187,17 @@ def from_dict(table: Mapping[str, Any]) -> Description:
         raise InvalidInput("kind", f"expected one of {', '.join(_KIND)}, got {kind!r}")
     cls = _KIND[kind]
     defaults = _defaults(cls)
-    known = {_KEYS.get(name, name) for name in defaults}
+    keys = {_KEYS.get(name, name) for name in defaults}
     arguments = {}
     for key, value in table.items():
         if key == "kind":
             continue
-        if key not in known:
-            raise InvalidInput(key, _unknown(key, known))
+        if key not in keys:
+            raise InvalidInput(key, _unknown(key, keys))
+        read = _READERS.get(key)
+        arguments[key] = value if read is None else read(value)
         if key in _ARRAYS and not isinstance(value, (int, float)):
-            value = encoding.read_floats(key, value)
-        elif key == "loss":
-            value = _loss(value)
-        elif key == "batches":
-            value = _batches(value)
-        elif key == "prox":
-            value = _prox(value)
-        elif key == "update":
-            value = updates.from_dict(value)
-        elif key == "moduli":
-            many = isinstance(value, list)
-            value = list(map(Modulus.from_dict, value)) if many else Modulus.from_dict(value)
-        arguments[key] = value
+            arguments[key] = encoding.read_floats(key, value)
     for name, default in defaults.items():
         if default is MISSING and name not in arguments:
             raise InvalidInput(name, f"missing: a {kind} needs it")
@@ -181,56 +207,55 @@ def from_dict(table: Mapping[str, Any]) -> Description:
 def _defaults(cls: type[Description]) -> dict[str, Any]:
     """The default of every field as the constructor has it, MISSING where there is none."""
     parameters = signature(cls).parameters
-    found = {}
+    defaults = {}
     for f in fields(cls):
         default = parameters[f.name].default
         if f.default_factory is not MISSING:
             default = f.default_factory()
-        found[f.name] = MISSING if default is Parameter.empty else default
-    return found
+        defaults[f.name] = MISSING if default is Parameter.empty else default
+    return defaults
 
 
-def _unknown(key: str, known: set[str], where: str = "the top level") -> str:
-    near = difflib.get_close_matches(key[:_NAME], sorted(known), n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]}?" if near else f"; known keys: {', '.join(sorted(known))}"
+def _unknown(key: str, keys: set[str], where: str = "the top level") -> str:
+    near = difflib.get_close_matches(key[:_NAME], sorted(keys), n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]}?" if near else f"; known keys: {', '.join(sorted(keys))}"
     return f"unknown key in {where}{hint}"
 
 
-def _check_table(name: str, value: Any, known: set[str]) -> dict[str, Any]:
+def _check_table(name: str, value: Any, keys: set[str]) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise InvalidInput(name, f"expected a table [{name}], got {value!r}")
     for key in value:
-        if key in known:
+        if key in keys:
             continue
-        top = {f.name for f in fields(NoisySGD)}
-        if key in top:
+        if key in _names(NoisySGD):
             raise InvalidInput(
                 key, f"belongs to the top level, not to [{name}]: move it above the first table"
             )
-        raise InvalidInput(key, _unknown(key, known, f"[{name}]"))
+        raise InvalidInput(key, _unknown(key, keys, f"[{name}]"))
     return dict(value)
 
 
-def _unknown_kind(table: str, kinds: Iterable[str], got: Any) -> InvalidInput:
-    near = difflib.get_close_matches(str(got)[:_NAME], kinds, n=1, cutoff=0.5)
+def _check_kind(table: str, kind: Any, kinds: Collection[str]) -> str:
+    if isinstance(kind, str) and kind in kinds:
+        return kind
+    near = difflib.get_close_matches(str(kind)[:_NAME], kinds, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]}?" if near else ""
-    return InvalidInput("kind", f"expected [{table}] kind in {', '.join(kinds)}, got {got!r}{hint}")
+    raise InvalidInput("kind", f"expected [{table}] kind in {', '.join(kinds)}, got {kind!r}{hint}")
 
 
 def _loss(value: Any) -> Loss:
     kind = value.get("kind") if isinstance(value, Mapping) else None
-    if isinstance(value, Mapping) and not (isinstance(kind, str) and kind in LOSSES):
-        raise _unknown_kind("loss", LOSSES, kind)
+    if isinstance(value, Mapping):
+        _check_kind("loss", kind, LOSSES)
     return Loss.from_dict(_check_table("loss", value, {"kind", "l2", *parameter_names(kind)}))
 
 
 def _batches(value: Any) -> Batches:
     """A batch scheme by its kind and the numbers that it has."""
-    everybody = {f.name for scheme in SCHEMES.values() for f in fields(scheme)}
-    table = _check_table("batches", value, {"kind", *everybody})
-    kind = table.pop("kind", None)
-    if not isinstance(kind, str) or kind not in SCHEMES:
-        raise _unknown_kind("batches", SCHEMES, kind)
+    numbers = {name for scheme in SCHEMES.values() for name in _names(scheme)}
+    table = _check_table("batches", value, {"kind", *numbers})
+    kind = _check_kind("batches", table.pop("kind", None), SCHEMES)
     own = {f.name: f for f in fields(SCHEMES[kind])}
     for name in table:
         if name not in own:
@@ -242,18 +267,15 @@ def _batches(value: Any) -> Batches:
     return SCHEMES[kind](**table)
 
 
-def _names(cls: type[Batches]) -> set[str]:
-    return {f.name for f in fields(cls)}
+def _names(cls: type[Any]) -> list[str]:
+    return [f.name for f in fields(cls)]
 
 
 def _prox(value: Any) -> Prox:
     """One of pabi's own maps by its kind, or what is known of another."""
     if isinstance(value, Mapping) and "kind" in value:
-        kind = value["kind"]
-        if not isinstance(kind, str) or kind not in PROXIMAL_MAPS:
-            raise _unknown_kind("prox", PROXIMAL_MAPS, kind)
-        known = {f.name for f in fields(PROXIMAL_MAPS[kind])}
-        return ProximalMap.from_dict(_check_table("prox", value, {"kind", "diameter", *known}))
+        parameters = _names(PROXIMAL_MAPS[_check_kind("prox", value["kind"], PROXIMAL_MAPS)])
+        return ProximalMap.from_dict(_check_table("prox", value, {"kind", "diameter", *parameters}))
     table = _check_table("prox", value, {"kind", "name", "diameter"})
     diameter = table.get("diameter")
     if diameter is not None and not (
@@ -261,3 +283,19 @@ def _prox(value: Any) -> Prox:
     ):
         raise InvalidInput("diameter", f"expected a finite number > 0 in [prox], got {diameter!r}")
     return StatedProx(str(table.get("name", "a proximal map")), diameter)
+
+
+def _moduli(value: Any) -> Modulus | list[Modulus]:
+    return (
+        list(map(Modulus.from_dict, value)) if isinstance(value, list) else Modulus.from_dict(value)
+    )
+
+
+# What reads a key's value; others are taken as they are.
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "loss": _loss,
+    "batches": _batches,
+    "prox": _prox,
+    "update": updates.from_dict,
+    "moduli": _moduli,
+}

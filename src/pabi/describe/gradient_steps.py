@@ -21,7 +21,7 @@ them: averages of operators in a convex set stay in it, and Hölder, dissipativi
 A kind of loss may add rows of its own (`Kind.rows`), as dissipative losses do theirs.
 
 Sources: Bok, Su, Altschuler, Lemma 2.8; Bravo, Flores-Mella, Guzmán, §2 and Remark 3.6; Kong, Ribero,
-Prop. 3.4(a); for clipping, docs, "The least slope of clipped steps".
+Prop. 3.4(a); for clipping, docs, "Clipping".
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from itertools import pairwise
 import numpy as np
 
 from pabi.describe.loss_facts import Facts
-from pabi.describe.moduli import Modulus, known
+from pabi.describe.moduli import Modulus, finite_or_unbounded
 from pabi.numbers import validate
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array, fraction_down, fraction_up, one_minus_product, up
@@ -43,6 +43,10 @@ from pabi.numbers.rounding import Array, fraction_down, fraction_up, one_minus_p
 OwnRows = Callable[[Fraction, bool], list[Modulus]]
 
 _ROUNDING = 1e-13  # relative, over powers and logarithms
+_LOGARITHMS = 1e-15  # over the roundings of a sum of logarithms, relative to the sizes of its terms
+_EXPONENT = 4e-16  # over those of a product and a sum, relative to their sizes
+_LEAST_GAP = 1e-300  # in place of a gap that underflows
+_LARGEST_EXPONENT = 1.0 - 1e-13  # below 1, where the gap's own exponent has no pole
 _FARTHEST = 28.0  # exponents that are closer than e^−28 to the larger of two are not looked at
 
 
@@ -62,7 +66,7 @@ class Gradients:
 
     @property
     def clips(self) -> bool:
-        """Whether clipping can ever change one."""
+        """Whether clipping can ever change a gradient."""
         if self.clip_norm is None:
             return False
         bound = self.facts.gradient_bound
@@ -70,17 +74,17 @@ class Gradients:
 
     @property
     def harmless(self) -> bool:
-        """Whether they are still those of a loss of the same kind.
+        """Whether the clipped gradients are still those of a loss of the same kind.
 
         A scalar function times a fixed vector stays one when its norm is clipped, and so does each coordinate
         of a separable loss's gradient when that is.
         """
-        kept = {"norm": self.facts.glm, "coordinates": self.facts.separable}
-        return kept[self.clipping] or not self.clips
+        survives = {"norm": self.facts.glm, "coordinates": self.facts.separable}
+        return survives[self.clipping] or not self.clips
 
     @property
     def curvature(self) -> tuple[float, float] | None:
-        """[lo, hi]; None where they need not be those of any smooth loss."""
+        """[lo, hi] of the clipped gradients; None where they need not be those of any smooth loss."""
         if self.facts.curvature is None or not self.harmless:
             return None
         lo, hi = self.facts.curvature
@@ -89,14 +93,14 @@ class Gradients:
 
     @property
     def monotone(self) -> bool:
-        """Whether they are those of a convex function, or a monotone field."""
+        """Whether the clipped gradients are those of a convex function, or a monotone field."""
         if self.facts.monotone is not None:
             return not self.clips
         return self.facts.convex and self.harmless
 
     @property
     def bound(self) -> Fraction | None:
-        """On their norm."""
+        """A bound on the norm of the clipped gradients, None if there is none."""
         bounds = [b for b in (self.clip_norm, self.facts.gradient_bound) if b is not None]
         return Fraction(min(bounds)) if bounds else None
 
@@ -111,14 +115,14 @@ def slopes(gradients: Gradients, step_sizes: Array, batch_fraction: Fraction, l2
     if gradients.curvature is not None:
         return _of_curvature(step_sizes, batch_fraction, gradients.curvature, l2)
     sizes, places = np.unique(step_sizes, return_inverse=True)
-    found = np.empty(sizes.shape)
+    least = np.empty(sizes.shape)
     for i, size in enumerate(sizes.tolist()):
-        kept = 1 - Fraction(size) * Fraction(l2)
-        if kept <= 0:
+        shrunk = 1 - Fraction(size) * Fraction(l2)
+        if shrunk <= 0:
             raise NotApplicable(f"step_size·l2 = {size * l2!r}, expected less than 1")
-        slope = _data_slope(gradients, Fraction(size) * batch_fraction / kept)
-        found[i] = up(fraction_up(kept * Fraction(slope)))
-    return np.asarray(found[places].reshape(step_sizes.shape))
+        slope = _data_slope(gradients, Fraction(size) * batch_fraction / shrunk)
+        least[i] = up(fraction_up(shrunk * Fraction(slope)))
+    return np.asarray(least[places].reshape(step_sizes.shape))
 
 
 def _of_curvature(
@@ -133,12 +137,14 @@ def _of_curvature(
 
 
 def _data_slope(gradients: Gradients, step: Fraction) -> float:
-    """That of x ↦ x − e·g(x) where the gradients, as clipped, have no curvature."""
+    """The slope of x ↦ x − e·g(x) where the gradients, as clipped, have no curvature."""
     facts = gradients.facts
     if facts.curvature is not None:
         return clipping_slope(step, *map(Fraction, facts.curvature))
     assert facts.monotone is not None
-    return monotone_slope(step, Fraction(facts.monotone), gradients.clips)
+    steepness = step * Fraction(facts.monotone)
+    # ‖x − y − e(F(x) − F(y))‖² ≤ (1 + e²β²)‖x − y‖² for a monotone field F.
+    return fraction_up(1 + steepness) if gradients.clips else _root_up(1 + steepness**2)
 
 
 def gaps(gradients: Gradients, step: Fraction, own: OwnRows | None) -> list[Modulus]:
@@ -148,20 +154,22 @@ def gaps(gradients: Gradients, step: Fraction, own: OwnRows | None) -> list[Modu
     """
     facts, bound, rows = gradients.facts, gradients.bound, list[Modulus]()
     if gradients.monotone and bound is not None:
-        rows.append(convex_bounded(step, bound))
+        rows.append(finite_or_unbounded(Modulus.sqrt, 1.0, fraction_up((2 * step * bound) ** 2)))
     if facts.convex_holder and not gradients.clips:
         gap = holder_gap(step, facts.convex_holder)
         rows += [Modulus.sqrt(1.0, gap)] if math.isfinite(gap) else []
     if own is not None:
         rows.extend(own(step, gradients.clips))
     if bound is not None:
-        rows.append(bounded(step, bound))
+        rows.append(finite_or_unbounded(Modulus.affine, 1.0, fraction_up(2 * step * bound)))
     return rows
 
 
 def clipping_slope(step: Fraction, lo: Fraction, hi: Fraction) -> float:
-    """L_clip: the least c, rounded up, such that every x ↦ x − η·Clip(∇f(x)), ∇f of curvature in [lo, hi],
-    is c-Lipschitz, whatever proximal map the clip is: sup ‖I − ηPA‖ over 0 ⪯ P ⪯ I, lo·I ⪯ A ⪯ hi·I.
+    """L_clip: the least Lipschitz constant of steps on clipped gradients, rounded up.
+
+    It holds for every x ↦ x − η·Clip(∇f(x)), ∇f of curvature in [lo, hi], whatever proximal map the clip is:
+    sup ‖I − ηPA‖ over 0 ⪯ P ⪯ I, lo·I ⪯ A ⪯ hi·I.
 
     With m = max(−lo, 0), M = max(hi, 0), a = 1 + ηm and b = 1 − ηM it is the largest of a, |b| and, if
     a(a + b) < 2 and (b > −1 or b(a + b) < 2), √((1 + ηmM/(M − m))/(1 − η(M − m)/4)). For a convex loss,
@@ -173,17 +181,10 @@ def clipping_slope(step: Fraction, lo: Fraction, hi: Fraction) -> float:
     if not (a * (a + b) < 2 and (b > -1 or b * (a + b) < 2)) or big == m:
         return ends
     square = (1 + step * m * big / (big - m)) / (1 - step * (big - m) / 4)
-    return max(ends, root_up(square))
+    return max(ends, _root_up(square))
 
 
-def monotone_slope(step: Fraction, smoothness: Fraction, clipped: bool) -> float:
-    """Of a monotone field with Lipschitz constant β: ‖x − y − e(F(x) − F(y))‖² ≤ (1 + e²β²)‖x − y‖²."""
-    if clipped:
-        return fraction_up(1 + step * smoothness)
-    return root_up(1 + (step * smoothness) ** 2)
-
-
-def root_up(square: Fraction) -> float:
+def _root_up(square: Fraction) -> float:
     """A double not below √x, and the next but one at most."""
     root = math.sqrt(fraction_up(square))
     while Fraction(root) ** 2 < square:
@@ -192,8 +193,7 @@ def root_up(square: Fraction) -> float:
 
 
 def holder_gap(step: Fraction, pairs: Sequence[tuple[float, float]]) -> float:
-    """The least h found, rounded up, with ω(δ) = √(δ² + h) for a convex loss whose gradient is p-Hölder
-    with constant M for every one of `pairs` (p, M).
+    """An h, rounded up, with ω(δ) = √(δ² + h) for a convex loss of p-Hölder gradient, for all `pairs` (p, M).
 
     A gradient that is both p- and q-Hölder is so for every exponent between, with the weighted geometric
     mean of the constants (Bravo, Flores-Mella, Guzmán, §4); all of them are considered.
@@ -219,16 +219,16 @@ def _known_gap(step: Fraction, p: float, constant: float) -> float:
 
 
 def _gap(step: Fraction, p: float, log_constant: float) -> float:
-    """The same from the logarithm of the constant, p < 1."""
+    """The gap 4(1 − p)/(1 + p)·(ηM/2)^(2/(1 − p)), rounded up, from ln M, p < 1."""
     log = math.log(step.numerator) - math.log(step.denominator) + log_constant - math.log(2.0)
     size = abs(math.log(step.numerator)) + abs(math.log(step.denominator)) + abs(log_constant) + 1.0
-    log += 1e-15 * size
+    log += _LOGARITHMS * size
     exponent = 2.0 / (1.0 - p)
     value = math.log(4.0 * (1.0 - p) / (1.0 + p)) + exponent * log
     if value > 700.0:
         return math.inf
-    value += 4e-16 * exponent * (abs(log) + 1.0)
-    return max(math.exp(max(value, -700.0)) * (1.0 + _ROUNDING), 1e-300)
+    value += _EXPONENT * exponent * (abs(log) + 1.0)
+    return max(math.exp(max(value, -700.0)) * (1.0 + _ROUNDING), _LEAST_GAP)
 
 
 def _least_between(step: Fraction, low: tuple[float, float], high: tuple[float, float]) -> float:
@@ -239,12 +239,12 @@ def _least_between(step: Fraction, low: tuple[float, float], high: tuple[float, 
 
     def gap(u: float) -> float:
         share = -math.expm1(-u)
-        exponent = min(p + share * (q - p), 1.0 - 1e-13)
-        return _gap(step, exponent, (1.0 - share) * log_m + share * log_n + 1e-15)
+        exponent = min(p + share * (q - p), _LARGEST_EXPONENT)
+        return _gap(step, exponent, (1.0 - share) * log_m + share * log_n + _LOGARITHMS)
 
     def log_gap(u: float) -> float:
-        found = gap(u)
-        return math.log(found) if found > 0.0 else -800.0
+        value = gap(u)
+        return math.log(value) if value > 0.0 else -800.0
 
     grid = [_FARTHEST * i / 60 for i in range(61)]
     near = min(range(61), key=lambda i: log_gap(grid[i]))
@@ -257,16 +257,6 @@ def _least_between(step: Fraction, low: tuple[float, float], high: tuple[float, 
 def dissipative(
     step: Fraction, *, offset: Fraction, rate: Fraction, smoothness: Fraction
 ) -> Modulus:
-    """Of a β-smooth gradient field with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ."""
+    """The modulus of a step on β-smooth gradients with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ."""
     kappa = max(Fraction(0), 1 - 2 * step * rate + (step * smoothness) ** 2)
-    return known(Modulus.sqrt, fraction_up(kappa), fraction_up(2 * step * offset))
-
-
-def convex_bounded(step: Fraction, bound: Fraction) -> Modulus:
-    """Of (sub)gradients of a convex function, or values of a monotone field, of norm at most L."""
-    return known(Modulus.sqrt, 1.0, fraction_up((2 * step * bound) ** 2))
-
-
-def bounded(step: Fraction, bound: Fraction) -> Modulus:
-    """Of gradients of norm at most C."""
-    return known(Modulus.affine, 1.0, fraction_up(2 * step * bound))
+    return finite_or_unbounded(Modulus.sqrt, fraction_up(kappa), fraction_up(2 * step * offset))

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,10 +23,8 @@ from pabi.describe.moduli import Modulus, known_modulus
 from pabi.describe.neighbours import Adjacency, Unit, checked_adjacency, record_only
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import NONNEGATIVE, POSITIVE, convert, keep, optional
 from pabi.numbers.rounding import Array
-
-if TYPE_CHECKING:
-    pass
 
 MAX_ARRAY = 50_000_000  # steps beyond which a run-length schedule is never written out
 
@@ -47,6 +46,7 @@ class Group(NamedTuple):
 
     @property
     def steps(self) -> int:
+        """The number of steps, repetitions included."""
         return self.times * sum(x.n for x in self.stretches)
 
 
@@ -55,6 +55,7 @@ class Groups(tuple[Group, ...]):
 
     @property
     def steps(self) -> int:
+        """The number of steps of all groups."""
         return sum(group.steps for group in self)
 
     def stretches(self) -> Iterator[tuple[int, Stretch]]:
@@ -79,6 +80,7 @@ class Column:
 
     @property
     def shape(self) -> tuple[int]:
+        """(number of steps,)."""
         return (len(self),)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -112,6 +114,7 @@ class Steps(NamedTuple):
 
     @property
     def steps(self) -> int:
+        """The number of steps."""
         return len(self.c)
 
 
@@ -120,17 +123,41 @@ Schedule = Groups | Steps
 
 @dataclass(frozen=True, eq=False)
 class NoisyIteration(Accounted):
-    """A noisy iteration in normal form (see the module), as seen by the worst record.
+    """A noisy iteration in normal form, as seen by the worst record.
 
-    `contraction` c_k, `step_sensitivity` s_k and `step_noise_std` σ_k act on the iterate itself, not on
-    gradients: (t,) arrays, or scalars with `steps=t`. `moduli`: a `Modulus` per step (or one for all) in
-    place of `contraction`. s_k follows ONE record: pass the worst one's. σ_k = 0 is allowed (the
-    guarantee is void where a difference remains to be hidden). `diameter`: of the range of Π_k, None if
-    unbounded. `start`: w_0, the distance of the starting points, 0 for privacy. `unit`: "record", whom
-    the guarantee protects.
+    For k = 1..t: X_k = Π_k(φ_k(X_{k−1}) + Z_k), Z_k ~ N(0, σ_k²I), and only X_t is released. On adjacent data
+    sets φ_k differ by at most s_k; each is of modulus ω_k, or slope c_k. These act on the iterate itself, not
+    on gradients: sensitivities and noises have the unit of the iterate, slopes have none.
 
-    Lengths, sensitivities and noises have the unit of the iterate; slopes have none. Raises InvalidInput
-    for lengths that disagree, and for negative, NaN or infinite entries. Source: docs, "Theory", 2.
+    Parameters
+    ----------
+    contraction : (t,) array, or float with `steps`
+        c_k ≥ 0. Exactly one of it and `moduli` is stated.
+    step_sensitivity : (t,) array, or float
+        s_k ≥ 0. It follows one record: pass the worst one's.
+    step_noise_std : (t,) array, or float
+        σ_k ≥ 0, per coordinate. With 0 the guarantee is void where a difference remains to be hidden.
+    diameter : float, optional, > 0
+        Of the range of Π_k, None if unbounded.
+    start : float, ≥ 0
+        w_0, the distance of the starting points; 0 for privacy.
+    adjacency : str
+        "replace_one" (default) or "zero_out".
+    steps : int, optional, ≥ 1
+        t, where all entries are scalars.
+    moduli : Modulus or sequence of t of them, optional
+        ω_k, in place of `contraction`.
+    unit : str
+        "record": whom the guarantee protects.
+
+    Raises
+    ------
+    InvalidInput
+        For lengths that disagree, and for negative, NaN or infinite entries.
+
+    References
+    ----------
+    docs, "Theory", 2.
     """
 
     contraction: Any = None
@@ -144,24 +171,18 @@ class NoisyIteration(Accounted):
     unit: Unit = "record"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", checked_adjacency(self.adjacency))
-        object.__setattr__(self, "unit", record_only(self.unit))
-        object.__setattr__(self, "start", validate.number("start", self.start, at_least=0.0))
-        if self.diameter is not None:
-            d = validate.number("diameter", self.diameter, above=0.0)
-            object.__setattr__(self, "diameter", d)
+        keep(self, adjacency=checked_adjacency(self.adjacency), unit=record_only(self.unit))
+        convert(self, start=NONNEGATIVE, diameter=optional(POSITIVE))
         if isinstance(self.contraction, Column):
-            object.__setattr__(self, "steps", len(self.contraction))
+            keep(self, steps=len(self.contraction))
             return
         self._check_moduli()
-        for name in ("step_sensitivity", "step_noise_std", "contraction"):
-            value = getattr(self, name)
-            if name == "contraction" and value is None:
-                continue
-            if value is None:
-                raise InvalidInput(name, "missing: a noisy iteration needs it")
-            checked = validate.schedule(name, value, positive=False)
-            object.__setattr__(self, name, checked)
+        convert(
+            self,
+            step_sensitivity=_schedule,
+            step_noise_std=_schedule,
+            contraction=optional(_schedule),
+        )
         lengths = {
             name: len(value)
             for name in ("contraction", "step_sensitivity", "step_noise_std", "moduli")
@@ -169,12 +190,11 @@ class NoisyIteration(Accounted):
             and not isinstance(value, Modulus)
             and not validate.is_scalar(value)
         }
-        if self.steps is not None:
-            object.__setattr__(self, "steps", validate.integer("steps", self.steps, at_least=1))
-        elif not lengths:
+        if self.steps is None and not lengths:
             raise InvalidInput("steps", "missing: scalars need the number of steps")
-        else:
-            object.__setattr__(self, "steps", next(iter(lengths.values())))
+        if self.steps is None:
+            keep(self, steps=next(iter(lengths.values())))
+        convert(self, steps=partial(validate.integer, at_least=1))
         for name, length in lengths.items():
             if length != self.steps:
                 raise InvalidInput(
@@ -192,7 +212,7 @@ class NoisyIteration(Accounted):
         moduli = tuple(self.moduli)
         for k, modulus in enumerate(moduli):
             known_modulus(modulus, f" at step {k + 1}")
-        object.__setattr__(self, "moduli", moduli)
+        keep(self, moduli=moduli)
 
     @property
     def slopes(self) -> Any:
@@ -216,23 +236,34 @@ class NoisyIteration(Accounted):
         return Steps(*full)
 
 
+def _schedule(name: str, value: Any) -> float | Array:
+    if value is None:
+        raise InvalidInput(name, "missing: a noisy iteration needs it")
+    return validate.schedule(name, value, positive=False)
+
+
 def sentences_of(iteration: NoisyIteration, hidden: bool = True) -> tuple[str, ...]:
-    """What a guarantee of a bare iteration rests on; `hidden`: as in `run_sentences`."""
+    """What a guarantee of a bare iteration rests on; `hidden`: whether it needs the path to stay hidden."""
     return iteration_sentences(iteration.adjacency, iteration.diameter, iteration.start, hidden)
 
 
 def iteration_sentences(
     adjacency: Adjacency, diameter: float | None, start: float, hidden: bool
 ) -> tuple[str, ...]:
-    """The sentences of `sentences_of`, from the fields that matter."""
-    said = [
+    """What a guarantee of a bare iteration rests on, from the fields that matter.
+
+    `hidden`: whether it needs the path to stay hidden.
+    """
+    sentences = [
         ADJACENT[adjacency],
         HIDDEN if hidden else SHOWN,
         "moduli of continuity (slopes), step sensitivities and noises are as stated, for the worst record",
         "noise is Gaussian, fresh at every step, independent of the data and never revealed",
     ]
     if hidden and diameter is not None:
-        said.append(f"every map ends in a nonexpansive map onto a set of diameter {diameter!r}")
+        sentences.append(
+            f"every map ends in a nonexpansive map onto a set of diameter {diameter!r}"
+        )
     if hidden and start:
-        said.append(f"the starting points are at most {start!r} apart")
-    return tuple(said)
+        sentences.append(f"the starting points are at most {start!r} apart")
+    return tuple(sentences)

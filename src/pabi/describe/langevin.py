@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -22,15 +22,15 @@ from pabi.describe.iteration import Group, Groups, NoisyIteration, Stretch
 from pabi.describe.losses import Loss, checked_loss
 from pabi.describe.neighbours import Adjacency, Unit, changed, checked_adjacency, record_only
 from pabi.describe.orders import KnownUses
-from pabi.describe.runs import MOST, NoisySGD, Prox
+from pabi.describe.runs import NoisySGD, Prox
+from pabi.describe.stated_run import COUNT, RELEASE
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.fields import POSITIVE, convert, keep, optional
 from pabi.numbers.rounding import Array, down, fraction_down, fraction_up
 
-if TYPE_CHECKING:
-    pass
-
 CELLS = 1 << 15  # into which the time of a diffusion of varying temperature is cut
+_MARGIN = 1e-14  # relative, over all roundings of a step's numbers, those of its exponent included
 
 
 def gradient_gap_of(
@@ -40,7 +40,10 @@ def gradient_gap_of(
     gradient_gap: float | None,
     missing: str = "gradient_gap",
 ) -> float:
-    """Δ: how far ∇L of two adjacent data sets can be apart, stated or from the loss's gradient bound."""
+    """Δ: how far ∇L of two adjacent data sets can be apart, stated or from the loss's gradient bound.
+
+    Raises InvalidInput naming `missing` where neither is there.
+    """
     if gradient_gap is not None:
         return gradient_gap
     bound = loss.gradient_bound
@@ -52,21 +55,16 @@ def gradient_gap_of(
     return fraction_up(Fraction(bound) * changed(adjacency) / n)
 
 
-def store(description: Any, name: str, value: Any) -> None:
-    """Keep a checked argument as Python's own number: numpy's integers overflow in exact arithmetic."""
-    object.__setattr__(description, name, value)
-
-
 def check_common(description: Any) -> None:
-    """Checks `loss`, `n`, `adjacency`, `gradient_gap` and `diameter` of a description."""
+    """Checks `loss`, `n`, `adjacency`, `unit`, `gradient_gap` and `diameter` of a description.
+
+    Numbers become Python's own: numpy's integers overflow in exact arithmetic. Raises InvalidInput.
+    """
     checked_loss(description.loss)
-    store(description, "unit", record_only(description.unit))
-    store(description, "n", validate.integer("n", description.n, at_least=1, at_most=MOST))
-    object.__setattr__(description, "adjacency", checked_adjacency(description.adjacency))
-    for name in ("gradient_gap", "diameter"):
-        value = getattr(description, name)
-        if value is not None:
-            object.__setattr__(description, name, validate.number(name, value, above=0.0))
+    keep(description, unit=record_only(description.unit))
+    convert(description, n=COUNT)
+    keep(description, adjacency=checked_adjacency(description.adjacency))
+    convert(description, gradient_gap=optional(POSITIVE), diameter=optional(POSITIVE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +102,14 @@ class LangevinChain(Accounted):
     unit : str
         "record": whom the guarantee protects.
 
-    Raises InvalidInput, naming the field. Source: Bok, Su, Altschuler 2024, §5; Bravo, Flores-Mella,
-    Guzmán, §4.
+    Raises
+    ------
+    InvalidInput
+        For a field that is wrong, naming it.
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, §5; Bravo, Flores-Mella, Guzmán, §4.
     """
 
     loss: Loss
@@ -124,11 +128,7 @@ class LangevinChain(Accounted):
 
     def __post_init__(self) -> None:
         check_common(self)
-        for name in ("inverse_temperature", "step_size"):
-            store(self, name, validate.number(name, getattr(self, name), above=0.0))
-        for name in ("chains", "steps"):
-            value = validate.integer(name, getattr(self, name), at_least=1, at_most=MOST)
-            store(self, name, value)
+        convert(self, inverse_temperature=POSITIVE, step_size=POSITIVE, chains=COUNT, steps=COUNT)
         order = order_of(self.batches, self.n, self.steps)
         if self.chains > 1 and not isinstance(order, KnownUses):
             raise InvalidInput(
@@ -177,7 +177,7 @@ class LangevinChain(Accounted):
         noise = self.step_noise_std / self.gradient_step
         while (Fraction(self.gradient_step) * Fraction(noise)) ** 2 > 2 * Fraction(self.step_size):
             noise = down(noise)
-        given = self.gradient_gap
+        gap = self.gradient_gap
         return NoisySGD(
             self.loss,
             self.n,
@@ -185,7 +185,7 @@ class LangevinChain(Accounted):
             steps=self.steps,
             step_size=self.gradient_step,
             noise_std=noise,
-            gradient_sensitivity=None if given is None else fraction_up(Fraction(given) * self.n),
+            gradient_sensitivity=None if gap is None else fraction_up(Fraction(gap) * self.n),
             adjacency=self.adjacency,
             prox=self.prox,
             diameter=self.diameter,
@@ -193,7 +193,18 @@ class LangevinChain(Accounted):
         )
 
     def iteration(self) -> NoisyIteration:
-        """The normal form of one chain, as seen by the worst record."""
+        """The normal form of one chain, as the worst record sees it.
+
+        Returns
+        -------
+        NoisyIteration
+            One chain in normal form.
+
+        Raises
+        ------
+        InvalidInput
+            Where no record is the worst.
+        """
         return self.run.iteration()
 
     @property
@@ -229,7 +240,14 @@ class LangevinDiffusion(Accounted):
     unit : str
         "record": whom the guarantee protects.
 
-    Raises InvalidInput, naming the field. Source: Ganesh, Thakurta, Upadhyay, (1) and (2).
+    Raises
+    ------
+    InvalidInput
+        For a field that is wrong, naming it.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, (1) and (2).
     """
 
     loss: Loss
@@ -244,13 +262,10 @@ class LangevinDiffusion(Accounted):
 
     def __post_init__(self) -> None:
         check_common(self)
-        object.__setattr__(self, "time", validate.number("time", self.time, above=0.0))
-        validate.choice("release", self.release, ("last", "path"))
+        convert(self, time=POSITIVE)
+        RELEASE("release", self.release)
         if not callable(self.inverse_temperature):
-            checked = validate.schedule(
-                "inverse_temperature", self.inverse_temperature, positive=True
-            )
-            object.__setattr__(self, "inverse_temperature", checked)
+            convert(self, inverse_temperature=partial(validate.schedule, positive=True))
         _ = self.gap, self.cells
 
     @property
@@ -260,7 +275,7 @@ class LangevinDiffusion(Accounted):
 
     @property
     def constant(self) -> bool:
-        """Whether the temperature is."""
+        """Whether the temperature is the same all the time."""
         return isinstance(self.inverse_temperature, float)
 
     @property
@@ -283,13 +298,31 @@ class LangevinDiffusion(Accounted):
     def iteration(self, cells: int = CELLS) -> NoisyIteration:
         """An iteration in normal form that is no safer than the diffusion, and as safe in the limit.
 
-        `cells` ≥ 1: about how many equal steps. Step k stands for a cell of length h in which the
-        distance z of two paths obeys z' = −mβz + βΔ − a, m the curvature, and the shifts are paid at a
-        constant rate a. With E = ∫_0^h e^(−mβt)dt: c = e^(−mβh), s = βΔE and σ = E√(2/h). Raises
-        NotApplicable where no lower end of the curvature is known. Source: docs, "Diffusions".
-        """
-        from pabi.numbers.errors import NotApplicable
+        Step k stands for a cell of length h in which the distance z of two paths obeys
+        z' = −mβz + βΔ − a, m the curvature, and the shifts are paid at a constant rate a. With
+        E = ∫_0^h e^(−mβt)dt: c = e^(−mβh), s = βΔE and σ = E√(2/h).
 
+        Parameters
+        ----------
+        cells : int, in 1..2^24
+            About how many equal steps.
+
+        Returns
+        -------
+        NoisyIteration
+            Slopes and sensitivities are rounded up, noises down.
+
+        Raises
+        ------
+        InvalidInput
+            For `cells` outside of its range.
+        NotApplicable
+            Where no lower end of the curvature is known, or the paths may part beyond all numbers.
+
+        References
+        ----------
+        docs, "Diffusions".
+        """
         validate.integer("cells", cells, at_least=1, at_most=1 << 24)
         m = self.least_curvature
         if m is None:
@@ -300,25 +333,20 @@ class LangevinDiffusion(Accounted):
         rate = (low if m > 0.0 else high) * m
         x = rate * h
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            margin = 1e-14 * (1.0 + np.abs(x))  # above all roundings, those of x included
+            margin = _MARGIN * (1.0 + np.abs(x))
             slope = np.where(x == 0.0, 1.0, np.exp(-x) * (1.0 + margin))
             length = h * np.where(x == 0.0, 1.0, -np.expm1(-x) / np.where(x == 0.0, 1.0, x))
             s = high * self.gap * length * (1.0 + margin)
             sigma = length * math.sqrt(2.0 / h) * (1.0 - margin)
         if not (np.isfinite(slope) & np.isfinite(s)).all():
             raise NotApplicable("the paths of adjacent data sets may part beyond all numbers")
-        diameter = self.diameter
         if low.size == 1:
             stretch = Stretch(1, float(slope[0]), float(s[0]), float(sigma[0]))
-            c, per_step, noise = Groups((Group(each, (stretch,)),)).columns()
-            return NoisyIteration(c, per_step, noise, diameter=diameter, adjacency=self.adjacency)
-        return NoisyIteration(
-            np.repeat(slope, each),
-            np.repeat(s, each),
-            np.repeat(sigma, each),
-            diameter=diameter,
-            adjacency=self.adjacency,
-        )
+            columns: tuple[Any, ...] = Groups((Group(each, (stretch,)),)).columns()
+        else:
+            columns = tuple(np.repeat(column, each) for column in (slope, s, sigma))
+        c, per_step, noise = columns
+        return NoisyIteration(c, per_step, noise, diameter=self.diameter, adjacency=self.adjacency)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -353,15 +381,17 @@ def _read(beta: Callable[[float], float], time: float) -> tuple[Array, Array]:
 
 def chain_sentences(chain: LangevinChain, of_one: Sequence[str]) -> tuple[str, ...]:
     """What a guarantee of `chain` rests on, where that of one chain as noisy SGD rests on `of_one`."""
-    said = list(of_one)
+    sentences = list(of_one)
     if chain.gradient_gap is not None:
-        said = [
+        sentences = [
             about_gap(chain.gradient_gap, chain.loss) if "(gradient_sensitivity)" in s else s
-            for s in said
+            for s in sentences
         ]
     if chain.chains > 1:
-        said.append(f"the {chain.chains} chains use independent noise, and no others are released")
-    return tuple(said)
+        sentences.append(
+            f"the {chain.chains} chains use independent noise, and no others are released"
+        )
+    return tuple(sentences)
 
 
 FOLLOWED_EXACTLY = (
@@ -372,19 +402,24 @@ FOLLOWED_EXACTLY = (
 def diffusion_sentences(diffusion: LangevinDiffusion, hidden: bool = True) -> tuple[str, ...]:
     """What a guarantee of `diffusion` rests on; `hidden`: whether it needs the path to stay hidden."""
     last = "only the point at the end is released; the path before it stays hidden"
-    said = [ADJACENT[diffusion.adjacency], last if hidden else "the whole path may be released"]
-    said.append(FOLLOWED_EXACTLY)
+    sentences = [
+        ADJACENT[diffusion.adjacency],
+        last if hidden else "the whole path may be released",
+        FOLLOWED_EXACTLY,
+    ]
     if callable(diffusion.inverse_temperature):
-        said.append(
+        sentences.append(
             f"the inverse temperature is monotone on each of {diffusion.cells[0].size} equal parts of the "
             "time"
         )
-    said.append("the starting point, the temperature and the time do not depend on the data")
-    said.append(about_gap(diffusion.gradient_gap, diffusion.loss))
+    sentences += [
+        "the starting point, the temperature and the time do not depend on the data",
+        about_gap(diffusion.gradient_gap, diffusion.loss),
+    ]
     if hidden:
-        said.extend(about_mean_loss(diffusion.loss))
+        sentences.extend(about_mean_loss(diffusion.loss))
     if diffusion.diameter is not None:
-        said.append(
+        sentences.append(
             f"the diffusion is reflected at the boundary of a convex set of diameter {diffusion.diameter!r}"
         )
-    return tuple(said)
+    return tuple(sentences)

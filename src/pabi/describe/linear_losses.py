@@ -20,8 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.describe.loss_facts import (
-    NUMBER,
-    POSITIVE,
     Constraints,
     Facts,
     Kind,
@@ -29,6 +27,7 @@ from pabi.describe.loss_facts import (
     curvature_known,
 )
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import NUMBER, POSITIVE
 from pabi.numbers.rounding import Array, fraction_up, up
 from pabi.numbers.showing import exact
 
@@ -63,7 +62,7 @@ class LinearLoss(ABC):
 
     @abstractmethod
     def value(self, z: Array, y: NDArray[Any]) -> Array:
-        """The losses."""
+        """The losses, (m,) for classes and of the shape of `z` otherwise."""
 
     @abstractmethod
     def differentiate(self, z: Array, y: NDArray[Any]) -> None:
@@ -88,10 +87,10 @@ class LinearLoss(ABC):
         return y
 
     @classmethod
-    def of(cls, given: Parameters) -> Self:
-        """The loss of these parameters; `given` may hold others, such as `feature_norm`."""
+    def of(cls, values: Parameters) -> Self:
+        """The loss of these parameters; `values` may hold others, such as `feature_norm`."""
         build: Callable[..., Self] = cls
-        return build(**{name: given[name] for name in cls.parameters})
+        return build(**{name: values[name] for name in cls.parameters})
 
     def facts(self, feature_norm: float) -> Facts:
         """What holds of one record with ‖x‖ ≤ `feature_norm`, rounded up."""
@@ -111,16 +110,19 @@ class Logistic(LinearLoss):
     slope = Fraction(1)
 
     def value(self, z: Array, y: NDArray[Any]) -> Array:
+        """The losses log(1 + e^−z)."""
         # Several times as fast as `np.logaddexp`.
         return np.asarray(np.log1p(np.exp(-np.abs(z))) + np.maximum(-z, 0.0))
 
     def differentiate(self, z: Array, y: NDArray[Any]) -> None:
+        """Overwrites the margins by −1/(1 + e^z)."""
         # −1/(1 + e^z): no cancellation, and −0 where the exponential overflows.
         np.exp(z, out=z)
         z += 1.0
         np.divide(-1.0, z, out=z)
 
     def mean(self, z: Array) -> Array:
+        """The probability of the label 1, 1/(1 + e^−z)."""
         from scipy.special import expit
 
         return np.asarray(expit(z))
@@ -135,17 +137,20 @@ class Softmax(LinearLoss):
     slope = Fraction(up(math.sqrt(2.0)))
 
     def value(self, z: Array, y: NDArray[Any]) -> Array:
+        """The losses log Σ_k e^(z_k) − z_y, (m,)."""
         peak = np.max(z, axis=1)
         total = np.log(np.sum(np.exp(z - peak[:, None]), axis=1))
         return np.asarray(total + (peak - z[np.arange(len(y)), y]))
 
     def differentiate(self, z: Array, y: NDArray[Any]) -> None:
+        """Overwrites the predictors by the classes' probabilities, less 1 for the class y."""
         z -= np.max(z, axis=1, keepdims=True)
         np.exp(z, out=z)
         z /= np.sum(z, axis=1, keepdims=True)
         z[np.arange(len(y)), y] -= 1.0
 
     def mean(self, z: Array) -> Array:
+        """The probabilities of the classes, (m, K)."""
         from scipy.special import softmax
 
         return np.asarray(softmax(z, axis=1))
@@ -160,22 +165,26 @@ class _Clipped(LinearLoss):
     @property
     @abstractmethod
     def bound(self) -> float:
-        """In units of y."""
+        """The largest residual that is not clipped, in units of y."""
 
     @property
     def slope(self) -> Fraction:
+        """The largest clipped residual."""
         return Fraction(self.bound)
 
     def value(self, z: Array, y: NDArray[Any]) -> Array:
+        """The losses, linear beyond residuals of size `bound`."""
         residual = z - y
         inner = np.clip(residual, -self.bound, self.bound)
         return np.asarray(inner * (residual - 0.5 * inner))
 
     def differentiate(self, z: Array, y: NDArray[Any]) -> None:
+        """Overwrites the predictors by the clipped residuals."""
         z -= y
         np.clip(z, -self.bound, self.bound, out=z)
 
     def mean(self, z: Array) -> Array:
+        """The predictors themselves."""
         return z
 
 
@@ -188,18 +197,20 @@ class Squared(_Clipped):
 
     @property
     def bound(self) -> float:
+        """The field `residual_bound`."""
         return self.residual_bound
 
 
 @dataclass(frozen=True)
 class Huber(_Clipped):
-    """The same function, by another name."""
+    """½(z − y)², linear beyond residuals of size `threshold`: the function of `Squared` by another name."""
 
     threshold: float
     parameters: ClassVar[Constraints] = {"threshold": POSITIVE}
 
     @property
     def bound(self) -> float:
+        """The field `threshold`."""
         return self.threshold
 
 
@@ -214,26 +225,28 @@ class SmoothedHinge(LinearLoss):
 
     @property
     def steepness(self) -> Fraction:
+        """The curvature 1/γ of the parabola."""
         return 1 / Fraction(self.smoothing)
 
     def value(self, z: Array, y: NDArray[Any]) -> Array:
+        """The losses of margins z."""
         short = np.maximum(1.0 - z, 0.0)
         inner = np.minimum(short, self.smoothing)
         return np.asarray(inner * (short - 0.5 * inner) / self.smoothing)
 
     def differentiate(self, z: Array, y: NDArray[Any]) -> None:
+        """Overwrites the margins by derivatives in [−1, 0]."""
         z -= 1.0
         z /= self.smoothing
         np.clip(z, -1.0, 0.0, out=z)
 
     def mean(self, z: Array) -> None:
-        return (
-            None  # the expected loss is least within γ of a margin of 1, whatever the probability
-        )
+        """None: the expected loss is least within γ of a margin of 1, whatever the probability."""
+        return None
 
 
 @dataclass(frozen=True)
-class Poisson(LinearLoss):
+class PoissonLoss(LinearLoss):
     """e^z − yz, continued linearly beyond z = `predictor_bound`; counts are cut off at `count_bound`."""
 
     predictor_bound: float
@@ -244,6 +257,7 @@ class Poisson(LinearLoss):
 
     @property
     def steepness(self) -> Fraction:
+        """e^bound, the largest rate, rounded up. Raises InvalidInput where it is no finite number."""
         try:
             return Fraction(up(up(math.exp(self.predictor_bound))))
         except OverflowError:
@@ -253,6 +267,7 @@ class Poisson(LinearLoss):
 
     @property
     def slope(self) -> Fraction:
+        """The largest count or rate."""
         return max(Fraction(self.count_bound), self.steepness)
 
     @cached_property
@@ -261,11 +276,13 @@ class Poisson(LinearLoss):
         return math.exp(self.predictor_bound) * (1.0 - 2.0**-52)
 
     def value(self, z: Array, y: NDArray[Any]) -> Array:
+        """The losses e^z − yz, continued linearly."""
         grown = np.minimum(np.exp(np.minimum(z, self.predictor_bound)), self._rate)
         beyond = np.maximum(z - self.predictor_bound, 0.0)
         return np.asarray(grown + self._rate * beyond - y * z)
 
     def differentiate(self, z: Array, y: NDArray[Any]) -> None:
+        """Overwrites the predictors by min(e^z, e^bound) − y."""
         np.minimum(z, self.predictor_bound, out=z)
         np.exp(z, out=z)
         np.minimum(z, self._rate, out=z)
@@ -276,6 +293,7 @@ class Poisson(LinearLoss):
         return np.asarray(np.exp(z))
 
     def admitted(self, y: Array) -> Array:
+        """Counts, cut off at `count_bound`. Raises InvalidInput for a negative one."""
         if np.any(y < 0.0):
             raise InvalidInput("y", "expected counts ≥ 0")
         return np.minimum(y, self.count_bound)
@@ -287,21 +305,21 @@ LINEAR_LOSSES: dict[str, type[LinearLoss]] = {
     "squared": Squared,
     "huber": Huber,
     "smoothed_hinge": SmoothedHinge,
-    "poisson": Poisson,
+    "poisson": PoissonLoss,
 }
 
 
-def executable(kind: str, **given: Any) -> LinearLoss:
+def executable(kind: str, **parameters: Any) -> LinearLoss:
     """The loss of this kind and these parameters, checked, for trainers and samplers to compute with.
 
-    `given` may hold other parameters, such as `feature_norm`. Raises InvalidInput naming the parameter.
+    There may be other parameters, such as `feature_norm`. Raises InvalidInput naming the parameter.
     """
     cls = LINEAR_LOSSES[kind]
-    found = {name: read(name, given[name]) for name, read in cls.parameters.items()}
+    values = {name: check(name, parameters[name]) for name, check in cls.parameters.items()}
     for name, most in cls.largest.items():
-        if found[name] > most:
-            raise InvalidInput(name, f"expected at most {exact(most)}, got {found[name]!r}")
-    return cls.of(found)
+        if values[name] > most:
+            raise InvalidInput(name, f"expected at most {exact(most)}, got {values[name]!r}")
+    return cls.of(values)
 
 
 def kind_of(cls: type[LinearLoss]) -> Kind:

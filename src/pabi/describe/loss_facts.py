@@ -10,12 +10,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 from pabi.describe.moduli import Modulus
-from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import POSITIVE, SHARE, Check
 
 Pairs = tuple[tuple[float, float], ...]
 Parameters = Mapping[str, Any]
@@ -25,13 +24,22 @@ Parameters = Mapping[str, Any]
 class Facts:
     """What a loss guarantees of one record.
 
-    `curvature` [lo, hi], None if nothing is known; `gradient_bound`, the largest norm of its gradient,
-    None if unknown; `glm`, whether its gradient is a scalar function of the parameters times a fixed vector,
-    `separable`, whether it is a sum of functions of one coordinate each, which is what makes clipping of
-    norms, and of coordinates, harmless. `monotone`: the smoothness β, ∞ if there is none, of what is no
-    gradient but a monotone field, that of convex–concave descent–ascent. `convex_holder`: pairs (p, M), the
-    loss being convex on all of ℝ^d with a p-Hölder gradient of constant M. `dissipative`: (λ, κ) with
-    ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ.
+    Attributes
+    ----------
+    curvature : (float, float) or None
+        [lo, hi]; None if nothing is known.
+    gradient_bound : float or None
+        The largest norm of its gradient; None if unknown.
+    glm, separable : bool
+        Whether its gradient is a scalar function of the parameters times a fixed vector, and whether it is a
+        sum of functions of one coordinate each. That makes clipping of norms, and of coordinates, harmless.
+    convex_holder : tuple of (float, float)
+        Pairs (p, M): the loss is convex on all of ℝ^d with a p-Hölder gradient of constant M.
+    dissipative : (float, float) or None
+        (λ, κ) with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ.
+    monotone : float or None
+        The smoothness β, ∞ if there is none, of what is no gradient but a monotone field, that of
+        convex–concave descent–ascent.
     """
 
     curvature: tuple[float, float] | None = None
@@ -62,41 +70,24 @@ class Facts:
         return math.inf if self.monotone is None else self.monotone
 
 
-# Constraints: (name of the parameter, value) ↦ the value, converted. They raise InvalidInput.
-
-Constraint = Callable[[str, Any], Any]
-Constraints = Mapping[str, Constraint]
-
-POSITIVE: Constraint = partial(validate.number, above=0.0)
-NONNEGATIVE: Constraint = partial(validate.number, at_least=0.0)
-NUMBER: Constraint = validate.number
-
-
-def positive_or_none(name: str, value: Any) -> float | None:
-    """A finite number above 0, or None, which says nothing."""
-    return None if value is None else validate.number(name, value, above=0.0)
-
-
-def flag(name: str, value: Any) -> bool:
-    """True or false."""
-    if not isinstance(value, bool):
-        raise InvalidInput(name, f"expected true or false, got {value!r}")
-    return value
+Constraints = Mapping[str, Check]
 
 
 def holder_pairs(name: str, value: Any) -> Pairs:
-    """(exponent in [0, 1], constant > 0) of each pair, by increasing exponent."""
-    wanted = "expected at least one pair (exponent in [0, 1], constant > 0)"
+    """The pairs (exponent in [0, 1], constant > 0) by increasing exponent, of equal ones the least constant.
+
+    Raises InvalidInput naming the field.
+    """
+    expected = "expected at least one pair (exponent in [0, 1], constant > 0)"
     if not isinstance(value, list | tuple) or not value:
-        raise InvalidInput(name, f"{wanted}, got {value!r}")
-    found: dict[float, float] = {}
+        raise InvalidInput(name, f"{expected}, got {value!r}")
+    least: dict[float, float] = {}
     for pair in value:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise InvalidInput(name, f"{wanted}, got {pair!r}")
-        exponent = validate.number(name, pair[0], at_least=0.0, at_most=1.0)
-        constant = validate.number(name, pair[1], above=0.0)
-        found[exponent] = min(constant, found.get(exponent, math.inf))
-    return tuple(sorted(found.items()))
+            raise InvalidInput(name, f"{expected}, got {pair!r}")
+        exponent = SHARE(name, pair[0])
+        least[exponent] = min(POSITIVE(name, pair[1]), least.get(exponent, math.inf))
+    return tuple(sorted(least.items()))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ needs a row of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
@@ -17,26 +17,22 @@ from pabi.describe.gradient_steps import dissipative
 from pabi.describe.linear_losses import LINEAR_LOSSES, kind_of
 from pabi.describe.loss_facts import (
     ITERATES,
-    NONNEGATIVE,
-    POSITIVE,
     Constraints,
     Facts,
     Kind,
     Pairs,
     Parameters,
     curvature_known,
-    flag,
     holder_pairs,
-    positive_or_none,
 )
-from pabi.describe.moduli import Modulus, known
-from pabi.numbers import validate
+from pabi.describe.moduli import Modulus, finite_or_unbounded
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import NONNEGATIVE, POSITIVE, SHARE, flag, optional
 from pabi.numbers.rounding import TINY, fraction_up, up
 
 # What may be said of most losses; see `Facts`.
 _CLIPPING: Constraints = {"glm": flag, "separable": flag}
-_OPTIONS: Constraints = {"gradient_bound": positive_or_none, **_CLIPPING}
+_OPTIONS: Constraints = {"gradient_bound": optional(POSITIVE), **_CLIPPING}
 
 
 def _stated(p: Parameters) -> dict[str, Any]:
@@ -50,20 +46,19 @@ def _stated(p: Parameters) -> dict[str, Any]:
 # Smooth losses, by their curvature.
 
 
-def _convex(p: Parameters) -> Facts:
-    return Facts((0.0, p["smoothness"]), **_stated(p))
-
-
-def _strongly_convex(p: Parameters) -> Facts:
-    return Facts((p["strong_convexity"], p["smoothness"]), **_stated(p))
-
-
-def _nonconvex(p: Parameters) -> Facts:
-    return Facts((-p["smoothness"], p["smoothness"]), **_stated(p))
-
-
-def _weakly_convex(p: Parameters) -> Facts:
-    return Facts((-p["weak_convexity"], p["smoothness"]), **_stated(p))
+def _smooth(
+    least: Callable[[Parameters], float],
+    required: Constraints,
+    ordered: tuple[str, str] | None = None,
+) -> Kind:
+    """The kind of losses of curvature [least, smoothness]."""
+    return Kind(
+        required={**required, "smoothness": POSITIVE},
+        optional=_OPTIONS,
+        ordered=ordered,
+        facts=lambda p: Facts((least(p), p["smoothness"]), **_stated(p)),
+        sentences=curvature_known,
+    )
 
 
 # Convex losses that need not be smooth.
@@ -100,10 +95,6 @@ _TANGENTS = [math.log(1e-9) + 0.75 * i for i in range(56)]
 _ABOVE = 1.0 + 1e-12  # above the roundings of logarithms and powers
 
 
-def _exponent(name: str, value: Any) -> float:
-    return validate.number(name, value, at_least=0.0, at_most=1.0)
-
-
 def _holder(p: Parameters) -> Facts:
     constant = p["constant"]
     return Facts((-constant, constant) if p["exponent"] == 1.0 else None, **_stated(p))
@@ -116,16 +107,20 @@ def _holder_rows(p: Parameters, step: Fraction, clips: bool) -> list[Modulus]:
     """
     exponent, product = p["exponent"], fraction_up(step * Fraction(p["constant"]))
     if exponent == 1.0:
-        return [known(Modulus.linear, fraction_up(1 + step * Fraction(p["constant"])))]
+        return [
+            finite_or_unbounded(Modulus.linear, fraction_up(1 + step * Fraction(p["constant"])))
+        ]
     if exponent == 0.0:
-        return [known(Modulus.affine, 1.0, product)]
+        return [finite_or_unbounded(Modulus.affine, 1.0, product)]
     rows = []
     for log in _TANGENTS:
         power = (math.log(product) + exponent * log) if product > 0.0 else -math.inf
         rise, shift = power - log + math.log(exponent), power + math.log1p(-exponent)
         if max(rise, shift) < 700.0:
             slope = up(1.0 + math.exp(rise) * _ABOVE)
-            rows.append(known(Modulus.affine, slope, max(math.exp(shift) * _ABOVE, TINY)))
+            rows.append(
+                finite_or_unbounded(Modulus.affine, slope, max(math.exp(shift) * _ABOVE, TINY))
+            )
     return rows
 
 
@@ -181,31 +176,17 @@ def _unknown(p: Parameters) -> Facts:
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         **{name: kind_of(cls) for name, cls in LINEAR_LOSSES.items()},
-        "convex": Kind(
-            required={"smoothness": POSITIVE},
-            optional=_OPTIONS,
-            facts=_convex,
-            sentences=curvature_known,
+        "convex": _smooth(lambda p: 0.0, {}),
+        "strongly_convex": _smooth(
+            lambda p: p["strong_convexity"],
+            {"strong_convexity": POSITIVE},
+            ("strong_convexity", "smoothness"),
         ),
-        "strongly_convex": Kind(
-            required={"strong_convexity": POSITIVE, "smoothness": POSITIVE},
-            optional=_OPTIONS,
-            ordered=("strong_convexity", "smoothness"),
-            facts=_strongly_convex,
-            sentences=curvature_known,
-        ),
-        "nonconvex": Kind(
-            required={"smoothness": POSITIVE},
-            optional=_OPTIONS,
-            facts=_nonconvex,
-            sentences=curvature_known,
-        ),
-        "weakly_convex": Kind(
-            required={"weak_convexity": POSITIVE, "smoothness": POSITIVE},
-            optional=_OPTIONS,
-            ordered=("weak_convexity", "smoothness"),
-            facts=_weakly_convex,
-            sentences=curvature_known,
+        "nonconvex": _smooth(lambda p: -p["smoothness"], {}),
+        "weakly_convex": _smooth(
+            lambda p: -p["weak_convexity"],
+            {"weak_convexity": POSITIVE},
+            ("weak_convexity", "smoothness"),
         ),
         "lipschitz": Kind(
             required={"constant": POSITIVE},
@@ -220,7 +201,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             sentences=_about_weakly_smooth,
         ),
         "holder": Kind(
-            required={"exponent": _exponent, "constant": POSITIVE},
+            required={"exponent": SHARE, "constant": POSITIVE},
             optional=_OPTIONS,
             facts=_holder,
             rows=_holder_rows,
@@ -235,7 +216,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         ),
         "saddle": Kind(
             required={"constant": POSITIVE},
-            optional={"smoothness": positive_or_none},
+            optional={"smoothness": optional(POSITIVE)},
             facts=_saddle,
             sentences=_about_saddle,
         ),
@@ -246,24 +227,24 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 )
 
 
-def checked(kind: str, given: Parameters) -> dict[str, Any]:
-    """`given` with every parameter checked and converted, in the order given. Raises InvalidInput."""
+def checked(kind: str, stated: Parameters) -> dict[str, Any]:
+    """`stated` with every parameter checked and converted, in the same order. Raises InvalidInput."""
     if kind not in KINDS:
         raise InvalidInput("kind", f"expected one of {', '.join(KINDS)}, got {kind!r}")
-    row, found = KINDS[kind], dict(given)
-    for name, read in row.required.items():
-        if name not in found:
+    row, values = KINDS[kind], dict(stated)
+    for name, check in row.required.items():
+        if name not in values:
             raise InvalidInput(name, f"missing: a {kind} loss needs it")
-        found[name] = read(name, found[name])
-    for name in sorted(set(found) - {*row.required, *row.optional}):
+        values[name] = check(name, values[name])
+    for name in sorted(set(values) - {*row.required, *row.optional}):
         raise InvalidInput(name, f"a {kind} loss has no such parameter")
-    for name, read in row.optional.items():
-        if name in found:
-            found[name] = read(name, found[name])
+    for name, check in row.optional.items():
+        if name in values:
+            values[name] = check(name, values[name])
     if row.ordered is not None:
         low, high = row.ordered
-        if found[low] > found[high]:
+        if values[low] > values[high]:
             raise InvalidInput(
-                low, f"expected at most {high} = {found[high]!r}, got {found[low]!r}"
+                low, f"expected at most {high} = {values[high]!r}, got {values[low]!r}"
             )
-    return found
+    return values

@@ -7,17 +7,18 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from pabi.describe.accounted import Accounted
 from pabi.describe.assumptions import ADJACENT, about_gap, about_mean_loss
-from pabi.describe.langevin import check_common, gradient_gap_of, store
+from pabi.describe.langevin import check_common, gradient_gap_of
 from pabi.describe.losses import Loss
 from pabi.describe.neighbours import Adjacency, Unit
-from pabi.describe.runs import MOST
+from pabi.describe.stated_run import COUNT
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import POSITIVE, convert, optional
 from pabi.numbers.rounding import down, fraction_down, fraction_up, up
 
 
@@ -32,6 +33,7 @@ def potential_curvature(loss: Loss) -> float | None:
 
 
 _LARGEST = sys.float_info.max
+_MARGIN = 1.0 + 1e-12  # above the roundings of a radius
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +62,14 @@ class ExponentialMechanism(Accounted):
     unit : str
         "record": whom the guarantee protects.
 
-    Raises InvalidInput, naming the field. Source: Ganesh, Thakurta, Upadhyay, Algorithm 2; McSherry,
-    Talwar 2007.
+    Raises
+    ------
+    InvalidInput
+        For a field that is wrong, naming it.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, Algorithm 2; McSherry, Talwar 2007.
     """
 
     loss: Loss
@@ -75,16 +83,10 @@ class ExponentialMechanism(Accounted):
     unit: Unit = "record"
 
     def __post_init__(self) -> None:
-        if self.diameter is None:
-            raise InvalidInput("diameter", "missing: the mechanism needs a bounded set")
-        check_common(self)
-        _store_dimension(self)
+        _check_set(self)
         if (self.epsilon is None) == (self.inverse_temperature is None):
             raise InvalidInput("epsilon", "expected exactly one of epsilon and inverse_temperature")
-        for name in ("epsilon", "inverse_temperature"):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, validate.number(name, value, above=0.0))
+        convert(self, epsilon=optional(POSITIVE), inverse_temperature=optional(POSITIVE))
         if not 0.0 < self.kappa < math.inf:
             raise InvalidInput("epsilon", "the inverse temperature leaves the range of numbers")
         _ = self.range
@@ -121,8 +123,19 @@ class ExponentialMechanism(Accounted):
 
 
 class Round(NamedTuple):
-    """One round: ε_i, the bound D on its set's diameter, κ_i, and the radius r_i around its draw within
-    which the next round stays (∞ after the last)."""
+    """One round of an iterated exponential mechanism.
+
+    Attributes
+    ----------
+    epsilon : float
+        ε_i.
+    diameter : float
+        A bound on the diameter of the round's set.
+    inverse_temperature : float
+        κ_i.
+    radius : float
+        r_i: how far from its draw the next round stays at most, ∞ after the last.
+    """
 
     epsilon: float
     diameter: float
@@ -157,11 +170,19 @@ class IteratedExponentialMechanism(Accounted):
     split : int, optional
         n_1: the rounds but the last use the first n_1 records, the last the other n − n_1, for a bound on
         the population risk. None: every round uses all records.
+    gradient_gap : None
+        Nothing can be stated: it follows from the loss's gradient bound and the records.
     unit : str
         "record": whom the guarantee protects.
 
-    Raises InvalidInput, naming the field. Source: Ganesh, Thakurta, Upadhyay, Algorithm 3 and Theorem E.6;
-    docs, "The iterated exponential mechanism".
+    Raises
+    ------
+    InvalidInput
+        For a field that is wrong, naming it.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, Algorithm 3 and Theorem E.6; docs, "The iterated exponential mechanism".
     """
 
     loss: Loss
@@ -176,13 +197,8 @@ class IteratedExponentialMechanism(Accounted):
     unit: Unit = "record"
 
     def __post_init__(self) -> None:
-        if self.diameter is None:
-            raise InvalidInput("diameter", "missing: the mechanism needs a bounded set")
-        check_common(self)
-        _store_dimension(self)
-        object.__setattr__(self, "epsilons", _epsilons(self.epsilons))
-        failure = validate.number("failure", self.failure, above=0.0, below=1.0)
-        store(self, "failure", failure)
+        _check_set(self)
+        convert(self, epsilons=_epsilons, failure=partial(validate.number, above=0.0, below=1.0))
         if self.gradient_gap is not None:
             raise InvalidInput(
                 "gradient_gap",
@@ -190,8 +206,7 @@ class IteratedExponentialMechanism(Accounted):
             )
         if self.split is not None:
             most = self.n - 1
-            split = validate.integer("split", self.split, at_least=1, at_most=most, of="n − 1 = ")
-            store(self, "split", split)
+            convert(self, split=partial(validate.integer, at_least=1, at_most=most, of="n − 1 = "))
         if self.loss.gradient_bound is None:
             raise InvalidInput("loss", "expected a loss with a gradient bound")
         if not self.strong_convexity > 0.0:
@@ -210,13 +225,44 @@ class IteratedExponentialMechanism(Accounted):
         return self.loss.gradient_bound
 
     def records(self, i: int) -> int:
-        """How many records round `i` (0-based) uses."""
+        """The number of records that one round uses.
+
+        Parameters
+        ----------
+        i : int
+            The round, counted from 0.
+
+        Returns
+        -------
+        int
+            `n`, or with `split` the part of the records that the round uses.
+
+        Raises
+        ------
+        Nothing.
+        """
         if self.split is None:
             return self.n
         return self.split if i < len(self.epsilons) - 1 else self.n - self.split
 
     def mechanism(self, i: int) -> ExponentialMechanism:
-        """Round `i` (0-based) by itself, given the rounds before."""
+        """One round by itself, given the rounds before.
+
+        Parameters
+        ----------
+        i : int
+            The round, counted from 0.
+
+        Returns
+        -------
+        ExponentialMechanism
+            It draws from the set that the rounds before leave.
+
+        Raises
+        ------
+        IndexError
+            For a round that is not there.
+        """
         one = self.rounds[i]
         return ExponentialMechanism(
             self.loss,
@@ -249,7 +295,7 @@ class IteratedExponentialMechanism(Accounted):
         if self.split is not None:
             extra = self.lipschitz / (m * math.sqrt(self.split))
             extra *= 1.0 + math.sqrt(-2.0 * math.log(each))
-        found = []
+        rounds = []
         for i, epsilon in enumerate(self.epsilons):
             gap = gradient_gap_of(self.loss, self.records(i), self.adjacency, None)
             kappa = fraction_down(Fraction(epsilon) / (Fraction(gap) * Fraction(diameter)))
@@ -260,10 +306,10 @@ class IteratedExponentialMechanism(Accounted):
                 quantile = float(chdtri(self.dimension, each))
                 # Roots first: a product could underflow.
                 root = math.sqrt(quantile) / math.sqrt(m) / math.sqrt(kappa)
-                radius = (root + extra) * (1.0 + 1e-12)
-            found.append(Round(epsilon, diameter, inverse_temperature=kappa, radius=radius))
+                radius = (root + extra) * _MARGIN
+            rounds.append(Round(epsilon, diameter, inverse_temperature=kappa, radius=radius))
             diameter = min(diameter, 2.0 * radius)
-        return tuple(found)
+        return tuple(rounds)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -271,19 +317,22 @@ class IteratedExponentialMechanism(Accounted):
         return rounds_sentences(self)
 
 
-def _store_dimension(mechanism: Any) -> None:
-    given = validate.integer("dimension", mechanism.dimension, at_least=1, at_most=MOST)
-    store(mechanism, "dimension", given)
+def _check_set(mechanism: Any) -> None:
+    """Checks what mechanisms have in common."""
+    if mechanism.diameter is None:
+        raise InvalidInput("diameter", "missing: the mechanism needs a bounded set")
+    check_common(mechanism)
+    convert(mechanism, dimension=COUNT)
 
 
-def _epsilons(given: Any) -> tuple[float, ...]:
+def _epsilons(name: str, value: Any) -> tuple[float, ...]:
     try:
-        numbers = tuple(given)
+        numbers = tuple(value)
     except TypeError:
-        raise InvalidInput("epsilons", f"expected a sequence of numbers, got {given!r}") from None
+        raise InvalidInput(name, f"expected a sequence of numbers, got {value!r}") from None
     if not numbers:
-        raise InvalidInput("epsilons", "expected at least one number")
-    return tuple(validate.number("epsilons", e, above=0.0) for e in numbers)
+        raise InvalidInput(name, "expected at least one number")
+    return tuple(POSITIVE(name, epsilon) for epsilon in numbers)
 
 
 _EXACT = "draws are exact: at total-variation error ξ of a draw, (1 + e^ε)·ξ is added to δ"
@@ -291,7 +340,7 @@ _EXACT = "draws are exact: at total-variation error ξ of a draw, (1 + e^ε)·ξ
 
 def mechanism_sentences(mechanism: ExponentialMechanism, gibbs: bool = True) -> tuple[str, ...]:
     """What a guarantee of `mechanism` rests on; `gibbs`: whether it uses the loss's curvature."""
-    said = [
+    sentences = [
         ADJACENT[mechanism.adjacency],
         _EXACT,
         "nothing but the draw is released: no normalising constant, cost or number of attempts",
@@ -300,13 +349,13 @@ def mechanism_sentences(mechanism: ExponentialMechanism, gibbs: bool = True) -> 
         about_gap(mechanism.gradient_gap, mechanism.loss),
     ]
     if gibbs:
-        said.extend(about_mean_loss(mechanism.loss))
-    return tuple(said)
+        sentences.extend(about_mean_loss(mechanism.loss))
+    return tuple(sentences)
 
 
 def rounds_sentences(mechanism: IteratedExponentialMechanism) -> tuple[str, ...]:
     """What a guarantee of `mechanism` rests on; its radii use the loss's curvature in any case."""
-    said = [
+    sentences = [
         ADJACENT[mechanism.adjacency],
         _EXACT,
         "nothing but the rounds' draws is released: no normalising constant, cost or number of attempts",
@@ -316,8 +365,8 @@ def rounds_sentences(mechanism: IteratedExponentialMechanism) -> tuple[str, ...]
         *about_mean_loss(mechanism.loss),
     ]
     if mechanism.split is not None:
-        said.append(
+        sentences.append(
             f"the first {mechanism.split} records are used by the rounds but the last, the others by the "
             "last; which is which does not depend on the data"
         )
-    return tuple(said)
+    return tuple(sentences)

@@ -17,10 +17,12 @@ from typing import Any, ClassVar, TypeGuard, assert_never, get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.rounding import Array, fraction_up, up
+from pabi.numbers.fields import NONNEGATIVE, convert
+from pabi.numbers.rounding import Array, fraction_up, root_up
 from pabi.numbers.showing import plain
+
+_UP = 1.0 + 1e-15  # past the roundings of one evaluation
 
 
 class _Linear:
@@ -39,14 +41,20 @@ class Modulus(abc.ABC):
 
     `Modulus.linear(slope)` is ω(δ) = slope·δ, `.sqrt(kappa, h)` √(κδ² + h), `.affine(slope, shift)`
     slope·δ + shift, `.minimum(a, b, …)` the least of several, `.from_function(f)` any nondecreasing
-    function, and `Modulus.unbounded()` says that nothing is known. On an instance, `.linear` is the
-    least c with ω(δ) ≤ cδ for every δ, or None if there is none.
+    function, and `Modulus.unbounded()` says that nothing is known.
 
     These are all there are: a subclass from elsewhere is refused where a description takes moduli, because
-    a guarantee would rest on what it answers. Instances are immutable and equal by value.
+    a guarantee would rest on what it answers. Instances are immutable and equal by value. Distances have the
+    unit of the iterate. Constructors raise InvalidInput for constants that are negative, NaN or infinite.
 
-    Distances have the unit of the iterate. Constructors raise InvalidInput for constants that are negative,
-    NaN or infinite. Source: Bravo, Flores-Mella, Guzmán, Def. 2.1; docs, "Theory", 4.4 and 7.
+    Attributes
+    ----------
+    linear : float or None
+        Of an instance: the least c with ω(δ) ≤ cδ for every δ, None if there is none.
+
+    References
+    ----------
+    Bravo, Flores-Mella, Guzmán, Def. 2.1; docs, "Theory", 4.4 and 7.
     """
 
     __slots__ = ()
@@ -59,10 +67,32 @@ class Modulus(abc.ABC):
 
     @abc.abstractmethod
     def least_slope(self) -> float | None:
-        """The least c with ω(δ) ≤ cδ for every δ, or None."""
+        """The least linear bound.
+
+        Returns
+        -------
+        float or None
+            The least c with ω(δ) ≤ cδ for every δ, None if there is none.
+        """
 
     def __call__(self, distance: ArrayLike) -> float | Array:
-        """ω at a distance, or at an array of distances (unit of the iterate, same shape out)."""
+        """ω at a distance, or at an array of distances.
+
+        Parameters
+        ----------
+        distance : float or array, ≥ 0
+            In units of the iterate.
+
+        Returns
+        -------
+        float or array of the same shape
+            In units of the iterate.
+
+        Raises
+        ------
+        InvalidInput
+            For a negative or NaN distance.
+        """
         delta = np.asarray(distance, dtype=np.float64)
         if np.any(~(delta >= 0.0)):
             raise InvalidInput("distance", f"expected nonnegative distances, got {distance!r}")
@@ -71,41 +101,158 @@ class Modulus(abc.ABC):
 
     @abc.abstractmethod
     def scaled(self, factor: float) -> Modulus:
-        """factor·ω, for a factor ≥ 0: what a linear map of that slope leaves."""
+        """The multiple factor·ω: what a linear map of that slope leaves.
+
+        Parameters
+        ----------
+        factor : float, ≥ 0
+            The slope of the map.
+
+        Returns
+        -------
+        Modulus
+            The multiple, its constants rounded up.
+
+        Raises
+        ------
+        InvalidInput
+            For a negative factor.
+        """
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready table. Raises InvalidInput for a function, which no table holds."""
+        """The modulus as a table.
+
+        Returns
+        -------
+        dict
+            Kind and constants, JSON-ready.
+
+        Raises
+        ------
+        InvalidInput
+            For a function, which no table holds.
+        """
         raise InvalidInput("moduli", f"{self!r} cannot be written to a file")
 
     @staticmethod
     def from_dict(table: Any) -> Modulus:
-        """The modulus that `to_dict` describes. Raises InvalidInput."""
+        """The modulus that a table describes.
+
+        Parameters
+        ----------
+        table : dict
+            As `to_dict` writes it.
+
+        Returns
+        -------
+        Modulus
+            The modulus of that kind.
+
+        Raises
+        ------
+        InvalidInput
+            For an unknown kind, or constants that are missing, unknown or outside of their range.
+        """
         return _read(table)
 
     @staticmethod
     def sqrt(kappa: float, h: float) -> Modulus:
-        """ω(δ) = √(κδ² + h); κ = `kappa` is a squared slope, `h` ≥ 0 a squared distance."""
-        return Sqrt(kappa, h) if h else Linear(_root_up(Sqrt(kappa, h).kappa))
+        """The modulus ω(δ) = √(κδ² + h).
+
+        Parameters
+        ----------
+        kappa : float, ≥ 0
+            κ, a squared slope.
+        h : float, ≥ 0
+            A squared distance; with 0 the modulus is linear.
+
+        Returns
+        -------
+        Modulus
+            For `h` = 0 the slope is rounded up.
+
+        Raises
+        ------
+        InvalidInput
+            For constants that are negative, NaN or infinite.
+        """
+        return Sqrt(kappa, h) if h else Linear(root_up(Sqrt(kappa, h).kappa))
 
     @staticmethod
     def affine(slope: float, shift: float) -> Modulus:
-        """ω(δ) = slope·δ + shift for δ > 0."""
+        """The modulus ω(δ) = slope·δ + shift for δ > 0.
+
+        Parameters
+        ----------
+        slope : float, ≥ 0
+            What a distance is multiplied by.
+        shift : float, ≥ 0
+            In units of the iterate.
+
+        Returns
+        -------
+        Modulus
+            Linear for a shift of 0.
+
+        Raises
+        ------
+        InvalidInput
+            For constants that are negative, NaN or infinite.
+        """
         return Affine(slope, shift) if shift else Linear(slope)
 
     @staticmethod
     def minimum(*moduli: Modulus) -> Modulus:
-        """The pointwise least of several moduli of one map, at least one."""
+        """The pointwise least of several moduli of one map.
+
+        Parameters
+        ----------
+        *moduli : Modulus
+            At least one.
+
+        Returns
+        -------
+        Modulus
+            The least, without the parts that never are it.
+
+        Raises
+        ------
+        InvalidInput
+            For none, and for a modulus that is not pabi's own.
+        """
         return _least(moduli)
 
     @staticmethod
     def from_function(function: Callable[[float], float]) -> Modulus:
-        """`function` as a modulus: it maps a distance > 0 to a distance ≥ 0 and never decreases, which is
-        checked on a grid of distances from 1e-9 to 1e9 and is an assumption between them."""
+        """A function as a modulus.
+
+        Parameters
+        ----------
+        function : callable
+            It maps a distance > 0 to a distance ≥ 0 and never decreases. This is checked on a grid of
+            distances from 1e-9 to 1e9 and is an assumption between them.
+
+        Returns
+        -------
+        Modulus
+            It cannot be written to a file.
+
+        Raises
+        ------
+        InvalidInput
+            For what is no function, and for values on the grid that are negative, NaN or decrease.
+        """
         return FromFunction(function)
 
     @staticmethod
     def unbounded() -> Modulus:
-        """The modulus of a map of which nothing is known: ω(δ) = ∞ for δ > 0."""
+        """The modulus of a map of which nothing is known: ω(δ) = ∞ for δ > 0.
+
+        Returns
+        -------
+        Modulus
+            Its `linear` is None.
+        """
         return Unbounded()
 
 
@@ -116,12 +263,10 @@ class _Constants(Modulus):
     kind: ClassVar[str]
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = validate.number(field.name, getattr(self, field.name), at_least=0.0)
-            object.__setattr__(self, field.name, value)
+        convert(self, **{f.name: NONNEGATIVE for f in fields(self)})
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready table. Raises InvalidInput for a class from elsewhere."""
+        """The kind and the constants. Raises InvalidInput for a class from elsewhere."""
         known_modulus(self)
         return {"kind": self.kind, **{f.name: getattr(self, f.name) for f in fields(self)}}
 
@@ -142,10 +287,12 @@ class Linear(_Constants):
         return self.slope * distance if self.slope > 0.0 else np.zeros_like(distance)
 
     def least_slope(self) -> float:
+        """The slope."""
         return self.slope
 
     def scaled(self, factor: float) -> Modulus:
-        return known(Linear, _product_up(self.slope, factor))
+        """A linear modulus, its slope rounded up."""
+        return finite_or_unbounded(Linear, _product_up(self.slope, factor))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -160,14 +307,18 @@ class Sqrt(_Constants):
     def _evaluate(self, distance: Array) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
             straight = math.sqrt(self.kappa) * distance if self.kappa else np.zeros_like(distance)
-            return np.asarray(np.hypot(straight, math.sqrt(self.h)) * (1.0 + 1e-15))
+            return np.asarray(np.hypot(straight, math.sqrt(self.h)) * _UP)
 
     def least_slope(self) -> float | None:
-        return None if self.h else _root_up(self.kappa)
+        """√κ, rounded up, for h = 0; None otherwise."""
+        return None if self.h else root_up(self.kappa)
 
     def scaled(self, factor: float) -> Modulus:
+        """A modulus of the same shape, its constants rounded up."""
         square = _product_up(factor, factor)
-        return known(Modulus.sqrt, _product_up(self.kappa, square), _product_up(self.h, square))
+        return finite_or_unbounded(
+            Modulus.sqrt, _product_up(self.kappa, square), _product_up(self.h, square)
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -181,13 +332,15 @@ class Affine(_Constants):
 
     def _evaluate(self, distance: Array) -> Array:
         straight = self.slope * distance if self.slope else np.zeros_like(distance)
-        return (straight + self.shift) * (1.0 + 1e-15)
+        return (straight + self.shift) * _UP
 
     def least_slope(self) -> float | None:
+        """The slope where there is no shift; None otherwise."""
         return None if self.shift else self.slope
 
     def scaled(self, factor: float) -> Modulus:
-        return known(
+        """A modulus of the same shape, its constants rounded up."""
+        return finite_or_unbounded(
             Modulus.affine, _product_up(self.slope, factor), _product_up(self.shift, factor)
         )
 
@@ -202,15 +355,17 @@ class Minimum(Modulus):
         return np.asarray(np.min([part._evaluate(distance) for part in self.parts], axis=0))
 
     def least_slope(self) -> float | None:
+        """The least of the parts' slopes; None if no part has one."""
         # Near 0 the linear parts are the least ones.
         slopes = [c for part in self.parts if (c := part.least_slope()) is not None]
         return min(slopes) if slopes else None
 
     def scaled(self, factor: float) -> Modulus:
+        """The least of the multiples of the parts."""
         return _least(part.scaled(factor) for part in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready table. Raises InvalidInput where a part is a function."""
+        """The tables of the parts. Raises InvalidInput where a part is a function."""
         return {"kind": "minimum", "parts": [part.to_dict() for part in parts_of(self)]}
 
     def __repr__(self) -> str:
@@ -259,9 +414,11 @@ class FromFunction(Modulus):
         return np.array(values, dtype=np.float64).reshape(distance.shape)
 
     def least_slope(self) -> None:
+        """None: nothing is known of a function near 0."""
         return None
 
     def scaled(self, factor: float) -> Modulus:
+        """The same function with the product of the factors, rounded up."""
         return FromFunction(self.function, _product_up(self.factor, factor))
 
     def __repr__(self) -> str:
@@ -279,9 +436,11 @@ class Unbounded(_Constants):
         return np.full_like(distance, np.inf)
 
     def least_slope(self) -> None:
+        """None, as there is no linear bound."""
         return None
 
     def scaled(self, factor: float) -> Modulus:
+        """Itself, or the modulus 0 for a factor of 0."""
         return Linear(0.0) if factor == 0.0 else self
 
 
@@ -319,8 +478,8 @@ def _is_known(modulus: object) -> TypeGuard[Known]:
     return not isinstance(modulus, Minimum) or all(type(part) in _PARTS for part in modulus.parts)
 
 
-def known(build: Callable[..., Modulus], *constants: float) -> Modulus:
-    """The modulus with these constants; none at all where one of them overflows."""
+def finite_or_unbounded(build: Callable[..., Modulus], *constants: float) -> Modulus:
+    """The modulus that `build` makes of these constants; `Unbounded` where one of them overflows."""
     return build(*constants) if all(map(math.isfinite, constants)) else Unbounded()
 
 
@@ -329,11 +488,11 @@ def _least(moduli: Iterable[Modulus]) -> Modulus:
     flat = [part for modulus in moduli for part in parts_of(modulus)]
     if not flat:
         raise InvalidInput("moduli", "expected at least one modulus")
-    kept: list[Part] = []
+    least: list[Part] = []
     for part in flat:
-        if not any(_below(other, part) for other in kept):
-            kept = [other for other in kept if not _below(part, other)] + [part]
-    return kept[0] if len(kept) == 1 else Minimum(tuple(kept))
+        if not any(_below(other, part) for other in least):
+            least = [other for other in least if not _below(part, other)] + [part]
+    return least[0] if len(least) == 1 else Minimum(tuple(least))
 
 
 def _below(one: Part, other: Part) -> bool:
@@ -413,11 +572,6 @@ def _squares(modulus: Linear | Sqrt) -> tuple[float, float]:
             return modulus.kappa, modulus.h
         case _:
             assert_never(modulus)
-
-
-def _root_up(x: float) -> float:
-    root = math.sqrt(x)
-    return root if root * root == x and x in (0.0, 1.0) else up(root)
 
 
 def _product_up(a: float, b: float) -> float:

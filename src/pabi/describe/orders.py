@@ -16,6 +16,7 @@ How many records a batch has is a matter of its own (`Sizes`).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -64,14 +65,10 @@ class RandomSizes:
         def failure(cap: int) -> float:
             return min(1.0, self.draws * binomial_tail(self.n, p, cap))
 
-        low, high = min(self.n, math.ceil(self.n * self.probability)), self.n
-        while low < high:
-            middle = (low + high) // 2
-            if failure(middle) <= allowed:
-                high = middle
-            else:
-                low = middle + 1
-        return low, failure(low)
+        least = min(self.n, math.ceil(self.n * self.probability))
+        caps = range(least, self.n)
+        cap = least + bisect_left(caps, True, key=lambda cap: failure(cap) <= allowed)
+        return cap, failure(cap)
 
 
 Sizes = FixedSizes | RandomSizes
@@ -96,8 +93,10 @@ class Fractions(NamedTuple):
 
 
 def fractions(sizes: Sizes, divisor: int, allowed: float) -> Fractions:
-    """Those of batches of these sizes, whose sums are divided by `divisor`; a failure of at most
-    `allowed`."""
+    """The fractions of batches of these sizes, whose sums are divided by `divisor`.
+
+    `allowed`: the largest probability of failure.
+    """
     match sizes:
         case FixedSizes():
             full, last = Fraction(sizes.size, divisor), Fraction(sizes.last, divisor)
@@ -178,6 +177,7 @@ class FreshSubsets:
 
     @property
     def displaces(self) -> bool:
+        """Whether a record that is drawn takes the place of another: where sizes are fixed."""
         match self.sizes:
             case FixedSizes():
                 return True
@@ -188,6 +188,9 @@ class FreshSubsets:
 
 
 Order = KnownUses | SecretOrder | FreshSubsets
+
+_ROUNDING = 1e-14  # of a sum of logarithms, relative to what cancels in it
+_MARGIN = 1.0 + 1e-9  # above the roundings of the exponential and the ratio
 
 
 def binomial_tail(n: int, p: float, cap: int) -> float:
@@ -206,5 +209,5 @@ def binomial_tail(n: int, p: float, cap: int) -> float:
     log = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
     log += k * math.log(p) + (n - k) * math.log1p(-p)
     size = gammaln(n + 1.0) + n  # what the terms that cancel are made of
-    bound = math.exp(min(0.0, log + 1e-14 * size)) / (1.0 - ratio) * (1.0 + 1e-9)
+    bound = math.exp(min(0.0, log + _ROUNDING * size)) / (1.0 - ratio) * _MARGIN
     return min(1.0, max(TINY, bound))  # a little is not nothing, however small

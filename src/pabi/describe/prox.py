@@ -17,35 +17,51 @@ import math
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pabi.numbers import encoding, validate
+from pabi.describe.prox_parameters import (
+    finite_numbers,
+    number_or_array,
+    read,
+    read_shape,
+    real_numbers,
+    short,
+    written,
+)
+from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import NONNEGATIVE, NUMBER, Check, convert, keep, optional
 from pabi.numbers.rounding import (
     TINY,
     Array,
-    _two_product_error,
-    _two_sum,
-    fraction_up,
     power_of_two_near,
+    root_of_fraction_up,
+    sum_of_products,
+    sum_of_squares,
+    two_sum,
 )
+from pabi.numbers.rounding import add_towards as add_towards
 
 _LARGEST = float(np.finfo(np.float64).max)
 HALF_ULP = 2.0**-53  # the largest relative error of one rounding
-_SHOWN = 16  # array entries in a repr
+# Below TINY numbers lose precision, and the double of a length must be a double.
+_LENGTH: Check = partial(validate.number, at_least=TINY, at_most=_LARGEST / 2.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ProximalMap:
-    """A nonexpansive map x ↦ p(x, step_size); see the module, and the subclasses for which.
+    """A nonexpansive map x ↦ p(x, step_size); see the subclasses for which.
 
-    x and centres have the unit of the iterate, `step_size` is η. Constructors raise InvalidInput, naming
-    the parameter. Source: Parikh and Boyd 2014, §6.
+    Points and centres have the unit of the iterate. Constructors raise InvalidInput, naming the parameter.
+
+    References
+    ----------
+    Parikh and Boyd 2014, §6.
     """
 
     @property
@@ -59,8 +75,26 @@ class ProximalMap:
         return None
 
     def __call__(self, x: ArrayLike, step_size: float) -> Array:
-        """p(x, step_size), a new array. InvalidInput for another shape or what are not numbers."""
-        point = _numbers("x", x)
+        """The map's value at a point.
+
+        Parameters
+        ----------
+        x : array of real numbers
+            The point, of the shape `point_shape`; it is not changed.
+        step_size : float, > 0
+            η; projections ignore it.
+
+        Returns
+        -------
+        float64 array of the shape of x
+            p(x, step_size), a new array.
+
+        Raises
+        ------
+        InvalidInput
+            For another shape, for what are not numbers, and where it matters for a wrong `step_size`.
+        """
+        point = real_numbers("x", x)
         if self.point_shape is not None and point.shape != self.point_shape:
             raise InvalidInput("x", f"expected shape {self.point_shape}, got {point.shape}")
         with np.errstate(all="ignore"):
@@ -71,20 +105,42 @@ class ProximalMap:
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
-        """The table [prox] of a run file: kind, parameters, and the diameter if there is one."""
-        given = {f.name: _written(getattr(self, f.name)) for f in fields(self)}
-        table = {"kind": type(self).__name__, **given, "diameter": self.diameter}
+        """The table [prox] of a run file.
+
+        Returns
+        -------
+        dict
+            Kind, parameters, and the diameter if there is one; JSON-ready.
+        """
+        parameters = {f.name: written(getattr(self, f.name)) for f in fields(self)}
+        table = {"kind": type(self).__name__, **parameters, "diameter": self.diameter}
         return {name: value for name, value in table.items() if value is not None}
 
     @staticmethod
     def from_dict(table: Mapping[str, Any]) -> ProximalMap:
-        """The map that a table of known keys holds. InvalidInput if a diameter in it is too small."""
+        """The map that a table describes.
+
+        Parameters
+        ----------
+        table : mapping
+            As `to_dict` writes it. Its kind and keys are those of one of pabi's maps.
+
+        Returns
+        -------
+        ProximalMap
+            The map of that kind.
+
+        Raises
+        ------
+        InvalidInput
+            For a parameter that is missing or wrong, and for a diameter below the map's own.
+        """
         cls = KINDS[table["kind"]]
-        given = {k: _read(k, v) for k, v in table.items() if k not in ("kind", "diameter")}
+        parameters = {k: read(k, v) for k, v in table.items() if k not in ("kind", "diameter")}
         for f in fields(cls):
-            if f.default is MISSING and f.name not in given:
+            if f.default is MISSING and f.name not in parameters:
                 raise InvalidInput(f.name, f"missing from [prox]: {cls.__name__} needs it")
-        built = cls(**given)
+        built = cls(**parameters)
         if table.get("diameter") is not None:
             stated = validate.number("diameter", table["diameter"], at_least=0.0)
             if built.diameter is None or stated < built.diameter:
@@ -107,66 +163,98 @@ class ProximalMap:
         return hash((type(self), self._key))
 
     def __repr__(self) -> str:
-        given = {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
+        values = {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
         named = [
-            f"{name}={_short(v)}" if len(given) > 1 else _short(v) for name, v in given.items()
+            f"{name}={short(v)}" if len(values) > 1 else short(v) for name, v in values.items()
         ]
         return f"{type(self).__name__}({', '.join(named)})"
-
-    def _set(self, **values: Any) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
 
 
 # Penalties. Their ranges are unbounded.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class l1(ProximalMap):
+class _Penalty(ProximalMap):
+    """The proximal map of a penalty, whose parameters are all ≥ 0."""
+
+    def __post_init__(self) -> None:
+        convert(self, **{f.name: NONNEGATIVE for f in fields(self)})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class l1(_Penalty):
     """Soft thresholding: entries move towards 0 by η·strength, and no further. g = strength·‖u‖₁.
 
-    `strength`: ≥ 0. Source: Parikh and Boyd 2014, §6.5.2.
+    Parameters
+    ----------
+    strength : float, ≥ 0
+        The weight of the penalty.
+
+    Raises
+    ------
+    InvalidInput
+        For a negative, NaN or infinite `strength`.
+
+    References
+    ----------
+    Parikh and Boyd 2014, §6.5.2.
     """
 
     strength: float
-
-    def __post_init__(self) -> None:
-        self._set(strength=validate.number("strength", self.strength, at_least=0.0))
 
     def _map(self, x: Array, step_size: float) -> Array:
         return _soft(x, _step(step_size) * self.strength)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class l2(ProximalMap):
-    """x/(1 + η·strength). g = (strength/2)‖u‖², as in ridge regression: the norm squared.
+class l2(_Penalty):
+    """x/(1 + η·strength): shrinking towards 0. g = (strength/2)‖u‖², as in ridge regression.
 
-    `strength`: ≥ 0. The accountant takes this map for nonexpansive and no more; a regulariser that it
-    credits with its contraction is the `l2` of the loss. Source: Parikh and Boyd 2014, §6.1.1.
+    The accountant takes this map for nonexpansive and no more. A regulariser that it credits with its
+    contraction is the `l2` of the loss.
+
+    Parameters
+    ----------
+    strength : float, ≥ 0
+        The weight of the penalty, which is the norm squared.
+
+    Raises
+    ------
+    InvalidInput
+        For a negative, NaN or infinite `strength`.
+
+    References
+    ----------
+    Parikh and Boyd 2014, §6.1.1.
     """
 
     strength: float
-
-    def __post_init__(self) -> None:
-        self._set(strength=validate.number("strength", self.strength, at_least=0.0))
 
     def _map(self, x: Array, step_size: float) -> Array:
         return x / (1.0 + _step(step_size) * self.strength)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class elastic_net(ProximalMap):
+class elastic_net(_Penalty):
     """Soft thresholding by η·l1, then division by 1 + η·l2. g = l1·‖u‖₁ + (l2/2)‖u‖².
 
-    `l1`, `l2`: ≥ 0. Source: Parikh and Boyd 2014, §6.5.3.
+    Parameters
+    ----------
+    l1, l2 : float, ≥ 0
+        The weights of the two penalties.
+
+    Raises
+    ------
+    InvalidInput
+        For a negative, NaN or infinite weight.
+
+    References
+    ----------
+    Parikh and Boyd 2014, §6.5.3.
     """
 
     l1: float
     l2: float
-
-    def __post_init__(self) -> None:
-        for name in ("l1", "l2"):
-            self._set(**{name: validate.number(name, getattr(self, name), at_least=0.0)})
 
     def _map(self, x: Array, step_size: float) -> Array:
         eta = _step(step_size)
@@ -174,17 +262,27 @@ class elastic_net(ProximalMap):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class nuclear_norm(ProximalMap):
+class nuclear_norm(_Penalty):
     """Soft thresholding of the singular values of a matrix. g = strength·(sum of singular values).
 
-    `strength`: ≥ 0. x must be two-dimensional. Source: Cai, Candès, Shen 2010, Thm 2.1; Parikh and
-    Boyd 2014, §6.7.3.
+    The point x must be two-dimensional.
+
+    Parameters
+    ----------
+    strength : float, ≥ 0
+        The weight of the penalty.
+
+    Raises
+    ------
+    InvalidInput
+        For a negative, NaN or infinite `strength`.
+
+    References
+    ----------
+    Cai, Candès, Shen 2010, Thm 2.1; Parikh and Boyd 2014, §6.7.3.
     """
 
     strength: float
-
-    def __post_init__(self) -> None:
-        self._set(strength=validate.number("strength", self.strength, at_least=0.0))
 
     def _map(self, x: Array, step_size: float) -> Array:
         if x.ndim != 2:
@@ -204,31 +302,45 @@ class nuclear_norm(ProximalMap):
 class ball(ProximalMap):
     """The projection on {u : ‖u − center‖ ≤ radius}.
 
-    `radius`: > 0. `center`: an array of the shape of x, None (default) for the origin. The true
-    distance of a result from the center, not only the computed one, is at most `radius`: points are
-    moved to a radius smaller by a relative (d + 16)·2⁻⁵² in dimension d, and those within half of
-    that count as outside. `diameter`: 2·radius. Source: Parikh and Boyd 2014, §6.5.1.
+    The true distance of a result from the center, not only the computed one, is at most `radius`: points are
+    moved to a radius smaller by a relative (d + 16)·2⁻⁵² in dimension d, and those within half of that count
+    as outside.
+
+    Parameters
+    ----------
+    radius : float, > 0
+        In units of the iterate.
+    center : array of the shape of x, optional
+        None (default) for the origin.
+
+    Raises
+    ------
+    InvalidInput
+        For a `radius` or `center` that is no finite number, or a ball that leaves the range of doubles.
+
+    References
+    ----------
+    Parikh and Boyd 2014, §6.5.1.
     """
 
     radius: float
     center: Any = None
 
     def __post_init__(self) -> None:
-        # Below TINY numbers lose precision, and beyond _LARGEST/2 the diameter is no double.
-        radius = validate.number("radius", self.radius, at_least=TINY, at_most=_LARGEST / 2.0)
-        self._set(radius=radius)
+        convert(self, radius=_LENGTH, center=optional(finite_numbers))
         if self.center is not None:
-            center = _finite("center", self.center)
-            if float(np.max(np.abs(center), initial=0.0)) > _LARGEST - 2.0 * radius:
+            peak = float(np.max(np.abs(self.center), initial=0.0))
+            if peak > _LARGEST - 2.0 * self.radius:
                 raise InvalidInput("center", "expected a ball within the range of doubles")
-            self._set(center=center)
 
     @property
     def diameter(self) -> float:
+        """The diameter of the ball, 2·radius."""
         return 2.0 * self.radius
 
     @property
     def point_shape(self) -> tuple[int, ...] | None:
+        """The shape of the center, None where it is the origin."""
         return None if self.center is None else np.shape(self.center)
 
     def _map(self, x: Array, step_size: float) -> Array:
@@ -249,12 +361,23 @@ class ball(ProximalMap):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class box(ProximalMap):
-    """The projection on {u : lower ≤ u ≤ upper}, entry by entry.
+    """The projection on {u : lower ≤ u ≤ upper}, entry by entry. Results are exact.
 
-    `lower`, `upper`: numbers, or arrays of the shape of x; infinite where there is no bound.
-    `shape`: of x, where both are numbers: without it they say nothing of the dimension. `diameter`:
-    ‖upper − lower‖, rounded up; None if it is infinite or the shape unknown. Results are exact.
-    Source: Parikh and Boyd 2014, §6.2.4.
+    Parameters
+    ----------
+    lower, upper : float or array of the shape of x
+        The bounds, lower ≤ upper; infinite where there is none.
+    shape : tuple of int, optional
+        The shape of x, where both bounds are numbers: without it they say nothing of the dimension.
+
+    Raises
+    ------
+    InvalidInput
+        For bounds that are NaN, out of order or of shapes that disagree, or a wrong `shape`.
+
+    References
+    ----------
+    Parikh and Boyd 2014, §6.2.4.
     """
 
     lower: Any
@@ -262,7 +385,7 @@ class box(ProximalMap):
     shape: Any = None
 
     def __post_init__(self) -> None:
-        lower, upper = _bound("lower", self.lower), _bound("upper", self.upper)
+        lower, upper = number_or_array("lower", self.lower), number_or_array("upper", self.upper)
         try:
             shape = np.broadcast_shapes(np.shape(lower), np.shape(upper))
         except ValueError:
@@ -271,30 +394,32 @@ class box(ProximalMap):
             ) from None
         if np.any(np.asarray(lower) > upper) or np.any(np.equal(lower, upper) & np.isinf(lower)):
             raise InvalidInput("lower", "expected at most upper, with a number between them")
-        self._set(lower=lower, upper=upper)
+        keep(self, lower=lower, upper=upper)
         if self.shape is None:
             return
-        stated = _read_shape(self.shape)
+        stated = read_shape(self.shape)
         if shape not in ((), stated):
             raise InvalidInput("shape", f"expected that of the bounds, {shape}, got {stated}")
-        self._set(shape=stated)
+        keep(self, shape=stated)
 
     @property
     def point_shape(self) -> tuple[int, ...] | None:
-        known = np.broadcast_shapes(np.shape(self.lower), np.shape(self.upper))
-        return self.shape if self.shape is not None else known or None
+        """The shape that was stated, or that of the bounds; None where both are numbers."""
+        shape = np.broadcast_shapes(np.shape(self.lower), np.shape(self.upper))
+        return self.shape if self.shape is not None else shape or None
 
     @cached_property
     def diameter(self) -> float | None:
+        """‖upper − lower‖, rounded up; None if it is infinite or the shape unknown."""
         if self.point_shape is None:
             return None
         with np.errstate(over="ignore", invalid="ignore"):
-            width, lost = _two_sum(np.asarray(self.upper), -np.asarray(self.lower))
+            width, lost = two_sum(np.asarray(self.upper), -np.asarray(self.lower))
             widths = np.where(lost <= 0.0, width, np.nextafter(width, np.inf))
         if not np.all(np.isfinite(widths)):
             return None
         repeated = 1 if widths.ndim else math.prod(self.point_shape)
-        length = _root_up(repeated * _sum_of_squares(widths))
+        length = root_of_fraction_up(repeated * sum_of_squares(widths))
         return length if math.isfinite(length) else None
 
     def _map(self, x: Array, step_size: float) -> Array:
@@ -305,20 +430,33 @@ class box(ProximalMap):
 class simplex(ProximalMap):
     """The projection on {u : u ≥ 0, Σu = total}, over all entries of x together.
 
-    `total`: > 0. The true sum of a result never exceeds `total` and falls short of it by a relative
-    (4d + 32)·2⁻⁵³ at most in dimension d. `diameter`: √2·total, rounded up. x must have an entry.
-    Source: Parikh and Boyd 2014, §6.2.5; Duchi et al. 2008, Figure 1.
+    The true sum of a result never exceeds `total` and falls short of it by a relative (4d + 32)·2⁻⁵³ at most
+    in dimension d. x must have an entry.
+
+    Parameters
+    ----------
+    total : float, > 0
+        In units of the iterate.
+
+    Raises
+    ------
+    InvalidInput
+        For a `total` that is no finite number > 0, or whose double leaves the range of doubles.
+
+    References
+    ----------
+    Parikh and Boyd 2014, §6.2.5; Duchi et al. 2008, Figure 1.
     """
 
     total: float = 1.0
 
     def __post_init__(self) -> None:
-        total = validate.number("total", self.total, at_least=TINY, at_most=_LARGEST / 2.0)
-        self._set(total=total)
+        convert(self, total=_LENGTH)
 
     @property
     def diameter(self) -> float:
-        return _root_up(2 * Fraction(self.total) ** 2)
+        """The diameter of the simplex, √2·total, rounded up."""
+        return root_of_fraction_up(2 * Fraction(self.total) ** 2)
 
     def _map(self, x: Array, step_size: float) -> Array:
         if x.size == 0:
@@ -327,8 +465,8 @@ class simplex(ProximalMap):
         y = np.maximum((x - np.max(x)) / self.total, -1.0)
         descending = np.sort(y, axis=None)[::-1]
         thresholds = (np.cumsum(descending) - 1.0) / np.arange(1, x.size + 1)
-        kept = int(np.count_nonzero(descending > thresholds))
-        weights = np.maximum(y - thresholds[max(kept, 1) - 1], 0.0)
+        positive = int(np.count_nonzero(descending > thresholds))
+        weights = np.maximum(y - thresholds[max(positive, 1) - 1], 0.0)
         # The sum of d nonnegative numbers is off by at most d half ulps, their products by as many.
         share = self.total / np.sum(weights) * (1.0 - (2 * x.size + 16) * HALF_ULP)
         return np.asarray(weights * share)
@@ -338,19 +476,34 @@ class simplex(ProximalMap):
 class halfspace(ProximalMap):
     """The projection on {u : <normal, u> ≤ offset}.
 
-    `normal`: an array of the shape of x, not all zero. `offset`: any number. Whether a point lies in
-    the set is decided exactly, underflow aside: those that do stay, and results do. Source: Parikh and
-    Boyd 2014, §6.2.3.
+    Whether a point lies in the set is decided exactly, underflow aside: those that do stay, and results do.
+
+    Parameters
+    ----------
+    normal : array of the shape of x
+        Not all zero.
+    offset : float
+        Any finite number.
+
+    Raises
+    ------
+    InvalidInput
+        For entries that are not finite, a `normal` of zeros, or a boundary beyond the range of doubles.
+
+    References
+    ----------
+    Parikh and Boyd 2014, §6.2.3.
     """
 
     normal: Any
     offset: float
 
     def __post_init__(self) -> None:
-        normal = _finite("normal", self.normal)
+        normal = finite_numbers("normal", self.normal)
         if not np.any(normal):
             raise InvalidInput("normal", "expected an entry other than 0")
-        self._set(normal=normal, offset=validate.number("offset", self.offset))
+        keep(self, normal=normal)
+        convert(self, offset=NUMBER)
         if not math.isfinite(self._scaled[1]):
             raise InvalidInput(
                 "offset", f"{self.offset!r} puts the boundary beyond the range of doubles"
@@ -358,6 +511,7 @@ class halfspace(ProximalMap):
 
     @property
     def point_shape(self) -> tuple[int, ...]:
+        """The shape of the normal."""
         return np.shape(self.normal)
 
     @cached_property
@@ -371,12 +525,12 @@ class halfspace(ProximalMap):
         normal, offset = self._scaled
         scale = power_of_two_near(max(float(np.max(np.abs(x))), abs(offset)))
         level, square = offset / scale, float(np.vdot(normal, normal))
-        excess = _sum_of_products(normal, x / scale, level)
+        excess = sum_of_products(normal, x / scale, level)
         step, moved = excess / square, x
         more = HALF_ULP * float(np.sum(np.abs(normal * (x / scale))) + abs(level)) / square
         while excess > 0.0:
             moved = within_range(x - step * normal * scale)
-            excess = _sum_of_products(normal, moved / scale, level)
+            excess = sum_of_products(normal, moved / scale, level)
             step, more = step + more, 2.0 * more  # should rounding have left the result outside
         return moved
 
@@ -401,112 +555,3 @@ def within_range(x: Array) -> Array:
 def _soft(x: Array, threshold: float) -> Array:
     """x minus its projection on a box (Moreau's decomposition): soft thresholding."""
     return x - np.clip(x, -threshold, threshold)
-
-
-def add_towards(center: Array, offset: Array) -> Array:
-    """center + offset, rounded towards the center where rounding would lead further away from it."""
-    total, lost = _two_sum(center, offset)
-    return np.where(np.sign(lost) == -np.sign(offset), np.nextafter(total, center), total)
-
-
-def _sum_of_products(a: Array, b: Array, minus: float) -> float:
-    """Σab − minus, correctly rounded, so that its sign is right; underflow aside."""
-    products = a * b
-    parts = (products.ravel().tolist(), _two_product_error(a, b, products).ravel().tolist())
-    return math.fsum((*parts[0], *parts[1], -minus))
-
-
-def _sum_of_squares(x: Array) -> Fraction:
-    """Σx², exactly."""
-    mantissas, exponents = np.frexp(x.ravel())
-    least = int(np.min(exponents, initial=0))
-    pairs = zip((mantissas * 2.0**53).tolist(), (exponents - least).tolist(), strict=True)
-    return Fraction(sum((int(m) << e) ** 2 for m, e in pairs), 4 ** (53 - least))
-
-
-def _root_up(square: Fraction) -> float:
-    """The least double not below √square, ∞ beyond the range of doubles."""
-    scaled = square.numerator * square.denominator << 256
-    root = math.isqrt(scaled)
-    return fraction_up(Fraction(root + (root * root < scaled), square.denominator << 128))
-
-
-# Reading parameters and points.
-
-
-def _numbers(field: str, value: Any) -> Array:
-    """The value as float64, or InvalidInput, which says nothing of its entries."""
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError):
-        raise InvalidInput(field, "expected an array of real numbers") from None
-    if array.dtype.kind not in "fiu":
-        raise InvalidInput(field, f"expected real numbers, got an array of dtype {array.dtype}")
-    return array.astype(np.float64, copy=False)
-
-
-def _finite(field: str, value: Any) -> Array:
-    array = _numbers(field, value) + 0.0  # no −0, which would compare as another number
-    if not np.all(np.isfinite(array)):
-        raise InvalidInput(field, "expected finite numbers")
-    return _frozen(array)
-
-
-def _bound(field: str, value: Any) -> Any:
-    """A float or a read-only array, infinities allowed."""
-    array = _numbers(field, value) + 0.0
-    if np.any(np.isnan(array)):
-        raise InvalidInput(field, "expected numbers or infinities, got NaN")
-    return float(array) if array.ndim == 0 else _frozen(array)
-
-
-def _frozen(array: Array) -> Array:
-    array = np.asarray(array)
-    array.flags.writeable = False
-    return array
-
-
-def _read_shape(value: Any) -> tuple[int, ...]:
-    sizes = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-    return tuple(validate.integer("shape", size, at_least=1, at_most=10**18) for size in sizes)
-
-
-# Writing parameters and reading them back.
-
-
-def _written(value: Any) -> Any:
-    """A parameter for JSON: numbers in nested lists, packed where there are many."""
-    if value is None or isinstance(value, tuple):
-        return value if value is None else list(value)
-    array = np.asarray(value)
-    packed = encoding.floats(array.ravel())
-    if isinstance(packed, dict):
-        return packed if array.ndim == 1 else {**packed, "shape": list(array.shape)}
-    return _spelled(array.tolist())
-
-
-def _spelled(value: Any) -> Any:
-    """Infinities, which JSON lacks, as "inf" and "-inf"."""
-    if isinstance(value, list):
-        return [_spelled(v) for v in value]
-    return value if math.isfinite(value) else str(value)
-
-
-def _read(field: str, value: Any, depth: int = 0) -> Any:
-    """What `_written` wrote. Arrays have at most 64 dimensions."""
-    if isinstance(value, list) and depth < 64:
-        return [_read(field, v, depth + 1) for v in value]
-    if isinstance(value, Mapping):
-        packed = {k: v for k, v in value.items() if k != "shape"}
-        flat = encoding.read_floats(field, packed)
-        shape = _read_shape(value["shape"]) if "shape" in value else flat.shape
-        if math.prod(shape) != flat.size:
-            raise InvalidInput(field, f"expected numbers of shape {shape}, got {flat.size} of them")
-        return flat.reshape(shape)
-    return float(value) if isinstance(value, str) and value in ("inf", "-inf") else value
-
-
-def _short(value: Any) -> str:
-    if not isinstance(value, np.ndarray):
-        return repr(value)
-    return repr(value.tolist()) if value.size <= _SHOWN else f"<array of shape {value.shape}>"

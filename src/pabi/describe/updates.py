@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -18,42 +19,129 @@ import numpy as np
 
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import POSITIVE, Check, convert, flag
 from pabi.numbers.rounding import Array
 
 State = tuple[Array, ...]
 """What an update keeps between steps: arrays of the shape of x, as secret as x itself."""
 
 
+_DECAY: Check = partial(validate.number, at_least=0.0, below=1.0)
+
+
+def _decays(name: str, value: Any) -> tuple[float, float]:
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise InvalidInput(name, f"expected two numbers in [0, 1), got {value!r}")
+    first, second = (_DECAY(name, decay) for decay in value)
+    return first, second
+
+
 @dataclass(frozen=True)
 class Update:
-    """What happens with a step's direction; see the subclasses, of which `RULES` lists all."""
+    """What happens with a step's direction; see the subclasses, of which `RULES` lists all.
+
+    Attributes
+    ----------
+    kind : str
+        The name of the update in run files.
+    plain : bool
+        Whether a step is x ↦ x − η·direction, so that moduli of gradient steps are moduli of it.
+    """
 
     kind: ClassVar[str]
-
-    @property
-    def plain(self) -> bool:
-        """Whether a step is x ↦ x − η·direction, so that moduli of gradient steps are moduli of it."""
-        return False
+    plain: ClassVar[bool] = False
+    _arrays: ClassVar[int] = 0  # that the state holds
 
     def refuse_untrained(self) -> None:
-        """InvalidInput for what is accounted for, but not executed here."""
+        """Refuses what is accounted for, but not executed here.
+
+        Raises
+        ------
+        InvalidInput
+            For `Other`, naming `update`.
+        """
 
     def start(self, x: Array) -> State:
-        """The state before the first step, at `x`."""
-        raise NotImplementedError
+        """The state before the first step.
+
+        Parameters
+        ----------
+        x : array
+            Where the run starts, of any shape.
+
+        Returns
+        -------
+        tuple of arrays
+            Zeros of the shape of `x`: none for `SGD`, one array for `Momentum`, two for `Adam`.
+
+        Raises
+        ------
+        Nothing.
+        """
+        return tuple(np.zeros_like(x) for _ in range(self._arrays))
 
     def step(
         self, x: Array, direction: Array, step_size: float, state: State, k: int
     ) -> tuple[Array, State]:
-        """(x, state) after step k, counted from 0; all arrays have the shape of x, and none is changed."""
+        """The iterate and the state after one step; no array is changed.
+
+        Parameters
+        ----------
+        x : array
+            The iterate before the step.
+        direction : array, shape of x
+            The noisy gradient with its regulariser, in units of the gradient.
+        step_size : float
+            η > 0.
+        state : tuple of arrays, each of the shape of x
+            What `start` or the step before returned.
+        k : int
+            The number of the step, counted from 0.
+
+        Returns
+        -------
+        (array, tuple of arrays)
+            The iterate and the state, of the same shapes.
+
+        Raises
+        ------
+        NotImplementedError
+            For `Other`, which is not executed here.
+        """
+        along, state = self._along(direction, state, k)
+        return np.asarray(x - step_size * along), state
+
+    def _along(self, direction: Array, state: State, k: int) -> tuple[Array, State]:
+        """(what the step subtracts, over η; the state after it)."""
         raise NotImplementedError
 
     def reaches(self, state: State) -> bool:
-        """Whether some directions lead to `state`, finite arrays such as `start` returns."""
+        """Whether some directions lead to `state`: true, unless the update says otherwise.
+
+        Parameters
+        ----------
+        state : tuple of arrays
+            Finite arrays such as `start` returns.
+
+        Returns
+        -------
+        bool
+            False where no directions lead there.
+
+        Raises
+        ------
+        Nothing.
+        """
         return True
 
     def to_dict(self) -> dict[str, Any]:
-        """The table of a run file."""
+        """The table of a run file.
+
+        Returns
+        -------
+        dict
+            Kind and numbers, JSON-ready.
+        """
         return {"kind": self.kind, **{f.name: getattr(self, f.name) for f in fields(self)}}
 
 
@@ -61,22 +149,16 @@ class Update:
 class SGD(Update):
     """x ← x − η·direction: noisy gradient descent, the only update that is more than composition.
 
-    Source: Bok, Su, Altschuler 2024, §4.
+    References
+    ----------
+    Bok, Su, Altschuler 2024, §4.
     """
 
     kind = "sgd"
+    plain = True
 
-    @property
-    def plain(self) -> bool:
-        return True
-
-    def start(self, x: Array) -> State:
-        return ()
-
-    def step(
-        self, x: Array, direction: Array, step_size: float, state: State, k: int
-    ) -> tuple[Array, State]:
-        return np.asarray(x - step_size * direction), state
+    def _along(self, direction: Array, state: State, k: int) -> tuple[Array, State]:
+        return direction, state
 
 
 @dataclass(frozen=True)
@@ -86,6 +168,13 @@ class Other(Update):
     kind = "other"
 
     def refuse_untrained(self) -> None:
+        """Refuses to be trained.
+
+        Raises
+        ------
+        InvalidInput
+            Always, naming `update` and what is trained here.
+        """
         trained = " or ".join(f'"{kind}"' for kind in RULES if kind != self.kind)
         raise InvalidInput(
             "update", f'expected one that is trained here, {trained}, got "{self.kind}"'
@@ -96,7 +185,22 @@ class Other(Update):
 class Momentum(Update):
     """v ← momentum·v + direction, x ← x − η·v; with `nesterov` x ← x − η·(direction + momentum·v).
 
-    `momentum`: in [0, 1). `nesterov`: true or false. Raises InvalidInput otherwise. Composition only. Source:
+    It is accounted by composition only.
+
+    Parameters
+    ----------
+    momentum : float, in [0, 1)
+        How much of v is left in the next step.
+    nesterov : bool
+        Whether the step looks ahead.
+
+    Raises
+    ------
+    InvalidInput
+        For a `momentum` outside [0, 1) and a `nesterov` that is no bool.
+
+    References
+    ----------
     Sutskever, Martens, Dahl, Hinton 2013, in the form of PyTorch.
     """
 
@@ -104,61 +208,75 @@ class Momentum(Update):
     nesterov: bool = False
 
     kind = "momentum"
+    _arrays = 1
 
     def __post_init__(self) -> None:
-        momentum = validate.number("momentum", self.momentum, at_least=0.0, below=1.0)
-        object.__setattr__(self, "momentum", momentum)
-        if not isinstance(self.nesterov, bool):
-            raise InvalidInput("nesterov", f"expected true or false, got {self.nesterov!r}")
+        convert(self, momentum=_DECAY, nesterov=flag)
 
-    def start(self, x: Array) -> State:
-        return (np.zeros_like(x),)
-
-    def step(
-        self, x: Array, direction: Array, step_size: float, state: State, k: int
-    ) -> tuple[Array, State]:
+    def _along(self, direction: Array, state: State, k: int) -> tuple[Array, State]:
         velocity = self.momentum * state[0] + direction
         along = direction + self.momentum * velocity if self.nesterov else velocity
-        return np.asarray(x - step_size * along), (velocity,)
+        return along, (velocity,)
 
 
 @dataclass(frozen=True)
 class Adam(Update):
-    """m and v: moving averages of the directions and of their squares, x ← x − η·m̂/(√v̂ + eps), each
-    divided by 1 − βᵏ in step k (from 1), entry by entry.
+    """x ← x − η·m̂/(√v̂ + eps), m and v the moving averages of the directions and of their squares.
 
-    `betas`: (β₁, β₂), both in [0, 1). `eps`: > 0, in units of the gradient. Raises InvalidInput otherwise.
-    Composition only. Source: Kingma, Ba 2015, Algorithm 1.
+    In step k (from 1) each average is divided by 1 − βᵏ, entry by entry, which makes m̂ and v̂. It is
+    accounted by composition only.
+
+    Parameters
+    ----------
+    betas : (float, float), both in [0, 1)
+        (β₁, β₂): how much of m and of v is left in the next step.
+    eps : float, > 0
+        In units of the gradient.
+
+    Raises
+    ------
+    InvalidInput
+        For numbers outside of these ranges.
+
+    References
+    ----------
+    Kingma, Ba 2015, Algorithm 1.
     """
 
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
 
     kind = "adam"
+    _arrays = 2
 
     def __post_init__(self) -> None:
-        betas = self.betas
-        if not isinstance(betas, (tuple, list)) or len(betas) != 2:
-            raise InvalidInput("betas", f"expected two numbers in [0, 1), got {betas!r}")
-        first, second = (validate.number("betas", b, at_least=0.0, below=1.0) for b in betas)
-        object.__setattr__(self, "betas", (first, second))
-        object.__setattr__(self, "eps", validate.number("eps", self.eps, above=0.0))
-
-    def start(self, x: Array) -> State:
-        return np.zeros_like(x), np.zeros_like(x)
+        convert(self, betas=_decays, eps=POSITIVE)
 
     def reaches(self, state: State) -> bool:
+        """Whether the moving average of squares is nonnegative.
+
+        Parameters
+        ----------
+        state : tuple of arrays
+            Finite arrays such as `start` returns.
+
+        Returns
+        -------
+        bool
+            False where an entry of the second array is negative.
+
+        Raises
+        ------
+        Nothing.
+        """
         return bool(np.all(state[1] >= 0.0))
 
-    def step(
-        self, x: Array, direction: Array, step_size: float, state: State, k: int
-    ) -> tuple[Array, State]:
+    def _along(self, direction: Array, state: State, k: int) -> tuple[Array, State]:
         first, second = self.betas
         mean = first * state[0] + (1.0 - first) * direction
         square = second * state[1] + (1.0 - second) * np.square(direction)
         scale = np.sqrt(square / (1.0 - second ** (k + 1))) + self.eps
-        along = mean / (1.0 - first ** (k + 1)) / scale
-        return np.asarray(x - step_size * along), (mean, square)
+        return mean / (1.0 - first ** (k + 1)) / scale, (mean, square)
 
 
 RULES: Mapping[str, type[Update]] = MappingProxyType(
@@ -167,8 +285,11 @@ RULES: Mapping[str, type[Update]] = MappingProxyType(
 
 
 def checked(update: Any) -> str | Update:
-    """`update` if it is one of these rules, or "sgd" or "other". Raises InvalidInput: nothing is known of any
-    other, nor of a subclass, which may override what it does."""
+    """`update` if it is one of these rules, or "sgd" or "other".
+
+    Raises InvalidInput for anything else, as nothing is known of it, and for a subclass, which may override
+    what it does.
+    """
     if type(update) in RULES.values() or (isinstance(update, str) and update in ("sgd", "other")):
         return update  # type: ignore[no-any-return]
     names = ", ".join(f"pabi.updates.{cls.__name__}" for cls in RULES.values())
@@ -177,8 +298,8 @@ def checked(update: Any) -> str | Update:
 
 def rule_of(update: str | Update) -> Update:
     """The rule that `update` names or is. Raises InvalidInput for any other."""
-    known = checked(update)
-    return RULES[known]() if isinstance(known, str) else known
+    rule = checked(update)
+    return RULES[rule]() if isinstance(rule, str) else rule
 
 
 def from_dict(table: Any) -> str | Update:
@@ -188,11 +309,11 @@ def from_dict(table: Any) -> str | Update:
     kind = table.get("kind") if isinstance(table, Mapping) else None
     if not isinstance(kind, str) or kind not in RULES:
         raise InvalidInput("update", f"expected one of {', '.join(RULES)}, got {kind!r}")
-    known = {f.name for f in fields(RULES[kind])}
-    given = {name: value for name, value in table.items() if name != "kind"}
-    for name in given:
-        if name not in known:
+    names = [f.name for f in fields(RULES[kind])]
+    numbers = {name: value for name, value in table.items() if name != "kind"}
+    for name in numbers:
+        if name not in names:
             raise InvalidInput(
-                str(name), f"unknown key in [update] of kind {kind}; known: {', '.join(known)}"
+                str(name), f"unknown key in [update] of kind {kind}; known: {', '.join(names)}"
             )
-    return RULES[kind](**given)
+    return RULES[kind](**numbers)

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
 from pabi.describe.batches import Batches
-from pabi.describe.linear_losses import Poisson
+from pabi.describe.linear_losses import PoissonLoss
 from pabi.describe.losses import Loss
 from pabi.execute.linear_gradients import LinearGradients, PoissonGradients, SquaredGradients
 from pabi.execute.records import Records, seen_norm
@@ -185,7 +185,7 @@ class PrivatePoissonRegressor(_LinearRegressor):
 
     def predict(self, X: ArrayLike) -> Array:
         """(n,): the expected counts, exp of the linear predictor."""
-        return Poisson(self.predictor_bound, self.count_bound).mean(super().predict(X))
+        return PoissonLoss(self.predictor_bound, self.count_bound).mean(super().predict(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -14,9 +14,26 @@ from typing import NamedTuple
 
 from pabi.describe.losses import Loss
 
+_NEAR = 1e-6  # relative distance to z* within which R(d) has lost its digits
+_WIDTH = 1e-13  # of the bracket of a distance, relative
+
 
 class Growth(NamedTuple):
-    """M = −m > 0, κ > 0 and λ > 0, and Δ. Distances d are below `limit`."""
+    """How fast two paths part, from the constants of the mean loss with its regulariser.
+
+    Distances d are in [0, `limit`), and times are multiplied by β.
+
+    Attributes
+    ----------
+    expansion : float, > 0
+        M = −m.
+    rate : float, > 0
+        κ.
+    offset : float, > 0
+        λ.
+    gap : float
+        Δ, how far the gradients of adjacent data sets are apart.
+    """
 
     expansion: float
     rate: float
@@ -25,17 +42,17 @@ class Growth(NamedTuple):
 
     @property
     def limit(self) -> float:
-        """z*."""
+        """z*: the distance that no two paths from one point ever reach."""
         root = math.hypot(self.gap, 2.0 * math.sqrt(self.rate) * math.sqrt(self.offset))
         return (self.gap + root) / (2.0 * self.rate)
 
     @property
     def turn(self) -> float:
-        """Where the two bounds on the rate cross."""
+        """The distance at which the two bounds −mz and λ/z − κz cross."""
         return math.sqrt(self.offset / (self.expansion + self.rate))
 
     def spread(self, d: float) -> float:
-        """∫_0^d (Δ + g)."""
+        """∫_0^d (Δ + g), which the cost of a distance d is a multiple of."""
         near = min(d, self.turn)
         total = self.gap * d + 0.5 * self.expansion * near * near
         if d > near:
@@ -45,7 +62,7 @@ class Growth(NamedTuple):
         return total
 
     def time(self, d: float) -> float:
-        """β·R(d)."""
+        """β·R(d): how long two paths take to part to the distance d, times β."""
         near = min(d, self.turn)
         total = math.log1p(self.expansion * near / self.gap) / self.expansion
         if d > near:
@@ -58,22 +75,28 @@ class Growth(NamedTuple):
         return total
 
     def reached(self, time: float) -> float | None:
-        """A d < z* with β·R(d) ≥ `time`, next to the least: what paths from one point reach by then; None if
-        it is next to z*, where R(d) has lost its digits."""
-        low, high = 0.0, self.limit * (1.0 - 1e-6)
+        """What paths from one point reach by `time`: a d with β·R(d) ≥ `time`, next to the least.
+
+        None if it is next to z*, where R(d) has lost its digits.
+        """
+        low, high = 0.0, self.limit * (1.0 - _NEAR)
         if not time <= self.time(high) < math.inf:
             return None
-        while high - low > 1e-13 * high:
+        while high - low > _WIDTH * high:
             middle = 0.5 * (low + high)
             low, high = (low, middle) if self.time(middle) >= time else (middle, high)
         return high
 
 
 def growth_of(loss: Loss, gap: float) -> Growth | None:
-    """That of the mean loss with its regulariser; None where it is not dissipative, or convex anyway."""
-    known, m = loss.dissipativity, loss.least_curvature
-    if known is None or m is None or not m + loss.l2 < 0.0 or not known[0] > 0.0:
+    """The growth on the mean loss with its regulariser; None where it is not dissipative, or convex anyway.
+
+    `gap`: Δ. Rounding is covered by the margin of whoever reads the result.
+    """
+    m = loss.least_curvature
+    if loss.dissipativity is None or m is None:
         return None
-    # Rounding here is covered by the margin of whoever reads the result.
-    offset, rate = known
+    offset, rate = loss.dissipativity
+    if not m + loss.l2 < 0.0 or not offset > 0.0:
+        return None
     return Growth(expansion=-m - loss.l2, rate=rate + loss.l2, offset=offset, gap=gap)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 
 
 class Uses(NamedTuple):
-    """The steps (0-based) that use one record: `first`, then one every epoch, `epochs` in all; and
-    then the steps in `then`, in increasing order."""
+    """The steps that use one record, counted from 0.
+
+    They are `first` and the same step of the next epochs, `epochs` of them in all, and after these the steps
+    in `then`, in increasing order.
+    """
 
     first: int
     epochs: int
@@ -39,13 +42,25 @@ class Uses(NamedTuple):
 
     @property
     def total(self) -> int:
+        """How many steps use the record."""
         return self.epochs + len(self.then)
 
     def steps(self, period: int) -> Array:
-        """All of them, as an integer array."""
+        """All steps that use the record, an integer array; `period`: the steps of an epoch."""
         periodic = self.first + period * np.arange(self.epochs, dtype=np.int64)
         out: Any = np.append(periodic, np.array(self.then, dtype=np.int64))
         return out  # type: ignore[no-any-return]
+
+
+class Constants(NamedTuple):
+    """The numbers of a constant schedule: slopes of a step on a full batch, on the epoch's last batch and in
+    the cool-down; the sensitivity of a step with the record; the noise."""
+
+    full: float
+    last: float
+    cool: float
+    s: float
+    sigma: float
 
 
 @dataclass(frozen=True)
@@ -61,21 +76,23 @@ class View:
 
     @cached_property
     def period(self) -> int:
+        """The steps of an epoch."""
         return self.run.steps_per_epoch
 
     @cached_property
-    def constants(self) -> tuple[float, float, float, float, float]:
-        """For a constant schedule: slopes of a full batch, of the epoch's last batch and of a
-        cool-down step, s of a step with the record, σ."""
+    def constants(self) -> Constants:
+        """The numbers of a constant schedule."""
         step, noise = np.array([self.run.step_size]), np.array([self.run.gradient_noise_std])
-        s, sigma = self.run.step_constants(step, noise)
-        full, last, cool = (float(c[0]) for c in self._slopes(step))
-        return full, last, cool, float(s[0]), float(sigma[0])
+        columns = *self._slopes(step), *self.run.step_constants(step, noise)
+        return Constants._make(float(x[0]) for x in columns)
 
     @cached_property
     def fractions(self) -> Fractions:
-        """What part of their divisor the batches can be: all that is possible where that costs nothing, and
-        otherwise all but what is too rare to matter."""
+        """The records of a batch over its divisor, for every batch that the slopes cover.
+
+        All that is possible is covered where that costs nothing, and otherwise all but what is too rare to
+        matter.
+        """
         likely, possible = self.run.fractions(self.failing), self.run.fractions()
         if likely.failure == 0.0 or not self._as_steep(possible, likely):
             return likely
@@ -90,14 +107,15 @@ class View:
         )
 
     def _slopes(self, step: Array) -> tuple[Array, Array, Array]:
-        full, last = (
-            self._largest_slopes(step, f) for f in (self.fractions.full, self.fractions.last)
-        )
-        cool = self.run.loss.slopes(step, self.run.clip_norm, Fraction(0))
+        kinds = self.fractions.full, self.fractions.last, (Fraction(0),)
+        full, last, cool = (self._largest_slopes(step, fractions) for fractions in kinds)
         return full, last, cool
 
     def _largest_slopes(self, step: Array, fractions: tuple[Fraction, ...]) -> Array:
-        """Slopes are convex in the fraction, so that those of the ends cover all between."""
+        """The largest slopes of steps on batches of these fractions, and all between.
+
+        Slopes are convex in the fraction, so that the ends cover what is between.
+        """
         loss, clip, how = self.run.loss, self.run.clip_norm, self.run.clipping
         return np.asarray(np.max([loss.slopes(step, clip, f, how) for f in fractions], axis=0))
 
@@ -118,24 +136,23 @@ class View:
     def nonexpansive(self) -> bool:
         """Whether no step that is taken has a slope above one."""
         if self.run.constant:
-            full, last, cool, _, _ = self.constants
-            taken = [full] if self.period > 1 else []
-            taken += [last] if self.run.data_steps >= self.period else []
-            taken += [cool] if self.run.cooldown_steps else []
-            return all(c <= 1.0 for c in taken)
+            slopes = [self.constants.full] if self.period > 1 else []
+            slopes += [self.constants.last] if self.run.data_steps >= self.period else []
+            slopes += [self.constants.cool] if self.run.cooldown_steps else []
+            return all(c <= 1.0 for c in slopes)
         return bool(np.all(self.arrays.c <= 1.0))
 
     @cached_property
     def homogeneous(self) -> bool:
-        """Whether all steps are alike but for the record's uses."""
+        """Whether all steps have one slope and one noise, so that only the record's uses tell them apart."""
         if not self.run.constant or self.run.cooldown_steps:
             return False
-        full, last, _, _, _ = self.constants
-        return full == last or self.run.data_steps < self.period
+        alike = self.constants.full == self.constants.last
+        return alike or self.run.data_steps < self.period
 
     @cached_property
     def later_is_worse(self) -> bool:
-        """Whether rule (i) or (ii) says that a record used later is never safer."""
+        """Whether a record used later is never safer, by rule (i) or (ii) at the head of this module."""
         if self.homogeneous:
             return True
         if not self.nonexpansive:
@@ -150,7 +167,7 @@ class View:
 
     @property
     def last_position(self) -> int:
-        """The batch processed last."""
+        """The place in the epoch, counted from 0, of the batch processed last."""
         return (self.run.data_steps - 1) % self.period
 
     def schedule(self, uses: Uses) -> Schedule:
@@ -158,7 +175,7 @@ class View:
         return self._groups(uses) if self.run.constant else self.steps(uses)
 
     def steps(self, uses: Uses) -> Steps:
-        """The normal form written out."""
+        """The normal form of a record with these uses, as arrays of one entry a step."""
         if self.run.constant:
             return Steps(*(np.asarray(x) for x in self._groups(uses).columns()))
         c, s, sigma = self.arrays
@@ -184,41 +201,35 @@ class View:
 
     def _used(self, a: int, b: int) -> tuple[Stretch, ...]:
         """Steps a..b−1, of which the first uses the record."""
-        _, _, _, s, sigma = self.constants
-        return (Stretch(1, self._slope(a), s, sigma), *self._idle(a + 1, b))
+        first = Stretch(1, self._slope(a), self.constants.s, self.constants.sigma)
+        return (first, *self._idle(a + 1, b))
 
     def _slope(self, k: int) -> float:
-        full, last, cool, _, _ = self.constants
         if k >= self.run.data_steps:
-            return cool
-        return last if k % self.period == self.period - 1 else full
+            return self.constants.cool
+        at_end = k % self.period == self.period - 1
+        return self.constants.last if at_end else self.constants.full
 
     def _idle(self, a: int, b: int) -> Iterator[Stretch]:
         """Steps a..b−1, none of which uses the record, as stretches of equal slopes."""
-        _, _, _, _, sigma = self.constants
-        k = a
-        pending: Stretch | None = None
-        while k < b:
-            if k >= self.run.data_steps:
-                n = b - k
-            elif k % self.period == self.period - 1:
-                n = 1
-            else:
-                n = min(b, self.run.data_steps, k + self.period - 1 - k % self.period) - k
-            c = self._slope(k)
-            if pending is not None and pending.c == c:
-                pending = pending._replace(n=pending.n + n)
-            else:
-                if pending is not None:
-                    yield pending
-                pending = Stretch(n, c, 0.0, sigma)
-            k += n
-        if pending is not None:
-            yield pending
+        for c, pieces in groupby(self._alike(a, b), key=lambda piece: self._slope(piece[0])):
+            yield Stretch(sum(end - k for k, end in pieces), c, 0.0, self.constants.sigma)
+
+    def _alike(self, a: int, b: int) -> Iterator[tuple[int, int]]:
+        """Steps a..b−1 cut into pieces (first, end): full batches, an epoch's last one, the cool-down."""
+        data = self.run.data_steps
+        while a < b:
+            last = a - a % self.period + self.period - 1
+            end = b if a >= data else min(b, data, max(last, a + 1))
+            yield a, end
+            a = end
 
 
 def check_position(run: NoisySGD, position: int) -> int:
-    """`position` if the run has batches of known position."""
+    """`position`, if the run has batches of known position and one there.
+
+    Raises InvalidInput naming `position`.
+    """
     if not isinstance(run.order, KnownUses):
         raise InvalidInput(
             "position", f"a {run.batches.kind} run has no known positions, got {position!r}"

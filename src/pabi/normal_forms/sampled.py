@@ -25,11 +25,15 @@ _VARIATION = 0.08  # of log c² within a block
 _NEGLIGIBLE = 40.0  # c²ⁿ below e^-40 of the last step's weight is nothing
 _MOST_WRITTEN = 50_000  # steps of a varying schedule that a window may hold
 _MARGIN = 1e-12  # relative, over the roundings of sums and powers
+_DISTANCE_MARGIN = 1e-11  # relative, over those of a difference of powers and a product
+_LOG_MARGIN = 1e-15  # over those of a logarithm, relative to it
+_LEAST_SLOPE = 1e-300  # in place of 0, whose logarithm is infinite
+_LARGEST_LOG = 700.0  # whose exponential is well within the doubles
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Equal steps together, in the order of the run: how many, c, s, σ and ρ."""
+    """Equal steps together, in the order of the run: how many, and their c, s, σ and ρ; arrays (blocks,)."""
 
     length: NDArray[np.int64]
     c: Array
@@ -39,6 +43,7 @@ class Blocks:
 
     @property
     def steps(self) -> int:
+        """The number of steps of all blocks."""
         return int(self.length.sum())
 
     @cached_property
@@ -54,14 +59,16 @@ class Blocks:
         if (self.c == 0.0).any():
             return 0.0
         log = float(np.sum(self.length * np.log(self.c)))
-        return math.exp(max(min(log, 700.0), -690.0)) * (1.0 + 1e-12 + 1e-15 * abs(log))
+        return math.exp(max(min(log, _LARGEST_LOG), -690.0)) * (
+            1.0 + _MARGIN + _LOG_MARGIN * abs(log)
+        )
 
     @cached_property
     def room(self) -> Array:
         """Σ σ²W² over each block, W the product of the slopes of later steps; rounded down."""
-        gap = -np.expm1(2.0 * np.log(np.maximum(self.c, 1e-300)))
+        gap = -np.expm1(2.0 * np.log(np.maximum(self.c, _LEAST_SLOPE)))
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-            powers = -np.expm1(2.0 * self.length * np.log(np.maximum(self.c, 1e-300)))
+            powers = -np.expm1(2.0 * self.length * np.log(np.maximum(self.c, _LEAST_SLOPE)))
             terms = np.where(gap == 0.0, self.length, powers / gap)
             weight = np.square(self.sigma) * np.exp(2.0 * self.later) * terms
         return np.asarray(np.nan_to_num(weight, nan=0.0, posinf=1e300) * (1.0 - _MARGIN))
@@ -84,7 +91,7 @@ class SampledRun:
 
     @cached_property
     def probability(self) -> float:
-        """That of a record to be in a batch, rounded up."""
+        """The probability of a record to be in a batch, rounded up."""
         return min(1.0, fraction_up(self.order.probability))
 
     @cached_property
@@ -138,9 +145,8 @@ class SampledRun:
         norm = fraction_up(Fraction(self.record_norm) / self.run.batch_size)
         # By how much a difference of two records' gradients changes with the place; zeroed, of one's.
         spread = self._steepness
-        spread = (
-            fraction_up(Fraction(spread) / self.run.batch_size) if spread < math.inf else spread
-        )
+        if spread < math.inf:
+            spread = fraction_up(Fraction(spread) / self.run.batch_size)
         return (
             np.nextafter(step * norm, np.inf),
             np.nextafter(step * noise, 0.0),
@@ -218,26 +224,25 @@ class SampledRun:
         log = busy * math.log(c) if c > 0.0 else -math.inf
         if c == 1.0:
             total = busy * s
-        elif log > 700.0:
+        elif log > _LARGEST_LOG:
             total = math.inf
         else:
             total = s * math.expm1(log) / (c - 1.0) if busy else 0.0
         idle = steps - busy
         if idle and total > 0.0:
             log = idle * math.log(cool) if cool > 0.0 else -math.inf
-            total = math.inf if log > 700.0 else total * math.exp(log)
+            total = math.inf if log > _LARGEST_LOG else total * math.exp(log)
             total = max(total, TINY) if cool > 0.0 else 0.0  # a little is not nothing
-        return min(diameter, pull * total * (1.0 + 1e-11))
+        return min(diameter, pull * total * (1.0 + _DISTANCE_MARGIN))
 
     def _distances(self, pull: float) -> Array:
         c, s, _, _ = self._arrays
         diameter, w = self.run.range_diameter, 0.0
-        found = np.empty(len(c) + 1)
-        found[0] = 0.0
+        distances = np.zeros(len(c) + 1)
         for k, (slope, added) in enumerate(zip(c.tolist(), s.tolist(), strict=True)):
             w = min(diameter, up(up(slope * w) + up(pull * added)))
-            found[k + 1] = w
-        return found
+            distances[k + 1] = w
+        return distances
 
 
 def require_sampling(run: NoisySGD) -> FreshSubsets:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, assert_never
 
 import numpy as np
@@ -20,11 +21,12 @@ from pabi.describe.moduli import (
     Unbounded,
     parts_of,
 )
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import Array, root_up
 
 Function = Callable[[Any], Any]  # ω at a distance, or at an array of distances
 
 _UP = 1.0 + 2e-15  # past the roundings of one evaluation
+_STRIDE = 1e-4  # of a difference quotient, relative to the distance
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,7 @@ class Shapes:
 
     @property
     def steps(self) -> int:
+        """The number of steps, t."""
         return int(self.slope.shape[1])
 
     @property
@@ -60,13 +63,13 @@ class Shapes:
         return np.where(np.isfinite(least), least, np.nan)
 
     def between(self, first: int, end: int) -> Shapes:
-        """Those of the steps `first`, …, `end` − 1."""
+        """The moduli of the steps `first`, …, `end` − 1."""
         functions = {k - first: f for k, f in self.functions.items() if first <= k < end}
         s = slice(first, end)
         return Shapes(self.slope[:, s], self.root[:, s], self.shift[:, s], functions)
 
     def in_units_of(self, unit: float) -> Shapes:
-        """Of distances measured in `unit`, a power of two."""
+        """The same moduli, of distances measured in `unit`, a power of two."""
         functions = {k: _in_units(f, unit) for k, f in self.functions.items()}
         return Shapes(self.slope, self.root / unit, self.shift / unit, functions)
 
@@ -102,7 +105,7 @@ class Shapes:
         value, first, second = (np.where(stuck, 0.0, x) for x in (value, first, second))
         for k, function in self.functions.items():
             value[k] = function(distance[k])
-            wide = 1e-4 * distance[k]
+            wide = _STRIDE * distance[k]
             first[k] = (function(distance[k] + wide) - value[k]) / wide if wide > 0.0 else 0.0
             second[k] = 0.0
         return value, first, second
@@ -112,17 +115,13 @@ class Shapes:
         columns = zip(
             self.slope.T.tolist(), self.root.T.tolist(), self.shift.T.tolist(), strict=True
         )
-        known: dict[tuple[tuple[float, ...], ...], Callable[[float], float]] = {}
-        found = []
-        for k, column in enumerate(columns):
-            if k in self.functions:
-                found.append(_function(self.functions[k]))
-                continue
-            key = tuple(map(tuple, column))
-            if key not in known:
-                known[key] = _evaluator(*key)
-            found.append(known[key])
-        return found
+        evaluator = cache(_evaluator)  # of equal steps one
+        return [
+            _function(self.functions[k])
+            if k in self.functions
+            else evaluator(*(tuple(constants) for constants in column))
+            for k, column in enumerate(columns)
+        ]
 
 
 def _in_units(modulus: Function, unit: float) -> Function:
@@ -186,16 +185,16 @@ def _flat_in_part(
 
 def shapes(moduli: Sequence[Modulus]) -> Shapes:
     """The pieces of these moduli, one per step. Raises InvalidInput for one that is not pabi's own."""
-    known: dict[Modulus, Array] = {}
+    rows: dict[Modulus, Array] = {}
     for modulus in {id(modulus): modulus for modulus in moduli}.values():
         pieces = [_piece(part) for part in parts_of(modulus)]
         if None not in pieces:
-            known.setdefault(modulus, np.array(pieces))
-    most = max((len(pieces) for pieces in known.values()), default=1)
+            rows.setdefault(modulus, np.array(pieces))
+    most = max((len(pieces) for pieces in rows.values()), default=1)
     filler = np.array([(0.0, 0.0, math.inf)] * most)
-    table = {m: np.concatenate([p, filler])[:most] for m, p in known.items()}
+    table = {m: np.concatenate([p, filler])[:most] for m, p in rows.items()}
     columns = np.stack([table.get(m, filler) for m in moduli], axis=-1)  # (pieces, 3, steps)
-    functions: dict[int, Function] = {k: m for k, m in enumerate(moduli) if m not in known}
+    functions: dict[int, Function] = {k: m for k, m in enumerate(moduli) if m not in rows}
     return Shapes(columns[:, 0], columns[:, 1], columns[:, 2], functions)
 
 
@@ -205,7 +204,7 @@ def _piece(part: Part) -> tuple[float, float, float] | None:
         case Linear():
             return part.slope, 0.0, 0.0
         case Sqrt():
-            return _root_up(part.kappa), _root_up(part.h), 0.0
+            return root_up(part.kappa), root_up(part.h), 0.0
         case Affine():
             return part.slope, 0.0, part.shift
         case Unbounded():
@@ -214,8 +213,3 @@ def _piece(part: Part) -> tuple[float, float, float] | None:
             return None
         case _:
             assert_never(part)
-
-
-def _root_up(x: float) -> float:
-    root = math.sqrt(x)
-    return root if root * root == x and x in (0.0, 1.0) else math.nextafter(root, math.inf)

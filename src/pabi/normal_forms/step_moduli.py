@@ -50,30 +50,28 @@ class StepModuli:
     def _kinds_taken(self) -> list[int]:
         run = self.run
         period = run.steps_per_epoch
-        taken = [_FULL] if period > 1 or self._alike else []
-        taken += [_LAST] if not self._alike and run.data_steps >= period else []
-        return taken + ([_COOL] if run.cooldown_steps else [])
+        kinds = [_FULL] if period > 1 or self._alike else []
+        kinds += [_LAST] if not self._alike and run.data_steps >= period else []
+        return kinds + ([_COOL] if run.cooldown_steps else [])
 
     @property
     def alike(self) -> bool:
-        """Whether all steps are, but for the record's uses."""
+        """Whether the schedule is constant and all steps have one modulus."""
         return self.run.constant and len({self.table[kind] for kind in self._kinds_taken}) == 1
 
     @cached_property
     def above_data_steps(self) -> Modulus:
         """For a constant schedule: a modulus above those of all steps with data."""
-        taken = [self.table[kind] for kind in self._kinds_taken if kind != _COOL]
-        return taken[0] if len(taken) == 1 else above_both(*taken)
+        return _above([self.table[kind] for kind in self._kinds_taken if kind != _COOL])
 
     def _modulus(self, step: float, kind: int) -> Modulus:
         run = self.run
         fractions = {_FULL: self.fractions.full, _LAST: self.fractions.last, _COOL: _EMPTY}[kind]
-        found = [run.loss.modulus(step, run.clip_norm, f, run.clipping) for f in fractions]
-        return found[0] if len(found) == 1 else above_both(*found)
+        return _above([run.loss.modulus(step, run.clip_norm, f, run.clipping) for f in fractions])
 
     @cached_property
     def table(self) -> list[Modulus]:
-        """For a constant schedule those of the three kinds; otherwise all there are."""
+        """The moduli of a full batch, a last one and the cool-down; all there are if the schedule varies."""
         if self.run.constant:
             return [self._modulus(self.run.step_size, kind) for kind in (_FULL, _LAST, _COOL)]
         return self._written[0]
@@ -81,17 +79,17 @@ class StepModuli:
     @cached_property
     def _written(self) -> tuple[list[Modulus], NDArray[np.intp]]:
         """(distinct moduli, which of them each step has) of a schedule that varies."""
-        run, known = self.run, {}
+        run, places = self.run, {}
         sizes = np.broadcast_to(np.asarray(run.step_size, dtype=np.float64), run.steps).tolist()
         which = np.empty(run.steps, dtype=np.intp)
         table: list[Modulus] = []
         for k, (step, kind) in enumerate(
             zip(sizes, self._kind(0, run.steps).tolist(), strict=True)
         ):
-            if (step, kind) not in known:
-                known[step, kind] = len(table)
+            if (step, kind) not in places:
+                places[step, kind] = len(table)
                 table.append(self._modulus(step, kind))
-            which[k] = known[step, kind]
+            which[k] = places[step, kind]
         return table, which
 
     def _kind(self, first: int, end: int) -> NDArray[np.intp]:
@@ -114,3 +112,8 @@ class StepModuli:
         """The moduli of the steps `first`, …, `end` − 1, counted from 0."""
         which, columns = self._which(first, end), self._columns
         return Shapes(columns.slope[:, which], columns.root[:, which], columns.shift[:, which])
+
+
+def _above(moduli: list[Modulus]) -> Modulus:
+    """A modulus above the one or two there are."""
+    return moduli[0] if len(moduli) == 1 else above_both(*moduli)

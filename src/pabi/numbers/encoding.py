@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
+from pabi.numbers.validate import excerpt
 
 _SHORT = 64
 
@@ -52,7 +53,8 @@ def unpacking_at_most(size: int) -> Iterator[None]:
         _room.reset(token)
 
 
-def _unpack(field: str, text: Any) -> bytes:
+def _unpack(field: str, text: Any, words: str) -> bytes:
+    """The bytes of whole `words` of eight bytes each."""
     room = _room.get() or [_MOST]
     unpacker = zlib.decompressobj()
     try:
@@ -64,6 +66,8 @@ def _unpack(field: str, text: Any) -> bytes:
     if not unpacker.eof or unpacker.unused_data:
         raise InvalidInput(field, "expected base64 of zlib-compressed numbers")
     room[0] -= len(raw)
+    if len(raw) % 8:
+        raise InvalidInput(field, f"expected whole {words}")
     return raw
 
 
@@ -84,9 +88,7 @@ def integers(values: Any) -> Any:
 def read_floats(field: str, value: Any) -> Array:
     """The array that `floats` wrote. Raises InvalidInput."""
     if isinstance(value, dict) and set(value) == {"f8"}:
-        raw = _unpack(field, value["f8"])
-        if len(raw) % 8:
-            raise InvalidInput(field, "expected whole doubles")
+        raw = _unpack(field, value["f8"], "doubles")
         return np.frombuffer(raw, dtype="<f8").astype(np.float64)
     if isinstance(value, list) and all(
         isinstance(x, (int, float)) and not isinstance(x, bool) for x in value
@@ -95,21 +97,19 @@ def read_floats(field: str, value: Any) -> Array:
             return np.array(value, dtype=np.float64)
         except OverflowError:
             raise InvalidInput(field, "expected numbers within the range of doubles") from None
-    raise InvalidInput(field, f"expected a number or a list of numbers, got {_short(value)}")
+    raise InvalidInput(field, f"expected a number or a list of numbers, got {excerpt(value)}")
 
 
 def read_integers(field: str, value: Any) -> NDArray[np.int64]:
     """The array that `integers` wrote. Raises InvalidInput."""
     if isinstance(value, dict) and set(value) == {"i8"}:
-        raw = _unpack(field, value["i8"])
-        if len(raw) % 8:
-            raise InvalidInput(field, "expected whole 64-bit integers")
+        raw = _unpack(field, value["i8"], "64-bit integers")
         return np.cumsum(np.frombuffer(raw, dtype="<i8").astype(np.int64))
     if isinstance(value, list) and all(
         isinstance(x, int) and not isinstance(x, bool) and abs(x) < 2**62 for x in value
     ):
         return np.array(value, dtype=np.int64)
-    raise InvalidInput(field, f"expected a list of integers, got {_short(value)}")
+    raise InvalidInput(field, f"expected a list of integers, got {excerpt(value)}")
 
 
 def parse_json(text: str) -> Any:
@@ -167,7 +167,7 @@ def _no_constant(name: str) -> float:
 def _number(text: str) -> float:
     value = float(text)
     if math.isinf(value) or (value == 0.0 and text.lower().partition("e")[0].strip("-0.")):
-        raise InvalidInput("json", f"{_short(text)} is beyond the range of doubles")
+        raise InvalidInput("json", f"{excerpt(text)} is beyond the range of doubles")
     return value
 
 
@@ -175,10 +175,5 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
         twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise InvalidInput("json", f"the key {_short(twice)} comes twice")
+        raise InvalidInput("json", f"the key {excerpt(twice)} comes twice")
     return table
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

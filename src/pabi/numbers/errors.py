@@ -4,9 +4,12 @@ from __future__ import annotations
 
 
 class InvalidInput(ValueError):
-    """An argument or a field of a file is wrong.
+    """An argument or a field of a file is wrong; the message names it, its value and what was expected.
 
-    `field` is its name. The message names field and value, and says what was expected.
+    Attributes
+    ----------
+    field : str
+        The name of the argument or field.
     """
 
     def __init__(self, field: str, message: str) -> None:
@@ -15,7 +18,13 @@ class InvalidInput(ValueError):
 
 
 class NotApplicable(Exception):
-    """An analysis does not cover this run; the message is the reason."""
+    """An analysis does not cover this run; the message is the reason.
+
+    Attributes
+    ----------
+    reason : str
+        The message.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -23,7 +32,13 @@ class NotApplicable(Exception):
 
 
 class TargetUnreachable(ValueError):
-    """No value of the calibrated parameter meets the target; `best` is the least ε that was reached."""
+    """No value of the calibrated parameter meets the target.
+
+    Attributes
+    ----------
+    best : float
+        The least ε that was reached.
+    """
 
     def __init__(self, message: str, best: float) -> None:
         super().__init__(message)

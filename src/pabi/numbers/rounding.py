@@ -51,8 +51,14 @@ def fraction_down(x: Fraction) -> float:
     return -fraction_up(-x)
 
 
-def _two_product_error(a: Array, b: Array, product: Array) -> Array:
-    """The exact `a*b - product` (Dekker 1971), as long as nothing over- or underflows."""
+def root_up(x: float) -> float:
+    """A double not below √x, at most one double above the least such; exact where x is 0 or 1."""
+    root = math.sqrt(x)
+    return root if x in (0.0, 1.0) else up(root)
+
+
+def two_product_error(a: Array, b: Array, product: Array) -> Array:
+    """The exact `a*b - product` entry by entry (Dekker 1971), as long as nothing over- or underflows."""
     split = 134217729.0  # 2^27 + 1
     ta, tb = split * a, split * b
     a_hi, b_hi = ta - (ta - a), tb - (tb - b)
@@ -70,10 +76,10 @@ def one_minus_product(a: Array, b: float) -> tuple[Array, Array]:
         return np.ones_like(a), np.ones_like(a)
     with np.errstate(over="ignore", invalid="ignore"):
         product = a * b
-        error = _two_product_error(a, np.full_like(a, b), product)
-        difference, lost = _two_sum(np.ones_like(a), -product)
-        residual, more = _two_sum(lost, -error)
-        value, rest = _two_sum(difference, residual)
+        error = two_product_error(a, np.full_like(a, b), product)
+        difference, lost = two_sum(np.ones_like(a), -product)
+        residual, more = two_sum(lost, -error)
+        value, rest = two_sum(difference, residual)
         rest = rest + more  # 1 - a*b is value + rest, and rest has the right sign
     below = np.where(rest < 0.0, np.nextafter(value, -np.inf), value)
     above = np.where(rest > 0.0, np.nextafter(value, np.inf), value)
@@ -89,8 +95,8 @@ def one_minus_product(a: Array, b: float) -> tuple[Array, Array]:
     return below, above
 
 
-def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """(a + b rounded, what the rounding lost), exactly (Knuth)."""
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """(a + b rounded, what the rounding lost) entry by entry, exactly (Knuth)."""
     total = a + b
     virtual = total - a
     return total, (a - (total - virtual)) + (b - virtual)
@@ -106,3 +112,31 @@ def times_down(a: Array, b: float) -> Array:
     """Doubles not above `a*b` (both nonnegative)."""
     product = a * b
     return np.where(product > 0.0, np.nextafter(product, 0.0), 0.0)
+
+
+def add_towards(center: Array, offset: Array) -> Array:
+    """center + offset entry by entry, rounded towards the center where rounding would lead away from it."""
+    total, lost = two_sum(center, offset)
+    return np.where(np.sign(lost) == -np.sign(offset), np.nextafter(total, center), total)
+
+
+def sum_of_products(a: Array, b: Array, minus: float) -> float:
+    """Σab − minus, correctly rounded, so that its sign is right; underflow aside."""
+    products = a * b
+    parts = (products.ravel().tolist(), two_product_error(a, b, products).ravel().tolist())
+    return math.fsum((*parts[0], *parts[1], -minus))
+
+
+def sum_of_squares(x: Array) -> Fraction:
+    """Σx², exactly."""
+    mantissas, exponents = np.frexp(x.ravel())
+    least = int(np.min(exponents, initial=0))
+    pairs = zip((mantissas * 2.0**53).tolist(), (exponents - least).tolist(), strict=True)
+    return Fraction(sum((int(m) << e) ** 2 for m, e in pairs), 4 ** (53 - least))
+
+
+def root_of_fraction_up(square: Fraction) -> float:
+    """The least double not below √square, ∞ beyond the range of doubles."""
+    scaled = square.numerator * square.denominator << 256
+    root = math.isqrt(scaled)
+    return fraction_up(Fraction(root + (root * root < scaled), square.denominator << 128))

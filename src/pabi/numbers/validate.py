@@ -24,15 +24,15 @@ def number(
     below: float | None = None,
     at_most: float | None = None,
 ) -> float:
-    """`value` as a finite float within the bounds, or InvalidInput naming `field`."""
+    """`value` as a finite float within the bounds. Raises InvalidInput naming `field`."""
     bounds: list[tuple[float | None, str, Callable[[float, float], bool]]] = [
         (above, "> ", operator.gt),
         (at_least, "≥ ", operator.ge),
         (below, "< ", operator.lt),
         (at_most, "≤ ", operator.le),
     ]
-    wanted = " and ".join(f"{sign}{exact(bound)}" for bound, sign, _ in bounds if bound is not None)
-    expected = f"expected a finite number{' ' + wanted if wanted else ''}, got {value!r}"
+    limits = " and ".join(f"{sign}{exact(bound)}" for bound, sign, _ in bounds if bound is not None)
+    expected = f"expected a finite number{' ' + limits if limits else ''}, got {value!r}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise InvalidInput(field, expected)
     try:
@@ -47,11 +47,12 @@ def number(
 def integer(
     field: str, value: Any, *, at_least: int, at_most: int | None = None, of: str = ""
 ) -> int:
-    """`value` as an int within the bounds, or InvalidInput naming `field`."""
-    if at_most is None:
-        expected = f"expected an integer ≥ {at_least}, got {value!r}"
-    else:
-        expected = f"expected an integer in {at_least}..{of}{at_most}, got {value!r}"
+    """`value` as an int within the bounds. Raises InvalidInput naming `field`.
+
+    `of`: what the upper bound is, such as "n = ", for the message.
+    """
+    bounds = f"≥ {at_least}" if at_most is None else f"in {at_least}..{of}{at_most}"
+    expected = f"expected an integer {bounds}, got {value!r}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise InvalidInput(field, expected)
     k = int(value)
@@ -61,7 +62,7 @@ def integer(
 
 
 def choice(field: str, value: Any, options: tuple[str, ...]) -> str:
-    """The one of `options` that `value` is."""
+    """The one of `options` that `value` equals. Raises InvalidInput naming `field`."""
     for option in options:
         if isinstance(value, str) and str.__eq__(value, option):  # whatever a subclass says
             return option
@@ -75,7 +76,10 @@ def is_scalar(value: Any) -> bool:
 
 
 def schedule(field: str, value: Any, *, positive: bool) -> float | Array:
-    """A float, or a read-only copy of a one-dimensional array, finite and > 0 (or ≥ 0)."""
+    """A float, or a read-only copy of a one-dimensional array, finite and > 0 (or ≥ 0).
+
+    Raises InvalidInput naming `field`.
+    """
     sign = ">" if positive else "≥"
     bound: dict[str, float] = {"above": 0.0} if positive else {"at_least": 0.0}
     if is_scalar(value) or isinstance(value, (bool, str)) or value is None:
@@ -84,7 +88,7 @@ def schedule(field: str, value: Any, *, positive: bool) -> float | Array:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput(
-            field, f"expected a number or one number per step, got {_short(value)}"
+            field, f"expected a number or one number per step, got {excerpt(value)}"
         ) from None
     if array.ndim != 1 or array.size == 0:
         raise InvalidInput(
@@ -100,6 +104,7 @@ def schedule(field: str, value: Any, *, positive: bool) -> float | Array:
     return array
 
 
-def _short(value: Any) -> str:
+def excerpt(value: Any) -> str:
+    """The first 60 characters of what Python writes for `value`."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -349,7 +349,7 @@ def test_whatever_happens_inside_is_a_verdict(data, monkeypatch, error):
     def fails(*args, **kwargs):
         raise error
 
-    for place in ("check", "_yes"):
+    for place in ("check", "_acceptance"):
         with monkeypatch.context() as patch:
             patch.setattr(f"pabi.verification.{place}", fails)
             assert not pabi.verify(data).ok

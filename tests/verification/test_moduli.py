@@ -37,7 +37,7 @@ from pabi.analyses import nonlinear_one_sided, nonlinear_shifts
 from pabi.describe.files import from_dict
 from pabi.numbers import encoding
 from pabi.verification.arithmetic import BITS, above, exact
-from pabi.verification.gradients import Gradients
+from pabi.verification.gradients import ClippedGradients
 from pabi.verification.moduli import least_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -218,7 +218,7 @@ def test_every_row_is_that_of_the_table(name, clip, l2):
         run = NoisySGD(loss, n=4, batches=Cyclic(2), steps=4, step_size=eta, noise_std=1.0, **given)
         with mpmath.workdps(DIGITS), ctx.workprec(BITS):
             part = fmpq(Fraction(fraction).numerator, Fraction(fraction).denominator)
-            derived = least_of(Gradients(run).rows(exact(eta), part))
+            derived = least_of(ClippedGradients(run).rows(exact(eta), part))
             truth = oracle(loss, eta, norm, clipping, Fraction(fraction))
             solver = loss.modulus(eta, norm, Fraction(fraction), clipping)
             for d in (1e-6, 1e-2, 0.3, 2.0, 500.0):

@@ -18,6 +18,7 @@ from pabi.verification.limits import timed
 from pabi.verification.refusal import Refused
 
 BITS = 256  # working precision, set for the time of a verification
+_TIES = 1 + fmpq(1, 2**60)  # by so little a common slope is raised, to decide ties
 
 
 def exact(x: float | int) -> Any:
@@ -49,7 +50,7 @@ def double_above(x: Fraction) -> float:
     return value if Fraction(value) >= x else math.nextafter(value, math.inf)
 
 
-class Stretch(NamedTuple):
+class EqualSteps(NamedTuple):
     """n equal steps: slope c, sensitivity s, noise σ (doubles, taken exactly)."""
 
     n: int
@@ -58,30 +59,31 @@ class Stretch(NamedTuple):
     sigma: float
 
 
-Repeated = tuple[int, tuple[Stretch, ...]]  # how often, and what
+Repeated = tuple[int, tuple[EqualSteps, ...]]  # how often, and what
 
 
-class Piece(NamedTuple):
+class _Piece(NamedTuple):
     """Steps z ↦ C·z + d with capacity v: paying y at their end costs y²/v."""
 
     c: Any
     d: Any
     v: Any
 
-    def then(self, later: Piece) -> Piece:
-        return Piece(
+    def then(self, later: _Piece) -> _Piece:
+        """These steps and the later ones as one piece."""
+        return _Piece(
             self.c * later.c, self.d * later.c + later.d, self.v * later.c * later.c + later.v
         )
 
 
-def one_repetition(stretches: Sequence[Stretch]) -> Piece:
+def one_repetition(stretches: Sequence[EqualSteps]) -> _Piece:
     """The merged steps of one repetition, whose only demand must be in its first step."""
-    total: Piece | None = None
+    total: _Piece | None = None
     for i, (n, c, s, sigma) in enumerate(stretches):
         if s > 0.0 and (i > 0 or n > 1):
             raise Refused("a repetition has a demand after its first step")
         slope, noise = arb(c), arb(sigma)
-        here = Piece(slope**n, arb(s), noise * noise * geometric(slope * slope, n))
+        here = _Piece(slope**n, arb(s), noise * noise * geometric(slope * slope, n))
         total = here if total is None else total.then(here)
     if total is None:
         raise Refused("an empty repetition")
@@ -109,7 +111,7 @@ def block_cost(groups: Sequence[Repeated], distance: Any, where: str) -> Any:
         one = one_repetition(stretches)
         if times > 1 and not one.d.is_zero() and not one.c <= 1:
             raise Refused(f"{where}: repetitions that expand are pooled")
-        many = Piece(
+        many = _Piece(
             one.c**times,
             one.d * geometric(one.c, times),
             one.v * geometric(one.c * one.c, times),
@@ -124,13 +126,13 @@ def block_cost(groups: Sequence[Repeated], distance: Any, where: str) -> Any:
     owed = owed + distance * scale
     if not room > 0:
         raise Refused(f"{where}: no noise is left to pay with")
-    q = owed / room * (1 + arb(2) ** -60)  # raised by so little, to decide ties
+    q = owed / room * _TIES
     if not all(part <= q * capacity for part, capacity in suffixes):
         raise Refused(f"{where}: the block pays for demands before they arise")
     return q * q * room
 
 
-class Steps(NamedTuple):
+class StepBalls(NamedTuple):
     """Slopes, sensitivities and noises, one ball each per step."""
 
     c: Sequence[Any]
@@ -139,7 +141,7 @@ class Steps(NamedTuple):
 
 
 def replay(
-    steps: Steps, tau: int, distance: Any, first: int, ends: Sequence[int], q: Sequence[Any]
+    steps: StepBalls, tau: int, distance: Any, first: int, ends: Sequence[int], q: Sequence[Any]
 ) -> Any:
     """The cost of payments in blocks, replayed step by step (0-based) from distance z_τ.
 

@@ -40,12 +40,17 @@ class Bound:
         by_kind: dict[type[Factor], list[Any]] = {}
         for factor in factors:
             by_kind.setdefault(type(factor), []).append(factor)
-        kept = []
+        merged = []
         for kind, own in by_kind.items():
             together = own[0] if len(own) == 1 else kind.merged(own)
             if together != nothing(kind):
-                kept.append(together)
-        return cls(tuple(sorted(kept, key=_place) if len(kept) > 1 else kept))
+                merged.append(together)
+        return cls(tuple(sorted(merged, key=_place) if len(merged) > 1 else merged))
+
+    @classmethod
+    def gaussian(cls, mu: float) -> Bound:
+        """One Gaussian of parameter μ ≥ 0, which may be infinite."""
+        return cls.of(Gaussians.single(mu))
 
     def only(self, kind: type[F]) -> F | None:
         """Its factors of a kind, if it has no others."""
@@ -71,11 +76,11 @@ class Bound:
         return sum(factor.size for factor in self.factors)
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """What it is, in words."""
         if len(self.factors) == 1 and self.size <= 1:
-            return self.factors[0].told
-        return f"product of {self.size} factors" if self.factors else Gaussians.none().told
+            return self.factors[0].text
+        return f"product of {self.size} factors" if self.factors else Gaussians().text
 
     def missing(self, claimed: Bound) -> str | None:
         """What of these factors the claimed ones do not cover; None if they cover all."""
@@ -105,7 +110,7 @@ class Bound:
         for factor in self.factors:
             factor.write(product)
         if not product["factors"]:
-            Gaussians.none().write(product)
+            Gaussians().write(product)
         first, *others = product["factors"]
         if others or first["count"] != 1 or set(product) != {"kind", "factors"}:
             return product
@@ -145,10 +150,10 @@ def all_together(first: Bounds, second: Bounds) -> Bounds:
     many, those that reveal least."""
     pairs = [(one, other) for one in first for other in second]
     every = (Bound.of(*one.factors, *other.factors) for one, other in timed(pairs))
-    found = list(dict.fromkeys(every))
-    if len(found) > _MOST_BOUNDS:
-        found = sorted(found, key=_revealed)[:_MOST_BOUNDS]
-    return tuple(found)
+    bounds = list(dict.fromkeys(every))
+    if len(bounds) > _MOST_BOUNDS:
+        bounds = sorted(bounds, key=_revealed)[:_MOST_BOUNDS]
+    return tuple(bounds)
 
 
 def _revealed(bound: Bound) -> float:

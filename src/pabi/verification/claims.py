@@ -37,7 +37,7 @@ def _read_claim(claim: Any) -> Bounds:
     name, stated = next(iter(claim.items())) if len(claim) == 1 else ("", None)
     match name:
         case "mu":
-            return (Bound.of(Gaussians.single(read_mu(stated))),)
+            return (Bound.gaussian(read_mu(stated)),)
         case "mixture":
             return (Bound.of(Gaussians(read_parts(stated))),)
         case "product":
@@ -66,9 +66,9 @@ def check_reading(reading: Any, claimed: Bound) -> tuple[float, float]:
     if epsilon == "inf":
         return math.inf, delta
     epsilon = nonnegative("epsilon", epsilon)
-    found = claimed.epsilon(delta, epsilon)
-    if not found <= epsilon:
-        what = f"only ε = {found!r}" if math.isfinite(found) else "no finite ε"
+    proven_epsilon = claimed.epsilon(delta, epsilon)
+    if not proven_epsilon <= epsilon:
+        what = f"only ε = {proven_epsilon!r}" if math.isfinite(proven_epsilon) else "no finite ε"
         raise Refused(f"reading: {what} could be proven at δ = {delta!r}, not {epsilon!r}")
     return epsilon, delta
 

@@ -9,9 +9,9 @@ larger distance is a worse problem, so that upper bounds will do.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from flint import arb, fmpq
 
@@ -27,6 +27,7 @@ from pabi.verification.moduli import Omega, largest_of, least_of
 from pabi.verification.products import Sampled
 from pabi.verification.refusal import Refused
 from pabi.verification.schemes import Drawn, Exchange
+from pabi.verification.theorem import Names
 
 _MOST_FOLLOWED = 100_000  # steps whose moduli are gone through one by one if there is a diameter
 _MOST_KNOWN = 100_000  # different steps that are kept
@@ -37,8 +38,7 @@ Needed = tuple[float, int]  # the parameter of sampled factors, and how many
 class DrawnRun(Derived):
     """A run whose scheme draws fresh subsets; `pull`: what the drawn record adds to the gradient sum."""
 
-    called: ClassVar[str] = "for random batches"
-    keys: ClassVar[tuple[str, ...]] = ()
+    CALLED = "for random batches"
 
     def __init__(self, run: NoisySGD, scheme: Drawn) -> None:
         super().__init__(run, scheme.size)
@@ -53,6 +53,11 @@ class DrawnRun(Derived):
         p = Fraction(self.size, self.run.n)
         sampled = tuple(Sampled(kind, p, mu, count) for mu, count in needed)
         return Bound.of(Gaussians.single(gaussian), SampledGaussians(sampled), Failure(failure))
+
+
+def named_by_exchange(method: str, on_both: str, on_one: str) -> Callable[[DrawnRun], tuple[Names]]:
+    """One method, and a source for records that are drawn on both data sets and another for one."""
+    return lambda run: (Names(method, on_both if run.exchange.on_both else on_one),)
 
 
 class Step(NamedTuple):
@@ -85,8 +90,8 @@ class Capped:
                 raise Refused(f"step {k + 1}: loss: no slope is known of its steps")
             s = 0 if idle else eta * run.pull / run.size
             spread = self._spread()
-            known = not idle and spread is not None
-            rho = eta * spread / run.size if known else 0 if idle else arb("inf")
+            bounded = not idle and spread is not None
+            rho = eta * spread / run.size if bounded else 0 if idle else arb("inf")
             if len(self._known) > _MOST_KNOWN:
                 self._known.clear()
             self._known[key] = Step(c=arb(c), s=arb(s), sigma=arb(eta * noise), rho=arb(rho))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from flint import arb
 
 from pabi.numbers.encoding import read_floats, read_integers
-from pabi.verification.arithmetic import Repeated, Steps, block_cost, replay
+from pabi.verification.arithmetic import Repeated, StepBalls, block_cost, replay
 from pabi.verification.limits import timed
 from pabi.verification.reading import closed, groups, integer, nonnegative
 from pabi.verification.refusal import Refused
@@ -30,7 +32,7 @@ def check_start(case: dict[str, Any], diameter: float | None, start: float) -> f
     return distance
 
 
-def replay_case(case: dict[str, Any], steps: Steps, distance: Any) -> Any:
+def replay_case(case: dict[str, Any], steps: StepBalls, distance: Any) -> Any:
     """The cost of written-out payments."""
     ends = read_integers("ends", case["ends"]).tolist()
     q = read_floats("q", case["q"]).tolist()
@@ -124,10 +126,6 @@ def check_same_steps(used: Sequence[Repeated], stated: Sequence[Repeated]) -> No
 
 
 def _merged(parts: Sequence[Repeated]) -> list[Repeated]:
-    out: list[Repeated] = []
-    for times, stretches in parts:
-        if out and out[-1][1] == stretches:
-            out[-1] = (out[-1][0] + times, stretches)
-        else:
-            out.append((times, stretches))
-    return out
+    """The same steps, with equal neighbours as one repetition."""
+    neighbours = groupby(parts, key=itemgetter(1))
+    return [(sum(times for times, _ in equal), stretches) for stretches, equal in neighbours]

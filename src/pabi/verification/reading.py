@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from pabi.numbers.encoding import read_floats
-from pabi.verification.arithmetic import Repeated, Stretch
+from pabi.verification.arithmetic import EqualSteps, Repeated
 from pabi.verification.refusal import Refused
 
 _MOST = 10**18
@@ -59,7 +59,7 @@ def groups(value: Any) -> list[Repeated]:
             if integer("n", n) < 1:
                 raise Refused("n: expected at least one step")
             read.append(
-                Stretch(n, nonnegative("c", c), nonnegative("s", s), nonnegative("sigma", sigma))
+                EqualSteps(n, nonnegative("c", c), nonnegative("s", s), nonnegative("sigma", sigma))
             )
         out.append((times, tuple(read)))
     return out

@@ -9,7 +9,7 @@ from pabi.verification.limits import positions
 from pabi.verification.refusal import Refused
 
 
-class Uses:
+class UseSteps:
     """Steps that use a record: first + i·period for i < count, and those of `then`."""
 
     def __init__(self, first: int, count: int, *, period: int, then: Sequence[int] = ()) -> None:
@@ -37,7 +37,7 @@ class Uses:
         return self.count + len(self.then)
 
 
-def check_uses(case: dict[str, Any], uses: Uses) -> None:
+def check_uses(case: dict[str, Any], uses: UseSteps) -> None:
     """Refuse unless the case is about a record with these uses."""
     first, count, then = case["uses"]
     if [first, count, list(then)] != [uses.first, uses.count, list(uses.then)]:

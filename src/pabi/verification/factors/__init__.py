@@ -6,12 +6,15 @@ Each file declares its class as `FACTOR`; a new kind is one new file in this fol
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pabi.verification.discovery import declared
+from pabi.verification.dominance import Weighted, dominated
 from pabi.verification.reading import closed, integer
 from pabi.verification.refusal import Refused
 
@@ -19,7 +22,7 @@ _NO_FACTORS = ("product", "best")  # trade-off functions that are no factors
 
 
 class Factor(ABC):
-    """All factors of one kind that hold together.
+    """All factors of one kind that hold together. Made without arguments it reveals nothing at all.
 
     `CURVES`: the trade-off functions in JSON that it reads, with their keys. `ALONE`: whether such a function
     may stand outside of a product. `KEY`: in place of functions, a key of the product itself that it reads.
@@ -31,11 +34,6 @@ class Factor(ABC):
     ALONE: ClassVar[bool] = True
     KEY: ClassVar[str | None] = None
     FINE: ClassVar[bool] = False
-
-    @classmethod
-    @abstractmethod
-    def none(cls) -> Self:
-        """What reveals nothing at all."""
 
     @classmethod
     @abstractmethod
@@ -67,11 +65,57 @@ class Factor(ABC):
 
     @property
     @abstractmethod
-    def told(self) -> str:
+    def text(self) -> str:
         """It alone, in words."""
 
 
 F = TypeVar("F", bound=Factor)
+E = TypeVar("E")
+
+
+@dataclass(frozen=True)
+class Listed(Factor, Generic[E]):
+    """Factors that are listed one by one."""
+
+    entries: tuple[E, ...] = ()
+
+    @classmethod
+    def merged(cls, factors: Sequence[Self]) -> Self:
+        """One list after another."""
+        return cls(tuple(entry for factor in factors for entry in factor.entries))
+
+
+class Epsilons(Listed[tuple[float, int]]):
+    """(ε, how many) of each, where a larger ε reveals more. `CALLED`: the kind's name in a refusal."""
+
+    CALLED: ClassVar[str]
+
+    def missing(self, claimed: Self) -> str | None:
+        """A gap if the claim has too few factors above some ε."""
+        needed = self._weighted()
+        if dominated(needed, claimed._weighted()):
+            return None
+        worst = max(epsilon for _, epsilon in needed)
+        return f"factors: {len(needed)} {self.CALLED} of up to {worst!r} are not covered by the claimed ones"
+
+    def _weighted(self) -> list[Weighted]:
+        return [(Fraction(n), epsilon) for epsilon, n in self.entries if epsilon > 0.0 and n]
+
+    def write(self, product: dict[str, Any]) -> None:
+        """An entry for every ε, as the curve of the kind."""
+        for epsilon, n in self.entries:
+            if n:
+                product["factors"].append(self.curve(epsilon) | {"count": n})
+
+    @staticmethod
+    @abstractmethod
+    def curve(epsilon: float) -> dict[str, Any]:
+        """The trade-off function of one factor, in JSON."""
+
+    @property
+    def size(self) -> int:
+        """Their counts together."""
+        return sum(n for _, n in self.entries)
 
 
 @cache
@@ -80,34 +124,33 @@ def kinds() -> tuple[type[Factor], ...]:
     return tuple(declared(__name__, __path__, "FACTOR"))
 
 
+def _readers(names: Callable[[type[Factor]], Iterable[str]]) -> Mapping[str, type[Factor]]:
+    """The kind that reads each of these names. Raises ValueError for a name that two kinds read."""
+    readers: dict[str, type[Factor]] = {}
+    for kind in kinds():
+        for name in names(kind):
+            if name in readers or name in _NO_FACTORS:
+                raise ValueError(f"factors: {name!r} is read by two kinds")
+            readers[name] = kind
+    return MappingProxyType(readers)
+
+
 @cache
 def _by_curve() -> Mapping[str, type[Factor]]:
-    found: dict[str, type[Factor]] = {}
-    for kind in kinds():
-        for name in kind.CURVES:
-            if name in found or name in _NO_FACTORS:
-                raise ValueError(f"factors: {name!r} is read by two kinds")
-            found[name] = kind
-    return MappingProxyType(found)
+    return _readers(lambda kind: kind.CURVES)
 
 
 @cache
 def _by_key() -> Mapping[str, type[Factor]]:
-    found: dict[str, type[Factor]] = {}
-    for kind in kinds():
-        if kind.KEY in found:
-            raise ValueError(f"factors: {kind.KEY!r} is read by two kinds")
-        if kind.KEY is not None:
-            found[kind.KEY] = kind
-    return MappingProxyType(found)
+    return _readers(lambda kind: () if kind.KEY is None else (kind.KEY,))
 
 
 def nothing(kind: type[F]) -> F:
     """What reveals nothing of a kind, always the same object."""
     if kind not in _NOTHING:
-        _NOTHING[kind] = kind.none()
-    found: F = _NOTHING[kind]
-    return found
+        _NOTHING[kind] = kind()
+    same: F = _NOTHING[kind]
+    return same
 
 
 _NOTHING: dict[type[Factor], Any] = {}

@@ -16,41 +16,44 @@ from pabi.verification.reading import nonnegative
 class Failure(Factor):
     """The probability; those of several releases add up."""
 
-    probability: Fraction
+    probability: Fraction = Fraction(0)
 
     KEY = "failure"
 
     @classmethod
-    def none(cls) -> Self:
-        return cls(Fraction(0))
-
-    @classmethod
     def read(cls, curve: Any, count: int) -> Self:
+        """The probability that a product states."""
         return cls(Fraction(nonnegative("failure", curve)))
 
     @classmethod
     def merged(cls, factors: Sequence[Self]) -> Self:
+        """The sum of the probabilities."""
         return cls(sum((factor.probability for factor in factors), Fraction(0)))
 
     def missing(self, claimed: Self) -> str | None:
+        """A gap if the claimed probability is less."""
         if self.probability <= claimed.probability:
             return None
-        needed, got = float(self.probability), float(claimed.probability)
-        return f"failure: expected at least {needed!r}, got {got!r}"
+        needed, stated = float(self.probability), float(claimed.probability)
+        return f"failure: expected at least {needed!r}, got {stated!r}"
 
     def write(self, product: dict[str, Any]) -> None:
+        """The probability rounded up, at most 1."""
         product["failure"] = double_above(min(self.probability, Fraction(1)))
 
     @property
     def size(self) -> int:
+        """0: a failure is no factor."""
         return 0
 
     @property
     def revealed(self) -> float:
+        """0: bounds on one release fail together."""
         return 0.0
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
+        """How likely it is that nothing is promised."""
         return f"nothing with probability {float(self.probability)!r}"
 
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pabi import NoisyIteration, NotApplicable
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import affine_maps
-from affine_maps import FAMILIES, Table, exact_mu, falsify
-from walks import Moved, Odd, Step, Walk
+from support.falsification import affine_maps
+from support.falsification.affine_maps import FAMILIES, Table, exact_mu, falsify
+from support.falsification.walks import Moved, Odd, Step, Walk
 
 COUNTS = {"affine": 1000, "walled": 300, "roots": 600, "jumping": 80}
 

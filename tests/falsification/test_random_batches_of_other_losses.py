@@ -7,20 +7,13 @@ a fixed vector, only Lipschitz, weakly smooth or dissipative.
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pabi import FixedSize, Loss, Poisson
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from walks import Jumps, Power, Well
-
-from random_batches import (
+from support.falsification.random_batches import (
     SAMPLERS,
     ZERO,
     Constant,
@@ -30,6 +23,7 @@ from random_batches import (
     long_instance,
     random_instance,
 )
+from support.falsification.walks import Jumps, Power, Well
 
 EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
 NAMES = [f"{sampler}, {adjacency}" for sampler, adjacency in SAMPLERS]

@@ -7,9 +7,7 @@ then the average over places as it is stated, then what the library says.
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,15 +15,16 @@ import pytest
 import pabi
 from pabi import Loss, Reshuffle
 from pabi.account.best import outcomes
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import secret_orders
-from secret_orders import Quadratics
-from thrown import Thrown, claimed_by_slopes, random_thrown, reshuffled_average
-from walks import violated
-
-from random_batches import ZERO, Constant, Line
+from support.falsification import secret_orders
+from support.falsification.random_batches import ZERO, Constant, Line
+from support.falsification.secret_orders import Quadratics
+from support.falsification.thrown import (
+    Thrown,
+    claimed_by_slopes,
+    random_thrown,
+    reshuffled_average,
+)
+from support.falsification.walks import violated
 
 EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
 ADJACENCIES = ["zero_out", "replace_one"]

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,11 +17,16 @@ from scipy.stats import norm
 
 from pabi import Loss, Modulus, NotApplicable
 from pabi.tradeoff import Gaussian
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from solver import solved_mu
-from walks import (
+from support.falsification.random_batches import (
+    ZERO,
+    Constant,
+    Line,
+    _gradient,
+    _loguniform,
+    _opposite,
+)
+from support.falsification.solver import solved_mu
+from support.falsification.walks import (
     Jumps,
     Odd,
     Power,
@@ -35,8 +38,6 @@ from walks import (
     shuffled,
     violated,
 )
-
-from random_batches import ZERO, Constant, Line, _gradient, _loguniform, _opposite
 
 EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
 KINDS = ["lipschitz", "weakly smooth", "dissipative", "clipped", "unknown"]

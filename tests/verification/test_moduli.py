@@ -520,8 +520,7 @@ def test_a_smaller_mu_is_refused(name):
             refused(changed(payload, ("cases", i, "mu"), less_of), "mu: the payments cost")
     if "mu" in payload["claim"]:
         refused(changed(payload, ("claim", "mu"), less_of), "mu: the Gaussian cases")
-        return
-    for i, (weight, mu) in enumerate(payload["claim"]["mixture"]):
+    for i, (weight, mu) in enumerate(payload["claim"].get("mixture", [])):
         if mu:
             refused(changed(payload, ("claim", "mixture", i), [weight, less_of(mu)]), "mu: ")
             less = changed(payload, ("claim", "mixture", i), [weight * (1 - 1e-9), mu])
@@ -853,11 +852,11 @@ def test_a_distance_that_is_lost_and_found_is_paid_for():
     assert bare_guarantee("constants after nothing known").mu == pytest.approx(1.0, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", BARE)
+@pytest.mark.parametrize(
+    "name", [name for name in BARE if bare_payload(name)["claim"]["mu"] not in (0.0, "inf")]
+)
 def test_less_than_is_paid_is_refused(name):
     payload = bare_payload(name)
-    if payload["claim"]["mu"] in (0.0, "inf"):
-        return
     refused(changed(payload, ("claim", "mu"), lambda mu: mu * (1 - 1e-9)), "mu: ")
     (case,) = payload["cases"]
     for k, a in enumerate(case["payments"]):

@@ -42,7 +42,7 @@ _FACTOR = 2_000  # positions that one more factor of a product is worth where it
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the checker found of a certificate. (Docs, "Certificates".)
+    """What the checker found of a certificate (docs, "Certificates").
 
     Attributes
     ----------
@@ -165,7 +165,7 @@ def _of_certificate(certificate: Certificate) -> Verdict:
 
 
 def _of_guarantee(guarantee: Guarantee, stated: dict[str, Any] | None = None) -> Verdict:
-    """The verdict on its certificate, and on all that it states; `stated`: the file that it is from."""
+    """The verdict on a guarantee: its certificate, and all that it or the file `stated` says."""
     proof = guarantee.certificate
     if proof is None:
         return _refusal("there is no certificate to verify")

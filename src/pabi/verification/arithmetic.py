@@ -22,30 +22,29 @@ _TIES = 1 + fmpq(1, 2**60)  # by so little a common slope is raised, to decide t
 
 
 def exact(x: float | int) -> Any:
-    """A double as a rational number."""
+    """The rational number (fmpq) that a double is."""
     return fmpq(*float(x).as_integer_ratio())
 
 
 def above(ball: Any) -> Any:
-    """A rational not below a ball."""
+    """A rational number (fmpq) not below any number of a ball."""
     mantissa, exponent = ball.upper().man_exp()
     power = int(exponent)
     return fmpq(mantissa) * (fmpq(2) ** power if power >= 0 else 1 / fmpq(2) ** -power)
 
 
 def fraction_of(x: Any) -> Fraction:
-    """A rational of python-flint as one of Python."""
+    """The Fraction that is equal to a rational number of python-flint."""
     return Fraction(int(x.p), int(x.q))
 
 
 def double_below(x: Fraction) -> float:
-    """A double not above `x`."""
-    value = float(x)
-    return value if Fraction(value) <= x else math.nextafter(value, -math.inf)
+    """The largest double not above `x`."""
+    return -double_above(-x)
 
 
 def double_above(x: Fraction) -> float:
-    """A double not below `x`."""
+    """The least double not below `x`."""
     value = float(x)
     return value if Fraction(value) >= x else math.nextafter(value, math.inf)
 

@@ -30,13 +30,18 @@ class Bound:
     """What holds together: at most one object of every kind, and none that reveals nothing.
 
     Made by `of`. A kind that is not there reveals nothing.
+
+    Attributes
+    ----------
+    factors : tuple of Factor
+        One object for every kind that reveals something.
     """
 
     factors: tuple[Factor, ...] = ()
 
     @classmethod
     def of(cls, *factors: Factor) -> Bound:
-        """What all of these reveal together, as independent releases."""
+        """The bound on independent releases that these factors describe."""
         by_kind: dict[type[Factor], list[Any]] = {}
         for factor in factors:
             by_kind.setdefault(type(factor), []).append(factor)
@@ -49,17 +54,17 @@ class Bound:
 
     @classmethod
     def gaussian(cls, mu: float) -> Bound:
-        """One Gaussian of parameter μ ≥ 0, which may be infinite."""
+        """The bound of one Gaussian, of parameter μ ≥ 0, which may be infinite."""
         return cls.of(Gaussians.single(mu))
 
     def only(self, kind: type[F]) -> F | None:
-        """Its factors of a kind, if it has no others."""
+        """The factors of a kind, if the bound has no others; else None."""
         if all(type(factor) is kind for factor in self.factors):
             return self.get(kind)
         return None
 
     def get(self, kind: type[F]) -> F:
-        """Its factors of a kind."""
+        """The factors of a kind; what reveals nothing if the bound has none."""
         for factor in self.factors:
             if type(factor) is kind:
                 return factor
@@ -67,23 +72,23 @@ class Bound:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """(probability, μ) of its mixture of Gaussians."""
+        """(probability, μ) for every case of the mixture of Gaussians in it."""
         return self.get(Gaussians).parts
 
     @property
     def size(self) -> int:
-        """How many factors there are."""
+        """The number of factors."""
         return sum(factor.size for factor in self.factors)
 
     @property
     def text(self) -> str:
-        """What it is, in words."""
+        """The bound in a few words."""
         if len(self.factors) == 1 and self.size <= 1:
             return self.factors[0].text
         return f"product of {self.size} factors" if self.factors else Gaussians().text
 
     def missing(self, claimed: Bound) -> str | None:
-        """What of these factors the claimed ones do not cover; None if they cover all."""
+        """What of the factors the claimed ones do not cover; None if they cover all."""
         for factor in self.factors:
             gap = factor.missing(claimed.get(type(factor)))
             if gap is not None:
@@ -96,8 +101,25 @@ class Bound:
         return all(type(factor) in _COMPOSED for factor in self.factors)
 
     def epsilon(self, delta: float, enough: float = 0.0) -> float:
-        """An ε that is proven at `delta`, computed anew; one of at most `enough` will do. ∞ if it has
-        factors that are not composed here."""
+        """An ε that is proven at `delta`, computed anew.
+
+        Parameters
+        ----------
+        delta : float
+            A probability in (0, 1).
+        enough : float
+            An ε ≥ 0 that will do: the search ends where it finds one of at most this.
+
+        Returns
+        -------
+        float
+            ε ≥ 0; ∞ if none is found, or if there are factors that are not composed here.
+
+        Raises
+        ------
+        Refused
+            If it takes longer than a verification may.
+        """
         left = Fraction(delta) - self.get(Failure).probability
         if left <= 0 or not self.composed:
             return math.inf
@@ -105,7 +127,7 @@ class Bound:
         return epsilon_bound(self.parts, sampled, double_below(left), enough)
 
     def curve(self) -> dict[str, Any]:
-        """The trade-off function that it proves, in JSON."""
+        """The trade-off function that the bound proves, in JSON."""
         product: dict[str, Any] = {"kind": "product", "factors": []}
         for factor in self.factors:
             factor.write(product)
@@ -129,7 +151,7 @@ def _place(factor: Factor) -> tuple[bool, str]:
 
 
 def best_curve(bounds: Bounds) -> dict[str, Any]:
-    """The trade-off function that all of these prove, in JSON."""
+    """The trade-off function that several bounds on one release prove, in JSON."""
     parts = [bound.curve() for bound in bounds]
     return parts[0] if len(parts) == 1 else {"kind": "best", "parts": parts}
 

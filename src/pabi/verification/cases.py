@@ -81,7 +81,7 @@ class LinearCases(CaseCheck):
             self.written = tuple([arb(x) for x in column.tolist()] for column in (c, s, sigma))
 
     def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
-        """Of blocks, or of payments written out."""
+        """Σ (a_k/σ_k)² of the payments, in blocks or written out, a ball."""
         if "blocks" in case:
             return self._blocks_cost(case, uses, distance)
         return replay_case(case, self._steps(uses), distance)
@@ -200,7 +200,7 @@ def _check_partition(ranges: Sequence[Range], length: int, period: int) -> None:
 
 
 def read_range(value: Any) -> Range:
-    """Positions from the first to the last of [first, last]."""
+    """The positions from `first` to `last` of [first, last], or None."""
     return None if value is None else (integer("ranges", value[0]), integer("ranges", value[1]))
 
 

@@ -25,7 +25,7 @@ def read_bounds(curve: Any) -> Bounds:
 
 
 def read_bound(curve: Any) -> Bound:
-    """The factors of a trade-off function in JSON."""
+    """The bound that a trade-off function in JSON states."""
     if curve["kind"] != "product":
         return Bound.of(read_alone(curve))
     beside = read_keys(curve)
@@ -49,7 +49,7 @@ def _read_claim(claim: Any) -> Bounds:
 
 
 def check_claim(claim: Any, proven: Bounds) -> Bounds:
-    """What is claimed, if what is proven implies it."""
+    """The bounds that are claimed. Refused unless those that are proven imply them."""
     claimed = _read_claim(claim)
     gap = uncovered(proven, claimed)
     if gap is not None:
@@ -58,7 +58,7 @@ def check_claim(claim: Any, proven: Bounds) -> Bounds:
 
 
 def check_reading(reading: Any, claimed: Bound) -> tuple[float, float]:
-    """The claimed (ε, δ), if the claimed factors imply it."""
+    """The claimed (ε, δ). Refused unless the claimed factors imply it."""
     closed("the reading", reading, ("delta", "epsilon"))
     delta, epsilon = nonnegative("delta", reading["delta"]), reading["epsilon"]
     if not 0.0 < delta < 1.0:

@@ -68,11 +68,11 @@ class Derived(About):
         return run_sentences(run, hidden=hidden, position=self.position)
 
     def step_size(self, k: int) -> Any:
-        """η of step k."""
+        """The step size η of step k, a rational."""
         return _at(self.run.step_size, k)
 
     def noise(self, k: int) -> Any:
-        """ς of step k."""
+        """The standard deviation ς of the noise on the gradient at step k, a rational."""
         run = self.run
         if run.noise_std is not None:
             return _at(run.noise_std, k)
@@ -83,7 +83,7 @@ class Derived(About):
         return _at(run.noise_multiplier, k) * unit / self.size
 
     def sigma(self, k: int) -> Any:
-        """The noise of step k on the iterate."""
+        """The standard deviation of the noise on the iterate at step k, a rational."""
         return self.step_size(k) * self.noise(k)
 
     def changed_by(self, gradients: int) -> Any:

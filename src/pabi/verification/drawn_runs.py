@@ -80,7 +80,7 @@ class Capped:
         self._moduli: dict[Any, Omega] = {}
 
     def at(self, k: int, bent: bool = False) -> Step:
-        """Step k, from 0; `bent`: its slope does not matter."""
+        """What is known of step k, from 0; with `bent` its slope is left out, as 0."""
         run, idle = self.run, k >= self.run.data
         eta, noise = run.step_size(k), run.noise(k)
         key = idle, eta, noise, bent
@@ -113,7 +113,7 @@ class Capped:
                 assert_never(self.exchange)
 
     def modulus(self, k: int) -> Omega:
-        """That of step k for every batch that it may have."""
+        """The modulus of step k that holds for every batch that it may have."""
         idle = k >= self.run.data
         eta = self.run.step_size(k)
         if (idle, eta) not in self._moduli:

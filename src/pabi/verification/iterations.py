@@ -39,7 +39,7 @@ def claimed_mu(
 
 
 def proven(iteration: Iteration, mu: float, *, hidden: bool) -> Proven:
-    """That the steps, as stated, prove μ."""
+    """The proof of μ for an iteration whose steps are taken as stated, with what it assumes."""
     assumptions = iteration_sentences(
         iteration.adjacency, iteration.diameter, iteration.start, hidden
     )
@@ -55,7 +55,7 @@ def named_with_cells(
 
 
 def written_out(payload: Payload) -> tuple[Any, Any, Any]:
-    """Slopes, sensitivities and noises of every step, arrays."""
+    """Arrays of the slopes, the sensitivities and the noises of all steps."""
     if "steps" in payload:
         c, s, sigma = columns(payload["steps"])
         return c, s, sigma

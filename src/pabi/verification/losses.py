@@ -71,7 +71,7 @@ _WORD = ("gradient_bound", "glm", "separable")
 
 
 def _word(p: Parameters) -> dict[str, Any]:
-    """What the user may say of any of them."""
+    """What the user may say of any generic loss."""
     bound = p.get("gradient_bound")
     return {
         "bound": None if bound is None else exact(bound),
@@ -130,7 +130,7 @@ def _saddle(p: Parameters) -> DerivedFacts:
 
 
 class _Kind(NamedTuple):
-    """The parameters that are read, and what follows from them."""
+    """The parameters that are read of one kind of loss, and what follows from them."""
 
     parameters: tuple[str, ...]
     facts: Callable[[Parameters], DerivedFacts]
@@ -142,7 +142,7 @@ class _Kind(NamedTuple):
 def _linear(
     parameters: tuple[str, ...], limits: Callable[..., tuple[Any, Any]], scalar: bool = True
 ) -> _Kind:
-    """`limits`: the parameters as exact numbers ↦ (the largest curvature, the gradient bound)."""
+    """A loss of a linear predictor; `limits`: exact parameters ↦ (largest curvature, gradient bound)."""
 
     def facts(p: Parameters) -> DerivedFacts:
         hi, bound = limits(*(exact(p[name]) for name in parameters))

@@ -39,12 +39,12 @@ class Root(NamedTuple):
     shift: Any
 
     def scaled(self, factor: Any) -> Root:
-        """A root again."""
+        """factor·(√(κz² + h) + e), as a root of the same form."""
         square = factor * factor
         return Root(square * self.kappa, square * self.h, factor * self.shift)
 
     def omega(self) -> Omega:
-        """The root of balls; where κ = 0 the same at every distance."""
+        """The function z ↦ √(κz² + h) + e on balls; a constant where κ = 0."""
         kappa, h, shift = arb(self.kappa), arb(self.h), arb(self.shift)
         if kappa.is_zero():  # 0·∞ is 0 here: a constant is one at every distance
             value = h.sqrt() + shift
@@ -60,17 +60,17 @@ class Function(NamedTuple):
     factor: Any = 1
 
     def scaled(self, factor: Any) -> Function:
-        """The same function with a larger or smaller factor."""
+        """The function times a further factor ≥ 0."""
         return self._replace(factor=factor * self.factor)
 
     def omega(self) -> Omega:
-        """The function's values times the factor."""
+        """The function z ↦ factor·ω(z) on balls."""
         function, factor = self.function, arb(self.factor)
         return lambda z: factor * function(z)
 
 
 def linear(slope: Any) -> Root:
-    """slope·z."""
+    """The row z ↦ slope·z."""
     return Root(slope * slope, 0, 0)
 
 
@@ -89,7 +89,7 @@ def least_of(rows: Sequence[ModulusRow]) -> Omega:
 
 
 def largest_of(moduli: Sequence[Omega]) -> Omega:
-    """The pointwise largest of several."""
+    """The modulus that is the largest of several at every distance."""
     if len(moduli) == 1:
         return moduli[0]
     return lambda z: reduce(arb.max, [modulus(z) for modulus in moduli])

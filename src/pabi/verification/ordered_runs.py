@@ -66,12 +66,12 @@ class OrderedRun(Derived):
 
     @cached_property
     def sensitivities(self) -> list[Any]:
-        """s of every step that uses data."""
+        """The sensitivities s of all steps with data, when the record is in their batch."""
         return [self.s(k) for k in timed(range(positions("steps", self.data)))]
 
     @cached_property
     def slopes(self) -> list[Any]:
-        """The slope of every step."""
+        """The slopes of all steps."""
         return [self.slope(k) for k in timed(range(positions("steps", self.total)))]
 
     def kinds(self, a: int, b: int) -> list[int]:
@@ -115,7 +115,7 @@ class OrderedRun(Derived):
         return self.constant or all(a <= b for a, b in pairwise(self.sensitivities))
 
     def steps(self, used: set[int]) -> StepBalls:
-        """The normal form written out, for a record used at these steps."""
+        """Slopes, sensitivities and noises of all steps, for a record that these steps use."""
         positions("steps", self.total)
         slopes, demands, noises = self._balls
         own = [demands[k] if k in used else arb(0) for k in range(self.total)]
@@ -123,7 +123,7 @@ class OrderedRun(Derived):
 
     @cached_property
     def _balls(self) -> StepBalls:
-        """Every step, with s as if the record were in every batch."""
+        """Slopes, sensitivities and noises of all steps, as if the record were in every batch."""
         if self.constant:
             by_kind = [arb(self.slope(k)) for k in self._one_of_each()]
             return StepBalls(

@@ -22,7 +22,8 @@ Blocks = list[tuple[int, list[Repeated]]]
 
 
 def check_start(case: dict[str, Any], diameter: float | None, start: float) -> float:
-    """z_τ, if the runs cannot be further apart at τ: w_0 at the beginning, D later."""
+    """The distance z_τ at which a case starts. Refused unless the runs are no further apart at τ: w_0 at the
+    beginning, D later."""
     tau, distance = integer("tau", case["tau"]), nonnegative("distance", case["distance"])
     least = start if tau == 0 else diameter
     if least is None:
@@ -62,7 +63,7 @@ def read_blocks(case: dict[str, Any]) -> Blocks:
 
 
 def flat(blocks: Blocks) -> Iterator[Repeated]:
-    """All groups in order."""
+    """The groups of all blocks, in order."""
     for times, inner in blocks:
         for repeated, stretches in inner:
             yield times * repeated, stretches
@@ -84,7 +85,7 @@ def blocks_cost(blocks: Blocks, distance: Any, skipped: int) -> Any:
 
 
 def demands_within(stated: Sequence[Repeated], steps: int) -> bool:
-    """Whether any of the first steps has a sensitivity."""
+    """Whether any of the first `steps` has a sensitivity above 0."""
     k = 0
     for times, stretches in stated:
         for stretch in stretches:
@@ -96,7 +97,7 @@ def demands_within(stated: Sequence[Repeated], steps: int) -> bool:
 
 
 def without(stated: Sequence[Repeated], skipped: int) -> Iterator[Repeated]:
-    """The stated groups without their first steps."""
+    """The stated groups without the first `skipped` steps."""
     for times, stretches in stated:
         length = sum(x.n for x in stretches)
         whole = min(times, skipped // length)

@@ -39,7 +39,7 @@ class _Sampler(About, Generic[D]):
 
     @property
     def curvature(self) -> Any:
-        """m of the mean loss with its regulariser."""
+        """The least curvature m of the mean loss with its regulariser, a rational."""
         if self.facts.curvature is not None:
             lo = self.facts.curvature[0]
         elif self.facts.convex or self.facts.monotone:
@@ -50,7 +50,7 @@ class _Sampler(About, Generic[D]):
 
     @property
     def curvature_of_density(self) -> Any:
-        """m of the mean loss as a function: of a convex–concave one only the field is monotone."""
+        """The least curvature m of the mean loss. Refused where only the field is monotone."""
         if self.facts.monotone:
             raise Refused("loss: nothing is known of the curvature of a convex–concave function")
         return self.curvature
@@ -93,7 +93,7 @@ class PartingRate:
         self.turn = (self.offset / (self.big + self.rate)).sqrt()
 
     def spread(self, d: Any) -> Any:
-        """∫_0^d (Δ + g), at most: either bound on g will do on either side of where they cross."""
+        """A bound on ∫_0^d (Δ + g), a ball: either bound on g will do on either side of where they cross."""
         near = d if d <= self.turn else self.turn
         return (
             self.gap * d
@@ -103,7 +103,7 @@ class PartingRate:
         )
 
     def time(self, d: Any) -> Any:
-        """∫_0^d dz/(Δ + g), d < z*."""
+        """The integral ∫_0^d dz/(Δ + g) for d < z*, a ball."""
         near = d if d <= self.turn else self.turn
         first = (1 + self.big * near / self.gap).log() / self.big
         ends = (

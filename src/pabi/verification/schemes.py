@@ -62,7 +62,7 @@ class Epochs:
     keys: tuple[str, ...] = ()
 
     def fractions(self, position: int) -> Fractions:
-        """Those that the batch at this position may be."""
+        """The fractions of a full batch that the batch at this position may be."""
         return self.last if position == self.period - 1 else self.usual
 
     def share(self, a: int, b: int) -> Any:
@@ -120,7 +120,7 @@ class FixedDraws:
     n: int
 
     def exchange(self, adjacency: Adjacency) -> Exchange:
-        """What becomes of a batch with the record."""
+        """What happens to a batch that the record is drawn into, under this adjacency."""
         match adjacency:
             case "replace_one":
                 return Exchange.DISPLACED
@@ -146,7 +146,7 @@ class IndependentDraws:
     cap: int | None
 
     def exchange(self, adjacency: Adjacency) -> Exchange:
-        """What becomes of a batch with the record."""
+        """What happens to a batch that the record is drawn into, under this adjacency."""
         match adjacency:
             case "replace_one":
                 return Exchange.EITHER
@@ -220,7 +220,7 @@ def _partition(kind: type[E], n: int, size: int) -> E:
 
 
 def _of_size(kind: type[E]) -> Callable[[Any, int, int | None], E]:
-    """Batches of a stated size in such an order."""
+    """What batches of a stated size in this kind of order are."""
     return lambda batches, n, cap: _partition(kind, n, int(batches.size))
 
 

@@ -40,7 +40,7 @@ class Names(NamedTuple):
 
 
 class Proven(NamedTuple):
-    """What is proven, and the assumptions that it rests on."""
+    """The bounds that are proven, and the assumptions that they rest on."""
 
     assumptions: tuple[str, ...]
     bounds: Bounds
@@ -79,6 +79,6 @@ Check = Callable[[Payload], Finding]
 
 
 def named(method: str, source: str) -> Callable[[Any], tuple[Names, ...]]:
-    """The same name for every subject."""
+    """A function that gives every subject the same name."""
     names = (Names(method, source),)
     return lambda subject: names

@@ -16,7 +16,7 @@ class UseSteps:
         self.first, self.count, self.then, self.period = first, count, tuple(then), period
 
     def among(self, a: int, b: int) -> bool:
-        """Whether any of a..b−1 is a use."""
+        """Whether any of the steps a..b−1 uses the record."""
         if any(a <= k < b for k in self.then):
             return True
         last = self.first + (self.count - 1) * self.period
@@ -26,14 +26,14 @@ class UseSteps:
         return following < b and following <= last
 
     def all(self) -> Iterator[int]:
-        """Every one of them."""
+        """All steps that use the record."""
         count = positions("uses", self.count)
         yield from (self.first + i * self.period for i in range(count))
         yield from self.then
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """The number of steps that use the record."""
         return self.count + len(self.then)
 
 

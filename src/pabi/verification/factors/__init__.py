@@ -24,10 +24,17 @@ _NO_FACTORS = ("product", "best")  # trade-off functions that are no factors
 class Factor(ABC):
     """All factors of one kind that hold together. Made without arguments it reveals nothing at all.
 
-    `CURVES`: the trade-off functions in JSON that it reads, with their keys. `ALONE`: whether such a function
-    may stand outside of a product. `KEY`: in place of functions, a key of the product itself that it reads.
-    `FINE`: whether what is proven of this kind comes in so many pieces that a composition goes on with what
-    was claimed instead.
+    Attributes
+    ----------
+    CURVES : mapping of str to tuple of str
+        The trade-off functions in JSON that it reads, with their keys.
+    ALONE : bool
+        Whether such a function may stand outside of a product.
+    KEY : str or None
+        In place of functions, a key of the product itself that it reads.
+    FINE : bool
+        Whether what is proven of this kind comes in so many pieces that a composition goes on with what was
+        claimed instead.
     """
 
     CURVES: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
@@ -43,30 +50,30 @@ class Factor(ABC):
     @classmethod
     @abstractmethod
     def merged(cls, factors: Sequence[Self]) -> Self:
-        """Those of several independent releases together."""
+        """The factors of several independent releases together."""
 
     @abstractmethod
     def missing(self, claimed: Self) -> str | None:
-        """What of these the claimed ones do not cover; None if they cover all."""
+        """What of the factors the claimed ones do not cover; None if they cover all."""
 
     @abstractmethod
     def write(self, product: dict[str, Any]) -> None:
-        """Adds what it proves to a product in JSON: to its `factors`, or under `KEY`."""
+        """Adds the factors to a product in JSON: to its `factors`, or under `KEY`."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many factors there are."""
+        """The number of factors."""
 
     @property
     @abstractmethod
     def revealed(self) -> float:
-        """About what it amounts to, as zero-concentrated privacy; 0 where it tells no bounds apart."""
+        """About the zero-concentrated privacy of the factors; 0 where it tells no bounds apart."""
 
     @property
     @abstractmethod
     def text(self) -> str:
-        """It alone, in words."""
+        """The factors alone, in words."""
 
 
 F = TypeVar("F", bound=Factor)
@@ -81,7 +88,7 @@ class Listed(Factor, Generic[E]):
 
     @classmethod
     def merged(cls, factors: Sequence[Self]) -> Self:
-        """One list after another."""
+        """The factors of all releases in one list."""
         return cls(tuple(entry for factor in factors for entry in factor.entries))
 
 
@@ -91,7 +98,7 @@ class Epsilons(Listed[tuple[float, int]]):
     CALLED: ClassVar[str]
 
     def missing(self, claimed: Self) -> str | None:
-        """A gap if the claim has too few factors above some ε."""
+        """A sentence if the claim has too few factors above some ε; else None."""
         needed = self._weighted()
         if dominated(needed, claimed._weighted()):
             return None
@@ -102,7 +109,7 @@ class Epsilons(Listed[tuple[float, int]]):
         return [(Fraction(n), epsilon) for epsilon, n in self.entries if epsilon > 0.0 and n]
 
     def write(self, product: dict[str, Any]) -> None:
-        """An entry for every ε, as the curve of the kind."""
+        """Adds an entry for every ε to the `factors` of a product in JSON."""
         for epsilon, n in self.entries:
             if n:
                 product["factors"].append(self.curve(epsilon) | {"count": n})
@@ -114,13 +121,13 @@ class Epsilons(Listed[tuple[float, int]]):
 
     @property
     def size(self) -> int:
-        """Their counts together."""
+        """The number of factors, over all ε."""
         return sum(n for _, n in self.entries)
 
 
 @cache
 def kinds() -> tuple[type[Factor], ...]:
-    """Every kind of this folder."""
+    """The classes of all kinds of factors, one a file of this folder."""
     return tuple(declared(__name__, __path__, "FACTOR"))
 
 

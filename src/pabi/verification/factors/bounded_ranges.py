@@ -17,23 +17,23 @@ class BoundedRanges(Epsilons):
 
     @classmethod
     def read(cls, curve: Any, count: int) -> Self:
-        """`count` ranges of one length."""
+        """`count` bounded ranges of the ε that a trade-off function in JSON states."""
         several(curve, count)
         return cls(((nonnegative("epsilon", curve["epsilon"]), count),))
 
     @staticmethod
     def curve(epsilon: float) -> dict[str, Any]:
-        """A bounded range of this length."""
+        """The trade-off function of a bounded range of length ε, in JSON."""
         return {"kind": "bounded_range", "epsilon": epsilon}
 
     @property
     def revealed(self) -> float:
-        """At most ε²/8 each, as a bounded range is that concentrated."""
+        """About the zero-concentrated privacy: the lesser of ε and ε²/8 for each."""
         return sum(n * min(e, e * e / 8.0) for e, n in self.entries)
 
     @property
     def text(self) -> str:
-        """The length of the first."""
+        """The first bounded range, in words."""
         return f"a bounded range of {self.entries[0][0]!r}"
 
 

@@ -14,7 +14,7 @@ from pabi.verification.reading import nonnegative
 
 @dataclass(frozen=True)
 class Failure(Factor):
-    """The probability; those of several releases add up."""
+    """The probability with which nothing is promised; those of several releases add up."""
 
     probability: Fraction = Fraction(0)
 
@@ -22,38 +22,38 @@ class Failure(Factor):
 
     @classmethod
     def read(cls, curve: Any, count: int) -> Self:
-        """The probability that a product states."""
+        """The failure that a product in JSON states."""
         return cls(Fraction(nonnegative("failure", curve)))
 
     @classmethod
     def merged(cls, factors: Sequence[Self]) -> Self:
-        """The sum of the probabilities."""
+        """The failure of several releases, whose probabilities add up."""
         return cls(sum((factor.probability for factor in factors), Fraction(0)))
 
     def missing(self, claimed: Self) -> str | None:
-        """A gap if the claimed probability is less."""
+        """A sentence if the claimed probability is less; else None."""
         if self.probability <= claimed.probability:
             return None
         needed, stated = float(self.probability), float(claimed.probability)
         return f"failure: expected at least {needed!r}, got {stated!r}"
 
     def write(self, product: dict[str, Any]) -> None:
-        """The probability rounded up, at most 1."""
+        """States the probability in a product in JSON, rounded up and at most 1."""
         product["failure"] = double_above(min(self.probability, Fraction(1)))
 
     @property
     def size(self) -> int:
-        """0: a failure is no factor."""
+        """0, as a failure is no factor."""
         return 0
 
     @property
     def revealed(self) -> float:
-        """0: bounds on one release fail together."""
+        """0, as a failure does not tell bounds on one release apart."""
         return 0.0
 
     @property
     def text(self) -> str:
-        """How likely it is that nothing is promised."""
+        """The failure and its probability, in words."""
         return f"nothing with probability {float(self.probability)!r}"
 
 

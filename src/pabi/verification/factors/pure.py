@@ -18,7 +18,7 @@ class PureFactors(Epsilons):
 
     @classmethod
     def read(cls, curve: Any, count: int) -> Self:
-        """`count` releases of one ε; Refused unless δ is 0."""
+        """`count` factors of the ε that a trade-off function in JSON states. Refused unless δ is 0."""
         several(curve, count)
         if nonnegative("delta", curve["delta"]) > 0.0:
             raise Refused(f"delta: expected 0, got {curve['delta']!r}")
@@ -26,17 +26,17 @@ class PureFactors(Epsilons):
 
     @staticmethod
     def curve(epsilon: float) -> dict[str, Any]:
-        """(ε, 0)-DP."""
+        """The trade-off function of ε-DP, in JSON."""
         return {"kind": "approx_dp", "epsilon": epsilon, "delta": 0.0}
 
     @property
     def revealed(self) -> float:
-        """At most ε²/2 each."""
+        """About the zero-concentrated privacy: the lesser of ε and ε²/2 for each."""
         return sum(n * min(e, 0.5 * e * e) for e, n in self.entries)
 
     @property
     def text(self) -> str:
-        """The ε of the first."""
+        """The first factor, in words."""
         return f"ε = {self.entries[0][0]!r} at δ = 0"
 
 

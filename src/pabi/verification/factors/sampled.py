@@ -43,7 +43,7 @@ class SampledGaussians(Listed[Sampled]):
         return cls((Sampled(curve["kind"], probability, read_mu(curve["mu"]), count),))
 
     def missing(self, claimed: Self) -> str | None:
-        """A gap if the claim has too few factors of some kind, probability and μ, or larger ones."""
+        """A sentence if the claim has too few factors as large as some that are needed; else None."""
         for kind in sorted({f.kind for f in self.entries}, reverse=True):
             needed = [f for f in self.entries if f.kind == kind and f.mu > 0.0 and f.times]
             offered = [f for f in claimed.entries if f.kind == kind]
@@ -63,7 +63,7 @@ class SampledGaussians(Listed[Sampled]):
         return None
 
     def write(self, product: dict[str, Any]) -> None:
-        """An entry for each, its probability rounded up."""
+        """Adds an entry for each to a product in JSON, its probability rounded up."""
         for kind, probability, mu, times in self.entries:
             if times:
                 p = min(1.0, double_above(Fraction(probability)))
@@ -73,17 +73,17 @@ class SampledGaussians(Listed[Sampled]):
 
     @property
     def size(self) -> int:
-        """Their counts together."""
+        """The number of factors."""
         return sum(f.times for f in self.entries)
 
     @property
     def revealed(self) -> float:
-        """0 for all of them."""
-        return 0.0  # bounds on one release have the same ones, by which they are not told apart
+        """0, as sampled factors do not tell bounds on one release apart."""
+        return 0.0  # bounds on one release have the same ones
 
     @property
     def text(self) -> str:
-        """How many there are."""
+        """The number of factors, in words."""
         return f"product of {self.size} factors"
 
 

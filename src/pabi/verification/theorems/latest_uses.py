@@ -56,7 +56,7 @@ class _Latest(CaseCheck):
         self.largest: dict[tuple[int, int, int], Any] = {}
 
     def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
-        """Of the payments for the ranges that the case states of the last two epochs."""
+        """Σ (a_k/σ_k)² of the payments, for uses at the ends of the ranges that the case states."""
         run, own = self.run, dict(self.older)
         for epoch, covered in zip((self.epochs - 2, self.epochs - 1), case["ranges"], strict=True):
             where = read_range(covered)

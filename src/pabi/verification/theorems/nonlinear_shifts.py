@@ -63,7 +63,7 @@ class _NonlinearCases(CaseCheck):
         self._known: dict[Any, Omega] = {}
 
     def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
-        """Of one payment a step from τ on."""
+        """Σ (a_k/σ_k)² of payments at every step from τ on."""
         paid = read_floats("payments", case["payments"]).tolist()
         tau = integer("tau", case["tau"])
         if tau + len(paid) != self.end:
@@ -77,7 +77,7 @@ class _NonlinearCases(CaseCheck):
         return pay(moduli, s, sigma, distance=distance, payments=paid, first=tau)
 
     def _modulus(self, k: int) -> Omega:
-        """That of step k for every batch that it may have."""
+        """The modulus of step k that holds for every batch that it may have."""
         run = self.run
         if self.alike:
             kinds = run.kinds(0, min(run.data, run.period))

@@ -8,7 +8,7 @@ and Σ (a_k/σ_k)² ≤ μ². Balls contain the exact values, so that every comp
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -137,6 +137,15 @@ class StepBalls(NamedTuple):
     c: Sequence[Any]
     s: Sequence[Any]
     sigma: Sequence[Any]
+
+    @classmethod
+    def of(cls, *columns: Any) -> StepBalls:
+        """The balls of three arrays of doubles, each as long as there are steps."""
+        return cls(*([arb(x) for x in column.tolist()] for column in columns))
+
+    def used_by(self, used: Collection[int]) -> StepBalls:
+        """The same steps for a record that only these use."""
+        return self._replace(s=[s if k in used else arb(0) for k, s in enumerate(self.s)])
 
 
 def replay(

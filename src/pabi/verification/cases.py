@@ -74,17 +74,19 @@ class LinearCases(CaseCheck):
 
     def __init__(self, run: OrderedRun, payload: dict[str, Any]) -> None:
         super().__init__(run)
-        self.written: tuple[list[Any], ...] | None = None
+        self.written: StepBalls | None = None
         if payload.get("steps") is not None:
             c, s, sigma = columns(payload["steps"])
             check_arrays(run, c, s, sigma)
-            self.written = tuple([arb(x) for x in column.tolist()] for column in (c, s, sigma))
+            self.written = StepBalls.of(c, s, sigma)
 
     def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
         """Σ (a_k/σ_k)² of the payments, in blocks or written out, a ball."""
         if "blocks" in case:
             return self._blocks_cost(case, uses, distance)
-        return replay_case(case, self._steps(uses), distance)
+        positions("steps", self.run.total)
+        steps = self.run.steps if self.written is None else self.written
+        return replay_case(case, steps.used_by(set(uses.all())), distance)
 
     def _blocks_cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
         skipped = integer("skipped", case["skipped"])
@@ -95,14 +97,6 @@ class LinearCases(CaseCheck):
             raise Refused("blocks: the schedule varies")
         check_groups(self.run, uses, skipped, list(flat(blocks)))
         return blocks_cost(blocks, distance, skipped)
-
-    def _steps(self, uses: UseSteps) -> StepBalls:
-        positions("steps", self.run.total)
-        used = set(uses.all())
-        if self.written is None:
-            return self.run.steps(used)
-        c, s, sigma = self.written
-        return StepBalls(c, [x if k in used else arb(0) for k, x in enumerate(s)], sigma)
 
 
 def worst_position(

@@ -23,7 +23,7 @@ from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians
 from pabi.verification.factors.sampled import SampledGaussians
 from pabi.verification.limits import in_time, positions, timed
-from pabi.verification.moduli import Omega, largest_of, least_of
+from pabi.verification.moduli import Omega
 from pabi.verification.products import Sampled
 from pabi.verification.refusal import Refused
 from pabi.verification.schemes import Drawn, Exchange
@@ -77,7 +77,6 @@ class Capped:
         self.fractions, self.failure = run.scheme.up_to(cap, run.data)
         self.diameter = None if run.diameter is None else arb(run.diameter)
         self._known: dict[Any, Step] = {}
-        self._moduli: dict[Any, Omega] = {}
 
     def at(self, k: int, bent: bool = False) -> Step:
         """What is known of step k, from 0; with `bent` its slope is left out, as 0."""
@@ -114,13 +113,8 @@ class Capped:
 
     def modulus(self, k: int) -> Omega:
         """The modulus of step k that holds for every batch that it may have."""
-        idle = k >= self.run.data
-        eta = self.run.step_size(k)
-        if (idle, eta) not in self._moduli:
-            fractions = NO_DATA if idle else self.fractions
-            every = [least_of(self.run.gradients.rows(eta, f)) for f in fractions]
-            self._moduli[idle, eta] = largest_of(every)
-        return self._moduli[idle, eta]
+        fractions = self.fractions if k < self.run.data else NO_DATA
+        return self.run.gradients.modulus(self.run.step_size(k), fractions)
 
     def within(self, distance: Any) -> Any:
         """`distance`, or the diameter where that is less."""

@@ -14,7 +14,7 @@ from flint import arb, fmpq
 from pabi.describe.runs import NoisySGD
 from pabi.verification.arithmetic import above, exact
 from pabi.verification.losses import DerivedFacts, facts_of
-from pabi.verification.moduli import ModulusRow, Root, linear
+from pabi.verification.moduli import ModulusRow, Omega, Root, largest_of, least_of, linear
 from pabi.verification.refusal import Refused
 
 
@@ -36,6 +36,7 @@ class ClippedGradients:
         bounds = [x for x in (norm, facts.bound) if x is not None]
         self.bound = min(bounds) if bounds else None
         self.curvature = self._clipped()
+        self._moduli: dict[Any, Omega] = {}
         if facts.curvature is not None:
             self.steepness = max(abs(h) for h in facts.curvature)
         else:
@@ -62,6 +63,13 @@ class ClippedGradients:
             return shrinkage * _clipping_constant(step, *self.facts.curvature)
         change = step * self.steepness
         return shrinkage * (1 + change if self.clips else above(arb(1 + change * change).sqrt()))
+
+    def modulus(self, eta: Any, fractions: tuple[Any, ...]) -> Omega:
+        """The modulus of a step of size η for every batch that is one of these parts or between two."""
+        key = eta, fractions
+        if key not in self._moduli:
+            self._moduli[key] = largest_of([least_of(self.rows(eta, f)) for f in fractions])
+        return self._moduli[key]
 
     def rows(self, eta: Any, fraction: Any) -> list[ModulusRow]:
         """All that is known of a step of size η on so large a part of a batch."""

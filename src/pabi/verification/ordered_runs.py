@@ -114,16 +114,10 @@ class OrderedRun(Derived):
             return False
         return self.constant or all(a <= b for a, b in pairwise(self.sensitivities))
 
-    def steps(self, used: set[int]) -> StepBalls:
-        """Slopes, sensitivities and noises of all steps, for a record that these steps use."""
-        positions("steps", self.total)
-        slopes, demands, noises = self._balls
-        own = [demands[k] if k in used else arb(0) for k in range(self.total)]
-        return StepBalls(slopes, own, noises)
-
     @cached_property
-    def _balls(self) -> StepBalls:
+    def steps(self) -> StepBalls:
         """Slopes, sensitivities and noises of all steps, as if the record were in every batch."""
+        positions("steps", self.total)
         if self.constant:
             by_kind = [arb(self.slope(k)) for k in self._one_of_each()]
             return StepBalls(

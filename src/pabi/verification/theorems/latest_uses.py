@@ -11,7 +11,6 @@ from typing import Any, assert_never
 
 from flint import arb
 
-from pabi.verification.arithmetic import StepBalls
 from pabi.verification.cases import CaseCheck, every_pair, proven_by, read_range
 from pabi.verification.chains import of_runs
 from pabi.verification.limits import timed
@@ -45,10 +44,7 @@ class _Latest(CaseCheck):
 
     def __init__(self, run: OrderedRun) -> None:
         super().__init__(run)
-        self.epochs = -(-run.data // run.period)
-        self.slopes = [arb(c) for c in timed(run.slopes)]
-        self.sigmas = [arb(run.sigma(k)) for k in timed(range(run.total))]
-        self.s = [arb(s) for s in timed(run.sensitivities)]
+        self.steps, self.epochs = run.steps, -(-run.data // run.period)
         last = run.period - 1
         self.older = {
             e * run.period + last: self._standing(e, 0, last) for e in range(self.epochs - 2)
@@ -66,14 +62,15 @@ class _Latest(CaseCheck):
                     self.largest[key] = self._standing(*key)
                 own[epoch * run.period + where[1]] = self.largest[key]
         demands = [own.get(k, arb(0)) for k in range(run.total)]
-        return replay_case(case, StepBalls(self.slopes, demands, self.sigmas), distance)
+        return replay_case(case, self.steps._replace(s=demands), distance)
 
     def _standing(self, epoch: int, a: int, b: int) -> Any:
         """The sensitivity at position b of the epoch that stands for a use at any of a..b."""
-        first, largest, stretched = epoch * self.run.period, arb(0), arb(1)
+        steps, first = self.steps, epoch * self.run.period
+        largest, stretched = arb(0), arb(1)
         for k in timed(range(first + b, first + a - 1, -1)):
-            largest = largest.max(self.s[k] * stretched)
-            stretched *= self.slopes[k]
+            largest = largest.max(steps.s[k] * stretched)
+            stretched *= steps.c[k]
         return largest
 
 

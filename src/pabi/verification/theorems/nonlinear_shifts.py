@@ -14,7 +14,7 @@ from pabi.verification.cases import CaseCheck, every_position, proven_by, worst_
 from pabi.verification.chains import of_runs
 from pabi.verification.iterations import KEYS, claimed_mu, named_with_cells, proven
 from pabi.verification.limits import positions, timed
-from pabi.verification.moduli import Omega, largest_of, least_of, pay, stated
+from pabi.verification.moduli import Omega, least_of, pay, stated
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.payments import check_start
 from pabi.verification.reading import columns, integer
@@ -60,7 +60,6 @@ class _NonlinearCases(CaseCheck):
         super().__init__(run)
         self.alike = alike
         self.end = run.data if alike else run.total
-        self._known: dict[Any, Omega] = {}
 
     def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
         """Σ (a_k/σ_k)² of payments at every step from τ on."""
@@ -84,11 +83,7 @@ class _NonlinearCases(CaseCheck):
             fractions = tuple(sorted({f for j in kinds for f in run.fractions(j)}))
         else:
             fractions = run.fractions(k)
-        eta = run.step_size(k)
-        if (eta, fractions) not in self._known:
-            every = [least_of(run.gradients.rows(eta, f)) for f in fractions]
-            self._known[eta, fractions] = largest_of(every)
-        return self._known[eta, fractions]
+        return run.gradients.modulus(run.step_size(k), fractions)
 
 
 def _iteration(iteration: Iteration, payload: Payload) -> Proven:

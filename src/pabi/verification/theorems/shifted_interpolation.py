@@ -63,7 +63,7 @@ def _check_case(iteration: Iteration, payload: Payload, case: dict[str, Any], mu
     if "blocks" not in case:
         c, s, sigma = written_out(payload)
         positions("steps", len(c))
-        steps = StepBalls(*([arb(x) for x in column.tolist()] for column in (c, s, sigma)))
+        steps = StepBalls.of(c, s, sigma)
         check_cost(replay_case(case, steps, distance), mu, f"step {len(steps.c)}")
         return
     blocks = read_blocks(case)

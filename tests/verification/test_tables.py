@@ -15,7 +15,7 @@ from pabi.describe.batches import SCHEMES as BATCHES
 from pabi.verification import certificates, factors, losses, schemes, subjects, theorems
 from pabi.verification.adjacency import gradients_changed, read_adjacency
 from pabi.verification.arithmetic import BITS, exact
-from pabi.verification.bounds import Bound
+from pabi.verification.bounds import JointBound
 from pabi.verification.derivation import takes_plain_steps
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians
@@ -287,9 +287,9 @@ def test_a_new_kind_of_factor_is_one_new_file(tmp_path, monkeypatch):
     assert read.entries == ((2.0, 1),)
     # It covers its own kind alone, and no ε of a product is computed from it.
     pure = factors.read_alone({"kind": "approx_dp", "epsilon": 2.0, "delta": 0.0})
-    assert Bound.of(read).missing(Bound.of(pure)) is not None
-    assert Bound.of(read).missing(Bound.of(read)) is None
-    assert Bound.of(read).epsilon(DELTA) == float("inf")
+    assert JointBound.of(read).missing(JointBound.of(pure)) is not None
+    assert JointBound.of(read).missing(JointBound.of(read)) is None
+    assert JointBound.of(read).epsilon(DELTA) == float("inf")
 
 
 @pytest.mark.parametrize("kind", ["approx_dp", "product", "best"])
@@ -330,7 +330,7 @@ def test_a_new_scheme_is_one_new_entry(monkeypatch):
         ((a, b),) = case["ranges"]
         case["weight"] = [*Fraction(b - a + 1, 4).as_integer_ratio()]
     mus = [(Fraction(*case["weight"]), case["mu"]) for case in payload["cases"]]
-    curve = Bound.of(Gaussians(tuple(mus))).curve()
+    curve = JointBound.of(Gaussians(tuple(mus))).curve()
     payload["claim"] = {"tradeoff": curve}
     refused(payload, "cap: missing")
     payload["cap"] = 60

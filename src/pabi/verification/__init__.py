@@ -25,7 +25,7 @@ from pabi.guarantees.guarantee import FORMAT, Guarantee
 from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import TradeOff
 from pabi.verification.arithmetic import BITS
-from pabi.verification.bounds import Bound, Bounds
+from pabi.verification.bounds import Bounds, JointBound
 from pabi.verification.certificates import check
 from pabi.verification.claims import implied
 from pabi.verification.factors.gaussians import Gaussians, Part
@@ -62,9 +62,9 @@ class Verdict:
         stated; None for a refused certificate.
     parts : tuple of (Fraction, float)
         (probability, μ) for every case of a mixture of Gaussians; one case for a single Gaussian.
-    product : Bound or None
+    product : JointBound or None
         The claimed factors, where they are more than a mixture of Gaussians.
-    bounds : tuple of Bound
+    bounds : tuple of JointBound
         All that is claimed and proven. Several bounds hold at the same time.
     names : tuple of Names
         Every (method, source) that a guarantee with this certificate may state.
@@ -77,7 +77,7 @@ class Verdict:
     assumptions: tuple[str, ...]
     scope: str | None
     parts: tuple[Part, ...] = ()
-    product: Bound | None = None
+    product: JointBound | None = None
     bounds: Bounds = ()
     names: tuple[Names, ...] = ()
 
@@ -185,7 +185,7 @@ def _acceptance(finding: Finding) -> Verdict:
     one, *others = finding.claimed
     mu: float | None = None
     parts: tuple[Part, ...] = ()
-    product: Bound | None = None
+    product: JointBound | None = None
     if others or not one.composed:
         what = " and ".join(bound.text for bound in finding.claimed)
     elif (gaussians := one.only(Gaussians)) is not None and finding.reading is None:

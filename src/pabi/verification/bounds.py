@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Factor)
 
 
 @dataclass(frozen=True)
-class Bound:
+class JointBound:
     """What holds together: at most one object of every kind, and none that reveals nothing.
 
     Made by `of`. A kind that is not there reveals nothing.
@@ -40,7 +40,7 @@ class Bound:
     factors: tuple[Factor, ...] = ()
 
     @classmethod
-    def of(cls, *factors: Factor) -> Bound:
+    def of(cls, *factors: Factor) -> JointBound:
         """The bound on independent releases that these factors describe."""
         by_kind: dict[type[Factor], list[Any]] = {}
         for factor in factors:
@@ -53,7 +53,7 @@ class Bound:
         return cls(tuple(sorted(merged, key=_place) if len(merged) > 1 else merged))
 
     @classmethod
-    def gaussian(cls, mu: float) -> Bound:
+    def gaussian(cls, mu: float) -> JointBound:
         """The bound of one Gaussian, of parameter μ ≥ 0, which may be infinite."""
         return cls.of(Gaussians.single(mu))
 
@@ -87,7 +87,7 @@ class Bound:
             return self.factors[0].text
         return f"product of {self.size} factors" if self.factors else Gaussians().text
 
-    def missing(self, claimed: Bound) -> str | None:
+    def missing(self, claimed: JointBound) -> str | None:
         """What of the factors the claimed ones do not cover; None if they cover all."""
         for factor in self.factors:
             gap = factor.missing(claimed.get(type(factor)))
@@ -142,7 +142,7 @@ class Bound:
 _COMPOSED = (Gaussians, SampledGaussians, Failure)
 
 # Several bounds on one release, all of which hold.
-Bounds = tuple[Bound, ...]
+Bounds = tuple[JointBound, ...]
 
 
 def _place(factor: Factor) -> tuple[bool, str]:
@@ -171,21 +171,21 @@ def all_together(first: Bounds, second: Bounds) -> Bounds:
     """What two independent releases prove: every bound on one with every bound on the other; where they are
     many, those that reveal least."""
     pairs = [(one, other) for one in first for other in second]
-    every = (Bound.of(*one.factors, *other.factors) for one, other in timed(pairs))
+    every = (JointBound.of(*one.factors, *other.factors) for one, other in timed(pairs))
     bounds = list(dict.fromkeys(every))
     if len(bounds) > _MOST_BOUNDS:
         bounds = sorted(bounds, key=_revealed)[:_MOST_BOUNDS]
     return tuple(bounds)
 
 
-def _revealed(bound: Bound) -> float:
+def _revealed(bound: JointBound) -> float:
     """About what the factors that bounds on one release differ in amount to."""
     return sum(factor.revealed for factor in bound.factors)
 
 
 def several_releases(parts: Sequence[Bounds]) -> Bounds:
     """What independent releases prove, of each of which these bounds hold."""
-    total: Bounds = (Bound(),)
+    total: Bounds = (JointBound(),)
     for one in parts:
         total = all_together(total, one)
     return total

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from flint import arb, fmpq
 
 from pabi.verification.arithmetic import StepBalls, check_cost, fraction_of
-from pabi.verification.bounds import Bound, Bounds
+from pabi.verification.bounds import Bounds, JointBound
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians, Part, read_mu
 from pabi.verification.limits import in_time, positions, timed
@@ -38,7 +38,7 @@ Checked = Callable[[dict[str, Any], UseSteps], float]  # the μ of a case about 
 def proven_by(run: OrderedRun, parts: Sequence[Part]) -> Bounds:
     """What these cases prove that rest on the slopes or moduli of the steps: they hold for the batches that
     the scheme says, but for its failure."""
-    return (Bound.of(Gaussians(tuple(parts)), Failure(run.scheme.failure)),)
+    return (JointBound.of(Gaussians(tuple(parts)), Failure(run.scheme.failure)),)
 
 
 class CaseCheck(ABC):

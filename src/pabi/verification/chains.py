@@ -9,7 +9,7 @@ from pabi.describe.langevin import LangevinChain, chain_sentences
 from pabi.describe.runs import NoisySGD
 from pabi.verification.adjacency import read_adjacency
 from pabi.verification.arithmetic import exact, root_up
-from pabi.verification.bounds import Bound
+from pabi.verification.bounds import JointBound
 from pabi.verification.derivation import takes_plain_steps
 from pabi.verification.drawn_runs import DrawnRun
 from pabi.verification.factors.gaussians import Gaussians
@@ -78,7 +78,7 @@ def _check(chains: Chains, payload: Payload) -> Proven:
         raise Refused("chains: several are checked for Gaussian bounds only")
     mu = gaussians.parts[0][1]
     many = mu if math.isinf(mu) else root_up(chain.chains * exact(mu) * exact(mu))
-    return Proven(assumptions, (Bound.gaussian(many),))
+    return Proven(assumptions, (JointBound.gaussian(many),))
 
 
 def _names(chains: Chains) -> tuple[Names, ...]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pabi.verification.bounds import Bound, Bounds, uncovered
+from pabi.verification.bounds import Bounds, JointBound, uncovered
 from pabi.verification.factors import read_alone, read_counted, read_keys
 from pabi.verification.factors.gaussians import Gaussians, read_mu, read_parts
 from pabi.verification.limits import timed
@@ -24,12 +24,12 @@ def read_bounds(curve: Any) -> Bounds:
     return tuple(read_bound(part) for part in curve["parts"])
 
 
-def read_bound(curve: Any) -> Bound:
+def read_bound(curve: Any) -> JointBound:
     """The bound that a trade-off function in JSON states."""
     if curve["kind"] != "product":
-        return Bound.of(read_alone(curve))
+        return JointBound.of(read_alone(curve))
     beside = read_keys(curve)
-    return Bound.of(*map(read_counted, timed(curve["factors"])), *beside)
+    return JointBound.of(*map(read_counted, timed(curve["factors"])), *beside)
 
 
 def _read_claim(claim: Any) -> Bounds:
@@ -37,9 +37,9 @@ def _read_claim(claim: Any) -> Bounds:
     name, stated = next(iter(claim.items())) if len(claim) == 1 else ("", None)
     match name:
         case "mu":
-            return (Bound.gaussian(read_mu(stated)),)
+            return (JointBound.gaussian(read_mu(stated)),)
         case "mixture":
-            return (Bound.of(Gaussians(read_parts(stated))),)
+            return (JointBound.of(Gaussians(read_parts(stated))),)
         case "product":
             return (read_bound(stated),)
         case "tradeoff":
@@ -57,7 +57,7 @@ def check_claim(claim: Any, proven: Bounds) -> Bounds:
     return claimed
 
 
-def check_reading(reading: Any, claimed: Bound) -> tuple[float, float]:
+def check_reading(reading: Any, claimed: JointBound) -> tuple[float, float]:
     """The claimed (ε, δ). Refused unless the claimed factors imply it."""
     closed("the reading", reading, ("delta", "epsilon"))
     delta, epsilon = nonnegative("delta", reading["delta"]), reading["epsilon"]

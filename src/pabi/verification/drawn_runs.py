@@ -17,7 +17,7 @@ from flint import arb, fmpq
 
 from pabi.describe.runs import NoisySGD
 from pabi.verification.arithmetic import above, geometric, root_up
-from pabi.verification.bounds import Bound
+from pabi.verification.bounds import JointBound
 from pabi.verification.derivation import NO_DATA, Derived
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians
@@ -47,12 +47,14 @@ class DrawnRun(Derived):
 
     def bound(
         self, needed: Sequence[Needed], *, gaussian: float = 0.0, failure: Fraction = Fraction(0)
-    ) -> Bound:
+    ) -> JointBound:
         """A Gaussian, the sampled factors that are needed beside it, and a failure, together."""
         kind = "subsampled" if self.exchange.on_both else "poisson_subsampled"
         p = Fraction(self.size, self.run.n)
         sampled = tuple(Sampled(kind, p, mu, count) for mu, count in needed)
-        return Bound.of(Gaussians.single(gaussian), SampledGaussians(sampled), Failure(failure))
+        return JointBound.of(
+            Gaussians.single(gaussian), SampledGaussians(sampled), Failure(failure)
+        )
 
 
 def named_by_exchange(method: str, on_both: str, on_one: str) -> Callable[[DrawnRun], tuple[Names]]:

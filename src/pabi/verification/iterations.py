@@ -9,7 +9,7 @@ import numpy as np
 
 from pabi.describe.iteration import iteration_sentences
 from pabi.verification.arithmetic import Repeated
-from pabi.verification.bounds import Bound
+from pabi.verification.bounds import JointBound
 from pabi.verification.factors.gaussians import read_mu
 from pabi.verification.limits import positions
 from pabi.verification.reading import closed, columns, groups
@@ -43,7 +43,7 @@ def proven(iteration: Iteration, mu: float, *, hidden: bool) -> Proven:
     assumptions = iteration_sentences(
         iteration.adjacency, iteration.diameter, iteration.start, hidden
     )
-    return Proven(assumptions, (Bound.gaussian(mu),))
+    return Proven(assumptions, (JointBound.gaussian(mu),))
 
 
 def named_with_cells(

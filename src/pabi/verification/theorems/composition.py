@@ -9,7 +9,7 @@ import numpy as np
 from flint import arb, fmpq
 
 from pabi.verification.arithmetic import check_cost, fraction_of, root_up
-from pabi.verification.bounds import Bound
+from pabi.verification.bounds import JointBound
 from pabi.verification.chains import of_runs
 from pabi.verification.drawn_runs import DrawnRun, named_by_exchange, root_above
 from pabi.verification.factors.gaussians import Gaussians, Part, read_mu
@@ -46,7 +46,7 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
             parts = [(fraction_of(share), root_up(total)) for total, share in totals if share]
         case _:
             assert_never(run.scheme)
-    return Proven(assumptions, (Bound.of(Gaussians(tuple(parts))),))
+    return Proven(assumptions, (JointBound.of(Gaussians(tuple(parts))),))
 
 
 def _totals(run: OrderedRun) -> list[tuple[Any, Any]]:

@@ -12,7 +12,7 @@ from flint import arb, fmpq
 
 from pabi.describe.langevin import diffusion_sentences
 from pabi.verification.arithmetic import check_cost, exact
-from pabi.verification.bounds import Bound
+from pabi.verification.bounds import JointBound
 from pabi.verification.derivation import hides_its_path
 from pabi.verification.factors.gaussians import read_mu
 from pabi.verification.reading import nonnegative
@@ -57,7 +57,7 @@ def _constants(subject: Diffusion) -> tuple[Any, Any, Any]:
 def _proven(subject: Diffusion, payload: Payload, cost: Any, *, hidden: bool) -> Proven:
     mu = read_mu(payload["claim"]["mu"])
     check_cost(cost, mu, "the end")
-    return Proven(diffusion_sentences(subject.description, hidden), (Bound.gaussian(mu),))
+    return Proven(diffusion_sentences(subject.description, hidden), (JointBound.gaussian(mu),))
 
 
 def _from_window(subject: Diffusion, window: float | None) -> Any:

@@ -19,7 +19,7 @@ from pabi.describe.mechanisms import (
     rounds_sentences,
 )
 from pabi.verification.arithmetic import above, double_above, exact, fraction_of, root_up
-from pabi.verification.bounds import Bound
+from pabi.verification.bounds import JointBound
 from pabi.verification.factors.bounded_ranges import BoundedRanges
 from pabi.verification.factors.pure import PureFactors
 from pabi.verification.limits import timed
@@ -36,15 +36,15 @@ def _one(subject: Mechanism, payload: Payload, *, uses_curvature: bool) -> Prove
     mechanism, gap = subject.description, subject.gap()
     d = exact(mechanism.diameter)
     beta = exact(mechanism.kappa)  # at which it samples, a part of the description
-    bounds = [Bound.of(_ranges([beta * gap * d]))]
+    bounds = [JointBound.of(_ranges([beta * gap * d]))]
     if uses_curvature:
         m = subject.curvature_of_density
-        bounds.append(Bound.gaussian(root_up(_gibbs(beta, gap, diameter=d, m=m))))
+        bounds.append(JointBound.gaussian(root_up(_gibbs(beta, gap, diameter=d, m=m))))
         if subject.facts.dissipative is not None and m < 0:
             growth = PartingRate(subject.loss, gap, m)
             furthest = arb(d) if arb(d) <= growth.limit else growth.limit
             square = above(2 * arb(beta) * growth.spread(furthest))
-            bounds.append(Bound.gaussian(root_up(square)))
+            bounds.append(JointBound.gaussian(root_up(square)))
     return Proven(mechanism_sentences(mechanism, uses_curvature), tuple(bounds))
 
 
@@ -58,12 +58,12 @@ def _in_turn(subject: IteratedMechanism, payload: Payload, *, uses_curvature: bo
         # A record is used by the rounds but the last, or by the last alone.
         before = sorted(ranges[:-1])
         pure = max(sum(before, fmpq(0)), ranges[-1])
-        bounds.append(Bound.of(PureFactors(((double_above(fraction_of(pure)), 1),))))
+        bounds.append(JointBound.of(PureFactors(((double_above(fraction_of(pure)), 1),))))
         ranges = [*before[:-1], max(before[-1], ranges[-1])]
         squares = [max(sum(squares[:-1], fmpq(0)), squares[-1])]
-    bounds.append(Bound.of(_ranges(ranges)))
+    bounds.append(JointBound.of(_ranges(ranges)))
     if uses_curvature:
-        bounds.append(Bound.gaussian(root_up(sum(squares, fmpq(0)))))
+        bounds.append(JointBound.gaussian(root_up(sum(squares, fmpq(0)))))
     return Proven(rounds_sentences(mechanism), tuple(bounds))
 
 

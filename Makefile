@@ -38,7 +38,7 @@ reproduce: .venv/ready
 
 nightly: .venv/ready
 	$(BIN)/python -m pytest -m "nightly or hypothesis" --hypothesis-profile nightly -n auto
-	$(BIN)/python benchmarks/falsify.py --instances 1000000
+	PYTHONPATH=tests $(BIN)/python benchmarks/falsify.py --instances 1000000
 
 # The environment is complete once `ready` exists, and is brought up to date when pyproject.toml changes.
 # Modules are compiled when they are first imported, not all of them beforehand.

@@ -1,6 +1,6 @@
 """Instances by the million whose truth is known exactly, each beside what the accountant proves of it.
 
-    python benchmarks/falsify.py --instances 1000000 --processes 2
+    PYTHONPATH=tests python benchmarks/falsify.py --instances 1000000 --processes 2
 
 Prints, for every family, the number of instances, how many come within 1e-6 of the bound, the largest
 ratio truth/bound, the violations and the time. Exits with 1 if there is a violation.
@@ -12,16 +12,12 @@ import argparse
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from pabi.showing import plain, shown
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "falsification"))
-
-from affine_maps import FAMILIES, Summary, falsify
+from support.falsification.affine_maps import FAMILIES, Summary, falsify
 
 CHUNK = 2000
 

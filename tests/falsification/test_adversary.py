@@ -6,23 +6,17 @@ Where a bound is attained the search has to come up to it, so that finding nothi
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pabi import Loss, Modulus, NoisyIteration
 from pabi.tradeoff import Gaussian
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from adversary import Knob, log_ratio, search
-from affine_maps import exact_mu
-from solver import solved_mu
-from walks import Jumps, Moved, Odd, Step, Training, Walk, Well
-
-from random_batches import Constant, Line
+from support.falsification.adversary import Knob, log_ratio, search
+from support.falsification.affine_maps import exact_mu
+from support.falsification.random_batches import Constant, Line
+from support.falsification.solver import solved_mu
+from support.falsification.walks import Jumps, Moved, Odd, Step, Training, Walk, Well
 
 EPSILONS = [0.0, 0.5]
 

@@ -21,28 +21,25 @@ import pytest
 import pabi
 from pabi.guarantees.certificate import Certificate
 from pabi.tradeoff import Gaussian
+from support.falsification.altered_files import MOST_MEGABYTES, MOST_SECONDS
+from support.falsification.honest_files import honest_files
+from support.falsification.hostile_files import FILES, OFTEN
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-
-from altered_files import MOST_MEGABYTES, MOST_SECONDS  # noqa: E402
-from honest_files import honest_files  # noqa: E402
-from hostile_files import FILES, OFTEN  # noqa: E402
-
+TESTS = Path(__file__).parents[1]
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
 
 def outcome(script, *arguments):
-    """What a script of this folder prints, in a process of its own."""
-    command = [sys.executable, str(HERE / script), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    """What a script of `support.falsification` prints, in a process of its own."""
+    command = [sys.executable, "-m", f"support.falsification.{script}", *map(str, arguments)]
+    done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 
 
 def check(kind, begin, end):
     """Refuse wrong answers, and long ones, to the alterations of these seeds."""
-    found = outcome("altered_files.py", kind, begin, end)
+    found = outcome("altered_files", kind, begin, end)
     assert not found["wrong"], "\n".join(found["wrong"][:20])
     assert found["slowest"][0] <= MOST_SECONDS, found["slowest"]
     assert found["megabytes"] <= MOST_MEGABYTES
@@ -73,7 +70,7 @@ def test_numbers_altered_at_night():
 
 
 def check_hostile(names):
-    for name, seconds, said, fine, megabytes in outcome("hostile_files.py", *names):
+    for name, seconds, said, fine, megabytes in outcome("hostile_files", *names):
         assert fine, (name, said)
         assert seconds <= MOST_SECONDS, (name, seconds)
         assert megabytes <= MOST_MEGABYTES, (name, megabytes)

@@ -8,17 +8,12 @@ a Gaussian about the image of a point, and μ the distance of two images over it
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pabi import Cyclic, Loss, NoisyIteration, NoisySGD
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from adversary import Knob, search
+from support.falsification.adversary import Knob, search
 
 OTHERS = 6  # records after the first
 WHISPER = 1e-10  # the early noise over the last one

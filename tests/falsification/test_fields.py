@@ -7,18 +7,13 @@ bend, then by search; and where a row is attained, a wrong row is found out.
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pabi import Loss
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from adversary import Knob, log_ratio, search
-from fields import (
+from support.falsification.adversary import Knob, log_ratio, search
+from support.falsification.fields import (
     PAIR,
     ROWS,
     SLACK,

@@ -13,7 +13,6 @@ import math
 import sys
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,11 +22,8 @@ import pabi
 from pabi import Loss
 from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import Best, BoundedRange, Gaussian, PoissonSubsampled
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from potentials import Pair, divergences, random_pair, tradeoff
-from walks import Step, Walk, Well, violated
+from support.falsification.potentials import Pair, divergences, random_pair, tradeoff
+from support.falsification.walks import Step, Walk, Well, violated
 
 CONVEX = Loss.convex(1.0, gradient_bound=1.0)
 

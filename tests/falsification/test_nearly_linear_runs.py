@@ -8,21 +8,21 @@ mistakes positions, lengths of batches, schedules, or the diameter, is found out
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pabi import Cyclic, Loss, NoisySGD
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from affine_maps import exact_mu
-from test_quadratic_runs import EPSILONS, ROUNDING, Quadratic, random_quadratic, secret_laws
-
-from random_batches import divergences
+from support.falsification.affine_maps import exact_mu
+from support.falsification.quadratic_runs import (
+    EPSILONS,
+    ROUNDING,
+    Quadratic,
+    random_quadratic,
+    secret_laws,
+)
+from support.falsification.random_batches import divergences
 
 # Of λ, in units of the squared scale of the iterates: a gap of its root moves μ by about as much.
 TINY = 1e-16

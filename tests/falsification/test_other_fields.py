@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pabi import Loss
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from adversary import Knob, search
-from fields import PAIR, SLACK, Case, Field, pair, quadratic, random_pairs, symmetric
+from support.falsification.adversary import Knob, search
+from support.falsification.fields import (
+    PAIR,
+    SLACK,
+    Case,
+    Field,
+    pair,
+    quadratic,
+    random_pairs,
+    symmetric,
+)
 
 
 def monotone(rng, d: int, smoothness: float) -> np.ndarray:

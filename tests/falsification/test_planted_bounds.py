@@ -7,8 +7,6 @@ family of instances with exactly known laws, its right counterpart over the same
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,14 +15,18 @@ from scipy.stats import binom
 
 from pabi import FixedSize, Loss, NoisyIteration, Poisson
 from pabi.tradeoff import Gaussian, PoissonSubsampled, Subsampled
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from adversary import Knob, log_ratio, search
-from affine_maps import exact_mu
-from walks import Training
-
-from random_batches import ZERO, Constant, Instance, Line, divergences, hockey_stick, last_law
+from support.falsification.adversary import Knob, log_ratio, search
+from support.falsification.affine_maps import exact_mu
+from support.falsification.random_batches import (
+    ZERO,
+    Constant,
+    Instance,
+    Line,
+    divergences,
+    hockey_stick,
+    last_law,
+)
+from support.falsification.walks import Training
 
 SLACK = 1e-9  # of logarithms of ratios: rounding, and what the quadratures leave
 

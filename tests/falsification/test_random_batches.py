@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,10 +19,7 @@ from scipy.stats import binom
 from pabi import FixedSize, Loss, Poisson
 from pabi.account.best import best_of, outcomes
 from pabi.tradeoff import Gaussian, Subsampled
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from random_batches import (
+from support.falsification.random_batches import (
     SAMPLERS,
     ZERO,
     Constant,

@@ -7,10 +7,8 @@ a line (`walks`), with the modulus as it is stated and as the library has it.
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,10 +16,8 @@ import pytest
 import pabi
 from pabi import Loss, NoisyIteration
 from pabi.account.best import outcomes
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from rough import (
+from support.falsification.random_batches import hockey_stick, random_instance
+from support.falsification.rough import (
     Rough,
     cut,
     modulus_above,
@@ -31,10 +27,8 @@ from rough import (
     stretched,
     two_steps,
 )
-from thrown import random_thrown
-from walks import Step, Walk, shuffled, violated
-
-from random_batches import hockey_stick, random_instance
+from support.falsification.thrown import random_thrown
+from support.falsification.walks import Step, Walk, shuffled, violated
 
 EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
 EXPONENTS = [0.1, 0.3, 0.5, 0.8, 0.999, 1.0]

@@ -7,9 +7,7 @@ wrong bounds that the same instances refute.
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,12 +18,9 @@ from pabi import Reshuffle, ShuffleOnce
 from pabi.account.best import outcomes
 from pabi.describe.iteration import Steps
 from pabi.shifts.start import best_start
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from affine_maps import exact_mu
-from mixtures import Mixture, hockey_sticks
-from secret_orders import (
+from support.falsification.affine_maps import exact_mu
+from support.falsification.mixtures import Mixture, hockey_sticks
+from support.falsification.secret_orders import (
     Quadratics,
     claimed_of_bins,
     claimed_of_latest_uses,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import sys
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 from scipy.optimize import brentq
@@ -13,10 +11,7 @@ from scipy.special import ndtr
 
 from pabi.convert import gdp_to_epsilon, rdp_to_epsilon
 from pabi.literature import bok, mcsherry_talwar, ye_shokri
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from bok_tables import TABLE_7, TABLE_8, TABLE_9, TABLES_10_TO_12
+from support.bok_tables import TABLE_7, TABLE_8, TABLE_9, TABLES_10_TO_12
 
 MNIST = {"L": 10.0, "b": 1500, "noise_std": 0.01}
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -15,10 +12,7 @@ from pabi.papers.artefact import Settings
 from pabi.papers.bok import accuracies, processes
 from pabi.papers.results import Entry, Table
 from pabi.papers.running import key, run_parts
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "literature"))
-
-from bok_tables import TABLE_7, TABLE_8, TABLE_9, TABLES_10_TO_12
+from support.bok_tables import TABLE_7, TABLE_8, TABLE_9, TABLES_10_TO_12
 
 SLOW = {"bok/figure-10"}  # random batches, half a minute
 PRIVACY = [n for n in papers.names() if not papers.artefact(n).trains and n not in SLOW]

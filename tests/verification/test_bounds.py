@@ -10,7 +10,7 @@ from flint import ctx
 from pabi.tradeoff import TradeOff
 from pabi.verification import factors
 from pabi.verification.arithmetic import BITS
-from pabi.verification.bounds import Bound, all_together, best_curve, uncovered
+from pabi.verification.bounds import JointBound, all_together, best_curve, uncovered
 from pabi.verification.claims import read_bounds
 from pabi.verification.factors.bounded_ranges import BoundedRanges
 from pabi.verification.factors.failure import Failure
@@ -53,7 +53,7 @@ def test_every_kind_is_tried_here():
 def test_what_is_written_is_what_is_read():
     """Each of 32 bounds covers what it is written as, and is covered by it; the accountant reads it too."""
     for chosen in subsets():
-        bound = Bound.of(*chosen)
+        bound = JointBound.of(*chosen)
         curve = best_curve((bound,))
         assert TradeOff.from_dict(curve).to_dict() == curve or len(chosen) > 1
         if curve["kind"] == "subsampled":  # which stands in a product only
@@ -67,8 +67,8 @@ def test_what_is_written_is_what_is_read():
 def test_what_is_left_out_is_missing(kind):
     """Of every bound with this kind; the others are no substitute."""
     for chosen in subsets():
-        bound = Bound.of(*chosen)
-        less = Bound.of(*(factor for factor in chosen if type(factor) is not kind))
+        bound = JointBound.of(*chosen)
+        less = JointBound.of(*(factor for factor in chosen if type(factor) is not kind))
         assert (bound.missing(less) is None) == (kind not in map(type, chosen))
         assert less.missing(bound) is None
 
@@ -76,36 +76,39 @@ def test_what_is_left_out_is_missing(kind):
 @pytest.mark.parametrize("kind", ONE, ids=lambda kind: kind.__name__)
 def test_two_releases_reveal_more_than_either(kind):
     one, other = ONE[kind], MORE[kind]
-    both, again = Bound.of(one, other), Bound.of(other, one)
+    both, again = JointBound.of(one, other), JointBound.of(other, one)
     assert both.missing(again) is None
     assert again.missing(both) is None
     for alone in (one, other):
-        assert Bound.of(alone).missing(both) is None
-        assert both.missing(Bound.of(alone)) is not None
+        assert JointBound.of(alone).missing(both) is None
+        assert both.missing(JointBound.of(alone)) is not None
 
 
 def test_nothing_is_left_of_what_reveals_nothing():
     """And nothing else is: a bound without cases proves nothing."""
     for kind in ONE:
-        assert Bound.of(kind.none()) == Bound()
-        assert Bound.of(kind.none(), ONE[kind]) == Bound.of(ONE[kind])
-    assert Bound.of(Gaussians(())).missing(Bound.of(Gaussians.single(9.0))) == "nothing is proven"
-    assert uncovered((), (Bound(),)) == "nothing is proven"
-    assert Bound().epsilon(1e-5) == 0.0
+        assert JointBound.of(kind()) == JointBound()
+        assert JointBound.of(kind(), ONE[kind]) == JointBound.of(ONE[kind])
+    assert (
+        JointBound.of(Gaussians(())).missing(JointBound.of(Gaussians.single(9.0)))
+        == "nothing is proven"
+    )
+    assert uncovered((), (JointBound(),)) == "nothing is proven"
+    assert JointBound().epsilon(1e-5) == 0.0
 
 
 def test_bounds_are_equal_whatever_came_first():
     for chosen in subsets():
-        found = {Bound.of(*order) for order in itertools.permutations(chosen)}
+        found = {JointBound.of(*order) for order in itertools.permutations(chosen)}
         assert len(found) == 1
-    some = tuple(Bound.of(factor) for factor in ONE.values())
+    some = tuple(JointBound.of(factor) for factor in ONE.values())
     assert len(all_together(some, some)) == 15
 
 
 def test_a_failure_takes_from_delta():
-    failing = Bound.of(Gaussians.single(0.7), Failure(Fraction(1, 1024)))
+    failing = JointBound.of(Gaussians.single(0.7), Failure(Fraction(1, 1024)))
     assert failing.epsilon(1 / 1024) == math.inf
-    surely = Bound.of(Gaussians.single(0.7))
+    surely = JointBound.of(Gaussians.single(0.7))
     assert surely.epsilon(2 / 1024) < failing.epsilon(2 / 1024) <= 1.01 * surely.epsilon(1 / 1024)
     for other in (BoundedRanges, PureFactors):
-        assert Bound.of(Gaussians.single(0.7), ONE[other]).epsilon(0.5) == math.inf
+        assert JointBound.of(Gaussians.single(0.7), ONE[other]).epsilon(0.5) == math.inf

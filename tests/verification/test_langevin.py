@@ -86,10 +86,8 @@ def altered(guarantee, change):
 
 def set_claim(factor):
     def change(payload):
-        if "mu" in payload["claim"]:
-            payload["claim"]["mu"] *= factor
-            return
-        for part in parts_of(payload["claim"]["tradeoff"]):
+        claim = payload["claim"]
+        for part in parts_of(claim["tradeoff"]) if "tradeoff" in claim else (claim,):
             for name in ("mu", "epsilon"):
                 if name in part:
                     part[name] *= factor

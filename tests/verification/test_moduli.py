@@ -37,7 +37,7 @@ from pabi.analyses import nonlinear_one_sided, nonlinear_shifts
 from pabi.describe.files import from_dict
 from pabi.numbers import encoding
 from pabi.verification.arithmetic import BITS, above, exact
-from pabi.verification.gradients import Gradients
+from pabi.verification.gradients import ClippedGradients
 from pabi.verification.moduli import least_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -218,7 +218,7 @@ def test_every_row_is_that_of_the_table(name, clip, l2):
         run = NoisySGD(loss, n=4, batches=Cyclic(2), steps=4, step_size=eta, noise_std=1.0, **given)
         with mpmath.workdps(DIGITS), ctx.workprec(BITS):
             part = fmpq(Fraction(fraction).numerator, Fraction(fraction).denominator)
-            derived = least_of(Gradients(run).rows(exact(eta), part))
+            derived = least_of(ClippedGradients(run).rows(exact(eta), part))
             truth = oracle(loss, eta, norm, clipping, Fraction(fraction))
             solver = loss.modulus(eta, norm, Fraction(fraction), clipping)
             for d in (1e-6, 1e-2, 0.3, 2.0, 500.0):
@@ -520,8 +520,7 @@ def test_a_smaller_mu_is_refused(name):
             refused(changed(payload, ("cases", i, "mu"), less_of), "mu: the payments cost")
     if "mu" in payload["claim"]:
         refused(changed(payload, ("claim", "mu"), less_of), "mu: the Gaussian cases")
-        return
-    for i, (weight, mu) in enumerate(payload["claim"]["mixture"]):
+    for i, (weight, mu) in enumerate(payload["claim"].get("mixture", [])):
         if mu:
             refused(changed(payload, ("claim", "mixture", i), [weight, less_of(mu)]), "mu: ")
             less = changed(payload, ("claim", "mixture", i), [weight * (1 - 1e-9), mu])
@@ -853,11 +852,11 @@ def test_a_distance_that_is_lost_and_found_is_paid_for():
     assert bare_guarantee("constants after nothing known").mu == pytest.approx(1.0, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", BARE)
+@pytest.mark.parametrize(
+    "name", [name for name in BARE if bare_payload(name)["claim"]["mu"] not in (0.0, "inf")]
+)
 def test_less_than_is_paid_is_refused(name):
     payload = bare_payload(name)
-    if payload["claim"]["mu"] in (0.0, "inf"):
-        return
     refused(changed(payload, ("claim", "mu"), lambda mu: mu * (1 - 1e-9)), "mu: ")
     (case,) = payload["cases"]
     for k, a in enumerate(case["payments"]):

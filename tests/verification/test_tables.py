@@ -15,16 +15,16 @@ from pabi.describe.batches import SCHEMES as BATCHES
 from pabi.verification import certificates, factors, losses, schemes, subjects, theorems
 from pabi.verification.adjacency import gradients_changed, read_adjacency
 from pabi.verification.arithmetic import BITS, exact
-from pabi.verification.bounds import Bound
+from pabi.verification.bounds import JointBound
 from pabi.verification.derivation import takes_plain_steps
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians
-from pabi.verification.gradients import Gradients
-from pabi.verification.losses import Facts, facts_of
+from pabi.verification.gradients import ClippedGradients
+from pabi.verification.losses import DerivedFacts, facts_of
 from pabi.verification.moduli import Function, least_of
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.refusal import Refused
-from pabi.verification.schemes import KnownUses, SecretOnce, scheme_of
+from pabi.verification.schemes import KnownPositions, SecretOnce, scheme_of
 from pabi.verification.subjects import subject_of
 
 DATA = Path(__file__).parents[1] / "data" / "v0.1.0"
@@ -85,7 +85,7 @@ def test_a_theorem_says_nothing_of_what_it_does_not_speak_of():
         payload = json.loads((DATA / f"{file}.json").read_text())["certificate"]
         with ctx.workprec(BITS):
             subject = type(subject_of(payload, certificates.check))
-        assert subject.called == words
+        assert words == subject.CALLED
         for name, theorem in theorems.table().items():
             if subject in theorem:
                 continue
@@ -231,7 +231,7 @@ def test_what_is_not_plain_noisy_sgd_takes_no_plain_steps(update):
     run = run_of(Cyclic(30))
     object.__setattr__(run, "update", update)
     with pytest.raises(Refused, match="plain noisy SGD"):
-        OrderedRun(run, scheme_of(run.batches, run.n)).said(hidden=True)
+        OrderedRun(run, scheme_of(run.batches, run.n)).assumptions(hidden=True)
 
 
 def test_adjacencies_are_these_two():
@@ -287,9 +287,9 @@ def test_a_new_kind_of_factor_is_one_new_file(tmp_path, monkeypatch):
     assert read.entries == ((2.0, 1),)
     # It covers its own kind alone, and no ε of a product is computed from it.
     pure = factors.read_alone({"kind": "approx_dp", "epsilon": 2.0, "delta": 0.0})
-    assert Bound.of(read).missing(Bound.of(pure)) is not None
-    assert Bound.of(read).missing(Bound.of(read)) is None
-    assert Bound.of(read).epsilon(DELTA) == float("inf")
+    assert JointBound.of(read).missing(JointBound.of(pure)) is not None
+    assert JointBound.of(read).missing(JointBound.of(read)) is None
+    assert JointBound.of(read).epsilon(DELTA) == float("inf")
 
 
 @pytest.mark.parametrize("kind", ["approx_dp", "product", "best"])
@@ -330,7 +330,7 @@ def test_a_new_scheme_is_one_new_entry(monkeypatch):
         ((a, b),) = case["ranges"]
         case["weight"] = [*Fraction(b - a + 1, 4).as_integer_ratio()]
     mus = [(Fraction(*case["weight"]), case["mu"]) for case in payload["cases"]]
-    curve = Bound.of(Gaussians(tuple(mus))).curve()
+    curve = JointBound.of(Gaussians(tuple(mus))).curve()
     payload["claim"] = {"tradeoff": curve}
     refused(payload, "cap: missing")
     payload["cap"] = 60
@@ -362,7 +362,7 @@ def test_the_largest_slope_over_all_sizes_of_a_batch_counts():
         ((fmpq(3), fmpq(0)), 2),
         ((fmpq(0),), 1),
     ):
-        scheme = KnownUses(usual=fractions, last=(fmpq(0),), **known)
+        scheme = KnownPositions(usual=fractions, last=(fmpq(0),), **known)
         derived = OrderedRun(run, scheme)
         assert [derived.slope(k) for k in range(4)] == [slope, slope, slope, 1]
 
@@ -372,7 +372,7 @@ def test_a_modulus_of_any_shape_may_be_a_row(monkeypatch):
 
     def rough(p):
         row = lambda step: Function(lambda z: z + arb(step) * 3 * z.sqrt())  # noqa: E731
-        return Facts(bound=exact(p["constant"]), as_they_are=(row,))
+        return DerivedFacts(bound=exact(p["constant"]), as_they_are=(row,))
 
     kinds = dict(losses._KINDS) | {"lipschitz": losses._Kind(("constant",), rough)}
     monkeypatch.setattr(losses, "_KINDS", MappingProxyType(kinds))
@@ -380,7 +380,7 @@ def test_a_modulus_of_any_shape_may_be_a_row(monkeypatch):
         Loss.lipschitz(5.0, l2=0.5), 100, Cyclic(10), epochs=1, step_size=0.5, noise_std=1.0
     )
     with ctx.workprec(BITS):
-        omega = least_of(Gradients(run).rows(exact(0.5), fmpq(1, 2)))
+        omega = least_of(ClippedGradients(run).rows(exact(0.5), fmpq(1, 2)))
         # kept = 3/4 and e = 1/3: δ + √δ, or δ + 2eL.
         for z, least in ((4.0, 0.75 * 6.0), (1e-4, 0.75 * 0.0101), (1e4, 0.75 * (1e4 + 10 / 3))):
             assert abs(omega(arb(z)) - least) <= 1e-12

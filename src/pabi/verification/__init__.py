@@ -25,7 +25,7 @@ from pabi.guarantees.guarantee import FORMAT, Guarantee
 from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import TradeOff
 from pabi.verification.arithmetic import BITS
-from pabi.verification.bounds import Bound, Bounds
+from pabi.verification.bounds import Bounds, JointBound
 from pabi.verification.certificates import check
 from pabi.verification.claims import implied
 from pabi.verification.factors.gaussians import Gaussians, Part
@@ -42,13 +42,32 @@ _FACTOR = 2_000  # positions that one more factor of a product is worth where it
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the checker found.
+    """What the checker found of a certificate (docs, "Certificates").
 
-    `ok`, and the `reason` in one sentence. `mu`: the proven Gaussian parameter, None for a mixture,
-    whose `parts` are (probability, μ), for a `product` with sampled Gaussians, and for several `bounds`
-    that hold together. `scope`: "run" when everything was derived again from the description, "iteration"
-    when the steps were taken as stated. `assumptions`: what it rests on. `bounds`: all that is proven.
-    `names`: the (method, source) that a guarantee may state. Source: docs, "Certificates".
+    Attributes
+    ----------
+    ok : bool
+        Whether the certificate proves what it claims.
+    reason : str
+        What is proven, or why the certificate is refused, in one sentence.
+    mu : float or None
+        The proven Gaussian parameter μ ≥ 0, which may be infinite. None for a mixture, for a product with
+        sampled Gaussians, for several bounds that hold together, and for a refused certificate.
+    adjacency : str or None
+        "replace_one" or "zero_out"; None for a refused certificate.
+    assumptions : tuple of str
+        The sentences that the proof rests on.
+    scope : str or None
+        "run" if everything was derived again from the description, "iteration" if steps were taken as
+        stated; None for a refused certificate.
+    parts : tuple of (Fraction, float)
+        (probability, μ) for every case of a mixture of Gaussians; one case for a single Gaussian.
+    product : JointBound or None
+        The claimed factors, where they are more than a mixture of Gaussians.
+    bounds : tuple of JointBound
+        All that is claimed and proven. Several bounds hold at the same time.
+    names : tuple of Names
+        Every (method, source) that a guarantee with this certificate may state.
     """
 
     ok: bool
@@ -58,7 +77,7 @@ class Verdict:
     assumptions: tuple[str, ...]
     scope: str | None
     parts: tuple[Part, ...] = ()
-    product: Bound | None = None
+    product: JointBound | None = None
     bounds: Bounds = ()
     names: tuple[Names, ...] = ()
 
@@ -72,22 +91,46 @@ def verify(
     positions: int = _POSITIONS,
     seconds: float = _SECONDS,
 ) -> Verdict:
-    """The verdict on a certificate or on a guarantee with its certificate (objects, dicts or JSON).
+    """Checks a certificate, or a guarantee with its certificate.
 
-    A certificate may come from a stranger: what would take more than the limits is refused. `size`:
-    characters of JSON; `depth`: of its nesting; `unpacked`: bytes of all packed arrays; `positions`: steps or
-    positions of a record that are gone through one by one; `seconds`: of processor time, after which it is
-    refused at the next look at the clock. Long runs with varying schedules need more than the defaults,
-    which suit a service: an answer comes within 10 s and 500 MB.
+    A certificate may come from a stranger: what would take more than the limits is refused. Long runs with
+    varying schedules need more than the defaults, which suit a service: an answer comes within 10 s and
+    500 MB.
 
-    Raises InvalidInput for what is no certificate or guarantee at all: another type, text that is not JSON,
-    another format or version. Whatever else is wrong is a verdict. Source: docs, "Certificates"; Bok, Su,
-    Altschuler 2024, Thm C.3.
+    Parameters
+    ----------
+    certificate : Certificate, Guarantee, dict or str
+        The object, its dictionary, or its JSON.
+    size : int
+        The most characters of JSON.
+    depth : int
+        The deepest nesting of the JSON.
+    unpacked : int
+        The most bytes of all packed arrays together.
+    positions : int
+        The most steps, or positions of a record, that are gone through one by one.
+    seconds : float
+        The most processor time, in seconds. The checker refuses at its first look at the clock after that.
+
+    Returns
+    -------
+    Verdict
+        Whether the certificate proves what it claims, and what is proven or why it is refused.
+
+    Raises
+    ------
+    InvalidInput
+        For what is no certificate or guarantee at all: another type, text that is not JSON, another format
+        or version. Whatever else is wrong is a verdict.
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, Thm C.3, for the payments; docs, "Certificates".
     """
     limits = Limits(size=size, depth=depth, unpacked=unpacked, positions=positions, seconds=seconds)
     if isinstance(certificate, Guarantee) and type(certificate) is not Guarantee:
-        got = type(certificate).__name__  # whose readings may be its own
-        raise InvalidInput("certificate", f"expected a pabi.Guarantee, got a {got}")
+        kind = type(certificate).__name__  # whose readings may be its own
+        raise InvalidInput("certificate", f"expected a pabi.Guarantee, got a {kind}")
     try:
         if isinstance(certificate, Guarantee):
             _ = certificate.certificate  # to prove takes its own time
@@ -96,7 +139,7 @@ def verify(
     except NoCertificate as no:
         raise InvalidInput(no.field, no.expected) from None
     except Exception as bad:  # whatever a stranger wrote
-        return _no(reason(bad))
+        return _refusal(reason(bad))
 
 
 def _of_anything(certificate: Any, limits: Limits) -> Verdict:
@@ -114,54 +157,54 @@ def _of_certificate(certificate: Certificate) -> Verdict:
     try:
         # NaN and ∞ are refused where they are met; numpy's warnings would go to whoever asked.
         with ctx.workprec(BITS), np.errstate(all="ignore"):
-            verdict = _yes(check(certificate.payload))
+            verdict = _acceptance(check(certificate.payload))
     except Exception as bad:
-        verdict = _no(reason(bad))
+        verdict = _refusal(reason(bad))
     certificate.accept(verdict)
     return verdict
 
 
 def _of_guarantee(guarantee: Guarantee, stated: dict[str, Any] | None = None) -> Verdict:
-    """The verdict on its certificate, and on all that it states; `stated`: the file that it is from."""
+    """The verdict on a guarantee: its certificate, and all that it or the file `stated` says."""
     proof = guarantee.certificate
     if proof is None:
-        return _no("there is no certificate to verify")
+        return _refusal("there is no certificate to verify")
     verdict = _of_certificate(proof)
     if not verdict.ok:
         return verdict
     gap = not_implied(verdict, guarantee.to_dict() if stated is None else stated)
-    return verdict if gap is None else _no(gap)
+    return verdict if gap is None else _refusal(gap)
 
 
-def _no(why: str) -> Verdict:
+def _refusal(why: str) -> Verdict:
     return Verdict(False, short(why), None, None, (), None)
 
 
-def _yes(found: Finding) -> Verdict:
+def _acceptance(finding: Finding) -> Verdict:
     """The verdict on a certificate that proves what it claims."""
-    one, *others = found.claimed
+    one, *others = finding.claimed
     mu: float | None = None
     parts: tuple[Part, ...] = ()
-    product: Bound | None = None
+    product: JointBound | None = None
     if others or not one.composed:
-        what = " and ".join(bound.told for bound in found.claimed)
-    elif (gaussians := one.only(Gaussians)) is not None and found.reading is None:
-        what, mu, parts = gaussians.told, gaussians.mu, gaussians.parts
+        what = " and ".join(bound.text for bound in finding.claimed)
+    elif (gaussians := one.only(Gaussians)) is not None and finding.reading is None:
+        what, mu, parts = gaussians.text, gaussians.mu, gaussians.parts
     else:
         what, product = f"product of {one.size} factors", one
-        if found.reading is not None:
-            what = f"ε = {found.reading[0]!r} at δ = {found.reading[1]!r} ({what})"
+        if finding.reading is not None:
+            what = f"ε = {finding.reading[0]!r} at δ = {finding.reading[1]!r} ({what})"
     return Verdict(
         ok=True,
         reason=f"proven: {what}",
         mu=mu,
-        adjacency=found.adjacency,
-        assumptions=found.assumptions,
-        scope=found.scope,
+        adjacency=finding.adjacency,
+        assumptions=finding.assumptions,
+        scope=finding.scope,
         parts=parts,
         product=product,
-        bounds=found.claimed,
-        names=found.names,
+        bounds=finding.claimed,
+        names=finding.names,
     )
 
 
@@ -174,8 +217,8 @@ def not_implied(verdict: Verdict, guarantee: dict[str, Any]) -> str | None:
     if guarantee.get("unit", _UNIT) != _UNIT:
         return f"unit: the certificate is about one {_UNIT}, not one {guarantee['unit']!r}"
     if Names(guarantee["method"], guarantee["source"]) not in verdict.names:
-        known = " or ".join(f"{method!r} ({source})" for method, source in verdict.names[:2])
-        return f"method: the certificate proves {known}, not {guarantee['method']!r}, {guarantee['source']!r}"
+        names = " or ".join(f"{method!r} ({source})" for method, source in verdict.names[:2])
+        return f"method: the certificate proves {names}, not {guarantee['method']!r}, {guarantee['source']!r}"
     return _misread(guarantee) if "epsilon" in guarantee else None
 
 

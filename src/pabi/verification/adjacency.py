@@ -10,7 +10,7 @@ Adjacency = Literal["replace_one", "zero_out"]
 
 
 def read_adjacency(value: Any) -> Adjacency:
-    """The adjacency of that name."""
+    """The adjacency that a text names, such as "zero_out". Refused for any other text."""
     match value:
         case "replace_one":
             return "replace_one"

@@ -8,7 +8,7 @@ and Σ (a_k/σ_k)² ≤ μ². Balls contain the exact values, so that every comp
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -18,38 +18,38 @@ from pabi.verification.limits import timed
 from pabi.verification.refusal import Refused
 
 BITS = 256  # working precision, set for the time of a verification
+_TIES = 1 + fmpq(1, 2**60)  # by so little a common slope is raised, to decide ties
 
 
 def exact(x: float | int) -> Any:
-    """A double as a rational number."""
+    """The rational number (fmpq) that a double is."""
     return fmpq(*float(x).as_integer_ratio())
 
 
 def above(ball: Any) -> Any:
-    """A rational not below a ball."""
+    """A rational number (fmpq) not below any number of a ball."""
     mantissa, exponent = ball.upper().man_exp()
     power = int(exponent)
     return fmpq(mantissa) * (fmpq(2) ** power if power >= 0 else 1 / fmpq(2) ** -power)
 
 
 def fraction_of(x: Any) -> Fraction:
-    """A rational of python-flint as one of Python."""
+    """The Fraction that is equal to a rational number of python-flint."""
     return Fraction(int(x.p), int(x.q))
 
 
 def double_below(x: Fraction) -> float:
-    """A double not above `x`."""
-    value = float(x)
-    return value if Fraction(value) <= x else math.nextafter(value, -math.inf)
+    """The largest double not above `x`."""
+    return -double_above(-x)
 
 
 def double_above(x: Fraction) -> float:
-    """A double not below `x`."""
+    """The least double not below `x`."""
     value = float(x)
     return value if Fraction(value) >= x else math.nextafter(value, math.inf)
 
 
-class Stretch(NamedTuple):
+class EqualSteps(NamedTuple):
     """n equal steps: slope c, sensitivity s, noise σ (doubles, taken exactly)."""
 
     n: int
@@ -58,30 +58,31 @@ class Stretch(NamedTuple):
     sigma: float
 
 
-Repeated = tuple[int, tuple[Stretch, ...]]  # how often, and what
+Repeated = tuple[int, tuple[EqualSteps, ...]]  # how often, and what
 
 
-class Piece(NamedTuple):
+class _Piece(NamedTuple):
     """Steps z ↦ C·z + d with capacity v: paying y at their end costs y²/v."""
 
     c: Any
     d: Any
     v: Any
 
-    def then(self, later: Piece) -> Piece:
-        return Piece(
+    def then(self, later: _Piece) -> _Piece:
+        """These steps and the later ones as one piece."""
+        return _Piece(
             self.c * later.c, self.d * later.c + later.d, self.v * later.c * later.c + later.v
         )
 
 
-def one_repetition(stretches: Sequence[Stretch]) -> Piece:
+def one_repetition(stretches: Sequence[EqualSteps]) -> _Piece:
     """The merged steps of one repetition, whose only demand must be in its first step."""
-    total: Piece | None = None
+    total: _Piece | None = None
     for i, (n, c, s, sigma) in enumerate(stretches):
         if s > 0.0 and (i > 0 or n > 1):
             raise Refused("a repetition has a demand after its first step")
         slope, noise = arb(c), arb(sigma)
-        here = Piece(slope**n, arb(s), noise * noise * geometric(slope * slope, n))
+        here = _Piece(slope**n, arb(s), noise * noise * geometric(slope * slope, n))
         total = here if total is None else total.then(here)
     if total is None:
         raise Refused("an empty repetition")
@@ -109,7 +110,7 @@ def block_cost(groups: Sequence[Repeated], distance: Any, where: str) -> Any:
         one = one_repetition(stretches)
         if times > 1 and not one.d.is_zero() and not one.c <= 1:
             raise Refused(f"{where}: repetitions that expand are pooled")
-        many = Piece(
+        many = _Piece(
             one.c**times,
             one.d * geometric(one.c, times),
             one.v * geometric(one.c * one.c, times),
@@ -124,22 +125,31 @@ def block_cost(groups: Sequence[Repeated], distance: Any, where: str) -> Any:
     owed = owed + distance * scale
     if not room > 0:
         raise Refused(f"{where}: no noise is left to pay with")
-    q = owed / room * (1 + arb(2) ** -60)  # raised by so little, to decide ties
+    q = owed / room * _TIES
     if not all(part <= q * capacity for part, capacity in suffixes):
         raise Refused(f"{where}: the block pays for demands before they arise")
     return q * q * room
 
 
-class Steps(NamedTuple):
+class StepBalls(NamedTuple):
     """Slopes, sensitivities and noises, one ball each per step."""
 
     c: Sequence[Any]
     s: Sequence[Any]
     sigma: Sequence[Any]
 
+    @classmethod
+    def of(cls, *columns: Any) -> StepBalls:
+        """The balls of three arrays of doubles, each as long as there are steps."""
+        return cls(*([arb(x) for x in column.tolist()] for column in columns))
+
+    def used_by(self, used: Collection[int]) -> StepBalls:
+        """The same steps for a record that only these use."""
+        return self._replace(s=[s if k in used else arb(0) for k, s in enumerate(self.s)])
+
 
 def replay(
-    steps: Steps, tau: int, distance: Any, first: int, ends: Sequence[int], q: Sequence[Any]
+    steps: StepBalls, tau: int, distance: Any, first: int, ends: Sequence[int], q: Sequence[Any]
 ) -> Any:
     """The cost of payments in blocks, replayed step by step (0-based) from distance z_τ.
 

@@ -26,35 +26,45 @@ F = TypeVar("F", bound=Factor)
 
 
 @dataclass(frozen=True)
-class Bound:
+class JointBound:
     """What holds together: at most one object of every kind, and none that reveals nothing.
 
     Made by `of`. A kind that is not there reveals nothing.
+
+    Attributes
+    ----------
+    factors : tuple of Factor
+        One object for every kind that reveals something.
     """
 
     factors: tuple[Factor, ...] = ()
 
     @classmethod
-    def of(cls, *factors: Factor) -> Bound:
-        """What all of these reveal together, as independent releases."""
+    def of(cls, *factors: Factor) -> JointBound:
+        """The bound on independent releases that these factors describe."""
         by_kind: dict[type[Factor], list[Any]] = {}
         for factor in factors:
             by_kind.setdefault(type(factor), []).append(factor)
-        kept = []
+        merged = []
         for kind, own in by_kind.items():
             together = own[0] if len(own) == 1 else kind.merged(own)
             if together != nothing(kind):
-                kept.append(together)
-        return cls(tuple(sorted(kept, key=_place) if len(kept) > 1 else kept))
+                merged.append(together)
+        return cls(tuple(sorted(merged, key=_place) if len(merged) > 1 else merged))
+
+    @classmethod
+    def gaussian(cls, mu: float) -> JointBound:
+        """The bound of one Gaussian, of parameter μ ≥ 0, which may be infinite."""
+        return cls.of(Gaussians.single(mu))
 
     def only(self, kind: type[F]) -> F | None:
-        """Its factors of a kind, if it has no others."""
+        """The factors of a kind, if the bound has no others; else None."""
         if all(type(factor) is kind for factor in self.factors):
             return self.get(kind)
         return None
 
     def get(self, kind: type[F]) -> F:
-        """Its factors of a kind."""
+        """The factors of a kind; what reveals nothing if the bound has none."""
         for factor in self.factors:
             if type(factor) is kind:
                 return factor
@@ -62,23 +72,23 @@ class Bound:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """(probability, μ) of its mixture of Gaussians."""
+        """(probability, μ) for every case of the mixture of Gaussians in it."""
         return self.get(Gaussians).parts
 
     @property
     def size(self) -> int:
-        """How many factors there are."""
+        """The number of factors."""
         return sum(factor.size for factor in self.factors)
 
     @property
-    def told(self) -> str:
-        """What it is, in words."""
+    def text(self) -> str:
+        """The bound in a few words."""
         if len(self.factors) == 1 and self.size <= 1:
-            return self.factors[0].told
-        return f"product of {self.size} factors" if self.factors else Gaussians.none().told
+            return self.factors[0].text
+        return f"product of {self.size} factors" if self.factors else Gaussians().text
 
-    def missing(self, claimed: Bound) -> str | None:
-        """What of these factors the claimed ones do not cover; None if they cover all."""
+    def missing(self, claimed: JointBound) -> str | None:
+        """What of the factors the claimed ones do not cover; None if they cover all."""
         for factor in self.factors:
             gap = factor.missing(claimed.get(type(factor)))
             if gap is not None:
@@ -91,8 +101,25 @@ class Bound:
         return all(type(factor) in _COMPOSED for factor in self.factors)
 
     def epsilon(self, delta: float, enough: float = 0.0) -> float:
-        """An ε that is proven at `delta`, computed anew; one of at most `enough` will do. ∞ if it has
-        factors that are not composed here."""
+        """An ε that is proven at `delta`, computed anew.
+
+        Parameters
+        ----------
+        delta : float
+            A probability in (0, 1).
+        enough : float
+            An ε ≥ 0 that will do: the search ends where it finds one of at most this.
+
+        Returns
+        -------
+        float
+            ε ≥ 0; ∞ if none is found, or if there are factors that are not composed here.
+
+        Raises
+        ------
+        Refused
+            If it takes longer than a verification may.
+        """
         left = Fraction(delta) - self.get(Failure).probability
         if left <= 0 or not self.composed:
             return math.inf
@@ -100,12 +127,12 @@ class Bound:
         return epsilon_bound(self.parts, sampled, double_below(left), enough)
 
     def curve(self) -> dict[str, Any]:
-        """The trade-off function that it proves, in JSON."""
+        """The trade-off function that the bound proves, in JSON."""
         product: dict[str, Any] = {"kind": "product", "factors": []}
         for factor in self.factors:
             factor.write(product)
         if not product["factors"]:
-            Gaussians.none().write(product)
+            Gaussians().write(product)
         first, *others = product["factors"]
         if others or first["count"] != 1 or set(product) != {"kind", "factors"}:
             return product
@@ -115,7 +142,7 @@ class Bound:
 _COMPOSED = (Gaussians, SampledGaussians, Failure)
 
 # Several bounds on one release, all of which hold.
-Bounds = tuple[Bound, ...]
+Bounds = tuple[JointBound, ...]
 
 
 def _place(factor: Factor) -> tuple[bool, str]:
@@ -124,7 +151,7 @@ def _place(factor: Factor) -> tuple[bool, str]:
 
 
 def best_curve(bounds: Bounds) -> dict[str, Any]:
-    """The trade-off function that all of these prove, in JSON."""
+    """The trade-off function that several bounds on one release prove, in JSON."""
     parts = [bound.curve() for bound in bounds]
     return parts[0] if len(parts) == 1 else {"kind": "best", "parts": parts}
 
@@ -144,21 +171,21 @@ def all_together(first: Bounds, second: Bounds) -> Bounds:
     """What two independent releases prove: every bound on one with every bound on the other; where they are
     many, those that reveal least."""
     pairs = [(one, other) for one in first for other in second]
-    every = (Bound.of(*one.factors, *other.factors) for one, other in timed(pairs))
-    found = list(dict.fromkeys(every))
-    if len(found) > _MOST_BOUNDS:
-        found = sorted(found, key=_revealed)[:_MOST_BOUNDS]
-    return tuple(found)
+    every = (JointBound.of(*one.factors, *other.factors) for one, other in timed(pairs))
+    bounds = list(dict.fromkeys(every))
+    if len(bounds) > _MOST_BOUNDS:
+        bounds = sorted(bounds, key=_revealed)[:_MOST_BOUNDS]
+    return tuple(bounds)
 
 
-def _revealed(bound: Bound) -> float:
+def _revealed(bound: JointBound) -> float:
     """About what the factors that bounds on one release differ in amount to."""
     return sum(factor.revealed for factor in bound.factors)
 
 
 def several_releases(parts: Sequence[Bounds]) -> Bounds:
     """What independent releases prove, of each of which these bounds hold."""
-    total: Bounds = (Bound(),)
+    total: Bounds = (JointBound(),)
     for one in parts:
         total = all_together(total, one)
     return total

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from flint import arb, fmpq
 
-from pabi.verification.arithmetic import Steps, check_cost, fraction_of
-from pabi.verification.bounds import Bound, Bounds
+from pabi.verification.arithmetic import StepBalls, check_cost, fraction_of
+from pabi.verification.bounds import Bounds, JointBound
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians, Part, read_mu
 from pabi.verification.limits import in_time, positions, timed
@@ -25,48 +27,68 @@ from pabi.verification.payments import (
 from pabi.verification.reading import closed, columns, integer
 from pabi.verification.refusal import Refused
 from pabi.verification.stated_steps import check_arrays, check_groups
-from pabi.verification.uses import Uses, check_uses
+from pabi.verification.uses import UseSteps, check_uses
 
 CASE = ("uses", "mu", "weight", "ranges", "tau", "distance")
 
 Range = tuple[int, int] | None  # positions, None for an epoch that misses the record
-Checked = Callable[[dict[str, Any], Uses], float]  # the μ of a case about these uses
+Checked = Callable[[dict[str, Any], UseSteps], float]  # the μ of a case about these uses
 
 
 def proven_by(run: OrderedRun, parts: Sequence[Part]) -> Bounds:
     """What these cases prove that rest on the slopes or moduli of the steps: they hold for the batches that
     the scheme says, but for its failure."""
-    return (Bound.of(Gaussians(tuple(parts)), Failure(run.scheme.failure)),)
+    return (JointBound.of(Gaussians(tuple(parts)), Failure(run.scheme.failure)),)
 
 
-class LinearCases:
-    """Checks the payments of one case after another against one run."""
+class CaseCheck(ABC):
+    """Checks the payments of one case after another against one run, which they pay for up to step `end`.
+
+    `PAYMENTS`: the keys that state them.
+    """
+
+    PAYMENTS: ClassVar[tuple[str, ...]] = KEYS
+
+    def __init__(self, run: OrderedRun) -> None:
+        self.run, self.end = run, run.total
+
+    def __call__(self, case: dict[str, Any], uses: UseSteps) -> float:
+        """The μ of the case, if its payments prove it for a record with these uses."""
+        in_time()
+        closed("a case", case, (*CASE, *self.PAYMENTS))
+        check_uses(case, uses)
+        mu = read_mu(case["mu"])
+        if uses.total == 0 or math.isinf(mu):
+            return mu
+        distance = arb(check_start(case, self.run.diameter, 0.0))
+        check_cost(self.cost(case, uses, distance), mu, f"step {self.end}")
+        return mu
+
+    @abstractmethod
+    def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
+        """Σ (a_k/σ_k)² of the payments, a ball. Refused unless they bring `distance` to zero."""
+
+
+class LinearCases(CaseCheck):
+    """Payments under linear slopes."""
 
     def __init__(self, run: OrderedRun, payload: dict[str, Any]) -> None:
-        self.run = run
-        self.written: tuple[list[Any], ...] | None = None
+        super().__init__(run)
+        self.written: StepBalls | None = None
         if payload.get("steps") is not None:
             c, s, sigma = columns(payload["steps"])
             check_arrays(run, c, s, sigma)
-            self.written = tuple([arb(x) for x in column.tolist()] for column in (c, s, sigma))
+            self.written = StepBalls.of(c, s, sigma)
 
-    def __call__(self, case: dict[str, Any], uses: Uses) -> float:
-        """The μ of the case, if its payments prove it for a record with these uses."""
-        in_time()
-        closed("a case", case, (*CASE, *KEYS))
-        check_uses(case, uses)
-        mu, run = read_mu(case["mu"]), self.run
-        if uses.total == 0 or mu == float("inf"):
-            return mu
-        distance = arb(check_start(case, run.diameter, 0.0))
+    def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
+        """Σ (a_k/σ_k)² of the payments, in blocks or written out, a ball."""
         if "blocks" in case:
-            cost = self._blocks_cost(case, uses, distance)
-        else:
-            cost = replay_case(case, self._steps(uses), distance)
-        check_cost(cost, mu, f"step {run.total}")
-        return mu
+            return self._blocks_cost(case, uses, distance)
+        positions("steps", self.run.total)
+        steps = self.run.steps if self.written is None else self.written
+        return replay_case(case, steps.used_by(set(uses.all())), distance)
 
-    def _blocks_cost(self, case: dict[str, Any], uses: Uses, distance: Any) -> Any:
+    def _blocks_cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
         skipped = integer("skipped", case["skipped"])
         blocks = read_blocks(case)
         if case["tau"] not in (0, skipped) or (case["tau"] == 0 and uses.among(0, skipped)):
@@ -75,14 +97,6 @@ class LinearCases:
             raise Refused("blocks: the schedule varies")
         check_groups(self.run, uses, skipped, list(flat(blocks)))
         return blocks_cost(blocks, distance, skipped)
-
-    def _steps(self, uses: Uses) -> Steps:
-        positions("steps", self.run.total)
-        used = set(uses.all())
-        if self.written is None:
-            return self.run.steps(used)
-        c, s, sigma = self.written
-        return Steps(c, [x if k in used else arb(0) for k, x in enumerate(s)], sigma)
 
 
 def worst_position(
@@ -132,7 +146,7 @@ def every_position(
 
 def every_pair(
     run: OrderedRun, cases: Sequence[Any]
-) -> Iterator[tuple[dict[str, Any], Fraction, Uses]]:
+) -> Iterator[tuple[dict[str, Any], Fraction, UseSteps]]:
     """The cases of a place that changes every epoch, each with its probability and uses: one for every
     pair of ranges of positions in the last two epochs, each range at its end and older uses at those of
     their epochs."""
@@ -162,7 +176,7 @@ def every_pair(
         yield (
             case,
             fraction_of(weight),
-            Uses(period - 1, max(0, epochs - 2), period=period, then=then),
+            UseSteps(period - 1, max(0, epochs - 2), period=period, then=then),
         )
     if len(seen) != len(before) * len(last):
         raise Refused("ranges: some pairs are missing")
@@ -180,7 +194,7 @@ def _check_partition(ranges: Sequence[Range], length: int, period: int) -> None:
 
 
 def read_range(value: Any) -> Range:
-    """Positions from the first to the last of [first, last]."""
+    """The positions from `first` to `last` of [first, last], or None."""
     return None if value is None else (integer("ranges", value[0]), integer("ranges", value[1]))
 
 

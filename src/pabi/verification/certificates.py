@@ -8,7 +8,7 @@ from pabi.guarantees.certificate import FORMAT, VERSIONS, check_format
 from pabi.verification.claims import check_claim, check_reading
 from pabi.verification.reading import HEADER, closed, sentences
 from pabi.verification.refusal import Refused
-from pabi.verification.theorem import Finding, Payload, Proof, Theorem
+from pabi.verification.theorem import Finding, Payload, ProofCheck, Theorem
 from pabi.verification.theorems import keys_of, table
 
 
@@ -21,12 +21,12 @@ def check(payload: Payload) -> Finding:
     assumed = _assumed(payload)
     theorem = _theorem(payload["theorem"])
     subject = subject_of(payload, check)
-    proof: Proof | None = theorem.get(type(subject))
+    proof: ProofCheck | None = theorem.get(type(subject))
     if proof is None:
         closed("the certificate", payload, (*HEADER, *keys_of(type(subject)), *subject.keys))
-        raise Refused(f"theorem: the checker knows no {payload['theorem']!r} {subject.called}")
+        raise Refused(f"theorem: the checker knows no {payload['theorem']!r} {subject.CALLED}")
     closed("the certificate", payload, (*HEADER, *proof.keys, *subject.keys))
-    said, proven = proof.check(subject, payload)
+    assumptions, proven = proof.check(subject, payload)
     claimed, reading = proven, None
     if "claim" in proof.keys:
         claimed = check_claim(payload["claim"], proven)
@@ -36,9 +36,9 @@ def check(payload: Payload) -> Finding:
             raise Refused("reading: only of a product")
     if payload["adjacency"] != subject.adjacency:
         raise Refused(f"adjacency: expected {subject.adjacency!r}, got {payload['adjacency']!r}")
-    said = tuple(dict.fromkeys((*said, *assumed)))
+    assumptions = tuple(dict.fromkeys((*assumptions, *assumed)))
     names = proof.names(subject)
-    return Finding(subject.adjacency, said, subject.scope, claimed, proven, names, reading)
+    return Finding(subject.adjacency, assumptions, subject.scope, claimed, proven, names, reading)
 
 
 def _assumed(payload: Payload) -> tuple[str, ...]:

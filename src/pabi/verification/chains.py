@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 from pabi.describe.files import from_dict
 from pabi.describe.langevin import LangevinChain, chain_sentences
 from pabi.describe.runs import NoisySGD
-from pabi.verification.adjacency import Adjacency, read_adjacency
+from pabi.verification.adjacency import read_adjacency
 from pabi.verification.arithmetic import exact, root_up
-from pabi.verification.bounds import Bound
+from pabi.verification.bounds import JointBound
 from pabi.verification.derivation import takes_plain_steps
 from pabi.verification.drawn_runs import DrawnRun
 from pabi.verification.factors.gaussians import Gaussians
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.refusal import Refused
-from pabi.verification.theorem import Check, Names, Payload, Proof, Proven, Theorem
+from pabi.verification.theorem import About, Check, Names, Payload, ProofCheck, Proven, Theorem
 
 
-class Chains:
+class Chains(About):
     """Chains that a description speaks of, and what was found of one; the certificate of one must be about
     the run that the description implies."""
 
-    called: ClassVar[str] = "of a Langevin chain"
-    scope: ClassVar[str] = "run"
-    keys: ClassVar[tuple[str, ...]] = ()
+    CALLED = "of a Langevin chain"
 
     def __init__(self, chain: LangevinChain, payload: Payload, check: Check) -> None:
         one = payload["one"]
@@ -36,7 +33,7 @@ class Chains:
             raise Refused("one: expected a run of noisy SGD")
         _check_same(chain, run)
         self.chain, self.one = chain, check(one)
-        self.adjacency: Adjacency = read_adjacency(chain.adjacency)
+        self.adjacency = read_adjacency(chain.adjacency)
 
 
 def _check_same(chain: LangevinChain, run: NoisySGD) -> None:
@@ -44,8 +41,8 @@ def _check_same(chain: LangevinChain, run: NoisySGD) -> None:
     for name in ("loss", "n", "batches", "steps", "adjacency", "diameter", "release"):
         if getattr(chain, name) != getattr(run, name):
             raise Refused(f"{name}: one chain's run differs from the description")
-    known = [(repr(p), getattr(p, "diameter", None)) for p in (chain.prox, run.prox)]
-    if known[0] != known[1]:
+    of_chain, of_run = ((repr(p), getattr(p, "diameter", None)) for p in (chain.prox, run.prox))
+    if of_chain != of_run:
         raise Refused("prox: one chain's run differs from the description")
     for name in ("clip_norm", "noise_multiplier"):
         if getattr(run, name) is not None:
@@ -72,25 +69,27 @@ def _check_same(chain: LangevinChain, run: NoisySGD) -> None:
 def _check(chains: Chains, payload: Payload) -> Proven:
     """What is proven of one chain, for all of them."""
     chain, one = chains.chain, chains.one
-    said = chain_sentences(chain, one.assumptions)
+    assumptions = chain_sentences(chain, one.assumptions)
     if chain.chains == 1:
-        return Proven(said, one.proven)
+        return Proven(assumptions, one.proven)
     (alone,) = one.proven
     gaussians = alone.only(Gaussians)
     if gaussians is None or len(gaussians.parts) != 1:
         raise Refused("chains: several are checked for Gaussian bounds only")
     mu = gaussians.parts[0][1]
     many = mu if math.isinf(mu) else root_up(chain.chains * exact(mu) * exact(mu))
-    return Proven(said, (Bound.of(Gaussians.single(many)),))
+    return Proven(assumptions, (JointBound.gaussian(many),))
 
 
 def _names(chains: Chains) -> tuple[Names, ...]:
     return chains.one.names
 
 
-def of_runs(*, ordered: Proof | None = None, drawn: Proof | None = None) -> Theorem:
+def of_runs(*, ordered: ProofCheck | None = None, drawn: ProofCheck | None = None) -> Theorem:
     """A theorem about runs of noisy SGD, and so about Langevin chains."""
-    of: dict[type, Proof] = {Chains: Proof(("run", "claim", "one", "reading"), _check, _names)}
+    of: dict[type, ProofCheck] = {
+        Chains: ProofCheck(("run", "claim", "one", "reading"), _check, _names)
+    }
     if ordered is not None:
         of[OrderedRun] = ordered
     if drawn is not None:

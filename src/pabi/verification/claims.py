@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pabi.verification.bounds import Bound, Bounds, uncovered
+from pabi.verification.bounds import Bounds, JointBound, uncovered
 from pabi.verification.factors import read_alone, read_counted, read_keys
 from pabi.verification.factors.gaussians import Gaussians, read_mu, read_parts
 from pabi.verification.limits import timed
@@ -24,12 +24,12 @@ def read_bounds(curve: Any) -> Bounds:
     return tuple(read_bound(part) for part in curve["parts"])
 
 
-def read_bound(curve: Any) -> Bound:
-    """The factors of a trade-off function in JSON."""
+def read_bound(curve: Any) -> JointBound:
+    """The bound that a trade-off function in JSON states."""
     if curve["kind"] != "product":
-        return Bound.of(read_alone(curve))
+        return JointBound.of(read_alone(curve))
     beside = read_keys(curve)
-    return Bound.of(*map(read_counted, timed(curve["factors"])), *beside)
+    return JointBound.of(*map(read_counted, timed(curve["factors"])), *beside)
 
 
 def _read_claim(claim: Any) -> Bounds:
@@ -37,9 +37,9 @@ def _read_claim(claim: Any) -> Bounds:
     name, stated = next(iter(claim.items())) if len(claim) == 1 else ("", None)
     match name:
         case "mu":
-            return (Bound.of(Gaussians.single(read_mu(stated))),)
+            return (JointBound.gaussian(read_mu(stated)),)
         case "mixture":
-            return (Bound.of(Gaussians(read_parts(stated))),)
+            return (JointBound.of(Gaussians(read_parts(stated))),)
         case "product":
             return (read_bound(stated),)
         case "tradeoff":
@@ -49,7 +49,7 @@ def _read_claim(claim: Any) -> Bounds:
 
 
 def check_claim(claim: Any, proven: Bounds) -> Bounds:
-    """What is claimed, if what is proven implies it."""
+    """The bounds that are claimed. Refused unless those that are proven imply them."""
     claimed = _read_claim(claim)
     gap = uncovered(proven, claimed)
     if gap is not None:
@@ -57,8 +57,8 @@ def check_claim(claim: Any, proven: Bounds) -> Bounds:
     return claimed
 
 
-def check_reading(reading: Any, claimed: Bound) -> tuple[float, float]:
-    """The claimed (ε, δ), if the claimed factors imply it."""
+def check_reading(reading: Any, claimed: JointBound) -> tuple[float, float]:
+    """The claimed (ε, δ). Refused unless the claimed factors imply it."""
     closed("the reading", reading, ("delta", "epsilon"))
     delta, epsilon = nonnegative("delta", reading["delta"]), reading["epsilon"]
     if not 0.0 < delta < 1.0:
@@ -66,9 +66,9 @@ def check_reading(reading: Any, claimed: Bound) -> tuple[float, float]:
     if epsilon == "inf":
         return math.inf, delta
     epsilon = nonnegative("epsilon", epsilon)
-    found = claimed.epsilon(delta, epsilon)
-    if not found <= epsilon:
-        what = f"only ε = {found!r}" if math.isfinite(found) else "no finite ε"
+    proven_epsilon = claimed.epsilon(delta, epsilon)
+    if not proven_epsilon <= epsilon:
+        what = f"only ε = {proven_epsilon!r}" if math.isfinite(proven_epsilon) else "no finite ε"
         raise Refused(f"reading: {what} could be proven at δ = {delta!r}, not {epsilon!r}")
     return epsilon, delta
 

@@ -8,17 +8,18 @@ batch fraction, noise, diameter. What depends on the order of the batches is in 
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from flint import fmpq
 
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.describe.updates import SGD
-from pabi.verification.adjacency import Adjacency, read_adjacency
+from pabi.verification.adjacency import read_adjacency
 from pabi.verification.arithmetic import exact
-from pabi.verification.gradients import Gradients
+from pabi.verification.gradients import ClippedGradients
 from pabi.verification.refusal import Refused
+from pabi.verification.theorem import About
 
 
 def takes_plain_steps(update: Any) -> bool:
@@ -38,7 +39,7 @@ def least_diameter(stated: float | None, prox: Any) -> float | None:
     return None if least == math.inf else least
 
 
-class Derived:
+class Derived(About):
     """Step sizes, noises and gradients of `run`, as rationals; steps count from 0.
 
     `size`: the number that every batch sum is divided by. `total`: all steps; `data`: those before the
@@ -46,21 +47,20 @@ class Derived:
     noise are the same at all steps. `diameter`: D, None if there is none.
     """
 
-    scope: ClassVar[str] = "run"
     position: int | None = None
 
     def __init__(self, run: NoisySGD, size: int) -> None:
         self.run, self.size = run, size
-        self.adjacency: Adjacency = read_adjacency(run.adjacency)
+        self.adjacency = read_adjacency(run.adjacency)
         self.total = int(run.steps)
         self.data = self.total - int(run.cooldown_steps)
-        self.gradients = Gradients(run)
+        self.gradients = ClippedGradients(run)
         self.diameter = least_diameter(run.diameter, run.prox)
         self.constant = not any(
             isinstance(x, np.ndarray) for x in (run.step_size, run.noise_std, run.noise_multiplier)
         )
 
-    def said(self, *, hidden: bool) -> tuple[str, ...]:
+    def assumptions(self, *, hidden: bool) -> tuple[str, ...]:
         """What a proof about the run rests on; refused if it needs a hidden path and there is none."""
         run = self.run
         if hidden and not (hides_its_path(run.release) and takes_plain_steps(run.update)):
@@ -68,10 +68,11 @@ class Derived:
         return run_sentences(run, hidden=hidden, position=self.position)
 
     def step_size(self, k: int) -> Any:
+        """The step size η of step k, a rational."""
         return _at(self.run.step_size, k)
 
     def noise(self, k: int) -> Any:
-        """ς of step k."""
+        """The standard deviation ς of the noise on the gradient at step k, a rational."""
         run = self.run
         if run.noise_std is not None:
             return _at(run.noise_std, k)
@@ -82,7 +83,7 @@ class Derived:
         return _at(run.noise_multiplier, k) * unit / self.size
 
     def sigma(self, k: int) -> Any:
-        """The noise of step k on the iterate."""
+        """The standard deviation of the noise on the iterate at step k, a rational."""
         return self.step_size(k) * self.noise(k)
 
     def changed_by(self, gradients: int) -> Any:
@@ -95,13 +96,9 @@ class Derived:
 
     def slope_at(self, k: int, fractions: tuple[Any, ...]) -> Any:
         """The largest slope of step k over these parts of a batch, None if none is known."""
-        eta, found = self.step_size(k), []
-        for fraction in fractions:
-            slope = self.gradients.slope(eta, fraction)
-            if slope is None:
-                return None
-            found.append(slope)
-        return max(found)
+        eta = self.step_size(k)
+        slopes = [self.gradients.slope(eta, fraction) for fraction in fractions]
+        return None if any(slope is None for slope in slopes) else max(slopes)
 
 
 def _at(schedule: Any, k: int) -> Any:

@@ -13,5 +13,5 @@ from typing import Any
 
 def declared(package: str, folder: Iterable[str], name: str) -> Iterator[Any]:
     """What every file of a package's own folder calls `name`, by the order of the files' names."""
-    for file in sorted(found.name for found in pkgutil.iter_modules(folder)):
+    for file in sorted(module.name for module in pkgutil.iter_modules(folder)):
         yield getattr(importlib.import_module(f"{package}.{file}"), name)

@@ -11,13 +11,13 @@ Weighted = tuple[Fraction, float]
 def dominated(needed: Sequence[Weighted], claimed: Sequence[Weighted]) -> bool:
     """Whether the claim puts at least the needed weight on every range of sizes above some m."""
     claimed = sorted(claimed, key=lambda pair: -pair[1])
-    granted = wanted = Fraction(0)
+    granted = required = Fraction(0)
     i = 0
     for weight, size in sorted(needed, key=lambda pair: -pair[1]):
-        wanted += weight
+        required += weight
         while i < len(claimed) and claimed[i][1] >= size:
             granted += claimed[i][0]
             i += 1
-        if granted < wanted:
+        if granted < required:
             return False
     return True

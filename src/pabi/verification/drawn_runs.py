@@ -9,24 +9,25 @@ larger distance is a worse problem, so that upper bounds will do.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from flint import arb, fmpq
 
 from pabi.describe.runs import NoisySGD
 from pabi.verification.arithmetic import above, geometric, root_up
-from pabi.verification.bounds import Bound
+from pabi.verification.bounds import JointBound
 from pabi.verification.derivation import NO_DATA, Derived
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians
 from pabi.verification.factors.sampled import SampledGaussians
 from pabi.verification.limits import in_time, positions, timed
-from pabi.verification.moduli import Omega, largest_of, least_of
+from pabi.verification.moduli import Omega
 from pabi.verification.products import Sampled
 from pabi.verification.refusal import Refused
 from pabi.verification.schemes import Drawn, Exchange
+from pabi.verification.theorem import Names
 
 _MOST_FOLLOWED = 100_000  # steps whose moduli are gone through one by one if there is a diameter
 _MOST_KNOWN = 100_000  # different steps that are kept
@@ -37,8 +38,7 @@ Needed = tuple[float, int]  # the parameter of sampled factors, and how many
 class DrawnRun(Derived):
     """A run whose scheme draws fresh subsets; `pull`: what the drawn record adds to the gradient sum."""
 
-    called: ClassVar[str] = "for random batches"
-    keys: ClassVar[tuple[str, ...]] = ()
+    CALLED = "for random batches"
 
     def __init__(self, run: NoisySGD, scheme: Drawn) -> None:
         super().__init__(run, scheme.size)
@@ -47,12 +47,19 @@ class DrawnRun(Derived):
 
     def bound(
         self, needed: Sequence[Needed], *, gaussian: float = 0.0, failure: Fraction = Fraction(0)
-    ) -> Bound:
+    ) -> JointBound:
         """A Gaussian, the sampled factors that are needed beside it, and a failure, together."""
         kind = "subsampled" if self.exchange.on_both else "poisson_subsampled"
         p = Fraction(self.size, self.run.n)
         sampled = tuple(Sampled(kind, p, mu, count) for mu, count in needed)
-        return Bound.of(Gaussians.single(gaussian), SampledGaussians(sampled), Failure(failure))
+        return JointBound.of(
+            Gaussians.single(gaussian), SampledGaussians(sampled), Failure(failure)
+        )
+
+
+def named_by_exchange(method: str, on_both: str, on_one: str) -> Callable[[DrawnRun], tuple[Names]]:
+    """One method, and a source for records that are drawn on both data sets and another for one."""
+    return lambda run: (Names(method, on_both if run.exchange.on_both else on_one),)
 
 
 class Step(NamedTuple):
@@ -72,10 +79,9 @@ class Capped:
         self.fractions, self.failure = run.scheme.up_to(cap, run.data)
         self.diameter = None if run.diameter is None else arb(run.diameter)
         self._known: dict[Any, Step] = {}
-        self._moduli: dict[Any, Omega] = {}
 
     def at(self, k: int, bent: bool = False) -> Step:
-        """Step k, from 0; `bent`: its slope does not matter."""
+        """What is known of step k, from 0; with `bent` its slope is left out, as 0."""
         run, idle = self.run, k >= self.run.data
         eta, noise = run.step_size(k), run.noise(k)
         key = idle, eta, noise, bent
@@ -85,8 +91,8 @@ class Capped:
                 raise Refused(f"step {k + 1}: loss: no slope is known of its steps")
             s = 0 if idle else eta * run.pull / run.size
             spread = self._spread()
-            known = not idle and spread is not None
-            rho = eta * spread / run.size if known else 0 if idle else arb("inf")
+            bounded = not idle and spread is not None
+            rho = eta * spread / run.size if bounded else 0 if idle else arb("inf")
             if len(self._known) > _MOST_KNOWN:
                 self._known.clear()
             self._known[key] = Step(c=arb(c), s=arb(s), sigma=arb(eta * noise), rho=arb(rho))
@@ -108,14 +114,9 @@ class Capped:
                 assert_never(self.exchange)
 
     def modulus(self, k: int) -> Omega:
-        """That of step k for every batch that it may have."""
-        idle = k >= self.run.data
-        eta = self.run.step_size(k)
-        if (idle, eta) not in self._moduli:
-            fractions = NO_DATA if idle else self.fractions
-            every = [least_of(self.run.gradients.rows(eta, f)) for f in fractions]
-            self._moduli[idle, eta] = largest_of(every)
-        return self._moduli[idle, eta]
+        """The modulus of step k that holds for every batch that it may have."""
+        fractions = self.fractions if k < self.run.data else NO_DATA
+        return self.run.gradients.modulus(self.run.step_size(k), fractions)
 
     def within(self, distance: Any) -> Any:
         """`distance`, or the diameter where that is less."""

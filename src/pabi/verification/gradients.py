@@ -13,12 +13,12 @@ from flint import arb, fmpq
 
 from pabi.describe.runs import NoisySGD
 from pabi.verification.arithmetic import above, exact
-from pabi.verification.losses import Facts, facts_of
-from pabi.verification.moduli import Root, Row, linear
+from pabi.verification.losses import DerivedFacts, facts_of
+from pabi.verification.moduli import ModulusRow, Omega, Root, largest_of, least_of, linear
 from pabi.verification.refusal import Refused
 
 
-class Gradients:
+class ClippedGradients:
     """The gradients of one record as a run clips them.
 
     `clips`: whether clipping can change one. `harmless`: whether they are still those of a loss of the same
@@ -31,11 +31,12 @@ class Gradients:
         facts = facts_of(run.loss)
         self.facts, self.l2 = facts, exact(run.loss.l2)
         norm = None if run.clip_norm is None else exact(run.clip_norm)
-        self.clips, kept = _clipping(run.clipping, norm, facts)
-        self.harmless = kept or not self.clips
+        self.clips, same_kind = _clipping(run.clipping, norm, facts)
+        self.harmless = same_kind or not self.clips
         bounds = [x for x in (norm, facts.bound) if x is not None]
         self.bound = min(bounds) if bounds else None
         self.curvature = self._clipped()
+        self._moduli: dict[Any, Omega] = {}
         if facts.curvature is not None:
             self.steepness = max(abs(h) for h in facts.curvature)
         else:
@@ -54,38 +55,45 @@ class Gradients:
         if fraction == 0 or self.curvature is not None:
             lo, hi = self.curvature or (fmpq(0), fmpq(0))
             return max(abs(1 - eta * (self.l2 + fraction * h)) for h in (lo, hi))
-        kept = 1 - eta * self.l2
-        if self.steepness is None or kept <= 0:
+        shrinkage = 1 - eta * self.l2
+        if self.steepness is None or shrinkage <= 0:
             return None
-        step = eta * fraction / kept
+        step = eta * fraction / shrinkage
         if self.facts.curvature is not None:
-            return kept * _clipping_constant(step, *self.facts.curvature)
+            return shrinkage * _clipping_constant(step, *self.facts.curvature)
         change = step * self.steepness
-        return kept * (1 + change if self.clips else above(arb(1 + change * change).sqrt()))
+        return shrinkage * (1 + change if self.clips else above(arb(1 + change * change).sqrt()))
 
-    def rows(self, eta: Any, fraction: Any) -> list[Row]:
+    def modulus(self, eta: Any, fractions: tuple[Any, ...]) -> Omega:
+        """The modulus of a step of size η for every batch that is one of these parts or between two."""
+        key = eta, fractions
+        if key not in self._moduli:
+            self._moduli[key] = largest_of([least_of(self.rows(eta, f)) for f in fractions])
+        return self._moduli[key]
+
+    def rows(self, eta: Any, fraction: Any) -> list[ModulusRow]:
         """All that is known of a step of size η on so large a part of a batch."""
-        kept = 1 - eta * self.l2
+        shrinkage = 1 - eta * self.l2
         if fraction == 0:
-            return [linear(kept)]
+            return [linear(shrinkage)]
         slope = self.slope(eta, fraction)
-        found: list[Row] = [] if slope is None else [linear(slope)]
-        if kept > 0:
-            found += [row.scaled(kept) for row in self._of_data(eta * fraction / kept)]
-        return found
+        rows: list[ModulusRow] = [] if slope is None else [linear(slope)]
+        if shrinkage > 0:
+            rows += [row.scaled(shrinkage) for row in self._of_data(eta * fraction / shrinkage)]
+        return rows
 
-    def _of_data(self, step: Any) -> list[Row]:
+    def _of_data(self, step: Any) -> list[ModulusRow]:
         """Rows of x ↦ x − step·(mean of the gradients as clipped)."""
-        facts, found = self.facts, []
+        facts, rows = self.facts, []
         if self.bound is not None:
             if (facts.monotone and not self.clips) or (facts.convex and self.harmless):
-                found.append(Root(1, (2 * step * self.bound) ** 2, 0))
-            found.append(Root(1, 0, 2 * step * self.bound))
-        kept = () if self.clips else facts.as_they_are
-        return [*found, *(row(step) for row in (*kept, *facts.however_clipped))]
+                rows.append(Root(1, (2 * step * self.bound) ** 2, 0))
+            rows.append(Root(1, 0, 2 * step * self.bound))
+        unclipped = () if self.clips else facts.as_they_are
+        return [*rows, *(row(step) for row in (*unclipped, *facts.however_clipped))]
 
 
-def _clipping(clipping: str, norm: Any, facts: Facts) -> tuple[bool, bool]:
+def _clipping(clipping: str, norm: Any, facts: DerivedFacts) -> tuple[bool, bool]:
     """(whether clipping to `norm` can change a gradient, whether what it makes of one is still that of a loss
     of the same kind)."""
     match clipping:

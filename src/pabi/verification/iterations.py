@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pabi.describe.iteration import iteration_sentences
 from pabi.verification.arithmetic import Repeated
-from pabi.verification.bounds import Bound
-from pabi.verification.factors.gaussians import Gaussians, read_mu
+from pabi.verification.bounds import JointBound
+from pabi.verification.factors.gaussians import read_mu
 from pabi.verification.limits import positions
 from pabi.verification.reading import closed, columns, groups
 from pabi.verification.refusal import Refused
 from pabi.verification.subjects import Iteration
-from pabi.verification.theorem import Payload, Proven
+from pabi.verification.theorem import Names, Payload, Proven
 
 # Of a certificate beside those that all have.
 KEYS = ("run", "claim", "diameter", "start", "steps", "groups", "cases")
@@ -38,13 +39,23 @@ def claimed_mu(
 
 
 def proven(iteration: Iteration, mu: float, *, hidden: bool) -> Proven:
-    """That the steps, as stated, prove μ."""
-    said = iteration_sentences(iteration.adjacency, iteration.diameter, iteration.start, hidden)
-    return Proven(said, (Bound.of(Gaussians.single(mu)),))
+    """The proof of μ for an iteration whose steps are taken as stated, with what it assumes."""
+    assumptions = iteration_sentences(
+        iteration.adjacency, iteration.diameter, iteration.start, hidden
+    )
+    return Proven(assumptions, (JointBound.gaussian(mu),))
+
+
+def named_with_cells(
+    method: str, source: str, diffusion: Names
+) -> Callable[[Iteration], tuple[Names, ...]]:
+    """A name for every iteration, and that of a `diffusion` for those that may be its cells."""
+    names = Names(method, source)
+    return lambda iteration: (names, diffusion) if iteration.followed else (names,)
 
 
 def written_out(payload: Payload) -> tuple[Any, Any, Any]:
-    """Slopes, sensitivities and noises of every step, arrays."""
+    """Arrays of the slopes, the sensitivities and the noises of all steps."""
     if "steps" in payload:
         c, s, sigma = columns(payload["steps"])
         return c, s, sigma

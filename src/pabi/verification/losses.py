@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import reduce
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -19,14 +20,14 @@ from flint import arb, fmpq
 from pabi.describe.losses import Loss
 from pabi.verification.arithmetic import above, exact, fraction_of
 from pabi.verification.limits import timed
-from pabi.verification.moduli import Function, Root, Row, linear
+from pabi.verification.moduli import Function, ModulusRow, Root, linear
 from pabi.verification.refusal import Refused
 
 Parameters = Mapping[str, Any]
 Pairs = Sequence[tuple[Any, Any]]
 
 
-class Facts(NamedTuple):
+class DerivedFacts(NamedTuple):
     """What a loss says of one record.
 
     `curvature`: an interval that holds it, None if nothing does. `bound`: the largest norm of its gradient,
@@ -46,69 +47,31 @@ class Facts(NamedTuple):
     monotone: bool = False
     lipschitz: Any = None
     dissipative: tuple[Any, Any] | None = None
-    as_they_are: tuple[Callable[[Any], Row], ...] = ()
-    however_clipped: tuple[Callable[[Any], Row], ...] = ()
+    as_they_are: tuple[Callable[[Any], ModulusRow], ...] = ()
+    however_clipped: tuple[Callable[[Any], ModulusRow], ...] = ()
 
 
-def facts_of(loss: Loss) -> Facts:
+def facts_of(loss: Loss) -> DerivedFacts:
     """What is known of a loss of a known kind, with the parameters of that kind."""
     if type(loss) is not Loss:
         raise Refused(f"loss: the checker knows no {type(loss).__name__}")
     if loss.kind not in _KINDS:
         raise Refused(f"loss: the checker knows no {loss.kind!r}")
-    kind, given = _KINDS[loss.kind], dict(loss.parameters)
-    for name in given:
+    kind, parameters = _KINDS[loss.kind], dict(loss.parameters)
+    for name in parameters:
         if name not in kind.parameters:
             raise Refused(f"loss: the checker knows no {name!r} of a loss of kind {loss.kind!r}")
-    return kind.facts(given)
-
-
-# Losses of a linear predictor, convex on all of space; R bounds the features.
-
-
-def _linear(hi: Any, bound: Any, scalar: bool = True) -> Facts:
-    pairs = ((fmpq(0), 2 * bound), (fmpq(1), hi))
-    return Facts(
-        (fmpq(0), hi), bound, scalar, convex=True, as_they_are=(_weakly_smooth_row(pairs),)
-    )
-
-
-def _logistic(p: Parameters) -> Facts:
-    r = exact(p["feature_norm"])
-    return _linear(r * r / 4, r)
-
-
-def _softmax(p: Parameters) -> Facts:
-    r = exact(p["feature_norm"])
-    return _linear(r * r / 2, above(arb(2).sqrt() * arb(r)), scalar=False)
-
-
-def _squared(p: Parameters) -> Facts:
-    r = exact(p["feature_norm"])
-    return _linear(r * r, r * exact(p["residual_bound"]))
-
-
-def _huber(p: Parameters) -> Facts:
-    r = exact(p["feature_norm"])
-    return _linear(r * r, r * exact(p["threshold"]))
-
-
-def _smoothed_hinge(p: Parameters) -> Facts:
-    r = exact(p["feature_norm"])
-    return _linear(r * r / exact(p["smoothing"]), r)
-
-
-def _poisson(p: Parameters) -> Facts:
-    r = exact(p["feature_norm"])
-    rate = above(arb(exact(p["predictor_bound"])).exp())
-    return _linear(r * r * rate, r * max(exact(p["count_bound"]), rate))
+    return kind.facts(parameters)
 
 
 # Generic losses.
 
 
+_WORD = ("gradient_bound", "glm", "separable")
+
+
 def _word(p: Parameters) -> dict[str, Any]:
-    """What the user may say of any of them."""
+    """What the user may say of any generic loss."""
     bound = p.get("gradient_bound")
     return {
         "bound": None if bound is None else exact(bound),
@@ -117,46 +80,28 @@ def _word(p: Parameters) -> dict[str, Any]:
     }
 
 
-def _convex(p: Parameters) -> Facts:
-    return Facts((fmpq(0), exact(p["smoothness"])), convex=True, **_word(p))
-
-
-def _strongly_convex(p: Parameters) -> Facts:
-    curvature = exact(p["strong_convexity"]), exact(p["smoothness"])
-    return Facts(curvature, convex=True, **_word(p))
-
-
-def _nonconvex(p: Parameters) -> Facts:
-    hi = exact(p["smoothness"])
-    return Facts((-hi, hi), **_word(p))
-
-
-def _weakly_convex(p: Parameters) -> Facts:
-    return Facts((-exact(p["weak_convexity"]), exact(p["smoothness"])), **_word(p))
-
-
-def _lipschitz(p: Parameters) -> Facts:
+def _lipschitz(p: Parameters) -> DerivedFacts:
     bound = exact(p["constant"])
     row = _weakly_smooth_row([(fmpq(0), 2 * bound)])
-    return Facts(convex=True, as_they_are=(row,), **_word(p) | {"bound": bound})
+    return DerivedFacts(convex=True, as_they_are=(row,), **_word(p) | {"bound": bound})
 
 
-def _weakly_smooth(p: Parameters) -> Facts:
+def _weakly_smooth(p: Parameters) -> DerivedFacts:
     pairs, word = [(exact(q), exact(m)) for q, m in p["pairs"]], _word(p)
     smooth = [m for q, m in pairs if q == 1]
     if word["bound"] is not None:
         pairs.append((fmpq(0), 2 * word["bound"]))
     curvature = (fmpq(0), min(smooth)) if smooth else None
-    return Facts(curvature, convex=True, as_they_are=(_weakly_smooth_row(pairs),), **word)
+    return DerivedFacts(curvature, convex=True, as_they_are=(_weakly_smooth_row(pairs),), **word)
 
 
-def _holder(p: Parameters) -> Facts:
+def _holder(p: Parameters) -> DerivedFacts:
     """Gradients that differ by at most M·z^p, clipped or not: z + eM·z^p."""
     exponent, constant, word = exact(p["exponent"]), exact(p["constant"]), _word(p)
     if not 0 <= exponent <= 1:
         raise Refused("exponent: expected a number in [0, 1]")
 
-    def row(step: Any) -> Row:
+    def row(step: Any) -> ModulusRow:
         if exponent == 1:
             return linear(1 + step * constant)
         if exponent == 0:
@@ -164,57 +109,90 @@ def _holder(p: Parameters) -> Facts:
         return Function(lambda z: z + step * constant * (z.log() * exponent).exp())
 
     curvature = (-constant, constant) if exponent == 1 else None
-    return Facts(curvature, however_clipped=(row,), **word)
+    return DerivedFacts(curvature, however_clipped=(row,), **word)
 
 
-def _dissipative(p: Parameters) -> Facts:
+def _dissipative(p: Parameters) -> DerivedFacts:
     offset, rate, smoothness = (exact(p[name]) for name in ("offset", "rate", "smoothness"))
 
-    def row(step: Any) -> Row:
+    def row(step: Any) -> ModulusRow:
         kappa = max(fmpq(0), 1 - 2 * step * rate + (step * smoothness) ** 2)
         return Root(kappa, 2 * step * offset, 0)
 
     curvature = -smoothness, smoothness
-    return Facts(curvature, dissipative=(offset, rate), as_they_are=(row,), **_word(p))
+    return DerivedFacts(curvature, dissipative=(offset, rate), as_they_are=(row,), **_word(p))
 
 
-def _saddle(p: Parameters) -> Facts:
+def _saddle(p: Parameters) -> DerivedFacts:
     smooth = p.get("smoothness")
     lipschitz = None if smooth is None else exact(smooth)
-    return Facts(bound=exact(p["constant"]), monotone=True, lipschitz=lipschitz)
-
-
-def _unknown(p: Parameters) -> Facts:
-    return Facts(**_word(p))
+    return DerivedFacts(bound=exact(p["constant"]), monotone=True, lipschitz=lipschitz)
 
 
 class _Kind(NamedTuple):
-    """The parameters that are read, and what follows from them."""
+    """The parameters that are read of one kind of loss, and what follows from them."""
 
     parameters: tuple[str, ...]
-    facts: Callable[[Parameters], Facts]
+    facts: Callable[[Parameters], DerivedFacts]
 
 
-_WORD = ("gradient_bound", "glm", "separable")
+# Losses of a linear predictor, convex on all of space; R bounds the features.
+
+
+def _linear(
+    parameters: tuple[str, ...], limits: Callable[..., tuple[Any, Any]], scalar: bool = True
+) -> _Kind:
+    """A loss of a linear predictor; `limits`: exact parameters ↦ (largest curvature, gradient bound)."""
+
+    def facts(p: Parameters) -> DerivedFacts:
+        hi, bound = limits(*(exact(p[name]) for name in parameters))
+        row = _weakly_smooth_row(((fmpq(0), 2 * bound), (fmpq(1), hi)))
+        return DerivedFacts((fmpq(0), hi), bound, scalar, convex=True, as_they_are=(row,))
+
+    return _Kind(parameters, facts)
+
+
+def _softmax(r: Any) -> tuple[Any, Any]:
+    return r * r / 2, above(arb(2).sqrt() * arb(r))
+
+
+def _poisson(r: Any, predictor_bound: Any, count_bound: Any) -> tuple[Any, Any]:
+    rate = above(arb(predictor_bound).exp())
+    return r * r * rate, r * max(count_bound, rate)
+
+
+def _smooth(
+    parameters: tuple[str, ...], curvature: Callable[..., tuple[Any, Any]], convex: bool = False
+) -> _Kind:
+    """A generic loss; `curvature`: the parameters as exact numbers ↦ an interval that holds it."""
+
+    def facts(p: Parameters) -> DerivedFacts:
+        interval = curvature(*(exact(p[name]) for name in parameters))
+        return DerivedFacts(interval, convex=convex, **_word(p))
+
+    return _Kind((*parameters, *_WORD), facts)
+
 
 _KINDS: Mapping[str, _Kind] = MappingProxyType(
     {
-        "logistic": _Kind(("feature_norm",), _logistic),
-        "softmax": _Kind(("feature_norm",), _softmax),
-        "squared": _Kind(("feature_norm", "residual_bound"), _squared),
-        "huber": _Kind(("feature_norm", "threshold"), _huber),
-        "smoothed_hinge": _Kind(("feature_norm", "smoothing"), _smoothed_hinge),
-        "poisson": _Kind(("feature_norm", "predictor_bound", "count_bound"), _poisson),
-        "convex": _Kind(("smoothness", *_WORD), _convex),
-        "strongly_convex": _Kind(("strong_convexity", "smoothness", *_WORD), _strongly_convex),
-        "nonconvex": _Kind(("smoothness", *_WORD), _nonconvex),
-        "weakly_convex": _Kind(("weak_convexity", "smoothness", *_WORD), _weakly_convex),
+        "logistic": _linear(("feature_norm",), lambda r: (r * r / 4, r)),
+        "softmax": _linear(("feature_norm",), _softmax, scalar=False),
+        "squared": _linear(("feature_norm", "residual_bound"), lambda r, most: (r * r, r * most)),
+        "huber": _linear(("feature_norm", "threshold"), lambda r, most: (r * r, r * most)),
+        "smoothed_hinge": _linear(("feature_norm", "smoothing"), lambda r, h: (r * r / h, r)),
+        "poisson": _linear(("feature_norm", "predictor_bound", "count_bound"), _poisson),
+        "convex": _smooth(("smoothness",), lambda h: (fmpq(0), h), convex=True),
+        "strongly_convex": _smooth(
+            ("strong_convexity", "smoothness"), lambda m, h: (m, h), convex=True
+        ),
+        "nonconvex": _smooth(("smoothness",), lambda h: (-h, h)),
+        "weakly_convex": _smooth(("weak_convexity", "smoothness"), lambda m, h: (-m, h)),
         "lipschitz": _Kind(("constant", "glm", "separable"), _lipschitz),
         "weakly_smooth": _Kind(("pairs", *_WORD), _weakly_smooth),
         "holder": _Kind(("exponent", "constant", *_WORD), _holder),
         "dissipative": _Kind(("offset", "rate", "smoothness", *_WORD), _dissipative),
         "saddle": _Kind(("constant", "smoothness"), _saddle),
-        "unknown": _Kind(_WORD, _unknown),
+        "unknown": _Kind(_WORD, lambda p: DerivedFacts(**_word(p))),
     }
 )
 
@@ -222,23 +200,20 @@ _KINDS: Mapping[str, _Kind] = MappingProxyType(
 # Convex losses whose gradients are p-Hölder with constant M on all of space: √(z² + gap).
 
 
-def _weakly_smooth_row(pairs: Pairs) -> Callable[[Any], Row]:
+def _weakly_smooth_row(pairs: Pairs) -> Callable[[Any], ModulusRow]:
     """The row of a loss that is so for every one of these pairs (p, M)."""
-    known = sorted(pairs)
-    return lambda step: Root(1, _least_gap(step, known), 0)
+    ordered = sorted(pairs)
+    return lambda step: Root(1, _least_gap(step, ordered), 0)
 
 
-def _least_gap(step: Any, known: Pairs) -> Any:
+def _least_gap(step: Any, ordered: Pairs) -> Any:
     """The least gap 4(1 − p)/(1 + p)·(eM/2)^(2/(1 − p)) found over the known exponents and those between,
     whose constants are weighted geometric means. Any exponent gives a valid one."""
-    gaps = [_gap(step, p, arb(m)) for p, m in known]
-    for low, high in timed(pairwise(known)):
+    gaps = [_gap(step, p, arb(m)) for p, m in ordered]
+    for low, high in timed(pairwise(ordered)):
         if low[0] < high[0]:
             gaps.append(_gap_between(step, low, high))
-    best = gaps[0]
-    for gap in gaps[1:]:
-        best = best.min(gap)
-    return best
+    return reduce(arb.min, gaps)
 
 
 def _gap(step: Any, p: Any, constant: Any) -> Any:

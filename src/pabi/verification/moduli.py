@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, NamedTuple, Protocol
 
 from flint import arb
@@ -20,10 +21,10 @@ from pabi.verification.refusal import Refused
 Omega = Callable[[Any], Any]  # a ball above a distance ↦ a ball above ω of it
 
 
-class Row(Protocol):
+class ModulusRow(Protocol):
     """One bound ω on how far apart a step can bring two points; it never decreases."""
 
-    def scaled(self, factor: Any) -> Row:
+    def scaled(self, factor: Any) -> ModulusRow:
         """factor·ω, for a rational factor ≥ 0."""
 
     def omega(self) -> Omega:
@@ -38,10 +39,12 @@ class Root(NamedTuple):
     shift: Any
 
     def scaled(self, factor: Any) -> Root:
+        """factor·(√(κz² + h) + e), as a root of the same form."""
         square = factor * factor
         return Root(square * self.kappa, square * self.h, factor * self.shift)
 
     def omega(self) -> Omega:
+        """The function z ↦ √(κz² + h) + e on balls; a constant where κ = 0."""
         kappa, h, shift = arb(self.kappa), arb(self.h), arb(self.shift)
         if kappa.is_zero():  # 0·∞ is 0 here: a constant is one at every distance
             value = h.sqrt() + shift
@@ -57,19 +60,21 @@ class Function(NamedTuple):
     factor: Any = 1
 
     def scaled(self, factor: Any) -> Function:
+        """The function times a further factor ≥ 0."""
         return self._replace(factor=factor * self.factor)
 
     def omega(self) -> Omega:
+        """The function z ↦ factor·ω(z) on balls."""
         function, factor = self.function, arb(self.factor)
         return lambda z: factor * function(z)
 
 
 def linear(slope: Any) -> Root:
-    """slope·z."""
+    """The row z ↦ slope·z."""
     return Root(slope * slope, 0, 0)
 
 
-def least_of(rows: Sequence[Row]) -> Omega:
+def least_of(rows: Sequence[ModulusRow]) -> Omega:
     """The modulus made of these rows; without any it is ∞ for z > 0."""
     every = [row.omega() for row in rows]
 
@@ -78,29 +83,19 @@ def least_of(rows: Sequence[Row]) -> Omega:
             return arb(0)
         if not every:
             return arb("inf")
-        best = every[0](z)
-        for one in every[1:]:
-            best = best.min(one(z))
-        return best
+        return reduce(arb.min, [one(z) for one in every])
 
     return omega
 
 
 def largest_of(moduli: Sequence[Omega]) -> Omega:
-    """The pointwise largest of several."""
+    """The modulus that is the largest of several at every distance."""
     if len(moduli) == 1:
         return moduli[0]
-
-    def omega(z: Any) -> Any:
-        best = moduli[0](z)
-        for modulus in moduli[1:]:
-            best = best.max(modulus(z))
-        return best
-
-    return omega
+    return lambda z: reduce(arb.max, [modulus(z) for modulus in moduli])
 
 
-def stated(table: Any) -> list[Row]:
+def stated(table: Any) -> list[ModulusRow]:
     """The rows of a modulus that is taken as stated."""
     kind = table["kind"]
     if kind == "minimum":
@@ -136,10 +131,14 @@ def pay(
         in_time()  # a modulus may have many rows
         cost, z = pay_once(omega, demand, noise, z, a, k)
         total += cost
-    if not z.is_zero():
-        last = first + len(payments)
-        raise Refused(f"step {last}: the payments leave a distance of {z.str(5)} at the end")
+    check_paid_off(z, first + len(payments))
     return total
+
+
+def check_paid_off(z: Any, steps: int) -> None:
+    """Refuse a distance z > 0 after the last of so many steps."""
+    if not z.is_zero():
+        raise Refused(f"step {steps}: the payments leave a distance of {z.str(5)} at the end")
 
 
 def pay_once(omega: Omega, demand: Any, noise: Any, z: Any, a: float, k: int) -> tuple[Any, Any]:

@@ -4,40 +4,36 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 from flint import arb
 
 from pabi.describe.runs import NoisySGD
 from pabi.verification.adjacency import gradients_changed
-from pabi.verification.arithmetic import Steps
+from pabi.verification.arithmetic import StepBalls
 from pabi.verification.derivation import NO_DATA, Derived
 from pabi.verification.limits import positions, timed
 from pabi.verification.refusal import Refused
-from pabi.verification.schemes import Fractions, KnownUses, Ordered
-from pabi.verification.uses import Uses
+from pabi.verification.schemes import Fractions, KnownPositions, Ordered
+from pabi.verification.uses import UseSteps
 
 
 class OrderedRun(Derived):
     """A run whose scheme is an order."""
 
-    called: ClassVar[str] = "for these batches"
+    CALLED = "for these batches"
 
     def __init__(self, run: NoisySGD, scheme: Ordered, position: int | None = None) -> None:
         super().__init__(run, scheme.size)
         self.scheme, self.period, self.position = scheme, scheme.period, position
+        self.keys = scheme.keys
         self.sensitivity = self.changed_by(gradients_changed(self.adjacency))
         if position is None:
             return
-        if not isinstance(scheme, KnownUses):
+        if not isinstance(scheme, KnownPositions):
             raise Refused("position: it is known in cyclic runs only")
         if position >= self.period:
             raise Refused(f"position: expected less than {self.period}, got {position}")
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Those that a certificate has on account of the batches."""
-        return self.scheme.keys
 
     # One step.
 
@@ -54,10 +50,10 @@ class OrderedRun(Derived):
         """The parts of a full batch that the batch of step k may be."""
         if k >= self.data:
             return NO_DATA
-        found = self.scheme.fractions(k % self.period)
-        if not found:
+        fractions = self.scheme.fractions(k % self.period)
+        if not fractions:
             raise Refused("cap: missing: how far a step moves depends on the size of its batch")
-        return found
+        return fractions
 
     def slope(self, k: int) -> Any:
         """The least slope of step k that holds for every batch that it may have."""
@@ -70,28 +66,28 @@ class OrderedRun(Derived):
 
     @cached_property
     def sensitivities(self) -> list[Any]:
-        """s of every step that uses data."""
+        """The sensitivities s of all steps with data, when the record is in their batch."""
         return [self.s(k) for k in timed(range(positions("steps", self.data)))]
 
     @cached_property
     def slopes(self) -> list[Any]:
-        """The slope of every step."""
+        """The slopes of all steps."""
         return [self.slope(k) for k in timed(range(positions("steps", self.total)))]
 
     def kinds(self, a: int, b: int) -> list[int]:
         """One step of every kind (any batch but the last of an epoch, the last, cool-down) in a..b−1."""
-        found = []
+        steps = []
         if b > self.data and b > a:
-            found.append(max(a, self.data))
+            steps.append(max(a, self.data))
         b = min(b, self.data)
         closing = a + (self.period - 1 - a % self.period)
         if a < b and closing < b:
-            found.append(closing)
+            steps.append(closing)
         if a < b and self.period > 1:
             plain = a if a % self.period != self.period - 1 else a + 1
             if plain < b:
-                found.append(plain)
-        return found
+                steps.append(plain)
+        return steps
 
     @cached_property
     def slopes_by_kind(self) -> dict[int, Any]:
@@ -102,9 +98,8 @@ class OrderedRun(Derived):
 
     def nonexpansive(self) -> bool:
         """Whether no step stretches distances."""
-        if self.constant:
-            return all(c <= 1 for c in self.slopes_by_kind.values())
-        return all(c <= 1 for c in self.slopes)
+        slopes = self.slopes_by_kind.values() if self.constant else self.slopes
+        return all(c <= 1 for c in slopes)
 
     @cached_property
     def later_is_worse(self) -> bool:
@@ -119,25 +114,18 @@ class OrderedRun(Derived):
             return False
         return self.constant or all(a <= b for a, b in pairwise(self.sensitivities))
 
-    def steps(self, used: set[int]) -> Steps:
-        """The normal form written out, for a record used at these steps."""
+    @cached_property
+    def steps(self) -> StepBalls:
+        """Slopes, sensitivities and noises of all steps, as if the record were in every batch."""
         positions("steps", self.total)
         if self.constant:
-            once, sigma = arb(self.s(0)), arb(self.sigma(0))
             by_kind = [arb(self.slope(k)) for k in self._one_of_each()]
-            return Steps(
+            return StepBalls(
                 [by_kind[self._kind(k)] for k in range(self.total)],
-                [once if k in used else arb(0) for k in range(self.total)],
-                [sigma] * self.total,
+                [arb(self.s(0))] * self.total,
+                [arb(self.sigma(0))] * self.total,
             )
-        slopes, demands, noises = self._balls
-        own = [demands[k] if k in used else arb(0) for k in range(self.total)]
-        return Steps(slopes, own, noises)
-
-    @cached_property
-    def _balls(self) -> tuple[list[Any], list[Any], list[Any]]:
-        """Every step of a varying schedule, s as if the record were in every batch."""
-        return (
+        return StepBalls(
             [arb(c) for c in self.slopes],
             [arb(s) for s in self.sensitivities] + [arb(0)] * (self.total - self.data),
             [arb(self.sigma(k)) for k in timed(range(self.total))],
@@ -150,15 +138,15 @@ class OrderedRun(Derived):
 
     def _one_of_each(self) -> list[int]:
         """A step of every kind, or step 0 where there is none of a kind (never looked up then)."""
-        found = {self._kind(k): k for k in self.kinds(0, self.total)}
-        return [found.get(i, 0) for i in range(3)]
+        step_of_kind = {self._kind(k): k for k in self.kinds(0, self.total)}
+        return [step_of_kind.get(i, 0) for i in range(3)]
 
     # A record.
 
-    def uses(self, position: int) -> Uses:
+    def uses(self, position: int) -> UseSteps:
         """The steps that use a record at this position of every epoch."""
         count = max(0, -(-(self.data - position) // self.period))
-        return Uses(position, count, period=self.period)
+        return UseSteps(position, count, period=self.period)
 
     def share(self, a: int, b: int) -> Any:
         """The probability that a record is at one of positions a..b, cyclically if b < a."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from flint import arb
 
 from pabi.numbers.encoding import read_floats, read_integers
-from pabi.verification.arithmetic import Repeated, Steps, block_cost, replay
+from pabi.verification.arithmetic import Repeated, StepBalls, block_cost, replay
 from pabi.verification.limits import timed
 from pabi.verification.reading import closed, groups, integer, nonnegative
 from pabi.verification.refusal import Refused
@@ -20,7 +22,8 @@ Blocks = list[tuple[int, list[Repeated]]]
 
 
 def check_start(case: dict[str, Any], diameter: float | None, start: float) -> float:
-    """z_τ, if the runs cannot be further apart at τ: w_0 at the beginning, D later."""
+    """The distance z_τ at which a case starts. Refused unless the runs are no further apart at τ: w_0 at the
+    beginning, D later."""
     tau, distance = integer("tau", case["tau"]), nonnegative("distance", case["distance"])
     least = start if tau == 0 else diameter
     if least is None:
@@ -30,7 +33,7 @@ def check_start(case: dict[str, Any], diameter: float | None, start: float) -> f
     return distance
 
 
-def replay_case(case: dict[str, Any], steps: Steps, distance: Any) -> Any:
+def replay_case(case: dict[str, Any], steps: StepBalls, distance: Any) -> Any:
     """The cost of written-out payments."""
     ends = read_integers("ends", case["ends"]).tolist()
     q = read_floats("q", case["q"]).tolist()
@@ -60,7 +63,7 @@ def read_blocks(case: dict[str, Any]) -> Blocks:
 
 
 def flat(blocks: Blocks) -> Iterator[Repeated]:
-    """All groups in order."""
+    """The groups of all blocks, in order."""
     for times, inner in blocks:
         for repeated, stretches in inner:
             yield times * repeated, stretches
@@ -82,7 +85,7 @@ def blocks_cost(blocks: Blocks, distance: Any, skipped: int) -> Any:
 
 
 def demands_within(stated: Sequence[Repeated], steps: int) -> bool:
-    """Whether any of the first steps has a sensitivity."""
+    """Whether any of the first `steps` has a sensitivity above 0."""
     k = 0
     for times, stretches in stated:
         for stretch in stretches:
@@ -94,7 +97,7 @@ def demands_within(stated: Sequence[Repeated], steps: int) -> bool:
 
 
 def without(stated: Sequence[Repeated], skipped: int) -> Iterator[Repeated]:
-    """The stated groups without their first steps."""
+    """The stated groups without the first `skipped` steps."""
     for times, stretches in stated:
         length = sum(x.n for x in stretches)
         whole = min(times, skipped // length)
@@ -124,10 +127,6 @@ def check_same_steps(used: Sequence[Repeated], stated: Sequence[Repeated]) -> No
 
 
 def _merged(parts: Sequence[Repeated]) -> list[Repeated]:
-    out: list[Repeated] = []
-    for times, stretches in parts:
-        if out and out[-1][1] == stretches:
-            out[-1] = (out[-1][0] + times, stretches)
-        else:
-            out.append((times, stretches))
-    return out
+    """The same steps, with equal neighbours as one repetition."""
+    neighbours = groupby(parts, key=itemgetter(1))
+    return [(sum(times for times, _ in equal), stretches) for stretches, equal in neighbours]

@@ -40,6 +40,8 @@ _MOST = 4_000_000_000  # terms to add up before giving up
 _MOST_FREQUENCIES = 2_000_000  # of one sum: 300 MB
 _MOST_LOSSES = 20_000  # of one factor
 _ULP = 2.0**-53
+_SUMMED = 1.0 + 1e-12  # more than the rounding errors of a sum of probabilities
+_ADDED = 1.0 + 1e-14  # more than the rounding errors of two additions
 
 
 class Sampled(NamedTuple):
@@ -72,11 +74,11 @@ def epsilon_bound(
     for spacing, rise in _LEVELS:
         laws = [_law(f, tail, spacing) for f in factors if f.probability < 1.0]
         plain = math.fsum(f.times * f.mu**2 for f in factors if f.probability == 1.0)
-        found = 0.0
+        epsilon = 0.0
         for turned in (False, True) if any(law.turns for law in laws) else (False,):
             facing = [law.turned(1e-6 * tail) for law in laws] if turned else laws
-            found = max(found, _Sum(facing, _mixture(parts, plain)).epsilon(delta, rise))
-        best = min(best, found)
+            epsilon = max(epsilon, _Sum(facing, _mixture(parts, plain)).epsilon(delta, rise))
+        best = min(best, epsilon)
         if best <= enough or best > 1.02 * enough:
             break
     return best
@@ -216,7 +218,7 @@ def _up(x: Array) -> Array:
 # Steps 2 to 4.
 
 
-class Mixture(NamedTuple):
+class _Mixture(NamedTuple):
     """Gaussian pairs: the least μ², by how much the others are larger, weights, and that of μ = ∞."""
 
     least: float
@@ -225,7 +227,7 @@ class Mixture(NamedTuple):
     infinity: float
 
 
-def _mixture(parts: Sequence[tuple[Any, float]], plain: float) -> Mixture:
+def _mixture(parts: Sequence[tuple[Any, float]], plain: float) -> _Mixture:
     """Of (probability, μ), with `plain` added to every μ²; rounded up."""
     mus, weights = np.array([mu for _, mu in parts]), np.array([float(w) for w, _ in parts])
     with np.errstate(over="ignore"):
@@ -233,15 +235,15 @@ def _mixture(parts: Sequence[tuple[Any, float]], plain: float) -> Mixture:
     finite = np.isfinite(squares)
     squares = squares[finite]
     least = float(squares.min()) if squares.size else 0.0
-    infinity = float(weights[~finite].sum()) * (1.0 + 1e-12)
-    total = (least + plain) * (1.0 + 1e-14)
-    return Mixture(total, _up(squares - least), _up(weights[finite]), infinity)
+    infinity = float(weights[~finite].sum()) * _SUMMED
+    total = (least + plain) * _ADDED
+    return _Mixture(total, _up(squares - least), _up(weights[finite]), infinity)
 
 
 class _Sum:
     """The sum of all losses, in one direction."""
 
-    def __init__(self, laws: Sequence[Law], mixture: Mixture) -> None:
+    def __init__(self, laws: Sequence[Law], mixture: _Mixture) -> None:
         self.laws, self.mixture = laws, mixture
         self.infinity = mixture.infinity + math.fsum(law.times * law.infinity for law in laws)
 
@@ -313,7 +315,7 @@ class _Sum:
             log_scale += _ULP * (slack + 16.0 + 8.0 * (abs(base) + power * epsilon))
             if log_scale > 700.0:
                 return 1.0
-            return float((math.exp(log_scale) * total + self.infinity) * (1.0 + 1e-12))
+            return float((math.exp(log_scale) * total + self.infinity) * _SUMMED)
 
         return bound
 

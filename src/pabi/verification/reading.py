@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from pabi.numbers.encoding import read_floats
-from pabi.verification.arithmetic import Repeated, Stretch
+from pabi.verification.arithmetic import EqualSteps, Repeated
 from pabi.verification.refusal import Refused
 
 _MOST = 10**18
@@ -16,7 +16,7 @@ HEADER = ("format", "version", "theorem", "adjacency", "assumes")
 
 
 def integer(name: str, value: Any) -> int:
-    """A nonnegative integer of a size that can be counted with."""
+    """The integer from 0 to 10^18 that a field holds. Refused for anything else."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise Refused(f"{name}: expected an integer ≥ 0, got {value!r}")
     if value > _MOST:
@@ -25,7 +25,7 @@ def integer(name: str, value: Any) -> int:
 
 
 def nonnegative(name: str, value: Any) -> float:
-    """A finite number ≥ 0."""
+    """The finite number ≥ 0 that a field holds. Refused for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise Refused(f"{name}: expected a number, got {value!r}")
     x = float(value)
@@ -42,14 +42,14 @@ def closed(what: str, table: dict[str, Any], keys: Collection[str]) -> None:
 
 
 def sentences(name: str, value: Any) -> tuple[str, ...]:
-    """A list of sentences."""
+    """The sentences that a field lists. Refused for anything else."""
     if not isinstance(value, list) or not all(isinstance(x, str) for x in value):
         raise Refused(f"{name}: expected a list of sentences")
     return tuple(value)
 
 
 def groups(value: Any) -> list[Repeated]:
-    """Run-length encoded steps: [[times, [[n, c, s, σ], …]], …]."""
+    """The steps of a run-length encoding [[times, [[n, c, s, σ], …]], …]."""
     out: list[Repeated] = []
     for times, stretches in value:
         if integer("times", times) < 1 or not stretches:
@@ -59,7 +59,7 @@ def groups(value: Any) -> list[Repeated]:
             if integer("n", n) < 1:
                 raise Refused("n: expected at least one step")
             read.append(
-                Stretch(n, nonnegative("c", c), nonnegative("s", s), nonnegative("sigma", sigma))
+                EqualSteps(n, nonnegative("c", c), nonnegative("s", s), nonnegative("sigma", sigma))
             )
         out.append((times, tuple(read)))
     return out

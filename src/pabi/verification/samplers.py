@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from flint import arb, fmpq
 
 from pabi.describe.langevin import LangevinDiffusion
 from pabi.describe.losses import Loss
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.verification.adjacency import Adjacency, gradients_changed, read_adjacency
+from pabi.verification.adjacency import gradients_changed, read_adjacency
 from pabi.verification.arithmetic import exact
 from pabi.verification.losses import facts_of
 from pabi.verification.refusal import Refused
+from pabi.verification.theorem import About
 
 D = TypeVar("D", LangevinDiffusion, ExponentialMechanism, IteratedExponentialMechanism)
 
 
-class _Sampler(Generic[D]):
+class _Sampler(About, Generic[D]):
     """A description of draws from a Gibbs density, or of a way to it."""
-
-    scope: ClassVar[str] = "run"
-    keys: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, description: D) -> None:
         self.description: D = description
         self.loss, self.facts = description.loss, facts_of(description.loss)
-        self.adjacency: Adjacency = read_adjacency(description.adjacency)
+        self.adjacency = read_adjacency(description.adjacency)
 
     def gap(self, n: int | None = None) -> Any:
         """Δ: what adjacent gradients of the mean loss differ by at most; `n`: of so many records, whatever
@@ -41,7 +39,7 @@ class _Sampler(Generic[D]):
 
     @property
     def curvature(self) -> Any:
-        """m of the mean loss with its regulariser."""
+        """The least curvature m of the mean loss with its regulariser, a rational."""
         if self.facts.curvature is not None:
             lo = self.facts.curvature[0]
         elif self.facts.convex or self.facts.monotone:
@@ -52,7 +50,7 @@ class _Sampler(Generic[D]):
 
     @property
     def curvature_of_density(self) -> Any:
-        """m of the mean loss as a function: of a convex–concave one only the field is monotone."""
+        """The least curvature m of the mean loss. Refused where only the field is monotone."""
         if self.facts.monotone:
             raise Refused("loss: nothing is known of the curvature of a convex–concave function")
         return self.curvature
@@ -61,22 +59,22 @@ class _Sampler(Generic[D]):
 class Diffusion(_Sampler[LangevinDiffusion]):
     """A Langevin diffusion."""
 
-    called: ClassVar[str] = "of a diffusion"
+    CALLED = "of a diffusion"
 
 
 class Mechanism(_Sampler[ExponentialMechanism]):
     """One exponential mechanism."""
 
-    called: ClassVar[str] = "of an exponential mechanism"
+    CALLED = "of an exponential mechanism"
 
 
 class IteratedMechanism(_Sampler[IteratedExponentialMechanism]):
     """Exponential mechanisms in turn."""
 
-    called: ClassVar[str] = "of an exponential mechanism"
+    CALLED = "of an exponential mechanism"
 
 
-class Growth:
+class PartingRate:
     """The rate β(Δ + g(z)), g(z) = min{Mz, λ/z − κz}, at which paths on a dissipative loss part at most."""
 
     def __init__(self, loss: Loss, gap: Any, m: Any) -> None:
@@ -95,7 +93,7 @@ class Growth:
         self.turn = (self.offset / (self.big + self.rate)).sqrt()
 
     def spread(self, d: Any) -> Any:
-        """∫_0^d (Δ + g), at most: either bound on g will do on either side of where they cross."""
+        """A bound on ∫_0^d (Δ + g), a ball: either bound on g will do on either side of where they cross."""
         near = d if d <= self.turn else self.turn
         return (
             self.gap * d
@@ -105,7 +103,7 @@ class Growth:
         )
 
     def time(self, d: Any) -> Any:
-        """∫_0^d dz/(Δ + g), d < z*."""
+        """The integral ∫_0^d dz/(Δ + g) for d < z*, a ball."""
         near = d if d <= self.turn else self.turn
         first = (1 + self.big * near / self.gap).log() / self.big
         ends = (

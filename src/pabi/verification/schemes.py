@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
 from flint import arb, fmpq
 
@@ -62,7 +62,7 @@ class Epochs:
     keys: tuple[str, ...] = ()
 
     def fractions(self, position: int) -> Fractions:
-        """Those that the batch at this position may be."""
+        """The fractions of a full batch that the batch at this position may be."""
         return self.last if position == self.period - 1 else self.usual
 
     def share(self, a: int, b: int) -> Any:
@@ -73,7 +73,7 @@ class Epochs:
         return (b - a + 1) * self.usual_share - less
 
 
-class KnownUses(Epochs):
+class KnownPositions(Epochs):
     """Everybody knows which batch a record is in."""
 
 
@@ -89,59 +89,27 @@ class SecretEveryEpoch(Epochs):
 
 
 class Exchange(Enum):
-    """What happens to a batch that the record is drawn into, on the one data set and on the other."""
+    """What happens to a batch that the record is drawn into, on the one data set and on the other.
 
-    PRESENCE = "a record that is there or not"
-    EITHER = "either of two records"
-    DISPLACED = "fixed size"
-    ZEROED = "fixed size, a record zeroed"
+    `gradients`: how many gradients the pull of the drawn record is made of: it is added, or takes the place
+    of another. `pulls`: by how many pulls the gradient sums on the two data sets differ at most. `change`:
+    how far apart steps from one place can be on the two data sets, in pulls. `on_both`: whether a record is
+    drawn on either data set, so that another takes its place on the other.
+    """
 
-    @property
-    def gradients(self) -> int:
-        """How many gradients the pull of the drawn record is made of: it is added, or takes the place of
-        another."""
-        match self:
-            case Exchange.PRESENCE | Exchange.EITHER:
-                return 1
-            case Exchange.DISPLACED | Exchange.ZEROED:
-                return 2
-            case _:
-                assert_never(self)
+    gradients: int
+    pulls: int
+    change: Any
+    on_both: bool
 
-    @property
-    def on_both(self) -> bool:
-        """Whether a record is drawn on either data set, so that another takes its place on the other."""
-        match self:
-            case Exchange.PRESENCE:
-                return False
-            case Exchange.EITHER | Exchange.DISPLACED | Exchange.ZEROED:
-                return True
-            case _:
-                assert_never(self)
+    PRESENCE = "a record that is there or not", 1, 1, fmpq(1), False
+    EITHER = "either of two records", 1, 2, fmpq(2), True
+    DISPLACED = "fixed size", 2, 1, fmpq(1), True
+    ZEROED = "fixed size, a record zeroed", 2, 1, fmpq(1, 2), True
 
-    @property
-    def pulls(self) -> int:
-        """By how many pulls the gradient sums on the two data sets differ at most."""
-        match self:
-            case Exchange.PRESENCE | Exchange.DISPLACED | Exchange.ZEROED:
-                return 1
-            case Exchange.EITHER:
-                return 2
-            case _:
-                assert_never(self)
-
-    @property
-    def change(self) -> Any:
-        """How far apart steps from one place can be on the two data sets: so many pulls."""
-        match self:
-            case Exchange.PRESENCE | Exchange.DISPLACED:
-                return fmpq(1)
-            case Exchange.EITHER:
-                return fmpq(2)
-            case Exchange.ZEROED:
-                return fmpq(1, 2)
-            case _:
-                assert_never(self)
+    def __init__(self, _: str, gradients: int, pulls: int, change: Any, on_both: bool) -> None:
+        self.gradients, self.pulls, self.change = gradients, pulls, change
+        self.on_both = on_both
 
 
 @dataclass(frozen=True)
@@ -152,7 +120,7 @@ class FixedDraws:
     n: int
 
     def exchange(self, adjacency: Adjacency) -> Exchange:
-        """What becomes of a batch with the record."""
+        """What happens to a batch that the record is drawn into, under this adjacency."""
         match adjacency:
             case "replace_one":
                 return Exchange.DISPLACED
@@ -178,7 +146,7 @@ class IndependentDraws:
     cap: int | None
 
     def exchange(self, adjacency: Adjacency) -> Exchange:
-        """What becomes of a batch with the record."""
+        """What happens to a batch that the record is drawn into, under this adjacency."""
         match adjacency:
             case "replace_one":
                 return Exchange.EITHER
@@ -188,7 +156,8 @@ class IndependentDraws:
                 assert_never(adjacency)
 
     def up_to(self, cap: int, steps: int) -> tuple[Fractions, Fraction]:
-        """As of `FixedDraws`."""
+        """(the fractions that batches of at most `cap` records may be, the probability that one of so many
+        steps has a larger one)."""
         fractions = fmpq(0), fmpq(cap, self.size)
         if self.cap is not None:
             _check_cap(cap, min(self.cap, self.n))
@@ -220,7 +189,7 @@ def binomial_tail(n: int, p: Any, cap: int) -> Fraction:
 
 # The table.
 
-Ordered = KnownUses | SecretOnce | SecretEveryEpoch
+Ordered = KnownPositions | SecretOnce | SecretEveryEpoch
 Drawn = FixedDraws | IndependentDraws
 Scheme = Ordered | Drawn
 
@@ -233,34 +202,26 @@ def scheme_of(batches: Batches, n: int, cap: int | None = None) -> Scheme:
     return _SCHEMES[kind](batches, n, cap)
 
 
-def _partition(n: int, size: int) -> dict[str, Any]:
-    """All records in batches of `size`, but for a last one that may be short."""
+E = TypeVar("E", bound=Epochs)
+
+
+def _partition(kind: type[E], n: int, size: int) -> E:
+    """Epochs of all records in batches of `size`, but for a last one that may be short."""
     period = -(-n // size)
     rest = n - (period - 1) * size
-    return {
-        "size": size,
-        "period": period,
-        "usual": (fmpq(1),),
-        "last": (fmpq(rest, size),),
-        "usual_share": fmpq(size, n),
-        "last_share": fmpq(rest, n),
-    }
+    return kind(
+        size=size,
+        period=period,
+        usual=(fmpq(1),),
+        last=(fmpq(rest, size),),
+        usual_share=fmpq(size, n),
+        last_share=fmpq(rest, n),
+    )
 
 
-def _full_batch(batches: FullBatch, n: int, cap: int | None) -> KnownUses:
-    return KnownUses(**_partition(n, n))
-
-
-def _cyclic(batches: Cyclic, n: int, cap: int | None) -> KnownUses:
-    return KnownUses(**_partition(n, int(batches.size)))
-
-
-def _shuffle_once(batches: ShuffleOnce, n: int, cap: int | None) -> SecretOnce:
-    return SecretOnce(**_partition(n, int(batches.size)))
-
-
-def _reshuffle(batches: Reshuffle, n: int, cap: int | None) -> SecretEveryEpoch:
-    return SecretEveryEpoch(**_partition(n, int(batches.size)))
+def _of_size(kind: type[E]) -> Callable[[Any, int, int | None], E]:
+    """What batches of a stated size in this kind of order are."""
+    return lambda batches, n, cap: _partition(kind, n, int(batches.size))
 
 
 def _balls_in_bins(batches: BallsInBins, n: int, cap: int | None) -> SecretOnce:
@@ -289,22 +250,14 @@ def _balls_in_bins(batches: BallsInBins, n: int, cap: int | None) -> SecretOnce:
     )
 
 
-def _fixed_size(batches: FixedSize, n: int, cap: int | None) -> FixedDraws:
-    return FixedDraws(int(batches.size), n)
-
-
-def _poisson(batches: Poisson, n: int, cap: int | None) -> IndependentDraws:
-    return IndependentDraws(int(batches.size), n, batches.cap)
-
-
 _SCHEMES: Mapping[type[Batches], Callable[[Any, int, int | None], Scheme]] = MappingProxyType(
     {
-        FullBatch: _full_batch,
-        Cyclic: _cyclic,
-        ShuffleOnce: _shuffle_once,
-        Reshuffle: _reshuffle,
+        FullBatch: lambda batches, n, cap: _partition(KnownPositions, n, n),
+        Cyclic: _of_size(KnownPositions),
+        ShuffleOnce: _of_size(SecretOnce),
+        Reshuffle: _of_size(SecretEveryEpoch),
         BallsInBins: _balls_in_bins,
-        FixedSize: _fixed_size,
-        Poisson: _poisson,
+        FixedSize: lambda batches, n, cap: FixedDraws(int(batches.size), n),
+        Poisson: lambda batches, n, cap: IndependentDraws(int(batches.size), n, batches.cap),
     }
 )

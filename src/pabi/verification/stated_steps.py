@@ -7,14 +7,14 @@ from typing import Any
 
 from flint import arb
 
-from pabi.verification.arithmetic import Repeated, Stretch, exact
+from pabi.verification.arithmetic import EqualSteps, Repeated, exact
 from pabi.verification.limits import timed
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.refusal import Refused
-from pabi.verification.uses import Uses
+from pabi.verification.uses import UseSteps
 
 
-def check_groups(run: OrderedRun, uses: Uses, skipped: int, groups: Sequence[Repeated]) -> None:
+def check_groups(run: OrderedRun, uses: UseSteps, skipped: int, groups: Sequence[Repeated]) -> None:
     """Refuse unless the groups, from step `skipped` on, are at least what the description implies."""
     k = skipped
     for times, stretches in timed(groups):
@@ -34,15 +34,12 @@ def check_groups(run: OrderedRun, uses: Uses, skipped: int, groups: Sequence[Rep
         raise Refused(f"step {k}: the certificate ends there, the run at {run.total}")
 
 
-def _check_stretch(run: OrderedRun, uses: Uses, k: int, stretch: Stretch) -> None:
+def _check_stretch(run: OrderedRun, uses: UseSteps, k: int, stretch: EqualSteps) -> None:
     for step in run.kinds(k, k + stretch.n):
-        least = run.slope(step)
-        if not exact(stretch.c) >= least:
-            raise Refused(_differs(step, "slope", stretch.c, "at least", least))
-    if uses.among(k, k + stretch.n) and not exact(stretch.s) >= run.s(k):
-        raise Refused(_differs(k, "sensitivity", stretch.s, "at least", run.s(k)))
-    if not exact(stretch.sigma) <= run.sigma(k):
-        raise Refused(_differs(k, "noise", stretch.sigma, "at most", run.sigma(k)))
+        _check_at_least(step, "slope", stretch.c, run.slope(step))
+    if uses.among(k, k + stretch.n):
+        _check_at_least(k, "sensitivity", stretch.s, run.s(k))
+    _check_noise(k, stretch.sigma, run.sigma(k))
 
 
 def check_arrays(run: OrderedRun, c: Any, s: Any, sigma: Any) -> None:
@@ -50,14 +47,24 @@ def check_arrays(run: OrderedRun, c: Any, s: Any, sigma: Any) -> None:
     if not len(c) == len(s) == len(sigma) == run.total:
         raise Refused(f"steps: expected {run.total} of each column")
     for k, least in timed(enumerate(run.slopes)):
-        if not exact(c[k]) >= least:
-            raise Refused(_differs(k, "slope", c[k], "at least", least))
-        if k < run.data and not exact(s[k]) >= run.s(k):
-            raise Refused(_differs(k, "sensitivity", s[k], "at least", run.s(k)))
-        if not exact(sigma[k]) <= run.sigma(k):
-            raise Refused(_differs(k, "noise", sigma[k], "at most", run.sigma(k)))
+        _check_at_least(k, "slope", c[k], least)
+        if k < run.data:
+            _check_at_least(k, "sensitivity", s[k], run.s(k))
+        _check_noise(k, sigma[k], run.sigma(k))
 
 
-def _differs(k: int, what: str, got: float, bound: str, value: Any) -> str:
+def _check_at_least(k: int, what: str, stated: float, least: Any) -> None:
+    if not exact(stated) >= least:
+        raise _differs(k, what, stated, "at least", least)
+
+
+def _check_noise(k: int, stated: float, most: Any) -> None:
+    if not exact(stated) <= most:
+        raise _differs(k, "noise", stated, "at most", most)
+
+
+def _differs(k: int, what: str, stated: float, bound: str, value: Any) -> Refused:
     implied = float(arb(value).mid())
-    return f"step {k + 1}: {what}: the description implies {bound} {implied!r}, got {float(got)!r}"
+    return Refused(
+        f"step {k + 1}: {what}: the description implies {bound} {implied!r}, got {float(stated)!r}"
+    )

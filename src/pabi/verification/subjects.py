@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, assert_never
+from typing import Any, assert_never
 
 from pabi.describe.files import from_dict
 from pabi.describe.langevin import FOLLOWED_EXACTLY, LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.runs import NoisySGD
-from pabi.verification.adjacency import Adjacency, read_adjacency
+from pabi.verification.adjacency import read_adjacency
 from pabi.verification.chains import Chains
 from pabi.verification.drawn_runs import DrawnRun
 from pabi.verification.limits import positions
@@ -24,54 +24,53 @@ from pabi.verification.samplers import Diffusion, IteratedMechanism, Mechanism
 from pabi.verification.schemes import (
     FixedDraws,
     IndependentDraws,
-    KnownUses,
+    KnownPositions,
     SecretEveryEpoch,
     SecretOnce,
     scheme_of,
 )
-from pabi.verification.theorem import Check, Finding, Payload
+from pabi.verification.theorem import About, Check, Finding, Payload
 
 
-class Iteration:
+class Iteration(About):
     """Steps that are taken as stated. `followed`: whether they may be the cells of a diffusion."""
 
-    called: ClassVar[str] = "of an iteration"
-    scope: ClassVar[str] = "iteration"
-    keys: ClassVar[tuple[str, ...]] = ()
+    CALLED = "of an iteration"
+    scope = "iteration"
 
     def __init__(self, payload: Payload) -> None:
-        self.adjacency: Adjacency = read_adjacency(payload["adjacency"])
+        self.adjacency = read_adjacency(payload["adjacency"])
         stated = payload["diameter"]
         self.diameter = None if stated is None else nonnegative("diameter", stated)
         self.start = nonnegative("start", payload["start"])
         self.followed = payload["version"] == 1 or FOLLOWED_EXACTLY in payload["assumes"]
 
 
-class Releases:
+class Releases(About):
     """Several releases, each with its own certificate, of one adjacency."""
 
-    called: ClassVar[str] = "of several releases"
-    keys: ClassVar[tuple[str, ...]] = ()
+    CALLED = "of several releases"
 
     def __init__(self, payload: Payload, check: Check) -> None:
         parts = payload["parts"]
         positions("parts", len(parts))
         if not parts:
             raise Refused("nothing is composed")
-        self.adjacency: Adjacency = read_adjacency(payload["adjacency"])
-        self.found: list[Finding] = []
+        self.adjacency = read_adjacency(payload["adjacency"])
+        self.findings: list[Finding] = []
         for i, part in enumerate(parts):
             try:
-                found = check(part)
+                finding = check(part)
             except Refused as refusal:
                 raise Refused(f"part {i + 1}: {refusal}") from None
-            if found.adjacency != self.adjacency:
+            if finding.adjacency != self.adjacency:
                 raise Refused(
-                    f"part {i + 1}: expected adjacency {self.adjacency!r}, got {found.adjacency!r}"
+                    f"part {i + 1}: expected adjacency {self.adjacency!r}, got {finding.adjacency!r}"
                 )
-            self.found.append(found)
+            self.findings.append(finding)
         self.alike = len(parts) > 1 and all(part == parts[0] for part in parts)
-        self.scope = "run" if {found.scope for found in self.found} == {"run"} else "iteration"
+        if {finding.scope for finding in self.findings} != {"run"}:
+            self.scope = "iteration"
 
 
 Subject = (
@@ -109,7 +108,7 @@ def _run(run: NoisySGD, payload: Payload, check: Check) -> OrderedRun | DrawnRun
         integer("position", position)
     scheme = scheme_of(run.batches, run.n, cap)
     match scheme:
-        case KnownUses() | SecretOnce() | SecretEveryEpoch():
+        case KnownPositions() | SecretOnce() | SecretEveryEpoch():
             return OrderedRun(run, scheme, position)
         case FixedDraws() | IndependentDraws():
             if position is not None:

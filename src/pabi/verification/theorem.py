@@ -3,28 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+from pabi.verification.adjacency import Adjacency
 from pabi.verification.bounds import Bounds
 
 Payload = dict[str, Any]
 
 
+class About:
+    """What a certificate is about.
+
+    `CALLED`: in a refusal. `scope`: "run" if everything follows from a description, "iteration" if steps are
+    taken as stated. `keys`: those that a certificate has on account of it.
+    """
+
+    CALLED: ClassVar[str]
+    scope: str = "run"
+    keys: tuple[str, ...] = ()
+    adjacency: Adjacency
+
+
 class Names(NamedTuple):
-    """Method and source, as a guarantee states them."""
+    """The method and the source that a guarantee may state.
+
+    Attributes
+    ----------
+    method : str
+        The method's name, such as "shifted interpolation".
+    source : str
+        Paper and theorem.
+    """
 
     method: str
     source: str
 
 
 class Proven(NamedTuple):
-    """What is proven, and the assumptions that it rests on."""
+    """The bounds that are proven, and the assumptions that they rest on."""
 
     assumptions: tuple[str, ...]
     bounds: Bounds
 
 
-class Proof(NamedTuple):
+class ProofCheck(NamedTuple):
     """How a theorem is checked for one kind of subject.
 
     `keys`: those of its certificates, beside what every certificate begins with. `check`: subject and
@@ -38,7 +60,7 @@ class Proof(NamedTuple):
 
 
 # A theorem: the subjects that it speaks of, by type. Of any other it says nothing.
-Theorem = Mapping[type[Any], Proof]
+Theorem = Mapping[type[Any], ProofCheck]
 
 
 class Finding(NamedTuple):
@@ -57,6 +79,6 @@ Check = Callable[[Payload], Finding]
 
 
 def named(method: str, source: str) -> Callable[[Any], tuple[Names, ...]]:
-    """The same name for every subject."""
+    """A function that gives every subject the same name."""
     names = (Names(method, source),)
     return lambda subject: names

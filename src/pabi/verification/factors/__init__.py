@@ -6,12 +6,15 @@ Each file declares its class as `FACTOR`; a new kind is one new file in this fol
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pabi.verification.discovery import declared
+from pabi.verification.dominance import Weighted, dominated
 from pabi.verification.reading import closed, integer
 from pabi.verification.refusal import Refused
 
@@ -19,12 +22,19 @@ _NO_FACTORS = ("product", "best")  # trade-off functions that are no factors
 
 
 class Factor(ABC):
-    """All factors of one kind that hold together.
+    """All factors of one kind that hold together. Made without arguments it reveals nothing at all.
 
-    `CURVES`: the trade-off functions in JSON that it reads, with their keys. `ALONE`: whether such a function
-    may stand outside of a product. `KEY`: in place of functions, a key of the product itself that it reads.
-    `FINE`: whether what is proven of this kind comes in so many pieces that a composition goes on with what
-    was claimed instead.
+    Attributes
+    ----------
+    CURVES : mapping of str to tuple of str
+        The trade-off functions in JSON that it reads, with their keys.
+    ALONE : bool
+        Whether such a function may stand outside of a product.
+    KEY : str or None
+        In place of functions, a key of the product itself that it reads.
+    FINE : bool
+        Whether what is proven of this kind comes in so many pieces that a composition goes on with what was
+        claimed instead.
     """
 
     CURVES: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
@@ -34,80 +44,120 @@ class Factor(ABC):
 
     @classmethod
     @abstractmethod
-    def none(cls) -> Self:
-        """What reveals nothing at all."""
-
-    @classmethod
-    @abstractmethod
     def read(cls, curve: Any, count: int) -> Self:
         """`count` factors as a trade-off function in JSON, or the value of `KEY`."""
 
     @classmethod
     @abstractmethod
     def merged(cls, factors: Sequence[Self]) -> Self:
-        """Those of several independent releases together."""
+        """The factors of several independent releases together."""
 
     @abstractmethod
     def missing(self, claimed: Self) -> str | None:
-        """What of these the claimed ones do not cover; None if they cover all."""
+        """What of the factors the claimed ones do not cover; None if they cover all."""
 
     @abstractmethod
     def write(self, product: dict[str, Any]) -> None:
-        """Adds what it proves to a product in JSON: to its `factors`, or under `KEY`."""
+        """Adds the factors to a product in JSON: to its `factors`, or under `KEY`."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many factors there are."""
+        """The number of factors."""
 
     @property
     @abstractmethod
     def revealed(self) -> float:
-        """About what it amounts to, as zero-concentrated privacy; 0 where it tells no bounds apart."""
+        """About the zero-concentrated privacy of the factors; 0 where it tells no bounds apart."""
 
     @property
     @abstractmethod
-    def told(self) -> str:
-        """It alone, in words."""
+    def text(self) -> str:
+        """The factors alone, in words."""
 
 
 F = TypeVar("F", bound=Factor)
+E = TypeVar("E")
+
+
+@dataclass(frozen=True)
+class Listed(Factor, Generic[E]):
+    """Factors that are listed one by one."""
+
+    entries: tuple[E, ...] = ()
+
+    @classmethod
+    def merged(cls, factors: Sequence[Self]) -> Self:
+        """The factors of all releases in one list."""
+        return cls(tuple(entry for factor in factors for entry in factor.entries))
+
+
+class Epsilons(Listed[tuple[float, int]]):
+    """(ε, how many) of each, where a larger ε reveals more. `CALLED`: the kind's name in a refusal."""
+
+    CALLED: ClassVar[str]
+
+    def missing(self, claimed: Self) -> str | None:
+        """A sentence if the claim has too few factors above some ε; else None."""
+        needed = self._weighted()
+        if dominated(needed, claimed._weighted()):
+            return None
+        worst = max(epsilon for _, epsilon in needed)
+        return f"factors: {len(needed)} {self.CALLED} of up to {worst!r} are not covered by the claimed ones"
+
+    def _weighted(self) -> list[Weighted]:
+        return [(Fraction(n), epsilon) for epsilon, n in self.entries if epsilon > 0.0 and n]
+
+    def write(self, product: dict[str, Any]) -> None:
+        """Adds an entry for every ε to the `factors` of a product in JSON."""
+        for epsilon, n in self.entries:
+            if n:
+                product["factors"].append(self.curve(epsilon) | {"count": n})
+
+    @staticmethod
+    @abstractmethod
+    def curve(epsilon: float) -> dict[str, Any]:
+        """The trade-off function of one factor, in JSON."""
+
+    @property
+    def size(self) -> int:
+        """The number of factors, over all ε."""
+        return sum(n for _, n in self.entries)
 
 
 @cache
 def kinds() -> tuple[type[Factor], ...]:
-    """Every kind of this folder."""
+    """The classes of all kinds of factors, one a file of this folder."""
     return tuple(declared(__name__, __path__, "FACTOR"))
+
+
+def _readers(names: Callable[[type[Factor]], Iterable[str]]) -> Mapping[str, type[Factor]]:
+    """The kind that reads each of these names. Raises ValueError for a name that two kinds read."""
+    readers: dict[str, type[Factor]] = {}
+    for kind in kinds():
+        for name in names(kind):
+            if name in readers or name in _NO_FACTORS:
+                raise ValueError(f"factors: {name!r} is read by two kinds")
+            readers[name] = kind
+    return MappingProxyType(readers)
 
 
 @cache
 def _by_curve() -> Mapping[str, type[Factor]]:
-    found: dict[str, type[Factor]] = {}
-    for kind in kinds():
-        for name in kind.CURVES:
-            if name in found or name in _NO_FACTORS:
-                raise ValueError(f"factors: {name!r} is read by two kinds")
-            found[name] = kind
-    return MappingProxyType(found)
+    return _readers(lambda kind: kind.CURVES)
 
 
 @cache
 def _by_key() -> Mapping[str, type[Factor]]:
-    found: dict[str, type[Factor]] = {}
-    for kind in kinds():
-        if kind.KEY in found:
-            raise ValueError(f"factors: {kind.KEY!r} is read by two kinds")
-        if kind.KEY is not None:
-            found[kind.KEY] = kind
-    return MappingProxyType(found)
+    return _readers(lambda kind: () if kind.KEY is None else (kind.KEY,))
 
 
 def nothing(kind: type[F]) -> F:
     """What reveals nothing of a kind, always the same object."""
     if kind not in _NOTHING:
-        _NOTHING[kind] = kind.none()
-    found: F = _NOTHING[kind]
-    return found
+        _NOTHING[kind] = kind()
+    same: F = _NOTHING[kind]
+    return same
 
 
 _NOTHING: dict[type[Factor], Any] = {}

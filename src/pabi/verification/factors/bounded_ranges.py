@@ -2,64 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Self
 
-from pabi.verification.dominance import dominated
-from pabi.verification.factors import Factor, several
+from pabi.verification.factors import Epsilons, several
 from pabi.verification.reading import nonnegative
 
 
-@dataclass(frozen=True)
-class BoundedRanges(Factor):
-    """(ε, how many) of each."""
-
-    entries: tuple[tuple[float, int], ...]
+class BoundedRanges(Epsilons):
+    """Bounded ranges of several lengths ε."""
 
     CURVES = MappingProxyType({"bounded_range": ("epsilon",)})
-
-    @classmethod
-    def none(cls) -> Self:
-        return cls(())
+    CALLED = "bounded ranges"
 
     @classmethod
     def read(cls, curve: Any, count: int) -> Self:
+        """`count` bounded ranges of the ε that a trade-off function in JSON states."""
         several(curve, count)
         return cls(((nonnegative("epsilon", curve["epsilon"]), count),))
 
-    @classmethod
-    def merged(cls, factors: Sequence[Self]) -> Self:
-        return cls(tuple(entry for factor in factors for entry in factor.entries))
-
-    def missing(self, claimed: Self) -> str | None:
-        wanted, offer = (
-            [(Fraction(n), epsilon) for epsilon, n in given.entries if epsilon > 0.0 and n]
-            for given in (self, claimed)
-        )
-        if dominated(wanted, offer):
-            return None
-        worst = max(epsilon for _, epsilon in wanted)
-        return f"factors: {len(wanted)} bounded ranges of up to {worst!r} are not covered by the claimed ones"
-
-    def write(self, product: dict[str, Any]) -> None:
-        for epsilon, n in self.entries:
-            if n:
-                curve = {"kind": "bounded_range", "epsilon": epsilon, "count": n}
-                product["factors"].append(curve)
-
-    @property
-    def size(self) -> int:
-        return sum(n for _, n in self.entries)
+    @staticmethod
+    def curve(epsilon: float) -> dict[str, Any]:
+        """The trade-off function of a bounded range of length ε, in JSON."""
+        return {"kind": "bounded_range", "epsilon": epsilon}
 
     @property
     def revealed(self) -> float:
+        """About the zero-concentrated privacy: the lesser of ε and ε²/8 for each."""
         return sum(n * min(e, e * e / 8.0) for e, n in self.entries)
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
+        """The first bounded range, in words."""
         return f"a bounded range of {self.entries[0][0]!r}"
 
 

@@ -30,21 +30,18 @@ _MOST_PARTS = 200_000
 class Gaussians(Factor):
     """One mixture of Gaussians; of independent releases the mixture of all their products."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...] = ((Fraction(1), 0.0),)
 
     CURVES = MappingProxyType({"gaussian": ("mu",), "mixture": ("mus", "weights")})
 
     @classmethod
-    def none(cls) -> Self:
-        return cls(((Fraction(1), 0.0),))
-
-    @classmethod
     def single(cls, mu: float) -> Self:
-        """One Gaussian."""
+        """One Gaussian of parameter μ ≥ 0, which may be infinite."""
         return cls(((Fraction(1), mu),))
 
     @classmethod
     def read(cls, curve: Any, count: int) -> Self:
+        """What `count` equal Gaussians amount to, or one mixture. Refused for several mixtures."""
         if curve["kind"] == "gaussian":
             several(curve, count)
             mu = read_mu(curve["mu"])
@@ -54,6 +51,7 @@ class Gaussians(Factor):
 
     @classmethod
     def merged(cls, factors: Sequence[Self]) -> Self:
+        """The mixture of the products of all releases. Refused where it has too many cases."""
         first, *others = factors
         parts: Sequence[Part] = first.parts
         for other in others:
@@ -61,6 +59,7 @@ class Gaussians(Factor):
         return cls(tuple(parts))
 
     def missing(self, claimed: Self) -> str | None:
+        """A sentence if the claim puts too little probability on the μ above some value; else None."""
         if not self.parts:
             return "nothing is proven"
         if dominated(self.parts, claimed.parts):
@@ -69,29 +68,33 @@ class Gaussians(Factor):
         return f"mu: the Gaussian cases prove up to {worst!r}, which does not imply the claim"
 
     def write(self, product: dict[str, Any]) -> None:
-        if len({mu for _, mu in self.parts}) == 1:
-            curve: dict[str, Any] = {"kind": "gaussian", "mu": _encoded(self.parts[0][1])}
+        """Adds a Gaussian to a product in JSON where all cases have one μ, else a mixture."""
+        if self.mu is not None:
+            curve: dict[str, Any] = {"kind": "gaussian", "mu": _encoded(self.mu)}
         else:
             # Claimed weights may add up to more than 1. What is left over is taken from the smallest μ.
             left, mus, weights = Fraction(1), [], []
             for weight, mu in sorted(self.parts, key=lambda part: -part[1]):
-                kept = min(weight, left)
-                left -= kept
+                share = min(weight, left)
+                left -= share
                 mus.append(_encoded(mu))
-                weights.append(double_above(kept))
+                weights.append(double_above(share))
             curve = {"kind": "mixture", "mus": mus, "weights": weights}
         product["factors"].append(curve | {"count": 1})
 
     @property
     def size(self) -> int:
+        """1 if any case reveals something, else 0."""
         return int(any(mu > 0.0 for _, mu in self.parts))
 
     @property
     def revealed(self) -> float:
+        """The zero-concentrated privacy of the worst case."""
         return 0.5 * max((mu for _, mu in self.parts), default=0.0) ** 2
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
+        """The μ, or how many positions are mixed, in words."""
         mu = self.mu
         return f"μ = {mu!r}" if mu is not None else f"a mixture of {len(self.parts)} positions"
 
@@ -103,7 +106,7 @@ class Gaussians(Factor):
 
 
 def read_mu(value: Any) -> float:
-    """A claimed μ, "inf" allowed."""
+    """The μ ≥ 0 that a certificate claims, which may be "inf". Refused for anything else."""
     if value == "inf":
         return math.inf
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0.0:
@@ -112,7 +115,7 @@ def read_mu(value: Any) -> float:
 
 
 def read_parts(pairs: Iterable[Any]) -> tuple[Part, ...]:
-    """Claimed cases (weight, μ)."""
+    """The cases (weight, μ) that a certificate claims. Refused for weights outside [0, 2]."""
     parts = []
     for weight, mu in pairs:
         if not (isinstance(weight, (int, float)) and 0.0 <= weight <= 2.0):

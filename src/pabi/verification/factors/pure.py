@@ -2,67 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Self
 
-from pabi.verification.dominance import dominated
-from pabi.verification.factors import Factor, several
+from pabi.verification.factors import Epsilons, several
 from pabi.verification.reading import nonnegative
 from pabi.verification.refusal import Refused
 
 
-@dataclass(frozen=True)
-class PureFactors(Factor):
-    """(ε, how many) of each."""
-
-    entries: tuple[tuple[float, int], ...]
+class PureFactors(Epsilons):
+    """Releases that are ε-DP."""
 
     CURVES = MappingProxyType({"approx_dp": ("epsilon", "delta")})
-
-    @classmethod
-    def none(cls) -> Self:
-        return cls(())
+    CALLED = "pure factors"
 
     @classmethod
     def read(cls, curve: Any, count: int) -> Self:
+        """`count` factors of the ε that a trade-off function in JSON states. Refused unless δ is 0."""
         several(curve, count)
         if nonnegative("delta", curve["delta"]) > 0.0:
             raise Refused(f"delta: expected 0, got {curve['delta']!r}")
         return cls(((nonnegative("epsilon", curve["epsilon"]), count),))
 
-    @classmethod
-    def merged(cls, factors: Sequence[Self]) -> Self:
-        return cls(tuple(entry for factor in factors for entry in factor.entries))
-
-    def missing(self, claimed: Self) -> str | None:
-        wanted, offer = (
-            [(Fraction(n), epsilon) for epsilon, n in given.entries if epsilon > 0.0 and n]
-            for given in (self, claimed)
-        )
-        if dominated(wanted, offer):
-            return None
-        worst = max(epsilon for _, epsilon in wanted)
-        return f"factors: {len(wanted)} pure factors of up to {worst!r} are not covered by the claimed ones"
-
-    def write(self, product: dict[str, Any]) -> None:
-        for epsilon, n in self.entries:
-            if n:
-                curve = {"kind": "approx_dp", "epsilon": epsilon, "delta": 0.0, "count": n}
-                product["factors"].append(curve)
-
-    @property
-    def size(self) -> int:
-        return sum(n for _, n in self.entries)
+    @staticmethod
+    def curve(epsilon: float) -> dict[str, Any]:
+        """The trade-off function of ε-DP, in JSON."""
+        return {"kind": "approx_dp", "epsilon": epsilon, "delta": 0.0}
 
     @property
     def revealed(self) -> float:
+        """About the zero-concentrated privacy: the lesser of ε and ε²/2 for each."""
         return sum(n * min(e, 0.5 * e * e) for e, n in self.entries)
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
+        """The first factor, in words."""
         return f"ε = {self.entries[0][0]!r} at δ = 0"
 
 

@@ -6,15 +6,13 @@ Larger parameters and probabilities, and more factors, reveal more.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Self
 
 from pabi.verification.arithmetic import double_above
 from pabi.verification.dominance import Weighted, dominated
-from pabi.verification.factors import Factor
+from pabi.verification.factors import Listed
 from pabi.verification.factors.gaussians import read_mu
 from pabi.verification.limits import timed
 from pabi.verification.products import Sampled
@@ -22,11 +20,8 @@ from pabi.verification.reading import nonnegative
 from pabi.verification.refusal import Refused
 
 
-@dataclass(frozen=True)
-class SampledGaussians(Factor):
+class SampledGaussians(Listed[Sampled]):
     """Any number of sampled Gaussians."""
-
-    entries: tuple[Sampled, ...]
 
     CURVES = MappingProxyType(
         {
@@ -38,11 +33,8 @@ class SampledGaussians(Factor):
     FINE = True
 
     @classmethod
-    def none(cls) -> Self:
-        return cls(())
-
-    @classmethod
     def read(cls, curve: Any, count: int) -> Self:
+        """`count` factors of one μ and probability, for both directions."""
         if curve.get("direction", "both") != "both":
             raise Refused("direction: expected a factor for both")
         probability = nonnegative("probability", curve["probability"])
@@ -50,11 +42,8 @@ class SampledGaussians(Factor):
             raise Refused(f"probability: expected at most 1, got {probability!r}")
         return cls((Sampled(curve["kind"], probability, read_mu(curve["mu"]), count),))
 
-    @classmethod
-    def merged(cls, factors: Sequence[Self]) -> Self:
-        return cls(tuple(entry for factor in factors for entry in factor.entries))
-
     def missing(self, claimed: Self) -> str | None:
+        """A sentence if the claim has too few factors as large as some that are needed; else None."""
         for kind in sorted({f.kind for f in self.entries}, reverse=True):
             needed = [f for f in self.entries if f.kind == kind and f.mu > 0.0 and f.times]
             offered = [f for f in claimed.entries if f.kind == kind]
@@ -66,14 +55,15 @@ class SampledGaussians(Factor):
                 ceiling = p
                 if not dominated(here, serving):
                     worst = max(mu for _, mu in here)
-                    total, given = sum(n for n, _ in here), sum(n for n, _ in serving)
+                    total, offered_count = sum(n for n, _ in here), sum(n for n, _ in serving)
                     return (
                         f"factors: {total} of {kind!r} with p = {float(p)!r} and μ up to {worst!r} are "
-                        f"needed, which the {given} claimed ones do not cover"
+                        f"needed, which the {offered_count} claimed ones do not cover"
                     )
         return None
 
     def write(self, product: dict[str, Any]) -> None:
+        """Adds an entry for each to a product in JSON, its probability rounded up."""
         for kind, probability, mu, times in self.entries:
             if times:
                 p = min(1.0, double_above(Fraction(probability)))
@@ -83,14 +73,17 @@ class SampledGaussians(Factor):
 
     @property
     def size(self) -> int:
+        """The number of factors."""
         return sum(f.times for f in self.entries)
 
     @property
     def revealed(self) -> float:
-        return 0.0  # bounds on one release have the same ones, by which they are not told apart
+        """0, as sampled factors do not tell bounds on one release apart."""
+        return 0.0  # bounds on one release have the same ones
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
+        """The number of factors, in words."""
         return f"product of {self.size} factors"
 
 

@@ -18,13 +18,13 @@ from pabi.verification.theorem import Theorem
 @cache
 def table() -> Mapping[str, Theorem]:
     """Every theorem of this folder, by name. Raises ValueError for a name that two files declare."""
-    found: dict[str, Theorem] = {}
+    theorems_by_name: dict[str, Theorem] = {}
     for theorems in declared(__name__, __path__, "THEOREMS"):
         for name, theorem in theorems.items():
-            if name in found:
+            if name in theorems_by_name:
                 raise ValueError(f"theorems: {name!r} is declared twice")
-            found[name] = MappingProxyType(dict(theorem))
-    return MappingProxyType(found)
+            theorems_by_name[name] = MappingProxyType(dict(theorem))
+    return MappingProxyType(theorems_by_name)
 
 
 def keys_of(subject: type[Any]) -> tuple[str, ...]:

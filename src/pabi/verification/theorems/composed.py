@@ -8,38 +8,38 @@ from pabi.guarantees.guarantee import INDEPENDENT
 from pabi.verification.bounds import Bounds, several_releases
 from pabi.verification.refusal import Refused
 from pabi.verification.subjects import Releases
-from pabi.verification.theorem import Finding, Names, Payload, Proof, Proven
+from pabi.verification.theorem import Finding, Names, Payload, ProofCheck, Proven
 
 _SOURCE = "Dong, Roth, Su 2022, Thm 3.2"
 _MOST = 64  # ways to name one composition
 
 
 def _check(releases: Releases, payload: Payload) -> Proven:
-    said = [sentence for found in releases.found for sentence in found.assumptions]
-    bounds = several_releases([_carried(found) for found in releases.found])
-    return Proven((*said, INDEPENDENT), bounds)
+    assumptions = [sentence for one in releases.findings for sentence in one.assumptions]
+    bounds = several_releases([_carried(finding) for finding in releases.findings])
+    return Proven((*assumptions, INDEPENDENT), bounds)
 
 
-def _carried(found: Finding) -> Bounds:
+def _carried(finding: Finding) -> Bounds:
     """What a composition goes on with: what is proven, or what is claimed where that is in finer pieces."""
-    fine = any(factor.FINE for bound in found.claimed for factor in bound.factors)
-    return found.claimed if fine else found.proven
+    fine = any(factor.FINE for bound in finding.claimed for factor in bound.factors)
+    return finding.claimed if fine else finding.proven
 
 
 def _names(releases: Releases) -> tuple[Names, ...]:
-    found = [one.names for one in releases.found]
+    names = [finding.names for finding in releases.findings]
     ways = 1
-    for names in found:
-        ways *= len(names)
+    for one in names:
+        ways *= len(one)
         if ways > _MOST:
-            raise Refused(f"parts: {len(found)} that may be named in too many ways")
+            raise Refused(f"parts: {len(names)} that may be named in too many ways")
     joined = []
-    for choice in product(*found):
+    for choice in product(*names):
         sources = dict.fromkeys(n.source for n in choice)
         joined.append(Names(" + ".join(n.method for n in choice), "; ".join((*sources, _SOURCE))))
     if releases.alike:
-        joined += [Names(f"{n.method}, {len(found)} times", n.source) for n in found[0]]
+        joined += [Names(f"{n.method}, {len(names)} times", n.source) for n in names[0]]
     return tuple(joined)
 
 
-THEOREMS = {"composed": {Releases: Proof(("parts",), _check, _names)}}
+THEOREMS = {"composed": {Releases: ProofCheck(("parts",), _check, _names)}}

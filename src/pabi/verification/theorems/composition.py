@@ -9,19 +9,19 @@ import numpy as np
 from flint import arb, fmpq
 
 from pabi.verification.arithmetic import check_cost, fraction_of, root_up
-from pabi.verification.bounds import Bound
+from pabi.verification.bounds import JointBound
 from pabi.verification.chains import of_runs
-from pabi.verification.drawn_runs import DrawnRun, root_above
+from pabi.verification.drawn_runs import DrawnRun, named_by_exchange, root_above
 from pabi.verification.factors.gaussians import Gaussians, Part, read_mu
-from pabi.verification.iterations import KEYS, claimed_mu
+from pabi.verification.iterations import KEYS, claimed_mu, named_with_cells
 from pabi.verification.iterations import proven as proven_of_iteration
 from pabi.verification.limits import positions, timed
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.reading import closed, columns, groups
 from pabi.verification.refusal import Refused
-from pabi.verification.schemes import KnownUses, SecretEveryEpoch, SecretOnce
+from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import Iteration
-from pabi.verification.theorem import Names, Payload, Proof, Proven, named
+from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.diffusions import PATH
 
 _GAUSSIANS = "Dong, Roth, Su 2022, Cor. 3.3"
@@ -32,13 +32,13 @@ _EXCHANGED = "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.8"
 
 
 def _ordered(run: OrderedRun, payload: Payload) -> Proven:
-    said = run.said(hidden=False)
+    assumptions = run.assumptions(hidden=False)
     if payload["cases"] != []:
         raise Refused("cases: composition has none")
     totals = _totals(run)
     parts: list[Part]
     match run.scheme:
-        case KnownUses() | SecretEveryEpoch():
+        case KnownPositions() | SecretEveryEpoch():
             mu = read_mu(payload["claim"]["mu"])
             check_cost(arb(max(total for total, _ in totals)), mu, "composition")
             parts = [(Fraction(1), mu)]
@@ -46,7 +46,7 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
             parts = [(fraction_of(share), root_up(total)) for total, share in totals if share]
         case _:
             assert_never(run.scheme)
-    return Proven(said, (Bound.of(Gaussians(tuple(parts))),))
+    return Proven(assumptions, (JointBound.of(Gaussians(tuple(parts))),))
 
 
 def _totals(run: OrderedRun) -> list[tuple[Any, Any]]:
@@ -62,13 +62,14 @@ def _totals(run: OrderedRun) -> list[tuple[Any, Any]]:
         case SecretEveryEpoch():
             worst = (max(losses[a : a + run.period]) for a in range(0, run.data, run.period))
             return [(sum(timed(worst), fmpq(0)), fmpq(1))]
-        case KnownUses() | SecretOnce():
+        case KnownPositions() | SecretOnce():
             used = min(run.period, run.data)
-            found = [
+            totals = [
                 (sum(timed(losses[j :: run.period]), fmpq(0)), run.share(j, j)) for j in range(used)
             ]
-            unused = (fmpq(0), run.share(used, run.period - 1)) if used < run.period else None
-            return found if unused is None else [*found, unused]
+            if used < run.period:
+                totals.append((fmpq(0), run.share(used, run.period - 1)))
+            return totals
         case _:
             assert_never(run.scheme)
 
@@ -80,7 +81,7 @@ def _constant_totals(run: OrderedRun, epochs: int, rest: int) -> list[tuple[Any,
     match run.scheme:
         case SecretEveryEpoch():
             return [(once * (epochs + more), fmpq(1))]
-        case KnownUses() | SecretOnce():
+        case KnownPositions() | SecretOnce():
             late = run.share(0, rest - 1) if rest else fmpq(1)
             return [(once * (epochs + more), late), (once * epochs, 1 - late)]
         case _:
@@ -102,11 +103,7 @@ def _drawn(run: DrawnRun, payload: Payload) -> Proven:
         steps = [(0, run.data)]
     positions("noises", len(steps))
     needed = [(root_above((change / (run.size * run.noise(k))) ** 2), n) for k, n in steps]
-    return Proven(run.said(hidden=False), (run.bound(needed),))
-
-
-def _names_drawn(run: DrawnRun) -> tuple[Names, ...]:
-    return (Names("composition", _EXCHANGED if run.exchange.on_both else _GAUSSIANS),)
+    return Proven(run.assumptions(hidden=False), (run.bound(needed),))
 
 
 # Steps as stated.
@@ -143,19 +140,18 @@ def _paid(s: float, sigma: float) -> Any:
     return ratio * ratio
 
 
-def _names_of_iteration(iteration: Iteration) -> tuple[Names, ...]:
-    known = Names("composition", _GAUSSIANS)
-    return (known, PATH) if iteration.followed else (known,)
-
-
 THEOREMS = {
     "composition": {
         **of_runs(
-            ordered=Proof(
+            ordered=ProofCheck(
                 ("run", "claim", "position", "cases"), _ordered, named("composition", _GAUSSIANS)
             ),
-            drawn=Proof(("run", "claim", "position", "plan", "reading"), _drawn, _names_drawn),
+            drawn=ProofCheck(
+                ("run", "claim", "position", "plan", "reading"),
+                _drawn,
+                named_by_exchange("composition", _EXCHANGED, _GAUSSIANS),
+            ),
         ),
-        Iteration: Proof(KEYS, _iteration, _names_of_iteration),
+        Iteration: ProofCheck(KEYS, _iteration, named_with_cells("composition", _GAUSSIANS, PATH)),
     }
 }

@@ -12,13 +12,13 @@ from flint import arb, fmpq
 
 from pabi.describe.langevin import diffusion_sentences
 from pabi.verification.arithmetic import check_cost, exact
-from pabi.verification.bounds import Bound
+from pabi.verification.bounds import JointBound
 from pabi.verification.derivation import hides_its_path
-from pabi.verification.factors.gaussians import Gaussians, read_mu
+from pabi.verification.factors.gaussians import read_mu
 from pabi.verification.reading import nonnegative
 from pabi.verification.refusal import Refused
-from pabi.verification.samplers import Diffusion, Growth
-from pabi.verification.theorem import Names, Payload, Proof, Proven
+from pabi.verification.samplers import Diffusion, PartingRate
+from pabi.verification.theorem import Names, Payload, ProofCheck, Proven
 
 # At a varying temperature a diffusion is proven as the iteration of its cells, under these names.
 PATH = Names("path", "Ganesh, Thakurta, Upadhyay, Lemma C.1, as Gaussian DP")
@@ -57,9 +57,7 @@ def _constants(subject: Diffusion) -> tuple[Any, Any, Any]:
 def _proven(subject: Diffusion, payload: Payload, cost: Any, *, hidden: bool) -> Proven:
     mu = read_mu(payload["claim"]["mu"])
     check_cost(cost, mu, "the end")
-    return Proven(
-        diffusion_sentences(subject.description, hidden), (Bound.of(Gaussians.single(mu)),)
-    )
+    return Proven(diffusion_sentences(subject.description, hidden), (JointBound.gaussian(mu),))
 
 
 def _from_window(subject: Diffusion, window: float | None) -> Any:
@@ -105,7 +103,7 @@ def _dissipative(subject: Diffusion, distance: float) -> Any:
     supremum of what they cost from below, one of which begins at half the time."""
     gap, beta, time = _constants(subject)
     d = exact(nonnegative("distance", distance))
-    growth = Growth(subject.loss, gap, subject.curvature)
+    growth = PartingRate(subject.loss, gap, subject.curvature)
     if arb(d) >= growth.limit:
         return 2 * arb(beta) * growth.spread(growth.limit)
     if not (d > 0 and arb(d) < growth.limit):
@@ -121,9 +119,9 @@ def _dissipative(subject: Diffusion, distance: float) -> Any:
 
 
 THEOREMS = {
-    PATH.method: {Diffusion: Proof(("run", "claim"), _path, lambda subject: (PATH,))},
+    PATH.method: {Diffusion: ProofCheck(("run", "claim"), _path, lambda subject: (PATH,))},
     LAST_POINT.method: {
-        Diffusion: Proof(
+        Diffusion: ProofCheck(
             ("run", "claim", "window", "distance"), _last_point, lambda subject: (LAST_POINT,)
         )
     },

@@ -7,7 +7,6 @@ What is proven follows from the range of their likelihood ratios, and from the c
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -19,16 +18,15 @@ from pabi.describe.mechanisms import (
     mechanism_sentences,
     rounds_sentences,
 )
-from pabi.verification.arithmetic import above, exact, root_up
-from pabi.verification.bounds import Bound
+from pabi.verification.arithmetic import above, double_above, exact, fraction_of, root_up
+from pabi.verification.bounds import JointBound
 from pabi.verification.factors.bounded_ranges import BoundedRanges
-from pabi.verification.factors.gaussians import Gaussians
 from pabi.verification.factors.pure import PureFactors
 from pabi.verification.limits import timed
 from pabi.verification.reading import nonnegative
 from pabi.verification.refusal import Refused
-from pabi.verification.samplers import Growth, IteratedMechanism, Mechanism
-from pabi.verification.theorem import Payload, Proof, Proven, Theorem, named
+from pabi.verification.samplers import IteratedMechanism, Mechanism, PartingRate
+from pabi.verification.theorem import Payload, ProofCheck, Proven, Theorem, named
 
 _RANGE = "McSherry, Talwar 2007; Dong, Durfee, Rogers 2020, Lemma 3"
 _GIBBS = "docs, Diffusions; Bok, Su, Altschuler 2024, Cor. 5.2 and 5.4"
@@ -38,14 +36,15 @@ def _one(subject: Mechanism, payload: Payload, *, uses_curvature: bool) -> Prove
     mechanism, gap = subject.description, subject.gap()
     d = exact(mechanism.diameter)
     beta = exact(mechanism.kappa)  # at which it samples, a part of the description
-    bounds = [Bound.of(_ranges([beta * gap * d]))]
+    bounds = [JointBound.of(_ranges([beta * gap * d]))]
     if uses_curvature:
         m = subject.curvature_of_density
-        bounds.append(_gaussian(_gibbs(beta, gap, diameter=d, m=m)))
+        bounds.append(JointBound.gaussian(root_up(_gibbs(beta, gap, diameter=d, m=m))))
         if subject.facts.dissipative is not None and m < 0:
-            growth = Growth(subject.loss, gap, m)
+            growth = PartingRate(subject.loss, gap, m)
             furthest = arb(d) if arb(d) <= growth.limit else growth.limit
-            bounds.append(_gaussian(above(2 * arb(beta) * growth.spread(furthest))))
+            square = above(2 * arb(beta) * growth.spread(furthest))
+            bounds.append(JointBound.gaussian(root_up(square)))
     return Proven(mechanism_sentences(mechanism, uses_curvature), tuple(bounds))
 
 
@@ -59,12 +58,12 @@ def _in_turn(subject: IteratedMechanism, payload: Payload, *, uses_curvature: bo
         # A record is used by the rounds but the last, or by the last alone.
         before = sorted(ranges[:-1])
         pure = max(sum(before, fmpq(0)), ranges[-1])
-        bounds.append(Bound.of(PureFactors(((_double_above(pure), 1),))))
+        bounds.append(JointBound.of(PureFactors(((double_above(fraction_of(pure)), 1),))))
         ranges = [*before[:-1], max(before[-1], ranges[-1])]
         squares = [max(sum(squares[:-1], fmpq(0)), squares[-1])]
-    bounds.append(Bound.of(_ranges(ranges)))
+    bounds.append(JointBound.of(_ranges(ranges)))
     if uses_curvature:
-        bounds.append(_gaussian(sum(squares, fmpq(0))))
+        bounds.append(JointBound.gaussian(root_up(sum(squares, fmpq(0)))))
     return Proven(rounds_sentences(mechanism), tuple(bounds))
 
 
@@ -109,24 +108,13 @@ def _gibbs(beta: Any, gap: Any, *, diameter: Any, m: Any) -> Any:
 
 def _ranges(epsilons: list[Any]) -> BoundedRanges:
     """Bounded ranges, each rounded up."""
-    return BoundedRanges(tuple((_double_above(epsilon), 1) for epsilon in epsilons))
-
-
-def _gaussian(square: Any) -> Bound:
-    return Bound.of(Gaussians.single(root_up(square)))
-
-
-def _double_above(x: Any) -> float:
-    value = float(arb(x).mid())
-    while exact(value) < x:
-        value = math.nextafter(value, math.inf)
-    return value
+    return BoundedRanges(tuple((double_above(fraction_of(epsilon)), 1) for epsilon in epsilons))
 
 
 def _theorem(name: str, source: str, *, uses_curvature: bool) -> dict[str, Theorem]:
-    def proof(check: Callable[..., Proven], *keys: str) -> Proof:
+    def proof(check: Callable[..., Proven], *keys: str) -> ProofCheck:
         checked = partial(check, uses_curvature=uses_curvature)
-        return Proof(("run", "claim", *keys), checked, named(name, source))
+        return ProofCheck(("run", "claim", *keys), checked, named(name, source))
 
     return {name: {Mechanism: proof(_one), IteratedMechanism: proof(_in_turn, "rounds")}}
 

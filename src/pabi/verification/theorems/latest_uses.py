@@ -11,23 +11,20 @@ from typing import Any, assert_never
 
 from flint import arb
 
-from pabi.verification.arithmetic import Steps, check_cost
-from pabi.verification.cases import CASE, every_pair, proven_by, read_range
+from pabi.verification.cases import CaseCheck, every_pair, proven_by, read_range
 from pabi.verification.chains import of_runs
-from pabi.verification.factors.gaussians import read_mu
-from pabi.verification.limits import in_time, timed
+from pabi.verification.limits import timed
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.payments import KEYS, check_start, replay_case
-from pabi.verification.reading import closed
+from pabi.verification.payments import replay_case
 from pabi.verification.refusal import Refused
-from pabi.verification.schemes import KnownUses, SecretEveryEpoch, SecretOnce
-from pabi.verification.theorem import Payload, Proof, Proven, named
+from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
+from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.shifted_interpolation import SOURCE
-from pabi.verification.uses import Uses, check_uses
+from pabi.verification.uses import UseSteps
 
 
 def _ordered(run: OrderedRun, payload: Payload) -> Proven:
-    said = run.said(hidden=True)
+    assumptions = run.assumptions(hidden=True)
     match run.scheme:
         case SecretEveryEpoch():
             check = _Latest(run)
@@ -35,61 +32,51 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
                 (weight, check(case, uses))
                 for case, weight, uses in every_pair(run, payload["cases"])
             ]
-        case KnownUses() | SecretOnce():
+        case KnownPositions() | SecretOnce():
             raise Refused("theorem: it is about places that change every epoch")
         case _:
             assert_never(run.scheme)
-    return Proven(said, proven_by(run, parts))
+    return Proven(assumptions, proven_by(run, parts))
 
 
-class _Latest:
-    """Checks the payments of one case after another, with uses as large as they have to be."""
+class _Latest(CaseCheck):
+    """Payments written out, for uses as large as they have to be."""
 
     def __init__(self, run: OrderedRun) -> None:
-        self.run, self.epochs = run, -(-run.data // run.period)
-        self.slopes = [arb(c) for c in timed(run.slopes)]
-        self.sigmas = [arb(run.sigma(k)) for k in timed(range(run.total))]
-        self.s = [arb(s) for s in timed(run.sensitivities)]
+        super().__init__(run)
+        self.steps, self.epochs = run.steps, -(-run.data // run.period)
         last = run.period - 1
         self.older = {
             e * run.period + last: self._standing(e, 0, last) for e in range(self.epochs - 2)
         }
-        self.known: dict[tuple[int, int, int], Any] = {}
+        self.largest: dict[tuple[int, int, int], Any] = {}
 
-    def __call__(self, case: dict[str, Any], uses: Uses) -> float:
-        """The μ of the case, if its payments prove it."""
-        in_time()
-        closed("a case", case, (*CASE, *KEYS))
-        check_uses(case, uses)
-        mu, run = read_mu(case["mu"]), self.run
-        if uses.total == 0 or mu == float("inf"):
-            return mu
-        own = dict(self.older)
+    def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
+        """Σ (a_k/σ_k)² of the payments, for uses at the ends of the ranges that the case states."""
+        run, own = self.run, dict(self.older)
         for epoch, covered in zip((self.epochs - 2, self.epochs - 1), case["ranges"], strict=True):
             where = read_range(covered)
             if where is not None:
                 key = epoch, *where
-                if key not in self.known:
-                    self.known[key] = self._standing(*key)
-                own[epoch * run.period + where[1]] = self.known[key]
+                if key not in self.largest:
+                    self.largest[key] = self._standing(*key)
+                own[epoch * run.period + where[1]] = self.largest[key]
         demands = [own.get(k, arb(0)) for k in range(run.total)]
-        distance = arb(check_start(case, run.diameter, 0.0))
-        cost = replay_case(case, Steps(self.slopes, demands, self.sigmas), distance)
-        check_cost(cost, mu, f"step {run.total}")
-        return mu
+        return replay_case(case, self.steps._replace(s=demands), distance)
 
     def _standing(self, epoch: int, a: int, b: int) -> Any:
         """The sensitivity at position b of the epoch that stands for a use at any of a..b."""
-        first, largest, stretched = epoch * self.run.period, arb(0), arb(1)
+        steps, first = self.steps, epoch * self.run.period
+        largest, stretched = arb(0), arb(1)
         for k in timed(range(first + b, first + a - 1, -1)):
-            largest = largest.max(self.s[k] * stretched)
-            stretched *= self.slopes[k]
+            largest = largest.max(steps.s[k] * stretched)
+            stretched *= steps.c[k]
         return largest
 
 
 THEOREMS = {
     "latest uses": of_runs(
-        ordered=Proof(
+        ordered=ProofCheck(
             ("run", "claim", "position", "cases"),
             _ordered,
             named(

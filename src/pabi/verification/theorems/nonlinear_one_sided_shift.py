@@ -6,12 +6,12 @@ from flint import arb
 
 from pabi.numbers.encoding import read_floats
 from pabi.verification.chains import of_runs
-from pabi.verification.drawn_runs import Capped, DrawnRun, Needed, root_above
+from pabi.verification.drawn_runs import Capped, DrawnRun, Needed, named_by_exchange, root_above
 from pabi.verification.limits import timed
-from pabi.verification.moduli import pay_once
+from pabi.verification.moduli import check_paid_off, pay_once
 from pabi.verification.reading import closed, integer
 from pabi.verification.refusal import Refused
-from pabi.verification.theorem import Names, Payload, Proof, Proven
+from pabi.verification.theorem import Payload, ProofCheck, Proven
 from pabi.verification.theorems.random_batches import KEYS, PRESENCE_SOURCE
 
 _SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, for any modulus (docs, Random batches)"
@@ -20,7 +20,7 @@ _SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, for any modulus (docs, Random bat
 def _check(run: DrawnRun, payload: Payload) -> Proven:
     """Payments of the last steps. Every step with data gives the shift the same share of its noise variance,
     and so do those of the cool-down."""
-    plan, said = payload["plan"], run.said(hidden=True)
+    plan, assumptions = payload["plan"], run.assumptions(hidden=True)
     closed("the plan", plan, ("cap", "payments", "share"))
     steps = Capped(run, integer("cap", plan["cap"]))
     paid = read_floats("payments", plan["payments"]).tolist()
@@ -38,15 +38,10 @@ def _check(run: DrawnRun, payload: Payload) -> Proven:
             needed.append((root_above((pull / step.sigma) ** 2 / (1 - arb(share))), 1))
         cost, z = pay_once(omega, arb(0), step.sigma, z, a, k)
         total += cost
-    if not z.is_zero():
-        raise Refused(f"step {run.total}: the payments leave a distance of {z.str(5)} at the end")
+    check_paid_off(z, run.total)
     gaussian = root_above(total / arb(share))
-    return Proven(said, (run.bound(needed, gaussian=gaussian, failure=steps.failure),))
+    return Proven(assumptions, (run.bound(needed, gaussian=gaussian, failure=steps.failure),))
 
 
-def _names(run: DrawnRun) -> tuple[Names, ...]:
-    source = _SOURCE if run.exchange.on_both else PRESENCE_SOURCE
-    return (Names("nonlinear one-sided shift", source),)
-
-
-THEOREMS = {"nonlinear one-sided shift": of_runs(drawn=Proof(KEYS, _check, _names))}
+_NAMED = named_by_exchange("nonlinear one-sided shift", _SOURCE, PRESENCE_SOURCE)
+THEOREMS = {"nonlinear one-sided shift": of_runs(drawn=ProofCheck(KEYS, _check, _NAMED))}

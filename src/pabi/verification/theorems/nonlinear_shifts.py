@@ -3,27 +3,27 @@ averaged over a secret order."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, assert_never
 
 from flint import arb
 
 from pabi.numbers.encoding import read_floats
 from pabi.verification.arithmetic import check_cost
-from pabi.verification.cases import CASE, every_position, proven_by, worst_position
+from pabi.verification.cases import CaseCheck, every_position, proven_by, worst_position
 from pabi.verification.chains import of_runs
-from pabi.verification.factors.gaussians import read_mu
-from pabi.verification.iterations import KEYS, claimed_mu, proven
+from pabi.verification.iterations import KEYS, claimed_mu, named_with_cells, proven
 from pabi.verification.limits import positions, timed
-from pabi.verification.moduli import Omega, largest_of, least_of, pay, stated
+from pabi.verification.moduli import Omega, least_of, pay, stated
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.payments import check_start
-from pabi.verification.reading import closed, columns, integer
+from pabi.verification.reading import columns, integer
 from pabi.verification.refusal import Refused
-from pabi.verification.schemes import KnownUses, SecretEveryEpoch, SecretOnce
+from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import Iteration
-from pabi.verification.theorem import Names, Payload, Proof, Proven, named
+from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.diffusions import LAST_POINT
-from pabi.verification.uses import Uses, check_uses
+from pabi.verification.uses import UseSteps
 
 _SOURCE = (
     "Bok, Su, Altschuler 2024, Thm C.3, for any modulus (docs, Shifts imply GDP); "
@@ -33,13 +33,13 @@ _SOURCE = (
 
 def _ordered(run: OrderedRun, payload: Payload) -> Proven:
     """If all steps are taken to be alike, a record used later is never safer."""
-    said = run.said(hidden=True)
+    assumptions = run.assumptions(hidden=True)
     alike, cases = payload["alike"], payload["cases"]
     if not isinstance(alike, bool) or (alike and not (run.constant and run.position is None)):
         raise Refused("alike: steps that vary are not alike, and one position needs none of it")
     check = _NonlinearCases(run, alike)
     match run.scheme:
-        case KnownUses():
+        case KnownPositions():
             parts = worst_position(run, cases, check, later_is_worse=alike)
         case SecretOnce():
             parts = every_position(run, cases, check, later_is_worse=alike)
@@ -47,26 +47,22 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
             raise Refused("theorem: a record's place changes every epoch")
         case _:
             assert_never(run.scheme)
-    return Proven(said, proven_by(run, parts))
+    return Proven(assumptions, proven_by(run, parts))
 
 
-class _NonlinearCases:
-    """Checks the payments of one case after another; `alike`: every step with data has the largest of their
-    moduli, and the cool-down is left out."""
+class _NonlinearCases(CaseCheck):
+    """Payments under moduli; `alike`: every step with data has the largest of their moduli, and the cool-down
+    is left out."""
+
+    PAYMENTS = ("payments",)
 
     def __init__(self, run: OrderedRun, alike: bool) -> None:
-        self.run, self.alike = run, alike
+        super().__init__(run)
+        self.alike = alike
         self.end = run.data if alike else run.total
-        self._known: dict[Any, Omega] = {}
 
-    def __call__(self, case: dict[str, Any], uses: Uses) -> float:
-        """The μ of the case, if its payments prove it for a record with these uses."""
-        closed("a case", case, (*CASE, "payments"))
-        check_uses(case, uses)
-        mu = read_mu(case["mu"])
-        if uses.total == 0 or mu == float("inf"):
-            return mu
-        distance = arb(check_start(case, self.run.diameter, 0.0))
+    def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
+        """Σ (a_k/σ_k)² of payments at every step from τ on."""
         paid = read_floats("payments", case["payments"]).tolist()
         tau = integer("tau", case["tau"])
         if tau + len(paid) != self.end:
@@ -77,29 +73,23 @@ class _NonlinearCases:
         s = [arb(run.s(k)) if k in used else arb(0) for k in steps]
         sigma = [arb(run.sigma(k)) for k in timed(steps)]
         moduli = [self._modulus(k) for k in steps]
-        cost = pay(moduli, s, sigma, distance=distance, payments=paid, first=tau)
-        check_cost(cost, mu, f"step {self.end}")
-        return mu
+        return pay(moduli, s, sigma, distance=distance, payments=paid, first=tau)
 
     def _modulus(self, k: int) -> Omega:
-        """That of step k for every batch that it may have."""
+        """The modulus of step k that holds for every batch that it may have."""
         run = self.run
         if self.alike:
             kinds = run.kinds(0, min(run.data, run.period))
             fractions = tuple(sorted({f for j in kinds for f in run.fractions(j)}))
         else:
             fractions = run.fractions(k)
-        eta = run.step_size(k)
-        if (eta, fractions) not in self._known:
-            every = [least_of(run.gradients.rows(eta, f)) for f in fractions]
-            self._known[eta, fractions] = largest_of(every)
-        return self._known[eta, fractions]
+        return run.gradients.modulus(run.step_size(k), fractions)
 
 
 def _iteration(iteration: Iteration, payload: Payload) -> Proven:
     case = ("tau", "distance", "payments", "at", "values")
     mu = claimed_mu(payload, cases=1, case=case, steps=("s", "sigma"))
-    if mu < float("inf"):
+    if math.isfinite(mu):
         _check_stated(iteration, payload, payload["cases"][0], mu)
     return proven(iteration, mu, hidden=True)
 
@@ -118,7 +108,7 @@ def _check_stated(iteration: Iteration, payload: Payload, case: dict[str, Any], 
         which = [int(i) for i in read_floats("which", payload["which"]).tolist()]
     if len(which) != len(s) or not 0 <= min(which) <= max(which) < len(tables):
         raise Refused("which: expected a modulus for every step")
-    known = [None if table is None else least_of(stated(table)) for table in tables]
+    omegas = [None if table is None else least_of(stated(table)) for table in tables]
     tau = integer("tau", case["tau"])
     distance = arb(check_start(case, iteration.diameter, iteration.start))
     points = zip(
@@ -128,7 +118,7 @@ def _check_stated(iteration: Iteration, payload: Payload, case: dict[str, Any], 
     )
     moduli = []
     for k in range(tau, len(s)):
-        modulus = known[which[k]]
+        modulus = omegas[which[k]]
         if modulus is None:
             point = next(points, None)
             if point is None:
@@ -154,20 +144,19 @@ def _from_value(k: int, at: float, value: float) -> Omega:
     return omega
 
 
-def _names(iteration: Iteration) -> tuple[Names, ...]:
-    known = Names("nonlinear shifts", _SOURCE)
-    return (known, LAST_POINT) if iteration.followed else (known,)
-
-
 THEOREMS = {
     "nonlinear shifts": {
         **of_runs(
-            ordered=Proof(
+            ordered=ProofCheck(
                 ("run", "claim", "position", "cases", "alike"),
                 _ordered,
                 named("nonlinear shifts", _SOURCE),
             )
         ),
-        Iteration: Proof((*KEYS, "moduli", "which"), _iteration, _names),
+        Iteration: ProofCheck(
+            (*KEYS, "moduli", "which"),
+            _iteration,
+            named_with_cells("nonlinear shifts", _SOURCE, LAST_POINT),
+        ),
     }
 }

@@ -8,7 +8,8 @@ the record is hidden; two-sided, that of either of two runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, assert_never
 
 from flint import arb
@@ -16,12 +17,19 @@ from flint import arb
 from pabi.numbers.encoding import read_floats
 from pabi.verification.arithmetic import geometric
 from pabi.verification.chains import of_runs
-from pabi.verification.drawn_runs import Capped, DrawnRun, Needed, Step, root_above
+from pabi.verification.drawn_runs import (
+    Capped,
+    DrawnRun,
+    Needed,
+    Step,
+    named_by_exchange,
+    root_above,
+)
 from pabi.verification.limits import positions, timed
 from pabi.verification.reading import closed, integer
 from pabi.verification.refusal import Refused
 from pabi.verification.schemes import Exchange
-from pabi.verification.theorem import Names, Payload, Proof, Proven, named
+from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 
 KEYS = ("run", "claim", "position", "plan", "reading")
 # With a record that is there or not.
@@ -32,25 +40,19 @@ _TWO = "Bok, Su, Altschuler 2024, Thm C.13, sharpened (docs, Random batches)"
 _MORE = 1 + arb(2) ** -40  # by so much a payment may exceed s, which is then raised to it
 
 
-def _one_sided(run: DrawnRun, payload: Payload) -> Proven:
+_Lead = Callable[[Capped, int, Any], tuple[Any, list[Needed]]]
+
+
+def _check(run: DrawnRun, payload: Payload, *, key: str, before: _Lead, sides: int) -> Proven:
+    """What the blocks prove after the steps `before` them, which the plan states under `key`, if they hide
+    the distance of so many `sides`."""
     plan = payload["plan"]
-    closed("the plan", plan, ("cap", "pulls", "lengths", "shares"))
+    closed("the plan", plan, ("cap", key, "lengths", "shares"))
     steps = Capped(run, integer("cap", plan["cap"]))
     blocks = _blocks(steps, plan)
     first = run.total - sum(block.length for block in blocks)  # 0-based, of the blocks
-    distance, needed = _leading(steps, first, plan)
-    return _proven(steps, blocks, distance, 1, needed)
-
-
-def _two_sided(run: DrawnRun, payload: Payload) -> Proven:
-    plan = payload["plan"]
-    closed("the plan", plan, ("cap", "payments", "lengths", "shares"))
-    steps = Capped(run, integer("cap", plan["cap"]))
-    blocks = _blocks(steps, plan)
-    first = run.total - sum(block.length for block in blocks)
-    payments = read_floats("payments", plan["payments"])
-    distance, needed = _lagging(steps, first, payments)
-    return _proven(steps, blocks, distance, 2, needed)
+    distance, needed = before(steps, first, plan)
+    return _proven(steps, blocks, distance, sides, needed)
 
 
 class _Block(NamedTuple):
@@ -101,11 +103,12 @@ def _leading(steps: Capped, first: int, plan: Any) -> tuple[Any, list[Needed]]:
     return z, needed
 
 
-def _lagging(steps: Capped, first: int, payments: Any) -> tuple[Any, list[Needed]]:
+def _lagging(steps: Capped, first: int, plan: Any) -> tuple[Any, list[Needed]]:
     """(distance, factors) after the steps right before step `first`, of which each pays a ≤ s.
 
     Paying more would not help on the branch without the record, where the distance is c·z.
     """
+    payments = read_floats("payments", plan["payments"])
     if not steps.exchange.on_both:
         raise Refused("theorem: no other record takes the place of one that is zeroed")
     z, needed = steps.distance(_before("payments", payments, first)), []
@@ -181,15 +184,22 @@ def _proven(
         here = after
     gaussian = 0.0 if hidden else root_above(demand**2 / room)
     bound = steps.run.bound(needed, gaussian=gaussian, failure=steps.failure)
-    return Proven(steps.run.said(hidden=True), (bound,))
-
-
-def _names_of_one_sided(run: DrawnRun) -> tuple[Names, ...]:
-    source = _ONE if run.exchange.on_both else PRESENCE_SOURCE
-    return (Names("one-sided shift", source),)
+    return Proven(steps.run.assumptions(hidden=True), (bound,))
 
 
 THEOREMS = {
-    "one-sided shift": of_runs(drawn=Proof(KEYS, _one_sided, _names_of_one_sided)),
-    "two-sided shift": of_runs(drawn=Proof(KEYS, _two_sided, named("two-sided shift", _TWO))),
+    "one-sided shift": of_runs(
+        drawn=ProofCheck(
+            KEYS,
+            partial(_check, key="pulls", before=_leading, sides=1),
+            named_by_exchange("one-sided shift", _ONE, PRESENCE_SOURCE),
+        )
+    ),
+    "two-sided shift": of_runs(
+        drawn=ProofCheck(
+            KEYS,
+            partial(_check, key="payments", before=_lagging, sides=2),
+            named("two-sided shift", _TWO),
+        )
+    ),
 }

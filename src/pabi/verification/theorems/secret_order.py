@@ -10,24 +10,24 @@ from pabi.verification.chains import of_runs
 from pabi.verification.factors.gaussians import Part
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.refusal import Refused
-from pabi.verification.schemes import KnownUses, SecretEveryEpoch, SecretOnce
-from pabi.verification.theorem import Payload, Proof, Proven, named
+from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
+from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.shifted_interpolation import SOURCE
 
 
 def _ordered(run: OrderedRun, payload: Payload) -> Proven:
-    said = run.said(hidden=True)
+    assumptions = run.assumptions(hidden=True)
     check, cases = LinearCases(run, payload), payload["cases"]
     match run.scheme:
         case SecretOnce():
             parts = every_position(run, cases, check, later_is_worse=None)
         case SecretEveryEpoch():
             parts = _every_pair(run, cases, check)
-        case KnownUses():
+        case KnownPositions():
             raise Refused("theorem: the order of the batches is not secret")
         case _:
             assert_never(run.scheme)
-    return Proven(said, proven_by(run, parts))
+    return Proven(assumptions, proven_by(run, parts))
 
 
 def _every_pair(run: OrderedRun, cases: Sequence[Any], check: LinearCases) -> list[Part]:
@@ -38,7 +38,7 @@ def _every_pair(run: OrderedRun, cases: Sequence[Any], check: LinearCases) -> li
 
 THEOREMS = {
     "secret order": of_runs(
-        ordered=Proof(
+        ordered=ProofCheck(
             ("run", "claim", "position", "cases", "steps"),
             _ordered,
             named("secret order", f"{SOURCE}, averaged over the record's position"),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, assert_never
 
 from flint import arb
 
-from pabi.verification.arithmetic import Steps, check_cost
+from pabi.verification.arithmetic import StepBalls, check_cost
 from pabi.verification.cases import LinearCases, proven_by, worst_position
 from pabi.verification.chains import of_runs
-from pabi.verification.iterations import KEYS, claimed_mu, proven, written_out
+from pabi.verification.iterations import KEYS, claimed_mu, named_with_cells, proven, written_out
 from pabi.verification.limits import positions
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.payments import KEYS as PAYMENTS
@@ -25,9 +26,9 @@ from pabi.verification.payments import (
 )
 from pabi.verification.reading import groups, integer
 from pabi.verification.refusal import Refused
-from pabi.verification.schemes import KnownUses, SecretEveryEpoch, SecretOnce
+from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import Iteration
-from pabi.verification.theorem import Names, Payload, Proof, Proven, named
+from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.diffusions import LAST_POINT
 
 SOURCE = "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts"
@@ -35,9 +36,9 @@ SOURCE = "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts"
 
 def _ordered(run: OrderedRun, payload: Payload) -> Proven:
     """One case, or one for every position that could be the worst."""
-    said = run.said(hidden=True)
+    assumptions = run.assumptions(hidden=True)
     match run.scheme:
-        case KnownUses() | SecretOnce():
+        case KnownPositions() | SecretOnce():
             pass
         case SecretEveryEpoch():
             raise Refused("theorem: a record's place changes every epoch")
@@ -46,12 +47,12 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
     later_is_worse = run.position is None and run.later_is_worse
     check = LinearCases(run, payload)
     parts = worst_position(run, payload["cases"], check, later_is_worse=later_is_worse)
-    return Proven(said, proven_by(run, parts))
+    return Proven(assumptions, proven_by(run, parts))
 
 
 def _iteration(iteration: Iteration, payload: Payload) -> Proven:
     mu = claimed_mu(payload, cases=1, case=PAYMENTS, steps=("c", "s", "sigma"))
-    if mu < float("inf"):
+    if math.isfinite(mu):
         _check_case(iteration, payload, payload["cases"][0], mu)
     return proven(iteration, mu, hidden=True)
 
@@ -62,7 +63,7 @@ def _check_case(iteration: Iteration, payload: Payload, case: dict[str, Any], mu
     if "blocks" not in case:
         c, s, sigma = written_out(payload)
         positions("steps", len(c))
-        steps = Steps(*([arb(x) for x in column.tolist()] for column in (c, s, sigma)))
+        steps = StepBalls.of(c, s, sigma)
         check_cost(replay_case(case, steps, distance), mu, f"step {len(steps.c)}")
         return
     blocks = read_blocks(case)
@@ -75,20 +76,17 @@ def _check_case(iteration: Iteration, payload: Payload, case: dict[str, Any], mu
     check_cost(blocks_cost(blocks, distance, skipped), mu, "the last step")
 
 
-def _names(iteration: Iteration) -> tuple[Names, ...]:
-    known = Names("shifted interpolation", SOURCE)
-    return (known, LAST_POINT) if iteration.followed else (known,)
-
-
 THEOREMS = {
     "shifted interpolation": {
         **of_runs(
-            ordered=Proof(
+            ordered=ProofCheck(
                 ("run", "claim", "position", "cases", "steps"),
                 _ordered,
                 named("shifted interpolation", SOURCE),
             )
         ),
-        Iteration: Proof(KEYS, _iteration, _names),
+        Iteration: ProofCheck(
+            KEYS, _iteration, named_with_cells("shifted interpolation", SOURCE, LAST_POINT)
+        ),
     }
 }

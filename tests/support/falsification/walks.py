@@ -13,18 +13,20 @@ and anything else that can say its steps. Nothing here comes from the library's 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from pabi import Cyclic, FullBatch, Loss, Modulus, NoisyIteration, NoisySGD, ShuffleOnce
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from random_batches import NEGLIGIBLE, NODES, ZERO, Gaussians, _nodes, divergences
+from support.falsification.random_batches import (
+    NEGLIGIBLE,
+    NODES,
+    ZERO,
+    Gaussians,
+    _nodes,
+    divergences,
+)
 
 
 @dataclass(frozen=True)

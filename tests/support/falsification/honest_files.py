@@ -12,7 +12,7 @@ import numpy as np
 import pabi
 from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, Poisson, Reshuffle, ShuffleOnce
 
-OLD = Path(__file__).parent.parent / "data" / "v0.1.0"
+OLD = Path(__file__).parents[2] / "data" / "v0.1.0"
 DELTA = 1e-3
 # Of these, and of sampled ones, a twentieth as many alterations are tried: they are large, or take long.
 SLOW = frozenset(

@@ -16,9 +16,7 @@ of a wall leave the laws within t·2Φ(−FAR) ≤ 2e-14 in total variation of t
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -26,10 +24,7 @@ from pabi import Modulus
 from pabi.describe.iteration import Steps
 from pabi.shifts import isotonic
 from pabi.shifts.start import best_start
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from solver import solved_mu
+from support.falsification.solver import solved_mu
 
 FAR = 8.0
 KINDS = ("linear", "affine", "sqrt", "linear or affine", "linear or sqrt")

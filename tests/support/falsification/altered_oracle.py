@@ -14,7 +14,6 @@ import math
 
 import mpmath
 import numpy as np
-from honest_files import certificate_in, honest_files
 
 import pabi
 from pabi.account.best import outcomes
@@ -27,6 +26,7 @@ from pabi.describe.runs import run_sentences
 from pabi.guarantees.guarantee import INDEPENDENT
 from pabi.numbers import encoding
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
+from support.falsification.honest_files import certificate_in, honest_files
 
 EXACT, IMPROVABLE = 1e-9, 1e-2
 SHOWN = ("composition", "path")

@@ -18,17 +18,12 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from pabi import Loss, NoisyIteration, NoisySGD
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from mixtures import Mixture, hockey_sticks
+from support.falsification.mixtures import Mixture, hockey_sticks
 
 Members = tuple[np.ndarray, np.ndarray]  # (cases,) weights, (cases, steps, n) who is in
 

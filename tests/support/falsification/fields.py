@@ -7,18 +7,13 @@ gradients, each clipped, a regulariser, and batches that are not full.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from pabi import Loss
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from adversary import Knob
+from support.falsification.adversary import Knob
 
 Field = Callable[[np.ndarray], np.ndarray]  # (m, d) points to (m, d) gradients
 

@@ -14,19 +14,13 @@ x + e·ψ(x) moves a symmetric pair at distance δ to δ + e·M·δ^p, or to δ 
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from pabi import Loss, Modulus, NoisyIteration
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from walks import Training
-
-from random_batches import ZERO, Constant
+from support.falsification.random_batches import ZERO, Constant
+from support.falsification.walks import Training
 
 TANGENTS = np.geomspace(1e-8, 1e4, 60)  # where the concave δ^p is touched
 

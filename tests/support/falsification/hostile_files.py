@@ -1,6 +1,7 @@
 """Files made to take long or much: each has to be answered within 10 s and 500 MB.
 
-`python hostile_files.py NAME …` answers these and prints what came of each as JSON.
+`python -m support.falsification.hostile_files NAME …`, run in `tests`, answers these and prints what came of
+each as JSON.
 """
 
 from __future__ import annotations
@@ -10,16 +11,12 @@ import json
 import sys
 import warnings
 import zlib
-from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from altered_files import FIELDS, answer, megabytes, packed
-from honest_files import OLD
-
 import pabi
+from support.falsification.altered_files import FIELDS, answer, megabytes, packed
+from support.falsification.honest_files import OLD
 
 # Those that cost little, one of every sort.
 OFTEN = (

@@ -1,6 +1,7 @@
 """Alterations of honest files, each a pure function of a seed: of the structure, and of the numbers.
 
-`python altered_files.py KIND BEGIN END` tries those of these seeds and prints what came of them as JSON.
+`python -m support.falsification.altered_files KIND BEGIN END`, run in `tests`, tries those of these seeds and
+prints what came of them as JSON.
 """
 
 from __future__ import annotations
@@ -22,11 +23,8 @@ import numpy as np
 
 import pabi
 from pabi.numbers import encoding
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from altered_oracle import wrong_with
-from honest_files import SAMPLED, SLOW, certificate_in, honest_files
+from support.falsification.altered_oracle import wrong_with
+from support.falsification.honest_files import SAMPLED, SLOW, certificate_in, honest_files
 
 MOST_SECONDS, MOST_MEGABYTES = 10.0, 500.0
 FIELDS = ("json", "format", "version")  # of what is no certificate at all

@@ -9,22 +9,16 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from pabi import Loss, NoisyIteration, NoisySGD
 from pabi.tradeoff import Gaussian
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from secret_orders import Averaged
-from walks import Average, Step, Walk
-
-from random_batches import ZERO, random_instance
+from support.falsification.random_batches import ZERO, random_instance
+from support.falsification.secret_orders import Averaged
+from support.falsification.walks import Average, Step, Walk
 
 
 @dataclass(frozen=True)

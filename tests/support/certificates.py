@@ -1,0 +1,272 @@
+"""Runs of every kind, their certificates, and whether a certificate that is accepted claims too little."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import warnings
+
+import numpy as np
+from scipy.special import log_ndtr
+
+import pabi
+from pabi import (
+    Cyclic,
+    FullBatch,
+    InvalidInput,
+    Loss,
+    NoisyIteration,
+    NoisySGD,
+    NotApplicable,
+    Reshuffle,
+    ShuffleOnce,
+)
+from pabi.describe.files import from_dict
+from pabi.numbers import encoding
+from pabi.tradeoff import Gaussian
+
+DELTA = 1e-3
+
+
+class Box:
+    """A proximal map whose range has a diameter."""
+
+    diameter = 1.5
+
+    def __call__(self, x, step_size):
+        return np.clip(x, -0.75, 0.75)
+
+    def __repr__(self):
+        return "Box(1.5)"
+
+
+def sgd(**changes):
+    fields = {
+        "loss": Loss.convex(smoothness=1.0, l2=0.05),
+        "n": 40,
+        "batches": Cyclic(size=8),
+        "epochs": 6,
+        "step_size": 0.3,
+        "noise_std": 1.0,
+        "gradient_sensitivity": 8.0,
+    }
+    return NoisySGD(**{**fields, **changes})
+
+
+def scheduled(steps, **changes):
+    return sgd(**{"epochs": None, "steps": steps, **changes})
+
+
+def bare(**changes):
+    fields = {"contraction": 0.9, "step_sensitivity": 1.0, "step_noise_std": 2.0, "steps": 30}
+    return NoisyIteration(**{**fields, **changes})
+
+
+RISING, FALLING = np.linspace(0.1, 0.6, 30), np.linspace(0.6, 0.1, 30)
+WAVES = 0.3 + 0.2 * np.sin(np.arange(30.0))
+CLIPPED = {"gradient_sensitivity": None, "clip_norm": 2.0}
+POISSON = Loss.poisson(feature_norm=1.0, predictor_bound=0.5, count_bound=3.0, l2=0.1)
+PER_FEATURE = {"gradient_sensitivity": None}
+
+RUNS = {
+    "cyclic": sgd(),
+    "full batch": sgd(batches=FullBatch(), gradient_sensitivity=40.0),
+    "shuffle once": sgd(batches=ShuffleOnce(8)),
+    "reshuffle": sgd(batches=Reshuffle(8)),
+    "short last batch": sgd(batches=Cyclic(7)),
+    "short last batch, shuffle once": sgd(batches=ShuffleOnce(7)),
+    "short last batch, reshuffle": sgd(batches=Reshuffle(7)),
+    "one batch": sgd(batches=ShuffleOnce(40), gradient_sensitivity=40.0),
+    "cool-down": sgd(cooldown_steps=9),
+    "cool-down, shuffle once": sgd(cooldown_steps=9, batches=ShuffleOnce(7)),
+    "cool-down, reshuffle": sgd(cooldown_steps=9, batches=Reshuffle(7)),
+    "partial epochs": sgd(epochs=3.4, batches=Cyclic(7)),
+    "partial epochs, shuffle once": sgd(epochs=3.4, batches=ShuffleOnce(7)),
+    "partial epochs, reshuffle": sgd(epochs=3.4, batches=Reshuffle(7)),
+    "less than an epoch, shuffle once": sgd(epochs=0.5, batches=ShuffleOnce(7)),
+    "less than an epoch, reshuffle": sgd(epochs=0.5, batches=Reshuffle(7)),
+    "diameter": sgd(diameter=0.4, epochs=60),
+    "diameter, shuffle once": sgd(diameter=0.4, epochs=60, batches=ShuffleOnce(7)),
+    "diameter, reshuffle": sgd(diameter=0.4, epochs=60, batches=Reshuffle(7)),
+    "diameter of a map": sgd(prox=Box(), epochs=300, loss=Loss.convex(1.0)),
+    "expansive": sgd(loss=Loss.nonconvex(0.5)),
+    "expansive, cool-down": sgd(loss=Loss.nonconvex(0.5), cooldown_steps=6),
+    "expansive, shuffle once": sgd(loss=Loss.nonconvex(0.5), batches=ShuffleOnce(7)),
+    "expansive, reshuffle": sgd(loss=Loss.nonconvex(0.5), batches=Reshuffle(7)),
+    "expansive, diameter": sgd(loss=Loss.nonconvex(0.5), diameter=0.3, epochs=40),
+    "weakly convex": sgd(loss=Loss.weakly_convex(0.1, 1.0)),
+    "strongly convex": sgd(loss=Loss.strongly_convex(0.2, 1.0)),
+    "falling": scheduled(30, step_size=FALLING),
+    "falling, shuffle once": scheduled(30, step_size=FALLING, batches=ShuffleOnce(7)),
+    "falling, reshuffle": scheduled(30, step_size=FALLING, batches=Reshuffle(7)),
+    "falling, diameter": scheduled(30, step_size=FALLING, diameter=0.2),
+    "falling, expansive": scheduled(30, step_size=FALLING, loss=Loss.nonconvex(0.5)),
+    "rising": scheduled(30, step_size=RISING),
+    "rising, cool-down": scheduled(30, step_size=RISING, cooldown_steps=7),
+    "rising, shuffle once": scheduled(30, step_size=RISING, batches=ShuffleOnce(7)),
+    "rising, reshuffle": scheduled(30, step_size=RISING, batches=Reshuffle(7), cooldown_steps=2),
+    "rising, reshuffle, diameter": scheduled(
+        30, step_size=RISING, batches=Reshuffle(7), diameter=0.2
+    ),
+    "waves": scheduled(30, step_size=WAVES, noise_std=2.0 - WAVES),
+    "noise array": scheduled(30, noise_std=RISING),
+    "noise array, reshuffle": scheduled(30, noise_std=RISING, batches=Reshuffle(7)),
+    "logistic": sgd(loss=Loss.logistic(1.0, l2=0.1), **PER_FEATURE),
+    "logistic, clipped": sgd(loss=Loss.logistic(3.0, l2=0.1), **CLIPPED),
+    "logistic, clip above the bound": sgd(loss=Loss.logistic(1.5, l2=0.1), **CLIPPED),
+    "softmax": sgd(loss=Loss.softmax(1.0, l2=0.1), **PER_FEATURE),
+    "softmax, clipped": sgd(loss=Loss.softmax(3.0, l2=0.1), **CLIPPED),
+    "poisson": sgd(loss=POISSON, **PER_FEATURE),
+    "poisson, clipped": sgd(loss=POISSON, **CLIPPED),
+    "squared": sgd(loss=Loss.squared(1.2, 2.0), **PER_FEATURE),
+    "huber": sgd(loss=Loss.huber(1.2, 0.7), **PER_FEATURE),
+    "smoothed hinge": sgd(loss=Loss.smoothed_hinge(1.1, 0.3), **PER_FEATURE),
+    "glm, clipped": sgd(loss=Loss.nonconvex(1.0, glm=True), **CLIPPED),
+    "zero out": sgd(loss=Loss.logistic(3.0, l2=0.1), adjacency="zero_out", **CLIPPED),
+    "multiplier": sgd(
+        loss=Loss.logistic(3.0, l2=0.1), noise_std=None, noise_multiplier=1.3, **CLIPPED
+    ),
+    "multiplier without a clip": sgd(
+        loss=Loss.softmax(0.7), noise_std=None, noise_multiplier=1.3, **PER_FEATURE
+    ),
+    "multiplier array": scheduled(
+        30,
+        loss=Loss.logistic(3.0, l2=0.1),
+        noise_std=None,
+        noise_multiplier=1.0 + RISING,
+        batches=ShuffleOnce(7),
+        **CLIPPED,
+    ),
+    "slope zero": scheduled(30, loss=Loss.strongly_convex(0.5, 0.5), step_size=WAVES.round() + 2.0),
+    "path": sgd(release="path"),
+    "path, shuffle once": sgd(release="path", batches=ShuffleOnce(7), epochs=2.5),
+    "path, reshuffle": sgd(release="path", batches=Reshuffle(7), epochs=2.5),
+    "path, noise array": scheduled(32, release="path", noise_std=np.linspace(1, 2, 32)),
+    "path, noise array, shuffle once": scheduled(
+        32, release="path", noise_std=np.linspace(1, 2, 32), batches=ShuffleOnce(7)
+    ),
+    "path, noise array, reshuffle": scheduled(
+        32, release="path", noise_std=np.linspace(1, 2, 32), batches=Reshuffle(7)
+    ),
+    "other update": sgd(update="other"),
+    "unknown loss": sgd(loss=Loss.unknown()),
+    "bare": bare(),
+    "bare, written": bare(contraction=np.full(30, 0.9)),
+    "bare, diameter": bare(contraction=1.0, diameter=3.0),
+    "bare, diameter, written": bare(contraction=1.0 + 0.1 * np.sin(np.arange(30.0)), diameter=3.0),
+    "bare, start": bare(start=2.0),
+    "bare, start only": bare(start=5.0, step_sensitivity=0.0),
+    "bare, start, written": bare(start=2.0, step_sensitivity=np.linspace(0.0, 1.0, 30)),
+    "bare, start and diameter": bare(contraction=1.0, start=5.0, diameter=4.0),
+    "bare, expansive": bare(contraction=1.02),
+    "bare, zero noise at times": bare(step_noise_std=np.arange(30.0) % 3),
+    "bare, no noise": bare(step_noise_std=0.0),
+    "bare, nothing to hide": bare(step_noise_std=0.0, step_sensitivity=0.0),
+    "bare, slope zero": bare(contraction=0.0),
+    "bare, slope zero at times": bare(contraction=(np.arange(30) % 7 > 0) * 0.9),
+    "bare, composition": bare(contraction=50.0),
+    "bare, path noise array": bare(contraction=50.0, step_noise_std=1.0 + RISING),
+}
+
+
+# Its certificate claims something that a little less would be too little of.
+POSITIVE = [
+    name
+    for name in RUNS
+    if name not in ("bare, no noise", "bare, nothing to hide") and "slope zero" not in name
+]
+LITTLE_LESS, LITTLE_MORE = 1 - 1e-6, 1 + 1e-6
+
+
+@functools.cache
+def guarantee_of(name, position=None):
+    keywords = {} if position is None else {"position": position}
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return RUNS[name].guarantee(delta=DELTA, **keywords)
+
+
+def payload_of(name, position=None):
+    """A fresh copy of the certificate's JSON object, by way of its text."""
+    return json.loads(guarantee_of(name, position).certificate.to_json())
+
+
+def gaussian_delta(epsilon, mu):
+    if mu == 0.0:
+        return 0.0
+    if math.isinf(mu):
+        return 1.0
+    a = log_ndtr(-epsilon / mu + mu / 2)
+    b = epsilon + log_ndtr(-epsilon / mu - mu / 2)
+    return float(np.exp(a) * -np.expm1(min(0.0, b - a)))
+
+
+def fresh_guarantee(payload):
+    """What accounting makes of the description that a certificate embeds or states."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if payload["run"] is not None:
+            return from_dict(payload["run"]).guarantee(delta=DELTA, position=payload["position"])
+        if "steps" in payload:
+            columns = [encoding.read_floats(k, payload["steps"][k]) for k in ("c", "s", "sigma")]
+        else:
+            rows = [
+                row
+                for times, stretches in payload["groups"]
+                for _ in range(times)
+                for n, *row in stretches
+                for _ in range(n)
+            ]
+            if not rows:
+                return pabi.Guarantee(
+                    Gaussian(math.inf if payload["start"] else 0.0),
+                    payload["adjacency"],
+                    "",
+                    "",
+                    (),
+                )
+            columns = np.array(rows, dtype=float).T
+        return NoisyIteration(
+            *columns, diameter=payload["diameter"], start=payload["start"]
+        ).guarantee(delta=DELTA)
+
+
+def too_small(payload, verdict):
+    """Why an accepted certificate claims less than is proven afresh, or None."""
+    if not verdict.ok:
+        return None
+    try:
+        g = fresh_guarantee(payload)
+    except (InvalidInput, NotApplicable) as error:
+        return f"accepted, although {error}"
+    if g.adjacency != verdict.adjacency:
+        return f"adjacency {g.adjacency}"
+    if g.mu is not None and verdict.mu is not None:
+        return None if verdict.mu >= g.mu * (1 - 1e-9) else f"{verdict.mu} < {g.mu}"
+    epsilon = max(g.epsilon(DELTA), 0.0) * (1 - 1e-7)
+    least = min(DELTA, g.delta(epsilon))
+    claimed = sum(float(w) * gaussian_delta(epsilon, mu) for w, mu in verdict.parts)
+    return None if claimed >= least * (1 - 1e-8) else f"delta {claimed} < {least} at {epsilon}"
+
+
+def refused(payload, *words):
+    verdict = pabi.verify(payload)
+    assert not verdict.ok, verdict
+    assert verdict.reason
+    assert verdict.mu is None
+    assert verdict.parts == ()
+    for word in words:
+        assert word in verdict.reason, verdict.reason
+
+
+def all_stretches(case):
+    return [
+        stretch for block in case["blocks"] for _, inner in block["groups"] for stretch in inner
+    ]
+
+
+def changed_column(column, k, factor):
+    values = encoding.read_floats("column", column).copy()
+    values[k] *= factor
+    return encoding.floats(values)

@@ -36,6 +36,7 @@ def integral(function, growth, d):
     return mp.quad(function, sorted({mp.mpf(0), min(cross, d), mp.mpf(d)}))
 
 
+@settings(deadline=None)
 @given(growths)
 def test_the_rate_turns_and_vanishes_where_it_is_said_to(growth):
     with mp.workdps(30):

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pabi import BallsInBins, Cyclic, FixedSize, Loss, NoisySGD, NotApplicable, Poisson, Reshuffle
@@ -211,6 +211,7 @@ def blocks_of(rows):
     return Blocks(length.astype(np.int64), c, zeros, sigma, zeros)
 
 
+@settings(deadline=None)
 @given(st.lists(block, min_size=1, max_size=6))
 def test_products_and_weights_of_blocks(rows):
     """The contraction not below Πc, the room not above Σσ²W², both to ten digits; in rationals."""

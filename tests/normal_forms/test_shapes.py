@@ -7,7 +7,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pabi import Modulus
@@ -57,6 +57,7 @@ def fifty_digits():
         yield
 
 
+@settings(deadline=None)
 @given(st.lists(parts, min_size=1, max_size=5))
 def test_values_are_those_of_the_parts(moduli):
     """To a few roundings as arrays; one distance at a time never below the truth either."""

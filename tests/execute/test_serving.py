@@ -88,9 +88,10 @@ def assert_uniform(observed, values):
 @pytest.mark.parametrize(("n", "size"), [(3, 1), (4, 1), (4, 2), (5, 2), (4, 3)])
 @pytest.mark.parametrize("kind", [ShuffleOnce, Reshuffle])
 def test_all_partitions_in_order_are_equally_likely(kind, n, size):
-    found = []
+    found, run, steps = [], run_of(n, kind(size)), range(-(-n // size))
     for seed in range(3000):
-        (epoch,) = epochs_of(n, kind(size), 1, seed)
+        order = serving(run, np.random.default_rng(seed))
+        epoch = [rows_of(order.batch(k), n) for k in steps]
         assert sorted(itertools.chain(*epoch)) == list(range(n))
         assert [len(b) for b in epoch] == [len(b) for b in cut(range(n), size)]
         found.append(tuple(frozenset(b) for b in epoch))

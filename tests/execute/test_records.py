@@ -157,6 +157,8 @@ def test_norms_are_never_below_the_true_ones(form, how):
         for i, row in enumerate(features):
             factor = Fraction(1 if block.scale is None else float(block.scale[i]))
             square = sum((Fraction(float(x)) * factor) ** 2 for x in row) + own
+            if "feature_norm" in SETTINGS[how]:
+                assert square <= Fraction(SETTINGS[how]["feature_norm"]) ** 2 + own
             found = Fraction(float(block.norm[i])) ** 2
             assert square <= found <= square * (1 + 100 * UNIT) + Fraction(1, 10**300)
 

@@ -246,6 +246,28 @@ def test_brackets_are_counted_as_they_are_read(value, ascii_):
     assert encoding.nesting(text, 1000, 1000) == depth(value)
 
 
+def counted(text):
+    """The same of any text, one character after the other: a backslash hides the one behind it."""
+    deepest = here = opened = 0
+    inside, characters = False, iter(text)
+    for character in characters:
+        if character == "\\":
+            next(characters, None)
+        elif character == '"':
+            inside = not inside
+        elif not inside and character in "[{":
+            here, opened = here + 1, opened + 1
+            deepest = max(deepest, here)
+        elif not inside and character in "]}":
+            here -= 1
+    return deepest, opened
+
+
+@given(st.text('[]{}"\\a', max_size=30))
+def test_brackets_of_what_is_no_json_are_counted(text):
+    assert encoding.nesting(text, 1000, 1000) == counted(text)
+
+
 @given(st.text('[]{}"\\a', max_size=30), st.integers(0, 4), st.integers(0, 4))
 def test_counting_ends_where_there_are_too_many(text, deep, many):
     """A limit that is kept changes nothing; one that is not is exceeded by one."""

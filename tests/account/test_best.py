@@ -1,0 +1,174 @@
+"""The best guarantee: the least of all answers at the δ asked for, and closed forms of one and two steps."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+import pabi
+from pabi import Cyclic, InvalidInput, Loss, NoisyIteration, NoisySGD, NotApplicable
+from pabi.account.best import Outcome, best_guarantee, best_of, outcomes
+from pabi.analyses import analyses_of
+from pabi.guarantees.guarantee import Guarantee
+from pabi.tradeoff import ApproxDP, Gaussian
+
+DELTA = 1e-5
+
+
+def gaussian_epsilon(mu, delta):
+    """The root of Φ(−ε/μ + μ/2) − e^ε·Φ(−ε/μ − μ/2) = δ (Dong, Roth, Su, Cor. 2.13)."""
+
+    def gap(e):
+        weighted = math.exp(e + norm.logcdf(-e / mu - mu / 2))
+        return norm.cdf(-e / mu + mu / 2) - weighted - delta
+
+    return brentq(gap, 0.0, 500.0, xtol=1e-12)
+
+
+def iteration_of(c, s, sigma, **changes):
+    columns = (np.array(x, dtype=float) for x in (c, s, sigma))
+    names = ("contraction", "step_sensitivity", "step_noise_std")
+    return NoisyIteration(**dict(zip(names, columns, strict=True)), **changes)
+
+
+RUN = NoisySGD(
+    Loss.logistic(1.0, l2=0.1), n=40, batches=Cyclic(10), epochs=3, step_size=0.5, noise_std=0.5
+)
+DESCRIPTIONS = {
+    "a run": RUN,
+    "an iteration": iteration_of([0.9] * 6, [1.0, 0.0, 0.5, 0.0, 1.0, 0.0], [1.0] * 6),
+    "an exponential mechanism": pabi.ExponentialMechanism(
+        Loss.logistic(1.0), n=100, dimension=3, diameter=2.0, epsilon=0.5
+    ),
+    "a diffusion": pabi.LangevinDiffusion(
+        Loss.logistic(1.0, l2=0.5), n=100, inverse_temperature=20.0, time=3.0
+    ),
+}
+
+
+# Closed forms of few steps.
+
+
+@pytest.mark.parametrize(("s", "sigma"), [(1.0, 2.0), (0.3, 0.1), (2.0, 1.0)])
+@pytest.mark.parametrize("slope", [0.0, 0.7, 1.4])
+def test_one_step_is_one_gaussian_mechanism(s, sigma, slope):
+    """Nothing is hidden: μ = s/σ, whatever the step does to distances."""
+    best = best_guarantee(iteration_of([slope], [s], [sigma]), DELTA)
+    assert best.mu == pytest.approx(s / sigma, rel=1e-12)
+    assert best.epsilon(DELTA) == pytest.approx(gaussian_epsilon(s / sigma, DELTA), rel=1e-9)
+    assert best.method == "composition"  # of equals the one that assumes least
+
+
+@pytest.mark.parametrize("slope", [0.5, 1.0, 1.3])
+@pytest.mark.parametrize("noise", [0.4, 1.0, 3.0])
+def test_two_steps_share_the_first_pull(slope, noise):
+    """Of s = 1, step 1 pays 1 − z and step 2 pays cz: the least (1 − z)² + (cz/σ)² is c²/(c² + σ²), where
+    composition pays 1."""
+    best = best_guarantee(iteration_of([1.0, slope], [1.0, 0.0], [1.0, noise]), DELTA)
+    square = slope**2 / (slope**2 + noise**2)
+    assert best.mu == pytest.approx(math.sqrt(square), rel=1e-9)
+    assert best.composition.mu == pytest.approx(1.0, rel=1e-12)
+    assert best.method != "composition"
+
+
+def test_a_pull_in_the_last_step_cannot_be_shared():
+    best = best_guarantee(iteration_of([0.5, 0.5], [0.0, 1.0], [9.0, 1.0]), DELTA)
+    assert best.mu == pytest.approx(1.0, rel=1e-12)
+
+
+# The least of all.
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-2])
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+def test_no_analysis_is_better_at_the_delta_asked_for(name, delta):
+    description = DESCRIPTIONS[name]
+    found = outcomes(description, delta)
+    assert [o.name for o in found] == [a.name for a in analyses_of(description)]
+    assert all((o.guarantee is None) != (o.reason is None) for o in found)
+    best = best_guarantee(description, delta)
+    least = min(o.guarantee.epsilon(delta) for o in found if o.guarantee is not None)
+    assert best.epsilon(delta) <= least * (1.0 + 2e-10)
+    assert best.tuned_at == delta
+
+
+def outcome(name, curve=None, reason=None):
+    guarantee = None
+    if curve is not None:
+        guarantee = Guarantee(curve, "replace_one", name, "nobody", ("a sentence",))
+    return Outcome(name, guarantee, reason)
+
+
+def test_curves_that_cross_are_chosen_by_delta():
+    """ε of G(1) falls with δ, and that of randomised response hardly."""
+    found = [outcome("gaussian", Gaussian(1.0)), outcome("pure", ApproxDP(3.0))]
+    crossing = brentq(lambda x: gaussian_epsilon(1.0, math.exp(x)) - 3.0, -40.0, -2.0)
+    assert best_of(found, math.exp(crossing + 1.0)).method == "gaussian"
+    assert best_of(found, math.exp(crossing - 1.0)).method == "pure"
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_equals_the_first_is_taken(turned):
+    """Beyond roundings: a part in 10⁹ is a difference."""
+    names = ["one", "other"][:: -1 if turned else 1]
+    equal = [outcome(names[0], Gaussian(1.0 + 1e-14)), outcome(names[1], Gaussian(1.0))]
+    assert best_of(equal, DELTA).method == names[0]
+    better = [outcome(names[0], Gaussian(1.0 + 1e-9)), outcome(names[1], Gaussian(1.0))]
+    assert best_of(better, DELTA).method == names[1]
+
+
+def test_at_delta_zero_gaussians_are_told_apart():
+    """Where all of them read ε = ∞."""
+    found = [outcome("worse", Gaussian(2.0)), outcome("better", Gaussian(1.0))]
+    best = best_of(found, 0.0)
+    assert best.method == "better"
+    assert best.epsilon(0.0) == math.inf
+    assert best.tuned_at == 0.0
+
+
+def test_what_composition_gives_comes_with_it():
+    every, hidden = outcome("composition", Gaussian(2.0)), outcome("hidden", Gaussian(1.0))
+    assert best_of([every, hidden], DELTA).composition == Gaussian(2.0)
+    assert best_of([hidden], DELTA).composition is None
+    refused = outcome("composition", reason="not of this")
+    assert best_of([refused, hidden], DELTA).composition is None
+
+
+def test_where_nothing_applies_all_reasons_are_given():
+    found = [outcome("one", reason="it is too long"), outcome("other", reason="it is too short")]
+    with pytest.raises(NotApplicable) as refused:
+        best_of(found, DELTA)
+    assert "one: it is too long; other: it is too short" in refused.value.reason
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1.0, 2.0, math.nan, "1e-5", None, True])
+def test_delta_is_checked_before_anything_is_proven(delta):
+    with pytest.raises(InvalidInput) as refused:
+        outcomes(RUN, delta)
+    assert refused.value.field == "delta"
+
+
+@pytest.mark.parametrize("thing", [None, "a run", Gaussian(1.0), RUN.guarantee(DELTA)], ids=type)
+def test_what_is_no_description_is_refused(thing):
+    with pytest.raises(InvalidInput, match="^description: expected one of pabi's NoisySGD"):
+        best_guarantee(thing, DELTA)
+
+
+def test_a_position_is_passed_on():
+    """Position 0 is used once less under a run that ends within its epoch."""
+    run = NoisySGD(
+        Loss.unknown(gradient_bound=1.0),
+        n=4,
+        batches=Cyclic(1),
+        steps=6,
+        step_size=1.0,
+        noise_std=1.0,
+    )
+    by_position = [best_guarantee(run, DELTA, position).mu for position in range(4)]
+    # 2·G/(b·ς) = 2 a use; steps 0–5 use positions 0, 1 twice.
+    assert by_position == pytest.approx([2.0 * math.sqrt(k) for k in (2, 2, 1, 1)], rel=1e-12)
+    assert best_guarantee(run, DELTA).mu == pytest.approx(2.0 * math.sqrt(2), rel=1e-12)

@@ -1,0 +1,271 @@
+"""Rows of bounded norm, against rows worked out one number at a time.
+
+Norms of every size, refusals and memory are tested with the gradients that are computed from them.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from pabi import InvalidInput
+from pabi.execute.records import (
+    MOST_ROWS,
+    Records,
+    as_labels,
+    bound_rows,
+    seen_norm,
+    with_intercept,
+)
+
+UNIT = Fraction(1, 2**53)
+RNG = np.random.default_rng(6)
+DATA = np.round(RNG.standard_normal((40, 5)) * 2.0, 3) * (RNG.random((40, 5)) < 0.6)
+SYMMETRIC = ([-2.0] * 5, [2.0] * 5)  # a sparse matrix keeps its zeros
+LOPSIDED = ([-1.0, 0.0, -3.0, 0.5, -2.0], [2.0, 1.0, 3.0, 1.5, 0.0])
+
+FORMS = {
+    "dense": lambda: DATA.copy(),
+    "columns first": lambda: np.asfortranarray(DATA),
+    "lists": lambda: DATA.tolist(),
+    "half precision": lambda: DATA.astype(np.float32),
+    "csr": lambda: sparse.csr_matrix(DATA),
+    "csc": lambda: sparse.csc_matrix(DATA),
+    "coo": lambda: sparse.coo_array(DATA),
+}
+SETTINGS = {
+    "as they are": {},
+    "bounded": {"feature_norm": 1.5},
+    "bounded, with an intercept": {"feature_norm": 1.5, "intercept_scaling": 0.5},
+    "within ranges": {"ranges": SYMMETRIC},
+    "within ranges, bounded, with an intercept": {
+        "ranges": SYMMETRIC, "feature_norm": 0.75, "intercept_scaling": 2.0,
+    },
+}  # fmt: skip
+ROWS = {
+    "all": slice(0, 40),
+    "some": slice(7, 19),
+    "chosen": np.array([3, 3, 39, 0, 21]),
+    "none": np.array([], dtype=np.intp),
+}
+
+
+def exact_row(row, feature_norm=None, intercept_scaling=None, ranges=None):
+    """One row as the model sees it, as real numbers."""
+    values = [float(x) for x in row]
+    if ranges is not None:
+        low, high = ranges
+        values = [
+            min(1.0, max(-1.0, (2.0 * x - a - b) / (b - a)))
+            for x, a, b in zip(values, low, high, strict=True)
+        ]
+    length = math.sqrt(math.fsum(x * x for x in values))
+    if feature_norm is not None and length > feature_norm:
+        values = [x / length * feature_norm for x in values]
+    return values if intercept_scaling is None else [*values, intercept_scaling]
+
+
+def wanted(rows, form="dense", **settings):
+    data = np.asarray(FORMS["half precision"]() if form == "half precision" else DATA)
+    return np.array([exact_row(row, **settings) for row in data[rows]])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("how", SETTINGS)
+@pytest.mark.parametrize("rows", ROWS)
+def test_rows_are_what_the_model_sees(form, how, rows):
+    records = Records(FORMS[form](), **SETTINGS[how])
+    found = records.dense(ROWS[rows])
+    assert found.dtype == np.float64
+    assert (records.n, records.d, len(records)) == (40, 5, 40)
+    assert records.width == 5 + ("intercept_scaling" in SETTINGS[how])
+    exact = wanted(ROWS[rows], form, **SETTINGS[how]).reshape(-1, records.width)
+    assert found == pytest.approx(exact, rel=1e-13, abs=1e-13)
+
+
+@pytest.mark.parametrize("ranges", [SYMMETRIC, LOPSIDED, (-0.5, 3.0)], ids=["one", "two", "three"])
+def test_ranges_are_mapped_onto_one_interval(ranges):
+    """One pair for all features, or one each; centres and half widths are kept."""
+    records = Records(DATA, ranges=ranges)
+    low, high = (np.broadcast_to(side, 5) for side in ranges)
+    exact = wanted(slice(0, 40), ranges=(low.tolist(), high.tolist()))
+    assert records.dense(slice(0, 40)) == pytest.approx(exact, abs=1e-15)
+    assert records.centre == pytest.approx((low + high) / 2)
+    assert records.reach == pytest.approx((high - low) / 2)
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("how", SETTINGS)
+@pytest.mark.parametrize("shape", [(), (3,)])
+@pytest.mark.parametrize("anywhere", [False, True])
+def test_predictors_and_weighted_sums(form, how, shape, anywhere):
+    """x·θ and Σ w_i·x_i from the rows themselves, as far off as a sum of so many rounded products."""
+    records = Records(FORMS[form](), **SETTINGS[how])
+    rng = np.random.default_rng(2)
+    theta = rng.standard_normal((records.width, *shape))
+    weight = rng.standard_normal((40, *shape))
+    total, predicted = np.zeros_like(theta), []
+    for block in records.blocks(slice(0, 40)):
+        predicted.append(records.predictor(block, theta, anywhere))
+        records.add_weighted(block, weight[block.part], total)
+    rows = wanted(slice(0, 40), **SETTINGS[how])
+    room = 1e-13 * (np.abs(rows) @ np.abs(theta))
+    assert np.all(np.abs(np.concatenate(predicted) - rows @ theta) <= room + 1e-300)
+    room = 1e-13 * (np.abs(rows).T @ np.abs(weight))
+    assert np.all(np.abs(total - rows.T @ weight) <= room + 1e-300)
+
+
+def test_sums_come_on_top_of_what_is_there():
+    records = Records(DATA, 1.5, 0.5)
+    (block,) = records.blocks(slice(0, 40))
+    once, twice = np.zeros(6), np.zeros(6)
+    records.add_weighted(block, np.ones(40), once)
+    records.add_weighted(block, np.ones(40), twice)
+    records.add_weighted(block, np.ones(40), twice)
+    assert twice == pytest.approx(2.0 * once, rel=1e-14, abs=1e-14)
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_a_predictor_may_have_to_be_the_same_anywhere(form):
+    """To the last bit, whatever rows stand beside it."""
+    records = Records(FORMS[form](), 1.5, 0.5)
+    theta = np.random.default_rng(3).standard_normal((6, 2))
+    alone = {}
+    for i in range(40):
+        (block,) = records.blocks(slice(i, i + 1))
+        alone[i] = records.predictor(block, theta, anywhere=True)[0]
+    for rows in (np.arange(40)[::-1], np.array([5, 38, 5, 1]), np.arange(3, 30)):
+        (block,) = records.blocks(rows)
+        for i, found in zip(rows.tolist(), records.predictor(block, theta, True), strict=True):
+            assert np.array_equal(found, alone[i])
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("how", SETTINGS)
+def test_norms_are_never_below_the_true_ones(form, how):
+    """Of factor times row, in rational arithmetic."""
+    records = Records(FORMS[form](), **SETTINGS[how])
+    own = Fraction(SETTINGS[how].get("intercept_scaling", 0.0)) ** 2
+    for block in records.blocks(np.arange(40)):
+        features = block.features.toarray() if form == "csr" else block.features
+        for i, row in enumerate(features):
+            factor = Fraction(1 if block.scale is None else float(block.scale[i]))
+            square = sum((Fraction(float(x)) * factor) ** 2 for x in row) + own
+            if "feature_norm" in SETTINGS[how]:
+                assert square <= Fraction(SETTINGS[how]["feature_norm"]) ** 2 + own
+            found = Fraction(float(block.norm[i])) ** 2
+            assert square <= found <= square * (1 + 100 * UNIT) + Fraction(1, 10**300)
+
+
+@pytest.mark.parametrize("d", [1, 100, 600])
+@pytest.mark.parametrize(
+    "rows", [slice(0, 9000), slice(100, 4200), np.arange(8999, -1, -2)], ids=repr
+)
+def test_blocks_are_the_rows_in_order(d, rows):
+    """None longer than what sums are allowed to round by, and every row once."""
+    X = np.broadcast_to(np.arange(9000.0, dtype=np.float32)[:, None], (9000, d))
+    found, at = [], 0
+    for block in Records(X).blocks(rows):
+        assert block.part == slice(at, at + len(block.features))
+        assert 0 < len(block.features) <= MOST_ROWS
+        found.append(block.features.copy())
+        at = block.part.stop
+    assert np.array_equal(np.concatenate(found), X[rows])
+
+
+# What it costs the data.
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize(
+    ("settings", "shortened"),
+    [
+        ({}, False),
+        ({"feature_norm": 100.0}, False),
+        ({"feature_norm": 1.5}, True),
+        ({"ranges": (-100.0, 100.0)}, False),
+        ({"ranges": (-1.0, 1.0)}, True),
+        ({"ranges": (-100.0, 100.0), "feature_norm": 0.01}, True),
+    ],
+    ids=str,
+)
+def test_it_is_known_whether_a_row_was_changed(form, settings, shortened):
+    assert Records(FORMS[form](), **settings).shortened is shortened
+
+
+def test_rows_at_the_bound_do_not_count_as_changed():
+    """Nobody is to be warned of roundings."""
+    rows = DATA[np.any(DATA != 0.0, axis=1)]
+    rows = rows / np.linalg.norm(rows, axis=1)[:, None]
+    assert not Records(rows, 1.0).shortened
+    assert not Records(rows, ranges=(rows.min(axis=0), rows.max(axis=0))).shortened
+
+
+@given(st.floats(1e-70, 1e70), st.one_of(st.none(), st.floats(1e-70, 1e70)))
+def test_what_the_model_sees_is_no_longer_than_is_said(norm, scaling):
+    """√(R² + κ²), rounded up by a few units at most."""
+    square = Fraction(norm) ** 2 + Fraction(scaling or 0.0) ** 2
+    found = Fraction(seen_norm(norm, scaling)) ** 2
+    assert square <= found <= square * (1 + 8 * UNIT * 2)
+
+
+@pytest.mark.parametrize("bound", [1e-3, 1.0, 1.7, 1e6])
+def test_bounded_rows_are_within_the_bound_exactly(bound):
+    found = bound_rows(DATA, bound)
+    for before, after in zip(DATA, found, strict=True):
+        square = sum(Fraction(float(x)) ** 2 for x in after)
+        assert square <= Fraction(bound) ** 2
+        assert after == pytest.approx(exact_row(before, bound), rel=1e-13)
+
+
+def test_an_intercept_lengthens_rows_by_what_the_loss_is_told():
+    found = with_intercept(bound_rows(DATA, 1.5), 0.5)
+    assert found.shape == (40, 6)
+    assert np.all(found[:, -1] == 0.5)
+    limit = Fraction(seen_norm(1.5, 0.5)) ** 2
+    assert all(sum(Fraction(float(x)) ** 2 for x in row) <= limit for row in found)
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize("y", [np.zeros(3), np.zeros((4, 1)), 0.0, [], None, "abcd"])
+def test_labels_are_one_a_row(y):
+    with pytest.raises(
+        InvalidInput, match=r"^y: expected shape \(4,\), one a row of X, got "
+    ) as refused:
+        as_labels(y, 4)
+    assert refused.value.field == "y"
+
+
+@pytest.mark.parametrize("y", [[0, 1, 0, 1], ("a", "b", "a", "b"), np.array([1.5, 0, 0, 0])])
+def test_labels_of_any_kind_are_kept(y):
+    assert as_labels(y, 4).tolist() == list(y)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.zeros(3),
+        np.zeros((2, 2, 2)),
+        np.zeros((0, 3)),
+        np.zeros((3, 0)),
+        [],
+        1.0,
+        None,
+        [[1.0], [1.0, 2.0]],
+    ],
+    ids=["a row", "a cube", "no rows", "no columns", "nothing", "a number", "None", "ragged"],
+)
+@pytest.mark.parametrize("take", [Records, lambda X: bound_rows(X, 1.0), with_intercept])
+def test_what_is_no_matrix_is_refused(X, take):
+    with pytest.raises(InvalidInput) as refused:
+        take(X)
+    assert refused.value.field == "X"
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,272 @@
+"""One record's steps and their constants, against runs written out record by record and step by step.
+
+All small runs are gone through: every n and batch size, runs that end within an epoch, and cool-downs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import quadprog
+
+from pabi import BallsInBins, Cyclic, FullBatch, InvalidInput, Loss, NoisySGD, Poisson, Reshuffle
+from pabi.describe.iteration import Groups, Steps
+from pabi.normal_forms.positions import Uses, View, check_position
+
+ETA, NOISE, CLIP = 0.3, 0.7, 1.5
+ULP = Fraction(1, 2**52)
+
+# (n, size, steps with data, steps of cool-down)
+SMALL = [
+    (n, size, data, cooldown)
+    for n, size in itertools.product(range(1, 7), repeat=2)
+    if size <= n
+    for data in range(1, 2 * -(-n // size) + 3)
+    for cooldown in (0, 1, 3)
+]
+LOSSES = {
+    "shrinks by curvature": Loss.strongly_convex(0.5, 2.0, l2=0.25, gradient_bound=CLIP),
+    "shrinks by the regulariser": Loss.logistic(CLIP, l2=0.5),
+    "keeps distances": Loss.logistic(CLIP),
+    "overshoots": Loss.strongly_convex(1.0, 9.0, gradient_bound=CLIP),
+    "expands": Loss.weakly_convex(0.5, 1.0, gradient_bound=CLIP),
+}
+
+
+def run_of(n, size, data, cooldown, loss="shrinks by curvature", **changes):
+    given = {
+        "n": n,
+        "batches": Cyclic(size),
+        "steps": data + cooldown,
+        "cooldown_steps": cooldown,
+        "step_size": ETA,
+        "noise_std": NOISE,
+    }
+    return NoisySGD(LOSSES[loss], **(given | changes))
+
+
+def written_out(run):
+    """[(records of the batch, exact slope, exact sensitivity, exact noise)] of every step."""
+    size = run.batch_size
+    batches = [list(range(a, min(a + size, run.n))) for a in range(0, run.n, size)]
+    eta = np.broadcast_to(run.step_size, run.steps)
+    noise = np.broadcast_to(run.noise_std, run.steps)
+    found = []
+    for k in range(run.steps):
+        batch = batches[k % len(batches)] if k < run.data_steps else []
+        step = Fraction(float(eta[k]))
+        pull = [
+            Fraction(run.loss.l2) + Fraction(len(batch), size) * Fraction(h)
+            for h in run.loss.curvature
+        ]
+        slope = max(abs(1 - step * h) for h in pull)
+        moved = step * Fraction(run.sensitivity) / size
+        found.append((batch, slope, moved, step * Fraction(float(noise[k]))))
+    return found
+
+
+def uses_of(run, record):
+    """The steps whose batch holds the record."""
+    return [k for k, (batch, *_) in enumerate(written_out(run)) if record in batch]
+
+
+def assert_safe(run, schedule, used):
+    """Slopes and sensitivities are not below the exact ones, noises not above, all within a few ulps."""
+    columns = schedule.columns() if isinstance(schedule, Groups) else schedule
+    c, s, sigma = (np.asarray(x) for x in columns)
+    exact = written_out(run)
+    assert len(c) == len(s) == len(sigma) == len(exact) == schedule.steps
+    for k, (_, slope, moved, noise) in enumerate(exact):
+        assert slope <= Fraction(float(c[k])) <= slope + 4 * ULP * max(slope, 1)
+        if k in used:
+            assert moved <= Fraction(float(s[k])) <= moved * (1 + 4 * ULP)
+        else:
+            assert s[k] == 0.0
+        assert noise * (1 - 4 * ULP) <= Fraction(float(sigma[k])) <= noise
+
+
+@pytest.mark.parametrize(("n", "size"), sorted({(n, size) for n, size, *_ in SMALL}))
+def test_every_record_is_used_where_its_batch_is(n, size):
+    for data, cooldown in [(d, c) for m, b, d, c in SMALL if (m, b) == (n, size)]:
+        run = run_of(n, size, data, cooldown)
+        view = View(run)
+        assert view.period == -(-n // size)
+        for record in range(n):
+            uses = view.uses(record // size)
+            assert uses.steps(view.period).tolist() == uses_of(run, record)
+            assert uses.total == len(uses_of(run, record))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("n", "size"), [(1, 1), (3, 3), (4, 2), (5, 2), (5, 3), (4, 1)])
+def test_run_length_codes_are_the_steps_written_out(n, size, loss):
+    """And the steps of a schedule given as arrays are those of the same numbers given once."""
+    for data, cooldown in [(d, c) for m, b, d, c in SMALL if (m, b) == (n, size)]:
+        run = run_of(n, size, data, cooldown, loss)
+        full = np.full(run.steps, 1.0)
+        varying = run_of(
+            n, size, data, cooldown, loss, step_size=ETA * full, noise_std=NOISE * full
+        )
+        for position in range(run.steps_per_epoch):
+            used = uses_of(run, position * size)
+            codes = View(run).schedule(View(run).uses(position))
+            arrays = View(varying).schedule(View(varying).uses(position))
+            assert isinstance(codes, Groups)
+            assert isinstance(arrays, Steps)
+            assert_safe(run, codes, used)
+            assert_safe(varying, arrays, used)
+            for code, array, again in zip(
+                codes.columns(), arrays, View(run).steps(View(run).uses(position)), strict=True
+            ):
+                assert np.array_equal(np.asarray(code), array)
+                assert np.array_equal(array, again)
+
+
+@pytest.mark.parametrize("loss", ["overshoots", "shrinks by curvature"])
+@pytest.mark.parametrize(("data", "cooldown"), [(6, 0), (7, 2), (9, 1)])
+def test_any_set_of_steps_with_a_periodic_beginning(data, cooldown, loss):
+    """Uses one an epoch and then others, as the worst record of a reshuffled run has them."""
+    run = run_of(5, 2, data, cooldown, loss)
+    view, tried = View(run), 0
+    for first, epochs in itertools.product(range(3), range(3)):
+        periodic = [first + 3 * e for e in range(epochs) if first + 3 * e < data]
+        begin = periodic[-1] + 1 if periodic else 0
+        for count in range(3):
+            for then in itertools.combinations(range(begin, data), count):
+                uses, used = Uses(first, len(periodic), then), [*periodic, *then]
+                assert uses.steps(3).tolist() == used
+                assert uses.total == len(used)
+                assert_safe(run, view.schedule(uses), used)
+                tried += 1
+    assert tried > 50
+
+
+def test_schedules_that_vary_have_their_own_constants_at_every_step():
+    rng = np.random.default_rng(5)
+    for n, size, data, cooldown in [(5, 2, 7, 2), (4, 4, 3, 0), (6, 4, 5, 1)]:
+        sizes, noises = rng.uniform(0.05, 0.5, (2, data + cooldown))
+        run = run_of(n, size, data, cooldown, step_size=sizes, noise_std=noises)
+        for position in range(run.steps_per_epoch):
+            schedule = View(run).schedule(View(run).uses(position))
+            assert_safe(run, schedule, uses_of(run, position * size))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_nonexpansive_and_alike_are_said_of_the_steps_that_are_taken(loss):
+    """A short last batch that never comes does not count, nor full ones where there are none."""
+    for n, size, data, cooldown in SMALL:
+        run = run_of(n, size, data, cooldown, loss)
+        slopes = [slope for _, slope, *_ in written_out(run)]
+        assert View(run).nonexpansive == all(slope <= 1 for slope in slopes)
+        assert View(run).homogeneous == (len(set(slopes)) == 1 and cooldown == 0)
+
+
+def test_a_schedule_that_varies_is_not_alike():
+    sizes = np.full(4, ETA)
+    assert View(run_of(4, 2, 4, 0)).homogeneous
+    assert not View(run_of(4, 2, 4, 0, step_size=sizes)).homogeneous
+    assert View(run_of(4, 2, 4, 0, step_size=sizes)).nonexpansive
+    sizes[2] = 1.9
+    assert not View(run_of(4, 2, 4, 0, step_size=sizes)).nonexpansive
+
+
+def least_cost(c, s, sigma):
+    """The least Σ (a_k/σ_k)² of payments 0 ≤ a_k, no more than is owed, that leave nothing: a projection
+    onto a polyhedron, in u = a/σ."""
+    t = len(c)
+    owed, row, rows, bounds = 0.0, np.zeros(t), [], []
+    for k in range(t):
+        row, owed = c[k] * row, c[k] * owed + s[k]
+        row[k] = sigma[k]
+        rows.append(row.copy() if k == t - 1 else -row)
+        bounds.append(owed if k == t - 1 else -owed)
+    matrix, bound = np.vstack([*rows, np.eye(t)]), np.append(bounds, np.zeros(t))
+    return float(quadprog.solve_qp(np.eye(t), np.zeros(t), matrix.T, bound)[1]) * 2.0
+
+
+def random_run(rng):
+    n = int(rng.integers(2, 7))
+    size = int(rng.integers(1, n))
+    data, cooldown = int(rng.integers(2, 9)), int(rng.integers(0, 3))
+    changes = {}
+    if rng.random() < 0.6:
+        sizes = rng.uniform(0.05, 0.4, data + cooldown)
+        changes["step_size"] = np.sort(sizes) if rng.random() < 0.7 else sizes
+    return run_of(n, size, data, cooldown, str(rng.choice(list(LOSSES))), **changes)
+
+
+def test_the_record_used_last_is_the_worst_where_the_view_says_so():
+    """By a quadratic program for the record of every position. Where the view does not say so, another
+    record can be worse, and sometimes is."""
+    rng = np.random.default_rng(8)
+    said = others = 0
+    for _ in range(300):
+        run = random_run(rng)
+        view, exact = View(run), written_out(run)
+        c, s, sigma = (np.array([float(step[i]) for step in exact]) for i in (1, 2, 3))
+        costs = []
+        for position in range(run.steps_per_epoch):
+            used = np.isin(np.arange(run.steps), uses_of(run, position * run.batch_size))
+            costs.append(least_cost(c, np.where(used, s, 0.0), sigma) if used.any() else 0.0)
+        last = next(k for k in reversed(range(run.data_steps)))
+        assert view.last_position == last % run.steps_per_epoch
+        if view.later_is_worse:
+            said += 1
+            assert max(costs) <= costs[view.last_position] * (1.0 + 1e-8)
+        else:
+            others += max(costs) > costs[view.last_position] * (1.0 + 1e-3)
+    assert said > 100
+    assert others > 20
+
+
+# Batches of random size.
+
+
+@pytest.mark.parametrize("batches", [Poisson(10), BallsInBins(10)])
+@pytest.mark.parametrize("failing", [1e-3, 1e-8])
+def test_all_batches_are_covered_where_that_costs_nothing(batches, failing):
+    """With η·M·count/size ≤ 2 for every count the slope is 1 whatever the batch; otherwise counts are
+    limited, and a batch beyond the limit is rarer than what may fail."""
+    from scipy.stats import binom
+
+    loss = Loss.convex(1.0, gradient_bound=1.0)
+    run = NoisySGD(loss, n=100, batches=batches, steps=30, step_size=0.125, noise_std=1.0)
+    mild = View(run, failing).fractions
+    assert (mild.failure, mild.cap) == (0.0, 100)
+    wild = NoisySGD(loss, n=100, batches=batches, steps=30, step_size=1.0, noise_std=1.0)
+    found = View(wild, failing).fractions
+    different = 30 if isinstance(batches, Poisson) else 10
+    assert found.full == (0, Fraction(found.cap, 10)) == found.last
+    assert 20 < found.cap < 100
+    assert different * binom.sf(found.cap, 100, 0.1) <= found.failure <= failing
+
+
+# Positions that a user states.
+
+
+@pytest.mark.parametrize("position", range(4))
+def test_positions_of_a_known_order_are_taken(position):
+    assert check_position(run_of(7, 2, 8, 0), np.int64(position)) == position
+
+
+@pytest.mark.parametrize("position", [-1, 4, 1.0, True, "0", None])
+def test_other_positions_are_refused(position):
+    with pytest.raises(InvalidInput, match=r"0\.\.steps_per_epoch − 1 = 3") as refused:
+        check_position(run_of(7, 2, 8, 0), position)
+    assert refused.value.field == "position"
+
+
+@pytest.mark.parametrize("batches", [Reshuffle(2), BallsInBins(2), Poisson(2)])
+def test_random_orders_have_no_positions(batches):
+    with pytest.raises(InvalidInput, match="no known positions") as refused:
+        check_position(run_of(7, 2, 8, 0, batches=batches), 0)
+    assert refused.value.field == "position"
+
+
+def test_a_full_batch_has_one_position():
+    run = run_of(4, 4, 3, 0, batches=FullBatch())
+    assert check_position(run, 0) == 0
+    assert View(run).uses(0).steps(1).tolist() == [0, 1, 2]

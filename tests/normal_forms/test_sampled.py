@@ -1,0 +1,249 @@
+"""Runs with random batches step by step, against steps written out and rational arithmetic."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pabi import BallsInBins, Cyclic, FixedSize, Loss, NoisySGD, NotApplicable, Poisson, Reshuffle
+from pabi.normal_forms.sampled import Blocks, SampledRun, require_sampling
+
+ULP = Fraction(1, 2**52)
+TINY = Fraction(1, 2**1070)  # a few of the least doubles
+DELTA = 1e-5
+SCHEMES = {"fixed": FixedSize(3), "poisson": Poisson(3, cap=5)}
+LOSSES = {
+    "shrinks": Loss.strongly_convex(0.5, 2.0, l2=0.25, gradient_bound=1.5),
+    "expands": Loss.weakly_convex(0.5, 1.0, gradient_bound=1.5),
+    "overshoots": Loss.convex(8.0, gradient_bound=1.5),
+    "keeps": Loss.convex(1.0, gradient_bound=1.5),
+    "forgets": Loss.strongly_convex(4.0, 4.0, gradient_bound=1.5),  # slope 0 with full batches
+}
+
+
+def run_of(batches, loss="shrinks", adjacency="replace_one", **changes):
+    given = {
+        "n": 8,
+        "batches": batches,
+        "steps": 30,
+        "cooldown_steps": 4,
+        "step_size": 0.25,
+        "noise_std": 0.7,
+        "adjacency": adjacency,
+    }
+    return NoisySGD(LOSSES[loss], **(given | changes))
+
+
+def written_out(run):
+    """[(exact slope, s, σ, ρ)] of every step, the slope that of the worst batch there may be."""
+    size, loss = run.batch_size, run.loss
+    counts = [size] if isinstance(run.batches, FixedSize) else range(run.batches.cap + 1)
+    lo, hi = map(Fraction, loss.curvature)
+    own = Fraction(loss.gradient_bound)
+    # One record's gradient where it comes on top of others; two of them where one displaces another.
+    norm = 2 * own if isinstance(run.batches, FixedSize) else own
+    steep = max(abs(lo), abs(hi)) if run.adjacency == "zero_out" else hi - lo
+    found = []
+    for k in range(run.steps):
+        eta = Fraction(float(np.broadcast_to(run.step_size, run.steps)[k]))
+        noise = Fraction(float(np.broadcast_to(run.noise_std, run.steps)[k]))
+        data = k < run.data_steps
+        slope = max(
+            abs(1 - eta * (Fraction(loss.l2) + Fraction(count, size) * h))
+            for count in (counts if data else [0])
+            for h in (lo, hi)
+        )
+        s, rho = (eta * norm / size, eta * steep / size) if data else (Fraction(0), Fraction(0))
+        found.append((slope, s, eta * noise, rho))
+    return found
+
+
+BOTH = list(itertools.product(SCHEMES, ["replace_one", "zero_out"]))
+EACH = list(itertools.product(SCHEMES, LOSSES, ["replace_one", "zero_out"]))
+
+
+def assert_steps(blocks, exact):
+    """Equal to these steps one by one; slopes, pulls and steepnesses not below, noises not above."""
+    columns = [np.repeat(x, blocks.length) for x in (blocks.c, blocks.s, blocks.sigma, blocks.rho)]
+    assert blocks.steps == len(columns[0]) == len(exact)
+    for c, s, sigma, rho, (slope, pull, noise, steep) in zip(*columns, exact, strict=True):
+        assert slope <= Fraction(float(c)) <= slope + 8 * ULP
+        assert pull <= Fraction(float(s)) <= pull * (1 + 4 * ULP)
+        assert noise * (1 - 4 * ULP) <= Fraction(float(sigma)) <= noise
+        assert steep <= Fraction(float(rho)) <= steep * (1 + 8 * ULP) + TINY
+
+
+@pytest.mark.parametrize(("scheme", "loss", "adjacency"), EACH)
+def test_windows_are_the_last_steps(scheme, loss, adjacency):
+    run = run_of(SCHEMES[scheme], loss, adjacency)
+    exact = written_out(run)
+    view = SampledRun(run, DELTA)
+    assert view.most == 30
+    for steps, pieces in itertools.product((1, 3, 4, 5, 17, 30), (1, 4)):
+        window = view.window(steps, pieces)
+        assert_steps(window, exact[30 - steps :])
+        if loss != "forgets":  # all but the last of such steps are forgotten, however they are cut
+            assert len(window.length) >= min(pieces, max(0, steps - 4))
+    c, s, sigma = view.columns(2, 9)
+    assert_steps(
+        Blocks(np.ones(7, dtype=np.int64), c, s, sigma, np.full(7, view.constants[4])), exact[2:9]
+    )
+
+
+@pytest.mark.parametrize(("scheme", "adjacency"), BOTH)
+def test_schedules_that_vary_are_kept_step_by_step(scheme, adjacency):
+    rng = np.random.default_rng(3)
+    run = run_of(
+        SCHEMES[scheme], "overshoots", adjacency,
+        step_size=rng.uniform(0.05, 0.3, 30), noise_std=rng.uniform(0.5, 1.0, 30),
+    )  # fmt: skip
+    exact = written_out(run)
+    view = SampledRun(run, DELTA)
+    for steps in (1, 4, 9, 30):
+        assert_steps(view.window(steps, 3), exact[30 - steps :])
+    c, s, sigma = view.columns(2, 9)
+    assert len(c) == len(s) == len(sigma) == 7
+    assert c.tolist() == view.window(28).c[:7].tolist()
+
+
+def furthest(run, view, steps, pull):
+    """The recursion z ↦ min(D, cz + pull·s) in rational arithmetic."""
+    z = Fraction(0)
+    for slope, s, *_ in written_out(run)[:steps]:
+        z = slope * z + Fraction(pull) * s
+        if math.isfinite(run.range_diameter):
+            z = min(z, Fraction(run.range_diameter))
+    return z
+
+
+@pytest.mark.parametrize(("scheme", "loss", "adjacency"), EACH)
+@pytest.mark.parametrize("written", [False, True])
+def test_distances_are_never_below_the_recursion(scheme, loss, adjacency, written):
+    changes = {"step_size": np.full(30, 0.25)} if written else {}
+    run = run_of(SCHEMES[scheme], loss, adjacency, **changes)
+    view = SampledRun(run, DELTA)
+    for steps, pull in itertools.product((0, 1, 2, 25, 26, 27, 30), (1.0, 2.0)):
+        exact = furthest(run, view, steps, pull)
+        found = Fraction(view.distance(steps, pull))
+        assert exact <= found <= exact * (1 + Fraction(1, 10**10)) + Fraction(1, 10**300)
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_no_distance_is_beyond_the_diameter(written):
+    changes = {"step_size": np.full(30, 0.25)} if written else {}
+    run = run_of(FixedSize(3), "keeps", diameter=0.5, **changes)
+    view = SampledRun(run, DELTA)
+    assert view.distance(1) == pytest.approx(0.25, rel=1e-9)
+    assert view.distance(2) == view.distance(30) == 0.5
+
+
+def test_no_step_of_the_data_is_missed_however_long_the_run():
+    """10⁹ steps in a few hundred blocks, the earlier ones in one where they no longer matter."""
+    run = run_of(FixedSize(3), steps=10**9)
+    blocks = SampledRun(run, DELTA).window(10**9)
+    assert blocks.steps == 10**9
+    assert len(blocks.length) < 2000
+    assert blocks.contraction >= 0.0
+    assert np.all(blocks.length > 0)
+
+
+# Whose gradients.
+
+
+@pytest.mark.parametrize(("scheme", "adjacency"), BOTH)
+def test_what_a_record_adds_and_how_far_steps_are_apart(scheme, adjacency):
+    """By all pairs of adjacent batches of gradients ±C: with and without the record, and with another in
+    its place."""
+    run = run_of(SCHEMES[scheme], adjacency=adjacency)
+    view, bound = SampledRun(run, DELTA), run.loss.gradient_bound
+    one = [-bound, bound]
+    others = [-bound, bound] if adjacency == "replace_one" else [0.0]
+    apart = max(abs(a - b) for a in one for b in others)  # the record is in both batches
+    if scheme == "fixed":  # where it is not drawn another one is
+        top = max(abs(a - b) for a in [*one, *others] for b in [-bound, bound])
+    else:
+        top = max(abs(a) for a in [*one, *others])
+    assert view.record_norm == top
+    assert view.change * view.record_norm == apart
+    assert view.single == (adjacency == "zero_out" and scheme == "poisson")
+
+
+@pytest.mark.parametrize(("n", "size"), [(8, 3), (7, 7), (10, 1), (3, 1)])
+@pytest.mark.parametrize("scheme", [FixedSize, Poisson])
+def test_the_probability_is_that_of_being_drawn(scheme, n, size):
+    found = Fraction(SampledRun(run_of(scheme(size), n=n), DELTA).probability)
+    assert Fraction(size, n) <= found <= min(1, Fraction(size, n) * (1 + ULP))
+
+
+@pytest.mark.parametrize("batches", [Cyclic(3), Reshuffle(3), BallsInBins(3)])
+def test_other_orders_are_refused(batches):
+    run = run_of(batches)
+    with pytest.raises(NotApplicable, match="not drawn afresh"):
+        require_sampling(run)
+    with pytest.raises(NotApplicable, match="not drawn afresh"):
+        _ = SampledRun(run, DELTA).probability
+    assert require_sampling(run_of(FixedSize(3))).fresh
+
+
+@pytest.mark.parametrize("steps", [1, 1000])
+def test_large_batches_are_as_rare_as_is_allowed(steps):
+    from scipy.stats import binom
+
+    view = SampledRun(run_of(Poisson(5), n=400, steps=steps, cooldown_steps=0), DELTA)
+    assert steps * binom.sf(view.cap, 400, 5 / 400) <= view.failure <= 1e-3 * DELTA
+
+
+# Sums over blocks.
+
+slope = st.one_of(st.floats(0.5, 1.5), st.sampled_from([1.0, 0.999999, 1.000001]))
+block = st.tuples(st.integers(1, 20), slope, st.floats(0.1, 2.0))
+
+
+def blocks_of(rows):
+    length, c, sigma = (np.array(x) for x in zip(*rows, strict=True))
+    zeros = np.zeros(len(rows))
+    return Blocks(length.astype(np.int64), c, zeros, sigma, zeros)
+
+
+@settings(deadline=None)
+@given(st.lists(block, min_size=1, max_size=6))
+def test_products_and_weights_of_blocks(rows):
+    """The contraction not below Πc, the room not above Σσ²W², both to ten digits; in rationals."""
+    blocks = blocks_of(rows)
+    steps = [(Fraction(c), Fraction(sigma)) for n, c, sigma in rows for _ in range(n)]
+    product, weights = Fraction(1), []
+    for c, sigma in reversed(steps):
+        weights.append((sigma * product) ** 2)
+        product *= c
+    weights.reverse()
+    assert product <= Fraction(blocks.contraction) <= product * (1 + Fraction(1, 10**10))
+    ends = np.cumsum([0, *[n for n, *_ in rows]])
+    for i, room in enumerate(blocks.room):
+        exact = sum(weights[ends[i] : ends[i + 1]])
+        assert exact * (1 - Fraction(1, 10**10)) <= Fraction(float(room)) <= exact
+    later = Fraction(1)
+    for (n, c, _), log in zip(reversed(rows), reversed(blocks.later.tolist()), strict=True):
+        assert math.exp(log) == pytest.approx(float(later), rel=1e-12)
+        later *= Fraction(c) ** n
+
+
+def test_a_slope_of_zero_forgets_all_before():
+    blocks = blocks_of([(2, 0.5, 1.0), (3, 0.0, 1.0), (2, 0.5, 1.0)])
+    assert blocks.contraction == 0.0
+    # Of the steps with slope 0 only the last one's noise is left, times 0.5².
+    assert blocks.room == pytest.approx([0.0, 0.25**2, 1.25], rel=1e-10)
+
+
+@pytest.mark.parametrize(("n", "c"), [(10**6, 0.5), (10**9, 0.999)])
+def test_a_product_that_underflows_is_not_taken_for_zero(n, c):
+    assert 0.0 < blocks_of([(n, c, 1.0)]).contraction < 1e-290
+
+
+def test_a_product_that_overflows_stays_above_all_that_is_looked_at():
+    assert blocks_of([(10**6, 1.5, 1.0)]).contraction > 1e300

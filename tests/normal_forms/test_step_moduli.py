@@ -1,0 +1,176 @@
+"""The modulus of every step, against closed forms for a loss with bounded subgradients, batch by batch.
+
+For a convex loss of records with gradients of norm at most L, a step x ↦ x − η(λx + f·g(x)) is
+(1 − ηλ)(x − e·g(x)) with e = ηf/(1 − ηλ), so that ω(δ)² = ((1 − ηλ)δ)² + (2ηfL)² (Bravo, Flores-Mella,
+Guzmán, §2). A cool-down step is x ↦ (1 − ηλ)x.
+"""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from pabi import Cyclic, Loss, NoisySGD, NotApplicable, Poisson
+from pabi.describe.orders import Fractions
+from pabi.normal_forms.step_moduli import StepModuli
+
+ETA, BOUND, L2 = 0.4, 1.25, 0.5
+ROUNDINGS = 1e-13
+DISTANCES = [1e-6, 0.01, 0.3, 1.0, 50.0]
+
+# (n, size, steps with data, steps of cool-down)
+SMALL = [
+    (n, size, data, cooldown)
+    for n, size in itertools.product(range(1, 6), repeat=2)
+    if size <= n
+    for data in range(1, 2 * -(-n // size) + 2)
+    for cooldown in (0, 2)
+]
+
+
+def run_of(n, size, data, cooldown, loss=None, **changes):
+    given = {
+        "n": n,
+        "batches": Cyclic(size),
+        "steps": data + cooldown,
+        "cooldown_steps": cooldown,
+        "step_size": ETA,
+        "noise_std": 1.0,
+    }
+    return NoisySGD(Loss.lipschitz(BOUND, l2=L2) if loss is None else loss, **(given | changes))
+
+
+def view_of(run):
+    return StepModuli(run, run.fractions())
+
+
+def counts(run):
+    """The records of the batch of every step."""
+    sizes = [min(run.batch_size, run.n - a) for a in range(0, run.n, run.batch_size)]
+    return [sizes[k % len(sizes)] if k < run.data_steps else 0 for k in range(run.steps)]
+
+
+def truth(run, k, count, distance):
+    eta = mp.mpf(float(np.broadcast_to(run.step_size, run.steps)[k]))
+    kept = 1 - eta * run.loss.l2
+    jump = 2 * eta * mp.mpf(count) / run.batch_size * mp.mpf(BOUND)
+    return mp.sqrt((kept * distance) ** 2 + jump**2)
+
+
+def assert_moduli(run, view, first=0):
+    """Every step's own, not below the truth; those of a part of the steps from `first` on."""
+    shape = view.shapes(first, run.steps)
+    assert shape.steps == run.steps - first
+    for k, omega in enumerate(shape.evaluators(), first):
+        for z in DISTANCES:
+            exact = truth(run, k, counts(run)[k], z)
+            assert exact <= omega(z) <= exact * (1 + ROUNDINGS)
+
+
+@pytest.fixture(autouse=True)
+def forty_digits():
+    with mp.workdps(40):
+        yield
+
+
+@pytest.mark.parametrize(("n", "size"), sorted({(n, size) for n, size, *_ in SMALL}))
+def test_every_step_has_the_modulus_of_its_batch(n, size):
+    for data, cooldown in [(d, c) for m, b, d, c in SMALL if (m, b) == (n, size)]:
+        run = run_of(n, size, data, cooldown)
+        assert_moduli(run, view_of(run))
+        assert_moduli(run, view_of(run), first=run.steps // 2)
+
+
+@pytest.mark.parametrize(("n", "size"), [(3, 3), (5, 2), (4, 2)])
+def test_steps_of_every_size_have_their_own(n, size):
+    """Also where step sizes repeat, with other batches."""
+    rng = np.random.default_rng(n)
+    for data, cooldown in [(d, c) for m, b, d, c in SMALL if (m, b) == (n, size)]:
+        sizes = rng.choice([0.1, 0.2, 0.4, 0.8], data + cooldown)
+        run = run_of(n, size, data, cooldown, step_size=sizes)
+        assert_moduli(run, view_of(run))
+        assert_moduli(run, view_of(run), first=run.steps // 2)
+
+
+def test_steps_are_alike_where_all_batches_have_one_size():
+    for n, size, data, cooldown in SMALL:
+        run = run_of(n, size, data, cooldown)
+        assert view_of(run).alike == (len(set(counts(run))) == 1)
+    assert not view_of(run_of(2, 2, 3, 0, step_size=np.full(3, ETA))).alike
+
+
+def test_one_modulus_above_all_steps_with_data():
+    for n, size, data, cooldown in SMALL:
+        run = run_of(n, size, data, cooldown)
+        above = view_of(run).above_data_steps
+        for z in DISTANCES:
+            exact = max(truth(run, 0, count, z) for count in counts(run)[:data])
+            assert exact <= above(z) * (1 + 1e-15)
+            assert above(z) <= exact * (1 + ROUNDINGS)
+
+
+def test_batches_of_random_size_are_all_covered():
+    """0 to `cap` records; the cool-down knows that there are none."""
+    run = run_of(9, 3, 6, 2, batches=Poisson(3, cap=5))
+    view = view_of(run)
+    assert run.fractions().full == (0, Fraction(5, 3))
+    moduli = view.shapes(0, run.steps).evaluators()
+    for k, omega in enumerate(moduli):
+        most = 5 if k < 6 else 0
+        for z in DISTANCES:
+            assert all(truth(run, k, count, z) <= omega(z) for count in range(most + 1))
+            assert omega(z) <= truth(run, k, most, z) * (1 + ROUNDINGS)
+    assert not view.alike
+    assert view_of(run_of(9, 3, 6, 0, batches=Poisson(3, cap=5))).alike
+
+
+# What is left to others.
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_where_nothing_is_known_no_proof_applies(written):
+    step = np.full(4, ETA) if written else ETA
+    run = run_of(4, 2, 4, 0, Loss.unknown(), gradient_sensitivity=1.0, step_size=step)
+    with pytest.raises(NotApplicable, match="nothing is known of how far a unknown loss's steps"):
+        view_of(run)
+
+
+def test_clipped_gradients_of_an_unknown_loss_are_bounded():
+    """Two steps of size η along vectors of norm at most C: δ + 2ηC."""
+    above = view_of(run_of(4, 2, 3, 1, Loss.unknown(), clip_norm=1.5)).above_data_steps
+    for z in DISTANCES:
+        assert z + 2 * ETA * 1.5 <= above(z) <= (z + 2 * ETA * 1.5) * (1 + ROUNDINGS)
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_slopes_are_left_to_the_proofs_for_slopes(written):
+    step = np.full(4, ETA) if written else ETA
+    with pytest.raises(NotApplicable, match="every modulus is linear"):
+        view_of(run_of(4, 2, 4, 0, Loss.logistic(1.0), step_size=step))
+
+
+def test_a_slope_that_says_less_than_the_loss_is_looked_at():
+    """The curvature of a dissipative loss gives slopes, and yet more is known at large distances."""
+    loss = Loss.dissipative(1.0, 0.5, 1.0, gradient_bound=1.0)
+    assert view_of(run_of(4, 2, 4, 0, loss)).alike
+
+
+def test_long_schedules_that_vary_are_refused():
+    sizes = np.full(200_001, ETA)
+    with pytest.raises(NotApplicable, match="more than 200000 steps that vary"):
+        view_of(run_of(2, 2, 200_001, 0, step_size=sizes))
+    assert view_of(run_of(2, 2, 200_001, 0)).alike
+
+
+def test_the_fractions_are_the_callers():
+    """As those of a proof that excludes large batches."""
+    half = (Fraction(1, 2),)
+    run = run_of(4, 2, 4, 0)
+    view = StepModuli(run, Fractions(half, half, 1, random=False))
+    (omega,) = set(view.shapes(0, 4).evaluators())
+    for z in DISTANCES:
+        assert truth(run, 0, 1, z) <= omega(z) <= truth(run, 0, 1, z) * (1 + ROUNDINGS)

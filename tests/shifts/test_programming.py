@@ -1,0 +1,153 @@
+"""Rough paths by dynamic programming, against closed forms where the grid is exact, and within what it loses.
+
+For linear moduli and no sensitivities the cost of what remains is A·z², which a grid that is linear in z²
+holds exactly, but for its ends; a distance w_0 then costs (w_0·Πc)²/Σ σ_k²W_k² at best, W_k the product of
+later slopes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pabi import Modulus
+from pabi.normal_forms.shapes import shapes
+from pabi.shifts.programming import _CLOSE, _COARSE, _DECADES, roughly
+
+
+def rough(moduli, s, sigma, diameter=math.inf, start=0.0, top=math.inf):
+    """The paths found for these steps, the first of which is said to be the best, and how far apart the runs
+    can be before each; on a grid up to there, or up to `top`."""
+    shape = shapes(moduli)
+    omega, apart, z = shape.evaluators(), [], start
+    for evaluate, more in zip(omega, s.tolist(), strict=True):
+        apart.append(z)
+        z = min(diameter, evaluate(z) + more)
+    apart = np.array(apart)
+    highest = max(apart.max(), z) if top == math.inf else top
+    found = roughly(shape, omega, s, sigma, diameter, apart, highest)
+    return found, apart
+
+
+def replayed(moduli, s, sigma, path, start):
+    """The cost of a path, whose distances must be ones that can be had."""
+    z, cost = start, 0.0
+    assert len(path.wanted) == len(s) - path.first
+    for k, aim in enumerate(path.wanted.tolist(), path.first):
+        owed = moduli[k](z) + s[k]
+        assert 0.0 <= aim <= owed * (1.0 + 1e-12)
+        if k == len(s) - 1:
+            aim = 0.0  # what is left is paid at the end
+        cost += ((owed - aim) / sigma[k]) ** 2
+        z = aim
+    return cost
+
+
+def linear_cost(c, sigma, start):
+    later = np.append(np.cumprod(c[::-1])[::-1][1:], 1.0)
+    return (start * np.prod(c)) ** 2 / np.sum((sigma * later) ** 2)
+
+
+@settings(deadline=None)
+@given(st.integers(2, 8), st.integers(0, 2**32 - 1))
+def test_a_distance_is_paid_off_as_well_as_can_be(t, seed):
+    """On a grid whose ends are far from all distances on the way."""
+    rng = np.random.default_rng(seed)
+    c, sigma = rng.uniform(0.8, 1.2, t), rng.uniform(0.5, 2.0, t)
+    start = float(rng.uniform(0.1, 3.0))
+    moduli = [Modulus.linear(x) for x in c]
+    (path,), _ = rough(moduli, np.zeros(t), sigma, start=start, top=10.0 * start)
+    assert path.first == 0
+    cost = replayed(moduli, np.zeros(t), sigma, path, start)
+    assert cost == pytest.approx(linear_cost(c, sigma, start), rel=1e-12)
+
+
+@pytest.mark.parametrize("slope", [0.999, 1.0, 1.01])
+@pytest.mark.parametrize("t", [33, 100, 700])
+def test_long_runs_are_paid_off_nearly_as_well(t, slope):
+    """With a fine grid besides; as near to the best as starts must be to be looked at as well."""
+    moduli, sigma = [Modulus.linear(slope)] * t, np.ones(t)
+    found, _ = rough(moduli, np.zeros(t), sigma, start=1.0, top=10.0)
+    truth = linear_cost(np.full(t, slope), sigma, 1.0)
+    costs = [replayed(moduli, np.zeros(t), sigma, path, 1.0) for path in found]
+    assert truth * (1.0 - 1e-9) <= min(costs) <= truth * _CLOSE
+
+
+def every_fifth(slope, epochs):
+    """The least cost of the paths found where every fifth step uses the record."""
+    moduli, s = [Modulus.linear(slope)] * (5 * epochs), np.tile([1.0, 0.0, 0.0, 0.0, 0.0], epochs)
+    sigma = np.ones(5 * epochs)
+    found, apart = rough(moduli, s, sigma, top=20.0)
+    return min(replayed(moduli, s, sigma, path, apart[path.first]) for path in found)
+
+
+@pytest.mark.parametrize("epochs", [1, 5, 40, 400])
+def test_epochs_that_repeat_cost_the_same_each(epochs):
+    """Of all that is added, 1 an epoch, every step pays at best the same: 5·(1/5)² an epoch."""
+    truth = epochs / 5
+    assert truth * (1.0 - 1e-9) <= every_fifth(1.0, epochs) <= truth * _CLOSE
+
+
+def test_what_is_forgotten_costs_nothing():
+    """Steps that contract leave 0.9²⁰⁰ of what was added before the last forty epochs."""
+    assert every_fifth(0.9, 400) == pytest.approx(every_fifth(0.9, 40), rel=1e-6)
+
+
+@pytest.mark.parametrize("pulls", [(1.0, 0.0), (1.0, 0.3), (1.0, 1.0), (0.2, 1.0), (2.0, 0.1)])
+@pytest.mark.parametrize("noises", [(1.0, 1.0), (0.5, 1.5), (2.0, 0.4)])
+@pytest.mark.parametrize("slope", [0.6, 1.0, 1.3])
+def test_two_uses_in_two_steps(pulls, noises, slope):
+    """By hand: (s₁ − z)²/σ₁² + (cz + s₂)²/σ₂² is least at a z that calculus gives.
+
+    Between two distances of the grid, q apart in ratio, z itself is taken for a line in z². That is at least
+    2√q/(1 + q) of it, and so is the cost that is minimised.
+    """
+    (s1, s2), (v1, v2) = pulls, (noises[0] ** 2, noises[1] ** 2)
+    z = min(s1, max(0.0, (s1 / v1 - slope * s2 / v2) / (1.0 / v1 + slope**2 / v2)))
+    truth = (s1 - z) ** 2 / v1 + (slope * z + s2) ** 2 / v2
+    moduli = [Modulus.linear(1.0), Modulus.linear(slope)]
+    found, apart = rough(moduli, np.array(pulls), np.array(noises))
+    costs = [
+        replayed(moduli, np.array(pulls), np.array(noises), path, apart[path.first])
+        for path in found
+        if path.first == 0
+    ]
+    q = 10.0 ** (_DECADES / (_COARSE - 1))
+    assert truth * (1.0 - 1e-12) <= min(costs) <= truth * (1.0 + q) / (2.0 * math.sqrt(q))
+
+
+@pytest.mark.parametrize("gain", [1.1, 1.5])
+def test_payments_may_begin_from_the_diameter(gain):
+    """Steps that expand, and a diameter: the longest window is the best, D²(c² − 1)/(1 − c^−2m)."""
+    t, diameter = 20, 2.0
+    moduli, sigma = [Modulus.linear(gain)] * t, np.ones(t)
+    found, apart = rough(moduli, np.zeros(t), sigma, diameter, start=diameter)
+    assert np.all(apart == diameter)
+    assert found[0].first == 0
+    cost = replayed(moduli, np.zeros(t), sigma, found[0], diameter)
+    exact = diameter**2 * (gain**2 - 1.0) / (1.0 - gain ** (-2 * t))
+    assert cost == pytest.approx(exact, rel=1e-8)
+
+
+def test_a_use_that_is_far_from_the_end_is_not_paid_for_alone():
+    """From the diameter after the use: D²/m for the m steps left, while the use itself costs s²/(m + 1) more
+    if the window holds it."""
+    t, diameter = 12, 0.5
+    moduli, sigma = [Modulus.linear(1.0)] * t, np.ones(t)
+    s = np.zeros(t)
+    s[:2] = 5.0
+    found, apart = rough(moduli, s, sigma, diameter, start=0.0)
+    assert apart.tolist() == [0.0] + [diameter] * (t - 1)
+    assert found[0].first == 2
+    cost = replayed(moduli, s, sigma, found[0], diameter)
+    assert cost == pytest.approx(diameter**2 / (t - 2), rel=1e-8)
+
+
+def test_where_nothing_can_be_paid_there_is_no_path():
+    moduli = [Modulus.linear(1.0)] * 3
+    found, _ = rough(moduli, np.array([1.0, 0.0, 0.0]), np.zeros(3))
+    assert found == []

@@ -1,0 +1,200 @@
+"""The proven μ of every record of a run, against quadratic programs and rational closed forms."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import quadprog
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pabi import Cyclic, Loss, NoisySGD
+from pabi.describe.iteration import Group, Groups, Steps, Stretch
+from pabi.normal_forms.positions import Uses, View
+from pabi.shifts.records import cyclic, energy_of, mu_of, record, solve_schedule
+
+QP = 1e-8  # to which programs are solved
+ULP = Fraction(1, 2**52)
+
+
+def run_of(n, size, steps, cooldown=0, loss=None, **changes):
+    given_ = {
+        "n": n,
+        "batches": Cyclic(size),
+        "steps": steps,
+        "cooldown_steps": cooldown,
+        "step_size": 0.3,
+        "noise_std": 0.8,
+        **changes,
+    }
+    loss = Loss.strongly_convex(0.5, 2.0, gradient_bound=1.0) if loss is None else loss
+    return NoisySGD(loss, **given_)
+
+
+def program(c, s, sigma, start=0.0):
+    """The least Σ (a_k/σ_k)², a ≥ 0, never more paid than there is, and at the end all."""
+    t, row, owed = len(c), np.zeros(len(c)), start
+    rows, bounds = [], []
+    for k in range(t):
+        row, owed = c[k] * row, c[k] * owed + s[k]
+        row[k] = sigma[k]
+        last = k == t - 1
+        rows.append(row.copy() if last else -row)
+        bounds.append(owed if last else -owed)
+    if owed == 0.0:
+        return 0.0
+    matrix, bound = np.vstack([*rows, np.eye(t)]), np.append(bounds, np.zeros(t))
+    return 2.0 * float(quadprog.solve_qp(np.eye(t), np.zeros(t), matrix.T, bound)[1])
+
+
+def least(c, s, sigma, diameter):
+    """From together before the first step, or from the largest distance before a later one."""
+    w, found = 0.0, []
+    for k in range(len(c)):
+        if k == 0 or w > 0.0:
+            found.append(program(c[k:], s[k:], sigma[k:], w))
+        w = min(diameter, c[k] * w + s[k])
+    return min(found)
+
+
+def written_out(run, position):
+    """c, s and σ of every step as the record sees them, from the description."""
+    sizes = [min(run.batch_size, run.n - a) for a in range(0, run.n, run.batch_size)]
+    eta = np.broadcast_to(run.step_size, run.steps)
+    noise = np.broadcast_to(run.noise_std, run.steps)
+    c, s = np.empty(run.steps), np.zeros(run.steps)
+    for k in range(run.steps):
+        place = k % len(sizes)
+        part = sizes[place] / run.batch_size if k < run.data_steps else 0.0
+        c[k] = max(abs(1.0 - eta[k] * (run.loss.l2 + part * h)) for h in run.loss.curvature)
+        if k < run.data_steps and place == position:
+            s[k] = eta[k] * run.sensitivity / run.batch_size
+    return c, s, eta * noise
+
+
+def random_run(rng):
+    n = int(rng.integers(1, 6))
+    size = int(rng.integers(1, n + 1))
+    steps = int(rng.integers(2, 11))
+    changes = {}
+    if rng.random() < 0.7:  # schedules that vary are merged epoch by epoch
+        changes["step_size"] = rng.uniform(0.1, 0.9, steps)
+        changes["noise_std"] = rng.uniform(0.4, 1.5, steps)
+    if rng.random() < 0.4:
+        changes["diameter"] = float(rng.uniform(0.1, 1.0))
+    loss = [None, Loss.weakly_convex(0.4, 1.0, l2=0.1, gradient_bound=1.0)][int(rng.integers(2))]
+    return run_of(n, size, steps, int(rng.integers(0, min(3, steps))), loss, **changes)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_records_bound_is_the_least_there_is(seed):
+    run = random_run(np.random.default_rng(seed))
+    found = cyclic(View(run))
+    assert len(found) == run.steps_per_epoch
+    for position, one in enumerate(found):
+        c, s, sigma = written_out(run, position)
+        used = np.flatnonzero(s).tolist()
+        assert one.uses.steps(run.steps_per_epoch).tolist() == used
+        if not used:
+            assert one.mu == 0.0
+            assert one.shifts is None
+        else:
+            exact = least(c, s, sigma, run.range_diameter)
+            assert one.mu**2 == pytest.approx(exact, rel=QP)
+            assert energy_of(one.shifts) <= Fraction(one.mu) ** 2
+
+
+@pytest.mark.parametrize("diameter", [None, 0.4])
+@pytest.mark.parametrize("varying", [False, True])
+def test_chosen_positions_are_those_of_all(varying, diameter):
+    changes = {"step_size": np.linspace(0.1, 0.6, 14)} if varying else {}
+    view = View(run_of(7, 2, 14, 1, diameter=diameter, **changes))
+    every = [one.mu for one in cyclic(view)]
+    assert [one.mu for one in cyclic(view, [3, 1])] == [every[3], every[1]]
+    assert [record(view, view.uses(j)).mu for j in range(4)] == pytest.approx(every, rel=1e-11)
+
+
+def test_slopes_whose_products_leave_the_doubles():
+    """η·h one rounding below 1: each slope c is about 10⁻¹⁶, and 24 steps leave 10⁻³⁸⁴.
+
+    What m steps after the last use leave of s is s·c^m, paid by noises of which the last one alone matters;
+    what earlier uses leave is nothing beside it.
+    """
+    eta = np.full(24, math.nextafter(1.0, 0.0))
+    run = run_of(3, 1, 24, loss=Loss.strongly_convex(1.0, 1.0, gradient_bound=1.0), step_size=eta)
+    c = float(1 - Fraction(float(eta[0])))
+    for position, one in enumerate(cyclic(View(run))):
+        exact = 2.0 / 0.8 * c ** (2 - position)
+        assert exact * (1.0 - 1e-15) <= one.mu <= exact * (1.0 + 1e-9)
+
+
+def test_a_record_that_is_never_used_costs_nothing():
+    view = View(run_of(6, 2, 1))
+    assert [one.mu > 0.0 for one in cyclic(view)] == [True, False, False]
+    assert record(view, Uses(0, 0)) == (Uses(0, 0), 0.0, None, None)
+    varying = View(run_of(6, 2, 1, step_size=np.array([0.3])))
+    assert [one.mu > 0.0 for one in cyclic(varying)] == [True, False, False]
+
+
+@pytest.mark.parametrize("then", [(), (7,), (4, 8)])
+def test_other_uses_than_one_an_epoch(then):
+    """As the worst record of a reshuffled run has them."""
+    run = run_of(3, 1, 9)
+    uses = Uses(1, 1, then)
+    c, _, sigma = written_out(run, 0)
+    s = np.zeros(9)
+    s[[1, *then]] = 0.3 * 2.0
+    found = record(View(run), uses)
+    assert found.mu**2 == pytest.approx(least(c, s, sigma, math.inf), rel=QP)
+
+
+# Either form of a schedule.
+
+stretch = st.builds(
+    Stretch,
+    st.integers(1, 3),
+    st.sampled_from([0.5, 0.9, 1.0, 1.2]),
+    st.sampled_from([0.0, 0.0, 0.7, 1.3]),
+    st.sampled_from([0.5, 1.0]),
+)
+
+
+@given(
+    st.lists(
+        st.builds(Group, st.integers(1, 3), st.lists(stretch, min_size=1, max_size=2).map(tuple)),
+        min_size=1, max_size=3,
+    ).map(Groups),
+    st.sampled_from([math.inf, 0.6]),
+)  # fmt: skip
+def test_run_length_codes_cost_what_their_steps_cost(groups, diameter):
+    c, s, sigma = (np.asarray(x) for x in groups.columns())
+    _, coded = solve_schedule(groups, diameter)
+    _, plain = solve_schedule(Steps(c, s, sigma), diameter)
+    exact = least(c, s, sigma, diameter) if s.any() else 0.0
+    assert energy_of(coded) == pytest.approx(exact, rel=1e-7, abs=1e-12)
+    assert energy_of(plain) == pytest.approx(exact, rel=1e-7, abs=1e-12)
+
+
+def test_the_form_that_was_solved_comes_with_the_shifts():
+    """Long codes stay codes; short ones whose distances the diameter cuts are written out."""
+    uses = Group(10**6, (Stretch(1, 0.9, 1.0, 1.0), Stretch(9, 0.9, 0.0, 1.0)))
+    long = Groups((uses,))
+    assert solve_schedule(long, math.inf)[0] is long
+    expanding = Groups((Group(3, (Stretch(1, 1.1, 1.0, 1.0), Stretch(2, 1.1, 0.0, 1.0))),))
+    assert solve_schedule(expanding, math.inf)[0] is expanding
+    assert isinstance(solve_schedule(expanding, 0.5)[0], Steps)
+
+
+@given(st.floats(1e-300, 1e300))
+def test_roots_are_rounded_up(energy):
+    """μ² ≥ the energy, in rationals, by a few units at most."""
+    square = Fraction(mu_of(energy)) ** 2
+    assert Fraction(energy) <= square <= Fraction(energy) * (1 + 8 * ULP)
+
+
+@pytest.mark.parametrize("energy", [0.0, math.inf])
+def test_nothing_and_everything_stay(energy):
+    assert mu_of(energy) == energy

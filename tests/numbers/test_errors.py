@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 import pabi
@@ -50,3 +52,13 @@ def test_errors_have_public_names(name):
     import pabi.numbers.errors as errors
 
     assert getattr(pabi, name) is getattr(errors, name)
+
+
+@pytest.mark.parametrize(
+    "error", [InvalidInput("n", "bad: 3"), NotApplicable("a reason"), TargetUnreachable("far", 0.5)]
+)
+def test_errors_survive_a_pool_of_workers(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert vars(again) == vars(error)

@@ -25,9 +25,9 @@ def clip_norms(vectors: Array, bound: float) -> Array:
     summation, and quotient and product lose a few units more.
     """
     refuse_small(bound)
-    flat = vectors.reshape(len(vectors), -1)
-    if flat.size == 0:
+    if vectors.size == 0:
         return vectors
+    flat = vectors.reshape(len(vectors), -1)
     # Relative to the largest entry nothing over- or underflows, whatever the size of the vector.
     peak = np.max(np.abs(flat), axis=1)
     unit = flat / np.where(peak > 0.0, peak, 1.0)[:, None]

@@ -16,6 +16,10 @@ class InvalidInput(ValueError):
         super().__init__(f"{field}: {message}")
         self.field = field
 
+    def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, str]]:
+        """For pools of workers, which pass errors on by pickling them."""
+        return type(self), (self.field, str(self).removeprefix(f"{self.field}: "))
+
 
 class NotApplicable(Exception):
     """An analysis does not cover this run; the message is the reason.
@@ -43,6 +47,10 @@ class TargetUnreachable(ValueError):
     def __init__(self, message: str, best: float) -> None:
         super().__init__(message)
         self.best = best
+
+    def __reduce__(self) -> tuple[type[TargetUnreachable], tuple[str, float]]:
+        """For pools of workers, which pass errors on by pickling them."""
+        return type(self), (str(self), self.best)
 
 
 class PrivacyWarning(UserWarning):

@@ -49,15 +49,44 @@ def calibrate(
 ) -> Calibrated:
     """`run` with `parameter` changed so that its guarantee at `delta` is at most `epsilon`.
 
-    Of noisy SGD the least "noise_std" (the default) or "noise_multiplier" (a schedule is scaled as a
-    whole), the most "epochs", "steps" or "clip_norm", and the "size" of batches nearest to the boundary. Of
-    a Langevin chain the most "inverse_temperature" (the default) or "steps", of a diffusion
-    "inverse_temperature" or "time", of an exponential mechanism "inverse_temperature" or "epsilon", and of
-    an iterated one its "epsilons", scaled as a whole. Continuous parameters meet the boundary to a
-    relative 1e-9, with random batches to about 1e-2. Raises TargetUnreachable, whose `best` is the least ε
-    seen, when no value meets the target, and InvalidInput where the parameter cannot change the guarantee,
-    or where any number of epochs or steps meets the target. Units are those of the parameter. Nothing
-    depends on data. Source: docs, "Meet a privacy target".
+    Continuous parameters meet the boundary to a relative 1e-9, with random batches to about 1e-2. Nothing
+    depends on data.
+
+    Parameters
+    ----------
+    run : NoisySGD, LangevinChain, LangevinDiffusion, ExponentialMechanism or IteratedExponentialMechanism
+    epsilon : float > 0
+        The target.
+    delta : float in (0, 1)
+    parameter : str, optional
+        What is changed; None for the first one named here. Of noisy SGD the least "noise_std" or
+        "noise_multiplier" (a schedule is scaled as a whole), the most "epochs", "steps" or "clip_norm", or the
+        "size" of batches nearest to the boundary. Of a Langevin chain the most "inverse_temperature" or
+        "steps". Of a diffusion the most "inverse_temperature" or "time". Of an exponential mechanism the most
+        "inverse_temperature" or "epsilon". Of an iterated one its "epsilons", scaled as a whole. Units are
+        those of the parameter.
+
+    Returns
+    -------
+    same type as `run`
+        Its guarantee has been computed and meets the target.
+
+    Raises
+    ------
+    TargetUnreachable
+        When no value meets the target; its `best` is the least ε seen.
+    InvalidInput
+        Where the parameter cannot change the guarantee, where any number of epochs or steps or any time meets
+        the target, and for an argument that is out of range or of another type.
+
+    Warns
+    -----
+    PrivacyWarning
+        When `delta` exceeds 1/n.
+
+    References
+    ----------
+    Docs, "Meet a privacy target".
     """
     if type(run) not in PARAMETERS:
         raise InvalidInput(

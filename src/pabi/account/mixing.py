@@ -48,13 +48,38 @@ def mixing_time(
 ) -> int:
     """Steps after which the chain is within `total_variation` of its own stationary law, from any start.
 
-    x ← Π(x − ηβ∇L(x) + √(2η)Z) on a convex set of `diameter` D, with η = `step_size`, β =
-    `inverse_temperature` and L a mean of losses that `loss` describes, its l2 included; the same for a
-    cyclic pass of stochastic gradients of such losses. The least of T·⌈ln ε/ln κ_T⌉ over the lengths T
-    that are tried. Raises InvalidInput, naming the field, and NotApplicable where nothing bounds how far a
-    step stretches or the bound leaves the range of numbers.
+    The chain is x ← Π(x − ηβ∇L(x) + √(2η)Z) on a convex set. The bound holds for a cyclic pass of stochastic
+    gradients of such losses as well. It is the least of T·⌈ln ε/ln κ_T⌉ over the lengths T that are tried, ε
+    being `total_variation`.
 
-    Source: docs, "Mixing"; compare Bravo, Flores-Mella, Guzmán, Thm 4.2 (`pabi.literature.bravo`).
+    Parameters
+    ----------
+    loss : Loss
+        L is a mean of losses of this kind, its l2 included.
+    diameter : float > 0
+        D, of the convex set.
+    step_size : float > 0
+        η.
+    total_variation : float in (0, 1)
+        The distance to be reached.
+    inverse_temperature : float > 0
+        β.
+
+    Returns
+    -------
+    int
+        Steps ≥ 1, an upper bound on the mixing time.
+
+    Raises
+    ------
+    InvalidInput
+        For a number out of its range, naming the field.
+    NotApplicable
+        Where nothing bounds how far a step stretches, or the bound leaves the range of numbers.
+
+    References
+    ----------
+    Docs, "Mixing"; compare Bravo, Flores-Mella, Guzmán, Thm 4.2 (`pabi.literature.bravo`).
     """
     target = validate.number("total_variation", total_variation, above=0.0, below=1.0)
     square = _squared_mu(*_checked(loss, diameter, step_size, inverse_temperature))
@@ -89,9 +114,37 @@ def total_variation_bound(
     steps: Any,
     inverse_temperature: float = 1.0,
 ) -> Any:
-    """A bound on the total-variation distance to the stationary law after `steps`, a number or an array.
+    """A bound on the total-variation distance of the chain to its own stationary law after `steps`.
 
-    The least κ_T^k with kT ≤ steps. Arguments, errors and source as for `mixing_time`.
+    The chain is that of `mixing_time`. The bound is the least κ_T^k over some k and T with kT ≤ steps.
+
+    Parameters
+    ----------
+    loss : Loss
+        L is a mean of losses of this kind, its l2 included.
+    diameter : float > 0
+        D, of the convex set.
+    step_size : float > 0
+        η.
+    steps : int or array of int, of any shape, ≥ 1
+    inverse_temperature : float > 0
+        β.
+
+    Returns
+    -------
+    float or array
+        Distances in [0, 1], of the shape of `steps`.
+
+    Raises
+    ------
+    InvalidInput
+        For a number out of its range, naming the field.
+    NotApplicable
+        Where nothing bounds how far a step stretches.
+
+    References
+    ----------
+    Docs, "Mixing"; compare Bravo, Flores-Mella, Guzmán, Thm 4.2 (`pabi.literature.bravo`).
     """
     square = _squared_mu(*_checked(loss, diameter, step_size, inverse_temperature))
     counts = np.atleast_1d(np.asarray(steps))

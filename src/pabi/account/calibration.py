@@ -60,11 +60,11 @@ def calibrate(
     delta : float in (0, 1)
     parameter : str, optional
         What is changed; None for the first one named here. Of noisy SGD the least "noise_std" or
-        "noise_multiplier" (a schedule is scaled as a whole), the most "epochs", "steps" or "clip_norm", or the
-        "size" of batches nearest to the boundary. Of a Langevin chain the most "inverse_temperature" or
-        "steps". Of a diffusion the most "inverse_temperature" or "time". Of an exponential mechanism the most
-        "inverse_temperature" or "epsilon". Of an iterated one its "epsilons", scaled as a whole. Units are
-        those of the parameter.
+        "noise_multiplier" (a schedule is scaled as a whole), the most "epochs", "steps" or "clip_norm", or
+        the "size" of batches nearest to the boundary. Of a Langevin chain the most "inverse_temperature" or
+        "steps". Of a diffusion the most "inverse_temperature" or "time". Of an exponential mechanism the
+        most "inverse_temperature" or "epsilon". Of an iterated one its "epsilons", scaled as a whole. Units
+        are those of the parameter.
 
     Returns
     -------

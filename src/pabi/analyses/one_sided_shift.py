@@ -22,15 +22,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pabi.analyses.shifted_interpolation import require_hidden_path
-from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
-from pabi.analyses.writing import SampledProof
+from pabi.analyses.tuning import DEFAULT_DELTA, best_candidate, product, sampled_run
 from pabi.describe.iteration import NoisyIteration
-from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.sampled import Blocks, SampledRun, require_sampling
+from pabi.normal_forms.sampled import Blocks, SampledRun
 from pabi.numbers import encoding
-from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.shifts.random import Cost, PayOff, Split, lead_in
 from pabi.tradeoff import TradeOff
@@ -45,25 +42,15 @@ _LONGEST_LEAD = 4000  # steps
 T = TypeVar("T")
 
 
-def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = None) -> Guarantee:
+def apply(
+    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
+) -> Guarantee:
     """The guarantee of the last iterate."""
-    if isinstance(run, NoisyIteration):
-        raise NotApplicable("a bare iteration follows one record")
-    require_sampling(run)
-    require_hidden_path(run)
-    at = delta or DEFAULT_DELTA
+    run, at = sampled_run(description), delta or DEFAULT_DELTA
     view = SampledRun(run, at)
     view.window(1)  # NotApplicable here, if no modulus is known
-    plan = tuned(lambda power: planned(view, power), at)
     source = SOURCE_POISSON if view.single else SOURCE
-    return Guarantee(
-        plan.curve,
-        run.adjacency,
-        NAME,
-        source,
-        run_sentences(run),
-        proof=SampledProof(NAME, run, plan.curve, at, plan.to_dict),
-    )
+    return best_candidate(NAME, source, run, lambda power: planned(view, power), at)
 
 
 @dataclass(frozen=True)
@@ -87,10 +74,7 @@ class OneSided:
     def curve(self) -> TradeOff:
         """The product that these payments prove."""
         view, split = self.view, self.split
-        with np.errstate(divide="ignore", invalid="ignore"):
-            factors = pulls(view)(self.blocks, split.before) / np.sqrt(1.0 - split.share)
-        factors = np.where(self.blocks.s > 0.0, factors, 0.0)
-        records = [(factors, self.blocks.length.astype(np.float64))]
+        records = [paid_off(view, self.blocks, split)]
         if self.lead.size:
             last = view.run.steps - self.window
             _, _, sigma = view.columns(last - self.lead.size, last)
@@ -167,6 +151,15 @@ def pay_off_dict(blocks: Blocks, split: Split) -> dict[str, Any]:
         "lengths": [int(n) for n in blocks.length],
         "shares": encoding.floats(split.share),
     }
+
+
+def paid_off(
+    view: SampledRun, blocks: Blocks, split: Split, sides: float = 1.0
+) -> tuple[Array, Array]:
+    """(parameters, counts) of the record's factors while the distance is paid off, one of each a block."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factors = pulls(view, sides)(blocks, split.before) / np.sqrt(1.0 - split.share)
+    return np.where(blocks.s > 0.0, factors, 0.0), blocks.length.astype(np.float64)
 
 
 def pulls(view: SampledRun, sides: float = 1.0) -> Callable[[Blocks, Array], Array]:

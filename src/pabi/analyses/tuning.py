@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from pabi.analyses.shifted_interpolation import require_hidden_path, run_of
+from pabi.analyses.writing import SampledProof
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.guarantees.guarantee import Guarantee
+from pabi.normal_forms.sampled import require_sampling
 from pabi.numbers.rounding import Array
 from pabi.tradeoff import Gaussian, PoissonSubsampled, Product, Subsampled, TradeOff
 
@@ -26,17 +32,39 @@ _CLOSE_TILT = 0.1  # of log λ: tilts so close give much the same plan
 _MANY_BINS, _BINS = 1000, 40  # distinct parameters that are looked at, and that are composed
 
 
-class Plan(Protocol):
-    """A choice of free parameters, and what it proves."""
+class Candidate(Protocol):
+    """A choice of the free parameters of an analysis, and what it proves."""
 
     @property
-    def curve(self) -> TradeOff: ...
+    def curve(self) -> TradeOff:
+        """The trade-off function that these parameters prove."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The parameters, for a certificate."""
 
 
-P = TypeVar("P", bound=Plan)
+C = TypeVar("C", bound=Candidate)
 
 
-def tuned(plan_at: Callable[[float], P], delta: float) -> P:
+def sampled_run(description: NoisySGD | NoisyIteration) -> NoisySGD:
+    """The description, if it is noisy SGD with random batches of which only the last iterate is released;
+    NotApplicable for any other."""
+    run = run_of(description)
+    require_sampling(run)
+    require_hidden_path(run)
+    return run
+
+
+def best_candidate(
+    name: str, source: str, run: NoisySGD, candidate: Callable[[float], Candidate], delta: float
+) -> Guarantee:
+    """The guarantee of the candidate of least ε at `delta` > 0, each made for a tilt."""
+    best = tuned(candidate, delta)
+    proof = SampledProof(name, run, best.curve, delta, best.to_dict)
+    return Guarantee(best.curve, run.adjacency, name, source, run_sentences(run), proof=proof)
+
+
+def tuned(plan_at: Callable[[float], C], delta: float) -> C:
     """The plan of least ε at `delta` > 0 among those that are best for a few tilts λ.
 
     The first tilt is that of G(1), whatever the run, so that runs that differ only in what is forgotten
@@ -99,12 +127,12 @@ def product(
 def binned(mus: Array, counts: Array) -> list[tuple[float, int]]:
     """(parameter, count), close ones together, rounded up to few distinct ones; zeros left out."""
     mus = np.where(np.isnan(mus), np.inf, mus)  # what is undefined hides nothing
-    kept = (mus > 0.0) & (counts > 0)
-    level = np.ceil(np.log(mus[kept]) / _CLOSE)
-    levels, index = np.unique(level, return_inverse=True)
+    present = (mus > 0.0) & (counts > 0)
+    mus, counts = mus[present], counts[present]
+    levels, index = np.unique(np.ceil(np.log(mus) / _CLOSE), return_inverse=True)
     values = np.zeros(levels.size)
-    np.maximum.at(values, index, mus[kept])
-    totals = np.bincount(index, counts[kept], values.size).astype(np.float64)
+    np.maximum.at(values, index, mus)
+    totals = np.bincount(index, counts, values.size).astype(np.float64)
     values, totals = _by_weight(values, totals, _MANY_BINS)
     values, totals = _by_cost(values, totals, _BINS)
     return [(float(v), round(float(n))) for v, n in zip(values, totals, strict=True)]

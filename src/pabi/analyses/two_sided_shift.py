@@ -19,14 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from pabi.analyses.one_sided_shift import least_window, pay_off_dict, pulls
-from pabi.analyses.shifted_interpolation import require_hidden_path
-from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
-from pabi.analyses.writing import SampledProof
+from pabi.analyses.one_sided_shift import least_window, paid_off, pay_off_dict, pulls
+from pabi.analyses.tuning import DEFAULT_DELTA, best_candidate, product, sampled_run
 from pabi.describe.iteration import NoisyIteration
-from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.sampled import Blocks, SampledRun, require_sampling
+from pabi.normal_forms.sampled import Blocks, SampledRun
 from pabi.numbers import encoding
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array
@@ -39,13 +37,11 @@ SOURCE = "Bok, Su, Altschuler 2024, Thm C.13, sharpened (docs, Random batches)"
 _SHORTER = (1.0, 0.8, 0.6, 0.4)  # of the best pay-off without lagging: what is tried with it
 
 
-def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = None) -> Guarantee:
+def apply(
+    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
+) -> Guarantee:
     """The guarantee of the last iterate."""
-    if isinstance(run, NoisyIteration):
-        raise NotApplicable("a bare iteration follows one record")
-    require_sampling(run)
-    require_hidden_path(run)
-    at = delta or DEFAULT_DELTA
+    run, at = sampled_run(description), delta or DEFAULT_DELTA
     view = SampledRun(run, at)
     if view.single:
         raise NotApplicable("the other data set's record pulls nowhere: see one-sided shift")
@@ -54,15 +50,7 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
     view.window(1)
     if run.data_steps < 2:
         raise NotApplicable("one step leaves nothing to lag behind")
-    plan = tuned(lambda power: planned(view, power), at)
-    return Guarantee(
-        plan.curve,
-        run.adjacency,
-        NAME,
-        SOURCE,
-        run_sentences(run),
-        proof=SampledProof(NAME, run, plan.curve, at, plan.to_dict),
-    )
+    return best_candidate(NAME, SOURCE, run, lambda power: planned(view, power), at)
 
 
 @dataclass(frozen=True)
@@ -85,13 +73,8 @@ class TwoSided:
         """The product that these payments prove."""
         view, split, descent = self.view, self.split, self.descent
         lagging = stage(view, descent.before[:-1], descent.payments)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            final = pulls(view, 2.0)(self.blocks, split.before) / np.sqrt(1.0 - split.share)
-        final = np.where(self.blocks.s > 0.0, final, 0.0)
-        records = [
-            (lagging, np.ones(lagging.size)),
-            (final, self.blocks.length.astype(np.float64)),
-        ]
+        final = paid_off(view, self.blocks, split, 2.0)
+        records = [(lagging, np.ones(lagging.size)), final]
         return product(split.gaussian, records, view.probability, False, view.failure)
 
 
@@ -122,7 +105,7 @@ def planned(view: SampledRun, power: float) -> TwoSided:
         blocks = view.window(run.cooldown_steps + n)
         return n, pay_off.best(blocks, view.distance(run.data_steps - n)).cost
 
-    alone, _ = least_window(at_once, min(view.most, run.data_steps) - 1, lambda found: found[1])
+    alone, _ = least_window(at_once, min(view.most, run.data_steps) - 1, lambda choice: choice[1])
     lengths = sorted({1, *(max(1, round(share * alone)) for share in _SHORTER)})
     finals = {n: view.window(run.cooldown_steps + n) for n in lengths}
     points = highest * np.linspace(0.0, 1.0, 15) ** 1.5

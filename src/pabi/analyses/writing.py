@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
@@ -17,8 +17,9 @@ from pabi.analyses.cases import Case
 from pabi.describe.files import to_dict
 from pabi.describe.iteration import Groups, NoisyIteration, Schedule, Steps
 from pabi.describe.runs import NoisySGD
-from pabi.normal_forms.positions import Uses, View
+from pabi.normal_forms.positions import View
 from pabi.numbers import encoding
+from pabi.shifts.nonlinear import StepPayments
 from pabi.shifts.periodic import PeriodicShifts
 from pabi.shifts.records import Record, Shifts
 from pabi.shifts.start import Start
@@ -58,38 +59,41 @@ def columns(steps: Steps) -> dict[str, Any]:
     return {name: encoding.floats(x) for name, x in zip(COLUMNS, steps, strict=True)}
 
 
-def case_of(uses: Uses, mu: float, case: Case | None) -> dict[str, Any]:
-    """Which record a case is about, what is proven of it, and how likely it is (None: it is the only one)."""
-    out: dict[str, Any] = {
-        "uses": [uses.first, uses.epochs, list(uses.then)],
-        "mu": number(mu),
-    }
-    if case is not None:
-        out["weight"] = [case.weight.numerator, case.weight.denominator]
-        out["ranges"] = [None if r is None else list(r) for r in case.ranges]
-    return out
-
-
-def stated_cap(cap: int | None) -> dict[str, Any]:
-    """The records of the largest batch that slopes cover, where sizes are random."""
-    return {} if cap is None else {"cap": cap}
-
-
 def shifts_of(shifts: Shifts) -> dict[str, Any]:
     """Where the shifts begin, and the payments."""
-    if isinstance(shifts, PeriodicShifts):
-        return {
-            "tau": shifts.skipped if shifts.distance else 0,
-            "distance": shifts.distance,
-            "skipped": shifts.skipped,
-            "blocks": [
-                {"times": b.times, "groups": groups(Groups(b.groups))} for b in shifts.blocks
-            ],
-        }
-    return _written_out(shifts)
+    match shifts:
+        case PeriodicShifts():
+            return _by_length(shifts)
+        case Start():
+            return _by_block(shifts)
+        case StepPayments():
+            return _by_step(shifts)
+        case _:
+            assert_never(shifts)
 
 
-def _written_out(shifts: Start) -> dict[str, Any]:
+def _by_length(shifts: PeriodicShifts) -> dict[str, Any]:
+    blocks = [{"times": b.times, "groups": groups(Groups(b.groups))} for b in shifts.blocks]
+    return {
+        "tau": shifts.skipped if shifts.distance else 0,
+        "distance": shifts.distance,
+        "skipped": shifts.skipped,
+        "blocks": blocks,
+    }
+
+
+def _by_step(payments: StepPayments) -> dict[str, Any]:
+    """Nothing where nothing is proven."""
+    if not math.isfinite(payments.square):
+        return {}
+    return {
+        "tau": payments.first,
+        "distance": float(payments.z[0]),
+        "payments": encoding.floats(payments.a),
+    }
+
+
+def _by_block(shifts: Start) -> dict[str, Any]:
     payments = shifts.payments
     finite = math.isfinite(payments.energy)
     return {
@@ -105,37 +109,54 @@ def _written_out(shifts: Start) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class RunProof:
-    """Of `run`, by linear slopes: `records` are those that can be the worst, or, each with its case,
-    those that a secret order averages over. `view`: what they were solved for. None and no records where
-    composition needs none."""
+    """Of `run`: `records` are those that can be the worst, or, each with its case, those that a secret order
+    averages over; none where composition needs none. `cap`: of batches of random size, where slopes or moduli
+    cover no more. `view`: whose steps are written out where records were solved step by step. `alike`:
+    whether all steps with data are taken to be alike and the cool-down is left out; None where every step has
+    a slope of its own."""
 
     theorem: str
     run: NoisySGD
     curve: TradeOff
     records: Sequence[tuple[Record, Case | None]] = ()
     position: int | None = None
+    cap: int | None = None
     view: View | None = None
+    alike: bool | None = None
 
     def written(self) -> dict[str, Any]:
+        """The run, the claim and what proves it of each record."""
         out = {"run": to_dict(self.run), "position": self.position, "claim": claim(self.curve)}
-        if self.view is not None:
-            out |= stated_cap(self.view.fractions.random_cap)
-            if any(isinstance(record.schedule, Steps) for record, _ in self.records):
-                out["steps"] = self._steps(self.view)
-        return out | {"cases": [self._case(record, case) for record, case in self.records]}
+        if self.cap is not None:
+            out["cap"] = self.cap
+        if self.alike is not None:
+            out["alike"] = self.alike
+        written_out = any(isinstance(record.schedule, Steps) for record, _ in self.records)
+        if self.view is not None and written_out:
+            out["steps"] = _steps_of(self.view)
+        return out | {"cases": [_case_of(record, case) for record, case in self.records]}
 
-    @staticmethod
-    def _steps(view: View) -> dict[str, Any] | None:
-        """The steps of a varying schedule, s as if the record were in every batch; left to the description
-        when they are many."""
-        if view.run.steps > _REPEATED or view.run.constant:
-            return None
-        return columns(view.arrays)
 
-    @staticmethod
-    def _case(record: Record, case: Case | None) -> dict[str, Any]:
-        payments = {} if record.shifts is None else shifts_of(record.shifts)
-        return case_of(record.uses, record.mu, case) | payments
+def _steps_of(view: View) -> dict[str, Any] | None:
+    """The steps of a varying schedule, s as if the record were in every batch; left to the description
+    when they are many."""
+    if view.run.steps > _REPEATED or view.run.constant:
+        return None
+    return columns(view.arrays)
+
+
+def _case_of(record: Record, case: Case | None) -> dict[str, Any]:
+    """Which record a case is about, how likely it is (None: it is the only one), what is proven of it, and
+    the payments that prove it."""
+    uses = record.uses
+    out: dict[str, Any] = {
+        "uses": [uses.first, uses.epochs, list(uses.then)],
+        "mu": number(record.mu),
+    }
+    if case is not None:
+        out["weight"] = [case.weight.numerator, case.weight.denominator]
+        out["ranges"] = [None if r is None else list(r) for r in case.ranges]
+    return out if record.shifts is None else out | shifts_of(record.shifts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +171,7 @@ class SampledProof:
     plan: Callable[[], dict[str, Any]] = dict
 
     def written(self) -> dict[str, Any]:
+        """The run, the factors claimed, their ε at `delta`, and the plan."""
         # Rounded up by more than another grid errs.
         epsilon = self.curve.epsilon(self.delta) * _READING
         return {
@@ -172,6 +194,7 @@ class IterationProof:
     solved: tuple[Schedule, Shifts] | None = None
 
     def written(self) -> dict[str, Any]:
+        """The steps, the claim and the payments."""
         schedule = (
             _without_slopes(self.iteration.schedule) if self.solved is None else self.solved[0]
         )

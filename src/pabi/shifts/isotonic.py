@@ -29,7 +29,7 @@ _EPS_LONG = float(np.finfo(np.longdouble).eps)
 _EPS = float(np.finfo(np.float64).eps)
 
 
-class Payments(NamedTuple):
+class BlockPayments(NamedTuple):
     """Feasible payments in blocks, and what they cost, rounded up.
 
     Block i ends with piece `ends[i]` (the first begins with piece `first`), where the distance
@@ -46,8 +46,8 @@ class Payments(NamedTuple):
 
 
 _NONE = np.zeros(0, np.int64)
-_NOTHING = Payments(0.0, 0, _NONE, np.zeros(0), _NONE, np.zeros(0))
-_IMPOSSIBLE = Payments(math.inf, 0, _NONE, np.zeros(0), _NONE, np.zeros(0))
+_NOTHING = BlockPayments(0.0, 0, _NONE, np.zeros(0), _NONE, np.zeros(0))
+_IMPOSSIBLE = BlockPayments(math.inf, 0, _NONE, np.zeros(0), _NONE, np.zeros(0))
 
 
 class _Scale(NamedTuple):
@@ -148,7 +148,7 @@ class Segment(NamedTuple):
     product: float  # of all slopes of the segment
 
 
-def solve(c: Any, d: Any, v: Any, start: float = 0.0, steps: int = 0) -> Payments:
+def solve(c: Any, d: Any, v: Any, start: float = 0.0, steps: int = 0) -> BlockPayments:
     """The best payments for pieces z ↦ c·z + d of capacity v, from distance `start`.
 
     `c`, `d`, `v`: (n,) nonnegative arrays, v in squared units of d. `steps`: from how many steps the
@@ -160,7 +160,7 @@ def solve(c: Any, d: Any, v: Any, start: float = 0.0, steps: int = 0) -> Payment
         return _solve(np.asarray(c), np.asarray(d), np.asarray(v), start, steps)
 
 
-def _solve(c: Any, d: Any, v: Any, start: float, steps: int) -> Payments:
+def _solve(c: Any, d: Any, v: Any, start: float, steps: int) -> BlockPayments:
     n = len(c)
     zeros = np.flatnonzero(c == 0.0)
     first = int(zeros[-1]) if zeros.size else 0
@@ -291,7 +291,7 @@ def _blocks(segments: list[Segment]) -> _Blocks:
     )
 
 
-def _finish(segments: list[Segment], blocks: _Blocks, n: int) -> Payments:
+def _finish(segments: list[Segment], blocks: _Blocks, n: int) -> BlockPayments:
     """Slopes in units of each block's end, raised until the payments surely suffice."""
     slopes = blocks.slopes
     costs = blocks.demand * slopes
@@ -314,7 +314,7 @@ def _finish(segments: list[Segment], blocks: _Blocks, n: int) -> Payments:
     plain = (shift >= -1021) & (shift < 1000)  # normal doubles
     q = np.where(plain, np.ldexp(q, np.where(plain, shift, 0).astype(np.int32)), q)
     q = np.nextafter(q, np.inf)
-    return Payments(max(energy, TINY), 0, blocks.ends, q, np.where(plain, 0, shift), costs)
+    return BlockPayments(max(energy, TINY), 0, blocks.ends, q, np.where(plain, 0, shift), costs)
 
 
 def _shortfall(segments: list[Segment], blocks: _Blocks, slopes: Array) -> float:

@@ -33,7 +33,7 @@ _PAID = 1.0 + 1e-15  # payments are rounded up by so much
 _WORSE = 1.5  # paths that are so much worse than the best are not improved
 
 
-class Payments(NamedTuple):
+class StepPayments(NamedTuple):
     """Steps `first`, …, t − 1 (from 0) pay. z (m + 1,): the distances before the first and after each,
     a (m,): what each pays, `square`: μ². All are rounded up."""
 
@@ -43,7 +43,7 @@ class Payments(NamedTuple):
     square: float
 
 
-def solve(shape: Shapes, s: Array, sigma: Array, diameter: float, start: float) -> Payments:
+def solve(shape: Shapes, s: Array, sigma: Array, diameter: float, start: float) -> StepPayments:
     """Payments of least cost found, from the best start.
 
     `s`, `sigma`: sensitivities and noises, (t,). `diameter`: ∞ if there is none; `start`: w_0.
@@ -52,7 +52,7 @@ def solve(shape: Shapes, s: Array, sigma: Array, diameter: float, start: float) 
     unit = power_of_two_near(float(sigma.max(initial=0.0)) or 1.0)
     problem = _Problem(shape.in_units_of(unit), s / unit, sigma / unit)
     found = problem.best(diameter / unit, start / unit)
-    return Payments(found.first, found.z * unit, found.a * unit, found.square)
+    return StepPayments(found.first, found.z * unit, found.a * unit, found.square)
 
 
 class _Problem:
@@ -63,7 +63,7 @@ class _Problem:
         self.omega = shape.evaluators()
         self.t = shape.steps
 
-    def best(self, diameter: float, start: float) -> Payments:
+    def best(self, diameter: float, start: float) -> StepPayments:
         shape, s, sigma = self.shape, self.s, self.sigma
         at_once = self.replay(0, np.zeros(self.t), start)
         if shape.roots_only and not s.any():
@@ -92,9 +92,9 @@ class _Problem:
         first = int(cut[-1]) if cut.size else 0
         z = np.append(apart[first : best.first], best.z)
         a = np.append(np.zeros(best.first - first), best.a)
-        return Payments(first, z, a, best.square)
+        return StepPayments(first, z, a, best.square)
 
-    def _best_start_near(self, best: Payments, apart: Array) -> Payments:
+    def _best_start_near(self, best: StepPayments, apart: Array) -> StepPayments:
         """Starts a little earlier or later, by whole epochs and then by smaller and smaller
         steps: the grid is not fine enough to tell them apart."""
         window = self.t - best.first
@@ -111,7 +111,7 @@ class _Problem:
                 best = better
         return best
 
-    def _moved(self, best: Payments, move: int, apart: Array) -> Payments:
+    def _moved(self, best: StepPayments, move: int, apart: Array) -> StepPayments:
         """The better of `best` and of those that start `move` steps earlier or later."""
         found = [best]
         for first in (best.first - move, best.first + move):
@@ -138,7 +138,7 @@ class _Problem:
         sizes = np.concatenate([jumps[np.isfinite(jumps)], self.s, apart[:1]])
         return min(float(np.max(apart)), _WORTH * float(np.max(sizes)))
 
-    def replay(self, first: int, wanted: Array, start: float) -> Payments:
+    def replay(self, first: int, wanted: Array, start: float) -> StepPayments:
         """The payments that leave at most `wanted` (m,) after each step, from `start` before `first`."""
         m = self.t - first
         z, a = np.empty(m + 1), np.empty(m)
@@ -164,7 +164,7 @@ class _Problem:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             terms = np.where(a > 0.0, np.square(a / self.sigma[first:]), 0.0)
             square = float(np.sum(terms, dtype=np.longdouble)) * (1.0 + 1e-14)
-        return Payments(first, z, a, math.inf if math.isnan(square) else square)
+        return StepPayments(first, z, a, math.inf if math.isnan(square) else square)
 
     def _secants(self) -> Array:
         """ω_k(δ)/δ at the distance that one use of the record brings, where the modulus has no slope."""
@@ -198,7 +198,7 @@ class _Problem:
             wanted[k - found.tau] = z
         return Rough(found.tau, wanted)
 
-    def _polished(self, best: Payments) -> Payments:
+    def _polished(self, best: StepPayments) -> StepPayments:
         """Newton's method on the distances that are not 0, with Σ (ω(z) + s − z')²/σ² as objective."""
         from scipy.linalg import solve_banded
 
@@ -243,5 +243,5 @@ class _Problem:
         return best
 
 
-def _cost(payments: Payments) -> float:
+def _cost(payments: StepPayments) -> float:
     return payments.square

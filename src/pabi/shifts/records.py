@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
@@ -11,13 +11,14 @@ from pabi.describe.iteration import Groups, Schedule, Steps
 from pabi.normal_forms.positions import Uses, View
 from pabi.numbers.rounding import TINY, power_of_two_near
 from pabi.shifts import isotonic, periodic
+from pabi.shifts.nonlinear import StepPayments
 from pabi.shifts.periodic import PeriodicShifts
 from pabi.shifts.start import Start, best_start
 
 _FAR = 1e140  # beyond it, squares of products get close to overflow
 _WRITE_OUT = 4_000_000  # steps up to which a run-length schedule may be expanded
 
-Shifts = PeriodicShifts | Start
+Shifts = PeriodicShifts | Start | StepPayments
 
 
 class Record(NamedTuple):
@@ -31,7 +32,15 @@ class Record(NamedTuple):
 
 def energy_of(shifts: Shifts) -> float:
     """μ², rounded up."""
-    return shifts.energy if isinstance(shifts, PeriodicShifts) else shifts.payments.energy
+    match shifts:
+        case PeriodicShifts():
+            return shifts.energy
+        case Start():
+            return shifts.payments.energy
+        case StepPayments():
+            return shifts.square
+        case _:
+            assert_never(shifts)
 
 
 def mu_of(energy: float) -> float:

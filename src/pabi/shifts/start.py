@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from pabi.describe.iteration import Steps
 from pabi.numbers.rounding import TINY, Array, power_of_two_near
-from pabi.shifts.isotonic import Payments, segments_of, solve
+from pabi.shifts.isotonic import BlockPayments, segments_of, solve
 
 _ATTAINED = 1.0 - 1e-12  # a bound this close to the best cost cannot be told from it by doubles
 _HUGE = 1e250
@@ -41,7 +41,7 @@ class Start(NamedTuple):
 
     tau: int
     distance: float
-    payments: Payments
+    payments: BlockPayments
     unit: float = 1.0
 
 
@@ -83,7 +83,7 @@ def _best_start(c: Array, s: Array, v: Array, diameter: float, start: float) -> 
         size *= 4
 
 
-def _cost(payments: Payments) -> float:
+def _cost(payments: BlockPayments) -> float:
     """μ² without the slack for rounding, which would blur the comparison of close starts."""
     return float(payments.costs.sum()) if math.isfinite(payments.energy) else math.inf
 
@@ -129,7 +129,7 @@ def _tails(c: Array, s: Array, v: Array) -> _Tails:
 
 def _search(
     c: Array, s: Array, v: Array, diameter: float, best: float
-) -> tuple[int, Payments] | None:
+) -> tuple[int, BlockPayments] | None:
     """The start cheaper than `best` with the least cost, or None."""
     tails = _tails(c, s, v)
     # Where all later steps together are astronomically large in local units, earlier starts cost
@@ -137,7 +137,7 @@ def _search(
     large = np.flatnonzero((tails.demand > _HUGE) | (tails.capacity > _HUGE))
     active = np.arange(int(large[-1]) if large.size else 0, len(c))
     bound = _bound(tails, active, diameter, _chain(solve(c, s, v), 0, tails))
-    found: tuple[int, Payments] | None = None
+    found: tuple[int, BlockPayments] | None = None
     for solved in itertools.count():
         # Where a thousand starts agree to ten digits, the eleventh is not worth a solve of each.
         tolerance = min(1e-9, (1.0 - _ATTAINED) * 2.0 ** (solved // 16))
@@ -166,7 +166,7 @@ class _Chain(NamedTuple):
     slope: Array
 
 
-def _chain(payments: Payments, tau: int, tails: _Tails) -> _Chain:
+def _chain(payments: BlockPayments, tau: int, tails: _Tails) -> _Chain:
     t = len(tails.demand) - 1
     h = payments.ends + (tau + 1)
     if not h.size or h[-1] != t:

@@ -107,12 +107,12 @@ def explain(
         For a `delta` outside [0, 1), for what is no description of pabi's, and for a function in `also` that
         returns something else.
     """
-    found = outcomes(description, delta)
+    answers = outcomes(description, delta)
     rows = [
         Row(o.name, False, o.reason, None, None)
         if o.guarantee is None
         else _row(o.name, o.guarantee.curve, delta)
-        for o in found
+        for o in answers
     ]
     for bound in also:
         name = getattr(bound, "__name__", repr(bound))
@@ -123,11 +123,11 @@ def explain(
             continue
         curve = curve.curve if isinstance(curve, Guarantee) else curve
         if not isinstance(curve, TradeOff):
-            got = type(curve).__name__
-            raise InvalidInput("also", f"expected {name} to return a trade-off object, got {got}")
+            kind = type(curve).__name__
+            raise InvalidInput("also", f"expected {name} to return a trade-off object, got {kind}")
         rows.append(_row(name, curve, delta))
     try:
-        best: Guarantee | None = best_of(found, delta)
+        best: Guarantee | None = best_of(answers, delta)
     except NotApplicable:
         best = None
     return Explanation(tuple(rows), delta, best)

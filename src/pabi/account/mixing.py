@@ -37,6 +37,7 @@ _LENGTHS = tuple(sorted({int(1.25**i) for i in range(38)}))
 _MOST_BLOCKS = 1_000_000
 _CLOSED = 1 << 22  # steps of one stretch where there is a closed form with a sum
 _MARGIN = 1.0 + 1e-12  # above the roundings of the closed forms
+_SAME = 1.0 + 1e-9  # squares of one shift, however they were rounded
 
 
 def mixing_time(
@@ -148,15 +149,13 @@ def total_variation_bound(
     """
     square = _squared_mu(*_checked(loss, diameter, step_size, inverse_temperature))
     counts = np.atleast_1d(np.asarray(steps))
-    found = np.empty(counts.shape)
+    bounds = np.empty(counts.shape)
     for place, count in np.ndenumerate(counts):
         length = validate.integer("steps", count, at_least=1)
-        blocks = np.unique(np.geomspace(1, length, 64).astype(np.int64))
-        best = 0.0
-        for k in blocks.tolist():
-            best = min(best, k * _log_kappa(square(length // k)))
-        found[place] = min(1.0, math.exp(best) * _MARGIN)
-    return float(found[0]) if np.ndim(steps) == 0 else found.reshape(np.shape(steps))
+        blocks = np.unique(np.geomspace(1, length, 64).astype(np.int64)).tolist()
+        best = min(0.0, *(k * _log_kappa(square(length // k)) for k in blocks))
+        bounds[place] = min(1.0, math.exp(best) * _MARGIN)
+    return float(bounds[0]) if np.ndim(steps) == 0 else bounds.reshape(np.shape(steps))
 
 
 def _checked(
@@ -232,10 +231,10 @@ class _Squares:
 def _squared_mu(modulus: Modulus, diameter: float, variance: float) -> _Squares:
     every = parts_of(modulus)
     parts = [part for part in every if not _beaten(part, every)]
-    closed = [_closed_form(part, diameter, variance) for part in parts]
-    known = [one for one in closed if one is not None]
-    if len(known) == len(parts) == 1:
-        return known[0]
+    forms = [_closed_form(part, diameter, variance) for part in parts]
+    closed = [form for form in forms if form is not None]
+    if len(closed) == len(parts) == 1:
+        return closed[0]
 
     @cache
     def exactly(steps: int) -> float:
@@ -244,9 +243,9 @@ def _squared_mu(modulus: Modulus, diameter: float, variance: float) -> _Squares:
     def square(steps: int) -> float:
         # Far apart one part matters, near each other another: both in turn is better than either.
         lengths = [length for length in _LENGTHS if length <= steps]
-        return min((*(one(steps) for one in known), *map(exactly, lengths)))
+        return min((*(form(steps) for form in closed), *map(exactly, lengths)))
 
-    return _Squares(square, max((one.longest for one in known), default=_LENGTHS[-1]), exactly)
+    return _Squares(square, max((form.longest for form in closed), default=_LENGTHS[-1]), exactly)
 
 
 def _closed_form(part: Part, diameter: float, variance: float) -> _Squares | None:
@@ -267,7 +266,7 @@ def _closed_form(part: Part, diameter: float, variance: float) -> _Squares | Non
 def _beaten(part: Part, parts: Sequence[Part]) -> bool:
     """Whether `part` is δ + ζ, and √(δ² + ζ²) is known but for roundings. Leaving it out is sound."""
     return isinstance(part, Affine) and any(
-        isinstance(p, Sqrt) and p.kappa <= part.slope**2 and p.h <= part.shift**2 * (1.0 + 1e-9)
+        isinstance(p, Sqrt) and p.kappa <= part.slope**2 and p.h <= part.shift**2 * _SAME
         for p in parts
     )
 
@@ -319,5 +318,5 @@ def _solved(modulus: Modulus, diameter: float, variance: float, steps: int) -> f
 
     sigma = np.full(steps, math.sqrt(variance))
     with np.errstate(all="ignore"):
-        found = solve(shapes([modulus] * steps), np.zeros(steps), sigma, diameter, diameter)
-    return found.square * _MARGIN
+        payments = solve(shapes([modulus] * steps), np.zeros(steps), sigma, diameter, diameter)
+    return payments.square * _MARGIN

@@ -8,7 +8,6 @@ every iterate is released.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, assert_never
 
@@ -27,6 +26,7 @@ from pabi.numbers.rounding import TINY, Array, fraction_up, up
 from pabi.tradeoff import Gaussian, TradeOff, average
 
 NAME = "composition"
+_TERMS = 1.0 + 4e-15  # above the few roundings of (L/(b·ς_k))² and of their sum's root
 SOURCE = "Dong, Roth, Su 2022, Cor. 3.3"
 SOURCE_SAMPLED = "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.8"
 
@@ -43,13 +43,13 @@ def apply(
 def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
     if position is not None:
         check_position(run, position)
-    order, said = run.order, run_sentences(run, hidden=False, position=position)
+    order, sentences = run.order, run_sentences(run, hidden=False, position=position)
     curve: TradeOff
     match order:
         case FreshSubsets():
-            return _sampled(run, order, delta, said)
+            return _sampled(run, order, delta, sentences)
         case KnownUses():
-            curve = Gaussian(max(use.mu for use in _known(run, position)))
+            curve = Gaussian(max(use.mu for use in _at_places(run, position)))
         case SecretOrder():
             # A record may keep its place in the secret order: some are used once more than others.
             cases = _secret(run, order) if order.once else [(_redrawn(run), Fraction(1))]
@@ -57,17 +57,19 @@ def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
         case _:
             assert_never(order)
     proof = RunProof(NAME, run, curve, position=position)
-    return Guarantee(curve, run.adjacency, NAME, SOURCE, said, proof=proof)
+    return Guarantee(curve, run.adjacency, NAME, SOURCE, sentences, proof=proof)
 
 
-def _sampled(run: NoisySGD, order: FreshSubsets, delta: float, said: Sequence[str]) -> Guarantee:
+def _sampled(
+    run: NoisySGD, order: FreshSubsets, delta: float, sentences: tuple[str, ...]
+) -> Guarantee:
     """One subsampled factor a step, with equal noises together."""
     single = changed(run.adjacency) == 1 and not order.displaces
     probability = min(1.0, fraction_up(order.probability))
     curve = product(0.0, [_factors(run)], probability, single, 0.0)
     source = SOURCE if single else SOURCE_SAMPLED
     proof = SampledProof(NAME, run, curve, delta or DEFAULT_DELTA)
-    return Guarantee(curve, run.adjacency, NAME, source, tuple(said), proof=proof)
+    return Guarantee(curve, run.adjacency, NAME, source, sentences, proof=proof)
 
 
 def _factors(run: NoisySGD) -> tuple[Any, Any]:
@@ -92,19 +94,18 @@ class Paid(NamedTuple):
             return 0.0
         if math.isnan(self.total):
             return math.inf
-        return up(math.sqrt(max(self.total, TINY)) * (1.0 + 4e-15))
+        return up(math.sqrt(max(self.total, TINY)) * _TERMS)
 
 
 def _once(run: NoisySGD) -> float | Array:
     """What one use costs: a number, or one for every step with data."""
     ratio, noise = run.sensitivity / run.batch_size, run.gradient_noise_std
-    if not isinstance(noise, np.ndarray):
-        return (ratio / noise) * (ratio / noise)
-    losses: Array = (ratio / noise[: run.data_steps]) * (ratio / noise[: run.data_steps])
-    return losses
+    if isinstance(noise, np.ndarray):
+        noise = noise[: run.data_steps]
+    return (ratio / noise) * (ratio / noise)
 
 
-def _known(run: NoisySGD, position: int | None) -> list[Paid]:
+def _at_places(run: NoisySGD, position: int | None) -> list[Paid]:
     """The records of batch `position`, or of all batches that can be the worst."""
     once, period = _once(run), run.steps_per_epoch
     epochs, rest = divmod(run.data_steps, period)
@@ -135,10 +136,10 @@ def _secret(run: NoisySGD, order: SecretOrder) -> list[tuple[Paid, Fraction]]:
         most = Paid((epochs + (1 if rest else 0)) * once, True)
         return [(most, late)] + ([(Paid(epochs * once, epochs > 0), 1 - late)] if late < 1 else [])
     used = min(period, run.data_steps)
-    found = [(Paid(_sum(once[j::period]), True), order.share(j, j)) for j in range(used)]
+    cases = [(Paid(_sum(once[j::period]), True), order.share(j, j)) for j in range(used)]
     if used < period:
-        found.append((Paid(0.0, False), order.share(used, period - 1)))
-    return found
+        cases.append((Paid(0.0, False), order.share(used, period - 1)))
+    return cases
 
 
 def _sum(terms: Any) -> float:
@@ -149,8 +150,8 @@ def _iteration(iteration: NoisyIteration) -> Guarantee:
     if iteration.start > 0.0:
         raise NotApplicable("the runs start apart, which no noisy step has paid for")
     mu = _paid(iteration).mu
-    said, proof = sentences_of(iteration, hidden=False), IterationProof(NAME, iteration, mu)
-    return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, said, proof=proof)
+    sentences, proof = sentences_of(iteration, hidden=False), IterationProof(NAME, iteration, mu)
+    return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, sentences, proof=proof)
 
 
 def _paid(iteration: NoisyIteration) -> Paid:

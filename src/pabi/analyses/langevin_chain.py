@@ -31,9 +31,11 @@ class ChainProof:
 
     @property
     def theorem(self) -> str:
+        """The theorem of one chain's proof."""
         return self.one.theorem
 
     def written(self) -> dict[str, Any]:
+        """The chain, the certificate of one, and what is claimed of all."""
         one = Certificate.of(self.one, self.chain.adjacency).payload
         out = {"run": to_dict(self.chain), "one": one}
         if "reading" in one:

@@ -74,7 +74,7 @@ class OneSided:
     def curve(self) -> TradeOff:
         """The product that these payments prove."""
         view, split = self.view, self.split
-        records = [paid_off(view, self.blocks, split)]
+        records = [pay_off_factors(view, self.blocks, split)]
         if self.lead.size:
             last = view.run.steps - self.window
             _, _, sigma = view.columns(last - self.lead.size, last)
@@ -153,7 +153,7 @@ def pay_off_dict(blocks: Blocks, split: Split) -> dict[str, Any]:
     }
 
 
-def paid_off(
+def pay_off_factors(
     view: SampledRun, blocks: Blocks, split: Split, sides: float = 1.0
 ) -> tuple[Array, Array]:
     """(parameters, counts) of the record's factors while the distance is paid off, one of each a block."""

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from pabi.analyses.one_sided_shift import least_window, paid_off, pay_off_dict, pulls
+from pabi.analyses.one_sided_shift import least_window, pay_off_dict, pay_off_factors, pulls
 from pabi.analyses.tuning import DEFAULT_DELTA, best_candidate, product, sampled_run
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
@@ -73,7 +73,7 @@ class TwoSided:
         """The product that these payments prove."""
         view, split, descent = self.view, self.split, self.descent
         lagging = stage(view, descent.before[:-1], descent.payments)
-        final = paid_off(view, self.blocks, split, 2.0)
+        final = pay_off_factors(view, self.blocks, split, 2.0)
         records = [(lagging, np.ones(lagging.size)), final]
         return product(split.gaussian, records, view.probability, False, view.failure)
 

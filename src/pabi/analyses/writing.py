@@ -24,6 +24,7 @@ from pabi.shifts.periodic import PeriodicShifts
 from pabi.shifts.records import Record, Shifts
 from pabi.shifts.start import Start
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
+from pabi.tradeoff.base import encode
 from pabi.tradeoff.kinds import known_curve
 
 COLUMNS = ("c", "s", "sigma")
@@ -33,19 +34,14 @@ _READING = 1.004  # how much more than its own value of ε a certificate of rand
 _REPEATED = 20_000
 
 
-def number(x: float) -> float | str:
-    """`x` for JSON, which has no infinity."""
-    return "inf" if math.isinf(x) else x
-
-
 def claim(curve: TradeOff) -> dict[str, Any]:
     """What is claimed, in the shortest form there is. Raises InvalidInput for a curve that is not pabi's."""
     known_curve(curve)
     if isinstance(curve, Gaussian):
-        return {"mu": number(curve.mu)}
+        return {"mu": encode(curve.mu)}
     if isinstance(curve, Mixture):
         pairs = zip(curve.parts, curve.weights, strict=True)
-        return {"mixture": [[w, number(p.mu)] for p, w in pairs]}
+        return {"mixture": [[w, encode(p.mu)] for p, w in pairs]}
     return {"tradeoff": curve.to_dict()}
 
 
@@ -151,7 +147,7 @@ def _case_of(record: Record, case: Case | None) -> dict[str, Any]:
     uses = record.uses
     out: dict[str, Any] = {
         "uses": [uses.first, uses.epochs, list(uses.then)],
-        "mu": number(record.mu),
+        "mu": encode(record.mu),
     }
     if case is not None:
         out["weight"] = [case.weight.numerator, case.weight.denominator]
@@ -178,7 +174,7 @@ class SampledProof:
             "run": to_dict(self.run),
             "position": None,
             "claim": {"product": self.curve.to_dict()},
-            "reading": {"delta": self.delta, "epsilon": number(epsilon)},
+            "reading": {"delta": self.delta, "epsilon": encode(epsilon)},
             "plan": self.plan(),
         }
 

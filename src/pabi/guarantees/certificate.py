@@ -97,8 +97,8 @@ class Certificate:
     @property
     def payload(self) -> dict[str, Any]:
         """The JSON object, a new copy every time."""
-        found: dict[str, Any] = json.loads(self._text)
-        return found
+        payload: dict[str, Any] = json.loads(self._text)
+        return payload
 
     @property
     def verdict(self) -> Verdict | None:
@@ -141,11 +141,11 @@ class Certificate:
             For sentences that JSON cannot hold.
         """
         payload = self.payload
-        known = dict.fromkeys(payload.get("assumes", ()))
-        said = known | dict.fromkeys(sentences)
-        if said == known:
+        before = payload.get("assumes", [])
+        every = list(dict.fromkeys((*before, *sentences)))
+        if len(every) == len(set(before)):
             return self
-        return Certificate(payload | {"version": VERSION, "assumes": list(said)})
+        return Certificate(payload | {"version": VERSION, "assumes": every})
 
     def to_json(self) -> str:
         """The certificate as JSON.
@@ -207,8 +207,8 @@ def check_format(data: Any, form: str, versions: Sequence[int]) -> dict[str, Any
     if data.get("format") != form:
         raise InvalidInput("format", f"expected {form!r}, got {data.get('format')!r}")
     if type(data.get("version")) is not int or data["version"] not in versions:
-        known = " or ".join(map(str, versions))
+        read = " or ".join(map(str, versions))
         raise InvalidInput(
-            "version", f"expected {known}, which this pabi reads, got {data.get('version')!r}"
+            "version", f"expected {read}, which this pabi reads, got {data.get('version')!r}"
         )
     return data

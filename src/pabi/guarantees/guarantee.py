@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from pabi.describe.neighbours import Adjacency, Unit, checked_adjacency, checked_unit
@@ -350,10 +350,10 @@ class Guarantee:
         """
         besides = tuple(dict.fromkeys((*self.besides, *sentences)))
         testing = TESTING in besides
-        said = (*((TESTING,) if testing else ()), *self.assumptions, *sentences)
+        every = (*((TESTING,) if testing else ()), *self.assumptions, *sentences)
         return replace(
             self,
-            assumptions=tuple(dict.fromkeys(said)),
+            assumptions=tuple(dict.fromkeys(every)),
             besides=besides,
             proof=None if testing else self.proof,
         )
@@ -525,16 +525,16 @@ class Guarantee:
             case other:
                 reading = repr(other)
         at = self.tuned_at if self.tuned_at else 1e-5
-        told = [reading, self.adjacency, self.method]
-        told += [TESTING] if TESTING in self.assumptions else []
-        return f"ε = {shown(self.epsilon(at))} at δ = {exact(at)} ({'; '.join(told)})"
+        details = [reading, self.adjacency, self.method]
+        details += [TESTING] if TESTING in self.assumptions else []
+        return f"ε = {shown(self.epsilon(at))} at δ = {exact(at)} ({'; '.join(details)})"
 
 
-def _checked(value: Any) -> None:
-    """InvalidInput unless `value` is a guarantee of pabi's: what a subclass says, nobody checks."""
+def _require_guarantee(value: Any) -> None:
+    """InvalidInput unless `value` is a guarantee of pabi's: nobody checks what a subclass says."""
     if type(value) is not Guarantee:
-        got = type(value).__name__
-        raise InvalidInput("guarantees", f"expected pabi.Guarantee objects, got a {got}")
+        kind = type(value).__name__
+        raise InvalidInput("guarantees", f"expected pabi.Guarantee objects, got a {kind}")
 
 
 def compose(*guarantees: Guarantee) -> Guarantee:
@@ -566,30 +566,25 @@ def compose(*guarantees: Guarantee) -> Guarantee:
     if not guarantees:
         raise InvalidInput("guarantees", "expected at least one")
     for g in guarantees:
-        _checked(g)
+        _require_guarantee(g)
     first = guarantees[0]
     for g in guarantees[1:]:
-        for name, expected, got in (
-            ("adjacency", first.adjacency, g.adjacency),
-            ("unit", first.unit, g.unit),
-        ):
-            if got != expected:
-                raise InvalidInput(name, f"expected {expected!r} throughout, got {got!r} too")
-    curve, reference = first.curve, first.composition
-    for g in guarantees[1:]:
-        curve = curve.compose(g.curve)
-        reference = reference.compose(g.composition) if reference and g.composition else None
+        for name in ("adjacency", "unit"):
+            expected, other = getattr(first, name), getattr(g, name)
+            if other != expected:
+                raise InvalidInput(name, f"expected {expected!r} throughout, got {other!r} too")
+    references = [g.composition for g in guarantees if g.composition is not None]
+    complete = len(references) == len(guarantees)
     proven = all(g.proof is not None for g in guarantees)
-    said = [a for g in guarantees for a in g.assumptions]
-    said.append(INDEPENDENT)
+    sentences = [a for g in guarantees for a in g.assumptions]
     return Guarantee(
-        curve,
+        reduce(TradeOff.compose, (g.curve for g in guarantees)),
         first.adjacency,
         " + ".join(g.method for g in guarantees),
         "; ".join(dict.fromkeys(g.source for g in guarantees)) + "; Dong, Roth, Su 2022, Thm 3.2",
-        tuple(dict.fromkeys(said)),
+        tuple(dict.fromkeys((*sentences, INDEPENDENT))),
         first.tuned_at,
-        reference,
+        reduce(TradeOff.compose, references) if complete else None,
         tuple(dict.fromkeys(a for g in guarantees for a in g.besides)),
         unit=first.unit,
         proof=Composed(guarantees) if proven else None,
@@ -604,9 +599,10 @@ class Composed:
     theorem: ClassVar[str] = "composed"
 
     def written(self) -> dict[str, Any]:
+        """The certificate of every part."""
         # Equal parts, as of a release that is made many times, are proven once.
-        found = {id(part): part.certificate for part in self.parts}
-        every = [found[id(part)] for part in self.parts]
+        certificates = {id(part): part.certificate for part in self.parts}
+        every = [certificates[id(part)] for part in self.parts]
         return {"parts": [None if c is None else c.payload for c in every]}
 
 
@@ -646,6 +642,7 @@ def _besides(proof: Any) -> tuple[str, ...]:
 
 
 def _sentence(value: Any) -> str:
+    """`value` if it is a string, as assumptions are. Raises InvalidInput."""
     if not isinstance(value, str):
         raise InvalidInput("assumptions", f"expected sentences, got {value!r}")
     return value
@@ -667,5 +664,5 @@ def least(candidates: Sequence[Guarantee], delta: float) -> Guarantee:
     """The candidate with the least ε at `delta`, the first of those that are equal but for roundings."""
     if not candidates:
         raise NotApplicable("no analysis applies")
-    found = [g.epsilon(delta) for g in candidates]
-    return next(g for g, e in zip(candidates, found, strict=True) if e <= min(found) * _EQUAL)
+    losses = [g.epsilon(delta) for g in candidates]
+    return next(g for g, e in zip(candidates, losses, strict=True) if e <= min(losses) * _EQUAL)

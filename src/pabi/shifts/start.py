@@ -57,9 +57,9 @@ def best_start(steps: Steps, diameter: float = math.inf, start: float = 0.0) -> 
     with np.errstate(over="ignore", under="ignore"):
         v = np.square(sigma / unit)
         s = np.where(s > 0.0, np.maximum(s / unit, TINY), 0.0)
-    found = _best_start(c, s, v, diameter / unit, max(start / unit, TINY) if start else 0.0)
-    distance = start if found.tau == 0 else diameter
-    return found._replace(distance=distance, unit=unit)
+    best = _best_start(c, s, v, diameter / unit, max(start / unit, TINY) if start else 0.0)
+    distance = start if best.tau == 0 else diameter
+    return best._replace(distance=distance, unit=unit)
 
 
 def _best_start(c: Array, s: Array, v: Array, diameter: float, start: float) -> Start:
@@ -71,9 +71,9 @@ def _best_start(c: Array, s: Array, v: Array, diameter: float, start: float) -> 
     size = 1024
     while True:
         lo = max(earliest, t - size)
-        found = _search(c[lo:], s[lo:], v[lo:], diameter, _cost(best.payments))
-        if found is not None:
-            tau, payments = found
+        cheaper = _search(c[lo:], s[lo:], v[lo:], diameter, _cost(best.payments))
+        if cheaper is not None:
+            tau, payments = cheaper
             shifted = payments._replace(first=payments.first + lo, ends=payments.ends + lo)
             best = Start(tau + lo, diameter, shifted)
         # The demands of the window alone bound the cost of every earlier start from below.
@@ -137,21 +137,21 @@ def _search(
     large = np.flatnonzero((tails.demand > _HUGE) | (tails.capacity > _HUGE))
     active = np.arange(int(large[-1]) if large.size else 0, len(c))
     bound = _bound(tails, active, diameter, _chain(solve(c, s, v), 0, tails))
-    found: tuple[int, BlockPayments] | None = None
+    cheapest: tuple[int, BlockPayments] | None = None
     for solved in itertools.count():
         # Where a thousand starts agree to ten digits, the eleventh is not worth a solve of each.
         tolerance = min(1e-9, (1.0 - _ATTAINED) * 2.0 ** (solved // 16))
         keep = bound < best * (1.0 - tolerance)
         active, bound = active[keep], bound[keep]
         if not active.size:
-            return found
+            return cheapest
         i = int(np.argmin(bound))
         tau = int(active[i])
         payments = solve(c[tau:], s[tau:], v[tau:], diameter)
         chain = _chain(payments, tau, tails)
         if _cost(payments) < best:
             best = _cost(payments)
-            found = tau, payments._replace(first=payments.first + tau, ends=payments.ends + tau)
+            cheapest = tau, payments._replace(first=payments.first + tau, ends=payments.ends + tau)
         active, bound = np.delete(active, i), np.delete(bound, i)
         bound = np.maximum(bound, _bound(tails, active, diameter, chain))
     raise AssertionError("unreachable")

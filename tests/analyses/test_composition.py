@@ -1,4 +1,4 @@
-"""Composition against the joint law of all iterates of a quadratic, published numbers, and what is refused."""
+"""Composition against the joint law of a quadratic's iterates, published numbers, and what is refused."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, Poisson
@@ -40,6 +42,20 @@ def test_one_step_of_poisson_batches_is_exact():
     for epsilon in (0.0, 0.2, 0.5):
         exact = truth(run, epsilon)
         assert exact <= curve.delta(epsilon) <= exact * (1.0 + 1e-2) + DELTA
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+def test_a_long_cool_down_hides_a_full_batch_by_its_own_noise(adjacency):
+    """A record in every batch: the last iterate is Gaussian, and little of its variance is not the
+    cool-down's."""
+    loss = LOSS.with_l2(0.0)
+    run = a_run(FixedSize(20), loss=loss, steps=69, cooldown_steps=64, adjacency=adjacency)
+    curve = one_sided_shift.apply(run, DELTA).curve
+    apart = 5.0 * (2.0 if adjacency == "replace_one" else 1.0) / (20.0 * 0.5)
+    exact, cool_down = Gaussian(apart / math.sqrt(69.0)), Gaussian(apart / math.sqrt(64.0))
+    for epsilon in (0.0, 0.1, 0.2):
+        assert exact.delta(epsilon) <= curve.delta(epsilon)
+        assert curve.delta(epsilon) <= cool_down.delta(epsilon) * 1.01 + DELTA
 
 
 @pytest.mark.parametrize("steps", [2, 40, 10_000])

@@ -13,8 +13,8 @@ _EDGES = np.linspace(-12.0, 12.0, 6_001)  # of cells, in standard deviations
 
 
 def histogram(run: NoisySGD, gradient: float) -> np.ndarray:
-    """Probabilities of cells under x ← (1 − ηλ)x − η(B·gradient/b + ξ) with B ~ Bernoulli(p) in each step with
-    data: a linear loss and the regulariser alone. Whoever sees cells sees less than who sees x."""
+    """Probabilities of cells of the last iterate of x ← (1 − ηλ)x − η(B·gradient/b + ξ), B ~ Bernoulli(p) in
+    each step with data: a linear loss and the regulariser alone. A cell tells less than x does."""
     steps, data, p = run.steps, run.data_steps, run.batch_size / run.n
     eta, c = float(run.step_size), 1.0 - float(run.step_size) * run.loss.l2
     powers = c ** np.arange(steps - 1.0, -1.0, -1.0)

@@ -49,11 +49,13 @@ def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
         case FreshSubsets():
             return _sampled(run, order, delta, sentences)
         case KnownUses():
-            curve = Gaussian(max(use.mu for use in _at_places(run, position)))
+            every = _by_place(run)
+            curve = Gaussian(max(p.total.mu for p in every if position is None or p.has(position)))
         case SecretOrder():
             # A record may keep its place in the secret order: some are used once more than others.
-            cases = _secret(run, order) if order.once else [(_redrawn(run), Fraction(1))]
-            curve = average([c.mu for c, _ in cases], [fraction_up(share) for _, share in cases])
+            every = _by_place(run) if order.once else [_redrawn(run)]
+            shares = [fraction_up(order.share(p.first, p.last)) for p in every]
+            curve = average([p.total.mu for p in every], shares)
         case _:
             assert_never(order)
     proof = RunProof(NAME, run, curve, position=position)
@@ -97,6 +99,18 @@ class Paid(NamedTuple):
         return up(math.sqrt(max(self.total, TINY)) * _TERMS)
 
 
+class Places(NamedTuple):
+    """The positions `first`, …, `last` in the epoch, and what a record in any of them pays in all."""
+
+    total: Paid
+    first: int
+    last: int
+
+    def has(self, position: int) -> bool:
+        """Whether `position` is one of them."""
+        return self.first <= position <= self.last
+
+
 def _once(run: NoisySGD) -> float | Array:
     """What one use costs: a number, or one for every step with data."""
     ratio, noise = run.sensitivity / run.batch_size, run.gradient_noise_std
@@ -105,41 +119,27 @@ def _once(run: NoisySGD) -> float | Array:
     return (ratio / noise) * (ratio / noise)
 
 
-def _at_places(run: NoisySGD, position: int | None) -> list[Paid]:
-    """The records of batch `position`, or of all batches that can be the worst."""
+def _by_place(run: NoisySGD) -> list[Places]:
+    """All positions, equal ones together."""
     once, period = _once(run), run.steps_per_epoch
     epochs, rest = divmod(run.data_steps, period)
     if not isinstance(once, np.ndarray):
-        most = epochs + (1 if (rest if position is None else position < rest) else 0)
-        return [Paid(most * once, most > 0)]
-    if position is not None:
-        own = once[position::period]
-        return [Paid(_sum(own), own.size > 0)]
-    return [Paid(_sum(once[j::period]), True) for j in range(min(period, run.data_steps))]
+        late = [Places(Paid((epochs + 1) * once, True), 0, rest - 1)] if rest else []
+        return [*late, Places(Paid(epochs * once, epochs > 0), rest, period - 1)]
+    used = min(period, run.data_steps)
+    places = [Places(Paid(_sum(once[j::period]), True), j, j) for j in range(used)]
+    unused = [Places(Paid(0.0, False), used, period - 1)] if used < period else []
+    return places + unused
 
 
-def _redrawn(run: NoisySGD) -> Paid:
+def _redrawn(run: NoisySGD) -> Places:
     """A record that is used once an epoch anywhere: each epoch at its worst."""
     once, period = _once(run), run.steps_per_epoch
-    if not isinstance(once, np.ndarray):
-        return Paid(-(-run.data_steps // period) * once, True)
-    worst = np.maximum.reduceat(once, np.arange(0, run.data_steps, period))
-    return Paid(_sum(worst), True)
-
-
-def _secret(run: NoisySGD, order: SecretOrder) -> list[tuple[Paid, Fraction]]:
-    """Every position with its probability, equal ones together."""
-    once, period = _once(run), order.period
-    epochs, rest = divmod(run.data_steps, period)
-    if not isinstance(once, np.ndarray):
-        late = order.share(0, rest - 1) if rest else Fraction(1)
-        most = Paid((epochs + (1 if rest else 0)) * once, True)
-        return [(most, late)] + ([(Paid(epochs * once, epochs > 0), 1 - late)] if late < 1 else [])
-    used = min(period, run.data_steps)
-    cases = [(Paid(_sum(once[j::period]), True), order.share(j, j)) for j in range(used)]
-    if used < period:
-        cases.append((Paid(0.0, False), order.share(used, period - 1)))
-    return cases
+    if isinstance(once, np.ndarray):
+        total = _sum(np.maximum.reduceat(once, np.arange(0, run.data_steps, period)))
+    else:
+        total = -(-run.data_steps // period) * once
+    return Places(Paid(total, True), 0, period - 1)
 
 
 def _sum(terms: Any) -> float:

@@ -157,25 +157,39 @@ class _Records:
 
 
 def _iteration(iteration: NoisyIteration) -> Guarantee:
-    moduli, steps = iteration.moduli, iteration.steps
-    assert steps is not None
-    distinct = [moduli] if isinstance(moduli, Modulus) else list(moduli or ())
-    if all(isinstance(m, Linear) for m in distinct):
+    moduli = [iteration.moduli] if isinstance(iteration.moduli, Modulus) else iteration.moduli or ()
+    if all(isinstance(m, Linear) for m in moduli):
         raise NotApplicable("every modulus is linear: see shifted interpolation")
-    if all(isinstance(m, Unbounded) for m in distinct):
+    if all(isinstance(m, Unbounded) for m in moduli):
         raise NotApplicable("nothing is known of how far the steps stretch")
-    if steps > MOST_STEPS:
+    if _steps_of(iteration) > MOST_STEPS:
         raise NotApplicable(f"more than {MOST_STEPS} steps, whose moduli are not linear")
-    every = distinct * steps if isinstance(moduli, Modulus) else distinct
-    s, sigma = (
-        np.broadcast_to(np.asarray(x, dtype=np.float64), steps)
-        for x in (iteration.step_sensitivity, iteration.step_noise_std)
-    )
     diameter = math.inf if iteration.diameter is None else iteration.diameter
-    payments = solve(shapes(every), s, sigma, diameter, iteration.start)
+    shape, (s, sigma) = shapes(_moduli_of(iteration)), _columns_of(iteration)
+    payments = solve(shape, s, sigma, diameter, iteration.start)
     mu, sentences = mu_of(payments.square), sentences_of(iteration)
     proof = NonlinearIterationProof(iteration, mu, payments)
     return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, sentences, proof=proof)
+
+
+def _steps_of(iteration: NoisyIteration) -> int:
+    assert iteration.steps is not None
+    return iteration.steps
+
+
+def _moduli_of(iteration: NoisyIteration) -> list[Modulus]:
+    """The modulus of every step."""
+    moduli = iteration.moduli
+    return [moduli] * _steps_of(iteration) if isinstance(moduli, Modulus) else list(moduli or ())
+
+
+def _columns_of(iteration: NoisyIteration) -> tuple[Array, Array]:
+    """The sensitivity and the noise of every step."""
+    s, sigma = (
+        np.broadcast_to(np.asarray(x, dtype=np.float64), _steps_of(iteration))
+        for x in (iteration.step_sensitivity, iteration.step_noise_std)
+    )
+    return s, sigma
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,24 +204,17 @@ class NonlinearIterationProof:
 
     def written(self) -> dict[str, Any]:
         """The steps, the claim and the payments."""
-        iteration = self.iteration
-        assert iteration.steps is not None
-        moduli = iteration.moduli
-        every = [moduli] * iteration.steps if isinstance(moduli, Modulus) else list(moduli or ())
-        distinct = list(dict.fromkeys(every))
-        index = {m: i for i, m in enumerate(distinct)}
-        columns = (("s", iteration.step_sensitivity), ("sigma", iteration.step_noise_std))
+        iteration, every = self.iteration, _moduli_of(self.iteration)
+        index = {m: i for i, m in enumerate(dict.fromkeys(every))}
+        s, sigma = _columns_of(iteration)
         return {
             "run": None,
             "claim": claim(Gaussian(self.mu)),
             "diameter": iteration.diameter,
             "start": iteration.start,
-            "moduli": [_table(m) for m in distinct],
-            "which": encoding.floats([index[m] for m in every]) if len(distinct) > 1 else None,
-            "steps": {
-                name: encoding.floats(np.broadcast_to(np.asarray(x, np.float64), iteration.steps))
-                for name, x in columns
-            },
+            "moduli": [_table(m) for m in index],
+            "which": encoding.floats([index[m] for m in every]) if len(index) > 1 else None,
+            "steps": {"s": encoding.floats(s), "sigma": encoding.floats(sigma)},
             "cases": [self._case(every)],
         }
 

@@ -130,9 +130,13 @@ class _Blocks(NamedTuple):
 
     def ratio(self, unit: _Scale, which: Any) -> Array:
         """`unit` over the units of some blocks."""
-        exponent = np.clip(unit.exponent - self.exponent[which], -2000, 1000)
-        out: Array = np.ldexp(unit.mantissa / self.mantissa[which], exponent.astype(np.int32))
-        return out
+        return scaled(unit.mantissa / self.mantissa[which], unit.exponent - self.exponent[which])
+
+
+def scaled(mantissa: Array, exponent: NDArray[np.int64]) -> Array:
+    """mantissa·2^exponent, 0 far below the range of doubles and at most 2^1000 above it."""
+    within = np.clip(exponent, -2000, 1000).astype(np.int32)
+    return np.asarray(np.ldexp(mantissa, within))
 
 
 def _keep(x: float, ratio: float) -> float:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from pabi.describe.iteration import Steps
 from pabi.numbers.rounding import TINY, Array, power_of_two_near
-from pabi.shifts.isotonic import BlockPayments, segments_of, solve
+from pabi.shifts.isotonic import BlockPayments, scaled, segments_of, solve
 
 _ATTAINED = 1.0 - 1e-12  # a bound this close to the best cost cannot be told from it by doubles
 _HUGE = 1e250
@@ -99,12 +99,8 @@ class _Tails(NamedTuple):
 
     def ratio(self, later: NDArray[np.int64], earlier: NDArray[np.int64]) -> Array:
         """The product of the slopes from `later` on over that from `earlier` on, at most 2^1000."""
-        exponent = np.minimum(self.exponent[later] - self.exponent[earlier], 1000)
-        out: Array = np.ldexp(
-            self.mantissa[later] / self.mantissa[earlier],
-            np.maximum(exponent, -2000).astype(np.int32),
-        )
-        return out
+        mantissa = self.mantissa[later] / self.mantissa[earlier]
+        return scaled(mantissa, self.exponent[later] - self.exponent[earlier])
 
 
 def _tails(c: Array, s: Array, v: Array) -> _Tails:

@@ -56,5 +56,6 @@ def best_of(answers: list[Outcome], delta: float) -> Guarantee:
 def best_guarantee(
     description: Description, delta: float, position: int | None = None
 ) -> Guarantee:
-    """The best sound analysis, chosen at `delta`."""
+    """The guarantee of the analysis that proves the least ε at `delta`. Raises NotApplicable where none
+    applies, and InvalidInput as `outcomes` does."""
     return best_of(outcomes(description, delta, position), delta)

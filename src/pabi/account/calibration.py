@@ -174,7 +174,7 @@ class _Search:
         return with_noise(self._boundary(with_noise, guess, rising=False))
 
     def scale(self, run: Any) -> Any:
-        """A parameter with which ε grows, times whatever factor meets the target."""
+        """The description with its parameter, with which ε grows, times the factor that meets the target."""
         name = self.parameter
         value = getattr(run, name)
         if callable(value):
@@ -310,7 +310,7 @@ class _Search:
         return of(self._last_good(of, good, bad))
 
     def _last_good(self, of: Callable[[int], Any], good: int, bad: int) -> int:
-        """Bisection between a value that meets the target and one that does not."""
+        """The value next to the boundary that meets the target, bisected between `good` and `bad`."""
         while abs(good - bad) > 1:
             middle = (good + bad) // 2
             if self.epsilon(of(middle), middle) <= self.target:

@@ -249,7 +249,7 @@ def _squared_mu(modulus: Modulus, diameter: float, variance: float) -> _Squares:
 
 
 def _closed_form(part: Part, diameter: float, variance: float) -> _Squares | None:
-    """Of a modulus with a closed form, None of the others."""
+    """The squares of a modulus that has a closed form; None for the others."""
     match part:
         case Linear():
             return _Squares(lambda t: _of_slope(part.slope, diameter, variance, t), 1 << 62)
@@ -292,7 +292,7 @@ def _of_root(*, kappa: float, h: float, diameter: float, variance: float) -> Cal
 
     @cache
     def least(most: int) -> Array:
-        """Of every T ≤ `most`."""
+        """The least value within T steps, for every T ≤ `most`: (most,)."""
         r = np.arange(1, most + 1, dtype=np.longdouble)
         log = np.log(np.longdouble(kappa)) if kappa else -np.inf
         with np.errstate(over="ignore", invalid="ignore"):

@@ -34,7 +34,7 @@ SOURCE_SAMPLED = "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.
 def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
 ) -> Guarantee:
-    """The guarantee of releasing every iterate."""
+    """The guarantee of releasing every iterate. Raises NotApplicable for runs that start apart."""
     if isinstance(description, NoisyIteration):
         return _iteration(description)
     return _run(description, delta, position)
@@ -65,7 +65,7 @@ def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
 def _sampled(
     run: NoisySGD, order: FreshSubsets, delta: float, sentences: tuple[str, ...]
 ) -> Guarantee:
-    """One subsampled factor a step, with equal noises together."""
+    """The guarantee under random batches: one subsampled factor a step, with equal noises together."""
     single = changed(run.adjacency) == 1 and not order.displaces
     probability = min(1.0, fraction_up(order.probability))
     curve = product(0.0, [_factors(run)], probability, single, 0.0)
@@ -75,7 +75,7 @@ def _sampled(
 
 
 def _factors(run: NoisySGD) -> tuple[Any, Any]:
-    """(parameters of the steps' factors, how often each)."""
+    """(parameters of the steps' factors, how often each occurs), arrays of one length."""
     ratio = fraction_up(Fraction(run.sensitivity) / run.batch_size)
     noise = run.gradient_noise_std
     if isinstance(noise, np.ndarray):
@@ -83,7 +83,7 @@ def _factors(run: NoisySGD) -> tuple[Any, Any]:
     return np.array([ratio / noise]), np.array([float(run.data_steps)])
 
 
-class Paid(NamedTuple):
+class Payment(NamedTuple):
     """Σ (L/(b·ς_k))² over the uses of a record, and whether there are any."""
 
     total: float
@@ -102,7 +102,7 @@ class Paid(NamedTuple):
 class Places(NamedTuple):
     """The positions `first`, …, `last` in the epoch, and what a record in any of them pays in all."""
 
-    total: Paid
+    total: Payment
     first: int
     last: int
 
@@ -120,26 +120,26 @@ def _once(run: NoisySGD) -> float | Array:
 
 
 def _by_place(run: NoisySGD) -> list[Places]:
-    """All positions, equal ones together."""
+    """What a record pays at every position of the epoch, equal positions together."""
     once, period = _once(run), run.steps_per_epoch
     epochs, rest = divmod(run.data_steps, period)
     if not isinstance(once, np.ndarray):
-        late = [Places(Paid((epochs + 1) * once, True), 0, rest - 1)] if rest else []
-        return [*late, Places(Paid(epochs * once, epochs > 0), rest, period - 1)]
+        late = [Places(Payment((epochs + 1) * once, True), 0, rest - 1)] if rest else []
+        return [*late, Places(Payment(epochs * once, epochs > 0), rest, period - 1)]
     used = min(period, run.data_steps)
-    places = [Places(Paid(_sum(once[j::period]), True), j, j) for j in range(used)]
-    unused = [Places(Paid(0.0, False), used, period - 1)] if used < period else []
+    places = [Places(Payment(_sum(once[j::period]), True), j, j) for j in range(used)]
+    unused = [Places(Payment(0.0, False), used, period - 1)] if used < period else []
     return places + unused
 
 
 def _redrawn(run: NoisySGD) -> Places:
-    """A record that is used once an epoch anywhere: each epoch at its worst."""
+    """What a record pays at most that is used once an epoch anywhere: each epoch at its worst."""
     once, period = _once(run), run.steps_per_epoch
     if isinstance(once, np.ndarray):
         total = _sum(np.maximum.reduceat(once, np.arange(0, run.data_steps, period)))
     else:
         total = -(-run.data_steps // period) * once
-    return Places(Paid(total, True), 0, period - 1)
+    return Places(Payment(total, True), 0, period - 1)
 
 
 def _sum(terms: Any) -> float:
@@ -149,22 +149,22 @@ def _sum(terms: Any) -> float:
 def _iteration(iteration: NoisyIteration) -> Guarantee:
     if iteration.start > 0.0:
         raise NotApplicable("the runs start apart, which no noisy step has paid for")
-    mu = _paid(iteration).mu
+    mu = _payment_of(iteration).mu
     sentences, proof = sentences_of(iteration, hidden=False), IterationProof(NAME, iteration, mu)
     return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, sentences, proof=proof)
 
 
-def _paid(iteration: NoisyIteration) -> Paid:
+def _payment_of(iteration: NoisyIteration) -> Payment:
     """Σ (s_k/σ_k)² over the steps with s_k > 0; ∞ where one of them has no noise."""
     schedule = iteration.schedule
     if isinstance(schedule, Groups):
         stretches = [(n, x) for n, x in schedule.stretches() if x.s > 0.0]
         if any(x.sigma == 0.0 for _, x in stretches):
-            return Paid(math.inf, True)
+            return Payment(math.inf, True)
         total = sum(n * (x.s / x.sigma) * (x.s / x.sigma) for n, x in stretches)
-        return Paid(total, bool(stretches))
+        return Payment(total, bool(stretches))
     used = schedule.s > 0.0
     s, sigma = schedule.s[used], schedule.sigma[used]
     if (sigma == 0.0).any():
-        return Paid(math.inf, True)
-    return Paid(_sum((s / sigma) * (s / sigma)), bool(used.any()))
+        return Payment(math.inf, True)
+    return Payment(_sum((s / sigma) * (s / sigma)), bool(used.any()))

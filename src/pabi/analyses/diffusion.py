@@ -35,10 +35,8 @@ _MARGIN = 1.0 + 1e-13  # above the roundings of the closed forms
 _TIME = 1e-9  # relative, beyond those of the time that a path takes from one distance to another
 _BELOW_LIMIT = 1.0 - 1e-6  # of z*: nearer to it the time has lost its digits
 _ABOVE_LIMIT = 1.0 + 1e-12  # of z*, and of its spread: above their roundings
-_SMALLEST, _LARGEST = (
-    1e-290,
-    1e300,
-)  # times and spreads that are smaller lose digits, larger ones overflow
+# Times and spreads that are smaller lose digits; larger times overflow.
+_SMALLEST, _LARGEST = 1e-290, 1e300
 
 
 def path(diffusion: LangevinDiffusion, delta: float, position: int | None = None) -> Guarantee:
@@ -54,7 +52,8 @@ def path(diffusion: LangevinDiffusion, delta: float, position: int | None = None
 def last_point(
     diffusion: LangevinDiffusion, delta: float, position: int | None = None
 ) -> Guarantee:
-    """The guarantee of the point at the end."""
+    """The guarantee of the point at the end. Raises NotApplicable where the path is released, and for a loss
+    of unknown curvature."""
     if diffusion.release != "last":
         raise NotApplicable("the path is released, so nothing is forgotten")
     if diffusion.least_curvature is None:
@@ -146,8 +145,8 @@ def _closed(
 
 @dataclass(frozen=True, eq=False)
 class DiffusionProof:
-    """Of a closed form; `start`: the "window" that begins at distance D (None: the whole time, from 0),
-    or the "distance" from which paths on a dissipative loss return."""
+    """The proof of a diffusion by a closed form. `start`: the "window" that begins at distance D (None: the
+    whole time, from 0), or the "distance" from which paths on a dissipative loss return."""
 
     theorem: str
     diffusion: LangevinDiffusion
@@ -155,13 +154,13 @@ class DiffusionProof:
     start: dict[str, float | None]
 
     def written(self) -> dict[str, Any]:
-        """The diffusion, where its paths begin, and the claim."""
+        """The body of the certificate: the diffusion, where its paths begin, and the claim."""
         claimed = claim(Gaussian(self.mu))
         return {"run": to_dict(self.diffusion), **self.start, "claim": claimed}
 
 
 def _flat_cells(diffusion: LangevinDiffusion) -> NoisyIteration:
-    """The cells as if nothing were forgotten: only s_k/σ_k means anything."""
+    """The iteration of the cells as if nothing were forgotten: only s_k/σ_k means anything."""
     flat = replace(diffusion, loss=Loss.convex(1.0), gradient_gap=diffusion.gap)
     return flat.iteration(1)
 

@@ -41,7 +41,7 @@ Mechanism = ExponentialMechanism | IteratedExponentialMechanism
 
 
 def both(mechanism: Mechanism, delta: float, position: int | None = None) -> Guarantee:
-    """The best of both bounds at every ε."""
+    """The better of both bounds at every ε. Raises NotApplicable for a loss of unknown curvature."""
     curve = Best((_curve(mechanism, _range), _curve(mechanism, _gaussian)))
     return _guarantee(mechanism, BOTH, curve)
 
@@ -52,7 +52,7 @@ def bounded_range(mechanism: Mechanism, delta: float, position: int | None = Non
 
 
 def gibbs(mechanism: Mechanism, delta: float, position: int | None = None) -> Guarantee:
-    """The guarantee from the curvature."""
+    """The guarantee from the curvature. Raises NotApplicable for a loss of unknown curvature."""
     return _guarantee(mechanism, GIBBS, _curve(mechanism, _gaussian))
 
 
@@ -73,7 +73,8 @@ def _curve(mechanism: Mechanism, once: Callable[[ExponentialMechanism], TradeOff
 
 
 def _composed(mechanism: IteratedExponentialMechanism, curves: list[TradeOff]) -> TradeOff:
-    """All rounds; with split records the one the record is not in is free, and the worse part counts.
+    """The curve of all rounds. With split records a part that the record is not in is free, and the worse
+    part counts.
 
     Both parts are max(Σ_{i<k} ε_i, ε_k)-differentially private; and both are covered by the product of the
     earlier rounds with ε_k in place of the largest where that is smaller.
@@ -128,14 +129,14 @@ def _guarantee(mechanism: Mechanism, name: str, curve: TradeOff) -> Guarantee:
 
 @dataclass(frozen=True, eq=False)
 class MechanismProof:
-    """Of an exponential mechanism, one or iterated."""
+    """The proof of an exponential mechanism, one or iterated."""
 
     theorem: str
     mechanism: Mechanism
     curve: TradeOff
 
     def written(self) -> dict[str, Any]:
-        """The mechanism, the rounds of an iterated one, and the claim."""
+        """The body of the certificate: the mechanism, the rounds of an iterated one, and the claim."""
         out: dict[str, Any] = {"run": to_dict(self.mechanism)}
         if isinstance(self.mechanism, IteratedExponentialMechanism):
             out["rounds"] = [[r.diameter, r.inverse_temperature] for r in self.mechanism.rounds]

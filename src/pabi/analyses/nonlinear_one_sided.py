@@ -43,7 +43,7 @@ _SHARES = np.concatenate([np.geomspace(1e-4, 0.05, 12), np.linspace(0.1, 0.95, 1
 def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
 ) -> Guarantee:
-    """The guarantee of the last iterate."""
+    """The guarantee of the last iterate under random batches, for any modulus. Raises NotApplicable."""
     run, at = sampled_run(description), delta or DEFAULT_DELTA
     windows = _Windows(run, at)
     source = SOURCE_POISSON if windows.view.single else SOURCE
@@ -52,8 +52,8 @@ def apply(
 
 @dataclass(frozen=True)
 class Window:
-    """The last steps: what hiding the distance before them costs at all the noise of every step, and what
-    parameter the record's factor has in each (0 in the cool-down)."""
+    """The last steps of a run: what hiding the distance before them costs at all the noise of every step, and
+    what parameter the record's factor has in each (0 in the cool-down)."""
 
     payments: StepPayments
     pulls: Array
@@ -123,7 +123,7 @@ class _Windows:
         return float(self._distances[steps])
 
     def window(self, steps: int) -> Window:
-        """The last `steps` steps."""
+        """The window of the last `steps` steps."""
         if steps not in self._known:
             run, begin = self.run, self.run.steps - steps
             s, sigma, rho = (x[len(x) - steps :] for x in self._steps)

@@ -194,8 +194,8 @@ def _columns_of(iteration: NoisyIteration) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class NonlinearIterationProof:
-    """Of a bare iteration whose moduli are not all linear. A modulus known as a function only is written
-    down by its values where they matter."""
+    """The proof of a bare iteration whose moduli are not all linear. A modulus known as a function only is
+    written down by its values where they matter."""
 
     iteration: NoisyIteration
     mu: float
@@ -203,7 +203,7 @@ class NonlinearIterationProof:
     theorem: ClassVar[str] = NAME
 
     def written(self) -> dict[str, Any]:
-        """The steps, the claim and the payments."""
+        """The body of the certificate: the steps, the claim and the payments."""
         iteration, every = self.iteration, _moduli_of(self.iteration)
         index = {m: i for i, m in enumerate(dict.fromkeys(every))}
         s, sigma = _columns_of(iteration)

@@ -45,7 +45,7 @@ T = TypeVar("T")
 def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
 ) -> Guarantee:
-    """The guarantee of the last iterate."""
+    """The guarantee of the last iterate under random batches, for slopes. Raises NotApplicable."""
     run, at = sampled_run(description), delta or DEFAULT_DELTA
     view = SampledRun(run, at)
     view.window(1)  # NotApplicable here, if no modulus is known
@@ -107,7 +107,8 @@ def planned(view: SampledRun, power: float) -> OneSided:
 
 
 def _led_in(view: SampledRun, pay_off: PayOff, window: int) -> OneSided | None:
-    """Instead of a sharp start: before a shorter window, more and more of the record's pull."""
+    """The best plan that has no sharp start: the steps before a shorter window charge for more and more of
+    the record's pull. None if the distance overflows."""
     run = view.run
     shorter = min(max(run.cooldown_steps, round(_SHORTER * window), 1), run.steps)
     blocks = view.window(shorter, pieces=48)
@@ -123,9 +124,11 @@ def _led_in(view: SampledRun, pay_off: PayOff, window: int) -> OneSided | None:
 
 
 def least_window(at: Callable[[int], T], most: int, cost: Callable[[T], float]) -> T:
-    """The best of the plans at(1), …, at(most), whose cost falls and then rises with the window: powers
-    of four (the same ones however long the run is), then closer around the best. The whole run is left
-    to composition."""
+    """The cheapest plan tried among at(1), …, at(most), whose cost falls and then rises with the window.
+
+    Powers of four below `most` are tried, the same ones however long the run is, and then windows between
+    those around the best. The whole run is left to composition.
+    """
     plans = {1: at(1)}
     window = 4
     while window < most:

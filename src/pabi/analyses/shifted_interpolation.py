@@ -72,7 +72,7 @@ def _run(run: NoisySGD, position: int | None) -> Guarantee:
 
 
 def _of_any_place(view: View, order: SecretOrder) -> list[Record]:
-    """What the records' places prove even to an attacker who knows them."""
+    """The records that can be the worst for an attacker who knows every record's place."""
     if not order.once:
         raise NotApplicable("a record's place changes every epoch: see secret order")
     match order.sizes:

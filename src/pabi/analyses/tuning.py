@@ -65,7 +65,7 @@ def best_candidate(
 
 
 def tuned(plan_at: Callable[[float], C], delta: float) -> C:
-    """The plan of least ε at `delta` > 0 among those that are best for a few tilts λ.
+    """The candidate of least ε at `delta` > 0 among those that are best for a few tilts λ.
 
     The first tilt is that of G(1), whatever the run, so that runs that differ only in what is forgotten
     are treated alike. Then it is that of the exact composition of the plan before, as long as that
@@ -125,7 +125,7 @@ def product(
 
 
 def binned(mus: Array, counts: Array) -> list[tuple[float, int]]:
-    """(parameter, count), close ones together, rounded up to few distinct ones; zeros left out."""
+    """Pairs (parameter, count): close parameters are rounded up to few distinct ones, and 0 is left out."""
     mus = np.where(np.isnan(mus), np.inf, mus)  # what is undefined hides nothing
     present = (mus > 0.0) & (counts > 0)
     mus, counts = mus[present], counts[present]
@@ -139,7 +139,8 @@ def binned(mus: Array, counts: Array) -> list[tuple[float, int]]:
 
 
 def _by_weight(values: Array, totals: Array, most: int) -> tuple[Array, Array]:
-    """At most so many increasing values, each bin with about an equal part of Σ total·value²."""
+    """(values, totals) of at most `most` bins of increasing values, each bin with about an equal part of Σ
+    total·value²."""
     if values.size <= most:
         return values, totals
     weight = np.cumsum(totals * values**2)
@@ -149,7 +150,8 @@ def _by_weight(values: Array, totals: Array, most: int) -> tuple[Array, Array]:
 
 
 def _by_cost(values: Array, totals: Array, most: int) -> tuple[Array, Array]:
-    """At most so many: time and again those that cost least are raised to the next value."""
+    """(values, totals) of at most `most` values: time and again the one that costs least is raised to the
+    next."""
     values, totals = values.copy(), totals.copy()
     price = np.expm1(np.minimum(values * values, 100.0))  # about what one factor costs
     while values.size > most:

@@ -40,7 +40,8 @@ _SHORTER = (1.0, 0.8, 0.6, 0.4)  # of the best pay-off without lagging: what is 
 def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
 ) -> Guarantee:
-    """The guarantee of the last iterate."""
+    """The guarantee of the last iterate under random batches of a constant schedule, where two records pull.
+    Raises NotApplicable."""
     run, at = sampled_run(description), delta or DEFAULT_DELTA
     view = SampledRun(run, at)
     if view.single:

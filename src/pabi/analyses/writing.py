@@ -46,17 +46,17 @@ def claim(curve: TradeOff) -> dict[str, Any]:
 
 
 def groups(schedule: Groups) -> list[Any]:
-    """Run-length encoded steps."""
+    """Run-length encoded steps, as JSON."""
     return [[g.times, [[x.n, x.c, x.s, x.sigma] for x in g.stretches]] for g in schedule]
 
 
 def columns(steps: Steps) -> dict[str, Any]:
-    """Steps written out."""
+    """Steps written out, as JSON."""
     return {name: encoding.floats(x) for name, x in zip(COLUMNS, steps, strict=True)}
 
 
 def shifts_of(shifts: Shifts) -> dict[str, Any]:
-    """Where the shifts begin, and the payments."""
+    """Where the shifts begin, and the payments, as JSON."""
     match shifts:
         case PeriodicShifts():
             return _by_length(shifts)
@@ -79,7 +79,7 @@ def _by_length(shifts: PeriodicShifts) -> dict[str, Any]:
 
 
 def _by_step(payments: StepPayments) -> dict[str, Any]:
-    """Nothing where nothing is proven."""
+    """The payments of every step, as JSON; none where nothing is proven."""
     if not math.isfinite(payments.square):
         return {}
     return {
@@ -105,11 +105,11 @@ def _by_block(shifts: Start) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class RunProof:
-    """Of `run`: `records` are those that can be the worst, or, each with its case, those that a secret order
-    averages over; none where composition needs none. `cap`: of batches of random size, where slopes or moduli
-    cover no more. `view`: whose steps are written out where records were solved step by step. `alike`:
-    whether all steps with data are taken to be alike and the cool-down is left out; None where every step has
-    a slope of its own."""
+    """The proof of a run in which every record has a place in the epoch. `records` are those that can be the
+    worst, or, each with its case, those that a secret order averages over; none where composition needs none.
+    `cap`: of batches of random size, where slopes or moduli cover no more. `view`: whose steps are written
+    out where records were solved step by step. `alike`: whether all steps with data are taken to be alike and
+    the cool-down is left out; None where every step has a slope of its own."""
 
     theorem: str
     run: NoisySGD
@@ -121,7 +121,7 @@ class RunProof:
     alike: bool | None = None
 
     def written(self) -> dict[str, Any]:
-        """The run, the claim and what proves it of each record."""
+        """The body of the certificate: the run, the claim and what proves it of each record."""
         out = {"run": to_dict(self.run), "position": self.position, "claim": claim(self.curve)}
         if self.cap is not None:
             out["cap"] = self.cap
@@ -157,8 +157,8 @@ def _case_of(record: Record, case: Case | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class SampledProof:
-    """Of `run` with random batches: the factors claimed, what they amount to at `delta`, and the `plan` of
-    payments that needs them."""
+    """The proof of a run with random batches: the factors claimed, what they amount to at `delta`, and the
+    `plan` of payments that needs them."""
 
     theorem: str
     run: NoisySGD
@@ -167,7 +167,7 @@ class SampledProof:
     plan: Callable[[], dict[str, Any]] = dict
 
     def written(self) -> dict[str, Any]:
-        """The run, the factors claimed, their ε at `delta`, and the plan."""
+        """The body of the certificate: the run, the factors claimed, their ε at `delta`, and the plan."""
         # Rounded up by more than another grid errs.
         epsilon = self.curve.epsilon(self.delta) * _READING
         return {
@@ -181,8 +181,8 @@ class SampledProof:
 
 @dataclass(frozen=True, eq=False)
 class IterationProof:
-    """Of a bare iteration, whose steps are taken as stated. `solved`: the schedule in the form in which its
-    shifts were found, None for composition, for which no slope matters."""
+    """The proof of a bare iteration, whose steps are taken as stated. `solved`: the schedule in the form in
+    which its shifts were found, None for composition, for which no slope matters."""
 
     theorem: str
     iteration: NoisyIteration
@@ -190,7 +190,7 @@ class IterationProof:
     solved: tuple[Schedule, Shifts] | None = None
 
     def written(self) -> dict[str, Any]:
-        """The steps, the claim and the payments."""
+        """The body of the certificate: the steps, the claim and the payments."""
         schedule = (
             _without_slopes(self.iteration.schedule) if self.solved is None else self.solved[0]
         )

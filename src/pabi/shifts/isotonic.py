@@ -109,7 +109,7 @@ class _Chunk:
         return _Block(float(self.demand[i]), float(self.weight[i]), self.scale, int(self.ends[i]))
 
     def between(self, begin: int, stop: int) -> _Chunk:
-        """Blocks begin..stop−1."""
+        """The blocks begin, …, stop − 1 as a chunk of their own."""
         s = slice(begin, stop)
         return _Chunk(self.demand[s], self.weight[s], self.ends[s], self.scale)
 

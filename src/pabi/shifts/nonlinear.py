@@ -66,6 +66,7 @@ class _Problem:
         self.t = shape.steps
 
     def best(self, diameter: float, start: float) -> StepPayments:
+        """The payments of least cost found, from the best start."""
         shape, s, sigma = self.shape, self.s, self.sigma
         at_once = self.replay(0, np.zeros(self.t), start)
         if shape.roots_only and not s.any():
@@ -97,8 +98,8 @@ class _Problem:
         return StepPayments(first, z, a, best.square)
 
     def _best_start_near(self, best: StepPayments, apart: Array) -> StepPayments:
-        """Starts a little earlier or later, by whole epochs and then by smaller and smaller
-        steps: the grid is not fine enough to tell them apart."""
+        """The best of the payments that start a little earlier or later, by whole epochs and then by smaller
+        and smaller steps: the grid is not fine enough to tell them apart."""
         window = self.t - best.first
         if best.first == 0 or window > _NEAR:
             return best

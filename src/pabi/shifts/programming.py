@@ -49,6 +49,7 @@ class _Grid:
         self.low_square, self.width = self.low**2, np.diff(self.z**2)
 
     def cells(self, zero: float, points: Array) -> _Costs:
+        """The costs with value `zero` at 0 and `points` at the distances of the grid, ∞ where these are."""
         low = points[:-1]
         slope = (points[1:] - low) / self.width
         offset = low - slope * self.low_square

@@ -26,7 +26,7 @@ class _Lines:
         self.slope, self.offset, self.end = np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64)
 
     def back(self, k: int, kappa: float, h: float, square: float) -> None:
-        """From after step k to before it, where meeting in step k becomes possible."""
+        """Moves the lines from after step k to before it, where meeting in step k becomes possible."""
         gain = 1.0 / (square + 1.0 / np.append(self.slope, math.inf))
         self.slope = kappa * gain if kappa > 0.0 else np.zeros(gain.size)
         self.offset = np.append(self.offset, 0.0)
@@ -40,7 +40,7 @@ class _Lines:
             self.slope, self.offset, self.end = self.slope[few], self.offset[few], self.end[few]
 
     def least(self, x: float) -> tuple[float, int]:
-        """(the least cost, the end) from one x."""
+        """(the least cost at x, the end of the line that attains it)."""
         values = self.slope * x + self.offset
         i = int(np.argmin(values))
         return float(values[i]), int(self.end[i])

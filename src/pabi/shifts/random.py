@@ -74,7 +74,7 @@ class PayOff:
     doubled: float = 1.0
 
     def best(self, blocks: Blocks, distance: float) -> Split:
-        """The cheapest shares found."""
+        """The cheapest way found to pay off `distance` over `blocks`."""
         before = np.full(blocks.length.size, distance)
         if distance == 0.0 or blocks.contraction == 0.0:  # it vanishes by itself, perhaps late
             return self._unshifted(blocks, distances(blocks, np.zeros(before.size), distance, 0.0))
@@ -102,7 +102,9 @@ class PayOff:
         return Split(total, np.zeros(blocks.length.size), 0.0, before)
 
     def _shares(self, blocks: Blocks, pulls: Array, demand: float) -> Array:
-        """For one price of room the best share is chosen block by block. The right price is bisected
+        """The share of every block's noise that hides the shift, (blocks,).
+
+        For one price of room the best share is chosen block by block. The right price is bisected
         with few shares to choose from, then closer by, with many where it matters."""
         room, idle = blocks.room, pulls == 0.0  # with no record to hide all noise hides the shift
         active, rest = np.flatnonzero(~idle), float(room @ np.where(idle, 1.0, 0.0))

@@ -111,6 +111,7 @@ class _EpochSums:
         )
 
     def record(self, j: int) -> Record:
+        """The bound for a record of batch j."""
         view, uses = self.view, self.view.uses(j)
         if uses.total == 0:
             return Record(uses, 0.0, None, None)

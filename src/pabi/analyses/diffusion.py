@@ -42,10 +42,8 @@ _SMALLEST, _LARGEST = 1e-290, 1e300
 def path(diffusion: LangevinDiffusion, delta: float, position: int | None = None) -> Guarantee:
     """The guarantee of the whole path, μ² = (Δ²/2)∫β_t²dt."""
     if not diffusion.constant:
-        every = _flat_cells(diffusion)
-        return _relabelled(
-            diffusion, composition.apply(every, 0.0), PATH, PATH_SOURCE, hidden=False
-        )
+        cells = composition.apply(_flat_cells(diffusion), 0.0)
+        return _relabelled(diffusion, cells, PATH, PATH_SOURCE, hidden=False)
     return _closed(diffusion, _path_square(diffusion), PATH, {})
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pabi.analyses.one_sided_shift import SOURCE_POISSON, least_window
-from pabi.analyses.tuning import DEFAULT_DELTA, best_candidate, product, sampled_run
+from pabi.analyses.tuning import DEFAULT_DELTA, product, sampled_run, tuned_guarantee
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
@@ -28,7 +28,7 @@ from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.shifts.nonlinear import StepPayments, solve
 from pabi.shifts.random import Cost
-from pabi.tradeoff import TradeOff
+from pabi.tradeoff import Product
 
 NAME = "nonlinear one-sided shift"
 SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, for any modulus (docs, Random batches)"
@@ -47,7 +47,7 @@ def apply(
     run, at = sampled_run(description), delta or DEFAULT_DELTA
     windows = _Windows(run, at)
     source = SOURCE_POISSON if windows.view.single else SOURCE
-    return best_candidate(NAME, source, run, windows.planned, at)
+    return tuned_guarantee(NAME, source, run, windows.planned, at)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class SharedNoise:
         return {"cap": self.view.cap, "payments": payments, "share": self.share}
 
     @cached_property
-    def curve(self) -> TradeOff:
+    def curve(self) -> Product:
         """The product that these payments prove."""
         window, view = self.window, self.view
         with np.errstate(divide="ignore", over="ignore"):

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pabi.analyses.tuning import DEFAULT_DELTA, best_candidate, product, sampled_run
+from pabi.analyses.tuning import DEFAULT_DELTA, product, sampled_run, tuned_guarantee
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
@@ -30,7 +30,7 @@ from pabi.normal_forms.sampled import Blocks, SampledRun
 from pabi.numbers import encoding
 from pabi.numbers.rounding import Array
 from pabi.shifts.random import Cost, PayOff, Split, lead_in
-from pabi.tradeoff import TradeOff
+from pabi.tradeoff import Product
 
 NAME = "one-sided shift"
 SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, extended (docs, Random batches)"
@@ -50,7 +50,7 @@ def apply(
     view = SampledRun(run, at)
     view.window(1)  # NotApplicable here, if no modulus is known
     source = SOURCE_POISSON if view.single else SOURCE
-    return best_candidate(NAME, source, run, lambda power: planned(view, power), at)
+    return tuned_guarantee(NAME, source, run, lambda power: planned(view, power), at)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class OneSided:
         return {"cap": self.view.cap, **lead, **pay_off_dict(self.blocks, self.split)}
 
     @cached_property
-    def curve(self) -> TradeOff:
+    def curve(self) -> Product:
         """The product that these payments prove."""
         view, split = self.view, self.split
         records = [pay_off_factors(view, self.blocks, split)]
@@ -85,15 +85,15 @@ class OneSided:
 def planned(view: SampledRun, power: float) -> OneSided:
     """The best start and payments for the tilt λ = `power`."""
     run = view.run
-    pull = pulls(view)
-    blocks = view.window(1 if run.constant else min(view.most, 1000))
-    busy = blocks.s > 0.0
-    strongest = float(np.max(2.0 * blocks.s[busy] / blocks.sigma[busy], initial=1e-9))
     if run.constant:
         _, _, s, sigma, _ = view.constants
         strongest = 2.0 * s / sigma
+    else:
+        blocks = view.window(min(view.most, 1000))
+        busy = blocks.s > 0.0
+        strongest = float(np.max(2.0 * blocks.s[busy] / blocks.sigma[busy], initial=1e-9))
     cost = Cost(view.probability, power, not view.single, 4.0 * strongest)
-    pay_off = PayOff(cost, pull)
+    pay_off = PayOff(cost, pulls(view))
 
     def at(window: int) -> OneSided:
         part = view.window(window, pieces=48)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -32,18 +32,15 @@ _CLOSE_TILT = 0.1  # of log λ: tilts so close give much the same plan
 _MANY_BINS, _BINS = 1000, 40  # distinct parameters that are looked at, and that are composed
 
 
-class Candidate(Protocol):
+class TunedPlan(Protocol):
     """A choice of the free parameters of an analysis, and what it proves."""
 
     @property
-    def curve(self) -> TradeOff:
+    def curve(self) -> Product:
         """The trade-off function that these parameters prove."""
 
     def to_dict(self) -> dict[str, Any]:
         """The parameters, for a certificate."""
-
-
-C = TypeVar("C", bound=Candidate)
 
 
 def sampled_run(description: NoisySGD | NoisyIteration) -> NoisySGD:
@@ -55,17 +52,17 @@ def sampled_run(description: NoisySGD | NoisyIteration) -> NoisySGD:
     return run
 
 
-def best_candidate(
-    name: str, source: str, run: NoisySGD, candidate: Callable[[float], Candidate], delta: float
+def tuned_guarantee(
+    name: str, source: str, run: NoisySGD, plan_at: Callable[[float], TunedPlan], delta: float
 ) -> Guarantee:
-    """The guarantee of the candidate of least ε at `delta` > 0, each made for a tilt."""
-    best = tuned(candidate, delta)
+    """The guarantee of the plan of least ε at `delta` > 0. `plan_at`: the best plan for a tilt."""
+    best = _tuned(plan_at, delta)
     proof = SampledProof(name, run, best.curve, delta, best.to_dict)
     return Guarantee(best.curve, run.adjacency, name, source, run_sentences(run), proof=proof)
 
 
-def tuned(plan_at: Callable[[float], C], delta: float) -> C:
-    """The candidate of least ε at `delta` > 0 among those that are best for a few tilts λ.
+def _tuned(plan_at: Callable[[float], TunedPlan], delta: float) -> TunedPlan:
+    """The plan of least ε at `delta` > 0 among those that are best for a few tilts λ.
 
     The first tilt is that of G(1), whatever the run, so that runs that differ only in what is forgotten
     are treated alike. Then it is that of the exact composition of the plan before, as long as that
@@ -75,7 +72,7 @@ def tuned(plan_at: Callable[[float], C], delta: float) -> C:
     best, least = plan_at(power), math.inf
     plan = best
     for _ in range(_TRIALS):
-        epsilon, following = roughly(plan.curve, delta)
+        epsilon, following = plan.curve.roughly(delta)
         if epsilon >= _BETTER * least:
             break
         best, least = plan, epsilon
@@ -86,22 +83,13 @@ def tuned(plan_at: Callable[[float], C], delta: float) -> C:
     return best
 
 
-def roughly(curve: TradeOff, delta: float) -> tuple[float, float]:
-    """(ε, λ): about the ε at `delta`, and the tilt whose moments it depends on."""
-    if isinstance(curve, Product):
-        return curve.roughly(delta)
-    epsilon = curve.epsilon(delta)
-    z = math.sqrt(2.0 * math.log(1.0 / delta))
-    return epsilon, z * z / max(epsilon, 1e-9)
-
-
 def product(
     gaussian: float,
     records: Iterable[tuple[Array, Array]],
     probability: float,
     poisson: bool,
     failure: float,
-) -> TradeOff:
+) -> Product:
     """G(gaussian) ⊗ the records' factors, given as arrays of parameters and counts.
 
     `poisson`: factors O_p, for a record that is there or not; otherwise C_p. Parameters are rounded up to

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from pabi.analyses.one_sided_shift import least_window, pay_off_dict, pay_off_factors, pulls
-from pabi.analyses.tuning import DEFAULT_DELTA, best_candidate, product, sampled_run
+from pabi.analyses.tuning import DEFAULT_DELTA, product, sampled_run, tuned_guarantee
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
@@ -29,7 +29,7 @@ from pabi.numbers import encoding
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.shifts.random import Cost, Descent, PayOff, Split, two_sided
-from pabi.tradeoff import TradeOff
+from pabi.tradeoff import Product
 
 NAME = "two-sided shift"
 SOURCE = "Bok, Su, Altschuler 2024, Thm C.13, sharpened (docs, Random batches)"
@@ -51,7 +51,7 @@ def apply(
     view.window(1)
     if run.data_steps < 2:
         raise NotApplicable("one step leaves nothing to lag behind")
-    return best_candidate(NAME, SOURCE, run, lambda power: planned(view, power), at)
+    return tuned_guarantee(NAME, SOURCE, run, lambda power: planned(view, power), at)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class TwoSided:
         return {"cap": self.view.cap, "payments": payments, **pay_off}
 
     @cached_property
-    def curve(self) -> TradeOff:
+    def curve(self) -> Product:
         """The product that these payments prove."""
         view, split, descent = self.view, self.split, self.descent
         lagging = stage(view, descent.before[:-1], descent.payments)

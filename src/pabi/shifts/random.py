@@ -77,11 +77,14 @@ class PayOff:
         """The cheapest way found to pay off `distance` over `blocks`."""
         before = np.full(blocks.length.size, distance)
         if distance == 0.0 or blocks.contraction == 0.0:  # it vanishes by itself, perhaps late
-            return self._unshifted(blocks, distances(blocks, np.zeros(before.size), distance, 0.0))
+            none = np.zeros(before.size)
+            before = distances(blocks, none, distance, 0.0)
+            total = float(self.cost(self.pulls(blocks, before)) @ blocks.length)
+            return Split(total, none, 0.0, before)
         demand = self.doubled * distance * blocks.contraction
         if not demand < 1e150:  # its square overflows
             return Split(math.inf, np.zeros(before.size), math.inf, before)
-        split = None
+        splits = []
         for _ in range(2):
             pulls = self.pulls(blocks, before)
             share = self._shares(blocks, pulls, demand)
@@ -92,20 +95,15 @@ class PayOff:
             with np.errstate(divide="ignore", invalid="ignore"):
                 records = np.where(after > 0.0, after / np.sqrt(1.0 - share), 0.0)
             total = gaussian * gaussian + float(self.cost(records) @ blocks.length)
-            if split is None or total < split.cost:
-                split = Split(total, share, gaussian, before)
-        assert split is not None
-        return split
-
-    def _unshifted(self, blocks: Blocks, before: Array) -> Split:
-        total = float(self.cost(self.pulls(blocks, before)) @ blocks.length)
-        return Split(total, np.zeros(blocks.length.size), 0.0, before)
+            splits.append(Split(total, share, gaussian, before))
+        return min(splits, key=lambda split: split.cost)
 
     def _shares(self, blocks: Blocks, pulls: Array, demand: float) -> Array:
         """The share of every block's noise that hides the shift, (blocks,).
 
         For one price of room the best share is chosen block by block. The right price is bisected
-        with few shares to choose from, then closer by, with many where it matters."""
+        with few shares to choose from, then closer by, with many where it matters.
+        """
         room, idle = blocks.room, pulls == 0.0  # with no record to hide all noise hides the shift
         active, rest = np.flatnonzero(~idle), float(room @ np.where(idle, 1.0, 0.0))
         share = np.where(idle, 1.0, 0.0)

@@ -85,7 +85,7 @@ def calibrate(
 
     References
     ----------
-    Docs, "Meet a privacy target".
+    docs, "Meet a privacy target".
     """
     if type(run) not in PARAMETERS:
         raise InvalidInput(

@@ -80,7 +80,7 @@ def mixing_time(
 
     References
     ----------
-    Docs, "Mixing"; compare Bravo, Flores-Mella, Guzmán, Thm 4.2 (`pabi.literature.bravo`).
+    docs, "Mixing"; compare Bravo, Flores-Mella, Guzmán, Thm 4.2 (`pabi.literature.bravo`).
     """
     target = validate.number("total_variation", total_variation, above=0.0, below=1.0)
     square = _squared_mu(*_checked(loss, diameter, step_size, inverse_temperature))
@@ -145,7 +145,7 @@ def total_variation_bound(
 
     References
     ----------
-    Docs, "Mixing"; compare Bravo, Flores-Mella, Guzmán, Thm 4.2 (`pabi.literature.bravo`).
+    docs, "Mixing"; compare Bravo, Flores-Mella, Guzmán, Thm 4.2 (`pabi.literature.bravo`).
     """
     square = _squared_mu(*_checked(loss, diameter, step_size, inverse_temperature))
     counts = np.atleast_1d(np.asarray(steps))

@@ -22,7 +22,7 @@ from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import View
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import TINY, up
-from pabi.shifts.records import Record, energy_of, mu_of, solve_schedule
+from pabi.shifts.records import Record, solve_schedule
 
 NAME = "latest uses"
 SOURCE = (
@@ -91,7 +91,7 @@ class _Uses:
             if covered is not None:
                 own[epoch * period + covered[1]] = self.standing(epoch, *covered)
         if not case.uses.total:
-            return Record(case.uses, 0.0, None, None)
+            return Record(case.uses)
         schedule = Steps(self.steps.c, own, self.steps.sigma)
         _, shifts = solve_schedule(schedule, self.view.run.range_diameter)
-        return Record(case.uses, mu_of(energy_of(shifts)), None, shifts)
+        return Record(case.uses, shifts=shifts)

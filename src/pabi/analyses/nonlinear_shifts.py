@@ -145,15 +145,14 @@ class _Records:
         used = uses.steps(self.view.period)
         used = used[(used >= self.begin) & (used < self.end)] - self.begin
         if not uses.total:
-            return Record(uses, 0.0, None, None)
+            return Record(uses)
         every, sigma = self._steps
         s = np.zeros_like(every)
         s[used] = every[used]
         diameter = self.run.range_diameter
         start = diameter if self.begin else 0.0
         payments = solve(self._shape, s, sigma, diameter, start)
-        payments = payments._replace(first=payments.first + self.begin)
-        return Record(uses, mu_of(payments.square), None, payments)
+        return Record(uses, shifts=payments._replace(first=payments.first + self.begin))
 
 
 def _iteration(iteration: NoisyIteration) -> Guarantee:

@@ -50,7 +50,7 @@ class Certificate:
 
     References
     ----------
-    Docs, "Certificates": the format, and what is checked.
+    docs, "Certificates": the format, and what is checked.
     """
 
     __slots__ = ("_text", "_verified")

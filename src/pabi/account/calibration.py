@@ -54,9 +54,11 @@ def calibrate(
     Parameters
     ----------
     run : NoisySGD, LangevinChain, LangevinDiffusion, ExponentialMechanism or IteratedExponentialMechanism
+        The description to be changed.
     epsilon : float > 0
         The target.
     delta : float in (0, 1)
+        The δ of the target.
     parameter : str, optional
         What is changed; None for the first one named here. Of noisy SGD the least "noise_std" or
         "noise_multiplier" (a schedule is scaled as a whole), the most "epochs", "steps" or "clip_norm", or

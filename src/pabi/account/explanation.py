@@ -92,6 +92,7 @@ def explain(
     description : Description
         What was done: noisy SGD, a noisy iteration, a sampler or a mechanism.
     delta : float in [0, 1)
+        The δ at which every ε is read.
     also : sequence of callables
         Bounds of one's own: functions of the description that return a trade-off function or a guarantee, and
         may raise NotApplicable. A row is named after the function. These bounds are shown for comparison and

@@ -128,6 +128,7 @@ def total_variation_bound(
     step_size : float > 0
         η.
     steps : int or array of int, of any shape, ≥ 1
+        How many steps the chain has taken.
     inverse_temperature : float > 0
         β.
 

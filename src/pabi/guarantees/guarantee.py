@@ -117,6 +117,7 @@ class Guarantee:
         Parameters
         ----------
         delta : float in [0, 1)
+            The δ at which ε is read.
 
         Returns
         -------
@@ -140,6 +141,7 @@ class Guarantee:
         Parameters
         ----------
         delta : float in [0, 1)
+            The δ at which ε is read.
         rtol : float in (0, 1]
             How far apart the two bounds may be, relative, where the numerics allow it.
 
@@ -191,6 +193,7 @@ class Guarantee:
         Parameters
         ----------
         fpr : float or array of any shape, in [0, 1]
+            The attack's false-positive rate.
 
         Returns
         -------
@@ -215,6 +218,7 @@ class Guarantee:
         Parameters
         ----------
         order : float > 1
+            The order of the divergence.
 
         Returns
         -------
@@ -248,6 +252,7 @@ class Guarantee:
         Parameters
         ----------
         fpr : float or array of any shape, in [0, 1]
+            The attack's false-positive rate.
 
         Returns
         -------

@@ -95,7 +95,7 @@ def stage(view: SampledRun, z: Array, a: Array) -> Array:
 def planned(view: SampledRun, power: float) -> TwoSided:
     """The best payments for the tilt λ = `power`."""
     run = view.run
-    c, _, s, sigma, _ = view.constants
+    _, _, s, sigma, _ = view.constants
     cost = Cost(view.probability, power, True, 8.0 * s / sigma)
     pay_off = PayOff(cost, pulls(view, 2.0), doubled=2.0)
     highest = view.distance(run.data_steps)  # with s in every step, and within the diameter
@@ -111,27 +111,29 @@ def planned(view: SampledRun, power: float) -> TwoSided:
     finals = {n: view.window(run.cooldown_steps + n) for n in lengths}
     points = highest * np.linspace(0.0, 1.0, 15) ** 1.5
     table = np.array([[pay_off.best(finals[n], z).cost for z in points.tolist()] for n in lengths])
-    best_plan: TwoSided | None = None
-    best_cost = math.inf
+    best, least = None, math.inf
     for row, n in zip(table, lengths, strict=True):
-        if best_plan is not None and row.min() > best_cost:
-            continue
-
-        def after(z: Array, row: Array = row) -> Array:
-            return np.interp(z, points, row)
-
-        descent = two_sided(
-            c,
-            s,
-            view.distance,
-            run.data_steps - n,
-            after,
-            lambda z, a: cost(stage(view, z, a)),
-        )
-        if descent.cost < best_cost:
-            best_cost = descent.cost
-            split = pay_off.best(finals[n], float(descent.before[-1]))
-            best_plan = TwoSided(view, descent, finals[n], split)
-    if best_plan is None:
+        if not row.min() > least:
+            plan = _lagging(view, pay_off, finals[n], points, row)
+            if plan.descent.cost < least:
+                best, least = plan, plan.descent.cost
+    if best is None:
         raise NotApplicable("whatever is paid, the distance between the runs stays too large")
-    return best_plan
+    return best
+
+
+def _lagging(
+    view: SampledRun, pay_off: PayOff, final: Blocks, points: Array, costs: Array
+) -> TwoSided:
+    """The best payments before the steps `final`, which cost `costs` from the distances `points`."""
+    c, _, s, _, _ = view.constants
+    descent = two_sided(
+        c,
+        s,
+        view.distance,
+        view.run.steps - final.steps,
+        lambda z: np.interp(z, points, costs),
+        lambda z, a: pay_off.cost(stage(view, z, a)),
+    )
+    split = pay_off.best(final, float(descent.before[-1]))
+    return TwoSided(view, descent, final, split)

@@ -134,7 +134,8 @@ class _Blocks(NamedTuple):
 
 
 def scaled(mantissa: Array, exponent: NDArray[np.int64]) -> Array:
-    """mantissa·2^exponent, 0 far below the range of doubles and at most 2^1000 above it."""
+    """mantissa·2^exponent for mantissas near 1: 0 where it is below all doubles, and never ∞, the exponent
+    being held at 1000."""
     within = np.clip(exponent, -2000, 1000).astype(np.int32)
     return np.asarray(np.ldexp(mantissa, within))
 

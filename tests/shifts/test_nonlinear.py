@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.moduli import Modulus
 from pabi.normal_forms.shapes import shapes
-from pabi.shifts.nonlinear import Payments, solve
+from pabi.shifts.nonlinear import StepPayments, solve
 
 # (κ, h, σ, D, μ² of Bravo, Flores-Mella, Guzmán, Thm 3.4: 0 is reached in the last step)
 THEOREM_3_4 = [
@@ -63,7 +63,7 @@ def roots(kappa, h):  # type: ignore[no-untyped-def]
     return shapes([Modulus.sqrt(k, x) for k, x in zip(kappa, h, strict=True)])
 
 
-def check_feasible(found: Payments, moduli, s, sigma) -> None:  # type: ignore[no-untyped-def]
+def check_feasible(found: StepPayments, moduli, s, sigma) -> None:  # type: ignore[no-untyped-def]
     """In the words of the theorem, from the moduli themselves."""
     z = found.z
     assert z[-1] == 0.0

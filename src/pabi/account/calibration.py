@@ -17,7 +17,6 @@ from pabi.account.best import best_guarantee
 from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.describe.orders import Order
 from pabi.describe.runs import NoisySGD
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
@@ -49,56 +48,80 @@ def calibrate(
 ) -> Calibrated:
     """`run` with `parameter` changed so that its guarantee at `delta` is at most `epsilon`.
 
-    Of noisy SGD the least "noise_std" (the default) or "noise_multiplier" (a schedule is scaled as a
-    whole), the most "epochs", "steps" or "clip_norm", and the "size" of batches nearest to the boundary. Of
-    a Langevin chain the most "inverse_temperature" (the default) or "steps", of a diffusion
-    "inverse_temperature" or "time", of an exponential mechanism "inverse_temperature" or "epsilon", and of
-    an iterated one its "epsilons", scaled as a whole. Continuous parameters meet the boundary to a
-    relative 1e-9, with random batches to about 1e-2. Raises TargetUnreachable, whose `best` is the least ε
-    seen, when no value meets the target, and InvalidInput where the parameter cannot change the guarantee,
-    or where any number of epochs or steps meets the target. Units are those of the parameter. Nothing
-    depends on data. Source: docs, "Meet a privacy target".
+    Continuous parameters meet the boundary to a relative 1e-9, with random batches to about 1e-2. Nothing
+    depends on data.
+
+    Parameters
+    ----------
+    run : NoisySGD, LangevinChain, LangevinDiffusion, ExponentialMechanism or IteratedExponentialMechanism
+        The description to be changed.
+    epsilon : float > 0
+        The target.
+    delta : float in (0, 1)
+        The δ of the target.
+    parameter : str, optional
+        What is changed; None for the first one named here. Of noisy SGD the least "noise_std" or
+        "noise_multiplier" (a schedule is scaled as a whole), the most "epochs", "steps" or "clip_norm", or
+        the "size" of batches nearest to the boundary. Of a Langevin chain the most "inverse_temperature" or
+        "steps". Of a diffusion the most "inverse_temperature" or "time". Of an exponential mechanism the
+        most "inverse_temperature" or "epsilon". Of an iterated one its "epsilons", scaled as a whole. Units
+        are those of the parameter.
+
+    Returns
+    -------
+    same type as `run`
+        Its guarantee has been computed and meets the target.
+
+    Raises
+    ------
+    TargetUnreachable
+        When no value meets the target; its `best` is the least ε seen.
+    InvalidInput
+        Where the parameter cannot change the guarantee, where any number of epochs or steps or any time meets
+        the target, and for an argument that is out of range or of another type.
+
+    Warns
+    -----
+    PrivacyWarning
+        When `delta` exceeds 1/n.
+
+    References
+    ----------
+    docs, "Meet a privacy target".
     """
     if type(run) not in PARAMETERS:
         raise InvalidInput(
             "run", f"expected a pabi.NoisySGD, a sampler or a mechanism, got {type(run).__name__}"
         )
-    known = PARAMETERS[type(run)]
+    names = PARAMETERS[type(run)]
     target = validate.number("epsilon", epsilon, above=0.0)
     validate.number("delta", delta, above=0.0, below=1.0)
-    parameter = validate.choice("parameter", known[0] if parameter is None else parameter, known)
+    parameter = validate.choice("parameter", names[0] if parameter is None else parameter, names)
     warn_of_large_delta(run.n, delta)
-    order = _order(run)
-    sampled = order is not None and order.fresh
-    search = _Search(parameter, target, delta, sampled=sampled)
-    found: Calibrated
-    if isinstance(run, NoisySGD):
-        found = _of_sgd(search, run)
-    elif parameter == "steps":
-        found = search.length(run)
-    else:
-        found = search.scale(run)
-    return found
+    search = _Search(parameter, target, delta, sampled=_sampled(run))
+    calibrated: Calibrated = search.calibrated(run)
+    return calibrated
 
 
-def _order(description: Any) -> Order | None:
-    """Which steps use a record; None for what has no batches."""
-    if isinstance(description, LangevinChain):
-        description = description.run
-    return description.order if isinstance(description, NoisySGD) else None
+def _sampled(description: Any) -> bool:
+    """Whether batches are drawn afresh at every step."""
+    run = description.run if isinstance(description, LangevinChain) else description
+    return isinstance(run, NoisySGD) and run.order.fresh
 
 
-def _of_sgd(search: _Search, run: NoisySGD) -> Any:
-    parameter = search.parameter
-    if parameter in ("noise_std", "noise_multiplier"):
-        return search.noise(run)
-    if run.noise_std is None and run.noise_multiplier is None:
-        raise InvalidInput("noise_std", f"missing: calibrating {parameter} needs a noise")
-    if parameter == "clip_norm":
-        return search.clip(run)
-    if parameter == "size":
-        return search.size(run)
-    return search.length(run)
+def _resized(value: Any, x: float) -> Any:
+    """`x`; for a schedule, one in proportion to `value` whose largest entry is `x`."""
+    if np.ndim(value) == 0:
+        return x
+    schedule = np.asarray(value, dtype=np.float64)
+    return x * (schedule / float(np.max(schedule)))
+
+
+def _refuse_schedules(run: Any, reason: str) -> None:
+    """InvalidInput for the first parameter that has one number a step."""
+    for field in ("step_size", "noise_std", "noise_multiplier"):
+        if isinstance(getattr(run, field, None), np.ndarray):
+            raise InvalidInput(field, f"given one per step, it fixes {reason}")
 
 
 class _Search:
@@ -109,13 +132,28 @@ class _Search:
         self.close = _RELATIVE_SAMPLED if sampled else _RELATIVE
         self.best, self.at = math.inf, math.nan
 
+    def calibrated(self, run: Any) -> Any:
+        """`run` with the parameter changed. Raises TargetUnreachable and InvalidInput."""
+        name, sgd = self.parameter, isinstance(run, NoisySGD)
+        if name in ("noise_std", "noise_multiplier"):
+            return self.noise(run)
+        if sgd and run.noise_std is None and run.noise_multiplier is None:
+            raise InvalidInput("noise_std", f"missing: calibrating {name} needs a noise")
+        if name == "clip_norm":
+            return self.clip(run)
+        if name == "size":
+            return self.size(run)
+        return self.length(run) if sgd or name == "steps" else self.scale(run)
+
     def epsilon(self, run: Any, at: float) -> float:
+        """ε of a candidate, whose parameter is `at`."""
         value = best_guarantee(run, self.delta).epsilon(self.delta)
         if value < self.best:
             self.best, self.at = value, at
         return value
 
     def unreachable(self) -> TargetUnreachable:
+        """The error that names the least ε seen."""
         return TargetUnreachable(
             f"epsilon = {exact(self.target)} at delta = {exact(self.delta)} cannot be met by "
             f"{self.parameter}: the best reachable is epsilon = {shown(self.best)}, "
@@ -126,35 +164,31 @@ class _Search:
     # Continuous parameters.
 
     def noise(self, run: NoisySGD) -> NoisySGD:
+        """The run with the least noise."""
         name = self.parameter
         other = "noise_multiplier" if name == "noise_std" else "noise_std"
-        given = getattr(run, name)
-        shape = given / float(np.max(given)) if isinstance(given, np.ndarray) else None
 
         def with_noise(x: float) -> NoisySGD:
-            changes: dict[str, Any] = {name: x if shape is None else x * shape, other: None}
+            changes: dict[str, Any] = {name: _resized(getattr(run, name), x), other: None}
             return replace(run, **changes)
 
         guess = 1.0 if name == "noise_multiplier" else run.sensitivity / run.batch_size
-        x = self._boundary(with_noise, guess, rising=False)
-        return with_noise(x)
+        return with_noise(self._boundary(with_noise, guess, rising=False))
 
     def scale(self, run: Any) -> Any:
-        """A parameter with which ε grows, times whatever factor meets the target."""
+        """The description with its parameter, with which ε grows, times the factor that meets the target."""
         name = self.parameter
-        given = getattr(run, name)
-        if callable(given):
+        value = getattr(run, name)
+        if callable(value):
             raise InvalidInput(name, "a function of time is not scaled: give a number or an array")
-        other = {"epsilon": "inverse_temperature", "inverse_temperature": "epsilon"}.get(name)
         changes: dict[str, Any] = {}
-        if given is None:  # an exponential mechanism described by the other of the two
-            given, changes = 1.0, {str(other): None}
-        unit = float(np.max(given))
-        shape = np.asarray(given, dtype=np.float64) / unit
+        if value is None:  # an exponential mechanism described by the other of the two
+            other = {"epsilon": "inverse_temperature", "inverse_temperature": "epsilon"}[name]
+            value, changes = 1.0, {other: None}
+        unit = float(np.max(value))
 
         def scaled(x: float) -> Any:
-            value: Any = x if shape.ndim == 0 else x * shape
-            return replace(run, **changes, **{name: value})
+            return replace(run, **changes, **{name: _resized(value, x)})
 
         if name == "time" and self.epsilon(far := scaled(_MOST * unit), unit) <= self.target:
             limit = self.epsilon(far, unit)
@@ -165,6 +199,7 @@ class _Search:
         return scaled(self._boundary(scaled, unit, rising=True))
 
     def clip(self, run: NoisySGD) -> NoisySGD:
+        """The run with the largest clip norm, at most the loss's own gradient bound."""
         if run.noise_multiplier is not None:
             raise InvalidInput(
                 "noise_multiplier",
@@ -233,13 +268,10 @@ class _Search:
     # Whole numbers.
 
     def length(self, run: Any) -> Any:
+        """The run with the most epochs or steps."""
         name = self.parameter
         sgd = isinstance(run, NoisySGD)
-        for field in ("step_size", "noise_std", "noise_multiplier"):
-            if isinstance(getattr(run, field, None), np.ndarray):
-                raise InvalidInput(
-                    field, f"given one per step, it fixes their number: {name} cannot change"
-                )
+        _refuse_schedules(run, f"their number: {name} cannot change")
 
         def of(k: int) -> Any:
             changes: dict[str, Any] = {"epochs": None, "steps": None} if sgd else {}
@@ -261,17 +293,15 @@ class _Search:
         return of(self._last_good(of, low, high))
 
     def size(self, run: NoisySGD) -> NoisySGD:
+        """The run with the size of batches nearest to the boundary."""
         if "size" not in {f.name for f in fields(run.batches)}:
             raise InvalidInput("size", f"a {run.batches.kind} run has no size to calibrate")
 
         def of(size: int) -> NoisySGD:
             return replace(run, batches=replace(run.batches, size=size))  # type: ignore[call-arg]
 
-        for field in ("step_size", "noise_std", "noise_multiplier"):
-            if run.epochs is not None and isinstance(getattr(run, field), np.ndarray):
-                raise InvalidInput(
-                    field, "given one per step, it fixes the steps per epoch and so size"
-                )
+        if run.epochs is not None:
+            _refuse_schedules(run, "the steps per epoch and so size")
         most = min(run.n, getattr(run.batches, "cap", None) or run.n)
         first, last = self.epsilon(of(1), 1), self.epsilon(of(most), most)
         good, bad = (most, 1) if last < first else (1, most)
@@ -282,7 +312,7 @@ class _Search:
         return of(self._last_good(of, good, bad))
 
     def _last_good(self, of: Callable[[int], Any], good: int, bad: int) -> int:
-        """Bisection between a value that meets the target and one that does not."""
+        """The value next to the boundary that meets the target, bisected between `good` and `bad`."""
         while abs(good - bad) > 1:
             middle = (good + bad) // 2
             if self.epsilon(of(middle), middle) <= self.target:

@@ -16,7 +16,21 @@ from pabi.tradeoff import Gaussian, TradeOff
 
 @dataclass(frozen=True)
 class Row:
-    """One analysis: its ε at the δ asked for and its μ (None if not Gaussian), or the reason why not."""
+    """One analysis of an `Explanation`: what it proves, or the reason why it does not apply.
+
+    Attributes
+    ----------
+    method : str
+        The name of the analysis.
+    applies : bool
+        Whether it covers the description.
+    reason : str or None
+        Why it does not; None where it does.
+    epsilon : float or None
+        ε at the δ asked for, an upper bound; None where it does not apply.
+    mu : float or None
+        The Gaussian-DP parameter; None where the bound is not Gaussian or does not apply.
+    """
 
     method: str
     applies: bool
@@ -27,9 +41,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All analyses of a description at `delta`; iterates as rows and prints as a table.
+    """All analyses of a description at one δ; iterates as rows and prints as a table.
 
-    `best` is the guarantee that `guarantee(delta)` returns, None if nothing applies.
+    Attributes
+    ----------
+    rows : tuple of Row
+        One row for each analysis, and one for each bound of the user's own.
+    delta : float in [0, 1)
+        The δ asked for.
+    best : Guarantee or None
+        The guarantee that `guarantee(delta)` returns; None if no analysis applies.
     """
 
     rows: tuple[Row, ...]
@@ -66,16 +87,33 @@ def explain(
 ) -> Explanation:
     """Every analysis of `description` with its ε at `delta`.
 
-    `also`: callables from the description to a trade-off object (or guarantee), for bounds of one's
-    own; a row is named after the callable, and a callable may raise NotApplicable. They are shown
-    for comparison and never become the guarantee.
+    Parameters
+    ----------
+    description : Description
+        What was done: noisy SGD, a noisy iteration, a sampler or a mechanism.
+    delta : float in [0, 1)
+        The δ at which every ε is read.
+    also : sequence of callables
+        Bounds of one's own: functions of the description that return a trade-off function or a guarantee, and
+        may raise NotApplicable. A row is named after the function. These bounds are shown for comparison and
+        never become the guarantee.
+
+    Returns
+    -------
+    Explanation
+
+    Raises
+    ------
+    InvalidInput
+        For a `delta` outside [0, 1), for what is no description of pabi's, and for a function in `also` that
+        returns something else.
     """
-    found = outcomes(description, delta)
+    answers = outcomes(description, delta)
     rows = [
         Row(o.name, False, o.reason, None, None)
         if o.guarantee is None
         else _row(o.name, o.guarantee.curve, delta)
-        for o in found
+        for o in answers
     ]
     for bound in also:
         name = getattr(bound, "__name__", repr(bound))
@@ -86,11 +124,11 @@ def explain(
             continue
         curve = curve.curve if isinstance(curve, Guarantee) else curve
         if not isinstance(curve, TradeOff):
-            got = type(curve).__name__
-            raise InvalidInput("also", f"expected {name} to return a trade-off object, got {got}")
+            kind = type(curve).__name__
+            raise InvalidInput("also", f"expected {name} to return a trade-off object, got {kind}")
         rows.append(_row(name, curve, delta))
     try:
-        best: Guarantee | None = best_of(found, delta)
+        best: Guarantee | None = best_of(answers, delta)
     except NotApplicable:
         best = None
     return Explanation(tuple(rows), delta, best)

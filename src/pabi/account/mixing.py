@@ -37,6 +37,7 @@ _LENGTHS = tuple(sorted({int(1.25**i) for i in range(38)}))
 _MOST_BLOCKS = 1_000_000
 _CLOSED = 1 << 22  # steps of one stretch where there is a closed form with a sum
 _MARGIN = 1.0 + 1e-12  # above the roundings of the closed forms
+_SAME = 1.0 + 1e-9  # squares of one shift, however they were rounded
 
 
 def mixing_time(
@@ -48,13 +49,38 @@ def mixing_time(
 ) -> int:
     """Steps after which the chain is within `total_variation` of its own stationary law, from any start.
 
-    x ← Π(x − ηβ∇L(x) + √(2η)Z) on a convex set of `diameter` D, with η = `step_size`, β =
-    `inverse_temperature` and L a mean of losses that `loss` describes, its l2 included; the same for a
-    cyclic pass of stochastic gradients of such losses. The least of T·⌈ln ε/ln κ_T⌉ over the lengths T
-    that are tried. Raises InvalidInput, naming the field, and NotApplicable where nothing bounds how far a
-    step stretches or the bound leaves the range of numbers.
+    The chain is x ← Π(x − ηβ∇L(x) + √(2η)Z) on a convex set. The bound holds for a cyclic pass of stochastic
+    gradients of such losses as well. It is the least of T·⌈ln ε/ln κ_T⌉ over the lengths T that are tried, ε
+    being `total_variation`.
 
-    Source: docs, "Mixing"; compare Bravo, Flores-Mella, Guzmán, Thm 4.2 (`pabi.literature.bravo`).
+    Parameters
+    ----------
+    loss : Loss
+        L is a mean of losses of this kind, its l2 included.
+    diameter : float > 0
+        D, of the convex set.
+    step_size : float > 0
+        η.
+    total_variation : float in (0, 1)
+        The distance to be reached.
+    inverse_temperature : float > 0
+        β.
+
+    Returns
+    -------
+    int
+        Steps ≥ 1, an upper bound on the mixing time.
+
+    Raises
+    ------
+    InvalidInput
+        For a number out of its range, naming the field.
+    NotApplicable
+        Where nothing bounds how far a step stretches, or the bound leaves the range of numbers.
+
+    References
+    ----------
+    docs, "Mixing"; compare Bravo, Flores-Mella, Guzmán, Thm 4.2 (`pabi.literature.bravo`).
     """
     target = validate.number("total_variation", total_variation, above=0.0, below=1.0)
     square = _squared_mu(*_checked(loss, diameter, step_size, inverse_temperature))
@@ -89,21 +115,48 @@ def total_variation_bound(
     steps: Any,
     inverse_temperature: float = 1.0,
 ) -> Any:
-    """A bound on the total-variation distance to the stationary law after `steps`, a number or an array.
+    """A bound on the total-variation distance of the chain to its own stationary law after `steps`.
 
-    The least κ_T^k with kT ≤ steps. Arguments, errors and source as for `mixing_time`.
+    The chain is that of `mixing_time`. The bound is the least κ_T^k over some k and T with kT ≤ steps.
+
+    Parameters
+    ----------
+    loss : Loss
+        L is a mean of losses of this kind, its l2 included.
+    diameter : float > 0
+        D, of the convex set.
+    step_size : float > 0
+        η.
+    steps : int or array of int, of any shape, ≥ 1
+        How many steps the chain has taken.
+    inverse_temperature : float > 0
+        β.
+
+    Returns
+    -------
+    float or array
+        Distances in [0, 1], of the shape of `steps`.
+
+    Raises
+    ------
+    InvalidInput
+        For a number out of its range, naming the field.
+    NotApplicable
+        Where nothing bounds how far a step stretches.
+
+    References
+    ----------
+    docs, "Mixing"; compare Bravo, Flores-Mella, Guzmán, Thm 4.2 (`pabi.literature.bravo`).
     """
     square = _squared_mu(*_checked(loss, diameter, step_size, inverse_temperature))
     counts = np.atleast_1d(np.asarray(steps))
-    found = np.empty(counts.shape)
+    bounds = np.empty(counts.shape)
     for place, count in np.ndenumerate(counts):
         length = validate.integer("steps", count, at_least=1)
-        blocks = np.unique(np.geomspace(1, length, 64).astype(np.int64))
-        best = 0.0
-        for k in blocks.tolist():
-            best = min(best, k * _log_kappa(square(length // k)))
-        found[place] = min(1.0, math.exp(best) * _MARGIN)
-    return float(found[0]) if np.ndim(steps) == 0 else found.reshape(np.shape(steps))
+        blocks = np.unique(np.geomspace(1, length, 64).astype(np.int64)).tolist()
+        best = min(0.0, *(k * _log_kappa(square(length // k)) for k in blocks))
+        bounds[place] = min(1.0, math.exp(best) * _MARGIN)
+    return float(bounds[0]) if np.ndim(steps) == 0 else bounds.reshape(np.shape(steps))
 
 
 def _checked(
@@ -179,10 +232,10 @@ class _Squares:
 def _squared_mu(modulus: Modulus, diameter: float, variance: float) -> _Squares:
     every = parts_of(modulus)
     parts = [part for part in every if not _beaten(part, every)]
-    closed = [_closed_form(part, diameter, variance) for part in parts]
-    known = [one for one in closed if one is not None]
-    if len(known) == len(parts) == 1:
-        return known[0]
+    forms = [_closed_form(part, diameter, variance) for part in parts]
+    closed = [form for form in forms if form is not None]
+    if len(closed) == len(parts) == 1:
+        return closed[0]
 
     @cache
     def exactly(steps: int) -> float:
@@ -191,13 +244,13 @@ def _squared_mu(modulus: Modulus, diameter: float, variance: float) -> _Squares:
     def square(steps: int) -> float:
         # Far apart one part matters, near each other another: both in turn is better than either.
         lengths = [length for length in _LENGTHS if length <= steps]
-        return min((*(one(steps) for one in known), *map(exactly, lengths)))
+        return min((*(form(steps) for form in closed), *map(exactly, lengths)))
 
-    return _Squares(square, max((one.longest for one in known), default=_LENGTHS[-1]), exactly)
+    return _Squares(square, max((form.longest for form in closed), default=_LENGTHS[-1]), exactly)
 
 
 def _closed_form(part: Part, diameter: float, variance: float) -> _Squares | None:
-    """Of a modulus with a closed form, None of the others."""
+    """The squares of a modulus that has a closed form; None for the others."""
     match part:
         case Linear():
             return _Squares(lambda t: _of_slope(part.slope, diameter, variance, t), 1 << 62)
@@ -214,7 +267,7 @@ def _closed_form(part: Part, diameter: float, variance: float) -> _Squares | Non
 def _beaten(part: Part, parts: Sequence[Part]) -> bool:
     """Whether `part` is δ + ζ, and √(δ² + ζ²) is known but for roundings. Leaving it out is sound."""
     return isinstance(part, Affine) and any(
-        isinstance(p, Sqrt) and p.kappa <= part.slope**2 and p.h <= part.shift**2 * (1.0 + 1e-9)
+        isinstance(p, Sqrt) and p.kappa <= part.slope**2 and p.h <= part.shift**2 * _SAME
         for p in parts
     )
 
@@ -240,7 +293,7 @@ def _of_root(*, kappa: float, h: float, diameter: float, variance: float) -> Cal
 
     @cache
     def least(most: int) -> Array:
-        """Of every T ≤ `most`."""
+        """The least value within T steps, for every T ≤ `most`: (most,)."""
         r = np.arange(1, most + 1, dtype=np.longdouble)
         log = np.log(np.longdouble(kappa)) if kappa else -np.inf
         with np.errstate(over="ignore", invalid="ignore"):
@@ -266,5 +319,5 @@ def _solved(modulus: Modulus, diameter: float, variance: float, steps: int) -> f
 
     sigma = np.full(steps, math.sqrt(variance))
     with np.errstate(all="ignore"):
-        found = solve(shapes([modulus] * steps), np.zeros(steps), sigma, diameter, diameter)
-    return found.square * _MARGIN
+        payments = solve(shapes([modulus] * steps), np.zeros(steps), sigma, diameter, diameter)
+    return payments.square * _MARGIN

@@ -8,7 +8,6 @@ every iterate is released.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, assert_never
 
@@ -27,6 +26,7 @@ from pabi.numbers.rounding import TINY, Array, fraction_up, up
 from pabi.tradeoff import Gaussian, TradeOff, average
 
 NAME = "composition"
+_TERMS = 1.0 + 4e-15  # above the few roundings of (L/(b·ς_k))² and of their sum's root
 SOURCE = "Dong, Roth, Su 2022, Cor. 3.3"
 SOURCE_SAMPLED = "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.8"
 
@@ -34,7 +34,7 @@ SOURCE_SAMPLED = "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.
 def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
 ) -> Guarantee:
-    """The guarantee of releasing every iterate."""
+    """The guarantee of releasing every iterate. Raises NotApplicable for runs that start apart."""
     if isinstance(description, NoisyIteration):
         return _iteration(description)
     return _run(description, delta, position)
@@ -43,35 +43,39 @@ def apply(
 def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
     if position is not None:
         check_position(run, position)
-    order, said = run.order, run_sentences(run, hidden=False, position=position)
+    order, sentences = run.order, run_sentences(run, hidden=False, position=position)
     curve: TradeOff
     match order:
         case FreshSubsets():
-            return _sampled(run, order, delta, said)
+            return _sampled(run, order, delta, sentences)
         case KnownUses():
-            curve = Gaussian(max(use.mu for use in _known(run, position)))
+            every = _by_place(run)
+            curve = Gaussian(max(p.total.mu for p in every if position is None or p.has(position)))
         case SecretOrder():
             # A record may keep its place in the secret order: some are used once more than others.
-            cases = _secret(run, order) if order.once else [(_redrawn(run), Fraction(1))]
-            curve = average([c.mu for c, _ in cases], [fraction_up(share) for _, share in cases])
+            every = _by_place(run) if order.once else [_redrawn(run)]
+            shares = [fraction_up(order.share(p.first, p.last)) for p in every]
+            curve = average([p.total.mu for p in every], shares)
         case _:
             assert_never(order)
     proof = RunProof(NAME, run, curve, position=position)
-    return Guarantee(curve, run.adjacency, NAME, SOURCE, said, proof=proof)
+    return Guarantee(curve, run.adjacency, NAME, SOURCE, sentences, proof=proof)
 
 
-def _sampled(run: NoisySGD, order: FreshSubsets, delta: float, said: Sequence[str]) -> Guarantee:
-    """One subsampled factor a step, with equal noises together."""
+def _sampled(
+    run: NoisySGD, order: FreshSubsets, delta: float, sentences: tuple[str, ...]
+) -> Guarantee:
+    """The guarantee under random batches: one subsampled factor a step, with equal noises together."""
     single = changed(run.adjacency) == 1 and not order.displaces
     probability = min(1.0, fraction_up(order.probability))
     curve = product(0.0, [_factors(run)], probability, single, 0.0)
     source = SOURCE if single else SOURCE_SAMPLED
     proof = SampledProof(NAME, run, curve, delta or DEFAULT_DELTA)
-    return Guarantee(curve, run.adjacency, NAME, source, tuple(said), proof=proof)
+    return Guarantee(curve, run.adjacency, NAME, source, sentences, proof=proof)
 
 
 def _factors(run: NoisySGD) -> tuple[Any, Any]:
-    """(parameters of the steps' factors, how often each)."""
+    """(parameters of the steps' factors, how often each occurs), arrays of one length."""
     ratio = fraction_up(Fraction(run.sensitivity) / run.batch_size)
     noise = run.gradient_noise_std
     if isinstance(noise, np.ndarray):
@@ -79,7 +83,7 @@ def _factors(run: NoisySGD) -> tuple[Any, Any]:
     return np.array([ratio / noise]), np.array([float(run.data_steps)])
 
 
-class Paid(NamedTuple):
+class Payment(NamedTuple):
     """Σ (L/(b·ς_k))² over the uses of a record, and whether there are any."""
 
     total: float
@@ -92,53 +96,50 @@ class Paid(NamedTuple):
             return 0.0
         if math.isnan(self.total):
             return math.inf
-        return up(math.sqrt(max(self.total, TINY)) * (1.0 + 4e-15))
+        return up(math.sqrt(max(self.total, TINY)) * _TERMS)
+
+
+class Places(NamedTuple):
+    """The positions `first`, …, `last` in the epoch, and what a record in any of them pays in all."""
+
+    total: Payment
+    first: int
+    last: int
+
+    def has(self, position: int) -> bool:
+        """Whether `position` is one of them."""
+        return self.first <= position <= self.last
 
 
 def _once(run: NoisySGD) -> float | Array:
     """What one use costs: a number, or one for every step with data."""
     ratio, noise = run.sensitivity / run.batch_size, run.gradient_noise_std
-    if not isinstance(noise, np.ndarray):
-        return (ratio / noise) * (ratio / noise)
-    losses: Array = (ratio / noise[: run.data_steps]) * (ratio / noise[: run.data_steps])
-    return losses
+    if isinstance(noise, np.ndarray):
+        noise = noise[: run.data_steps]
+    return (ratio / noise) * (ratio / noise)
 
 
-def _known(run: NoisySGD, position: int | None) -> list[Paid]:
-    """The records of batch `position`, or of all batches that can be the worst."""
+def _by_place(run: NoisySGD) -> list[Places]:
+    """What a record pays at every position of the epoch, equal positions together."""
     once, period = _once(run), run.steps_per_epoch
     epochs, rest = divmod(run.data_steps, period)
     if not isinstance(once, np.ndarray):
-        most = epochs + (1 if (rest if position is None else position < rest) else 0)
-        return [Paid(most * once, most > 0)]
-    if position is not None:
-        own = once[position::period]
-        return [Paid(_sum(own), own.size > 0)]
-    return [Paid(_sum(once[j::period]), True) for j in range(min(period, run.data_steps))]
-
-
-def _redrawn(run: NoisySGD) -> Paid:
-    """A record that is used once an epoch anywhere: each epoch at its worst."""
-    once, period = _once(run), run.steps_per_epoch
-    if not isinstance(once, np.ndarray):
-        return Paid(-(-run.data_steps // period) * once, True)
-    worst = np.maximum.reduceat(once, np.arange(0, run.data_steps, period))
-    return Paid(_sum(worst), True)
-
-
-def _secret(run: NoisySGD, order: SecretOrder) -> list[tuple[Paid, Fraction]]:
-    """Every position with its probability, equal ones together."""
-    once, period = _once(run), order.period
-    epochs, rest = divmod(run.data_steps, period)
-    if not isinstance(once, np.ndarray):
-        late = order.share(0, rest - 1) if rest else Fraction(1)
-        most = Paid((epochs + (1 if rest else 0)) * once, True)
-        return [(most, late)] + ([(Paid(epochs * once, epochs > 0), 1 - late)] if late < 1 else [])
+        late = [Places(Payment((epochs + 1) * once, True), 0, rest - 1)] if rest else []
+        return [*late, Places(Payment(epochs * once, epochs > 0), rest, period - 1)]
     used = min(period, run.data_steps)
-    found = [(Paid(_sum(once[j::period]), True), order.share(j, j)) for j in range(used)]
-    if used < period:
-        found.append((Paid(0.0, False), order.share(used, period - 1)))
-    return found
+    places = [Places(Payment(_sum(once[j::period]), True), j, j) for j in range(used)]
+    unused = [Places(Payment(0.0, False), used, period - 1)] if used < period else []
+    return places + unused
+
+
+def _redrawn(run: NoisySGD) -> Places:
+    """What a record pays at most that is used once an epoch anywhere: each epoch at its worst."""
+    once, period = _once(run), run.steps_per_epoch
+    if isinstance(once, np.ndarray):
+        total = _sum(np.maximum.reduceat(once, np.arange(0, run.data_steps, period)))
+    else:
+        total = -(-run.data_steps // period) * once
+    return Places(Payment(total, True), 0, period - 1)
 
 
 def _sum(terms: Any) -> float:
@@ -148,22 +149,22 @@ def _sum(terms: Any) -> float:
 def _iteration(iteration: NoisyIteration) -> Guarantee:
     if iteration.start > 0.0:
         raise NotApplicable("the runs start apart, which no noisy step has paid for")
-    mu = _paid(iteration).mu
-    said, proof = sentences_of(iteration, hidden=False), IterationProof(NAME, iteration, mu)
-    return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, said, proof=proof)
+    mu = _payment_of(iteration).mu
+    sentences, proof = sentences_of(iteration, hidden=False), IterationProof(NAME, iteration, mu)
+    return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, sentences, proof=proof)
 
 
-def _paid(iteration: NoisyIteration) -> Paid:
+def _payment_of(iteration: NoisyIteration) -> Payment:
     """Σ (s_k/σ_k)² over the steps with s_k > 0; ∞ where one of them has no noise."""
     schedule = iteration.schedule
     if isinstance(schedule, Groups):
         stretches = [(n, x) for n, x in schedule.stretches() if x.s > 0.0]
         if any(x.sigma == 0.0 for _, x in stretches):
-            return Paid(math.inf, True)
+            return Payment(math.inf, True)
         total = sum(n * (x.s / x.sigma) * (x.s / x.sigma) for n, x in stretches)
-        return Paid(total, bool(stretches))
+        return Payment(total, bool(stretches))
     used = schedule.s > 0.0
     s, sigma = schedule.s[used], schedule.sigma[used]
     if (sigma == 0.0).any():
-        return Paid(math.inf, True)
-    return Paid(_sum((s / sigma) * (s / sigma)), bool(used.any()))
+        return Payment(math.inf, True)
+    return Payment(_sum((s / sigma) * (s / sigma)), bool(used.any()))

@@ -32,40 +32,39 @@ PATH, LAST = "path", "last point"
 PATH_SOURCE = "Ganesh, Thakurta, Upadhyay, Lemma C.1, as Gaussian DP"
 LAST_SOURCE = "docs, Diffusions; Bok, Su, Altschuler 2024, Thm C.3 in the limit of small steps"
 _MARGIN = 1.0 + 1e-13  # above the roundings of the closed forms
+_TIME = 1e-9  # relative, beyond those of the time that a path takes from one distance to another
+_BELOW_LIMIT = 1.0 - 1e-6  # of z*: nearer to it the time has lost its digits
+_ABOVE_LIMIT = 1.0 + 1e-12  # of z*, and of its spread: above their roundings
+# Times and spreads that are smaller lose digits; larger times overflow.
+_SMALLEST, _LARGEST = 1e-290, 1e300
 
 
 def path(diffusion: LangevinDiffusion, delta: float, position: int | None = None) -> Guarantee:
     """The guarantee of the whole path, μ² = (Δ²/2)∫β_t²dt."""
-    del delta, position
     if not diffusion.constant:
-        every = _flat_cells(diffusion)
-        return _relabelled(
-            diffusion, composition.apply(every, 0.0), PATH, PATH_SOURCE, hidden=False
-        )
+        cells = composition.apply(_flat_cells(diffusion), 0.0)
+        return _relabelled(diffusion, cells, PATH, PATH_SOURCE, hidden=False)
     return _closed(diffusion, _path_square(diffusion), PATH, {})
 
 
 def last_point(
     diffusion: LangevinDiffusion, delta: float, position: int | None = None
 ) -> Guarantee:
-    """The guarantee of the point at the end."""
-    del delta, position
+    """The guarantee of the point at the end. Raises NotApplicable where the path is released, and for a loss
+    of unknown curvature."""
     if diffusion.release != "last":
         raise NotApplicable("the path is released, so nothing is forgotten")
     if diffusion.least_curvature is None:
         raise NotApplicable(f"nothing is known of the curvature of a {diffusion.loss.kind} loss")
     if not diffusion.constant:
-        found = shifted_interpolation.apply(diffusion.iteration(), 0.0)
-        return _relabelled(diffusion, found, LAST, LAST_SOURCE, hidden=True)
+        cells = shifted_interpolation.apply(diffusion.iteration(), 0.0)
+        return _relabelled(diffusion, cells, LAST, LAST_SOURCE, hidden=True)
     square = _from_the_start(diffusion)
-    proof: dict[str, float | None] = {"window": None}
-    bounded = gibbs_window(diffusion)
-    if bounded is not None and bounded[0] < square:
-        square, proof = bounded[0], {"window": bounded[1]}
-    parted = _dissipative(diffusion)
-    if parted is not None and parted[0] < square:
-        square, proof = parted[0], {"distance": parted[1]}
-    return _closed(diffusion, square, LAST, proof)
+    begin: dict[str, float | None] = {"window": None}
+    for key, bound in (("window", gibbs_window(diffusion)), ("distance", _dissipative(diffusion))):
+        if bound is not None and bound[0] < square:
+            square, begin = bound[0], {key: bound[1]}
+    return _closed(diffusion, square, LAST, begin)
 
 
 # Products are taken of rationals, so that none under- or overflows on the way.
@@ -111,24 +110,24 @@ def _dissipative(diffusion: LangevinDiffusion) -> tuple[float, float] | None:
     if growth is None:
         return None
     beta, time = diffusion.inverse_temperature, diffusion.time
-    scaled, limit = min(beta * time, 1e300), growth.limit
-    if not scaled > 1e-290:
+    scaled, limit = min(beta * time, _LARGEST), growth.limit
+    if not scaled > _SMALLEST:
         return None
-    d = growth.reached(0.5 * scaled * (1.0 + 1e-9))
+    d = growth.reached(0.5 * scaled * (1.0 + _TIME))
     if diffusion.diameter is not None:
-        most = limit * (1.0 - 1e-6) if d is None else d
+        most = limit * _BELOW_LIMIT if d is None else d
         d = diffusion.diameter if diffusion.diameter < most else d
-    if d is not None and not growth.time(d) <= scaled * (1.0 - 1e-9):
+    if d is not None and not growth.time(d) <= scaled * (1.0 - _TIME):
         return None
-    spread = growth.spread(limit) * (1.0 + 1e-12) if d is None else growth.spread(d)
-    if not 1e-290 < spread < math.inf:
+    spread = growth.spread(limit) * _ABOVE_LIMIT if d is None else growth.spread(d)
+    if not _SMALLEST < spread < math.inf:
         return None
     square = fraction_up(2 * Fraction(beta) * Fraction(spread)) * _MARGIN
-    return square, limit * (1.0 + 1e-12) if d is None else d
+    return square, limit * _ABOVE_LIMIT if d is None else d
 
 
 def _closed(
-    diffusion: LangevinDiffusion, square: float, name: str, proof: dict[str, float | None]
+    diffusion: LangevinDiffusion, square: float, name: str, begin: dict[str, float | None]
 ) -> Guarantee:
     mu = math.inf if math.isnan(square) else math.sqrt(square) * _MARGIN
     hidden = name == LAST
@@ -138,14 +137,14 @@ def _closed(
         name,
         LAST_SOURCE if hidden else PATH_SOURCE,
         diffusion_sentences(diffusion, hidden),
-        proof=DiffusionProof(name, diffusion, mu, proof),
+        proof=DiffusionProof(name, diffusion, mu, begin),
     )
 
 
 @dataclass(frozen=True, eq=False)
 class DiffusionProof:
-    """Of a closed form; `start`: the "window" that begins at distance D (None: the whole time, from 0),
-    or the "distance" from which paths on a dissipative loss return."""
+    """The proof of a diffusion by a closed form. `start`: the "window" that begins at distance D (None: the
+    whole time, from 0), or the "distance" from which paths on a dissipative loss return."""
 
     theorem: str
     diffusion: LangevinDiffusion
@@ -153,21 +152,22 @@ class DiffusionProof:
     start: dict[str, float | None]
 
     def written(self) -> dict[str, Any]:
+        """The body of the certificate: the diffusion, where its paths begin, and the claim."""
         claimed = claim(Gaussian(self.mu))
         return {"run": to_dict(self.diffusion), **self.start, "claim": claimed}
 
 
 def _flat_cells(diffusion: LangevinDiffusion) -> NoisyIteration:
-    """The cells as if nothing were forgotten: only s_k/σ_k means anything."""
+    """The iteration of the cells as if nothing were forgotten: only s_k/σ_k means anything."""
     flat = replace(diffusion, loss=Loss.convex(1.0), gradient_gap=diffusion.gap)
     return flat.iteration(1)
 
 
 def _relabelled(
-    diffusion: LangevinDiffusion, found: Guarantee, name: str, source: str, hidden: bool
+    diffusion: LangevinDiffusion, cells: Guarantee, name: str, source: str, hidden: bool
 ) -> Guarantee:
-    """What was found of the cells, as a guarantee of the diffusion."""
+    """The guarantee of the cells, as one of the diffusion."""
     of_diffusion = diffusion_sentences(diffusion, hidden)
-    said = dict.fromkeys((*of_diffusion, *found.assumptions))
-    assumed = found.assuming(*of_diffusion)
-    return replace(assumed, method=name, source=source, assumptions=tuple(said))
+    sentences = dict.fromkeys((*of_diffusion, *cells.assumptions))
+    assumed = cells.assuming(*of_diffusion)
+    return replace(assumed, method=name, source=source, assumptions=tuple(sentences))

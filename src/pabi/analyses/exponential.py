@@ -10,8 +10,10 @@ of both does at every ε.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 from pabi.describe.files import to_dict
@@ -32,48 +34,55 @@ _SOURCES = {
     RANGE: "McSherry, Talwar 2007; Dong, Durfee, Rogers 2020, Lemma 3",
     GIBBS: "docs, Diffusions; Bok, Su, Altschuler 2024, Cor. 5.2 and 5.4",
 }
+_BELOW_LIMIT = 1.0 - 1e-12  # of z*: the spread's slope is 0 there, so that nothing is lost
+_SPREAD = 1.0 + 1e-11  # above the roundings of a spread, which has sums and differences
+_SMALLEST = 1e-290  # below it a spread loses digits
 Mechanism = ExponentialMechanism | IteratedExponentialMechanism
 
 
 def both(mechanism: Mechanism, delta: float, position: int | None = None) -> Guarantee:
-    """The best of both bounds at every ε."""
-    return _guarantee(mechanism, BOTH, Best((_ranges(mechanism), _gaussian(mechanism))))
+    """The better of both bounds at every ε. Raises NotApplicable for a loss of unknown curvature."""
+    curve = Best((_curve(mechanism, _range), _curve(mechanism, _gaussian)))
+    return _guarantee(mechanism, BOTH, curve)
 
 
 def bounded_range(mechanism: Mechanism, delta: float, position: int | None = None) -> Guarantee:
     """The guarantee from the range of the log-likelihood ratio."""
-    return _guarantee(mechanism, RANGE, _ranges(mechanism))
+    return _guarantee(mechanism, RANGE, _curve(mechanism, _range))
 
 
 def gibbs(mechanism: Mechanism, delta: float, position: int | None = None) -> Guarantee:
-    """The guarantee from the curvature."""
-    return _guarantee(mechanism, GIBBS, _gaussian(mechanism))
+    """The guarantee from the curvature. Raises NotApplicable for a loss of unknown curvature."""
+    return _guarantee(mechanism, GIBBS, _curve(mechanism, _gaussian))
 
 
-def _ranges(mechanism: Mechanism) -> TradeOff:
+def _range(mechanism: ExponentialMechanism) -> TradeOff:
+    return BoundedRange(mechanism.range)
+
+
+def _gaussian(mechanism: ExponentialMechanism) -> TradeOff:
+    return Gaussian(gibbs_mu(mechanism))
+
+
+def _curve(mechanism: Mechanism, once: Callable[[ExponentialMechanism], TradeOff]) -> TradeOff:
+    """What `once` says of one mechanism; of an iterated one, of all its rounds together."""
     if isinstance(mechanism, ExponentialMechanism):
-        return BoundedRange(mechanism.range)
+        return once(mechanism)
     rounds = range(len(mechanism.epsilons))
-    return _composed(mechanism, [BoundedRange(mechanism.mechanism(i).range) for i in rounds])
-
-
-def _gaussian(mechanism: Mechanism) -> TradeOff:
-    if isinstance(mechanism, ExponentialMechanism):
-        return Gaussian(gibbs_mu(mechanism))
-    rounds = range(len(mechanism.epsilons))
-    return _composed(mechanism, [Gaussian(gibbs_mu(mechanism.mechanism(i))) for i in rounds])
+    return _composed(mechanism, [once(mechanism.mechanism(i)) for i in rounds])
 
 
 def _composed(mechanism: IteratedExponentialMechanism, curves: list[TradeOff]) -> TradeOff:
-    """All rounds; with split records the one the record is not in is free, and the worse part counts.
+    """The curve of all rounds. With split records a part that the record is not in is free, and the worse
+    part counts.
 
     Both parts are max(Σ_{i<k} ε_i, ε_k)-differentially private; and both are covered by the product of the
     earlier rounds with ε_k in place of the largest where that is smaller.
     """
     *before, last = curves
     if mechanism.split is None or not before:
-        return _product(curves)
-    first = _product(before)
+        return reduce(TradeOff.compose, curves)
+    first = reduce(TradeOff.compose, before)
     if isinstance(first, Gaussian) and isinstance(last, Gaussian):
         return Gaussian(max(first.mu, last.mu))
     ranges = [c.epsilon_0 for c in before if isinstance(c, BoundedRange)]
@@ -85,14 +94,8 @@ def _composed(mechanism: IteratedExponentialMechanism, curves: list[TradeOff]) -
         return last
     pure = ApproxDP(max(total, last.epsilon_0), 0.0)
     largest = ranges.index(max(ranges))
-    return Best((pure, _product([*before[:largest], last, *before[largest + 1 :]])))
-
-
-def _product(curves: list[TradeOff]) -> TradeOff:
-    result = curves[0]
-    for curve in curves[1:]:
-        result = result.compose(curve)
-    return result
+    exchanged = [*before[:largest], last, *before[largest + 1 :]]
+    return Best((pure, reduce(TradeOff.compose, exchanged)))
 
 
 def gibbs_mu(mechanism: ExponentialMechanism) -> float:
@@ -106,39 +109,34 @@ def gibbs_mu(mechanism: ExponentialMechanism) -> float:
     square = fraction_up(Fraction(mechanism.kappa) * within * (2 * gap - m * within))
     growth = growth_of(mechanism.loss, mechanism.gap)
     if growth is not None:
-        spread = growth.spread(min(mechanism.diameter, growth.limit * (1.0 - 1e-12)))
-        if spread > 1e-290:
-            known = fraction_up(2 * Fraction(mechanism.kappa) * Fraction(spread))
-            square = min(square, known * (1.0 + 1e-11))
+        spread = growth.spread(min(mechanism.diameter, growth.limit * _BELOW_LIMIT))
+        if spread > _SMALLEST:
+            from_spread = fraction_up(2 * Fraction(mechanism.kappa) * Fraction(spread))
+            square = min(square, from_spread * _SPREAD)
     return up(math.sqrt(square))
 
 
 def _guarantee(mechanism: Mechanism, name: str, curve: TradeOff) -> Guarantee:
     uses_curvature = name != RANGE
     if isinstance(mechanism, ExponentialMechanism):
-        said = mechanism_sentences(mechanism, uses_curvature)
+        sentences = mechanism_sentences(mechanism, uses_curvature)
     else:
-        said = rounds_sentences(mechanism)
+        sentences = rounds_sentences(mechanism)
     source = "; ".join(_SOURCES.values()) if name == BOTH else _SOURCES[name]
-    return Guarantee(
-        curve,
-        mechanism.adjacency,
-        name,
-        source,
-        said,
-        proof=MechanismProof(name, mechanism, curve),
-    )
+    proof = MechanismProof(name, mechanism, curve)
+    return Guarantee(curve, mechanism.adjacency, name, source, sentences, proof=proof)
 
 
 @dataclass(frozen=True, eq=False)
 class MechanismProof:
-    """Of an exponential mechanism, one or iterated."""
+    """The proof of an exponential mechanism, one or iterated."""
 
     theorem: str
     mechanism: Mechanism
     curve: TradeOff
 
     def written(self) -> dict[str, Any]:
+        """The body of the certificate: the mechanism, the rounds of an iterated one, and the claim."""
         out: dict[str, Any] = {"run": to_dict(self.mechanism)}
         if isinstance(self.mechanism, IteratedExponentialMechanism):
             out["rounds"] = [[r.diameter, r.inverse_temperature] for r in self.mechanism.rounds]

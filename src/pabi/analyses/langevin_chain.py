@@ -23,7 +23,7 @@ Analysis = Callable[[NoisySGD, float, None], Guarantee]
 
 @dataclass(frozen=True, eq=False)
 class ChainProof:
-    """Of independent chains, `one` being the proof of one of them as noisy SGD."""
+    """The proof of independent chains. `one`: that of one of them as noisy SGD."""
 
     chain: LangevinChain
     one: Proof
@@ -31,9 +31,11 @@ class ChainProof:
 
     @property
     def theorem(self) -> str:
+        """The theorem of one chain's proof."""
         return self.one.theorem
 
     def written(self) -> dict[str, Any]:
+        """The body of the certificate: the chains, the certificate of one, and what is claimed of all."""
         one = Certificate.of(self.one, self.chain.adjacency).payload
         out = {"run": to_dict(self.chain), "one": one}
         if "reading" in one:
@@ -42,7 +44,7 @@ class ChainProof:
 
 
 def of_chain(chain: LangevinChain, analysis: Analysis, delta: float) -> Guarantee:
-    """What `analysis` of one chain says of all of them."""
+    """The guarantee of all chains together, from what `analysis` proves of one."""
     one = analysis(chain.run, delta, None)
     assert one.proof is not None
     assert not isinstance(one.proof, Certificate)

@@ -9,18 +9,12 @@ at step j > i of the sensitivity s_i·Λ_{i+1}⋯Λ_j, Λ_k the slope of step k 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
-
 import numpy as np
 
 from pabi.analyses.cases import Case
 from pabi.analyses.secret_order import MAX_WORK, averaged, last_two_epochs, secret_order
-from pabi.analyses.shifted_interpolation import require_hidden_path
+from pabi.analyses.shifted_interpolation import require_hidden_path, run_of
 from pabi.analyses.tuning import DEFAULT_DELTA
-from pabi.analyses.writing import case_of, claim, shifts_of, stated_cap
-from pabi.describe.files import to_dict
 from pabi.describe.iteration import NoisyIteration, Steps
 from pabi.describe.orders import FAILING
 from pabi.describe.runs import NoisySGD, run_sentences
@@ -28,8 +22,7 @@ from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import View
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import TINY, up
-from pabi.shifts.records import Record, energy_of, mu_of, solve_schedule
-from pabi.tradeoff import TradeOff
+from pabi.shifts.records import Record, solve_schedule
 
 NAME = "latest uses"
 SOURCE = (
@@ -42,10 +35,11 @@ _MOST_RANGES, _MOST_BEFORE = 64, 8  # of positions in the last epoch and in the 
 _CHECKED = 4_000_000
 
 
-def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = None) -> Guarantee:
+def apply(
+    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
+) -> Guarantee:
     """The guarantee of the last iterate when every epoch has a secret order of its own."""
-    if isinstance(run, NoisyIteration):
-        raise NotApplicable("a bare iteration follows one record")
+    run = run_of(description)
     order = secret_order(run)
     require_hidden_path(run)
     if order.once:
@@ -60,12 +54,8 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
     before = max(1, min(_MOST_BEFORE, affordable // most))
     cases = last_two_epochs(view, order, most, before)
     uses = _Uses(view)
-    records = [uses.record(case) for case in cases]
-    curve = averaged([r.mu for r in records], cases, view.fractions.failure)
-    proof = LatestProof(
-        run, curve, list(zip(records, cases, strict=True)), view.fractions.random_cap
-    )
-    return Guarantee(curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof)
+    proof = averaged(NAME, run, [uses.record(case) for case in cases], cases, view.fractions)
+    return Guarantee(proof.curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof)
 
 
 class _Uses:
@@ -73,7 +63,7 @@ class _Uses:
 
     def __init__(self, view: View) -> None:
         self.view, self.steps = view, view.arrays
-        self._known: dict[tuple[int, int, int], float] = {}
+        self._sizes: dict[tuple[int, int, int], float] = {}
         self._older = [
             self.standing(e, 0, view.period - 1)
             for e in range(-(-view.run.data_steps // view.period) - 2)
@@ -81,18 +71,19 @@ class _Uses:
 
     def standing(self, epoch: int, a: int, b: int) -> float:
         """The sensitivity at position b of `epoch` that stands for a use at any of a, …, b; rounded up."""
-        if (epoch, a, b) not in self._known:
+        if (epoch, a, b) not in self._sizes:
             first, largest = epoch * self.view.period, 0.0
             c, s = (x[first + a : first + b + 1].tolist() for x in self.steps[:2])
             for slope, own in zip(c, s, strict=True):
                 # What a slope of 0 forgets is gone, ∞ included; what is small is never nothing.
                 moved = max(up(slope * largest), TINY) if slope and largest else 0.0
                 largest = max(own, moved)
-            self._known[epoch, a, b] = largest
-        return self._known[epoch, a, b]
+            self._sizes[epoch, a, b] = largest
+        return self._sizes[epoch, a, b]
 
     def record(self, case: Case) -> Record:
-        """The bound for a record with these uses."""
+        """The bound for a record with these uses. How large they are follows from the description, so that
+        a proof does not write the steps down."""
         own, period = np.zeros_like(self.steps.s), self.view.period
         own[period - 1 : period * len(self._older) : period] = self._older
         epochs = -(-self.view.run.data_steps // period)
@@ -100,30 +91,7 @@ class _Uses:
             if covered is not None:
                 own[epoch * period + covered[1]] = self.standing(epoch, *covered)
         if not case.uses.total:
-            return Record(case.uses, 0.0, None, None)
+            return Record(case.uses)
         schedule = Steps(self.steps.c, own, self.steps.sigma)
         _, shifts = solve_schedule(schedule, self.view.run.range_diameter)
-        return Record(case.uses, mu_of(energy_of(shifts)), None, shifts)
-
-
-@dataclass(frozen=True, eq=False)
-class LatestProof:
-    """The payments of every case; how large its uses are follows from the description."""
-
-    run: NoisySGD
-    curve: TradeOff
-    records: Sequence[tuple[Record, Case]]
-    cap: int | None
-    theorem: ClassVar[str] = NAME
-
-    def written(self) -> dict[str, Any]:
-        return {
-            "run": to_dict(self.run),
-            "position": None,
-            "claim": claim(self.curve),
-            **stated_cap(self.cap),
-            "cases": [
-                case_of(r.uses, r.mu, case) | ({} if r.shifts is None else shifts_of(r.shifts))
-                for r, case in self.records
-            ],
-        }
+        return Record(case.uses, shifts=shifts)

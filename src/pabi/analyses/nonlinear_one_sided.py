@@ -17,59 +17,50 @@ from typing import Any
 import numpy as np
 
 from pabi.analyses.one_sided_shift import SOURCE_POISSON, least_window
-from pabi.analyses.shifted_interpolation import require_hidden_path
-from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
-from pabi.analyses.writing import SampledProof
+from pabi.analyses.tuning import DEFAULT_DELTA, product, sampled_run, tuned_guarantee
 from pabi.describe.iteration import NoisyIteration
-from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.sampled import SampledRun, require_sampling
+from pabi.normal_forms.sampled import SampledRun
 from pabi.normal_forms.step_moduli import StepModuli
 from pabi.numbers import encoding
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array
-from pabi.shifts.nonlinear import Payments, solve
+from pabi.shifts.nonlinear import StepPayments, solve
 from pabi.shifts.random import Cost
-from pabi.tradeoff import TradeOff
+from pabi.tradeoff import Product
 
 NAME = "nonlinear one-sided shift"
 SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, for any modulus (docs, Random batches)"
 
+_SUM = 1.0 + 1e-14  # above the roundings of a modulus and of what is added to it
+_QUOTIENT = 1.0 + 1e-15  # above those of a quotient of products
 _LONGEST = 20_000  # steps of a window
 _FARTHEST = 1_000_000  # steps through which the distance is followed
 _SHARES = np.concatenate([np.geomspace(1e-4, 0.05, 12), np.linspace(0.1, 0.95, 18)])
 
 
-def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = None) -> Guarantee:
-    """The guarantee of the last iterate."""
-    if isinstance(run, NoisyIteration):
-        raise NotApplicable("a bare iteration follows one record")
-    require_sampling(run)
-    require_hidden_path(run)
-    at = delta or DEFAULT_DELTA
+def apply(
+    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
+) -> Guarantee:
+    """The guarantee of the last iterate under random batches, for any modulus. Raises NotApplicable."""
+    run, at = sampled_run(description), delta or DEFAULT_DELTA
     windows = _Windows(run, at)
-    plan = tuned(windows.planned, at)
-    return Guarantee(
-        plan.curve,
-        run.adjacency,
-        NAME,
-        SOURCE_POISSON if windows.view.single else SOURCE,
-        run_sentences(run),
-        proof=SampledProof(NAME, run, plan.curve, at, plan.to_dict),
-    )
+    source = SOURCE_POISSON if windows.view.single else SOURCE
+    return tuned_guarantee(NAME, source, run, windows.planned, at)
 
 
 @dataclass(frozen=True)
 class Window:
-    """The last steps: what hiding the distance before them costs at all the noise of every step, and what
-    parameter the record's factor has in each (0 in the cool-down)."""
+    """The last steps of a run: what hiding the distance before them costs at all the noise of every step, and
+    what parameter the record's factor has in each (0 in the cool-down)."""
 
-    payments: Payments
+    payments: StepPayments
     pulls: Array
 
 
 @dataclass(frozen=True)
-class Plan:
+class SharedNoise:
     """A window whose steps with data give the shift the part `share` of their noise."""
 
     view: SampledRun
@@ -83,7 +74,7 @@ class Plan:
         return {"cap": self.view.cap, "payments": payments, "share": self.share}
 
     @cached_property
-    def curve(self) -> TradeOff:
+    def curve(self) -> Product:
         """The product that these payments prove."""
         window, view = self.window, self.view
         with np.errstate(divide="ignore", over="ignore"):
@@ -118,11 +109,11 @@ class _Windows:
         s, _, _ = self.view.pull_columns(*run.schedule(0, run.steps))
         s[run.data_steps :] = 0.0
         moduli = self.moduli.shapes(0, run.steps).evaluators()
-        found, w = [0.0], 0.0
+        distances, w = [0.0], 0.0
         for omega, pull in zip(moduli, (change * s).tolist(), strict=True):
-            w = min(diameter, (omega(w) + pull) * (1.0 + 1e-14))
-            found.append(w)
-        return np.array(found)
+            w = min(diameter, (omega(w) + pull) * _SUM)
+            distances.append(w)
+        return np.array(distances)
 
     def _distance(self, steps: int) -> float:
         """How far apart the two runs can be after `steps` steps."""
@@ -132,7 +123,7 @@ class _Windows:
         return float(self._distances[steps])
 
     def window(self, steps: int) -> Window:
-        """The last `steps` steps."""
+        """The window of the last `steps` steps."""
         if steps not in self._known:
             run, begin = self.run, self.run.steps - steps
             s, sigma, rho = (x[len(x) - steps :] for x in self._steps)
@@ -149,25 +140,25 @@ class _Windows:
             pull = change * s
             if self.view.order.displaces:
                 # ∞·0 is no number: where nothing bounds ρ, nothing is said of places that coincide.
-                known = np.isfinite(rho)
-                further = np.where(known, rho, 0.0) * payments.z[:-1]
-                apart = np.where(known, pull + further, np.inf)
+                bounded = np.isfinite(rho)
+                further = np.where(bounded, rho, 0.0) * payments.z[:-1]
+                apart = np.where(bounded, pull + further, np.inf)
                 pull = np.maximum(s, np.minimum((1.0 + change) * s, apart))
-            self._known[steps] = Window(payments, pull / sigma * (1.0 + 1e-15))
+            self._known[steps] = Window(payments, pull / sigma * _QUOTIENT)
         return self._known[steps]
 
-    def planned(self, power: float) -> Plan:
+    def planned(self, power: float) -> SharedNoise:
         """The best window and share for the tilt λ = `power`."""
         run, view = self.run, self.view
         s, sigma, _ = self._steps
         strongest = float(np.max(2.0 * s / sigma, initial=1e-9))
         cost = Cost(view.probability, power, not view.single, 5.0 * strongest)
 
-        def at(steps: int) -> Plan:
+        def at(steps: int) -> SharedNoise:
             window = self.window(steps)
             records = cost(window.pulls[:, None] / np.sqrt(1.0 - _SHARES)).sum(axis=0)
             totals = window.payments.square / _SHARES + records
             i = int(np.argmin(totals))
-            return Plan(view, window, float(_SHARES[i]), float(totals[i]))
+            return SharedNoise(view, window, float(_SHARES[i]), float(totals[i]))
 
         return least_window(at, min(run.steps, _LONGEST), lambda plan: plan.cost)

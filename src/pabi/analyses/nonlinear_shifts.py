@@ -14,18 +14,16 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, assert_never
+from typing import Any, ClassVar, assert_never
 
 import numpy as np
 
-from pabi.analyses.cases import Case
 from pabi.analyses.secret_order import averaged, shuffled_once
 from pabi.analyses.shifted_interpolation import require_hidden_path
 from pabi.analyses.tuning import DEFAULT_DELTA
-from pabi.analyses.writing import case_of, claim, stated_cap
-from pabi.describe.files import to_dict
+from pabi.analyses.writing import RunProof, claim, shifts_of
 from pabi.describe.iteration import NoisyIteration, sentences_of
 from pabi.describe.moduli import Linear, Modulus, Unbounded
 from pabi.describe.orders import FAILING, Fractions, FreshSubsets, KnownUses, SecretOrder
@@ -37,9 +35,9 @@ from pabi.normal_forms.step_moduli import StepModuli
 from pabi.numbers import encoding
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import Array, up
-from pabi.shifts.nonlinear import MOST_STEPS, Payments, solve
-from pabi.shifts.records import mu_of
-from pabi.tradeoff import Gaussian, TradeOff
+from pabi.shifts.nonlinear import MOST_STEPS, StepPayments, solve
+from pabi.shifts.records import Record, mu_of
+from pabi.tradeoff import Gaussian
 
 NAME = "nonlinear shifts"
 SOURCE = (
@@ -64,14 +62,6 @@ def apply(
     return _run(description, delta or DEFAULT_DELTA, position)
 
 
-class Solved(NamedTuple):
-    """The proven μ of a record with these uses, and the payments that prove it (None: never used)."""
-
-    uses: Uses
-    mu: float
-    payments: Payments | None
-
-
 def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
     order = run.order
     match order:
@@ -90,9 +80,10 @@ def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
 def _of_worst(run: NoisySGD, position: int | None) -> Guarantee:
     records = _Records(run, run.fractions(), position)
     solved = [records.solved(records.view.uses(j)) for j in records.positions]
-    curve, said = Gaussian(max(x.mu for x in solved)), run_sentences(run, position=position)
-    proof = NonlinearProof(run, curve, records.alike, [(x, None) for x in solved], position)
-    return Guarantee(curve, run.adjacency, NAME, SOURCE, said, proof=proof)
+    curve, sentences = Gaussian(max(x.mu for x in solved)), run_sentences(run, position=position)
+    cases = [(x, None) for x in solved]
+    proof = RunProof(NAME, run, curve, cases, position, alike=records.alike)
+    return Guarantee(curve, run.adjacency, NAME, SOURCE, sentences, proof=proof)
 
 
 def _averaged(run: NoisySGD, order: SecretOrder, delta: float) -> Guarantee:
@@ -104,45 +95,9 @@ def _averaged(run: NoisySGD, order: SecretOrder, delta: float) -> Guarantee:
     records = _Records(run, fractions, None)
     cases = shuffled_once(records.view, order, records.alike, _BUCKETS)
     solved = [records.solved(case.uses) for case in cases]
-    curve = averaged([x.mu for x in solved], cases, fractions.failure)
-    every = list(zip(solved, cases, strict=True))
-    proof = NonlinearProof(run, curve, records.alike, every, cap=fractions.random_cap)
-    return Guarantee(curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof)
-
-
-@dataclass(frozen=True, eq=False)
-class NonlinearProof:
-    """Of `run`, from moduli that are not all linear. `alike`: whether all steps with data are taken to be
-    alike, and the cool-down is left out. `cap`: of batches of random size."""
-
-    run: NoisySGD
-    curve: TradeOff
-    alike: bool
-    solved: Sequence[tuple[Solved, Case | None]]
-    position: int | None = None
-    cap: int | None = None
-    theorem: ClassVar[str] = NAME
-
-    def written(self) -> dict[str, Any]:
-        return {
-            "run": to_dict(self.run),
-            "position": self.position,
-            "claim": claim(self.curve),
-            **stated_cap(self.cap),
-            "alike": self.alike,
-            "cases": [case_of(x.uses, x.mu, case) | _paid(x.payments) for x, case in self.solved],
-        }
-
-
-def _paid(payments: Payments | None) -> dict[str, Any]:
-    """The payments of one case; none where nothing is proven, or nothing has to be."""
-    if payments is None or not math.isfinite(payments.square):
-        return {}
-    return {
-        "tau": payments.first,
-        "distance": float(payments.z[0]),
-        "payments": encoding.floats(payments.a),
-    }
+    proof = averaged(NAME, run, solved, cases, fractions)
+    proof = replace(proof, alike=records.alike)
+    return Guarantee(proof.curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof)
 
 
 class _Records:
@@ -185,78 +140,85 @@ class _Records:
         """(s of a step that uses the record, σ)."""
         return self.run.step_constants(*self.run.schedule(self.begin, self.end))
 
-    def solved(self, uses: Uses) -> Solved:
+    def solved(self, uses: Uses) -> Record:
         """The bound for a record with these uses."""
         used = uses.steps(self.view.period)
         used = used[(used >= self.begin) & (used < self.end)] - self.begin
         if not uses.total:
-            return Solved(uses, 0.0, None)
+            return Record(uses)
         every, sigma = self._steps
         s = np.zeros_like(every)
         s[used] = every[used]
         diameter = self.run.range_diameter
         start = diameter if self.begin else 0.0
         payments = solve(self._shape, s, sigma, diameter, start)
-        payments = payments._replace(first=payments.first + self.begin)
-        return Solved(uses, mu_of(payments.square), payments)
+        return Record(uses, shifts=payments._replace(first=payments.first + self.begin))
 
 
 def _iteration(iteration: NoisyIteration) -> Guarantee:
-    moduli, steps = iteration.moduli, iteration.steps
-    assert steps is not None
-    distinct = [moduli] if isinstance(moduli, Modulus) else list(moduli or ())
-    if all(isinstance(m, Linear) for m in distinct):
+    moduli = [iteration.moduli] if isinstance(iteration.moduli, Modulus) else iteration.moduli or ()
+    if all(isinstance(m, Linear) for m in moduli):
         raise NotApplicable("every modulus is linear: see shifted interpolation")
-    if all(isinstance(m, Unbounded) for m in distinct):
+    if all(isinstance(m, Unbounded) for m in moduli):
         raise NotApplicable("nothing is known of how far the steps stretch")
-    if steps > MOST_STEPS:
+    if _steps_of(iteration) > MOST_STEPS:
         raise NotApplicable(f"more than {MOST_STEPS} steps, whose moduli are not linear")
-    every = distinct * steps if isinstance(moduli, Modulus) else distinct
+    diameter = math.inf if iteration.diameter is None else iteration.diameter
+    shape, (s, sigma) = shapes(_moduli_of(iteration)), _columns_of(iteration)
+    payments = solve(shape, s, sigma, diameter, iteration.start)
+    mu, sentences = mu_of(payments.square), sentences_of(iteration)
+    proof = NonlinearIterationProof(iteration, mu, payments)
+    return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, sentences, proof=proof)
+
+
+def _steps_of(iteration: NoisyIteration) -> int:
+    assert iteration.steps is not None
+    return iteration.steps
+
+
+def _moduli_of(iteration: NoisyIteration) -> list[Modulus]:
+    """The modulus of every step."""
+    moduli = iteration.moduli
+    return [moduli] * _steps_of(iteration) if isinstance(moduli, Modulus) else list(moduli or ())
+
+
+def _columns_of(iteration: NoisyIteration) -> tuple[Array, Array]:
+    """The sensitivity and the noise of every step."""
     s, sigma = (
-        np.broadcast_to(np.asarray(x, dtype=np.float64), steps)
+        np.broadcast_to(np.asarray(x, dtype=np.float64), _steps_of(iteration))
         for x in (iteration.step_sensitivity, iteration.step_noise_std)
     )
-    diameter = math.inf if iteration.diameter is None else iteration.diameter
-    payments = solve(shapes(every), s, sigma, diameter, iteration.start)
-    mu, said = mu_of(payments.square), sentences_of(iteration)
-    proof = NonlinearIterationProof(iteration, mu, payments)
-    return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, said, proof=proof)
+    return s, sigma
 
 
 @dataclass(frozen=True, eq=False)
 class NonlinearIterationProof:
-    """Of a bare iteration whose moduli are not all linear. A modulus known as a function only is written
-    down by its values where they matter."""
+    """The proof of a bare iteration whose moduli are not all linear. A modulus known as a function only is
+    written down by its values where they matter."""
 
     iteration: NoisyIteration
     mu: float
-    payments: Payments
+    payments: StepPayments
     theorem: ClassVar[str] = NAME
 
     def written(self) -> dict[str, Any]:
-        iteration = self.iteration
-        assert iteration.steps is not None
-        given = iteration.moduli
-        every = [given] * iteration.steps if isinstance(given, Modulus) else list(given or ())
-        distinct = list(dict.fromkeys(every))
-        index = {m: i for i, m in enumerate(distinct)}
-        columns = (("s", iteration.step_sensitivity), ("sigma", iteration.step_noise_std))
+        """The body of the certificate: the steps, the claim and the payments."""
+        iteration, every = self.iteration, _moduli_of(self.iteration)
+        index = {m: i for i, m in enumerate(dict.fromkeys(every))}
+        s, sigma = _columns_of(iteration)
         return {
             "run": None,
             "claim": claim(Gaussian(self.mu)),
             "diameter": iteration.diameter,
             "start": iteration.start,
-            "moduli": [_table(m) for m in distinct],
-            "which": encoding.floats([index[m] for m in every]) if len(distinct) > 1 else None,
-            "steps": {
-                name: encoding.floats(np.broadcast_to(np.asarray(x, np.float64), iteration.steps))
-                for name, x in columns
-            },
+            "moduli": [_table(m) for m in index],
+            "which": encoding.floats([index[m] for m in every]) if len(index) > 1 else None,
+            "steps": {"s": encoding.floats(s), "sigma": encoding.floats(sigma)},
             "cases": [self._case(every)],
         }
 
     def _case(self, every: Sequence[Modulus]) -> dict[str, Any]:
-        case, payments = _paid(self.payments), self.payments
+        case, payments = shifts_of(self.payments), self.payments
         functions = [k for k in range(payments.first, len(every)) if _table(every[k]) is None]
         if not (functions and case):
             return case

@@ -22,18 +22,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pabi.analyses.shifted_interpolation import require_hidden_path
-from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
-from pabi.analyses.writing import SampledProof
+from pabi.analyses.tuning import DEFAULT_DELTA, product, sampled_run, tuned_guarantee
 from pabi.describe.iteration import NoisyIteration
-from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.sampled import Blocks, SampledRun, require_sampling
+from pabi.normal_forms.sampled import Blocks, SampledRun
 from pabi.numbers import encoding
-from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.shifts.random import Cost, PayOff, Split, lead_in
-from pabi.tradeoff import TradeOff
+from pabi.tradeoff import Product
 
 NAME = "one-sided shift"
 SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, extended (docs, Random batches)"
@@ -45,25 +42,15 @@ _LONGEST_LEAD = 4000  # steps
 T = TypeVar("T")
 
 
-def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = None) -> Guarantee:
-    """The guarantee of the last iterate."""
-    if isinstance(run, NoisyIteration):
-        raise NotApplicable("a bare iteration follows one record")
-    require_sampling(run)
-    require_hidden_path(run)
-    at = delta or DEFAULT_DELTA
+def apply(
+    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
+) -> Guarantee:
+    """The guarantee of the last iterate under random batches, for slopes. Raises NotApplicable."""
+    run, at = sampled_run(description), delta or DEFAULT_DELTA
     view = SampledRun(run, at)
     view.window(1)  # NotApplicable here, if no modulus is known
-    plan = tuned(lambda power: planned(view, power), at)
     source = SOURCE_POISSON if view.single else SOURCE
-    return Guarantee(
-        plan.curve,
-        run.adjacency,
-        NAME,
-        source,
-        run_sentences(run),
-        proof=SampledProof(NAME, run, plan.curve, at, plan.to_dict),
-    )
+    return tuned_guarantee(NAME, source, run, lambda power: planned(view, power), at)
 
 
 @dataclass(frozen=True)
@@ -84,13 +71,10 @@ class OneSided:
         return {"cap": self.view.cap, **lead, **pay_off_dict(self.blocks, self.split)}
 
     @cached_property
-    def curve(self) -> TradeOff:
+    def curve(self) -> Product:
         """The product that these payments prove."""
         view, split = self.view, self.split
-        with np.errstate(divide="ignore", invalid="ignore"):
-            factors = pulls(view)(self.blocks, split.before) / np.sqrt(1.0 - split.share)
-        factors = np.where(self.blocks.s > 0.0, factors, 0.0)
-        records = [(factors, self.blocks.length.astype(np.float64))]
+        records = [pay_off_factors(view, self.blocks, split)]
         if self.lead.size:
             last = view.run.steps - self.window
             _, _, sigma = view.columns(last - self.lead.size, last)
@@ -101,15 +85,15 @@ class OneSided:
 def planned(view: SampledRun, power: float) -> OneSided:
     """The best start and payments for the tilt λ = `power`."""
     run = view.run
-    pull = pulls(view)
-    blocks = view.window(1 if run.constant else min(view.most, 1000))
-    busy = blocks.s > 0.0
-    strongest = float(np.max(2.0 * blocks.s[busy] / blocks.sigma[busy], initial=1e-9))
     if run.constant:
         _, _, s, sigma, _ = view.constants
         strongest = 2.0 * s / sigma
+    else:
+        blocks = view.window(min(view.most, 1000))
+        busy = blocks.s > 0.0
+        strongest = float(np.max(2.0 * blocks.s[busy] / blocks.sigma[busy], initial=1e-9))
     cost = Cost(view.probability, power, not view.single, 4.0 * strongest)
-    pay_off = PayOff(cost, pull)
+    pay_off = PayOff(cost, pulls(view))
 
     def at(window: int) -> OneSided:
         part = view.window(window, pieces=48)
@@ -123,7 +107,8 @@ def planned(view: SampledRun, power: float) -> OneSided:
 
 
 def _led_in(view: SampledRun, pay_off: PayOff, window: int) -> OneSided | None:
-    """Instead of a sharp start: before a shorter window, more and more of the record's pull."""
+    """The best plan that has no sharp start: the steps before a shorter window charge for more and more of
+    the record's pull. None if the distance overflows."""
     run = view.run
     shorter = min(max(run.cooldown_steps, round(_SHORTER * window), 1), run.steps)
     blocks = view.window(shorter, pieces=48)
@@ -139,9 +124,11 @@ def _led_in(view: SampledRun, pay_off: PayOff, window: int) -> OneSided | None:
 
 
 def least_window(at: Callable[[int], T], most: int, cost: Callable[[T], float]) -> T:
-    """The best of the plans at(1), …, at(most), whose cost falls and then rises with the window: powers
-    of four (the same ones however long the run is), then closer around the best. The whole run is left
-    to composition."""
+    """The cheapest plan tried among at(1), …, at(most), whose cost falls and then rises with the window.
+
+    Powers of four below `most` are tried, the same ones however long the run is, and then windows between
+    those around the best. The whole run is left to composition.
+    """
     plans = {1: at(1)}
     window = 4
     while window < most:
@@ -167,6 +154,15 @@ def pay_off_dict(blocks: Blocks, split: Split) -> dict[str, Any]:
         "lengths": [int(n) for n in blocks.length],
         "shares": encoding.floats(split.share),
     }
+
+
+def pay_off_factors(
+    view: SampledRun, blocks: Blocks, split: Split, sides: float = 1.0
+) -> tuple[Array, Array]:
+    """(parameters, counts) of the record's factors while the distance is paid off, one of each a block."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factors = pulls(view, sides)(blocks, split.before) / np.sqrt(1.0 - split.share)
+    return np.where(blocks.s > 0.0, factors, 0.0), blocks.length.astype(np.float64)
 
 
 def pulls(view: SampledRun, sides: float = 1.0) -> Callable[[Blocks, Array], Array]:

@@ -13,21 +13,22 @@ reason.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import assert_never
 
 from pabi.analyses.cases import Case
-from pabi.analyses.shifted_interpolation import MOST_SOLVED, require_hidden_path
+from pabi.analyses.shifted_interpolation import MOST_SOLVED, require_hidden_path, run_of
 from pabi.analyses.tuning import DEFAULT_DELTA
 from pabi.analyses.writing import RunProof
 from pabi.describe.iteration import NoisyIteration
-from pabi.describe.orders import FAILING, FreshSubsets, KnownUses, SecretOrder
+from pabi.describe.orders import FAILING, Fractions, FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import Uses, View
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import fraction_up
-from pabi.shifts.records import cyclic, record
+from pabi.shifts.records import Record, cyclic, record
 from pabi.tradeoff import Product, TradeOff, average
 
 NAME = "secret order"
@@ -40,10 +41,11 @@ _MAX_LAST, _MAX_PREVIOUS = 256, 4  # under reshuffling, for the last two epochs;
 MAX_WORK = 20_000_000  # steps times solves for schedules that vary
 
 
-def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = None) -> Guarantee:
+def apply(
+    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
+) -> Guarantee:
     """The guarantee of the last iterate when the order of the batches stays secret."""
-    if isinstance(run, NoisyIteration):
-        raise NotApplicable("a bare iteration follows one record")
+    run = run_of(description)
     order = secret_order(run)
     require_hidden_path(run)
     view = View(run, FAILING * (delta or DEFAULT_DELTA))
@@ -57,9 +59,9 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
     else:
         cases = reshuffled(view, order)
         records = [record(view, case.uses) for case in cases]
-    curve = averaged([r.mu for r in records], cases, view.fractions.failure)
-    proof = RunProof(NAME, run, curve, list(zip(records, cases, strict=True)), view=view)
-    return Guarantee(curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof)
+    proof = averaged(NAME, run, records, cases, view.fractions)
+    proof = replace(proof, view=view)
+    return Guarantee(proof.curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof)
 
 
 def secret_order(run: NoisySGD) -> SecretOrder:
@@ -78,10 +80,16 @@ def secret_order(run: NoisySGD) -> SecretOrder:
             assert_never(order)
 
 
-def averaged(mus: Sequence[float], cases: Sequence[Case], failure: float) -> TradeOff:
-    """The mixture of G(μ) over the cases; with probability `failure` nothing is claimed."""
-    curve = average(mus, [fraction_up(case.weight) for case in cases])
-    return curve if failure == 0.0 else Product([(curve, 1)], failure)
+def averaged(
+    name: str, run: NoisySGD, records: Sequence[Record], cases: Sequence[Case], sizes: Fractions
+) -> RunProof:
+    """The mixture of G(μ) over the cases, of one record each, and its proof. With the probability that a
+    batch is larger than `sizes` cover, nothing is claimed."""
+    curve: TradeOff = average([r.mu for r in records], [fraction_up(c.weight) for c in cases])
+    if sizes.failure > 0.0:
+        curve = Product([(curve, 1)], sizes.failure)
+    every = list(zip(records, cases, strict=True))
+    return RunProof(name, run, curve, every, cap=sizes.random_cap)
 
 
 def _buckets(count: int, most: int) -> list[tuple[int, int]]:

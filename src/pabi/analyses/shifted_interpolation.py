@@ -37,6 +37,13 @@ def apply(
     return _run(description, position)
 
 
+def run_of(description: NoisySGD | NoisyIteration) -> NoisySGD:
+    """The description, if it is a run of noisy SGD; NotApplicable for a bare iteration."""
+    if isinstance(description, NoisyIteration):
+        raise NotApplicable("a bare iteration follows one record")
+    return description
+
+
 def require_hidden_path(run: NoisySGD) -> None:
     """NotApplicable unless only the last iterate of plain noisy SGD is released."""
     if run.release != "last":
@@ -59,13 +66,13 @@ def _run(run: NoisySGD, position: int | None) -> Guarantee:
             )
         case _:
             assert_never(order)
-    curve, said = Gaussian(max(r.mu for r in records)), run_sentences(run, position=position)
-    proof = RunProof(NAME, run, curve, [(r, None) for r in records], position, view)
-    return Guarantee(curve, run.adjacency, NAME, SOURCE, said, proof=proof)
+    curve, sentences = Gaussian(max(r.mu for r in records)), run_sentences(run, position=position)
+    proof = RunProof(NAME, run, curve, [(r, None) for r in records], position, view=view)
+    return Guarantee(curve, run.adjacency, NAME, SOURCE, sentences, proof=proof)
 
 
 def _of_any_place(view: View, order: SecretOrder) -> list[Record]:
-    """What the records' places prove even to an attacker who knows them."""
+    """The records that can be the worst for an attacker who knows every record's place."""
     if not order.once:
         raise NotApplicable("a record's place changes every epoch: see secret order")
     match order.sizes:
@@ -99,6 +106,6 @@ def _iteration(iteration: NoisyIteration) -> Guarantee:
         raise NotApplicable("a step's modulus is not linear")
     diameter = math.inf if iteration.diameter is None else iteration.diameter
     schedule, shifts = solve_schedule(schedule, diameter, iteration.start)
-    mu, said = mu_of(energy_of(shifts)), sentences_of(iteration)
+    mu, sentences = mu_of(energy_of(shifts)), sentences_of(iteration)
     proof = IterationProof(NAME, iteration, mu, (schedule, shifts))
-    return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, said, proof=proof)
+    return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, sentences, proof=proof)

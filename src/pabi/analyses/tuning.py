@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 
+from pabi.analyses.shifted_interpolation import require_hidden_path, run_of
+from pabi.analyses.writing import SampledProof
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.guarantees.guarantee import Guarantee
+from pabi.normal_forms.sampled import require_sampling
 from pabi.numbers.rounding import Array
 from pabi.tradeoff import Gaussian, PoissonSubsampled, Product, Subsampled, TradeOff
 
@@ -26,17 +32,36 @@ _CLOSE_TILT = 0.1  # of log λ: tilts so close give much the same plan
 _MANY_BINS, _BINS = 1000, 40  # distinct parameters that are looked at, and that are composed
 
 
-class Plan(Protocol):
-    """A choice of free parameters, and what it proves."""
+class TunedPlan(Protocol):
+    """A choice of the free parameters of an analysis, and what it proves."""
 
     @property
-    def curve(self) -> TradeOff: ...
+    def curve(self) -> Product:
+        """The trade-off function that these parameters prove."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The parameters, for a certificate."""
 
 
-P = TypeVar("P", bound=Plan)
+def sampled_run(description: NoisySGD | NoisyIteration) -> NoisySGD:
+    """The description, if it is noisy SGD with random batches of which only the last iterate is released;
+    NotApplicable for any other."""
+    run = run_of(description)
+    require_sampling(run)
+    require_hidden_path(run)
+    return run
 
 
-def tuned(plan_at: Callable[[float], P], delta: float) -> P:
+def tuned_guarantee(
+    name: str, source: str, run: NoisySGD, plan_at: Callable[[float], TunedPlan], delta: float
+) -> Guarantee:
+    """The guarantee of the plan of least ε at `delta` > 0. `plan_at`: the best plan for a tilt."""
+    best = _tuned(plan_at, delta)
+    proof = SampledProof(name, run, best.curve, delta, best.to_dict)
+    return Guarantee(best.curve, run.adjacency, name, source, run_sentences(run), proof=proof)
+
+
+def _tuned(plan_at: Callable[[float], TunedPlan], delta: float) -> TunedPlan:
     """The plan of least ε at `delta` > 0 among those that are best for a few tilts λ.
 
     The first tilt is that of G(1), whatever the run, so that runs that differ only in what is forgotten
@@ -47,7 +72,7 @@ def tuned(plan_at: Callable[[float], P], delta: float) -> P:
     best, least = plan_at(power), math.inf
     plan = best
     for _ in range(_TRIALS):
-        epsilon, following = roughly(plan.curve, delta)
+        epsilon, following = plan.curve.roughly(delta)
         if epsilon >= _BETTER * least:
             break
         best, least = plan, epsilon
@@ -58,22 +83,13 @@ def tuned(plan_at: Callable[[float], P], delta: float) -> P:
     return best
 
 
-def roughly(curve: TradeOff, delta: float) -> tuple[float, float]:
-    """(ε, λ): about the ε at `delta`, and the tilt whose moments it depends on."""
-    if isinstance(curve, Product):
-        return curve.roughly(delta)
-    epsilon = curve.epsilon(delta)
-    z = math.sqrt(2.0 * math.log(1.0 / delta))
-    return epsilon, z * z / max(epsilon, 1e-9)
-
-
 def product(
     gaussian: float,
     records: Iterable[tuple[Array, Array]],
     probability: float,
     poisson: bool,
     failure: float,
-) -> TradeOff:
+) -> Product:
     """G(gaussian) ⊗ the records' factors, given as arrays of parameters and counts.
 
     `poisson`: factors O_p, for a record that is there or not; otherwise C_p. Parameters are rounded up to
@@ -97,21 +113,22 @@ def product(
 
 
 def binned(mus: Array, counts: Array) -> list[tuple[float, int]]:
-    """(parameter, count), close ones together, rounded up to few distinct ones; zeros left out."""
+    """Pairs (parameter, count): close parameters are rounded up to few distinct ones, and 0 is left out."""
     mus = np.where(np.isnan(mus), np.inf, mus)  # what is undefined hides nothing
-    kept = (mus > 0.0) & (counts > 0)
-    level = np.ceil(np.log(mus[kept]) / _CLOSE)
-    levels, index = np.unique(level, return_inverse=True)
+    present = (mus > 0.0) & (counts > 0)
+    mus, counts = mus[present], counts[present]
+    levels, index = np.unique(np.ceil(np.log(mus) / _CLOSE), return_inverse=True)
     values = np.zeros(levels.size)
-    np.maximum.at(values, index, mus[kept])
-    totals = np.bincount(index, counts[kept], values.size).astype(np.float64)
+    np.maximum.at(values, index, mus)
+    totals = np.bincount(index, counts, values.size).astype(np.float64)
     values, totals = _by_weight(values, totals, _MANY_BINS)
     values, totals = _by_cost(values, totals, _BINS)
     return [(float(v), round(float(n))) for v, n in zip(values, totals, strict=True)]
 
 
 def _by_weight(values: Array, totals: Array, most: int) -> tuple[Array, Array]:
-    """At most so many increasing values, each bin with about an equal part of Σ total·value²."""
+    """(values, totals) of at most `most` bins of increasing values, each bin with about an equal part of Σ
+    total·value²."""
     if values.size <= most:
         return values, totals
     weight = np.cumsum(totals * values**2)
@@ -121,7 +138,8 @@ def _by_weight(values: Array, totals: Array, most: int) -> tuple[Array, Array]:
 
 
 def _by_cost(values: Array, totals: Array, most: int) -> tuple[Array, Array]:
-    """At most so many: time and again those that cost least are raised to the next value."""
+    """(values, totals) of at most `most` values: time and again the one that costs least is raised to the
+    next."""
     values, totals = values.copy(), totals.copy()
     price = np.expm1(np.minimum(values * values, 100.0))  # about what one factor costs
     while values.size > most:

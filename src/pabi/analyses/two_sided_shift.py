@@ -19,19 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from pabi.analyses.one_sided_shift import least_window, pay_off_dict, pulls
-from pabi.analyses.shifted_interpolation import require_hidden_path
-from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
-from pabi.analyses.writing import SampledProof
+from pabi.analyses.one_sided_shift import least_window, pay_off_dict, pay_off_factors, pulls
+from pabi.analyses.tuning import DEFAULT_DELTA, product, sampled_run, tuned_guarantee
 from pabi.describe.iteration import NoisyIteration
-from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.sampled import Blocks, SampledRun, require_sampling
+from pabi.normal_forms.sampled import Blocks, SampledRun
 from pabi.numbers import encoding
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.shifts.random import Cost, Descent, PayOff, Split, two_sided
-from pabi.tradeoff import TradeOff
+from pabi.tradeoff import Product
 
 NAME = "two-sided shift"
 SOURCE = "Bok, Su, Altschuler 2024, Thm C.13, sharpened (docs, Random batches)"
@@ -39,13 +37,12 @@ SOURCE = "Bok, Su, Altschuler 2024, Thm C.13, sharpened (docs, Random batches)"
 _SHORTER = (1.0, 0.8, 0.6, 0.4)  # of the best pay-off without lagging: what is tried with it
 
 
-def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = None) -> Guarantee:
-    """The guarantee of the last iterate."""
-    if isinstance(run, NoisyIteration):
-        raise NotApplicable("a bare iteration follows one record")
-    require_sampling(run)
-    require_hidden_path(run)
-    at = delta or DEFAULT_DELTA
+def apply(
+    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
+) -> Guarantee:
+    """The guarantee of the last iterate under random batches of a constant schedule, where two records pull.
+    Raises NotApplicable."""
+    run, at = sampled_run(description), delta or DEFAULT_DELTA
     view = SampledRun(run, at)
     if view.single:
         raise NotApplicable("the other data set's record pulls nowhere: see one-sided shift")
@@ -54,15 +51,7 @@ def apply(run: NoisySGD | NoisyIteration, delta: float, position: int | None = N
     view.window(1)
     if run.data_steps < 2:
         raise NotApplicable("one step leaves nothing to lag behind")
-    plan = tuned(lambda power: planned(view, power), at)
-    return Guarantee(
-        plan.curve,
-        run.adjacency,
-        NAME,
-        SOURCE,
-        run_sentences(run),
-        proof=SampledProof(NAME, run, plan.curve, at, plan.to_dict),
-    )
+    return tuned_guarantee(NAME, SOURCE, run, lambda power: planned(view, power), at)
 
 
 @dataclass(frozen=True)
@@ -81,17 +70,12 @@ class TwoSided:
         return {"cap": self.view.cap, "payments": payments, **pay_off}
 
     @cached_property
-    def curve(self) -> TradeOff:
+    def curve(self) -> Product:
         """The product that these payments prove."""
         view, split, descent = self.view, self.split, self.descent
         lagging = stage(view, descent.before[:-1], descent.payments)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            final = pulls(view, 2.0)(self.blocks, split.before) / np.sqrt(1.0 - split.share)
-        final = np.where(self.blocks.s > 0.0, final, 0.0)
-        records = [
-            (lagging, np.ones(lagging.size)),
-            (final, self.blocks.length.astype(np.float64)),
-        ]
+        final = pay_off_factors(view, self.blocks, split, 2.0)
+        records = [(lagging, np.ones(lagging.size)), final]
         return product(split.gaussian, records, view.probability, False, view.failure)
 
 
@@ -111,7 +95,7 @@ def stage(view: SampledRun, z: Array, a: Array) -> Array:
 def planned(view: SampledRun, power: float) -> TwoSided:
     """The best payments for the tilt λ = `power`."""
     run = view.run
-    c, _, s, sigma, _ = view.constants
+    _, _, s, sigma, _ = view.constants
     cost = Cost(view.probability, power, True, 8.0 * s / sigma)
     pay_off = PayOff(cost, pulls(view, 2.0), doubled=2.0)
     highest = view.distance(run.data_steps)  # with s in every step, and within the diameter
@@ -122,32 +106,34 @@ def planned(view: SampledRun, power: float) -> TwoSided:
         blocks = view.window(run.cooldown_steps + n)
         return n, pay_off.best(blocks, view.distance(run.data_steps - n)).cost
 
-    alone, _ = least_window(at_once, min(view.most, run.data_steps) - 1, lambda found: found[1])
+    alone, _ = least_window(at_once, min(view.most, run.data_steps) - 1, lambda choice: choice[1])
     lengths = sorted({1, *(max(1, round(share * alone)) for share in _SHORTER)})
     finals = {n: view.window(run.cooldown_steps + n) for n in lengths}
     points = highest * np.linspace(0.0, 1.0, 15) ** 1.5
     table = np.array([[pay_off.best(finals[n], z).cost for z in points.tolist()] for n in lengths])
-    best_plan: TwoSided | None = None
-    best_cost = math.inf
+    best, least = None, math.inf
     for row, n in zip(table, lengths, strict=True):
-        if best_plan is not None and row.min() > best_cost:
-            continue
-
-        def after(z: Array, row: Array = row) -> Array:
-            return np.interp(z, points, row)
-
-        descent = two_sided(
-            c,
-            s,
-            view.distance,
-            run.data_steps - n,
-            after,
-            lambda z, a: cost(stage(view, z, a)),
-        )
-        if descent.cost < best_cost:
-            best_cost = descent.cost
-            split = pay_off.best(finals[n], float(descent.before[-1]))
-            best_plan = TwoSided(view, descent, finals[n], split)
-    if best_plan is None:
+        if not row.min() > least:
+            plan = _lagging(view, pay_off, finals[n], points, row)
+            if plan.descent.cost < least:
+                best, least = plan, plan.descent.cost
+    if best is None:
         raise NotApplicable("whatever is paid, the distance between the runs stays too large")
-    return best_plan
+    return best
+
+
+def _lagging(
+    view: SampledRun, pay_off: PayOff, final: Blocks, points: Array, costs: Array
+) -> TwoSided:
+    """The best payments before the steps `final`, which cost `costs` from the distances `points`."""
+    c, _, s, _, _ = view.constants
+    descent = two_sided(
+        c,
+        s,
+        view.distance,
+        view.run.steps - final.steps,
+        lambda z: np.interp(z, points, costs),
+        lambda z, a: pay_off.cost(stage(view, z, a)),
+    )
+    split = pay_off.best(final, float(descent.before[-1]))
+    return TwoSided(view, descent, final, split)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
@@ -17,12 +17,14 @@ from pabi.analyses.cases import Case
 from pabi.describe.files import to_dict
 from pabi.describe.iteration import Groups, NoisyIteration, Schedule, Steps
 from pabi.describe.runs import NoisySGD
-from pabi.normal_forms.positions import Uses, View
+from pabi.normal_forms.positions import View
 from pabi.numbers import encoding
+from pabi.shifts.nonlinear import StepPayments
 from pabi.shifts.periodic import PeriodicShifts
 from pabi.shifts.records import Record, Shifts
 from pabi.shifts.start import Start
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
+from pabi.tradeoff.base import encode
 from pabi.tradeoff.kinds import known_curve
 
 COLUMNS = ("c", "s", "sigma")
@@ -32,64 +34,62 @@ _READING = 1.004  # how much more than its own value of ε a certificate of rand
 _REPEATED = 20_000
 
 
-def number(x: float) -> float | str:
-    """`x` for JSON, which has no infinity."""
-    return "inf" if math.isinf(x) else x
-
-
 def claim(curve: TradeOff) -> dict[str, Any]:
     """What is claimed, in the shortest form there is. Raises InvalidInput for a curve that is not pabi's."""
     known_curve(curve)
     if isinstance(curve, Gaussian):
-        return {"mu": number(curve.mu)}
+        return {"mu": encode(curve.mu)}
     if isinstance(curve, Mixture):
         pairs = zip(curve.parts, curve.weights, strict=True)
-        return {"mixture": [[w, number(p.mu)] for p, w in pairs]}
+        return {"mixture": [[w, encode(p.mu)] for p, w in pairs]}
     return {"tradeoff": curve.to_dict()}
 
 
 def groups(schedule: Groups) -> list[Any]:
-    """Run-length encoded steps."""
+    """Run-length encoded steps, as JSON."""
     return [[g.times, [[x.n, x.c, x.s, x.sigma] for x in g.stretches]] for g in schedule]
 
 
 def columns(steps: Steps) -> dict[str, Any]:
-    """Steps written out."""
+    """Steps written out, as JSON."""
     return {name: encoding.floats(x) for name, x in zip(COLUMNS, steps, strict=True)}
 
 
-def case_of(uses: Uses, mu: float, case: Case | None) -> dict[str, Any]:
-    """Which record a case is about, what is proven of it, and how likely it is (None: it is the only one)."""
-    out: dict[str, Any] = {
-        "uses": [uses.first, uses.epochs, list(uses.then)],
-        "mu": number(mu),
-    }
-    if case is not None:
-        out["weight"] = [case.weight.numerator, case.weight.denominator]
-        out["ranges"] = [None if r is None else list(r) for r in case.ranges]
-    return out
-
-
-def stated_cap(cap: int | None) -> dict[str, Any]:
-    """The records of the largest batch that slopes cover, where sizes are random."""
-    return {} if cap is None else {"cap": cap}
-
-
 def shifts_of(shifts: Shifts) -> dict[str, Any]:
-    """Where the shifts begin, and the payments."""
-    if isinstance(shifts, PeriodicShifts):
-        return {
-            "tau": shifts.skipped if shifts.distance else 0,
-            "distance": shifts.distance,
-            "skipped": shifts.skipped,
-            "blocks": [
-                {"times": b.times, "groups": groups(Groups(b.groups))} for b in shifts.blocks
-            ],
-        }
-    return _written_out(shifts)
+    """Where the shifts begin, and the payments, as JSON."""
+    match shifts:
+        case PeriodicShifts():
+            return _by_length(shifts)
+        case Start():
+            return _by_block(shifts)
+        case StepPayments():
+            return _by_step(shifts)
+        case _:
+            assert_never(shifts)
 
 
-def _written_out(shifts: Start) -> dict[str, Any]:
+def _by_length(shifts: PeriodicShifts) -> dict[str, Any]:
+    blocks = [{"times": b.times, "groups": groups(Groups(b.groups))} for b in shifts.blocks]
+    return {
+        "tau": shifts.skipped if shifts.distance else 0,
+        "distance": shifts.distance,
+        "skipped": shifts.skipped,
+        "blocks": blocks,
+    }
+
+
+def _by_step(payments: StepPayments) -> dict[str, Any]:
+    """The payments of every step, as JSON; none where nothing is proven."""
+    if not math.isfinite(payments.square):
+        return {}
+    return {
+        "tau": payments.first,
+        "distance": float(payments.z[0]),
+        "payments": encoding.floats(payments.a),
+    }
+
+
+def _by_block(shifts: Start) -> dict[str, Any]:
     payments = shifts.payments
     finite = math.isfinite(payments.energy)
     return {
@@ -105,43 +105,60 @@ def _written_out(shifts: Start) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class RunProof:
-    """Of `run`, by linear slopes: `records` are those that can be the worst, or, each with its case,
-    those that a secret order averages over. `view`: what they were solved for. None and no records where
-    composition needs none."""
+    """The proof of a run in which every record has a place in the epoch. `records` are those that can be the
+    worst, or, each with its case, those that a secret order averages over; none where composition needs none.
+    `cap`: of batches of random size, where slopes or moduli cover no more. `view`: whose steps are written
+    out where records were solved step by step. `alike`: whether all steps with data are taken to be alike and
+    the cool-down is left out; None where every step has a slope of its own."""
 
     theorem: str
     run: NoisySGD
     curve: TradeOff
     records: Sequence[tuple[Record, Case | None]] = ()
     position: int | None = None
+    cap: int | None = None
     view: View | None = None
+    alike: bool | None = None
 
     def written(self) -> dict[str, Any]:
+        """The body of the certificate: the run, the claim and what proves it of each record."""
         out = {"run": to_dict(self.run), "position": self.position, "claim": claim(self.curve)}
-        if self.view is not None:
-            out |= stated_cap(self.view.fractions.random_cap)
-            if any(isinstance(record.schedule, Steps) for record, _ in self.records):
-                out["steps"] = self._steps(self.view)
-        return out | {"cases": [self._case(record, case) for record, case in self.records]}
+        if self.cap is not None:
+            out["cap"] = self.cap
+        if self.alike is not None:
+            out["alike"] = self.alike
+        written_out = any(isinstance(record.schedule, Steps) for record, _ in self.records)
+        if self.view is not None and written_out:
+            out["steps"] = _steps_of(self.view)
+        return out | {"cases": [_case_of(record, case) for record, case in self.records]}
 
-    @staticmethod
-    def _steps(view: View) -> dict[str, Any] | None:
-        """The steps of a varying schedule, s as if the record were in every batch; left to the description
-        when they are many."""
-        if view.run.steps > _REPEATED or view.run.constant:
-            return None
-        return columns(view.arrays)
 
-    @staticmethod
-    def _case(record: Record, case: Case | None) -> dict[str, Any]:
-        payments = {} if record.shifts is None else shifts_of(record.shifts)
-        return case_of(record.uses, record.mu, case) | payments
+def _steps_of(view: View) -> dict[str, Any] | None:
+    """The steps of a varying schedule, s as if the record were in every batch; left to the description
+    when they are many."""
+    if view.run.steps > _REPEATED or view.run.constant:
+        return None
+    return columns(view.arrays)
+
+
+def _case_of(record: Record, case: Case | None) -> dict[str, Any]:
+    """Which record a case is about, how likely it is (None: it is the only one), what is proven of it, and
+    the payments that prove it."""
+    uses = record.uses
+    out: dict[str, Any] = {
+        "uses": [uses.first, uses.epochs, list(uses.then)],
+        "mu": encode(record.mu),
+    }
+    if case is not None:
+        out["weight"] = [case.weight.numerator, case.weight.denominator]
+        out["ranges"] = [None if r is None else list(r) for r in case.ranges]
+    return out if record.shifts is None else out | shifts_of(record.shifts)
 
 
 @dataclass(frozen=True, eq=False)
 class SampledProof:
-    """Of `run` with random batches: the factors claimed, what they amount to at `delta`, and the `plan` of
-    payments that needs them."""
+    """The proof of a run with random batches: the factors claimed, what they amount to at `delta`, and the
+    `plan` of payments that needs them."""
 
     theorem: str
     run: NoisySGD
@@ -150,21 +167,22 @@ class SampledProof:
     plan: Callable[[], dict[str, Any]] = dict
 
     def written(self) -> dict[str, Any]:
+        """The body of the certificate: the run, the factors claimed, their ε at `delta`, and the plan."""
         # Rounded up by more than another grid errs.
         epsilon = self.curve.epsilon(self.delta) * _READING
         return {
             "run": to_dict(self.run),
             "position": None,
             "claim": {"product": self.curve.to_dict()},
-            "reading": {"delta": self.delta, "epsilon": number(epsilon)},
+            "reading": {"delta": self.delta, "epsilon": encode(epsilon)},
             "plan": self.plan(),
         }
 
 
 @dataclass(frozen=True, eq=False)
 class IterationProof:
-    """Of a bare iteration, whose steps are taken as stated. `solved`: the schedule in the form in which its
-    shifts were found, None for composition, for which no slope matters."""
+    """The proof of a bare iteration, whose steps are taken as stated. `solved`: the schedule in the form in
+    which its shifts were found, None for composition, for which no slope matters."""
 
     theorem: str
     iteration: NoisyIteration
@@ -172,6 +190,7 @@ class IterationProof:
     solved: tuple[Schedule, Shifts] | None = None
 
     def written(self) -> dict[str, Any]:
+        """The body of the certificate: the steps, the claim and the payments."""
         schedule = (
             _without_slopes(self.iteration.schedule) if self.solved is None else self.solved[0]
         )

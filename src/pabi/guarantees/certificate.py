@@ -38,14 +38,24 @@ VERSIONS = (1, VERSION)
 class Certificate:
     """A proof to be verified, as the JSON text that `pabi.verify` reads; nothing changes it.
 
-    `payload`: its JSON object, a new copy every time. `verdict`: what `pabi.verify` last said of this very
-    text. Source of the format and of what is checked: docs, "Certificates".
+    Parameters
+    ----------
+    payload : dict
+        Its JSON object.
+
+    Raises
+    ------
+    InvalidInput
+        For what JSON cannot hold.
+
+    References
+    ----------
+    docs, "Certificates": the format, and what is checked.
     """
 
     __slots__ = ("_text", "_verified")
 
     def __init__(self, payload: dict[str, Any]) -> None:
-        """Raises InvalidInput for what JSON cannot hold."""
         try:
             text = json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         except (TypeError, ValueError, RecursionError) as bad:
@@ -55,7 +65,26 @@ class Certificate:
 
     @classmethod
     def of(cls, proof: Proof, adjacency: Adjacency, assumes: Sequence[str] = ()) -> Certificate:
-        """The certificate of a proof, of a release that rests on the sentences `assumes` besides."""
+        """The certificate of a proof.
+
+        Parameters
+        ----------
+        proof : Proof
+            What an analysis handed over.
+        adjacency : str
+            "replace_one" or "zero_out".
+        assumes : sequence of str
+            Sentences that the release rests on besides what follows from the description.
+
+        Returns
+        -------
+        Certificate
+
+        Raises
+        ------
+        InvalidInput
+            For a proof that JSON cannot hold.
+        """
         header = {
             "format": FORMAT,
             "version": VERSION,
@@ -67,9 +96,9 @@ class Certificate:
 
     @property
     def payload(self) -> dict[str, Any]:
-        """The JSON object."""
-        found: dict[str, Any] = json.loads(self._text)
-        return found
+        """The JSON object, a new copy every time."""
+        payload: dict[str, Any] = json.loads(self._text)
+        return payload
 
     @property
     def verdict(self) -> Verdict | None:
@@ -79,30 +108,92 @@ class Certificate:
         return self._verified[1]
 
     def accept(self, verdict: Verdict) -> None:
-        """Keeps what `pabi.verify` said."""
+        """Keep what `pabi.verify` said of this text; it is read as `verdict`.
+
+        Parameters
+        ----------
+        verdict : Verdict
+            What `pabi.verify` returns.
+
+        Raises
+        ------
+        Nothing
+            The verdict is taken as it is.
+        """
         self._verified = self._text, verdict
 
     def assuming(self, sentences: Sequence[str]) -> Certificate:
-        """The same proof of a release that rests on these sentences as well."""
+        """The same proof of a release that rests on further sentences.
+
+        Parameters
+        ----------
+        sentences : sequence of str
+            The further assumptions.
+
+        Returns
+        -------
+        Certificate
+            This very one where it carries them all.
+
+        Raises
+        ------
+        InvalidInput
+            For sentences that JSON cannot hold.
+        """
         payload = self.payload
-        known = dict.fromkeys(payload.get("assumes", ()))
-        said = known | dict.fromkeys(sentences)
-        if said == known:
+        before = payload.get("assumes", [])
+        every = list(dict.fromkeys((*before, *sentences)))
+        if len(every) == len(set(before)):
             return self
-        return Certificate(payload | {"version": VERSION, "assumes": list(said)})
+        return Certificate(payload | {"version": VERSION, "assumes": every})
 
     def to_json(self) -> str:
-        """The certificate as JSON."""
+        """The certificate as JSON.
+
+        Returns
+        -------
+        str
+        """
         return self._text
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        """The certificate written by `to_json`. Raises InvalidInput for another format or version."""
+        """The certificate written by `to_json`, unverified.
+
+        Parameters
+        ----------
+        text : str
+            A JSON object.
+
+        Returns
+        -------
+        Certificate
+
+        Raises
+        ------
+        InvalidInput
+            For text that is no JSON, and for another format or version.
+        """
         return cls.from_dict(parse_json(text))
 
     @classmethod
     def from_dict(cls, payload: Any) -> Certificate:
-        """The certificate with this payload. Raises InvalidInput for another format or version."""
+        """The certificate with this payload, unverified.
+
+        Parameters
+        ----------
+        payload : dict
+            The object of a file.
+
+        Returns
+        -------
+        Certificate
+
+        Raises
+        ------
+        InvalidInput
+            For another format or version, and for what JSON cannot hold.
+        """
         return cls(check_format(payload, FORMAT, VERSIONS))
 
     def __repr__(self) -> str:
@@ -116,8 +207,8 @@ def check_format(data: Any, form: str, versions: Sequence[int]) -> dict[str, Any
     if data.get("format") != form:
         raise InvalidInput("format", f"expected {form!r}, got {data.get('format')!r}")
     if type(data.get("version")) is not int or data["version"] not in versions:
-        known = " or ".join(map(str, versions))
+        read = " or ".join(map(str, versions))
         raise InvalidInput(
-            "version", f"expected {known}, which this pabi reads, got {data.get('version')!r}"
+            "version", f"expected {read}, which this pabi reads, got {data.get('version')!r}"
         )
     return data

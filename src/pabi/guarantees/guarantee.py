@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from pabi.describe.neighbours import Adjacency, Unit, checked_adjacency, checked_unit
@@ -50,18 +50,44 @@ INDEPENDENT = "the releases are computed with independent noise and independent 
 class Guarantee:
     """A proven privacy guarantee: a trade-off function that holds under the listed assumptions.
 
-    `curve`: the trade-off function of (release, release of an adjacent data set). `method` and
-    `source`: the analysis and where it is published. `assumptions`: sentences the user must be able
-    to stand behind. `tuned_at`: the δ at which the analysis was chosen; it is valid at every δ.
-    `composition`: what charging for every iterate would give, for comparison, where known. `besides`: those
-    of the assumptions that do not follow from the description. `notes`: what a file says that is not proven;
-    nobody has checked it. `unit`: whom it protects, one "record" or one "user". `proof`: what its certificate
-    is made of, or the certificate that came with it; None where there is nothing to verify.
+    Built by `guarantee()` of a description, by `compose` or by `from_json`. Readings take ε, δ and rates as
+    plain numbers, and as arrays where they say so. They err on the safe side: ε, δ, Rényi divergences and
+    attack rates are upper bounds, type II errors are lower bounds.
 
-    Readings take ε, δ and rates as plain numbers, scalar or (k,) arrays where they say so, and err on the
-    safe side: ε, δ, Rényi divergences and attack rates are upper bounds, type II errors lower bounds.
-    They raise InvalidInput for numbers out of range. Built by `guarantee()` of a description, `compose`
-    or `from_json`. Source: Dong, Roth, Su 2022, §2; docs, "Theory", 1.
+    Parameters
+    ----------
+    curve : TradeOff
+        The trade-off function of (release, release of an adjacent data set).
+    adjacency : str
+        "replace_one" or "zero_out": which data sets are adjacent.
+    method : str
+        The name of the analysis.
+    source : str
+        Where the analysis is published.
+    assumptions : tuple of str
+        Sentences that the user must be able to stand behind.
+    tuned_at : float, optional
+        The δ in [0, 1) at which the analysis was chosen. The guarantee is valid at every δ.
+    composition : TradeOff, optional
+        What charging for every iterate would give, for comparison, where it is known.
+    besides : tuple of str
+        Those of the assumptions that do not follow from the description.
+    notes : mapping
+        What a file says that is not proven. Nobody has checked it.
+    unit : str
+        Whom it protects: one "record" or one "user".
+    proof : Proof or Certificate, optional
+        What its certificate is made of, or the certificate that came with it. None where there is nothing to
+        verify.
+
+    Raises
+    ------
+    InvalidInput
+        For a `curve` that is not one of `pabi.tradeoff`, an unknown `adjacency` or an unknown `unit`.
+
+    References
+    ----------
+    Dong, Roth, Su 2022, §2; docs, "Theory", 1.
     """
 
     curve: TradeOff
@@ -86,7 +112,23 @@ class Guarantee:
     # Readings.
 
     def epsilon(self, delta: float) -> float:
-        """The least ε proven at `delta` in [0, 1), an upper bound; ∞ where there is none."""
+        """The least ε proven at `delta`, an upper bound; ∞ where there is none.
+
+        Parameters
+        ----------
+        delta : float in [0, 1)
+            The δ at which ε is read.
+
+        Returns
+        -------
+        float
+            ε ≥ 0.
+
+        Raises
+        ------
+        InvalidInput
+            For a `delta` outside [0, 1).
+        """
         at = validate.number("delta", delta, at_least=0.0, below=1.0)
         key = self.curve, at
         if key not in self._read:
@@ -94,8 +136,25 @@ class Guarantee:
         return self._read[key]
 
     def epsilon_bounds(self, delta: float, rtol: float = 1e-3) -> tuple[float, float]:
-        """(lower, upper) numerical bounds on the ε that the proven trade-off function implies, at most
-        a relative `rtol` apart where the numerics allow."""
+        """Lower and upper numerical bounds on the ε that the proven trade-off function implies.
+
+        Parameters
+        ----------
+        delta : float in [0, 1)
+            The δ at which ε is read.
+        rtol : float in (0, 1]
+            How far apart the two bounds may be, relative, where the numerics allow it.
+
+        Returns
+        -------
+        tuple of float
+            (lower, upper).
+
+        Raises
+        ------
+        InvalidInput
+            For a `delta` outside [0, 1), and for an `rtol` outside (0, 1] where ε is computed numerically.
+        """
         return self.curve.epsilon_bounds(
             validate.number("delta", delta, at_least=0.0, below=1.0), rtol
         )
@@ -105,7 +164,23 @@ class Guarantee:
     @overload
     def delta(self, epsilon: Array | Sequence[float]) -> Array: ...
     def delta(self, epsilon: Any) -> Any:
-        """The least δ proven at `epsilon`, scalar or array, an upper bound."""
+        """The least δ proven at `epsilon`, an upper bound.
+
+        Parameters
+        ----------
+        epsilon : float or array of any shape
+            Any real number; infinite ones are allowed.
+
+        Returns
+        -------
+        float or array
+            δ in [0, 1], of the shape of `epsilon`.
+
+        Raises
+        ------
+        InvalidInput
+            For an `epsilon` that is NaN or no number.
+        """
         return self.curve.delta(epsilon)
 
     @overload
@@ -113,7 +188,23 @@ class Guarantee:
     @overload
     def tradeoff(self, fpr: Array | Sequence[float]) -> Array: ...
     def tradeoff(self, fpr: Any) -> Any:
-        """A lower bound on an attacker's type II error at type I error `fpr`, scalar or array."""
+        """A lower bound on an attacker's type II error at type I error `fpr`.
+
+        Parameters
+        ----------
+        fpr : float or array of any shape, in [0, 1]
+            The attack's false-positive rate.
+
+        Returns
+        -------
+        float or array
+            Errors in [0, 1], of the shape of `fpr`.
+
+        Raises
+        ------
+        InvalidInput
+            For an `fpr` outside [0, 1].
+        """
         return self.curve(fpr)
 
     @property
@@ -122,7 +213,23 @@ class Guarantee:
         return self.curve.mu if isinstance(self.curve, Gaussian) else None
 
     def rdp(self, order: float) -> float:
-        """An upper bound on the Rényi divergence of `order` > 1, in nats; ∞ where there is none."""
+        """An upper bound on the Rényi divergence, in nats; ∞ where there is none.
+
+        Parameters
+        ----------
+        order : float > 1
+            The order of the divergence.
+
+        Returns
+        -------
+        float
+            Nats ≥ 0.
+
+        Raises
+        ------
+        InvalidInput
+            For an `order` that is not above 1.
+        """
         return self.curve.rdp(order)
 
     @property
@@ -140,11 +247,43 @@ class Guarantee:
     @overload
     def tpr(self, fpr: Array | Sequence[float]) -> Array: ...
     def tpr(self, fpr: Any) -> Any:
-        """The largest true-positive rate of an attack at false-positive rate `fpr`."""
+        """The largest true-positive rate of an attack at false-positive rate `fpr`.
+
+        Parameters
+        ----------
+        fpr : float or array of any shape, in [0, 1]
+            The attack's false-positive rate.
+
+        Returns
+        -------
+        float or array
+            Rates in [0, 1], of the shape of `fpr`.
+
+        Raises
+        ------
+        InvalidInput
+            For an `fpr` outside [0, 1].
+        """
         return self.curve.tpr(fpr)
 
     def bayes_success(self, prior: float = 0.5) -> float:
-        """The largest probability of guessing right whether the record is in, at `prior` in (0, 1)."""
+        """The largest probability of guessing right whether the record is in.
+
+        Parameters
+        ----------
+        prior : float in (0, 1)
+            The probability, before the release is seen, that the record is in.
+
+        Returns
+        -------
+        float
+            A probability in [0, 1].
+
+        Raises
+        ------
+        InvalidInput
+            For a `prior` outside (0, 1).
+        """
         return self.curve.bayes_success(prior)
 
     # Pickling (joblib, skops, copies): as the JSON text, so that a stored model carries the
@@ -163,7 +302,10 @@ class Guarantee:
     def certificate(self) -> Certificate | None:
         """What an independent checker verifies, computed on first access; None for test runs.
 
-        Raises InvalidInput for a theorem that the checker does not know.
+        Raises
+        ------
+        InvalidInput
+            For a theorem that the checker does not know, and for a proof that JSON cannot hold.
         """
         from pabi.guarantees.certificate import Certificate
         from pabi.verification.theorems import table
@@ -196,27 +338,60 @@ class Guarantee:
         """The same guarantee under further assumptions, which its certificate carries as well.
 
         With `TESTING` among them it protects nobody, and nothing proves it.
+
+        Parameters
+        ----------
+        *sentences : str
+            The further assumptions. One that is there already is not repeated.
+
+        Returns
+        -------
+        Guarantee
+
+        Raises
+        ------
+        Nothing
+            Sentences are taken as they are.
         """
         besides = tuple(dict.fromkeys((*self.besides, *sentences)))
         testing = TESTING in besides
-        said = (*((TESTING,) if testing else ()), *self.assumptions, *sentences)
+        every = (*((TESTING,) if testing else ()), *self.assumptions, *sentences)
         return replace(
             self,
-            assumptions=tuple(dict.fromkeys(said)),
+            assumptions=tuple(dict.fromkeys(every)),
             besides=besides,
             proof=None if testing else self.proof,
         )
 
     def for_testing(self) -> Guarantee:
-        """The same numbers for a run with reproducible noise: they protect nobody, so no certificate."""
+        """The same numbers for a run with reproducible noise: they protect nobody, so no certificate.
+
+        Returns
+        -------
+        Guarantee
+        """
         return self.assuming(TESTING)
 
     # Writing and showing.
 
     def to_dict(self, certificate: bool = False) -> dict[str, Any]:
-        """A JSON-ready dictionary; with `certificate`, what proves it is included.
+        """A JSON-ready dictionary, with ε at the δ at which the analysis was chosen.
 
-        With ε at the δ at which the analysis was chosen. What is not proven stands under `notes`.
+        What is not proven stands under `notes`.
+
+        Parameters
+        ----------
+        certificate : bool
+            Whether what proves it is included.
+
+        Returns
+        -------
+        dict
+
+        Raises
+        ------
+        InvalidInput
+            With `certificate`, for a proof that cannot be written or checked.
         """
         proof = self.certificate if certificate else None
         reading, notes = {}, dict(self.notes)
@@ -240,19 +415,54 @@ class Guarantee:
         }
 
     def to_json(self) -> str:
-        """Everything, certificate included, as JSON."""
+        """Everything, certificate included, as JSON.
+
+        Returns
+        -------
+        str
+        """
         return json.dumps(self.to_dict(certificate=True), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Guarantee:
-        """The guarantee written by `to_json`, unverified. Raises InvalidInput naming the field."""
+        """The guarantee written by `to_json`, unverified.
+
+        Parameters
+        ----------
+        text : str
+            A JSON object.
+
+        Returns
+        -------
+        Guarantee
+
+        Raises
+        ------
+        InvalidInput
+            For what is not such a file, naming the field.
+        """
         from pabi.numbers.encoding import parse_json
 
         return cls.from_dict(parse_json(text))
 
     @classmethod
     def from_dict(cls, data: Any) -> Guarantee:
-        """The guarantee written by `to_dict`, unverified. Raises InvalidInput naming the field."""
+        """The guarantee written by `to_dict`, unverified.
+
+        Parameters
+        ----------
+        data : dict
+            The object of the file.
+
+        Returns
+        -------
+        Guarantee
+
+        Raises
+        ------
+        InvalidInput
+            For what is not such an object, naming the field.
+        """
         from pabi.guarantees.certificate import Certificate, check_format
 
         data = check_format(data, FORMAT, VERSIONS)
@@ -288,7 +498,19 @@ class Guarantee:
     def plot(self, ax: Any = None) -> Any:
         """Draw the trade-off curve and ε(δ), beside composition; see `pabi.plotting`.
 
-        `ax`: None for a new figure, or a pair of matplotlib axes. Returns the pair of axes.
+        Parameters
+        ----------
+        ax : pair of matplotlib axes, optional
+            Where to draw; None for a new figure.
+
+        Returns
+        -------
+        pair of matplotlib axes
+
+        Raises
+        ------
+        InvalidInput
+            For an `ax` that is not a pair.
         """
         from pabi.draw.curves import plot_guarantee
 
@@ -308,52 +530,66 @@ class Guarantee:
             case other:
                 reading = repr(other)
         at = self.tuned_at if self.tuned_at else 1e-5
-        told = [reading, self.adjacency, self.method]
-        told += [TESTING] if TESTING in self.assumptions else []
-        return f"ε = {shown(self.epsilon(at))} at δ = {exact(at)} ({'; '.join(told)})"
+        details = [reading, self.adjacency, self.method]
+        details += [TESTING] if TESTING in self.assumptions else []
+        return f"ε = {shown(self.epsilon(at))} at δ = {exact(at)} ({'; '.join(details)})"
 
 
-def _checked(value: Any) -> None:
-    """InvalidInput unless `value` is a guarantee of pabi's: what a subclass says, nobody checks."""
+def _require_guarantee(value: Any) -> None:
+    """InvalidInput unless `value` is a guarantee of pabi's: nobody checks what a subclass says."""
     if type(value) is not Guarantee:
-        got = type(value).__name__
-        raise InvalidInput("guarantees", f"expected pabi.Guarantee objects, got a {got}")
+        kind = type(value).__name__
+        raise InvalidInput("guarantees", f"expected pabi.Guarantee objects, got a {kind}")
 
 
 def compose(*guarantees: Guarantee) -> Guarantee:
     """The guarantee of releasing several results computed from the same data.
 
     Lossless but for `tradeoff.Best`, whose bounds are paired: in closed form where there is one (Gaussians,
-    and mixtures of them), otherwise composed numerically where it is read. Raises InvalidInput for mixed
-    adjacencies or units, and for anything but guarantees. Source: Dong, Roth, Su 2022, Thm 3.2.
+    and mixtures of them), otherwise composed numerically where it is read.
+
+    Parameters
+    ----------
+    *guarantees : Guarantee
+        At least one. All have the same adjacency and the same unit.
+
+    Returns
+    -------
+    Guarantee
+        Valid if the releases are computed with independent noise and independent orders of batches, which is
+        added to its assumptions. It has a certificate if all of them have one.
+
+    Raises
+    ------
+    InvalidInput
+        For mixed adjacencies or units, and for anything but guarantees.
+
+    References
+    ----------
+    Dong, Roth, Su 2022, Thm 3.2.
     """
     if not guarantees:
         raise InvalidInput("guarantees", "expected at least one")
     for g in guarantees:
-        _checked(g)
+        _require_guarantee(g)
     first = guarantees[0]
     for g in guarantees[1:]:
-        for name, expected, got in (
-            ("adjacency", first.adjacency, g.adjacency),
-            ("unit", first.unit, g.unit),
-        ):
-            if got != expected:
-                raise InvalidInput(name, f"expected {expected!r} throughout, got {got!r} too")
-    curve, reference = first.curve, first.composition
-    for g in guarantees[1:]:
-        curve = curve.compose(g.curve)
-        reference = reference.compose(g.composition) if reference and g.composition else None
+        for name in ("adjacency", "unit"):
+            expected, other = getattr(first, name), getattr(g, name)
+            if other != expected:
+                raise InvalidInput(name, f"expected {expected!r} throughout, got {other!r} too")
+    references = [g.composition for g in guarantees if g.composition is not None]
+    complete = len(references) == len(guarantees)
     proven = all(g.proof is not None for g in guarantees)
-    said = [a for g in guarantees for a in g.assumptions]
-    said.append(INDEPENDENT)
+    sentences = [a for g in guarantees for a in g.assumptions]
     return Guarantee(
-        curve,
+        reduce(TradeOff.compose, (g.curve for g in guarantees)),
         first.adjacency,
         " + ".join(g.method for g in guarantees),
         "; ".join(dict.fromkeys(g.source for g in guarantees)) + "; Dong, Roth, Su 2022, Thm 3.2",
-        tuple(dict.fromkeys(said)),
+        tuple(dict.fromkeys((*sentences, INDEPENDENT))),
         first.tuned_at,
-        reference,
+        reduce(TradeOff.compose, references) if complete else None,
         tuple(dict.fromkeys(a for g in guarantees for a in g.besides)),
         unit=first.unit,
         proof=Composed(guarantees) if proven else None,
@@ -368,9 +604,10 @@ class Composed:
     theorem: ClassVar[str] = "composed"
 
     def written(self) -> dict[str, Any]:
+        """The certificate of every part."""
         # Equal parts, as of a release that is made many times, are proven once.
-        found = {id(part): part.certificate for part in self.parts}
-        every = [found[id(part)] for part in self.parts]
+        certificates = {id(part): part.certificate for part in self.parts}
+        every = [certificates[id(part)] for part in self.parts]
         return {"parts": [None if c is None else c.payload for c in every]}
 
 
@@ -410,6 +647,7 @@ def _besides(proof: Any) -> tuple[str, ...]:
 
 
 def _sentence(value: Any) -> str:
+    """`value` if it is a string, as assumptions are. Raises InvalidInput."""
     if not isinstance(value, str):
         raise InvalidInput("assumptions", f"expected sentences, got {value!r}")
     return value
@@ -431,5 +669,5 @@ def least(candidates: Sequence[Guarantee], delta: float) -> Guarantee:
     """The candidate with the least ε at `delta`, the first of those that are equal but for roundings."""
     if not candidates:
         raise NotApplicable("no analysis applies")
-    found = [g.epsilon(delta) for g in candidates]
-    return next(g for g, e in zip(candidates, found, strict=True) if e <= min(found) * _EQUAL)
+    losses = [g.epsilon(delta) for g in candidates]
+    return next(g for g, e in zip(candidates, losses, strict=True) if e <= min(losses) * _EQUAL)

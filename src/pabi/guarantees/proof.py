@@ -19,5 +19,12 @@ class Proof(Protocol):
     def written(self) -> dict[str, Any]:
         """The body of the certificate, as JSON can hold it; what it takes is solved here if it was not yet.
 
-        Raises InvalidInput for what JSON cannot hold.
+        Returns
+        -------
+        dict
+
+        Raises
+        ------
+        InvalidInput
+            For what JSON cannot hold.
         """

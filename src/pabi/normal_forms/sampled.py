@@ -194,7 +194,7 @@ class SampledRun:
 
     def window(self, steps: int, pieces: int = 1) -> Blocks:
         """The last `steps` steps, long stretches cut into blocks that contract little, and into at
-        least `pieces`."""
+        least `pieces` unless a single step forgets everything."""
         if not self.run.constant:
             names = ("c", "s", "sigma", "rho")
             last = {

@@ -27,9 +27,10 @@ LongArray = NDArray[np.longdouble]
 _RANGE = 400.0  # |log2 W| within a segment; W² then stays far inside the range of doubles
 _EPS_LONG = float(np.finfo(np.longdouble).eps)
 _EPS = float(np.finfo(np.float64).eps)
+_SUM = 1.0 + 4.0 * _EPS  # above the roundings of a product and a sum
 
 
-class Payments(NamedTuple):
+class BlockPayments(NamedTuple):
     """Feasible payments in blocks, and what they cost, rounded up.
 
     Block i ends with piece `ends[i]` (the first begins with piece `first`), where the distance
@@ -46,8 +47,8 @@ class Payments(NamedTuple):
 
 
 _NONE = np.zeros(0, np.int64)
-_NOTHING = Payments(0.0, 0, _NONE, np.zeros(0), _NONE, np.zeros(0))
-_IMPOSSIBLE = Payments(math.inf, 0, _NONE, np.zeros(0), _NONE, np.zeros(0))
+_NOTHING = BlockPayments(0.0, 0, _NONE, np.zeros(0), _NONE, np.zeros(0))
+_IMPOSSIBLE = BlockPayments(math.inf, 0, _NONE, np.zeros(0), _NONE, np.zeros(0))
 
 
 class _Scale(NamedTuple):
@@ -57,6 +58,7 @@ class _Scale(NamedTuple):
     exponent: int
 
     def times(self, x: float) -> _Scale:
+        """self·x."""
         m, e = math.frexp(self.mantissa * x)
         return _Scale(m, self.exponent + e)
 
@@ -82,7 +84,7 @@ class _Block:
         return self.demand / self.weight * ratio >= later.demand / later.weight
 
     def with_later(self, later: _Block) -> _Block:
-        """Both, in the larger of the two scales, rounded against ourselves."""
+        """The block of both, in the larger of the two scales, rounded against ourselves."""
         ratio = later.scale.over(self.scale)
         if ratio <= 1.0:
             demand = self.demand + _keep(later.demand, ratio)
@@ -103,9 +105,11 @@ class _Chunk:
         self.stop = len(demand)
 
     def block(self, i: int) -> _Block:
+        """Block i by itself."""
         return _Block(float(self.demand[i]), float(self.weight[i]), self.scale, int(self.ends[i]))
 
     def between(self, begin: int, stop: int) -> _Chunk:
+        """The blocks begin, …, stop − 1 as a chunk of their own."""
         s = slice(begin, stop)
         return _Chunk(self.demand[s], self.weight[s], self.ends[s], self.scale)
 
@@ -126,9 +130,14 @@ class _Blocks(NamedTuple):
 
     def ratio(self, unit: _Scale, which: Any) -> Array:
         """`unit` over the units of some blocks."""
-        exponent = np.clip(unit.exponent - self.exponent[which], -2000, 1000)
-        out: Array = np.ldexp(unit.mantissa / self.mantissa[which], exponent.astype(np.int32))
-        return out
+        return scaled(unit.mantissa / self.mantissa[which], unit.exponent - self.exponent[which])
+
+
+def scaled(mantissa: Array, exponent: NDArray[np.int64]) -> Array:
+    """mantissa·2^exponent for mantissas near 1: 0 where it is below all doubles, and never ∞, the exponent
+    being held at 1000."""
+    within = np.clip(exponent, -2000, 1000).astype(np.int32)
+    return np.asarray(np.ldexp(mantissa, within))
 
 
 def _keep(x: float, ratio: float) -> float:
@@ -148,7 +157,7 @@ class Segment(NamedTuple):
     product: float  # of all slopes of the segment
 
 
-def solve(c: Any, d: Any, v: Any, start: float = 0.0, steps: int = 0) -> Payments:
+def solve(c: Any, d: Any, v: Any, start: float = 0.0, steps: int = 0) -> BlockPayments:
     """The best payments for pieces z ↦ c·z + d of capacity v, from distance `start`.
 
     `c`, `d`, `v`: (n,) nonnegative arrays, v in squared units of d. `steps`: from how many steps the
@@ -160,7 +169,7 @@ def solve(c: Any, d: Any, v: Any, start: float = 0.0, steps: int = 0) -> Payment
         return _solve(np.asarray(c), np.asarray(d), np.asarray(v), start, steps)
 
 
-def _solve(c: Any, d: Any, v: Any, start: float, steps: int) -> Payments:
+def _solve(c: Any, d: Any, v: Any, start: float, steps: int) -> BlockPayments:
     n = len(c)
     zeros = np.flatnonzero(c == 0.0)
     first = int(zeros[-1]) if zeros.size else 0
@@ -169,7 +178,7 @@ def _solve(c: Any, d: Any, v: Any, start: float, steps: int) -> Payments:
         c = np.concatenate(([1.0], c[1:]))  # whatever came before is forgotten
     elif start > 0.0:
         d = d.copy()
-        d[0] = (d[0] + np.asarray(c[0], d.dtype) * start) * (1.0 + 4.0 * _EPS)
+        d[0] = (d[0] + np.asarray(c[0], d.dtype) * start) * _SUM
     used = np.flatnonzero(d > 0.0)
     if not used.size:
         return _NOTHING
@@ -200,8 +209,8 @@ def _absorb_noiseless(c: Array, d: Any, v: Any, index: Any) -> tuple[Array, Any,
     for k in np.flatnonzero(~keep):
         if k + 1 < len(c):
             carried = max(c[k + 1] * d[k], TINY) if d[k] > 0.0 else 0.0
-            d[k + 1] = (d[k + 1] + carried) * (1.0 + 4.0 * _EPS)
-            c[k + 1] = max(c[k + 1] * c[k], TINY) * (1.0 + 4.0 * _EPS)
+            d[k + 1] = (d[k + 1] + carried) * _SUM
+            c[k + 1] = max(c[k + 1] * c[k], TINY) * _SUM
         elif d[k] > 0.0:
             keep[k] = True  # a demand that no noise is left to hide
     # Trailing noiseless pieces without demand leave a distance of zero at zero, and are dropped.
@@ -258,29 +267,29 @@ def _pool(segment: Segment) -> _Chunk:
 
 def _blocks(segments: list[Segment]) -> _Blocks:
     """Pool adjacent violators, inside the segments and then across their cuts."""
-    done: list[_Chunk] = []
+    chunks: list[_Chunk] = []
     for segment in reversed(segments):
         fresh = _pool(segment)
-        if not done:
-            done.append(fresh)
+        if not chunks:
+            chunks.append(fresh)
             continue
         current, taken = fresh.block(0), 1
         while True:
-            if done and (before := done[-1].block(done[-1].stop - 1)).violates(current):
+            if chunks and (before := chunks[-1].block(chunks[-1].stop - 1)).violates(current):
                 current = before.with_later(current)
-                done[-1].stop -= 1
-                if done[-1].stop == 0:
-                    done.pop()
+                chunks[-1].stop -= 1
+                if chunks[-1].stop == 0:
+                    chunks.pop()
             elif taken < fresh.stop and current.violates(after := fresh.block(taken)):
                 current = current.with_later(after)
                 taken += 1
             else:
                 break
         joint = np.array([current.demand]), np.array([current.weight]), np.array([current.end])
-        done.append(_Chunk(*joint, current.scale))
+        chunks.append(_Chunk(*joint, current.scale))
         if taken < fresh.stop:
-            done.append(fresh.between(taken, fresh.stop))
-    left = [chunk.between(0, chunk.stop) for chunk in done]
+            chunks.append(fresh.between(taken, fresh.stop))
+    left = [chunk.between(0, chunk.stop) for chunk in chunks]
     sizes = [chunk.stop for chunk in left]
     return _Blocks(
         np.concatenate([chunk.demand for chunk in left]),
@@ -291,7 +300,7 @@ def _blocks(segments: list[Segment]) -> _Blocks:
     )
 
 
-def _finish(segments: list[Segment], blocks: _Blocks, n: int) -> Payments:
+def _finish(segments: list[Segment], blocks: _Blocks, n: int) -> BlockPayments:
     """Slopes in units of each block's end, raised until the payments surely suffice."""
     slopes = blocks.slopes
     costs = blocks.demand * slopes
@@ -314,7 +323,7 @@ def _finish(segments: list[Segment], blocks: _Blocks, n: int) -> Payments:
     plain = (shift >= -1021) & (shift < 1000)  # normal doubles
     q = np.where(plain, np.ldexp(q, np.where(plain, shift, 0).astype(np.int32)), q)
     q = np.nextafter(q, np.inf)
-    return Payments(max(energy, TINY), 0, blocks.ends, q, np.where(plain, 0, shift), costs)
+    return BlockPayments(max(energy, TINY), 0, blocks.ends, q, np.where(plain, 0, shift), costs)
 
 
 def _shortfall(segments: list[Segment], blocks: _Blocks, slopes: Array) -> float:

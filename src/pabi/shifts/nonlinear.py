@@ -13,7 +13,6 @@ there are such, or else for those at the distance of one use, and those of dynam
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -30,10 +29,13 @@ _ROUNDS = 60  # of Newton's method
 _WORTH = 1e4  # distances that many times the largest jump or sensitivity are not on the grid
 _NEAR = 3000  # steps of windows of which others with nearly the same start are looked at
 _PAID = 1.0 + 1e-15  # payments are rounded up by so much
+_SUM = 1.0 + 3e-16  # above the rounding of one sum
+_TOTAL = 1.0 + 1e-14  # above the roundings of squares of quotients, and of their sum in long double
+_SETTLED = 1.0 - 1e-12  # a step of Newton's method that gains less is the last
 _WORSE = 1.5  # paths that are so much worse than the best are not improved
 
 
-class Payments(NamedTuple):
+class StepPayments(NamedTuple):
     """Steps `first`, …, t − 1 (from 0) pay. z (m + 1,): the distances before the first and after each,
     a (m,): what each pays, `square`: μ². All are rounded up."""
 
@@ -43,7 +45,7 @@ class Payments(NamedTuple):
     square: float
 
 
-def solve(shape: Shapes, s: Array, sigma: Array, diameter: float, start: float) -> Payments:
+def solve(shape: Shapes, s: Array, sigma: Array, diameter: float, start: float) -> StepPayments:
     """Payments of least cost found, from the best start.
 
     `s`, `sigma`: sensitivities and noises, (t,). `diameter`: ∞ if there is none; `start`: w_0.
@@ -51,8 +53,8 @@ def solve(shape: Shapes, s: Array, sigma: Array, diameter: float, start: float) 
     """
     unit = power_of_two_near(float(sigma.max(initial=0.0)) or 1.0)
     problem = _Problem(shape.in_units_of(unit), s / unit, sigma / unit)
-    found = problem.best(diameter / unit, start / unit)
-    return Payments(found.first, found.z * unit, found.a * unit, found.square)
+    first, z, a, square = problem.best(diameter / unit, start / unit)
+    return StepPayments(first, z * unit, a * unit, square)
 
 
 class _Problem:
@@ -63,13 +65,14 @@ class _Problem:
         self.omega = shape.evaluators()
         self.t = shape.steps
 
-    def best(self, diameter: float, start: float) -> Payments:
+    def best(self, diameter: float, start: float) -> StepPayments:
+        """The payments of least cost found, from the best start."""
         shape, s, sigma = self.shape, self.s, self.sigma
         at_once = self.replay(0, np.zeros(self.t), start)
         if shape.roots_only and not s.any():
             kappa, h = shape.slope[0] ** 2, shape.root[0] ** 2
-            first, distance, wanted = closed_form(kappa, h, sigma, diameter, start)
-            return min(at_once, self.replay(first, wanted, distance), key=_cost)
+            first, distance, aims = closed_form(kappa, h, sigma, diameter, start)
+            return min(at_once, self.replay(first, aims, distance), key=_cost)
         rough = [Rough(0, at_once.z[1:])]
         slopes = shape.slopes
         if not np.isnan(slopes).any():
@@ -80,9 +83,9 @@ class _Problem:
         top = self._top(apart)
         if top > 0.0:
             rough += roughly(shape, self.omega, s, sigma, diameter, apart, top)
-        found = [self.replay(r.first, r.wanted, float(apart[r.first])) for r in rough]
+        paths = [self.replay(r.first, r.aims, float(apart[r.first])) for r in rough]
         best = at_once
-        for payments in sorted(found, key=_cost):
+        for payments in sorted(paths, key=_cost):
             if payments.square <= _WORSE * best.square:
                 best = min(best, self._polished(payments), key=_cost)
         best = self._best_start_near(best, apart)
@@ -92,11 +95,11 @@ class _Problem:
         first = int(cut[-1]) if cut.size else 0
         z = np.append(apart[first : best.first], best.z)
         a = np.append(np.zeros(best.first - first), best.a)
-        return Payments(first, z, a, best.square)
+        return StepPayments(first, z, a, best.square)
 
-    def _best_start_near(self, best: Payments, apart: Array) -> Payments:
-        """Starts a little earlier or later, by whole epochs and then by smaller and smaller
-        steps: the grid is not fine enough to tell them apart."""
+    def _best_start_near(self, best: StepPayments, apart: Array) -> StepPayments:
+        """The best of the payments that start a little earlier or later, by whole epochs and then by smaller
+        and smaller steps: the grid is not fine enough to tell them apart."""
         window = self.t - best.first
         if best.first == 0 or window > _NEAR:
             return best
@@ -111,25 +114,25 @@ class _Problem:
                 best = better
         return best
 
-    def _moved(self, best: Payments, move: int, apart: Array) -> Payments:
+    def _moved(self, best: StepPayments, move: int, apart: Array) -> StepPayments:
         """The better of `best` and of those that start `move` steps earlier or later."""
-        found = [best]
+        candidates = [best]
         for first in (best.first - move, best.first + move):
             if 0 <= first < self.t - 1:
                 if first > best.first:
-                    wanted = best.z[1 + move :]
+                    aims = best.z[1 + move :]
                 else:
                     lead = np.linspace(apart[first], best.z[1], move + 2)[1:-1]
-                    wanted = np.concatenate([lead, best.z[1:]])
-                found.append(self._polished(self.replay(first, wanted, float(apart[first]))))
-        return min(found, key=_cost)
+                    aims = np.concatenate([lead, best.z[1:]])
+                candidates.append(self._polished(self.replay(first, aims, float(apart[first]))))
+        return min(candidates, key=_cost)
 
     def forward(self, diameter: float, start: float) -> Array:
         """w_0, …, w_{t−1}: how far apart the runs can be before each step."""
         w, now = [], start
         for omega, s in zip(self.omega, self.s.tolist(), strict=True):
             w.append(now)
-            now = min(diameter, (omega(now) + s) * (1.0 + 3e-16))
+            now = min(diameter, (omega(now) + s) * _SUM)
         return np.array(w)
 
     def _top(self, apart: Array) -> float:
@@ -138,8 +141,8 @@ class _Problem:
         sizes = np.concatenate([jumps[np.isfinite(jumps)], self.s, apart[:1]])
         return min(float(np.max(apart)), _WORTH * float(np.max(sizes)))
 
-    def replay(self, first: int, wanted: Array, start: float) -> Payments:
-        """The payments that leave at most `wanted` (m,) after each step, from `start` before `first`."""
+    def replay(self, first: int, aims: Array, start: float) -> StepPayments:
+        """The payments that leave at most `aims` (m,) after each step, from `start` before `first`."""
         m = self.t - first
         z, a = np.empty(m + 1), np.empty(m)
         z[0] = now = start
@@ -147,13 +150,13 @@ class _Problem:
             self.omega[first:],
             self.s[first:].tolist(),
             (self.sigma[first:] > 0.0).tolist(),
-            wanted.tolist(),
+            aims.tolist(),
             strict=True,
         )
         for i, (omega, s, noisy, aim) in enumerate(steps):
             owed = omega(now)
             if s > 0.0:
-                owed = (owed + s) * (1.0 + 3e-16)
+                owed = (owed + s) * _SUM
             if not owed >= 0.0:  # undefined: nothing is known
                 owed = math.inf
             now = aim if noisy and aim < owed else owed
@@ -163,22 +166,19 @@ class _Problem:
             a[-1], z[-1] = (z[-1] + a[-1]) * _PAID, 0.0
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             terms = np.where(a > 0.0, np.square(a / self.sigma[first:]), 0.0)
-            square = float(np.sum(terms, dtype=np.longdouble)) * (1.0 + 1e-14)
-        return Payments(first, z, a, math.inf if math.isnan(square) else square)
+            square = float(np.sum(terms, dtype=np.longdouble)) * _TOTAL
+        return StepPayments(first, z, a, math.inf if math.isnan(square) else square)
 
     def _secants(self) -> Array:
         """ω_k(δ)/δ at the distance that one use of the record brings, where the modulus has no slope."""
         scale = float(self.s.max())
-        known: dict[Callable[[float], float], float] = {}
-        for omega in self.omega:
-            if omega not in known:
-                known[omega] = min(omega(scale) / scale, 1e300)
-        return np.array([known[omega] for omega in self.omega])
+        secants = {omega: min(omega(scale) / scale, 1e300) for omega in dict.fromkeys(self.omega)}
+        return np.array([secants[omega] for omega in self.omega])
 
     def _linear(self, steps: Steps, diameter: float, start: float) -> Rough:
         """The distances of the best payments for linear moduli, to be aimed at."""
-        found = linear.best_start(steps, diameter, start)
-        payments = found.payments
+        shifts = linear.best_start(steps, diameter, start)
+        payments = shifts.payments
         if not math.isfinite(payments.energy):
             return Rough(0, np.zeros(self.t))
         a, begin = np.zeros(self.t), payments.first
@@ -186,19 +186,19 @@ class _Problem:
             payments.ends.tolist(), payments.q.tolist(), payments.shift.tolist(), strict=True
         )
         for end, q, shift in blocks:
-            rate = math.ldexp(q, shift) / found.unit if abs(shift) < 1000 else 0.0
+            rate = math.ldexp(q, shift) / shifts.unit if abs(shift) < 1000 else 0.0
             for k in range(end, begin - 1, -1):
                 a[k] = rate * steps.sigma[k] ** 2
                 rate *= steps.c[k]
             begin = end + 1
         ends = set(payments.ends.tolist())
-        wanted, z = np.zeros(self.t - found.tau), found.distance
-        for k in range(found.tau, self.t):
+        aims, z = np.zeros(self.t - shifts.tau), shifts.distance
+        for k in range(shifts.tau, self.t):
             z = 0.0 if k in ends else max(0.0, self.omega[k](z) + self.s[k] - a[k])
-            wanted[k - found.tau] = z
-        return Rough(found.tau, wanted)
+            aims[k - shifts.tau] = z
+        return Rough(shifts.tau, aims)
 
-    def _polished(self, best: Payments) -> Payments:
+    def _polished(self, best: StepPayments) -> StepPayments:
         """Newton's method on the distances that are not 0, with Σ (ω(z) + s − z')²/σ² as objective."""
         from scipy.linalg import solve_banded
 
@@ -230,11 +230,11 @@ class _Problem:
             trial = np.where(free, z[1:-1] + move, 0.0)
             # Where ω jumps, 0 is another matter than a little.
             lowest = np.where(free & ~may_leave, 1e-3 * z[1:-1], 0.0)
-            found = self.replay(first, np.append(np.maximum(trial, lowest), 0.0), float(z[0]))
-            if found.square < best.square:
-                done = found.square > best.square * (1.0 - 1e-12)
-                best, damping = found, max(damping / 10.0, 1e-12)
-                if done:
+            moved = self.replay(first, np.append(np.maximum(trial, lowest), 0.0), float(z[0]))
+            if moved.square < best.square:
+                settled = moved.square > best.square * _SETTLED
+                best, damping = moved, max(damping / 10.0, 1e-12)
+                if settled:
                     break
             else:
                 damping = max(damping * 30.0, 1e-6)
@@ -243,5 +243,5 @@ class _Problem:
         return best
 
 
-def _cost(payments: Payments) -> float:
+def _cost(payments: StepPayments) -> float:
     return payments.square

@@ -21,7 +21,7 @@ _SLACK = 1.0 + 4e-13  # sums and exponentials whose arguments stay below 700
 _UNROLL = 1000  # repetitions taken out of a group one by one before settling for a feasible optimum
 
 
-class Piece(NamedTuple):
+class ScaledPiece(NamedTuple):
     """z ↦ exp(log_c)·z + d with capacity v: some steps merged.
 
     d and √v are in units of exp(unit) at the piece's end, so that neither over- nor underflows.
@@ -32,24 +32,24 @@ class Piece(NamedTuple):
     v: float
     unit: float = 0.0
 
-    def then(self, later: Piece) -> Piece:
-        """Both, one after the other."""
+    def then(self, later: ScaledPiece) -> ScaledPiece:
+        """The steps of this piece and then those of `later`."""
         carried = self.unit + later.log_c
         unit = max(carried, later.unit)
         early, late = _exp(carried - unit), _exp(later.unit - unit)
         d = _keep(self.d, early) + _keep(later.d, late)
-        return Piece(
+        return ScaledPiece(
             log_c=self.log_c + later.log_c,
             d=d,
             v=self.v * early * early + later.v * late * late,
             unit=unit,
         )
 
-    def repeated(self, times: int) -> Piece:
+    def repeated(self, times: int) -> ScaledPiece:
         """`times` repetitions in a row."""
         # The largest term of the geometric sums is the unit: the last one if C ≤ 1, else the first.
         falling = -abs(self.log_c)
-        return Piece(
+        return ScaledPiece(
             log_c=self.log_c * times if times > 1 else self.log_c,
             d=self.d * _geometric(falling, times),
             v=self.v * _geometric(2.0 * falling, times),
@@ -88,12 +88,12 @@ def _geometric(log_ratio: float, terms: int) -> float:
     return math.expm1(log_ratio * terms) / math.expm1(log_ratio)
 
 
-class Block(NamedTuple):
+class EqualBlocks(NamedTuple):
     """`times` equal blocks in a row, each clearing `groups` (the last ones of what came before)."""
 
     times: int
     groups: tuple[Group, ...]
-    piece: Piece
+    piece: ScaledPiece
 
 
 class PeriodicShifts(NamedTuple):
@@ -105,7 +105,7 @@ class PeriodicShifts(NamedTuple):
     energy: float
     distance: float
     skipped: int
-    blocks: tuple[Block, ...]
+    blocks: tuple[EqualBlocks, ...]
 
 
 _FREE = PeriodicShifts(0.0, 0.0, 0, ())
@@ -117,13 +117,13 @@ def _log(c: float) -> float:
     return math.log1p(c - 1.0) if 0.5 < c < 2.0 else math.log(c)
 
 
-def _piece(stretches: tuple[Stretch, ...], unit: float) -> Piece:
+def _piece(stretches: tuple[Stretch, ...], unit: float) -> ScaledPiece:
     """The merged steps of one repetition, in multiples of `unit`."""
-    total: Piece | None = None
+    total: ScaledPiece | None = None
     for n, c, s, sigma in stretches:
         v = (sigma / unit) * (sigma / unit)
         # A capacity that loses digits is taken for none.
-        here = Piece(_log(c), _keep(s, 1.0 / unit), v if v >= TINY else 0.0).repeated(n)
+        here = ScaledPiece(_log(c), _keep(s, 1.0 / unit), v if v >= TINY else 0.0).repeated(n)
         total = here if total is None else total.then(here)
     assert total is not None
     return total
@@ -142,7 +142,7 @@ def solvable(groups: Groups) -> bool:
 
 def solve(groups: Groups, start: float = 0.0) -> PeriodicShifts:
     """The best payments from distance `start`."""
-    blocks: list[Block] = []
+    blocks: list[EqualBlocks] = []
     skipped, unit = 0, power_of_two_near(max(x.sigma for _, x in groups.stretches()))
     for i, group in enumerate(groups):
         piece = _piece(group.stretches, unit)
@@ -150,7 +150,7 @@ def solve(groups: Groups, start: float = 0.0) -> PeriodicShifts:
             if group.times > 1:
                 rest = Groups((group._replace(times=group.times - 1), *groups[1:]))
                 return solve(Groups((group._replace(times=1), *rest)), start)
-            piece = Piece(0.0, _keep(start * _SLACK, 1.0 / unit), 0.0).then(piece)
+            piece = ScaledPiece(0.0, _keep(start * _SLACK, 1.0 / unit), 0.0).then(piece)
         if piece.d == 0.0 and not blocks:
             skipped += group.steps
             continue
@@ -165,17 +165,17 @@ def solve(groups: Groups, start: float = 0.0) -> PeriodicShifts:
     return PeriodicShifts(energy, start, skipped, tuple(blocks))
 
 
-def _as_blocks(group: Group, piece: Piece) -> Iterator[Block]:
+def _as_blocks(group: Group, piece: ScaledPiece) -> Iterator[EqualBlocks]:
     """A group as it enters the regression: pooled if its slopes fall, repetitions apart if they rise."""
     if group.times == 1 or piece.log_c <= 0.0 or piece.d == 0.0:
-        yield Block(1, (group,), piece.repeated(group.times))
+        yield EqualBlocks(1, (group,), piece.repeated(group.times))
     else:
         once = group._replace(times=1)
-        yield Block(1, (once,), piece)
-        yield Block(group.times - 1, (once,), piece)
+        yield EqualBlocks(1, (once,), piece)
+        yield EqualBlocks(group.times - 1, (once,), piece)
 
 
-def _push(blocks: list[Block], new: Block) -> None:
+def _push(blocks: list[EqualBlocks], new: EqualBlocks) -> None:
     """Pool adjacent violators, on blocks that may stand for many."""
     unrolled = 0
     while blocks:
@@ -197,7 +197,7 @@ def _push(blocks: list[Block], new: Block) -> None:
             unrolled += 1
         else:
             blocks.pop()
-        new = Block(1, last.groups + new.groups, last.piece.then(new.piece))
+        new = EqualBlocks(1, last.groups + new.groups, last.piece.then(new.piece))
     blocks.append(new)
 
 
@@ -230,9 +230,9 @@ def best_start(groups: Groups, diameter: float = math.inf, start: float = 0.0) -
                 shifts = cost(m)
                 return math.inf if shifts is None else shifts.energy
 
-            found = cost(_least(energy, group.times - 1))
-            if found is not None and found.energy < best.energy:
-                best = found
+            shifts = cost(_least(energy, group.times - 1))
+            if shifts is not None and shifts.energy < best.energy:
+                best = shifts
         before += group.steps
     return best
 

@@ -26,10 +26,10 @@ _CLOSE = 1.15  # starts that are looked at as well, if not that much worse
 
 
 class Rough(NamedTuple):
-    """Pay from step `first` on, aiming at the distances `wanted` (t − first,) after each step."""
+    """Pay from step `first` on, aiming at the distances `aims` (t − first,) after each step."""
 
     first: int
-    wanted: Array
+    aims: Array
 
 
 class _Costs(NamedTuple):
@@ -41,12 +41,15 @@ class _Costs(NamedTuple):
 
 
 class _Grid:
+    """Distances, spaced evenly on a logarithmic scale up to `top`."""
+
     def __init__(self, top: float, points: int) -> None:
         self.z = top * np.logspace(-_DECADES, 0.0, points)
         self.low, self.high = self.z[:-1], self.z[1:]
         self.low_square, self.width = self.low**2, np.diff(self.z**2)
 
     def cells(self, zero: float, points: Array) -> _Costs:
+        """The costs with value `zero` at 0 and `points` at the distances of the grid, ∞ where these are."""
         low = points[:-1]
         slope = (points[1:] - low) / self.width
         offset = low - slope * self.low_square
@@ -134,7 +137,7 @@ def _search(
                 owing = _owing(shape, s, grid.z, apart, begin, k + 1)
             least = grid.least(costs, owing[k - begin], weight[k])
             costs = grid.cells(float(least[-1]), least[:points])
-            after.append(costs)
+            after.costs.append(costs)
             if apart[k] == diameter or k == 0 or s[k] > 0.0:
                 starts[k] = least[points]
                 if best_at == t or starts[k] < _LESS * starts[best_at]:
@@ -154,9 +157,6 @@ class _After:
 
     def __init__(self, costs: list[_Costs], epoch: int) -> None:
         self.costs, self.epoch = costs, epoch
-
-    def append(self, costs: _Costs) -> None:
-        self.costs.append(costs)
 
     def repeats(self) -> bool:
         """Whether the last two epochs, on top of what they cost from 0, are the same."""
@@ -209,12 +209,12 @@ def _path(
     apart: Array,
     first: int,
 ) -> Rough:
-    t, z, wanted = len(omega), float(apart[first]), []
+    t, z, aims = len(omega), float(apart[first]), []
     for k, demand in enumerate(s[first:].tolist(), first):
         owed = omega[k](z) + demand
         z = min(owed, grid.step(after[t - 1 - k], owed, weight[k])) if owed > 0.0 else 0.0
-        wanted.append(z)
-    return Rough(first, np.array(wanted))
+        aims.append(z)
+    return Rough(first, np.array(aims))
 
 
 def _few(starts: Array) -> list[int]:

@@ -26,7 +26,7 @@ class _Lines:
         self.slope, self.offset, self.end = np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64)
 
     def back(self, k: int, kappa: float, h: float, square: float) -> None:
-        """From after step k to before it, where meeting in step k becomes possible."""
+        """Moves the lines from after step k to before it, where meeting in step k becomes possible."""
         gain = 1.0 / (square + 1.0 / np.append(self.slope, math.inf))
         self.slope = kappa * gain if kappa > 0.0 else np.zeros(gain.size)
         self.offset = np.append(self.offset, 0.0)
@@ -35,13 +35,12 @@ class _Lines:
         self.end = np.append(self.end, k + 1)
         if self.slope.size > _PRUNED:
             least = np.argmin(np.outer(self.grid, self.slope) + self.offset, axis=1)
-            kept = np.unique(
-                np.append(least, 0)
-            )  # the last step to meet in: the published closed form
-            self.slope, self.offset, self.end = self.slope[kept], self.offset[kept], self.end[kept]
+            # Line 0 meets in the last step: the published closed form.
+            few = np.unique(np.append(least, 0))
+            self.slope, self.offset, self.end = self.slope[few], self.offset[few], self.end[few]
 
     def least(self, x: float) -> tuple[float, int]:
-        """(the least cost, the end) from one x."""
+        """(the least cost at x, the end of the line that attains it)."""
         values = self.slope * x + self.offset
         i = int(np.argmin(values))
         return float(values[i]), int(self.end[i])
@@ -50,7 +49,7 @@ class _Lines:
 def closed_form(
     kappa: Array, h: Array, sigma: Array, diameter: float, start: float
 ) -> tuple[int, float, Array]:
-    """(first step that pays, distance before it, wanted distances after each step from there on).
+    """(first step that pays, distance before it, distances to aim at after each step from there on).
 
     `kappa`, `h`, `sigma`: (t,). From distance `start` before the first step, or from `diameter` before any.
     """
@@ -69,13 +68,13 @@ def closed_form(
         cost, at = lines.least(start * start)
     if not cost > best:
         first, end, distance = 0, at, start
-    wanted = np.zeros(t - first)
+    aims = np.zeros(t - first)
     share = _shares(kappa[first:end], squares[first:end])
     x = distance * distance
     for i in range(end - first - 1):
         x = (kappa[first + i] * x + h[first + i]) * share[i] ** 2
-        wanted[i] = math.sqrt(x)
-    return first, distance, wanted
+        aims[i] = math.sqrt(x)
+    return first, distance, aims
 
 
 def _shares(kappa: Array, squares: Array) -> Array:

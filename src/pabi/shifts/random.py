@@ -24,6 +24,8 @@ from pabi.tradeoff.pairs import log_moments
 _FEW = np.concatenate([[0.0], np.geomspace(1e-5, 0.05, 10), np.linspace(0.1, 0.9, 9)])
 _MANY = np.concatenate([[0.0], np.geomspace(1e-4, 0.04, 40), np.linspace(0.05, 0.97, 93)])
 _LEVELS, _ROUNDS = 25, 12  # of the part of a pull that is charged for, and to settle on them
+_SUMS = 1e-11  # above the roundings of products and sums over all steps of a window, relative
+_STEP = 1.0 + 1e-13  # above those of one step
 _RANGE, _KNOTS, _TABLE = 7.0, 100, 4000  # of log μ, where moments are computed and interpolated
 
 
@@ -42,6 +44,7 @@ class Cost:
         self._log_ratio = CubicSpline(knots, ratio)(self._log_mu)
 
     def __call__(self, mu: Array) -> Array:
+        """The cost of each parameter, 0 for 0; of the shape of `mu`."""
         with np.errstate(divide="ignore", over="ignore"):
             log_mu = np.log(mu)
             ratio = np.interp(log_mu, self._log_mu, self._log_ratio)
@@ -50,8 +53,7 @@ class Cost:
 
 class Split(NamedTuple):
     """How a distance is paid off over blocks: the cost, the shares 1 - u of each block's noise, the
-    Gaussian parameter Σ(αa/σ)² under the root, and the distance at the
-    beginning of each block."""
+    Gaussian parameter √Σ(αa/σ)², and the distance at the beginning of each block."""
 
     cost: float
     share: Array
@@ -72,14 +74,17 @@ class PayOff:
     doubled: float = 1.0
 
     def best(self, blocks: Blocks, distance: float) -> Split:
-        """The cheapest shares found."""
+        """The cheapest way found to pay off `distance` over `blocks`."""
         before = np.full(blocks.length.size, distance)
         if distance == 0.0 or blocks.contraction == 0.0:  # it vanishes by itself, perhaps late
-            return self._unshifted(blocks, distances(blocks, np.zeros(before.size), distance, 0.0))
+            none = np.zeros(before.size)
+            before = distances(blocks, none, distance, 0.0)
+            total = float(self.cost(self.pulls(blocks, before)) @ blocks.length)
+            return Split(total, none, 0.0, before)
         demand = self.doubled * distance * blocks.contraction
         if not demand < 1e150:  # its square overflows
             return Split(math.inf, np.zeros(before.size), math.inf, before)
-        split = None
+        splits = []
         for _ in range(2):
             pulls = self.pulls(blocks, before)
             share = self._shares(blocks, pulls, demand)
@@ -90,18 +95,15 @@ class PayOff:
             with np.errstate(divide="ignore", invalid="ignore"):
                 records = np.where(after > 0.0, after / np.sqrt(1.0 - share), 0.0)
             total = gaussian * gaussian + float(self.cost(records) @ blocks.length)
-            if split is None or total < split.cost:
-                split = Split(total, share, gaussian, before)
-        assert split is not None
-        return split
-
-    def _unshifted(self, blocks: Blocks, before: Array) -> Split:
-        total = float(self.cost(self.pulls(blocks, before)) @ blocks.length)
-        return Split(total, np.zeros(blocks.length.size), 0.0, before)
+            splits.append(Split(total, share, gaussian, before))
+        return min(splits, key=lambda split: split.cost)
 
     def _shares(self, blocks: Blocks, pulls: Array, demand: float) -> Array:
-        """For one price of room the best share is chosen block by block. The right price is bisected
-        with few shares to choose from, then closer by, with many where it matters."""
+        """The share of every block's noise that hides the shift, (blocks,).
+
+        For one price of room the best share is chosen block by block. The right price is bisected
+        with few shares to choose from, then closer by, with many where it matters.
+        """
         room, idle = blocks.room, pulls == 0.0  # with no record to hide all noise hides the shift
         active, rest = np.flatnonzero(~idle), float(room @ np.where(idle, 1.0, 0.0))
         share = np.where(idle, 1.0, 0.0)
@@ -119,25 +121,25 @@ class PayOff:
                 if not 0.0 < low < math.inf:
                     return share
                 high = min(low * 1e16, 1e300)
-            # The right price is (demand/kept)², and kept grows with the price.
+            # The right price is (demand/chosen)², and the room chosen grows with the price.
             for _ in range(trials):
                 price = math.sqrt(low) * math.sqrt(high)
                 choice = np.argmin(factors - price * weights[:, None] * shares, axis=1)
-                kept = rest + float(weights @ shares[choice])
-                if kept > 0.0:
+                chosen = rest + float(weights @ shares[choice])
+                if chosen > 0.0:
                     extra = float(factors[rows, choice].sum()) - base
-                    total = demand * demand / kept + extra
+                    total = demand * demand / chosen + extra
                     if total < best:
-                        best, found = total, price
+                        best, best_price = total, price
                         share = np.where(idle, 1.0, 0.0)
                         share[active] = shares[choice]
-                if kept > 0.0 and price > (demand / kept) ** 2:
+                if chosen > 0.0 and price > (demand / chosen) ** 2:
                     high = price
                 else:
                     low = price
             if best == math.inf:
                 return share
-            low, high = found / 3.0, found * 3.0
+            low, high = best_price / 3.0, best_price * 3.0
             active = active[share[active] > 0.0]
             best = math.inf
         return share
@@ -154,7 +156,7 @@ def distances(blocks: Blocks, share: Array, distance: float, room: float) -> Arr
         logs = np.append(0.0, np.cumsum(blocks.length * np.log(blocks.c)))[:-1]
         grown = np.exp(np.minimum(logs, 700.0))
     used = np.append(0.0, np.cumsum(blocks.room * share))[:-1] / room if room > 0.0 else 0.0
-    before = distance * grown * (np.maximum(1.0 - used, 0.0) + 1e-11) * (1.0 + 1e-11)
+    before = distance * grown * (np.maximum(1.0 - used, 0.0) + _SUMS) * (1.0 + _SUMS)
     return np.asarray(np.maximum(before, np.append(before[1:], 0.0)))
 
 
@@ -187,7 +189,7 @@ def lead_in(
     level, every, best = np.zeros(s.size, dtype=np.int64), np.arange(s.size), None
     for _ in range(_ROUNDS):
         pulls = parts[level] * s
-        left = (start * float(growth[0]) + float(growth[1:] @ (s - pulls))) * (1.0 + 1e-11)
+        left = (start * float(growth[0]) + float(growth[1:] @ (s - pulls))) * (1.0 + _SUMS)
         if not left < math.inf:
             break
         z = min(diameter, left)
@@ -242,7 +244,7 @@ def two_sided(
         payments.append(a)
         before.append(z)
         cost += float(stage(np.array([z]), np.array([a]))[0])
-        z = min(highest, max(c * z, c * z + s - a) * (1.0 + 1e-13))
+        z = min(highest, max(c * z, c * z + s - a) * _STEP)
     return Descent(
         cost + float(final(np.array([z]))[0]), np.array(payments), np.array([*before, z])
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
@@ -11,27 +11,43 @@ from pabi.describe.iteration import Groups, Schedule, Steps
 from pabi.normal_forms.positions import Uses, View
 from pabi.numbers.rounding import TINY, power_of_two_near
 from pabi.shifts import isotonic, periodic
+from pabi.shifts.nonlinear import StepPayments
 from pabi.shifts.periodic import PeriodicShifts
 from pabi.shifts.start import Start, best_start
 
 _FAR = 1e140  # beyond it, squares of products get close to overflow
 _WRITE_OUT = 4_000_000  # steps up to which a run-length schedule may be expanded
 
-Shifts = PeriodicShifts | Start
+Shifts = PeriodicShifts | Start | StepPayments
 
 
 class Record(NamedTuple):
-    """The proven μ of a record with these uses, and the shifts that prove it (None: never used)."""
+    """A record with these uses, and the shifts that prove how private it is (None: never used).
+
+    `schedule`: for which the shifts were solved, None where it follows from the description.
+    """
 
     uses: Uses
-    mu: float
-    schedule: Schedule | None
-    shifts: Shifts | None
+    schedule: Schedule | None = None
+    shifts: Shifts | None = None
+
+    @property
+    def mu(self) -> float:
+        """The proven μ."""
+        return 0.0 if self.shifts is None else mu_of(energy_of(self.shifts))
 
 
 def energy_of(shifts: Shifts) -> float:
     """μ², rounded up."""
-    return shifts.energy if isinstance(shifts, PeriodicShifts) else shifts.payments.energy
+    match shifts:
+        case PeriodicShifts():
+            return shifts.energy
+        case Start():
+            return shifts.payments.energy
+        case StepPayments():
+            return shifts.square
+        case _:
+            assert_never(shifts)
 
 
 def mu_of(energy: float) -> float:
@@ -55,21 +71,19 @@ def solve_schedule(
 def record(view: View, uses: Uses) -> Record:
     """The bound for a record with these uses."""
     if uses.total == 0:
-        return Record(uses, 0.0, None, None)
-    diameter = view.run.range_diameter
-    schedule, shifts = solve_schedule(view.schedule(uses), diameter)
-    return Record(uses, mu_of(energy_of(shifts)), schedule, shifts)
+        return Record(uses)
+    return Record(uses, *solve_schedule(view.schedule(uses), view.run.range_diameter))
 
 
 def cyclic(view: View, positions: Any = None) -> list[Record]:
     """The bounds of the records in each batch of a cyclic run (or of the batches in `positions`)."""
     where = range(view.period) if positions is None else positions
-    if view.run.constant or math.isfinite(view.run.range_diameter) or (view.arrays.c == 0.0).any():
-        return [record(view, view.uses(j)) for j in where]
-    merged = _EpochSums(view)
-    if not merged.accurate:
-        return [record(view, view.uses(j)) for j in where]
-    return [merged.record(j) for j in where]
+    bounded = math.isfinite(view.run.range_diameter)
+    if not (view.run.constant or bounded or (view.arrays.c == 0.0).any()):
+        merged = _EpochSums(view)
+        if merged.accurate:
+            return [merged.record(j) for j in where]
+    return [record(view, view.uses(j)) for j in where]
 
 
 class _EpochSums:
@@ -102,9 +116,10 @@ class _EpochSums:
         )
 
     def record(self, j: int) -> Record:
+        """The bound for a record of batch j."""
         view, uses = self.view, self.view.uses(j)
         if uses.total == 0:
-            return Record(uses, 0.0, None, None)
+            return Record(uses)
         s, cut = view.arrays.s / self.unit, self.whole * view.period
         product, weight = self.after[0][:, j], self.after[1][:, j]
         demand = s[j : j + cut : view.period][: self.whole] * self.after[0][:, j + 1]
@@ -122,9 +137,7 @@ class _EpochSums:
         after = np.append(uses.steps(view.period)[1:], view.run.steps) - 1
         ends = after[payments.ends].astype(np.int64)
         moved = payments._replace(first=j, ends=ends)
-        return Record(
-            uses, mu_of(payments.energy), view.steps(uses), Start(0, 0.0, moved, self.unit)
-        )
+        return Record(uses, view.steps(uses), Start(0, 0.0, moved, self.unit))
 
 
 def _from_left(c: Any, v: Any) -> tuple[Any, Any]:

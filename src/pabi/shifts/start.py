@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from pabi.describe.iteration import Steps
 from pabi.numbers.rounding import TINY, Array, power_of_two_near
-from pabi.shifts.isotonic import Payments, segments_of, solve
+from pabi.shifts.isotonic import BlockPayments, scaled, segments_of, solve
 
 _ATTAINED = 1.0 - 1e-12  # a bound this close to the best cost cannot be told from it by doubles
 _HUGE = 1e250
@@ -41,7 +41,7 @@ class Start(NamedTuple):
 
     tau: int
     distance: float
-    payments: Payments
+    payments: BlockPayments
     unit: float = 1.0
 
 
@@ -57,9 +57,9 @@ def best_start(steps: Steps, diameter: float = math.inf, start: float = 0.0) -> 
     with np.errstate(over="ignore", under="ignore"):
         v = np.square(sigma / unit)
         s = np.where(s > 0.0, np.maximum(s / unit, TINY), 0.0)
-    found = _best_start(c, s, v, diameter / unit, max(start / unit, TINY) if start else 0.0)
-    distance = start if found.tau == 0 else diameter
-    return found._replace(distance=distance, unit=unit)
+    best = _best_start(c, s, v, diameter / unit, max(start / unit, TINY) if start else 0.0)
+    distance = start if best.tau == 0 else diameter
+    return best._replace(distance=distance, unit=unit)
 
 
 def _best_start(c: Array, s: Array, v: Array, diameter: float, start: float) -> Start:
@@ -71,9 +71,9 @@ def _best_start(c: Array, s: Array, v: Array, diameter: float, start: float) -> 
     size = 1024
     while True:
         lo = max(earliest, t - size)
-        found = _search(c[lo:], s[lo:], v[lo:], diameter, _cost(best.payments))
-        if found is not None:
-            tau, payments = found
+        cheaper = _search(c[lo:], s[lo:], v[lo:], diameter, _cost(best.payments))
+        if cheaper is not None:
+            tau, payments = cheaper
             shifted = payments._replace(first=payments.first + lo, ends=payments.ends + lo)
             best = Start(tau + lo, diameter, shifted)
         # The demands of the window alone bound the cost of every earlier start from below.
@@ -83,7 +83,7 @@ def _best_start(c: Array, s: Array, v: Array, diameter: float, start: float) -> 
         size *= 4
 
 
-def _cost(payments: Payments) -> float:
+def _cost(payments: BlockPayments) -> float:
     """μ² without the slack for rounding, which would blur the comparison of close starts."""
     return float(payments.costs.sum()) if math.isfinite(payments.energy) else math.inf
 
@@ -99,12 +99,8 @@ class _Tails(NamedTuple):
 
     def ratio(self, later: NDArray[np.int64], earlier: NDArray[np.int64]) -> Array:
         """The product of the slopes from `later` on over that from `earlier` on, at most 2^1000."""
-        exponent = np.minimum(self.exponent[later] - self.exponent[earlier], 1000)
-        out: Array = np.ldexp(
-            self.mantissa[later] / self.mantissa[earlier],
-            np.maximum(exponent, -2000).astype(np.int32),
-        )
-        return out
+        mantissa = self.mantissa[later] / self.mantissa[earlier]
+        return scaled(mantissa, self.exponent[later] - self.exponent[earlier])
 
 
 def _tails(c: Array, s: Array, v: Array) -> _Tails:
@@ -129,7 +125,7 @@ def _tails(c: Array, s: Array, v: Array) -> _Tails:
 
 def _search(
     c: Array, s: Array, v: Array, diameter: float, best: float
-) -> tuple[int, Payments] | None:
+) -> tuple[int, BlockPayments] | None:
     """The start cheaper than `best` with the least cost, or None."""
     tails = _tails(c, s, v)
     # Where all later steps together are astronomically large in local units, earlier starts cost
@@ -137,21 +133,21 @@ def _search(
     large = np.flatnonzero((tails.demand > _HUGE) | (tails.capacity > _HUGE))
     active = np.arange(int(large[-1]) if large.size else 0, len(c))
     bound = _bound(tails, active, diameter, _chain(solve(c, s, v), 0, tails))
-    found: tuple[int, Payments] | None = None
+    cheapest: tuple[int, BlockPayments] | None = None
     for solved in itertools.count():
         # Where a thousand starts agree to ten digits, the eleventh is not worth a solve of each.
         tolerance = min(1e-9, (1.0 - _ATTAINED) * 2.0 ** (solved // 16))
         keep = bound < best * (1.0 - tolerance)
         active, bound = active[keep], bound[keep]
         if not active.size:
-            return found
+            return cheapest
         i = int(np.argmin(bound))
         tau = int(active[i])
         payments = solve(c[tau:], s[tau:], v[tau:], diameter)
         chain = _chain(payments, tau, tails)
         if _cost(payments) < best:
             best = _cost(payments)
-            found = tau, payments._replace(first=payments.first + tau, ends=payments.ends + tau)
+            cheapest = tau, payments._replace(first=payments.first + tau, ends=payments.ends + tau)
         active, bound = np.delete(active, i), np.delete(bound, i)
         bound = np.maximum(bound, _bound(tails, active, diameter, chain))
     raise AssertionError("unreachable")
@@ -166,7 +162,7 @@ class _Chain(NamedTuple):
     slope: Array
 
 
-def _chain(payments: Payments, tau: int, tails: _Tails) -> _Chain:
+def _chain(payments: BlockPayments, tau: int, tails: _Tails) -> _Chain:
     t = len(tails.demand) - 1
     h = payments.ends + (tau + 1)
     if not h.size or h[-1] != t:

@@ -1,0 +1,157 @@
+"""Shifted interpolation against last iterates of known law, published numbers, and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from pabi import (
+    BallsInBins,
+    Cyclic,
+    FixedSize,
+    FullBatch,
+    Loss,
+    Modulus,
+    NoisyIteration,
+    NoisySGD,
+    Poisson,
+    Reshuffle,
+    ShuffleOnce,
+)
+from pabi.analyses import composition, shifted_interpolation
+from pabi.numbers.errors import NotApplicable
+
+DELTA = 1e-5
+ROUNDINGS = 1e-10  # relative, more than the optimal shifts of short runs err
+
+
+def a_run(batches=None, **changes):
+    settings = {
+        "n": 12,
+        "epochs": 4,
+        "step_size": 0.3,
+        "noise_std": 0.5,
+        "gradient_sensitivity": 2.0,
+    }
+    loss = changes.pop("loss", Loss.strongly_convex(0.4, 1.0))
+    return NoisySGD(loss, batches=Cyclic(3) if batches is None else batches, **settings | changes)
+
+
+def mu_of_last(c, s, sigma, start=0.0):
+    """μ between N(z, v) and N(0, v): z ← cz + s, v ← c²v + σ²."""
+    z, v = start, 0.0
+    for slope, pull, noise in np.broadcast(c, s, sigma):
+        z, v = slope * z + pull, slope * slope * v + noise * noise
+    return z / math.sqrt(v)
+
+
+def proven(c, s, sigma, **changes):
+    return shifted_interpolation.apply(NoisyIteration(c, s, sigma, **changes), DELTA).mu
+
+
+@pytest.mark.parametrize("steps", [1, 2, 17, 400])
+@pytest.mark.parametrize("c", [0.0, 0.3, 0.97, 1.0])
+def test_full_batches_of_constant_slope_are_exact(c, steps):
+    """x ← cx + s + σZ, which a quadratic attains (Bok, Su, Altschuler 2024, Thm 4.2)."""
+    truth = mu_of_last(np.full(steps, c), 0.2, 0.7)
+    mu = proven(c, 0.2, 0.7, steps=steps)
+    assert truth * (1.0 - 1e-13) <= mu <= truth * (1.0 + ROUNDINGS)
+
+
+def test_what_is_used_first_alone_is_exact():
+    """All later noise hides it, as do the payments in proportion to its share of the variance."""
+    c, sigma = np.linspace(1.2, 0.8, 9), np.linspace(0.5, 1.0, 9)
+    s = np.where(np.arange(9) == 0, 0.6, 0.0)
+    truth = mu_of_last(c, s, sigma)
+    assert truth * (1.0 - 1e-13) <= proven(c, s, sigma) <= truth * (1.0 + ROUNDINGS)
+
+
+def test_starts_that_are_apart_are_exact():
+    truth = mu_of_last(np.full(6, 0.9), 0.0, 0.5, start=0.8)
+    assert proven(0.9, 0.0, 0.5, steps=6, start=0.8) == pytest.approx(truth, rel=ROUNDINGS)
+    # A diameter brings the same distance back before any later step, which is no better than the last.
+    nearest = 0.9 * 0.8 / 0.5
+    assert truth <= proven(0.9, 0.0, 0.5, steps=6, start=0.8, diameter=0.8) <= nearest
+
+
+@pytest.mark.parametrize("changes", [{}, {"epochs": 3.5}, {"step_size": np.linspace(0.9, 0.1, 16)}])
+def test_quadratics_are_never_safer_than_proven(changes):
+    """The law of the last iterate where every record's gradient is κx but one's, which is κx ± 1."""
+    run = a_run(**changes)
+    steps, period = run.data_steps, run.steps_per_epoch
+    eta = np.broadcast_to(run.step_size, steps)
+    every = composition.apply(run, DELTA).mu
+    for position in range(period):
+        s = np.where(np.arange(steps) % period == position, eta * 2.0 / run.batch_size, 0.0)
+        mu = shifted_interpolation.apply(run, DELTA, position=position).mu
+        for curvature in (0.4, 1.0):
+            assert mu_of_last(1.0 - eta * curvature, s, eta * 0.5) <= mu * (1.0 + ROUNDINGS)
+        assert mu <= every * (1.0 + ROUNDINGS)
+
+
+def test_full_batches_of_a_quadratic_are_met():
+    run = a_run(FullBatch(), epochs=20)
+    truth = mu_of_last(np.full(20, 1.0 - 0.3 * 0.4), 0.3 * 2.0 / 12, 0.3 * 0.5)
+    assert shifted_interpolation.apply(run, DELTA).mu == pytest.approx(truth, rel=ROUNDINGS)
+
+
+def test_the_worst_record_is_that_of_the_worst_position():
+    run = a_run(step_size=np.linspace(0.9, 0.05, 16), noise_std=np.linspace(0.5, 0.2, 16))
+    mus = [shifted_interpolation.apply(run, DELTA, position=j).mu for j in range(4)]
+    assert shifted_interpolation.apply(run, DELTA).mu == max(mus)
+    # Who knows the places under one secret permutation knows no more than under cyclic batches.
+    shuffled = a_run(ShuffleOnce(3), step_size=run.step_size, noise_std=run.noise_std)
+    assert shifted_interpolation.apply(shuffled, DELTA).mu == max(mus)
+
+
+@pytest.mark.parametrize(("epochs", "printed"), [(50, 4.34), (100, 5.60), (200, 7.58)])
+def test_bok_su_altschuler_table_1(epochs, printed):
+    """Optimal shifts improve on the paper's bound, or equal it."""
+    run = NoisySGD(
+        Loss.logistic(math.sqrt(2.0), l2=0.002),
+        n=60_000,
+        batches=Cyclic(1_500),
+        epochs=epochs,
+        step_size=0.05,
+        noise_std=0.01,
+        gradient_sensitivity=10.0,
+    )
+    assert shifted_interpolation.apply(run, DELTA).epsilon(DELTA) <= printed + 0.005
+
+
+CLIPPED = {"gradient_sensitivity": None, "clip_norm": 1.0}
+BARE = {"step_sensitivity": 0.1, "step_noise_std": 1.0, "steps": 3}
+REFUSED = {
+    "path": (a_run(release="path"), "the path is released, so nothing is forgotten"),
+    "update": (a_run(update="other"), "the update is not plain noisy SGD, so no modulus is known"),
+    "fixed size": (
+        a_run(FixedSize(3), **CLIPPED),
+        "drawn afresh at every step: see the one- and two-sided",
+    ),
+    "Poisson": (
+        a_run(Poisson(3), **CLIPPED),
+        "drawn afresh at every step: see the one- and two-sided",
+    ),
+    "reshuffled": (a_run(Reshuffle(3)), "a record's place changes every epoch: see secret order"),
+    "bins": (
+        a_run(BallsInBins(3), **CLIPPED),
+        "how many records a batch has is random: see secret order",
+    ),
+    "nonlinear": (
+        NoisyIteration(moduli=Modulus.affine(1.0, 0.1), **BARE),
+        "a step's modulus is not linear",
+    ),
+    "many positions": (
+        a_run(Cyclic(1), n=200_000, epochs=1, loss=Loss.nonconvex(1.0), cooldown_steps=1),
+        "any of 200000 positions can be the worst: too many to solve",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name):
+    description, reason = REFUSED[name]
+    with pytest.raises(NotApplicable, match=reason):
+        shifted_interpolation.apply(description, DELTA)

@@ -495,7 +495,7 @@ def theorem_c_16(
 ) -> float:
     """A lower bound on μ for convex losses on a bounded set: c₁/σ·√(LD/(ηn)), n = bl.
 
-    Such runs are not μ-GDP for all losses at any smaller μ. Case (a) has full batches, b = n and l
+    At a smaller μ not every such run is μ-GDP. Case (a) has full batches, b = n and l
     = 1; case (b) has cyclic batches. The paper leaves the universal constants c₀ < 1/5, c₁ > 0
     open; the defaults meet the two conditions of its proof, c₁ > √c₀ and e^(−c₁²x)·(½ − Φ(−½)) ≥
     e^(−0.9x/5.6) + e^(−0.01x/5.6) for all x ≥ 1/c₀.

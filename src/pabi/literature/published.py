@@ -90,7 +90,9 @@ class Bound(Protocol[P]):
     kind: Kind
     note: str
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Published: ...
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Published:
+        """The bound at the parameters of its theorem; NotApplicable where a hypothesis fails."""
+        ...
 
 
 def published(

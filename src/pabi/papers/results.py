@@ -52,15 +52,16 @@ class Entry:
 
     @property
     def explained(self) -> bool:
+        """Whether ours agrees, or a remark says why it does not."""
         return self.agrees or bool(self.remark)
 
 
 def _number(printed: str) -> str:
     """The number of "89.36 ± 0.03", "4.34"."""
-    found = re.match(r"-?[\d.]+", printed)
-    if found is None:
+    number = re.match(r"-?[\d.]+", printed)
+    if number is None:
         raise ValueError(f"{printed!r} has no number")
-    return found.group()
+    return number.group()
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class Table:
 
     @property
     def disagreements(self) -> list[Entry]:
+        """The entries whose number is not the printed one."""
         return [entry for entry in self.entries if not entry.agrees]
 
 

@@ -1,13 +1,16 @@
-"""Shifted interpolated processes in one dimension, for pictures: no run of theirs holds any data."""
+"""Figures 3 and 5: shifted interpolated processes in one dimension, simulated without any data."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pabi.draw.figures import Curve
+from pabi.draw.figures import Curve, Figure, Panel
 from pabi.numbers.rounding import Array
+from pabi.papers.artefact import Artefact
+from pabi.papers.bok import SOURCE
 
 SLOPE, PULL, NOISE = 0.9, 1.0, 0.45
 STEPS = 14
@@ -51,7 +54,7 @@ def full_batches(start: int) -> Paths:
 
 
 def _taken() -> Array:
-    """Whether the record takes part in a step: about half of them, the last one too."""
+    """(t,) 1 where the record takes part in a step and 0 elsewhere; it takes part in the last one."""
     return np.array([1, 0, 0, 1, 1, 0, 1, 0, 1, 1, 0, 0, 1, 1], dtype=float)
 
 
@@ -114,3 +117,39 @@ def untaken(paths: Paths) -> list[Curve]:
             other_way = points[k + 1] + sign * (1.0 - 2.0 * taken[k]) * PULL
             curves.append(Curve("", [k, k + 1], [float(points[k]), float(other_way)], None, ":"))
     return curves
+
+
+START = 6  # τ
+
+
+def _figure_3(results: Mapping[str, Any]) -> Figure:
+    panel = Panel(
+        f"from X' at τ = {START} to X at t = {STEPS}", "step k", "", lines(full_batches(START))
+    )
+    remark = (
+        "Simulated with the same noise for all three processes, c = 0.9, and the optimal payments from "
+        "step τ on."
+    )
+    return Figure((panel,), remark, columns=1, size=(8.0, 4.8))
+
+
+def _figure_5(results: Mapping[str, Any]) -> Figure:
+    panels = [
+        Panel(title, "step k", "", lines(paths) + untaken(paths))
+        for title, paths in (
+            ("Theorem 4.9: both runs are followed", two_sided()),
+            (f"Theorem 4.10: from X' at τ = {START} to X", one_sided(START)),
+        )
+    ]
+    remark = (
+        "Simulated with the same noise and the same batches for all processes. A dotted line is the "
+        "step that was not taken: with the record where the step was without it, or without the record "
+        "where the step was with it."
+    )
+    return Figure(tuple(panels), remark, size=(12.0, 5.2))
+
+
+ARTEFACTS = {
+    "figure-3": Artefact("The shifted interpolated process", f"{SOURCE}, Figure 3", _figure_3),
+    "figure-5": Artefact("Shifted processes of random batches", f"{SOURCE}, Figure 5", _figure_5),
+}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,9 +16,7 @@ from pabi.papers.artefact import Artefact, Part
 from pabi.papers.mnist import read_digits
 from pabi.papers.results import Entry, Table
 from pabi.papers.running import key, run_parts
-
-ROOT = Path(__file__).resolve().parents[2]
-DATA = Path(os.environ.get("PABI_DATA", ROOT.parent / "shared" / "data"))
+from support.data import data_file
 
 
 def said(capsys, *arguments):
@@ -203,9 +199,7 @@ def test_processes_and_one_process_agree(tmp_path):
 
 def test_training_on_mnist():
     """Two epochs as the paper trains reach 78 to 85 % (200 epochs: 91 %); the same seed gives the same."""
-    file = DATA / "mnist.npz"
-    if not file.exists():
-        pytest.skip(f"{file} is missing: set PABI_DATA to the folder of mnist.npz")
+    file = data_file("mnist.npz")
     from pabi.papers.bok import accuracies
 
     run = to_dict(accuracies.clipped("NoisyCGD", 2, 0.002))

@@ -78,7 +78,7 @@ def sections(text: str) -> dict[str, str]:
     """The sections of a docstring by their titles."""
     starts = [*SECTION.finditer(text)]
     ends = [*(match.start() for match in starts[1:]), len(text)]
-    return {m[1]: text[m.end() : end] for m, end in zip(starts, ends, strict=True)}
+    return {m[1]: text[m.end() : end] for m, end in zip(starts, ends, strict=False)}
 
 
 def named(section: str) -> list[str]:

@@ -19,7 +19,22 @@ if TYPE_CHECKING:
 def plot_guarantee(guarantee: Guarantee, ax: Any = None) -> Any:
     """Draw (left) the trade-off curve and (right) ε against δ, each beside composition.
 
-    `ax`: None for a new figure, or a pair of matplotlib axes. Returns the pair of axes.
+    Parameters
+    ----------
+    guarantee : Guarantee
+        What to draw.
+    ax : pair of matplotlib axes, optional
+        Where to draw; the default is a new figure.
+
+    Returns
+    -------
+    array of matplotlib axes, (2,)
+        Those that were drawn on.
+
+    Raises
+    ------
+    InvalidInput
+        For other than two axes.
     """
     if ax is None:
         import matplotlib.pyplot as plt

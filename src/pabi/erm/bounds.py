@@ -205,5 +205,4 @@ def least_argument(
             left, c, fc = c, d, fd
             d = left + golden * (right - left)
             fd = function(math.exp(d))
-    found = [(values[best], grid[best]), (fc, c), (fd, d)]
-    return math.exp(min(found)[1])
+    return math.exp(min((values[best], grid[best]), (fc, c), (fd, d))[1])

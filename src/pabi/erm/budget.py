@@ -62,15 +62,15 @@ def within(run: Run, epsilon: float, delta: float) -> Run:
 
     It starts at the boundary to within roundings. Raises TargetUnreachable where that is not so.
     """
-    factor, found = 0.0, run
+    warmer = run
     for k in range(40):
-        if spent(found, delta) <= epsilon:
-            return found
+        if spent(warmer, delta) <= epsilon:
+            return warmer
         factor = 1e-14 * 4.0**k
         if factor >= 0.5:
             break
-        found = _warmer(run, 1.0 - factor)
-    best = spent(found, delta)
+        warmer = _warmer(run, 1.0 - factor)
+    best = spent(warmer, delta)
     raise TargetUnreachable(
         f"epsilon = {exact(epsilon)} at delta = {exact(delta)} cannot be met: "
         f"the best reachable is {shown(best)}",

@@ -21,19 +21,19 @@ def drafts(problem: Problem) -> list[Draft]:
         kappa = least_argument(
             lambda k: _plain_risk(problem, k), kappa * 1e-6, kappa
         )  # colder is private, but less stable
-    found = [_draft(problem, kappa, 0.0, partial(_plain_terms, problem))]
+    candidates = [_draft(problem, kappa, 0.0, partial(_plain_terms, problem))]
     if problem.m is None:
-        return found
+        return candidates
     if problem.m > 0.0 and problem.population:
         regularised = partial(_regularised_terms, problem, 0.0)
-        found.append(_draft(problem, _kappa(problem, 0.0), 0.0, regularised))
+        candidates.append(_draft(problem, _kappa(problem, 0.0), 0.0, regularised))
     if problem.population or problem.delta > 0.0:
         unit = problem.lipschitz / problem.radius
         rho = least_argument(lambda s: _regularised_risk(problem, s), 1e-12 * unit, 1e4 * unit)
-        found.append(
+        candidates.append(
             _draft(problem, _kappa(problem, rho), rho, partial(_regularised_terms, problem, rho))
         )
-    return found
+    return candidates
 
 
 def _draft(problem: Problem, kappa: float, rho: float, terms: partial[Terms]) -> Draft:

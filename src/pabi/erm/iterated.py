@@ -67,7 +67,7 @@ def _budgets(problem: Problem, rounds: int) -> list[tuple[float, ...]]:
     apart = (*_shares(epsilon, [2.0 ** (i + 2 - rounds) for i in range(rounds - 1)]), epsilon)
     tied = [2.0 ** (i + 2 - rounds) for i in range(rounds - 2)]
     *before, last = _shares(epsilon, [*tied, 3.0])
-    return [_accounted(problem, given) for given in (apart, (*before, last, last))]
+    return [_accounted(problem, epsilons) for epsilons in (apart, (*before, last, last))]
 
 
 def _shares(epsilon: float, weights: list[float]) -> tuple[float, ...]:

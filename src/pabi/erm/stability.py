@@ -22,32 +22,48 @@ def uniform_stability(
     mu: float | None = None,
     advantage: float | None = None,
 ) -> float:
-    """How much one record's expected loss can change when one of n records is replaced, an upper bound.
+    """An upper bound on how much one record's expected loss changes when one of n records is
+    replaced.
 
-    It bounds the expected difference between population and empirical risk (Bousquet, Elisseeff 2002).
+    It bounds the expected difference between population and empirical risk (Bousquet, Elisseeff
+    2002).
 
     Parameters
     ----------
     losses : str
-        "convex": (2L²/n)·∫β. "strongly_convex": (2L²/(mn))(1 − e^(−m∫β)). "nonconvex":
-        LD·(2Φ(μ/2) − 1), or LD·`advantage`.
-    lipschitz : float
+        "convex": (2L²/n)·∫β. "strongly_convex": (2L²/(mn))(1 − e^(−m∫β)). "nonconvex": LD·(2Φ(μ/2)
+        − 1), or LD·`advantage`.
+    lipschitz : float, above 0
         L, of every record's loss on the set.
-    n : int
-        Records; needed unless nonconvex.
-    strong_convexity : float
-        m > 0 of the mean loss, its regulariser included; needed where strongly convex.
-    integral : float
-        ∫β_t dt over the run of the diffusion dθ = −β∇L dt + √2 dW, reflected or not; ∞ (default) is its Gibbs
-        density.
-    diameter : float, optional
+    n : int, at least 1
+        Number of records; needed unless nonconvex.
+    strong_convexity : float, above 0
+        m of the mean loss, its regulariser included; needed where strongly convex.
+    integral : float, above 0
+        ∫β_t dt over the run of the diffusion dθ = −β∇L dt + √2 dW, reflected or not; ∞ (default) is
+        its Gibbs density.
+    diameter : float, above 0, optional
         D, of the set. Needed where nonconvex; elsewhere the result is at most LD.
-    mu, advantage : float
-        Where nonconvex, one of both: the Gaussian-DP parameter of the release, or the total variation of the
-        releases of two data sets, when one record is replaced.
+    mu : float, at least 0
+        Gaussian-DP parameter of the release when one record is replaced. Where nonconvex, either
+        this or `advantage`.
+    advantage : float, in [0, 1]
+        Total variation of the releases of two data sets that differ in one record.
 
-    Raises InvalidInput, naming the field. Source: Ganesh, Thakurta, Upadhyay, Corollaries E.2 and E.3,
-    Lemma F.3 (which is false as printed); docs, "Private optimisation".
+    Returns
+    -------
+    float
+        In units of the loss.
+
+    Raises
+    ------
+    InvalidInput
+        Naming the field that is wrong or missing.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, Corollaries E.2 and E.3, Lemma F.3 (which is false as printed);
+    docs, "Private optimisation".
     """
     validate.choice("losses", losses, CLASSES)
     scale = validate.number("lipschitz", lipschitz, above=0.0)

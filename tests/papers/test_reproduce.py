@@ -14,7 +14,7 @@ from pabi.describe.files import to_dict
 from pabi.papers import work
 from pabi.papers.artefact import Artefact, Part
 from pabi.papers.mnist import read_digits
-from pabi.papers.results import Entry, Table
+from pabi.papers.results import Entry, PrintedTable
 from pabi.papers.running import key, run_parts
 from support.data import data_file
 
@@ -105,7 +105,7 @@ def test_without_mnist_everything_else_is_written(tmp_path, capsys):
 def test_an_unexplained_difference_is_exit_1(tmp_path, capsys, monkeypatch):
     def off(remark):
         entry = Entry({}, "μ", "1.00", 1.02, remark=remark)
-        return Artefact("t", "s", lambda found: Table((entry,)))
+        return Artefact("t", "s", lambda found: PrintedTable((entry,)))
 
     for remark, expected in (("", 1), ("a slip of the paper", 0)):
         monkeypatch.setattr(papers, "artefact", lambda name, r=remark: off(r))

@@ -13,7 +13,7 @@ from pabi.describe.orders import FreshSubsets
 from pabi.draw.figures import Figure
 from pabi.papers.artefact import Settings
 from pabi.papers.bok import accuracies, processes
-from pabi.papers.results import Entry, Table
+from pabi.papers.results import Entry, PrintedTable
 from pabi.papers.running import key, run_parts
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "literature"))
@@ -52,7 +52,7 @@ def test_every_table_and_figure_is_there():
 def test_privacy_tables_equal_the_papers(name, kept):
     """To the printed digit, but for E* of Tables 10 to 12, which are in the errata."""
     table = reproduced(name, kept)
-    assert isinstance(table, Table)
+    assert isinstance(table, PrintedTable)
     off = table.disagreements
     assert all(entry.explained for entry in table.entries)
     if name in ("bok/table-10", "bok/table-11", "bok/table-12"):

@@ -14,7 +14,7 @@ from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.describe.runs import NoisySGD
 from pabi.literature import covering_iterations, covering_langevin, covering_runs
 from pabi.literature.published import Status
-from pabi.literature.reading import Candidate
+from pabi.literature.reading import CandidateBound
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.showing import exact, shown
@@ -23,7 +23,7 @@ OURS = "pabi"
 
 Description = NoisySGD | NoisyIteration | LangevinChain | LangevinDiffusion | ExponentialMechanism
 
-_COVERING: dict[type, tuple[Candidate, ...]] = {
+_COVERING: dict[type, tuple[CandidateBound, ...]] = {
     NoisySGD: covering_runs.CANDIDATES,
     NoisyIteration: covering_iterations.CANDIDATES,
     LangevinChain: covering_langevin.CHAINS,
@@ -192,7 +192,7 @@ def own_row(run: Description, delta: float) -> Row:
     return Row(OURS, f"pabi, {own.method}", "sound", True, own.epsilon(delta), own.mu, "proven")
 
 
-def _row(candidate: Candidate, run: Description, delta: float) -> Row:
+def _row(candidate: CandidateBound, run: Description, delta: float) -> Row:
     bound = candidate.bound
     name = f"{bound.__module__.rsplit('.', 1)[-1]}.{bound.__name__}"
     try:

@@ -10,7 +10,7 @@ from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.literature import bok, covering_runs, langevin_universality, mcsherry_talwar
 from pabi.literature.published import require
-from pabi.literature.reading import Candidate, Evaluate, Reading, Terms, covers
+from pabi.literature.reading import CandidateBound, Evaluate, Reading, Terms, covers
 
 
 def _strong_convexity(
@@ -50,7 +50,7 @@ _CHAIN: Terms = {
     "step_size": attrgetter("step_size"),
 }
 CHAINS = (
-    *(Candidate(c.bound, _of_run(c.evaluate)) for c in covering_runs.CANDIDATES),
+    *(CandidateBound(c.bound, _of_run(c.evaluate)) for c in covering_runs.CANDIDATES),
     covers(bok.proposition_5_1, _CHAIN, _small_steps),
 )
 

@@ -29,7 +29,7 @@ from pabi.literature import (
 )
 from pabi.literature.published import Bound, require
 from pabi.literature.reading import (
-    Candidate,
+    CandidateBound,
     Evaluate,
     Hypothesis,
     Reading,
@@ -327,8 +327,8 @@ CANDIDATES = (
     covers(bok.theorem_4_5, _PULL, _cyclic, _strongly_convex),
     covers(bok.theorem_4_6, _PULL, _cyclic, _convex),
     covers(bok.theorem_4_8, _PULL, _fixed_size),
-    Candidate(bok.theorem_4_9, _bok_4_9),
-    Candidate(bok.theorem_4_10, _bok_4_10),
+    CandidateBound(bok.theorem_4_9, _bok_4_9),
+    CandidateBound(bok.theorem_4_10, _bok_4_10),
     covers(ye_shokri.theorem_3_3, _PULL, _cyclic, _two_batches, _strongly_convex),
     covers(
         feldman.theorem_23,
@@ -341,8 +341,8 @@ CANDIDATES = (
     covers(kong_ribero.equation_22, _KONG, _clipped, _not_concave),
     covers(kong_ribero.corollary_c_3, _KONG, _clipped, _curvature, _an_epoch),
     covers(chien_li.theorem_3_1, _CHIEN, _full, _without_l2),
-    Candidate(bravo.theorem_5_2, _best_exponent(bravo.theorem_5_2)),
-    Candidate(bravo.remark_5_3, _best_exponent(bravo.remark_5_3)),
+    CandidateBound(bravo.theorem_5_2, _best_exponent(bravo.theorem_5_2)),
+    CandidateBound(bravo.remark_5_3, _best_exponent(bravo.remark_5_3)),
     covers(bravo.theorem_5_4, _GRADIENT, _bounded("fixed_size")),
     covers(altschuler_talwar.theorem_3_1, _GRADIENT, _bounded("poisson"), _convex),
     covers(asoodeh_diaz.theorem_2, _GRADIENT, _bounded("fixed_size")),

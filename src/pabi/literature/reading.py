@@ -22,14 +22,14 @@ Terms = Mapping[str, Callable[[Any], Any]]
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidateBound:
     """A bound, and what it says of a description: (ε at δ, μ or None), or NotApplicable."""
 
     bound: Bound[...]
     evaluate: Evaluate
 
 
-def covers(bound: Bound[...], terms: Terms, *hypotheses: Hypothesis) -> Candidate:
+def covers(bound: Bound[...], terms: Terms, *hypotheses: Hypothesis) -> CandidateBound:
     """The candidate that evaluates `bound` at the `terms` of a description.
 
     Each hypothesis raises NotApplicable where it fails; the first that does is the reason that is shown.
@@ -40,7 +40,7 @@ def covers(bound: Bound[...], terms: Terms, *hypotheses: Hypothesis) -> Candidat
             hypothesis(description)
         return reading(bound, arguments(bound, terms, description), delta)
 
-    return Candidate(bound, evaluate)
+    return CandidateBound(bound, evaluate)
 
 
 def arguments(bound: Bound[...], terms: Terms, description: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.literature import kong_ribero
 from pabi.numbers.showing import exact
 from pabi.papers.artefact import Artefact, Part, Settings
-from pabi.papers.results import Entry, Table
+from pabi.papers.results import Entry, PrintedTable
 
 SOURCE = "Kong, Ribero"
 
@@ -59,7 +59,7 @@ def _parts(settings: Settings) -> Mapping[str, Part]:
     return {n: Part("renyi", {"run": to_dict(r), "order": ORDER}) for n, r in _runs().items()}
 
 
-def _assemble(results: Mapping[str, Any]) -> Table:
+def _assemble(results: Mapping[str, Any]) -> PrintedTable:
     unit = (STEP_SIZE * CLIP_NORM / (SIZE * NOISE)) ** 2
     slope = kong_ribero.slope(CONVEXITY, SMOOTHNESS, STEP_SIZE)
     spread = sum(slope ** (2 * i) for i in range(BATCHES))
@@ -106,7 +106,7 @@ def _assemble(results: Mapping[str, Any]) -> Table:
         f'M = {exact(SMOOTHNESS)}, d_h = {exact(DIAMETER)}. The column "pabi" is proven '
         "of the clipped run, for the worst record."
     )
-    return Table(tuple(entries), remark)
+    return PrintedTable(tuple(entries), remark)
 
 
 ARTEFACTS = {

@@ -65,7 +65,7 @@ def _number(printed: str) -> str:
 
 
 @dataclass(frozen=True)
-class Table:
+class PrintedTable:
     """A published table beside pabi's numbers. `remark`: of the table as a whole."""
 
     entries: tuple[Entry, ...]
@@ -77,4 +77,4 @@ class Table:
         return [entry for entry in self.entries if not entry.agrees]
 
 
-Result = Table | Figure
+Result = PrintedTable | Figure

@@ -14,7 +14,7 @@ from pabi.draw.figures import Figure, draw, draw_text
 from pabi.draw.themes import Theme, style
 from pabi.numbers.showing import as_printed, exact, plain, shown
 from pabi.papers.artefact import Artefact
-from pabi.papers.results import Entry, Result, Table
+from pabi.papers.results import Entry, PrintedTable, Result
 
 _WIDTH = 110
 
@@ -55,13 +55,13 @@ def written(name: str, folder: Path) -> str | None:
 def text(name: str, artefact: Artefact, result: Result) -> str:
     """The result to be read."""
     lines = [f"{name}: {artefact.title}", artefact.source, ""]
-    lines += _table(result) if isinstance(result, Table) else _figure(result)
+    lines += _table(result) if isinstance(result, PrintedTable) else _figure(result)
     if result.remark:
         lines += ["", *textwrap.wrap(result.remark, _WIDTH)]
     return "\n".join(lines) + "\n"
 
 
-def _table(table: Table) -> list[str]:
+def _table(table: PrintedTable) -> list[str]:
     remarks = list(dict.fromkeys(e.remark for e in table.entries if e.remark))
     columns = _columns(table)
     marks = [
@@ -85,7 +85,7 @@ def _table(table: Table) -> list[str]:
     return lines
 
 
-def _columns(table: Table) -> dict[str, Callable[[Entry], str]]:
+def _columns(table: PrintedTable) -> dict[str, Callable[[Entry], str]]:
     """The heads of the columns, and what each shows of an entry; none that would be empty."""
     keys = dict.fromkeys(k for entry in table.entries for k in entry.where)
     columns: dict[str, Callable[[Entry], str]] = {key: partial(_where, key) for key in keys}
@@ -137,7 +137,7 @@ def _decimals(value: float, entry: Entry) -> int:
     return 0 if entry.decimals == 0 and value == round(value) else entry.decimals + 2
 
 
-def _verdict(table: Table) -> str:
+def _verdict(table: PrintedTable) -> str:
     printed = [entry for entry in table.entries if entry.printed is not None]
     if not printed:
         return "The paper prints formulas and no numbers here."
@@ -172,7 +172,7 @@ def as_csv(result: Result) -> str:
     """The numbers in full."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    if isinstance(result, Table):
+    if isinstance(result, PrintedTable):
         keys = list(dict.fromkeys(k for entry in result.entries for k in entry.where))
         writer.writerow(
             [*keys, "quantity", "paper", "ours", "difference", "pabi", "agrees", "remark"]

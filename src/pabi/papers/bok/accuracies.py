@@ -16,7 +16,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.numbers.showing import as_printed
 from pabi.papers.artefact import Artefact, Part, Settings
 from pabi.papers.bok import SOURCE, logistic
-from pabi.papers.results import Entry, Table
+from pabi.papers.results import Entry, PrintedTable
 
 # As the paper trains: rows within norm 8, then a constant 1, gradients clipped at 5.
 ROW_NORM, CONSTANT, CLIP_NORM = 8.0, 1.0, 5.0
@@ -138,9 +138,9 @@ def _table(
     cells: tuple[Cell, ...],
     printed: Mapping[str, Mapping[int, tuple[str, ...]]],
     results: Mapping[str, Any],
-) -> Table:
+) -> PrintedTable:
     entries = [e for name, rows in printed.items() for e in _entries(results, name, cells, rows)]
-    return Table(tuple(entries), REMARK)
+    return PrintedTable(tuple(entries), REMARK)
 
 
 ARTEFACTS = {

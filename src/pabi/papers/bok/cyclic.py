@@ -13,7 +13,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.literature import bok
 from pabi.papers.artefact import Artefact
 from pabi.papers.bok import SOURCE, curves
-from pabi.papers.results import Entry, Table
+from pabi.papers.results import Entry, PrintedTable
 
 
 def composed(epochs: int, *, ratio: float, noise_std: float = 1.0) -> float:
@@ -48,7 +48,7 @@ def contracting(epochs: int, batches: int = 20, slope: float = 0.99) -> float:
     )
 
 
-def _table_9(results: Mapping[str, Any]) -> Table:
+def _table_9(results: Mapping[str, Any]) -> PrintedTable:
     entries = []
     for epochs, (composition, *rows) in TABLE_9.items():
         where: dict[str, str | float] = {"epochs": epochs, "l": "any", "c": "any"}
@@ -59,7 +59,7 @@ def _table_9(results: Mapping[str, Any]) -> Table:
                 where = {"epochs": epochs, "l": batches, "c": slope}
                 mu = contracting(epochs, batches, slope)
                 entries.append(Entry(where, "μ, the last iterate", bound, mu))
-    return Table(tuple(entries))
+    return PrintedTable(tuple(entries))
 
 
 # Tables 10 to 12 and Figure 9: convex losses on a bounded domain.
@@ -113,7 +113,7 @@ def bounded(epochs: int, *, batches: int, ratio: float, step_size: float) -> flo
     )
 
 
-def _thresholds(batches: int, results: Mapping[str, Any]) -> Table:
+def _thresholds(batches: int, results: Mapping[str, Any]) -> PrintedTable:
     entries = []
     for ratio, row in TABLES_10_TO_12[batches].items():
         for step_size, (epochs, bound) in zip(STEP_SIZES, row, strict=True):
@@ -137,7 +137,7 @@ def _thresholds(batches: int, results: Mapping[str, Any]) -> Table:
         'The numbers in the column "ours" are those of Theorem 4.6. The column "pabi" has μ by optimal '
         "shifts, for any number of epochs."
     )
-    return Table(tuple(entries), remark)
+    return PrintedTable(tuple(entries), remark)
 
 
 EPOCHS = (5, 10, 20, 40, 80, 160, 320)

@@ -16,7 +16,7 @@ from pabi.literature import bok, ye_shokri
 from pabi.numbers.showing import exact
 from pabi.papers.artefact import Artefact
 from pabi.papers.bok import SOURCE, curves
-from pabi.papers.results import Entry, Table
+from pabi.papers.results import Entry, PrintedTable
 
 
 def composed(steps: int, *, sensitivity: float, noise_std: float = 1.0) -> float:
@@ -44,7 +44,7 @@ def contracting(steps: int, slope: float = 0.99) -> float:
     )
 
 
-def _table_7(results: Mapping[str, Any]) -> Table:
+def _table_7(results: Mapping[str, Any]) -> PrintedTable:
     entries = []
     for steps, (composition, *bounds) in TABLE_7.items():
         every = composed(steps, sensitivity=SENSITIVITY)
@@ -53,7 +53,7 @@ def _table_7(results: Mapping[str, Any]) -> Table:
         for slope, bound in zip(SLOPES, bounds, strict=True):
             where = {"steps": steps, "c": slope}
             entries.append(Entry(where, "μ, the last iterate", bound, contracting(steps, slope)))
-    return Table(tuple(entries))
+    return PrintedTable(tuple(entries))
 
 
 # Table 8 and Figure 7: convex losses on a bounded domain.
@@ -94,7 +94,7 @@ def threshold(sensitivity: float, step_size: float) -> int:
     return high
 
 
-def _table_8(results: Mapping[str, Any]) -> Table:
+def _table_8(results: Mapping[str, Any]) -> PrintedTable:
     entries = []
     for sensitivity, row in TABLE_8.items():
         for step_size, (steps, bound) in zip(STEP_SIZES, row, strict=True):
@@ -117,7 +117,7 @@ def _table_8(results: Mapping[str, Any]) -> Table:
         'The column "ours" has the number of steps at which μ by optimal shifts stops growing, and μ by '
         'Theorem 4.3. The column "pabi" has μ by optimal shifts for any number of steps.'
     )
-    return Table(tuple(entries), remark)
+    return PrintedTable(tuple(entries), remark)
 
 
 # Figure 1: Rényi bounds beside them.

@@ -13,7 +13,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.literature import bok, ye_shokri
 from pabi.papers.artefact import Artefact, Part, Settings
 from pabi.papers.bok import SOURCE
-from pabi.papers.results import Entry, Table
+from pabi.papers.results import Entry, PrintedTable
 
 DELTA = 1e-5
 EPOCHS = (50, 100, 200)
@@ -97,7 +97,7 @@ def _entry(
     return Entry({"epochs": epochs, "λ": l2}, quantity, printed, float(ours), remark=remark)
 
 
-def _table_1(results: Mapping[str, Any]) -> Table:
+def _table_1(results: Mapping[str, Any]) -> PrintedTable:
     """What Table 4 says of NoisyCGD at the smaller λ."""
     l2, entries = L2[0], []
     for epochs, (composed, _, bounds) in TABLE_4.items():
@@ -109,10 +109,10 @@ def _table_1(results: Mapping[str, Any]) -> Table:
             _entry(epochs, l2, "ε, RDP", renyi, epsilon_by_renyi(epochs, l2)),
             _entry(epochs, l2, "ε, the last iterate", bound, proven),
         ]
-    return Table(tuple(entries), CLIPPED)
+    return PrintedTable(tuple(entries), CLIPPED)
 
 
-def _table_3(results: Mapping[str, Any]) -> Table:
+def _table_3(results: Mapping[str, Any]) -> PrintedTable:
     entries = []
     for epochs, (cyclic, sampled, bounds) in TABLE_3.items():
         every, drawn = composition(epochs), approximate_mu(epochs)
@@ -123,10 +123,10 @@ def _table_3(results: Mapping[str, Any]) -> Table:
         for l2, bound in bounds.items():
             proven = results[f"{epochs} {l2}"]["mu"]
             entries.append(_entry(epochs, l2, "μ, the last iterate, NoisyCGD", bound, proven))
-    return Table(tuple(entries), CLIPPED)
+    return PrintedTable(tuple(entries), CLIPPED)
 
 
-def _table_4(results: Mapping[str, Any]) -> Table:
+def _table_4(results: Mapping[str, Any]) -> PrintedTable:
     entries = []
     for epochs, (cyclic, sampled, bounds) in TABLE_4.items():
         every, drawn = gdp_to_epsilon(composition(epochs), DELTA), results[f"sampled {epochs}"]
@@ -141,7 +141,7 @@ def _table_4(results: Mapping[str, Any]) -> Table:
                 _entry(epochs, l2, "ε, RDP, NoisyCGD", renyi, earlier),
                 _entry(epochs, l2, "ε, the last iterate, NoisyCGD", bound, proven),
             ]
-    return Table(tuple(entries), CLIPPED)
+    return PrintedTable(tuple(entries), CLIPPED)
 
 
 ARTEFACTS = {

@@ -11,7 +11,7 @@ from pabi.literature import bravo
 from pabi.numbers.showing import exact
 from pabi.papers.artefact import Artefact
 from pabi.papers.bravo import SOURCE
-from pabi.papers.results import Entry, Table
+from pabi.papers.results import Entry, PrintedTable
 
 ORDER, DIAMETER, STEPS, NOISE, STEP_SIZE = 2.0, 4.0, 50, 1.0, 0.1
 GRADIENT, EXPONENT, HOELDER = 1.0, 0.5, 1.0  # L, p, M
@@ -93,7 +93,7 @@ def proven(loss: Loss) -> float:
     return float(it.guarantee(1e-5).rdp(ORDER))
 
 
-def _assemble(results: Mapping[str, Any]) -> Table:
+def _assemble(results: Mapping[str, Any]) -> PrintedTable:
     entries = [
         Entry({"losses": name, "bound": formula}, "R₂", None, value, proven(loss))
         for name, formula, loss, value in _rows()
@@ -106,7 +106,7 @@ def _assemble(results: Mapping[str, Any]) -> Table:
         "optimal shifts of the same iteration, with its own modulus where that is smaller. Points that "
         "are equal stay equal, ω(0) = 0."
     )
-    return Table(tuple(entries), remark)
+    return PrintedTable(tuple(entries), remark)
 
 
 ARTEFACTS = {

@@ -9,7 +9,7 @@ from typing import Any
 from pabi.numbers.showing import exact, plain
 from pabi.papers.artefact import Artefact, Part, Settings
 from pabi.papers.langevin_universality import SOURCE
-from pabi.papers.results import Entry, Table
+from pabi.papers.results import Entry, PrintedTable
 
 N, P, EPSILON, DELTA, LIPSCHITZ, CONVEXITY = 100_000, 10, 1.0, 1e-6, 1.0, 1.0
 PURE, APPROXIMATE = "ε-DP", "(ε, δ)-DP"
@@ -88,7 +88,7 @@ def _parts(settings: Settings) -> Mapping[str, Part]:
     return work
 
 
-def _assemble(results: Mapping[str, Any]) -> Table:
+def _assemble(results: Mapping[str, Any]) -> PrintedTable:
     entries = []
     for objective, losses, notion, rate, value, _, time in ROWS:
         plan = results[f"{objective} {losses} {notion}"]
@@ -109,7 +109,7 @@ def _assemble(results: Mapping[str, Any]) -> Table:
         "chooses (adjacency: one record is replaced), and its T where that is a diffusion of finite "
         "time. The rates of Theorems F.2 and E.6 are not proven (see the errata in the docs)."
     )
-    return Table(tuple(entries), remark)
+    return PrintedTable(tuple(entries), remark)
 
 
 ARTEFACTS = {

@@ -10,7 +10,7 @@ from typing import Any
 
 from pabi.describe.langevin import LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.erm.bounds import MARGIN
+from pabi.erm.bounds import FEW_ROUNDINGS, MARGIN
 from pabi.erm.budget import Run
 from pabi.erm.problem import Terms
 from pabi.guarantees.guarantee import Guarantee
@@ -164,7 +164,7 @@ class Plan:
         """The trivial risk bound L·D, which holds for every point of the set."""
         diameter = self.run.diameter
         assert diameter is not None
-        return self.lipschitz * diameter * (1.0 + 1e-15)
+        return self.lipschitz * diameter * FEW_ROUNDINGS
 
     @property
     def rate(self) -> str:
@@ -242,31 +242,26 @@ class Plan:
         return min(distance, float(self.run.diameter))
 
     def __str__(self) -> str:
-        rows = [("algorithm", self.algorithm.replace("_", " "))]
-        rows.append(
-            ("problem", f"{self.objective.upper()}, {self.losses.replace('_', ' ')} losses")
-        )
-        rows.append(
-            ("privacy", f"ε = {exact(self.epsilon)}, δ = {exact(self.delta)}, {self.run.adjacency}")
-        )
         trivial = ", the trivial L·D" if self.trivial else ""
-        rows.append(("risk bound", f"{shown(self.risk_bound, 4)} ({self.kind}{trivial})"))
-        rows.extend((f"  {name}", shown(value, 4)) for name, value in self.terms)
-        rows.append(("rate", self.rate))
-        rows.append(("inverse temperature", plain(self.inverse_temperature)))
-        if math.isfinite(self.time):
-            rows.append(("time", plain(self.time)))
-        if self.regulariser:
-            rows.append(("regulariser", f"{plain(self.regulariser)}·‖θ − centre‖²/2"))
-        if isinstance(self.run, IteratedExponentialMechanism):
-            rows.append(
-                ("ε of the rounds", ", ".join(shown(r.epsilon, 4) for r in self.run.rounds))
-            )
-            rows.append(("diameters", ", ".join(plain(r.diameter, 4) for r in self.run.rounds)))
-        if self.split is not None:
-            rows.append(("records", f"{self.split}, then {self.run.n - self.split}"))
-        if self.only_a_bound:
-            rows.append(("to run it", "plan again with smoothness=…, which its chain's steps need"))
-        rows.append(("source", self.source))
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+        needs = "plan again with smoothness=…, which its chain's steps need"
+        run, time, rho = self.run, self.time, self.regulariser
+        rounds = run.rounds if isinstance(run, IteratedExponentialMechanism) else ()
+        rows = (
+            ("algorithm", self.algorithm.replace("_", " ")),
+            ("problem", f"{self.objective.upper()}, {self.losses.replace('_', ' ')} losses"),
+            ("privacy", f"ε = {exact(self.epsilon)}, δ = {exact(self.delta)}, {run.adjacency}"),
+            ("risk bound", f"{shown(self.risk_bound, 4)} ({self.kind}{trivial})"),
+            *((f"  {name}", shown(value, 4)) for name, value in self.terms),
+            ("rate", self.rate),
+            ("inverse temperature", plain(self.inverse_temperature)),
+            ("time", plain(time) if math.isfinite(time) else ""),
+            ("regulariser", f"{plain(rho)}·‖θ − centre‖²/2" if rho else ""),
+            ("ε of the rounds", ", ".join(shown(r.epsilon, 4) for r in rounds)),
+            ("diameters", ", ".join(plain(r.diameter, 4) for r in rounds)),
+            ("records", "" if self.split is None else f"{self.split}, then {run.n - self.split}"),
+            ("to run it", needs if self.only_a_bound else ""),
+            ("source", self.source),
+        )
+        lines = {name: value for name, value in rows if value}
+        width = max(map(len, lines))
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())

@@ -10,6 +10,7 @@ from pabi.describe.losses import Loss
 from pabi.describe.neighbours import checked_adjacency
 from pabi.describe.runs import MOST
 from pabi.erm import diffusions, gibbs, iterated
+from pabi.erm.bounds import FEW_ROUNDINGS
 from pabi.erm.budget import within
 from pabi.erm.planned import UNKNOWN, Plan
 from pabi.erm.problem import Draft, Problem, total
@@ -19,6 +20,7 @@ from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import up
 
 ALGORITHMS = (gibbs.ALGORITHM, iterated.ALGORITHM, diffusions.LAST, diffusions.AVERAGE)
+_ROUNDED = 1.0 - 1e-12  # a radius may be half of a diameter but for roundings
 _FAMILIES = (gibbs.drafts, iterated.drafts, diffusions.drafts)
 
 
@@ -186,9 +188,9 @@ def _problem(
     m, loss = _loss(losses, bound, strong_convexity, smoothness)
     if m:
         wide = min(wide, up(up(2.0 * bound / m)))
-    jung = wide * math.sqrt(0.5 * p / (p + 1.0)) * (1.0 + 1e-15)
+    jung = wide * math.sqrt(0.5 * p / (p + 1.0)) * FEW_ROUNDINGS
     far = jung if radius is None else validate.number("radius", radius, above=0.0)
-    if far < 0.5 * diameter * (1.0 - 1e-12) and radius is not None:
+    if far < 0.5 * diameter * _ROUNDED and radius is not None:
         raise InvalidInput(
             "radius", f"expected at least diameter/2 = {0.5 * diameter!r}, got {far!r}"
         )

@@ -24,6 +24,7 @@ from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
 
 _MOST_STEPS, _MOST_NUMBERS = 2_000_000, 50_000_000
+_ROUNDED = 1.0 + 1e-12  # a corner of a box may be rounded beyond the radius
 _WARMER = (1.0, 1.0 - 1e-12, 1.0 - 1e-9, 0.999, 0.99, 0.97, 0.9, 0.8, 0.65, 0.5)
 
 
@@ -138,7 +139,7 @@ def _domain(plan: Plan, domain: Any) -> Any:
     from pabi.sampling.regions import read_region
 
     region = read_region(domain, plan.dimension, diameter)
-    if region.longest > plan.radius * (1.0 + 1e-12):
+    if region.longest > plan.radius * _ROUNDED:
         raise InvalidInput(
             "domain",
             f"expected no point farther than {plan.radius!r} from the origin, the plan's radius, got one at "

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 
 from pabi.numbers.rounding import up
+from pabi.numbers.search import GOLDEN, bisected, neighbours
 
 MARGIN = 1.0 + 1e-9  # above the roundings of everything here
 FEW_ROUNDINGS = 1.0 + 1e-15  # above those of up to five products, quotients and roots
@@ -56,12 +57,11 @@ def gibbs_any(dimension: int, x: float) -> float:
 
     if x <= 1.0 or value(x) <= 0.0:
         return gibbs_convex(dimension, x)
-    low, high = 0.0, x
-    while high - low > _NEWTON * high:
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if value(middle) <= 0.0 else (low, middle)
+
+    def close(low: float, high: float) -> bool:
+        return high - low <= _NEWTON * high or neighbours(low, high)
+
+    _, high = bisected(lambda h: value(h) > 0.0, 0.0, x, close=close)
     return max(0.0, min(high * MARGIN - 1.0, x))
 
 
@@ -195,16 +195,15 @@ def least_argument(
     values = [function(math.exp(t)) for t in grid]
     best = min(range(points), key=values.__getitem__)
     left, right = grid[max(0, best - 1)], grid[min(points - 1, best + 1)]
-    golden = 0.5 * (math.sqrt(5.0) - 1.0)
-    c, d = right - golden * (right - left), left + golden * (right - left)
+    c, d = right - GOLDEN * (right - left), left + GOLDEN * (right - left)
     fc, fd = function(math.exp(c)), function(math.exp(d))
     for _ in range(36):
         if fc <= fd:
             right, d, fd = d, c, fc
-            c = right - golden * (right - left)
+            c = right - GOLDEN * (right - left)
             fc = function(math.exp(c))
         else:
             left, c, fc = c, d, fd
-            d = left + golden * (right - left)
+            d = left + GOLDEN * (right - left)
             fd = function(math.exp(d))
     return math.exp(min((values[best], grid[best]), (fc, c), (fd, d))[1])

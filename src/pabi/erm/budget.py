@@ -10,6 +10,7 @@ from pabi.analyses import exponential
 from pabi.describe.langevin import LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.numbers.errors import TargetUnreachable
+from pabi.numbers.search import bisected
 from pabi.numbers.showing import exact, shown
 
 Run = ExponentialMechanism | IteratedExponentialMechanism | LangevinDiffusion
@@ -31,21 +32,19 @@ def largest_mu(epsilon: float, delta: float) -> float:
 
     if delta == 0.0:
         return 0.0
-    low, high = -300.0, 0.0
-    while gdp_to_epsilon(math.exp(high), delta) <= epsilon:
-        low, high = high, high + 1.0
+
+    def exceeds(logarithm: float) -> bool:
+        return gdp_to_epsilon(math.exp(logarithm), delta) > epsilon
+
+    high = 0.0
+    while not exceeds(high):
+        high += 1.0
     low = high - 1.0
-    while gdp_to_epsilon(math.exp(low), delta) > epsilon:
+    while exceeds(low):
         low, high = low - 1.0, low
         if low < -300.0:
             return 0.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        if high - low < 1e-14:
-            break
-        low, high = (
-            (middle, high) if gdp_to_epsilon(math.exp(middle), delta) <= epsilon else (low, middle)
-        )
+    low, _ = bisected(exceeds, low, high, close=lambda low, high: high - low < 1e-14, rounds=60)
     return math.exp(low)
 
 

@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable
 
 from pabi.literature.published import published, require
+from pabi.numbers.search import bisected
 
 PAPER = "Chien, Li 2024"
 _BISECTIONS = 60
@@ -104,10 +105,6 @@ def _equal_shift(omega: Callable[[float], float], distance: float, steps: int) -
                 return True
         return False
 
-    low, high = 0.0, omega(distance)
-    if arrives(low):
-        return low
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if arrives(middle) else (middle, high)
-    return high
+    if arrives(0.0):
+        return 0.0
+    return bisected(arrives, 0.0, omega(distance), rounds=_BISECTIONS)[1]

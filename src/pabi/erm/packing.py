@@ -55,8 +55,7 @@ class PackingLoss:
     well_radius: float | None = None
 
     def __post_init__(self) -> None:
-        centres = _matrix("centres", self.centres)
-        bits = _matrix("bits", self.bits)
+        centres, bits = _matrix("centres", self.centres), _matrix("bits", self.bits)
         if bits.shape[1] != centres.shape[0]:
             raise InvalidInput(
                 "bits",
@@ -290,7 +289,6 @@ def packing_centres(count: int, dimension: int) -> Array:
 
 def _lattice(p: int, square: int, enough: int) -> NDArray[np.float64]:
     """Integer points of squared norm ≤ `square`, by norm; all of them where p is small."""
-    reach = math.isqrt(square)
     points: list[tuple[int, ...]] = []
 
     def extend(prefix: tuple[int, ...], left: int) -> None:
@@ -301,17 +299,18 @@ def _lattice(p: int, square: int, enough: int) -> NDArray[np.float64]:
         for x in sorted(range(-most, most + 1), key=abs):
             extend((*prefix, x), left - x * x)
 
+    def sparse(entries: dict[int, int]) -> tuple[int, ...]:
+        return tuple(entries.get(k, 0) for k in range(p))
+
     if p <= 12:
         extend((), square)
     else:  # at most two coordinates differ from 0: enough in high dimension
-        points.append((0,) * p)
-        for i, x in itertools.product(range(p), range(-reach, reach + 1)):
-            if x:
-                points.append(tuple(x if k == i else 0 for k in range(p)))
+        reach, signs = math.isqrt(square), (-1, 1)
+        axes = itertools.product(range(p), range(-reach, reach + 1))
+        points = [sparse({}), *(sparse({i: x}) for i, x in axes if x)]
         if len(points) < enough and square >= 2:
-            for i, j in itertools.combinations(range(p), 2):
-                for x, y in itertools.product((-1, 1), repeat=2):
-                    points.append(tuple(x if k == i else y if k == j else 0 for k in range(p)))
+            pairs = itertools.product(itertools.combinations(range(p), 2), signs, signs)
+            points += [sparse({i: x, j: y}) for (i, j), x, y in pairs]
     points.sort(key=lambda v: sum(x * x for x in v))
     return np.array(points, dtype=np.float64)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from pabi.literature.published import geometric, published, require
+from pabi.literature.published import ROUNDED, geometric, published, require
 from pabi.numbers.showing import shown, shown_down
 from pabi.tradeoff import Gaussian, Subsampled, TradeOff
 
@@ -140,7 +140,7 @@ def theorem_4_3(
 def _ceiling(x: float) -> int:
     """⌈x⌉, where a ratio of decimals is within rounding of an integer that integer."""
     near = round(x)
-    return near if abs(x - near) <= 1e-12 * abs(x) else math.ceil(x)
+    return near if abs(x - near) <= ROUNDED * abs(x) else math.ceil(x)
 
 
 @published("gdp", f"{PAPER}, Theorem 4.4")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pabi.literature.published import published, require
+from pabi.literature.published import ROUNDED, published, require
 
 
 @published("rdp", "Feldman, Mironov, Talwar, Thakurta 2018, Theorem 22")
@@ -56,8 +56,8 @@ def theorem_22(
     for s, a in zip(sensitivities, payments, strict=True):
         require(a >= 0.0, "payments ≥ 0")
         left += s - a
-        require(left >= -1e-12 * size, "payments that never exceed what is owed")
-    require(abs(left) <= 1e-12 * size, "payments that add up to what is owed")
+        require(left >= -ROUNDED * size, "payments that never exceed what is owed")
+    require(abs(left) <= ROUNDED * size, "payments that add up to what is owed")
     return order / (2.0 * step_noise_std**2) * math.fsum(a * a for a in payments)
 
 

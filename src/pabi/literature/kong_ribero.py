@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from pabi.literature.published import geometric, published, require
+from pabi.literature.published import ROUNDED, geometric, published, require
 from pabi.numbers.showing import shown
 
 PAPER = "Kong, Ribero"
@@ -32,7 +32,7 @@ def slope(m: float, M: float, step_size: float) -> float:
 
 def _small_step(m: float, M: float, step_size: float) -> None:
     # 2λ(m + M) ≤ 1 up to rounding: the published examples sit on the boundary.
-    require(2.0 * step_size * (m + M) <= 1.0 + 1e-12, "λ ≤ 1/(2(m + M))")
+    require(2.0 * step_size * (m + M) <= 1.0 + ROUNDED, "λ ≤ 1/(2(m + M))")
 
 
 @published("slope", f"{PAPER}, Proposition 3.4(a)")
@@ -471,6 +471,6 @@ def corollary_c_3(
     Kong, Ribero, Corollary C.3; docs, "Errata".
     """
     _small_step(m, M, step_size)
-    require(step_size**2 * epochs <= 1.0 + 1e-12, "λ ≤ 1/√E")
+    require(step_size**2 * epochs <= 1.0 + ROUNDED, "λ ≤ 1/√E")
     share = 1.0 + theta(slope(m, M, step_size), batches_per_epoch)
     return 4.0 * order * (clip_norm / (b * step_noise_std)) ** 2 * share

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
+# Relative: published examples meet hypotheses with equality, and decimals are rounded.
+ROUNDED = 1e-12
+
 Status = Literal["sound", "refuted", "unverified"]
 Kind = Literal[
     "rdp",  # a Rényi divergence, in nats, at the order given

@@ -9,6 +9,9 @@ from functools import cached_property
 
 from pabi.draw.figures import Figure
 
+# Half a unit of the last digit; a number computed in doubles may sit on the boundary.
+_HALF = 0.5 * (1.0 + 1e-9)
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -46,8 +49,7 @@ class Entry:
         """Whether ours is the printed number, to the printed digits or within `within`."""
         if self.difference is None:
             return True
-        # Half a unit of the last digit; a number computed in doubles may sit on the boundary.
-        allowed = 0.5 * 10.0**-self.decimals * (1.0 + 1e-9) if self.within is None else self.within
+        allowed = _HALF * 10.0**-self.decimals if self.within is None else self.within
         return abs(self.difference) <= allowed
 
     @property

@@ -16,6 +16,7 @@ from pabi.tradeoff import Gaussian, Subsampled
 
 # Figure 2: a mechanism that is 1-GDP and not ½-GDP.
 
+_ROUNDINGS = 1e-12  # above those of a trade-off function
 FIXED_POINT = 0.37  # where type I and type II error of the mechanism are equal
 
 
@@ -28,7 +29,9 @@ def mechanism(fpr: Any) -> Any:
 def _figure_2(results: Mapping[str, Any]) -> Figure:
     fpr = np.array(curves.FPR)
     values = mechanism(fpr)
-    if not np.all(values >= Gaussian(1.0)(fpr) - 1e-12) or np.all(values >= Gaussian(0.5)(fpr)):
+    if not np.all(values >= Gaussian(1.0)(fpr) - _ROUNDINGS) or np.all(
+        values >= Gaussian(0.5)(fpr)
+    ):
         raise AssertionError("the mechanism is to be 1-GDP and not ½-GDP")
     drawn = [
         curves.gaussian(0.0, "G(0) = Id, full privacy", None, ":"),

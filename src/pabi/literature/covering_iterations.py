@@ -15,7 +15,7 @@ from pabi.describe.iteration import NoisyIteration
 from pabi.describe.moduli import Linear, Modulus, Sqrt
 from pabi.literature import altschuler_talwar, balle, bok, bravo, dong
 from pabi.literature.published import require
-from pabi.literature.reading import Hypothesis, Terms, covers
+from pabi.literature.reading import Hypothesis, Terms, covers, needs
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import shown, shown_down
@@ -23,13 +23,12 @@ from pabi.numbers.showing import shown, shown_down
 # Private runs.
 
 
-def _one_start(it: NoisyIteration) -> None:
-    require(it.start == 0.0, "one starting point")
+_ONE_START = needs("one starting point", lambda it: it.start == 0.0)
 
 
 def _equal_steps(it: NoisyIteration) -> tuple[float, float, float]:
     """(c, s, σ) of equal steps from one starting point; c is NaN where no linear modulus is known."""
-    _one_start(it)
+    _ONE_START(it)
     columns = [
         np.unique(np.asarray(x, dtype=np.float64))
         for x in (it.slopes, it.step_sensitivity, it.step_noise_std)
@@ -40,18 +39,9 @@ def _equal_steps(it: NoisyIteration) -> tuple[float, float, float]:
     return c, s, sigma
 
 
-def _contracting(it: NoisyIteration) -> None:
-    require(_equal_steps(it)[0] < 1.0, "steps that contract")
-
-
-def _nonexpansive(it: NoisyIteration) -> None:
-    require(_equal_steps(it)[0] <= 1.0, "steps that do not expand")
-    require(it.diameter is not None, "a set of finite diameter")
-
-
 def _mus(it: NoisyIteration) -> Array:
     """μ of every step that uses the record."""
-    _one_start(it)
+    _ONE_START(it)
     s, sigma = (_column(it, x) for x in (it.step_sensitivity, it.step_noise_std))
     require(bool(np.all(sigma[s > 0.0] > 0.0)), "noise in every step that uses the record")
     return s[s > 0.0] / sigma[s > 0.0]
@@ -63,6 +53,9 @@ def _column(it: NoisyIteration, values: Any) -> Array:
     return np.broadcast_to(np.asarray(values, dtype=np.float64), it.steps)
 
 
+_CONTRACTING = needs("steps that contract", lambda it: _equal_steps(it)[0] < 1.0)
+_NONEXPANSIVE = needs("steps that do not expand", lambda it: _equal_steps(it)[0] <= 1.0)
+_ON_A_SET = needs("a set of finite diameter", lambda it: it.diameter is not None)
 _PRIVATE: Terms = {
     "L": lambda it: _equal_steps(it)[1],
     "n": lambda it: 1,
@@ -154,8 +147,8 @@ _EQUAL_CHAIN: Terms = {
 
 CANDIDATES = (
     covers(dong.corollary_3_3, {"mus": _mus}),
-    covers(bok.theorem_4_2, _PRIVATE, _contracting),
-    covers(bok.theorem_4_3, _PRIVATE, _nonexpansive),
+    covers(bok.theorem_4_2, _PRIVATE, _CONTRACTING),
+    covers(bok.theorem_4_3, _PRIVATE, _NONEXPANSIVE, _ON_A_SET),
     covers(bravo.theorem_3_4, _CHAIN),
     covers(bravo.corollary_3_7, _EQUAL_CHAIN, _nonsmooth),
     covers(bravo.corollary_3_8, _EQUAL_CHAIN, _linear(0.0, math.inf)),

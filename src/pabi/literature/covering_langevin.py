@@ -10,7 +10,7 @@ from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.literature import bok, covering_runs, langevin_universality, mcsherry_talwar
 from pabi.literature.published import require
-from pabi.literature.reading import CandidateBound, Evaluate, Reading, Terms, covers
+from pabi.literature.reading import CandidateBound, Evaluate, Reading, Terms, covers, needs
 
 
 def _strong_convexity(
@@ -63,11 +63,8 @@ def _squared_integral(diffusion: LangevinDiffusion) -> float:
     return float(np.mean(largest * largest)) * diffusion.time
 
 
-def _last_point(diffusion: LangevinDiffusion) -> None:
-    require(diffusion.release == "last", "a hidden path")
-    require(diffusion.constant, "a constant temperature")
-
-
+_HIDDEN = needs("a hidden path", lambda diffusion: diffusion.release == "last")
+_CONSTANT = needs("a constant temperature", lambda diffusion: diffusion.constant)
 _PATH: Terms = {
     "gradient_gap": attrgetter("gap"),
     "time": attrgetter("time"),
@@ -80,17 +77,16 @@ _LAST_POINT: Terms = {
 }
 DIFFUSIONS = (
     covers(langevin_universality.lemma_c_1, _PATH),
-    covers(langevin_universality.lemma_i_2, _LAST_POINT, _last_point),
+    covers(langevin_universality.lemma_i_2, _LAST_POINT, _HIDDEN, _CONSTANT),
 )
 
 # Exponential mechanisms: F = κL.
 
 
-def _convex(mechanism: ExponentialMechanism) -> None:
-    lo = mechanism.least_curvature
-    require(lo is not None and lo >= 0.0, "convex losses")
-
-
+_CONVEX = needs(
+    "convex losses",
+    lambda mechanism: mechanism.least_curvature is not None and mechanism.least_curvature >= 0.0,
+)
 _DIFFERENCE: Terms = {
     "L": lambda mechanism: mechanism.kappa * mechanism.gap,
     "strong_convexity": lambda mechanism: mechanism.kappa * _strong_convexity(mechanism),
@@ -103,5 +99,5 @@ _BOTH: Terms = {
 MECHANISMS = (
     covers(mcsherry_talwar.exponential_mechanism, _BOTH),
     covers(bok.corollary_5_2, _DIFFERENCE),
-    covers(bok.corollary_5_4, _BOTH, _convex),
+    covers(bok.corollary_5_4, _BOTH, _CONVEX),
 )

@@ -35,7 +35,9 @@ from pabi.literature.reading import (
     Reading,
     Terms,
     arguments,
+    check,
     covers,
+    needs,
     reading,
 )
 from pabi.numbers.errors import NotApplicable
@@ -43,76 +45,41 @@ from pabi.numbers.showing import shown
 
 # Hypotheses: what a run must be for the theorems to speak of it.
 
-
-def _plain(run: NoisySGD) -> None:
-    require(run.rule.plain, "plain noisy SGD")
-    require(run.release == "last", "release of the last iterate only")
-    require(run.constant, "constant step size and noise")
-    require(run.cooldown_steps == 0, "no cool-down")
-
-
-def _full(run: NoisySGD) -> None:
-    _plain(run)
-    require(run.batches.kind == "full_batch", "full batches")
-
-
-def _cyclic(run: NoisySGD) -> None:
-    _plain(run)
-    require(run.batches.kind == "cyclic", "cyclic batches")
-    require(run.n % run.batch_size == 0, "a batch size that divides n")
-    require(run.data_steps % run.steps_per_epoch == 0, "whole epochs")
-
-
-def _sampled(run: NoisySGD, kind: str) -> None:
-    _plain(run)
-    names = {"fixed_size": "batches of fixed size drawn afresh", "poisson": "Poisson batches"}
-    require(run.batches.kind == kind, names[kind])
-    require(getattr(run.batches, "cap", None) is None, "batches without a cap")
-
-
-def _fixed_size(run: NoisySGD) -> None:
-    _sampled(run, "fixed_size")
-
-
-def _without_l2(run: NoisySGD) -> None:
-    require(run.loss.l2 == 0.0, "no ℓ2 term beside the bounded gradients")
-
-
-def _replaced(run: NoisySGD) -> None:
-    require(run.adjacency == "replace_one", "adjacency replace_one")
-    _without_l2(run)
-
-
-def _bounded(kind: str) -> Hypothesis:
-    """Batches of this kind, and bounded gradients on a bounded set."""
-
-    def hypothesis(run: NoisySGD) -> None:
-        _sampled(run, kind)
-        _replaced(run)
-        _record_bound(run)
-        _diameter(run)
-
-    return hypothesis
-
-
-def _clipped(run: NoisySGD) -> None:
-    _plain(run)
-    require(run.batches.kind in ("cyclic", "full_batch"), "cyclic batches")
-    require(run.n % run.batch_size == 0, "a batch size that divides n")
-    _replaced(run)
-    _record_bound(run)
-
-
-def _one_pass(run: NoisySGD) -> None:
-    require(run.batch_size == 1 and _epochs(run) == 1, "one pass, one record at a time")
-
-
-def _an_epoch(run: NoisySGD) -> None:
-    require(run.steps >= run.steps_per_epoch, "at least one epoch")
-
-
-def _two_batches(run: NoisySGD) -> None:
-    require(run.steps_per_epoch >= 2, "at least 2 batches an epoch")
+_PLAIN: tuple[Hypothesis, ...] = (
+    needs("plain noisy SGD", lambda run: run.rule.plain),
+    needs("release of the last iterate only", lambda run: run.release == "last"),
+    needs("constant step size and noise", lambda run: run.constant),
+    needs("no cool-down", lambda run: run.cooldown_steps == 0),
+)
+_FULL = (*_PLAIN, needs("full batches", lambda run: run.batches.kind == "full_batch"))
+_DIVIDING = needs("a batch size that divides n", lambda run: run.n % run.batch_size == 0)
+_CYCLIC = (
+    *_PLAIN,
+    needs("cyclic batches", lambda run: run.batches.kind == "cyclic"),
+    _DIVIDING,
+    needs("whole epochs", lambda run: run.data_steps % run.steps_per_epoch == 0),
+)
+_UNCAPPED = needs("batches without a cap", lambda run: getattr(run.batches, "cap", None) is None)
+_FIXED_SIZE = (
+    *_PLAIN,
+    needs("batches of fixed size drawn afresh", lambda run: run.batches.kind == "fixed_size"),
+    _UNCAPPED,
+)
+_POISSON = (
+    *_PLAIN,
+    needs("Poisson batches", lambda run: run.batches.kind == "poisson"),
+    _UNCAPPED,
+)
+_WITHOUT_L2 = needs("no ℓ2 term beside the bounded gradients", lambda run: run.loss.l2 == 0.0)
+_REPLACED = (
+    needs("adjacency replace_one", lambda run: run.adjacency == "replace_one"),
+    _WITHOUT_L2,
+)
+_TWO_BATCHES = needs("at least 2 batches an epoch", lambda run: run.steps_per_epoch >= 2)
+_AN_EPOCH = needs("at least one epoch", lambda run: run.steps >= run.steps_per_epoch)
+_ONE_PASS = needs(
+    "one pass, one record at a time", lambda run: run.batch_size == 1 and _epochs(run) == 1
+)
 
 
 def _strongly_convex(run: NoisySGD) -> None:
@@ -123,10 +90,6 @@ def _strongly_convex(run: NoisySGD) -> None:
 def _convex(run: NoisySGD) -> None:
     slope = _slope(run)
     require(slope <= 1.0, f"convex smooth losses and η ≤ 2/M (slope {shown(slope)})")
-
-
-def _not_concave(run: NoisySGD) -> None:
-    require(_curvature(run)[0] == 0.0, "convex losses")
 
 
 # Terms: what the formulas take.
@@ -192,6 +155,16 @@ def _step_constants(run: NoisySGD) -> tuple[float, float]:
     s, sigma = run.step_constants(np.array([run.step_size]), np.array([run.gradient_noise_std]))
     return float(s[0]), float(sigma[0])
 
+
+_BOUNDED: tuple[Hypothesis, ...] = (*_REPLACED, _record_bound, _diameter)
+_CLIPPED = (
+    *_PLAIN,
+    needs("cyclic batches", lambda run: run.batches.kind in ("cyclic", "full_batch")),
+    _DIVIDING,
+    *_REPLACED,
+    _record_bound,
+)
+_NOT_CONCAVE = needs("convex losses", lambda run: _curvature(run)[0] == 0.0)
 
 _RUN: Terms = {
     "b": attrgetter("batch_size"),
@@ -259,8 +232,7 @@ def _clt(run: NoisySGD, factor: float, steps: int, shift: float) -> float:
 
 
 def _bok_4_9(run: NoisySGD, delta: float) -> Reading:
-    _fixed_size(run)
-    _strongly_convex(run)
+    check(run, (*_FIXED_SIZE, _strongly_convex))
     slope, t = _slope(run), run.steps
     require(t >= 2, "at least 2 steps")
     unit = 2.0 * math.sqrt(2.0) * run.sensitivity / (run.batch_size * _noise_std(run))
@@ -273,8 +245,7 @@ def _bok_4_9(run: NoisySGD, delta: float) -> Reading:
 
 
 def _bok_4_10(run: NoisySGD, delta: float) -> Reading:
-    _fixed_size(run)
-    _convex(run)
+    check(run, (*_FIXED_SIZE, _convex))
     unit = math.sqrt(2.0) * _diameter(run) / (run.step_size * _noise_std(run))
 
     def guess(left: int) -> float:
@@ -302,7 +273,7 @@ def _best_exponent(bound: Bound[...]) -> Evaluate:
     """The least ε over the Hölder exponents that are known of the losses."""
 
     def evaluate(run: NoisySGD, delta: float) -> Reading:
-        _bounded("poisson")(run)
+        check(run, (*_POISSON, *_BOUNDED))
         values: dict[str, Any] = arguments(bound, _GRADIENT, run)
         best, reason = math.inf, "no Hölder exponent"
         for exponent, constant in _convex_hoelder(run):
@@ -320,31 +291,31 @@ def _best_exponent(bound: Bound[...]) -> Evaluate:
 
 CANDIDATES = (
     covers(dong.corollary_3_3, {"mus": _mus}),
-    covers(bok.theorem_4_1, _PULL, _full),
-    covers(bok.theorem_4_2, _PULL, _full, _strongly_convex),
-    covers(bok.theorem_4_3, _PULL, _full, _convex),
-    covers(bok.theorem_4_4, _PULL, _cyclic),
-    covers(bok.theorem_4_5, _PULL, _cyclic, _strongly_convex),
-    covers(bok.theorem_4_6, _PULL, _cyclic, _convex),
-    covers(bok.theorem_4_8, _PULL, _fixed_size),
+    covers(bok.theorem_4_1, _PULL, *_FULL),
+    covers(bok.theorem_4_2, _PULL, *_FULL, _strongly_convex),
+    covers(bok.theorem_4_3, _PULL, *_FULL, _convex),
+    covers(bok.theorem_4_4, _PULL, *_CYCLIC),
+    covers(bok.theorem_4_5, _PULL, *_CYCLIC, _strongly_convex),
+    covers(bok.theorem_4_6, _PULL, *_CYCLIC, _convex),
+    covers(bok.theorem_4_8, _PULL, *_FIXED_SIZE),
     CandidateBound(bok.theorem_4_9, _bok_4_9),
     CandidateBound(bok.theorem_4_10, _bok_4_10),
-    covers(ye_shokri.theorem_3_3, _PULL, _cyclic, _two_batches, _strongly_convex),
+    covers(ye_shokri.theorem_3_3, _PULL, *_CYCLIC, _TWO_BATCHES, _strongly_convex),
     covers(
         feldman.theorem_23,
         {**_GRADIENT, "position": attrgetter("n")},
-        *(_cyclic, _one_pass, _convex, _replaced),
+        *(*_CYCLIC, _ONE_PASS, _convex, *_REPLACED),
     ),
-    covers(kong_ribero.theorem_4_3, _KONG, _clipped, _an_epoch),
-    covers(kong_ribero.theorem_4_4, _KONG, _clipped),
-    covers(kong_ribero.theorem_4_5, _KONG, _clipped),
-    covers(kong_ribero.equation_22, _KONG, _clipped, _not_concave),
-    covers(kong_ribero.corollary_c_3, _KONG, _clipped, _curvature, _an_epoch),
-    covers(chien_li.theorem_3_1, _CHIEN, _full, _without_l2),
+    covers(kong_ribero.theorem_4_3, _KONG, *_CLIPPED, _AN_EPOCH),
+    covers(kong_ribero.theorem_4_4, _KONG, *_CLIPPED),
+    covers(kong_ribero.theorem_4_5, _KONG, *_CLIPPED),
+    covers(kong_ribero.equation_22, _KONG, *_CLIPPED, _NOT_CONCAVE),
+    covers(kong_ribero.corollary_c_3, _KONG, *_CLIPPED, _curvature, _AN_EPOCH),
+    covers(chien_li.theorem_3_1, _CHIEN, *_FULL, _WITHOUT_L2),
     CandidateBound(bravo.theorem_5_2, _best_exponent(bravo.theorem_5_2)),
     CandidateBound(bravo.remark_5_3, _best_exponent(bravo.remark_5_3)),
-    covers(bravo.theorem_5_4, _GRADIENT, _bounded("fixed_size")),
-    covers(altschuler_talwar.theorem_3_1, _GRADIENT, _bounded("poisson"), _convex),
-    covers(asoodeh_diaz.theorem_2, _GRADIENT, _bounded("fixed_size")),
-    covers(asoodeh_diaz.equation_24, _GRADIENT, _bounded("fixed_size")),
+    covers(bravo.theorem_5_4, _GRADIENT, *_FIXED_SIZE, *_BOUNDED),
+    covers(altschuler_talwar.theorem_3_1, _GRADIENT, *_POISSON, *_BOUNDED, _convex),
+    covers(asoodeh_diaz.theorem_2, _GRADIENT, *_FIXED_SIZE, *_BOUNDED),
+    covers(asoodeh_diaz.equation_24, _GRADIENT, *_FIXED_SIZE, *_BOUNDED),
 )

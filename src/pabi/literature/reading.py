@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pabi.convert import gdp_to_epsilon, rdp_to_epsilon
-from pabi.literature.published import Bound, Published
+from pabi.literature.published import Bound, Published, require
 from pabi.numbers.errors import NotApplicable
 from pabi.tradeoff import TradeOff
 
@@ -36,11 +36,21 @@ def covers(bound: Bound[...], terms: Terms, *hypotheses: Hypothesis) -> Candidat
     """
 
     def evaluate(description: Any, delta: float) -> Reading:
-        for hypothesis in hypotheses:
-            hypothesis(description)
+        check(description, hypotheses)
         return reading(bound, arguments(bound, terms, description), delta)
 
     return CandidateBound(bound, evaluate)
+
+
+def needs(sentence: str, holds: Callable[[Any], bool]) -> Hypothesis:
+    """The hypothesis that a description has a property, named by what it needs."""
+    return lambda description: require(holds(description), sentence)
+
+
+def check(description: Any, hypotheses: Iterable[Hypothesis]) -> None:
+    """NotApplicable with the first hypothesis that a description does not meet."""
+    for hypothesis in hypotheses:
+        hypothesis(description)
 
 
 def arguments(bound: Bound[...], terms: Terms, description: Any) -> dict[str, Any]:

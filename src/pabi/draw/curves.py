@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pabi.draw.axes import axes_for
 from pabi.draw.themes import palette
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -36,10 +37,7 @@ def plot_guarantee(guarantee: Guarantee, ax: Any = None) -> Any:
     InvalidInput
         For other than two axes.
     """
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
+    ax = axes_for(ax, 1, 2, figsize=(11, 4.8))
     axes = np.ravel(np.asarray(ax, dtype=object))
     if axes.size != 2:
         raise InvalidInput("ax", f"expected a pair of axes, got {axes.size}")

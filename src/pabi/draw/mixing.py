@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from pabi.account.mixing import total_variation_bound
 from pabi.describe.losses import Loss
+from pabi.draw.axes import axes_for
 from pabi.draw.themes import palette
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -153,10 +154,7 @@ def plot(
     docs, "Mixing"; compare Bravo, Flores-Mella, Guzmán, Theorem 4.2.
     """
     validate.integer("steps", steps, at_least=1)
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    ax = axes_for(ax, figsize=(6.4, 4.2))
     counts = np.unique(np.geomspace(1, steps, 60).round().astype(np.int64))
     bounds = total_variation_bound(loss, diameter, step_size, counts, inverse_temperature)
     ax.plot(counts, bounds, "-", color=palette().ours, linewidth=2.2, label="proven: at most")

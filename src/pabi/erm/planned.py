@@ -244,7 +244,7 @@ class Plan:
     def __str__(self) -> str:
         trivial = ", the trivial L·D" if self.trivial else ""
         needs = "plan again with smoothness=…, which its chain's steps need"
-        run, time, rho = self.run, self.time, self.regulariser
+        run, regulariser = self.run, self.regulariser
         rounds = run.rounds if isinstance(run, IteratedExponentialMechanism) else ()
         rows = (
             ("algorithm", self.algorithm.replace("_", " ")),
@@ -254,8 +254,8 @@ class Plan:
             *((f"  {name}", shown(value, 4)) for name, value in self.terms),
             ("rate", self.rate),
             ("inverse temperature", plain(self.inverse_temperature)),
-            ("time", plain(time) if math.isfinite(time) else ""),
-            ("regulariser", f"{plain(rho)}·‖θ − centre‖²/2" if rho else ""),
+            ("time", plain(self.time) if math.isfinite(self.time) else ""),
+            ("regulariser", f"{plain(regulariser)}·‖θ − centre‖²/2" if regulariser else ""),
             ("ε of the rounds", ", ".join(shown(r.epsilon, 4) for r in rounds)),
             ("diameters", ", ".join(plain(r.diameter, 4) for r in rounds)),
             ("records", "" if self.split is None else f"{self.split}, then {run.n - self.split}"),

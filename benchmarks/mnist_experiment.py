@@ -19,10 +19,8 @@ from rich.table import Table
 import datasets
 import pabi
 from pabi.learn import Records, SoftmaxGradients, train
-from pabi.papers.bok.accuracies import OUR_CONSTANT, OUR_ROW_NORM, bounded
-from pabi.papers.bok.logistic import DELTA, EPOCHS, SIZE
-from pabi.papers.bok.table_1 import PRINTED
-from pabi.papers.bok.table_2 import TEST
+from pabi.papers.bok.accuracies import OUR_CONSTANT, OUR_ROW_NORM, TABLE_6, bounded
+from pabi.papers.bok.logistic import DELTA, EPOCHS, SIZE, TABLE_4
 from pabi.showing import accuracy, plain, shown
 
 
@@ -45,7 +43,7 @@ def main() -> None:
             scores = X_test @ result.x[:-1] + OUR_CONSTANT * result.x[-1]
             table.add_row(
                 str(epochs),
-                f"{PRINTED[epochs][2]}, {TEST[epochs]} %",
+                f"{TABLE_4[epochs][2][0.002][1]}, {TABLE_6[epochs][0]} %",
                 name,
                 shown(result.guarantee.epsilon(DELTA), decimals=3),
                 plain(run.gradient_noise_std, decimals=5),

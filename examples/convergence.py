@@ -75,7 +75,7 @@ def draw(steps: np.ndarray, ours: np.ndarray, composition: np.ndarray, window: i
     )
     say(meaning, 1e7, 0.33, colours.neutral, ha="right", multialignment="right")
     ax.set(
-        title="On a bounded domain ε stands still",
+        title="On a bounded domain ε stops growing",
         xlabel="steps",
         ylabel="ε at δ = 10⁻⁵ (at most)",
         xlim=(1e2, 1.2e7),

@@ -40,7 +40,7 @@ def draw() -> Figure:
     ax.text(9.5, 14.8, "charging for every iterate", color=colours.other, ha="center")
     ax.text(20, 0.8, "charging for the last one", color=colours.ours, ha="center")
     ax.set(
-        title="What is paid for iterates that nobody sees",
+        title="The digits run: all iterates against the last",
         xlabel="epochs",
         ylabel="ε at δ = 10⁻⁵",
         xlim=(1, 40),

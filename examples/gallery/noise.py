@@ -47,7 +47,7 @@ def draw() -> Figure:
         ax.loglog(EPOCHS, noises(label), linewidth=3.2 if index == 0 else 2.4, **style)
         ax.text(*at, label, color=colours.cycle[index], va="top")
     ax.set(
-        title="The noise that ε = 1 takes",
+        title="The noise needed for ε = 1",
         xlabel="epochs",
         ylabel="noise on the mean gradient (std)",
         xlim=(1, 1_000),

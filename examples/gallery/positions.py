@@ -1,4 +1,4 @@
-"""Whose turn it is in an epoch decides what a record pays."""
+"""What a record pays, by the place of its batch in the epoch."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def draw() -> Figure:
     ax.text(6, 0.265, "nothing follows the last epoch", color=colours.cycle[0])
     ax.text(14, 0.10, "ten cool-down steps follow:\nnoise without data", color=colours.cycle[2])
     ax.set(
-        title="In a fixed order, those who come last pay most",
+        title="In a fixed order, the records\nof the last batch are protected least",
         xlabel="a record's batch within the epoch",
         ylabel="μ (Gaussian DP) of that record",
         xlim=(0, BATCHES + 1),

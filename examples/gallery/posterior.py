@@ -39,7 +39,7 @@ def draw() -> Figure:
     note = f"after {mixed} steps\nthe start is forgotten\n(proven, to 1%)"
     ax.text(1.08 * mixed, 0.12, note, color=colours.neutral)
     ax.set(
-        title="A draw from a posterior costs what the chain remembers",
+        title="A draw from a posterior: the last point and the path",
         xlabel="steps of the Langevin chain",
         ylabel="ε at δ = 10⁻⁵",
         xlim=(1, 10_000),

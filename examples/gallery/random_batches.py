@@ -1,4 +1,4 @@
-"""Sampling hides whether a record was used, contraction what it did; the two add up."""
+"""Sampling hides whether a record was used, contraction shrinks what it did; a run can have both."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def draw() -> Figure:
         ax.loglog(EPOCHS, values, marker=marker, **style)
         ax.text(230, values[-1], label, color=colours.cycle[index], va="center")
     ax.set(
-        title="Random batches and contraction add up",
+        title="Random batches and contraction together",
         xlabel="epochs",
         ylabel="ε at δ = 10⁻⁵ (zero-out)",
         xlim=(0.9, 1_300),

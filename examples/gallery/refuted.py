@@ -50,7 +50,7 @@ def draw() -> Figure:
     ax.text(200, 1.1 * truth(), f"a run of ε ≥ {math.floor(10 * truth()) / 10}", color=colours.ink)
     ax.text(180, 2.6, "as printed\n(Kong, Ribero, Thm 4.5)", color=colours.other)
     ax.set(
-        title="A printed bound vanishes, the truth does not",
+        title="A printed bound that falls below the truth",
         xlabel="batches in the one epoch",
         ylabel="ε at δ = 10⁻⁵",
         xlim=(10, 1_000),

@@ -1,4 +1,4 @@
-"""What an attacker must accept: the trade-off curves of the last iterate and of every iterate."""
+"""The errors of an attacker: the trade-off curves of the last iterate and of every iterate."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def draw() -> Figure:
         said = text.format(shown_down(missed, decimals=decimals, percent=True))
         ax.annotate(said, (ALARMS, missed), where, color=colour, arrowprops=arrow)
     ax.set(
-        title="What an attacker must accept",
+        title="The errors of an attacker,\nfor the last iterate and for all",
         xlabel="false alarms: outsiders taken for members",
         ylabel="members missed (at least)",
         xlim=(0, 1),

@@ -37,7 +37,7 @@ def draw() -> Figure:
         text = f"{error}\n{plain(share, decimals=0, percent=True)}"
         ax.annotate(text, at, place, color=colour, arrowprops={**arrow, "color": colour})
     ax.set(
-        title="Two worlds that a released number hardly tells apart",
+        title="One released number, with and without\na person's record",
         xlabel="the released number",
         xlim=(-3.2, 4.4),
         ylim=(0, 0.48),

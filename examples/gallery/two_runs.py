@@ -39,7 +39,7 @@ def draw() -> Figure:
     arrow = {"arrowstyle": "->", "color": colours.ink}
     ax.annotate(left, (STEPS, one[-1]), (STEPS - 11, 1.1), arrowprops=arrow, annotation_clip=False)
     ax.set(
-        title="Contraction forgets (made-up numbers)",
+        title="Contraction brings two runs together again\n(made-up numbers)",
         xlabel="step",
         ylabel="one coordinate of the model",
         xlim=(0, STEPS),

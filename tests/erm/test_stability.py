@@ -83,7 +83,7 @@ def test_averages_are_as_stable_as_the_average_of_their_points(m: float, integra
         lambda b: weight(b) * apart(b), 0.0, integral, points=near or None, epsrel=1e-12, limit=500
     )[0]
     whole = quad(weight, 0.0, integral, points=near or None, epsrel=1e-12, limit=500)[0]
-    said = average_stability(1.3, 7, m, integral)
+    said = average_stability(lipschitz=1.3, n=7, m=m, integral=integral)
     assert said == pytest.approx(1.3**2 * top / whole, rel=1e-7)
     assert said >= 1.3**2 * top / whole * (1.0 - 1e-9)
     assert said <= uniform_stability("convex", lipschitz=1.3, n=7, integral=integral)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +14,9 @@ from pabi.describe.files import to_dict
 from pabi.papers import work
 from pabi.papers.artefact import Artefact, Part
 from pabi.papers.mnist import read_digits
-from pabi.papers.results import Entry, Table
+from pabi.papers.results import Entry, PrintedTable
 from pabi.papers.running import key, run_parts
-
-ROOT = Path(__file__).resolve().parents[2]
-DATA = Path(os.environ.get("PABI_DATA", ROOT.parent / "shared" / "data"))
+from support.data import data_file
 
 
 def said(capsys, *arguments):
@@ -109,7 +105,7 @@ def test_without_mnist_everything_else_is_written(tmp_path, capsys):
 def test_an_unexplained_difference_is_exit_1(tmp_path, capsys, monkeypatch):
     def off(remark):
         entry = Entry({}, "μ", "1.00", 1.02, remark=remark)
-        return Artefact("t", "s", lambda found: Table((entry,)))
+        return Artefact("t", "s", lambda found: PrintedTable((entry,)))
 
     for remark, expected in (("", 1), ("a slip of the paper", 0)):
         monkeypatch.setattr(papers, "artefact", lambda name, r=remark: off(r))
@@ -203,9 +199,7 @@ def test_processes_and_one_process_agree(tmp_path):
 
 def test_training_on_mnist():
     """Two epochs as the paper trains reach 78 to 85 % (200 epochs: 91 %); the same seed gives the same."""
-    file = DATA / "mnist.npz"
-    if not file.exists():
-        pytest.skip(f"{file} is missing: set PABI_DATA to the folder of mnist.npz")
+    file = data_file("mnist.npz")
     from pabi.papers.bok import accuracies
 
     run = to_dict(accuracies.clipped("NoisyCGD", 2, 0.002))

@@ -10,7 +10,7 @@ from pabi.describe.orders import FreshSubsets
 from pabi.draw.figures import Figure
 from pabi.papers.artefact import Settings
 from pabi.papers.bok import accuracies, processes
-from pabi.papers.results import Entry, Table
+from pabi.papers.results import Entry, PrintedTable
 from pabi.papers.running import key, run_parts
 from support.bok_tables import TABLE_7, TABLE_8, TABLE_9, TABLES_10_TO_12
 
@@ -46,7 +46,7 @@ def test_every_table_and_figure_is_there():
 def test_privacy_tables_equal_the_papers(name, kept):
     """To the printed digit, but for E* of Tables 10 to 12, which are in the errata."""
     table = reproduced(name, kept)
-    assert isinstance(table, Table)
+    assert isinstance(table, PrintedTable)
     off = table.disagreements
     assert all(entry.explained for entry in table.entries)
     if name in ("bok/table-10", "bok/table-11", "bok/table-12"):

@@ -91,7 +91,7 @@ def _reproduce(
     from pabi.execute.progress import progress_bar
     from pabi.papers import running
     from pabi.papers.artefact import Settings
-    from pabi.papers.results import Table
+    from pabi.papers.results import PrintedTable
     from pabi.papers.writing import write, written
 
     kept, settings = out / "kept", Settings(mnist, runs)
@@ -113,7 +113,7 @@ def _reproduce(
             continue
         result = artefact.assemble({n: results[running.key(p)] for n, p in parts[name].items()})
         emit(write(name, artefact, result, out, theme))
-        sound = not isinstance(result, Table) or all(e.explained for e in result.entries)
+        sound = not isinstance(result, PrintedTable) or all(e.explained for e in result.entries)
         running.write(files[name], {"stamp": stamps[name], "explained": sound})
         explained &= sound
     return explained

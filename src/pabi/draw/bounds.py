@@ -13,6 +13,7 @@ from pabi.describe.iteration import Column, NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.describe.runs import NoisySGD
+from pabi.draw.axes import axes_for
 from pabi.draw.themes import palette
 from pabi.literature.comparison import OURS, Comparison, Description, Row, compare
 from pabi.numbers.errors import InvalidInput
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 # Lines of one status are told apart by these, besides their colours.
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+_EQUAL = 1e-9  # relative: curves that no picture shows apart
 _STYLES: dict[str, Any] = {"sound": "-", "refuted": (0, (5, 2)), "unverified": (0, (1, 1.5))}
 
 
@@ -32,13 +34,10 @@ def draw(comparison: Comparison, ax: Any = None) -> Any:
     Sound bounds are solid, refuted ones dashed, unverified ones dotted, pabi's thick and without markers.
     Bounds that coincide everywhere share a line.
     """
-    run = comparison.description
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(10, 5.4), layout="constrained")
+    run, delta = comparison.description, comparison.delta
+    ax = axes_for(ax, figsize=(10, 5.4))
     lengths, unit = _lengths(run)
-    columns = [_rows(run, length, comparison.delta) for length in lengths]
+    columns = [compare(_shortened(run, length), delta).rows for length in lengths]
     names = {row.name for column in columns for row in column if row.applies}
     labels = {row.name: _label(row) for row in comparison.rows}
     curves = {
@@ -65,12 +64,8 @@ def draw(comparison: Comparison, ax: Any = None) -> Any:
     if OURS in curves:
         own = {"color": colours.ours, "label": labels[OURS], "linewidth": 3.6, "zorder": 0.9}
         ax.plot(x, curves[OURS], "-", **own)
-    _dress(ax, curves, x, unit, comparison.delta)
+    _dress(ax, curves, x, unit, delta)
     return ax
-
-
-def _rows(run: Description, length: Any, delta: float) -> tuple[Row, ...]:
-    return compare(_shortened(run, length), delta).rows
 
 
 def _lengths(run: Description) -> tuple[list[Any], str]:
@@ -136,7 +131,7 @@ def _merged(names: list[str], curves: dict[str, Array], status: dict[str, Any]) 
     groups: list[list[str]] = []
     for name in names:
         for group in groups:
-            same = np.allclose(curves[name], curves[group[0]], rtol=1e-9, equal_nan=True)
+            same = np.allclose(curves[name], curves[group[0]], rtol=_EQUAL, equal_nan=True)
             if same and status[name] == status[group[0]]:
                 group.append(name)
                 break

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pabi.draw.axes import axes_for
 from pabi.draw.themes import palette
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -19,12 +20,24 @@ if TYPE_CHECKING:
 def plot_guarantee(guarantee: Guarantee, ax: Any = None) -> Any:
     """Draw (left) the trade-off curve and (right) ε against δ, each beside composition.
 
-    `ax`: None for a new figure, or a pair of matplotlib axes. Returns the pair of axes.
-    """
-    if ax is None:
-        import matplotlib.pyplot as plt
+    Parameters
+    ----------
+    guarantee : Guarantee
+        What to draw.
+    ax : pair of matplotlib axes, optional
+        Where to draw; the default is a new figure.
 
-        _, ax = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
+    Returns
+    -------
+    array of matplotlib axes, (2,)
+        Those that were drawn on.
+
+    Raises
+    ------
+    InvalidInput
+        For other than two axes.
+    """
+    ax = axes_for(ax, 1, 2, figsize=(11, 4.8))
     axes = np.ravel(np.asarray(ax, dtype=object))
     if axes.size != 2:
         raise InvalidInput("ax", f"expected a pair of axes, got {axes.size}")

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from pabi.account.mixing import total_variation_bound
 from pabi.describe.losses import Loss
+from pabi.draw.axes import axes_for
 from pabi.draw.themes import palette
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -18,8 +19,17 @@ from pabi.numbers.rounding import Array
 
 
 class Estimate(NamedTuple):
-    """A total variation measured from samples: the advantage of a test found on one half of them, on the
-    other half, and a lower confidence bound."""
+    """How far apart the laws of two samples are, measured by a test.
+
+    The test is chosen on one half of each sample and read on the other half.
+
+    Parameters
+    ----------
+    advantage : float, in [0, 1]
+        The difference of the shares of both samples that pass the test.
+    lower : float, in [0, 1]
+        A lower confidence bound on the total variation of the laws.
+    """
 
     advantage: float
     lower: float
@@ -30,14 +40,36 @@ def total_variation_estimate(
 ) -> Estimate:
     """How far apart the laws of two samples surely are: no larger than their total variation.
 
-    `first`, `second`: (k, d) independent draws of each law, k ≥ 4. The test is a threshold along the
-    direction of the difference of the means, chosen on the even draws and read on the odd ones; `lower`
-    holds with probability `confidence`, by Hoeffding's inequality.
+    The test is a threshold along the direction of the difference of the means, chosen on the even
+    draws and read on the odd ones.
+
+    Parameters
+    ----------
+    first : array, (k, d), k ≥ 4
+        Independent draws of one law.
+    second : array, (k, d), k ≥ 4
+        Independent draws of the other law.
+    confidence : float, in (0, 1)
+        The probability with which `lower` holds, by Hoeffding's inequality.
+
+    Returns
+    -------
+    Estimate
+        The advantage of the test, and a lower bound on the total variation.
+
+    Raises
+    ------
+    InvalidInput
+        For another confidence, and for samples of other shapes or values.
+
+    References
+    ----------
+    docs, "Mixing".
     """
     level = validate.number("confidence", confidence, above=0.0, below=1.0)
     samples = []
-    for name, given in (("first", first), ("second", second)):
-        values = np.asarray(given, dtype=np.float64)
+    for name, draws in (("first", first), ("second", second)):
+        values = np.asarray(draws, dtype=np.float64)
         if values.ndim != 2 or len(values) < 4 or not np.isfinite(values).all():
             raise InvalidInput(name, f"expected finite (k, d) draws, k ≥ 4, got {values.shape}")
         samples.append(values)
@@ -77,18 +109,52 @@ def plot(
     random_state: int | None = None,
     ax: Any = None,
 ) -> Any:
-    """Draw the bound on the distance to the stationary law up to `steps`, and return the axes.
+    """Draw the bound on the distance to the stationary law against the number of steps.
 
-    With `gradient` ((chains, *shape) ↦ (chains, *shape), that of the mean loss, regulariser included) also
-    what is measured: `chains` chains run from each of two `starts`, arrays of a point's shape, with the
-    proximal map `prox`, onto a set of that `diameter`. The chains are run for the picture alone, which shows
-    what no guarantee speaks of: use public or made-up data. Other arguments as for `pabi.mixing_time`.
+    With a gradient also what is measured is drawn: chains run from each of two starts. They are run
+    for the picture alone, which shows what no guarantee speaks of: use public or made-up data.
+
+    Parameters
+    ----------
+    loss : Loss
+        As for `pabi.mixing_time`.
+    diameter : float, above 0
+        D, the diameter of the set.
+    step_size : float, above 0
+        η, the size of a step of the chain.
+    steps : int, at least 1
+        The largest number of steps that is drawn.
+    inverse_temperature : float, above 0
+        β, what the mean loss is multiplied by.
+    gradient : callable, (chains, *shape) ↦ (chains, *shape), optional
+        The gradient of the mean loss, regulariser included.
+    prox : proximal map, optional
+        The proximal map onto the set.
+    starts : pair of arrays of the shape of a point, optional
+        Two points, as far apart as the set allows; needed with a gradient.
+    chains : int, at least 4
+        How many chains are run from each start.
+    random_state : int, optional
+        Seed of the chains.
+    ax : matplotlib axes, optional
+        Where to draw; the default is a new figure.
+
+    Returns
+    -------
+    matplotlib axes
+        Those that were drawn on.
+
+    Raises
+    ------
+    InvalidInput
+        Naming the field that is wrong, and for a gradient without starts.
+
+    References
+    ----------
+    docs, "Mixing"; compare Bravo, Flores-Mella, Guzmán, Theorem 4.2.
     """
     validate.integer("steps", steps, at_least=1)
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    ax = axes_for(ax, figsize=(6.4, 4.2))
     counts = np.unique(np.geomspace(1, steps, 60).round().astype(np.int64))
     bounds = total_variation_bound(loss, diameter, step_size, counts, inverse_temperature)
     ax.plot(counts, bounds, "-", color=palette().ours, linewidth=2.2, label="proven: at most")
@@ -99,17 +165,16 @@ def plot(
             gradient,
             prox,
             starts,
-            chains,
-            random_state,
-            step_size,
-            inverse_temperature,
             counts[::4],
+            chains=chains,
+            random_state=random_state,
+            step_size=step_size,
+            inverse_temperature=inverse_temperature,
         )
-        found = [one.advantage for one in measured]
         low = [one.advantage - one.lower for one in measured]
         ax.errorbar(
             counts[::4],
-            found,
+            [one.advantage for one in measured],
             yerr=[low, np.zeros(len(low))],
             fmt="o",
             color=palette().other,
@@ -134,11 +199,12 @@ def _measured(
     gradient: Callable[[Array], ArrayLike],
     prox: Any,
     starts: tuple[ArrayLike, ArrayLike],
+    counts: Any,
+    *,
     chains: int,
     random_state: int | None,
     step_size: float,
     inverse_temperature: float,
-    counts: Any,
 ) -> list[Estimate]:
     """The estimates after each of `counts` steps."""
     from pabi.sampling.each_chain import each_chain
@@ -148,12 +214,12 @@ def _measured(
     project = each_chain(prox, points[0].shape)
     clouds = [np.repeat(point[None], chains, axis=0) for point in points]
     h, sigma = step_size * inverse_temperature, math.sqrt(2.0 * step_size)
-    wanted, found = set(counts.tolist()), []
+    estimates = []
     for k in range(1, int(counts[-1]) + 1):
         for i, x in enumerate(clouds):
             moved = x - h * np.asarray(gradient(x)) + sigma * generator.standard_normal(x.shape)
             clouds[i] = project(moved, h)
-        if k in wanted:
+        if k in counts:
             one, other = (x.reshape(chains, -1) for x in clouds)
-            found.append(total_variation_estimate(one, other))
-    return found
+            estimates.append(total_variation_estimate(one, other))
+    return estimates

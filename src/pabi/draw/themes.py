@@ -21,10 +21,24 @@ _LINES = (_SOLID, _DASHED, _DOTTED, _DASH_DOT, _LONG) * 2
 class Palette:
     """What pabi's pictures are drawn with.
 
-    `cycle`: ten colours of curves, pabi's own first, composition second; colour-blind readers tell the first
-    five apart in lines. `lines`: line styles, as many, for whoever sees no colours. `ink` for text and axes,
-    `neutral` for what stands back, `shade` for areas, `paper` the background. Every colour has a contrast of
-    3:1 or more with the paper, the first two of 4.5:1, so that they can be used for text.
+    Every colour has a contrast of 3:1 or more with the paper, the first two of 4.5:1, so that they
+    can be used for text.
+
+    Parameters
+    ----------
+    cycle : tuple of str
+        Ten colours of curves, pabi's own first, composition second. Readers who lack one kind of
+        cone tell the first five apart in lines.
+    ink : str
+        Colour of text and axes.
+    neutral : str
+        Colour of what stands back.
+    shade : str
+        Colour of areas.
+    paper : str
+        Colour of the background.
+    lines : tuple of line styles of matplotlib
+        As many as colours, for whoever sees no colours.
     """
 
     cycle: tuple[str, ...]
@@ -71,7 +85,13 @@ _PALETTES: dict[Theme, Palette] = {
 
 
 def palette() -> Palette:
-    """The palette that suits matplotlib's current background."""
+    """The palette that suits matplotlib's current background.
+
+    Returns
+    -------
+    Palette
+        That of light or of dark pictures.
+    """
     import matplotlib as mpl
     from matplotlib.colors import to_rgb
 
@@ -83,13 +103,27 @@ def palette() -> Palette:
 
 @contextlib.contextmanager
 def style(theme: Theme = "light") -> Iterator[Palette]:
-    """A context in which pictures have pabi's type and the colours of `theme`, "light" or "dark".
+    """A context in which pictures have pabi's type and colours.
 
-    Text is large enough to be read when the picture is shown at half its size. Raises InvalidInput for
-    another theme.
+    Text is large enough to be read when the picture is shown at half its size. For example::
 
         with pabi.plotting.style("dark"):
             guarantee.plot()
+
+    Parameters
+    ----------
+    theme : str
+        "light" (default) or "dark".
+
+    Yields
+    ------
+    Palette
+        The colours of the theme.
+
+    Raises
+    ------
+    InvalidInput
+        For another theme.
     """
     if theme not in _PALETTES:
         raise InvalidInput("theme", f"expected 'light' or 'dark', got {theme!r}")

@@ -10,8 +10,13 @@ import math
 from collections.abc import Callable
 
 from pabi.numbers.rounding import up
+from pabi.numbers.search import GOLDEN, bisected, neighbours
 
 MARGIN = 1.0 + 1e-9  # above the roundings of everything here
+FEW_ROUNDINGS = 1.0 + 1e-15  # above those of up to five products, quotients and roots
+_ENTROPY_ROUNDINGS = 1.0 + 1e-13  # above those of an entropy, a few dozen operations
+_NEWTON = 1e-13  # relative length of the last of Newton's steps, and of a bracket
+_AFTER_NEWTON = 1.0 + 1e-11  # above what Newton's steps have left of an error
 _UNDERFLOW = 1e-250
 
 
@@ -52,12 +57,11 @@ def gibbs_any(dimension: int, x: float) -> float:
 
     if x <= 1.0 or value(x) <= 0.0:
         return gibbs_convex(dimension, x)
-    low, high = 0.0, x
-    while high - low > 1e-13 * high:
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if value(middle) <= 0.0 else (low, middle)
+
+    def close(low: float, high: float) -> bool:
+        return high - low <= _NEWTON * high or neighbours(low, high)
+
+    _, high = bisected(lambda h: value(h) > 0.0, 0.0, x, close=close)
     return max(0.0, min(high * MARGIN - 1.0, x))
 
 
@@ -97,9 +101,8 @@ def free_energy(dimension: int, x: float) -> float:
     Gibbs' variational principle for the uniform law. It bounds the tail as well: κf exceeds it by t with
     probability at most e^(−t). Source: Ganesh, Thakurta, Upadhyay, Theorem D.5, sharpened; docs.
     """
-    mean = (
-        x * dimension / (dimension + 1.0)
-    )  # Jensen's inequality, nearly attained where x is small
+    # By Jensen's inequality, nearly attained where x is small.
+    mean = x * dimension / (dimension + 1.0)
     return mean * MARGIN if x < 1e-4 else min(x, -_log_volume(dimension, x) * MARGIN)
 
 
@@ -116,17 +119,16 @@ def entropy_factor(entropy: float) -> float:
     def excess(v: float) -> float:
         return _minus_log1p(v) - entropy
 
-    v = (
-        entropy + math.sqrt(2.0 * entropy) + 1.0
-    )  # above the root, from where Newton's steps descend
+    # Above the root, from where Newton's steps descend.
+    v = entropy + math.sqrt(2.0 * entropy) + 1.0
     while excess(v) < 0.0:
         v *= 2.0
     for _ in range(100):
         step = excess(v) * (1.0 + v) / v
-        if not step > 1e-13 * v:
+        if not step > _NEWTON * v:
             break
         v -= step
-    return up(1.0 + v * (1.0 + 1e-11))
+    return up(1.0 + v * _AFTER_NEWTON)
 
 
 def _minus_log1p(v: float) -> float:
@@ -152,7 +154,7 @@ def last_point(
     """
     p, beta, m = float(dimension), inverse_temperature, strong_convexity
     entropy = radius * radius * over_expm1(2.0 * beta * m, time) * 0.25 / p
-    return p / beta * entropy_factor(entropy * (1.0 + 1e-13)) * MARGIN
+    return p / beta * entropy_factor(entropy * _ENTROPY_ROUNDINGS) * MARGIN
 
 
 def path_average(
@@ -193,17 +195,15 @@ def least_argument(
     values = [function(math.exp(t)) for t in grid]
     best = min(range(points), key=values.__getitem__)
     left, right = grid[max(0, best - 1)], grid[min(points - 1, best + 1)]
-    golden = 0.5 * (math.sqrt(5.0) - 1.0)
-    c, d = right - golden * (right - left), left + golden * (right - left)
+    c, d = right - GOLDEN * (right - left), left + GOLDEN * (right - left)
     fc, fd = function(math.exp(c)), function(math.exp(d))
     for _ in range(36):
         if fc <= fd:
             right, d, fd = d, c, fc
-            c = right - golden * (right - left)
+            c = right - GOLDEN * (right - left)
             fc = function(math.exp(c))
         else:
             left, c, fc = c, d, fd
-            d = left + golden * (right - left)
+            d = left + GOLDEN * (right - left)
             fd = function(math.exp(d))
-    found = [(values[best], grid[best]), (fc, c), (fd, d)]
-    return math.exp(min(found)[1])
+    return math.exp(min((values[best], grid[best]), (fc, c), (fd, d))[1])

@@ -10,6 +10,7 @@ from pabi.analyses import exponential
 from pabi.describe.langevin import LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.numbers.errors import TargetUnreachable
+from pabi.numbers.search import bisected
 from pabi.numbers.showing import exact, shown
 
 Run = ExponentialMechanism | IteratedExponentialMechanism | LangevinDiffusion
@@ -31,21 +32,19 @@ def largest_mu(epsilon: float, delta: float) -> float:
 
     if delta == 0.0:
         return 0.0
-    low, high = -300.0, 0.0
-    while gdp_to_epsilon(math.exp(high), delta) <= epsilon:
-        low, high = high, high + 1.0
+
+    def exceeds(logarithm: float) -> bool:
+        return gdp_to_epsilon(math.exp(logarithm), delta) > epsilon
+
+    high = 0.0
+    while not exceeds(high):
+        high += 1.0
     low = high - 1.0
-    while gdp_to_epsilon(math.exp(low), delta) > epsilon:
+    while exceeds(low):
         low, high = low - 1.0, low
         if low < -300.0:
             return 0.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        if high - low < 1e-14:
-            break
-        low, high = (
-            (middle, high) if gdp_to_epsilon(math.exp(middle), delta) <= epsilon else (low, middle)
-        )
+    low, _ = bisected(exceeds, low, high, close=lambda low, high: high - low < 1e-14, rounds=60)
     return math.exp(low)
 
 
@@ -62,15 +61,15 @@ def within(run: Run, epsilon: float, delta: float) -> Run:
 
     It starts at the boundary to within roundings. Raises TargetUnreachable where that is not so.
     """
-    factor, found = 0.0, run
+    warmer = run
     for k in range(40):
-        if spent(found, delta) <= epsilon:
-            return found
+        if spent(warmer, delta) <= epsilon:
+            return warmer
         factor = 1e-14 * 4.0**k
         if factor >= 0.5:
             break
-        found = _warmer(run, 1.0 - factor)
-    best = spent(found, delta)
+        warmer = _warmer(run, 1.0 - factor)
+    best = spent(warmer, delta)
     raise TargetUnreachable(
         f"epsilon = {exact(epsilon)} at delta = {exact(delta)} cannot be met: "
         f"the best reachable is {shown(best)}",

@@ -18,6 +18,8 @@ from pabi.erm.planned import Plan
 from pabi.execute.hiding import GRID
 from pabi.numbers.rounding import Array
 
+_BELOW = 1.0 - 1e-9  # below the roundings of a share that is taken off
+
 
 def enough_steps(plan: Plan) -> int:
     """How many steps raise the empirical term by about a tenth: hM ≤ 1/20, or ½hG² a tenth of the term."""
@@ -74,7 +76,7 @@ def _smooth(plan: Plan, chain: LangevinChain) -> float:
 
 
 def _stability(plan: Plan, chain: LangevinChain, rate: float, ends: bool) -> float:
-    """Of the average: (2L²/(mn))(1 − steps/Σ q^(−j)), where a step is known to contract by q."""
+    """The stability (2L²/(mn))(1 − steps/Σ q^(−j)) of the average, where a step is known to contract by q."""
     h, steps, m = chain.gradient_step, chain.steps, plan.strong_convexity or 0.0
     if not h * (plan.smoothness + m) <= 2.0:
         return math.inf
@@ -83,4 +85,4 @@ def _stability(plan: Plan, chain: LangevinChain, rate: float, ends: bool) -> flo
         return scale * h * 0.5 * (steps + (1 if ends else -1))
     # Whichever points are averaged, the ends are at least as far apart.
     share = steps * over_expm1(rate, steps) * (h * m / rate)
-    return scale / m * max(0.0, 1.0 - share * (1.0 - 1e-9))
+    return scale / m * max(0.0, 1.0 - share * _BELOW)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 from pabi.describe.langevin import LangevinDiffusion
 from pabi.erm import bounds
@@ -19,7 +18,7 @@ _SOURCES = {
 
 
 def drafts(problem: Problem) -> list[Draft]:
-    """Both, each with its best time; none without a δ or without convexity."""
+    """The last point and the average, each with its best time; none without a δ or without convexity."""
     if problem.m is None or problem.mu == 0.0:
         return []
     return [d for name in (LAST, AVERAGE) if (d := _draft(problem, name)) is not None]
@@ -44,8 +43,12 @@ def _draft(problem: Problem, name: str) -> Draft | None:
         diameter=problem.diameter,
         release="last" if name == LAST else "path",
     )
+
+    def terms(run: LangevinDiffusion) -> Terms:
+        return _terms(problem, name, run.inverse_temperature, run.time)
+
     source = f'{_SOURCES[name]}, with constants: docs, "Private optimisation"'
-    return Draft(name, run, partial(_of_run, problem, name), source)
+    return Draft(name, run, terms, source)
 
 
 def _integrals(problem: Problem) -> tuple[float, float]:
@@ -84,16 +87,13 @@ def _temperature(problem: Problem, name: str, integral: float) -> float:
     return beta
 
 
-def _of_run(problem: Problem, name: str, run: LangevinDiffusion) -> Terms:
-    return _terms(problem, name, run.inverse_temperature, run.time)
-
-
 def _terms(problem: Problem, name: str, beta: float, time: float) -> Terms:
     m = problem.m
     assert m is not None
     if not (0.0 < beta < math.inf and 0.0 < time < math.inf and beta * time > 0.0):
         return (("empirical", math.inf),)
     bound = bounds.last_point if name == LAST else bounds.path_average
+    lipschitz, n, integral = problem.lipschitz, problem.n, beta * time
     empirical = bound(
         problem.dimension,
         inverse_temperature=beta,
@@ -103,14 +103,14 @@ def _terms(problem: Problem, name: str, beta: float, time: float) -> Terms:
     )
     if not problem.population:
         return (("empirical", empirical),)
-    lipschitz, n, integral = problem.lipschitz, problem.n, beta * time
     if name == AVERAGE:
-        return ("empirical", empirical), ("stability", average_stability(lipschitz, n, m, integral))
-    change = uniform_stability(
-        "strongly_convex" if m > 0.0 else "convex",
-        lipschitz=lipschitz,
-        n=n,
-        strong_convexity=m or None,
-        integral=integral,
-    )
+        change = average_stability(lipschitz=lipschitz, n=n, m=m, integral=integral)
+    else:
+        change = uniform_stability(
+            "strongly_convex" if m > 0.0 else "convex",
+            lipschitz=lipschitz,
+            n=n,
+            strong_convexity=m or None,
+            integral=integral,
+        )
     return ("empirical", empirical), ("stability", change)

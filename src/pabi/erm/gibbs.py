@@ -12,31 +12,30 @@ from pabi.erm.stability import uniform_stability
 
 ALGORITHM = "exponential_mechanism"
 DOCS = 'docs, "Private optimisation"'
+# Above the roundings of tanh, erf and a square root.
+_ROUNDINGS = 1.0 + 1e-12
 
 
 def drafts(problem: Problem) -> list[Draft]:
     """The plain mechanism, for the population at the best temperature, and the regularised one."""
-    kappa = _kappa(problem, 0.0)
-    if problem.population:
-        kappa = least_argument(
-            lambda k: _plain_risk(problem, k), kappa * 1e-6, kappa
-        )  # colder is private, but less stable
-    found = [_draft(problem, kappa, 0.0, partial(_plain_terms, problem))]
-    if problem.m is None:
-        return found
-    if problem.m > 0.0 and problem.population:
-        regularised = partial(_regularised_terms, problem, 0.0)
-        found.append(_draft(problem, _kappa(problem, 0.0), 0.0, regularised))
-    if problem.population or problem.delta > 0.0:
-        unit = problem.lipschitz / problem.radius
-        rho = least_argument(lambda s: _regularised_risk(problem, s), 1e-12 * unit, 1e4 * unit)
-        found.append(
-            _draft(problem, _kappa(problem, rho), rho, partial(_regularised_terms, problem, rho))
-        )
-    return found
+    coldest = kappa = _kappa(problem, 0.0)
+    if problem.population:  # colder is private, but less stable
+        kappa = least_argument(partial(_risk, problem, None), coldest * 1e-6, coldest)
+    choices: list[tuple[float | None, float]] = [(None, kappa)]
+    if problem.m is not None:
+        if problem.m > 0.0 and problem.population:
+            choices.append((0.0, coldest))
+        if problem.population or problem.delta > 0.0:
+            unit = problem.lipschitz / problem.radius
+            rho = least_argument(
+                lambda s: _risk(problem, s, _kappa(problem, s)), 1e-12 * unit, 1e4 * unit
+            )
+            choices.append((rho, _kappa(problem, rho)))
+    return [_draft(problem, *choice) for choice in choices]
 
 
-def _draft(problem: Problem, kappa: float, rho: float, terms: partial[Terms]) -> Draft:
+def _draft(problem: Problem, regulariser: float | None, kappa: float) -> Draft:
+    rho = regulariser or 0.0
     # Where the range alone decides, the mechanism itself works out the coldest temperature exactly.
     exact = kappa == _coldest_range(problem)
     run = ExponentialMechanism(
@@ -54,7 +53,7 @@ def _draft(problem: Problem, kappa: float, rho: float, terms: partial[Terms]) ->
     return Draft(
         ALGORITHM,
         run,
-        terms,
+        lambda run: _terms(problem, regulariser, run.kappa),
         f"Ganesh, Thakurta, Upadhyay, Algorithm 2, {theorem}, with constants: {DOCS}",
         rho,
         partial(_quantile, problem, rho),
@@ -67,15 +66,10 @@ def _coldest_range(problem: Problem) -> float:
 
 def _kappa(problem: Problem, rho: float) -> float:
     """The coldest temperature that is private, by the range or as a Gaussian."""
-    cold = _coldest_range(problem)
-    m = _curvature(problem)
+    cold, m = _coldest_range(problem), problem.loss.least_curvature
     if m is None or problem.mu == 0.0:
         return cold
     return max(cold, problem.mu**2 / _square_per_kappa(problem, m + rho, problem.gap))
-
-
-def _curvature(problem: Problem) -> float | None:
-    return problem.loss.least_curvature
 
 
 def _square_per_kappa(problem: Problem, m: float, gap: float) -> float:
@@ -84,67 +78,56 @@ def _square_per_kappa(problem: Problem, m: float, gap: float) -> float:
     return d * (2.0 * gap - m * d)
 
 
-def _sampling(problem: Problem, kappa: float, rho: float = 0.0) -> float:
-    """E of the excess of the sampled loss, regulariser included."""
+def _terms(problem: Problem, regulariser: float | None, kappa: float) -> Terms:
+    """What the risk is the sum of. Without a regulariser, None, stability is that of nonconvex losses."""
+    rho = regulariser or 0.0
     x = kappa * (problem.lipschitz + rho * problem.radius) * problem.diameter
     bound = gibbs_any if problem.m is None else gibbs_convex
-    return bound(problem.dimension, x) / kappa
-
-
-def _plain_terms(problem: Problem, run: ExponentialMechanism) -> Terms:
-    return _plain(problem, run.kappa)
-
-
-def _plain(problem: Problem, kappa: float) -> Terms:
-    sampling = ("empirical", _sampling(problem, kappa))
-    if not problem.population:
-        return (sampling,)
-    # The total variation of the densities of two data sets, one record replaced.
-    gap = 2.0 * problem.lipschitz / problem.n
-    variation = math.tanh(kappa * gap * problem.diameter / 4.0)
-    m = _curvature(problem)
-    if m is not None:
-        mu = math.sqrt(kappa * _square_per_kappa(problem, m, gap))
-        variation = min(variation, math.erf(mu / math.sqrt(8.0)))
-    change = uniform_stability(
-        "nonconvex",
-        lipschitz=problem.lipschitz,
-        diameter=problem.diameter,
-        advantage=min(1.0, variation * (1.0 + 1e-12)),
-    )
-    return (sampling, ("stability", change))
-
-
-def _plain_risk(problem: Problem, kappa: float) -> float:
-    return sum(v for _, v in _plain(problem, kappa))
-
-
-def _regularised_terms(problem: Problem, rho: float, run: ExponentialMechanism) -> Terms:
-    return _regularised(problem, rho, run.kappa)
-
-
-def _regularised(problem: Problem, rho: float, kappa: float) -> Terms:
-    terms: Terms = (("empirical", _sampling(problem, kappa, rho)),)
+    terms: Terms = (("empirical", bound(problem.dimension, x) / kappa),)
     if rho > 0.0:
         terms += (("regulariser", 0.5 * rho * problem.radius**2),)
     if problem.population:
-        assert problem.m is not None
-        change = uniform_stability(
-            "strongly_convex",
-            lipschitz=problem.lipschitz,
-            n=problem.n,
-            strong_convexity=problem.m + rho,
+        change = (
+            _plain_stability(problem, kappa)
+            if regulariser is None
+            else _regularised_stability(problem, rho)
         )
         terms += (("stability", change),)
     return terms
 
 
-def _regularised_risk(problem: Problem, rho: float) -> float:
-    return sum(v for _, v in _regularised(problem, rho, _kappa(problem, rho)))
+def _plain_stability(problem: Problem, kappa: float) -> float:
+    """By the total variation of the densities of two data sets, one record replaced."""
+    gap, m = 2.0 * problem.lipschitz / problem.n, problem.loss.least_curvature
+    variation = math.tanh(kappa * gap * problem.diameter / 4.0)
+    if m is not None:
+        mu = math.sqrt(kappa * _square_per_kappa(problem, m, gap))
+        variation = min(variation, math.erf(mu / math.sqrt(8.0)))
+    return uniform_stability(
+        "nonconvex",
+        lipschitz=problem.lipschitz,
+        diameter=problem.diameter,
+        advantage=min(1.0, variation * _ROUNDINGS),
+    )
+
+
+def _regularised_stability(problem: Problem, rho: float) -> float:
+    """By the strong convexity of the loss and its regulariser."""
+    assert problem.m is not None
+    return uniform_stability(
+        "strongly_convex",
+        lipschitz=problem.lipschitz,
+        n=problem.n,
+        strong_convexity=problem.m + rho,
+    )
+
+
+def _risk(problem: Problem, regulariser: float | None, kappa: float) -> float:
+    return sum(v for _, v in _terms(problem, regulariser, kappa))
 
 
 def _quantile(problem: Problem, rho: float, run: ExponentialMechanism, probability: float) -> float:
-    """Of the excess empirical risk: Gamma(p, 1)/κ where convex, else free energy and exponential tail."""
+    """A quantile of the excess empirical risk: by Gamma(p, 1)/κ where convex, else by free energy."""
     if problem.m is None:
         x = run.kappa * problem.trivial
         excess = free_energy(problem.dimension, x) - math.log1p(-probability)

@@ -15,6 +15,7 @@ from pabi.numbers.errors import InvalidInput
 
 ALGORITHM = "iterated_exponential_mechanism"
 _MOST_ROUNDS = 8
+_BELOW = 1.0 - 1e-13  # so that roundings do not carry a sum of ε past the target
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def _budgets(problem: Problem, rounds: int) -> list[tuple[float, ...]]:
     apart = (*_shares(epsilon, [2.0 ** (i + 2 - rounds) for i in range(rounds - 1)]), epsilon)
     tied = [2.0 ** (i + 2 - rounds) for i in range(rounds - 2)]
     *before, last = _shares(epsilon, [*tied, 3.0])
-    return [_accounted(problem, given) for given in (apart, (*before, last, last))]
+    return [_accounted(problem, epsilons) for epsilons in (apart, (*before, last, last))]
 
 
 def _shares(epsilon: float, weights: list[float]) -> tuple[float, ...]:
@@ -83,7 +84,7 @@ def _accounted(problem: Problem, epsilons: tuple[float, ...]) -> tuple[float, ..
     together = spent(run, 0.0)
     if together <= problem.epsilon:
         return epsilons
-    return tuple(e * problem.epsilon / together * (1.0 - 1e-13) for e in epsilons)
+    return tuple(e * problem.epsilon / together * _BELOW for e in epsilons)
 
 
 def _best(problem: Problem, epsilons: tuple[float, ...]) -> _Choice:
@@ -167,7 +168,7 @@ def _terms(problem: Problem, run: IteratedExponentialMechanism) -> Terms:
 
 
 def _quantile(problem: Problem, run: IteratedExponentialMechanism, probability: float) -> float:
-    """Of the excess empirical risk: all rounds' sets hold the minimiser but for `failure`."""
+    """A quantile of the excess empirical risk: all rounds' sets hold the minimiser but for `failure`."""
     if probability >= 1.0 - run.failure:
         return problem.trivial
     from scipy.stats import gamma

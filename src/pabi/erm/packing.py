@@ -21,11 +21,32 @@ from pabi.numbers.rounding import Array
 
 @dataclass(frozen=True, eq=False)
 class PackingLoss:
-    """ℓ(θ; d_i) = −L·Σ_j d_ij·max(0, w − ‖θ − c_j‖): wells of radius w and depth Lw that do not overlap.
+    """A nonconvex test problem: wells at the points of a packing, as deep as the data say.
 
-    `bits`: (n, s) array of 0 and 1, the data. `centres`: (s, p) array. `lipschitz`: L > 0. `well_radius`: w,
-    at most half of the least distance of two centres; where wells overlap the least value need not lie at
-    a centre. Raises InvalidInput, naming the field. Source: Ganesh, Thakurta, Upadhyay, Theorem G.1.
+    The loss of record i is ℓ(θ; d_i) = −L·Σ_j d_ij·max(0, w − ‖θ − c_j‖): wells of radius w and
+    depth Lw that do not overlap. Finding the deepest well is selecting the most frequent of s
+    attributes.
+
+    Parameters
+    ----------
+    bits : array of 0 and 1, (n, s)
+        The data: which attributes every record has.
+    centres : array, (s, p)
+        c_j, the centres of the wells.
+    lipschitz : float, above 0
+        L, the Lipschitz constant of every record's loss.
+    well_radius : float, above 0, optional
+        w, at most half of the least distance of two centres, which is the default. Where wells
+        overlap the least value need not lie at a centre.
+
+    Raises
+    ------
+    InvalidInput
+        For arrays of other shapes or values, and for wells that overlap.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, Theorem G.1; docs, "Private optimisation".
     """
 
     bits: Array
@@ -34,8 +55,7 @@ class PackingLoss:
     well_radius: float | None = None
 
     def __post_init__(self) -> None:
-        centres = _matrix("centres", self.centres)
-        bits = _matrix("bits", self.bits)
+        centres, bits = _matrix("centres", self.centres), _matrix("bits", self.bits)
         if bits.shape[1] != centres.shape[0]:
             raise InvalidInput(
                 "bits",
@@ -56,17 +76,17 @@ class PackingLoss:
 
     @property
     def n(self) -> int:
-        """Records."""
+        """The number of records."""
         return int(self.bits.shape[0])
 
     @property
     def dimension(self) -> int:
-        """p."""
+        """The number p of parameters."""
         return int(self.centres.shape[1])
 
     @cached_property
     def frequencies(self) -> Array:
-        """(s,) the share of the records that have each attribute."""
+        """The share of the records that have each attribute, (s,) in [0, 1]."""
         return np.asarray(self.bits.mean(axis=0))
 
     def _wells(self, points: Array) -> Array:
@@ -77,16 +97,56 @@ class PackingLoss:
         return np.asarray(np.maximum(0.0, self.well_radius - away))
 
     def value(self, points: Array) -> Array:
-        """(k,) the mean loss at `points`, (k, p)."""
+        """The mean loss at each of several points.
+
+        Parameters
+        ----------
+        points : array, (k, p)
+            Where to evaluate it.
+
+        Returns
+        -------
+        array, (k,)
+            In units of the loss.
+
+        Raises
+        ------
+        InvalidInput
+            For what is no matrix of finite numbers.
+
+        References
+        ----------
+        Ganesh, Thakurta, Upadhyay, Theorem G.1.
+        """
         return np.asarray(-self.lipschitz * self._wells(points) @ self.frequencies)
 
     def per_record(self, points: Array) -> Array:
-        """(k, n) every record's loss at `points`, (k, p)."""
+        """The loss of every record at each of several points.
+
+        Parameters
+        ----------
+        points : array, (k, p)
+            Where to evaluate it.
+
+        Returns
+        -------
+        array, (k, n)
+            In units of the loss.
+
+        Raises
+        ------
+        InvalidInput
+            For what is no matrix of finite numbers.
+
+        References
+        ----------
+        Ganesh, Thakurta, Upadhyay, Theorem G.1.
+        """
         return np.asarray(-self.lipschitz * self._wells(points) @ self.bits.T)
 
     @property
     def minimiser(self) -> Array:
-        """(p,) the centre of the most frequent attribute, the first of several."""
+        """The centre of the most frequent attribute, (p,); the first of several."""
         return np.asarray(self.centres[int(np.argmax(self.frequencies))])
 
     @property
@@ -96,11 +156,29 @@ class PackingLoss:
         return -self.lipschitz * self.well_radius * float(self.frequencies.max())
 
     def mean_excess(self, inverse_temperature: float) -> float:
-        """The mean excess under the density ∝ e^(−κL) on the unit disc, to a relative 1e-6 or so; κ =
-        `inverse_temperature`. Raises InvalidInput for points that are not in the plane.
+        """The mean excess under the density ∝ e^(−κL) on the unit disc, to a relative 1e-6 or so.
 
-        By quadrature in polar coordinates about every centre, where its well is a cone, each ray up to the
-        end of the well or of the disc; elsewhere the loss is 0.
+        It is computed by quadrature in polar coordinates about every centre, where its well is a
+        cone, each ray up to the end of the well or of the disc; elsewhere the loss is 0.
+
+        Parameters
+        ----------
+        inverse_temperature : float, above 0
+            κ of the density.
+
+        Returns
+        -------
+        float
+            In units of the loss.
+
+        Raises
+        ------
+        InvalidInput
+            For points that are not in the plane, or another κ.
+
+        References
+        ----------
+        docs, "Private optimisation".
         """
         if self.dimension != 2:
             raise InvalidInput("centres", f"expected points in the plane, got {self.dimension}-d")
@@ -135,11 +213,36 @@ def packing_loss(
     lipschitz: float = 1.0,
     well_radius: float | None = None,
 ) -> PackingLoss:
-    """The packing problem for `bits`, an (n, s) array of 0 and 1, in the unit ball.
+    """The packing problem for given data, in the unit ball.
 
-    `centres`: (s, p) array; or `dimension` = p, for s points of a cubic lattice, as far apart as fit.
-    `lipschitz`: L, of every record's loss. Raises InvalidInput, naming the field. Source: Ganesh, Thakurta,
-    Upadhyay, Theorem G.1, with wells that do not overlap.
+    Parameters
+    ----------
+    bits : array of 0 and 1, (n, s)
+        The data: which attributes every record has.
+    centres : array, (s, p), optional
+        Centres of the wells.
+    dimension : int, at least 1, optional
+        p, in place of centres: they are s points of a cubic lattice, as far apart as fit.
+    lipschitz : float, above 0
+        L, the Lipschitz constant of every record's loss.
+    well_radius : float, above 0, optional
+        Radius of the wells, at most half of the least distance of two centres, which is the
+        default.
+
+    Returns
+    -------
+    PackingLoss
+        The problem.
+
+    Raises
+    ------
+    InvalidInput
+        For both or none of centres and dimension, and as `PackingLoss`.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, Theorem G.1, with wells that do not overlap; docs, "Private
+    optimisation".
     """
     data = _matrix("bits", bits)
     if (centres is None) == (dimension is None):
@@ -151,10 +254,30 @@ def packing_loss(
 
 
 def packing_centres(count: int, dimension: int) -> Array:
-    """(count, dimension) points of a cubic lattice in the unit ball: the coarsest that has as many there.
+    """Points of a cubic lattice in the unit ball: of the coarsest lattice that has as many there.
 
-    Those nearest to the origin are taken, which is one of them. Raises InvalidInput, naming the field.
-    Source: docs, "Private optimisation", many wells.
+    Those nearest to the origin are taken, which is one of them.
+
+    Parameters
+    ----------
+    count : int, in 1..10⁶
+        How many points.
+    dimension : int, in 1..1000
+        Their dimension.
+
+    Returns
+    -------
+    array, (count, dimension)
+        The points, by their norm.
+
+    Raises
+    ------
+    InvalidInput
+        For another count or dimension.
+
+    References
+    ----------
+    docs, "Private optimisation", many wells.
     """
     count = validate.integer("count", count, at_least=1, at_most=10**6)
     p = validate.integer("dimension", dimension, at_least=1, at_most=1000)
@@ -166,30 +289,30 @@ def packing_centres(count: int, dimension: int) -> Array:
 
 def _lattice(p: int, square: int, enough: int) -> NDArray[np.float64]:
     """Integer points of squared norm ≤ `square`, by norm; all of them where p is small."""
-    reach = math.isqrt(square)
-    found: list[tuple[int, ...]] = []
+    points: list[tuple[int, ...]] = []
 
     def extend(prefix: tuple[int, ...], left: int) -> None:
         if len(prefix) == p:
-            found.append(prefix)
+            points.append(prefix)
             return
         most = math.isqrt(left)
         for x in sorted(range(-most, most + 1), key=abs):
             extend((*prefix, x), left - x * x)
 
+    def sparse(entries: dict[int, int]) -> tuple[int, ...]:
+        return tuple(entries.get(k, 0) for k in range(p))
+
     if p <= 12:
         extend((), square)
     else:  # at most two coordinates differ from 0: enough in high dimension
-        found.append((0,) * p)
-        for i, x in itertools.product(range(p), range(-reach, reach + 1)):
-            if x:
-                found.append(tuple(x if k == i else 0 for k in range(p)))
-        if len(found) < enough and square >= 2:
-            for i, j in itertools.combinations(range(p), 2):
-                for x, y in itertools.product((-1, 1), repeat=2):
-                    found.append(tuple(x if k == i else y if k == j else 0 for k in range(p)))
-    found.sort(key=lambda v: sum(x * x for x in v))
-    return np.array(found, dtype=np.float64)
+        reach, signs = math.isqrt(square), (-1, 1)
+        axes = itertools.product(range(p), range(-reach, reach + 1))
+        points = [sparse({}), *(sparse({i: x}) for i, x in axes if x)]
+        if len(points) < enough and square >= 2:
+            pairs = itertools.product(itertools.combinations(range(p), 2), signs, signs)
+            points += [sparse({i: x, j: y}) for (i, j), x, y in pairs]
+    points.sort(key=lambda v: sum(x * x for x in v))
+    return np.array(points, dtype=np.float64)
 
 
 def _matrix(field: str, value: Any) -> Array:

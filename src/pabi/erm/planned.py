@@ -10,7 +10,7 @@ from typing import Any
 
 from pabi.describe.langevin import LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.erm.bounds import MARGIN
+from pabi.erm.bounds import FEW_ROUNDINGS, MARGIN
 from pabi.erm.budget import Run
 from pabi.erm.problem import Terms
 from pabi.guarantees.guarantee import Guarantee
@@ -43,16 +43,47 @@ UNKNOWN = sys.float_info.max
 class Plan:
     """How to minimise a loss privately, and what is proven of the result.
 
-    `algorithm`: "exponential_mechanism", "iterated_exponential_mechanism", "last_point" or "path_average".
-    `run`: the description that is accounted; its coordinates have the centre of the set as their origin.
-    `risk_bound`: on the expected excess risk, in units of the loss, at most the trivial L·D.
-    `kind`: "explicit", a proven number. `terms`: (name, value), what the bound is the sum of.
-    `regulariser`: ρ of the term (ρ/2)‖θ − centre‖² that the run adds to the mean loss; 0 if none.
-    `strong_convexity`: of the mean loss with that term; None where nothing is known to be convex.
-    `dimension`, `lipschitz`: p and L. `radius`: of a ball around the centre that holds the set.
-    `considered`: (algorithm, risk bound) of every way that was compared.
-    `considered` and `terms` are in units of the loss, distances in those of the parameters. Source: `source`,
-    and docs, "Private optimisation".
+    `pabi.erm.plan` makes one. Risks are in units of the loss, distances in those of the parameters.
+
+    Attributes
+    ----------
+    algorithm : str
+        "exponential_mechanism", "iterated_exponential_mechanism", "last_point" or "path_average".
+    run : ExponentialMechanism, IteratedExponentialMechanism or LangevinDiffusion
+        The description that is accounted; its coordinates have the centre of the set as their
+        origin.
+    risk_bound : float, above 0
+        Bound on the expected excess risk, at most the trivial L·D.
+    kind : str
+        "explicit": the bound is a proven number.
+    source : str
+        The theorem behind the bound.
+    objective : str
+        "erm" or "sco".
+    losses : str
+        "convex", "strongly_convex" or "nonconvex".
+    dimension : int, at least 1
+        p, the dimension of the set.
+    epsilon : float, above 0
+        ε of the target.
+    delta : float, in [0, 1)
+        δ of the target.
+    lipschitz : float, above 0
+        L of every record's loss.
+    radius : float, above 0
+        Radius of a ball around the centre that holds the set.
+    terms : tuple of (str, float)
+        Names and values of what the bound is the sum of.
+    regulariser : float, at least 0
+        ρ of the term (ρ/2)‖θ − centre‖² that the run adds to the mean loss; 0 if none.
+    strong_convexity : float or None
+        Strong convexity of the mean loss with that term; None where nothing is known to be convex.
+    considered : tuple of (str, float)
+        Algorithm and risk bound of every way that was compared.
+
+    References
+    ----------
+    `source`; docs, "Private optimisation".
     """
 
     algorithm: str
@@ -75,14 +106,17 @@ class Plan:
 
     @property
     def guarantee(self) -> Guarantee:
-        """Of the run, at the plan's δ; of an exact draw or an exact diffusion, so not of a chain of steps."""
+        """The guarantee of the run, tuned at the plan's δ.
+
+        It is that of an exact draw or an exact diffusion, and not of a chain of steps.
+        """
         from pabi.account.best import best_guarantee
 
         return best_guarantee(self.run, self.delta)
 
     @property
     def inverse_temperature(self) -> float:
-        """β, or κ: what the mean loss is multiplied by; of several rounds the last one's."""
+        """The factor β or κ of the mean loss; of several rounds that of the last one."""
         if isinstance(self.run, IteratedExponentialMechanism):
             return self.run.rounds[-1].inverse_temperature
         if isinstance(self.run, ExponentialMechanism):
@@ -91,14 +125,17 @@ class Plan:
 
     @property
     def smoothness(self) -> float:
-        """M of every record's loss, ∞ where none is known."""
+        """The smoothness M of every record's loss, ∞ where none is known."""
         curvature = self.run.loss.curvature
         return math.inf if curvature is None or curvature[1] >= UNKNOWN else curvature[1]
 
     @property
     def only_a_bound(self) -> bool:
-        """Whether `solve` cannot run it: steps of a chain that follows a strongly convex loss's diffusion to
-        its last point contract only where they are small against 1/M, and M is not known."""
+        """Whether `solve` cannot run the plan, because the smoothness M is not known.
+
+        Steps of a chain that follows a strongly convex loss's diffusion to its last point contract
+        only where they are small against 1/M.
+        """
         return (
             self.algorithm == "last_point"
             and self.losses == "strongly_convex"
@@ -107,12 +144,14 @@ class Plan:
 
     @property
     def time(self) -> float:
-        """T of a diffusion; ∞ for a draw from the Gibbs density."""
+        """The time T of a diffusion; ∞ for a draw from the Gibbs density."""
         return self.run.time if isinstance(self.run, LangevinDiffusion) else math.inf
 
     @property
     def split(self) -> int | None:
-        """How many records the rounds but the last use, where the last uses others."""
+        """The number of records that the rounds but the last use, where the last uses others; else
+        None.
+        """
         return getattr(self.run, "split", None)
 
     @property
@@ -122,24 +161,44 @@ class Plan:
 
     @property
     def trivial_bound(self) -> float:
-        """L·D."""
+        """The trivial risk bound L·D, which holds for every point of the set."""
         diameter = self.run.diameter
         assert diameter is not None
-        return self.lipschitz * diameter * (1.0 + 1e-15)
+        return self.lipschitz * diameter * FEW_ROUNDINGS
 
     @property
     def rate(self) -> str:
-        """What the bound is of the order of, in L, D, m, n, p = dimension, ε and δ."""
+        """The order of the bound, in L, D, m, n, p = dimension, ε and δ."""
         empirical = _RATES[self.losses, self.delta > 0.0]
         return f"{empirical} + {_POPULATION[self.losses]}" if self.objective == "sco" else empirical
 
     def excess_quantile(self, probability: float) -> float:
-        """A bound on the excess empirical risk that holds with `probability` in (0, 1) over the draw.
+        """A bound on the excess empirical risk that holds with a given probability over the draw.
 
-        Of Gibbs densities of convex losses κ·excess is dominated by Gamma(p, 1); where a regulariser is
-        added ½ρr² more, and over several rounds their chance of failure is taken off. Without convexity the
-        tail is exponential beyond the free energy. Raises NotApplicable for diffusions and split records, of
-        which only the mean is bounded.
+        For a Gibbs density of convex losses κ·excess is dominated by Gamma(p, 1). A regulariser
+        adds ½ρr². Over several rounds their chance of failure is taken off. Without convexity the
+        tail is exponential beyond the free energy.
+
+        Parameters
+        ----------
+        probability : float, in (0, 1)
+            With what probability the bound holds.
+
+        Returns
+        -------
+        float
+            In units of the loss.
+
+        Raises
+        ------
+        InvalidInput
+            For another probability.
+        NotApplicable
+            For diffusions and split records, of which only the mean is bounded.
+
+        References
+        ----------
+        docs, "Private optimisation".
         """
         at = validate.number("probability", probability, above=0.0, below=1.0)
         if self._quantile is None:
@@ -147,11 +206,31 @@ class Plan:
         return min(self._quantile(self.run, at), self.trivial_bound)
 
     def distance_quantile(self, probability: float) -> float:
-        """A bound on the distance from the minimiser of the run's mean loss, regulariser included, that holds
-        with `probability` in (0, 1).
+        """A bound on the distance from the minimiser that holds with a given probability.
 
-        √(κm)·distance is dominated by the norm of a standard Gaussian vector. Raises NotApplicable unless the
-        plan draws once from the Gibbs density of a strongly convex loss.
+        The minimiser is that of the run's mean loss, regulariser included. √(κm)·distance is
+        dominated by the norm of a standard Gaussian vector.
+
+        Parameters
+        ----------
+        probability : float, in (0, 1)
+            With what probability the bound holds.
+
+        Returns
+        -------
+        float
+            In units of the parameters.
+
+        Raises
+        ------
+        InvalidInput
+            For another probability.
+        NotApplicable
+            Unless the plan draws once from the Gibbs density of a strongly convex loss.
+
+        References
+        ----------
+        docs, "Private optimisation".
         """
         at = validate.number("probability", probability, above=0.0, below=1.0)
         if not isinstance(self.run, ExponentialMechanism) or not self.strong_convexity:
@@ -159,36 +238,30 @@ class Plan:
         from scipy.special import chdtri
 
         square = float(chdtri(self.dimension, 1.0 - at))
-        found = math.sqrt(square / (self.run.kappa * self.strong_convexity)) * MARGIN
-        diameter: float = self.run.diameter
-        return min(found, diameter)
+        distance = math.sqrt(square / (self.run.kappa * self.strong_convexity)) * MARGIN
+        return min(distance, float(self.run.diameter))
 
     def __str__(self) -> str:
-        rows = [("algorithm", self.algorithm.replace("_", " "))]
-        rows.append(
-            ("problem", f"{self.objective.upper()}, {self.losses.replace('_', ' ')} losses")
-        )
-        rows.append(
-            ("privacy", f"ε = {exact(self.epsilon)}, δ = {exact(self.delta)}, {self.run.adjacency}")
-        )
         trivial = ", the trivial L·D" if self.trivial else ""
-        rows.append(("risk bound", f"{shown(self.risk_bound, 4)} ({self.kind}{trivial})"))
-        rows.extend((f"  {name}", shown(value, 4)) for name, value in self.terms)
-        rows.append(("rate", self.rate))
-        rows.append(("inverse temperature", plain(self.inverse_temperature)))
-        if math.isfinite(self.time):
-            rows.append(("time", plain(self.time)))
-        if self.regulariser:
-            rows.append(("regulariser", f"{plain(self.regulariser)}·‖θ − centre‖²/2"))
-        if isinstance(self.run, IteratedExponentialMechanism):
-            rows.append(
-                ("ε of the rounds", ", ".join(shown(r.epsilon, 4) for r in self.run.rounds))
-            )
-            rows.append(("diameters", ", ".join(plain(r.diameter, 4) for r in self.run.rounds)))
-        if self.split is not None:
-            rows.append(("records", f"{self.split}, then {self.run.n - self.split}"))
-        if self.only_a_bound:
-            rows.append(("to run it", "plan again with smoothness=…, which its chain's steps need"))
-        rows.append(("source", self.source))
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+        needs = "plan again with smoothness=…, which its chain's steps need"
+        run, regulariser = self.run, self.regulariser
+        rounds = run.rounds if isinstance(run, IteratedExponentialMechanism) else ()
+        rows = (
+            ("algorithm", self.algorithm.replace("_", " ")),
+            ("problem", f"{self.objective.upper()}, {self.losses.replace('_', ' ')} losses"),
+            ("privacy", f"ε = {exact(self.epsilon)}, δ = {exact(self.delta)}, {run.adjacency}"),
+            ("risk bound", f"{shown(self.risk_bound, 4)} ({self.kind}{trivial})"),
+            *((f"  {name}", shown(value, 4)) for name, value in self.terms),
+            ("rate", self.rate),
+            ("inverse temperature", plain(self.inverse_temperature)),
+            ("time", plain(self.time) if math.isfinite(self.time) else ""),
+            ("regulariser", f"{plain(regulariser)}·‖θ − centre‖²/2" if regulariser else ""),
+            ("ε of the rounds", ", ".join(shown(r.epsilon, 4) for r in rounds)),
+            ("diameters", ", ".join(plain(r.diameter, 4) for r in rounds)),
+            ("records", "" if self.split is None else f"{self.split}, then {run.n - self.split}"),
+            ("to run it", needs if self.only_a_bound else ""),
+            ("source", self.source),
+        )
+        lines = {name: value for name, value in rows if value}
+        width = max(map(len, lines))
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 
 from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.losses import Loss
 from pabi.describe.neighbours import checked_adjacency
 from pabi.describe.runs import MOST
 from pabi.erm import diffusions, gibbs, iterated
+from pabi.erm.bounds import FEW_ROUNDINGS
 from pabi.erm.budget import within
 from pabi.erm.planned import UNKNOWN, Plan
 from pabi.erm.problem import Draft, Problem, total
@@ -18,6 +20,7 @@ from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import up
 
 ALGORITHMS = (gibbs.ALGORITHM, iterated.ALGORITHM, diffusions.LAST, diffusions.AVERAGE)
+_ROUNDED = 1.0 - 1e-12  # a radius may be half of a diameter but for roundings
 _FAMILIES = (gibbs.drafts, iterated.drafts, diffusions.drafts)
 
 
@@ -42,38 +45,60 @@ def plan(
     Parameters
     ----------
     objective : str
-        "erm": the expected excess of the mean loss of the n records over its least value on the set. "sco":
-        that of the population's mean loss, the records being independent draws from it.
+        "erm": the expected excess of the mean loss of the n records over its least value on the
+        set. "sco": that of the population's mean loss, the records being independent draws from it.
     losses : str
         "convex", "strongly_convex" or "nonconvex": every record's loss on the set.
-    n : int
-        Records.
-    dimension : int
+    n : int, at least 1
+        Number of records.
+    dimension : int, in 1..10⁸
         p, that of the set's affine hull.
-    lipschitz : float
+    lipschitz : float, above 0
         L: every record's loss changes by at most L per unit of distance on the set.
-    diameter : float
-        D, of the convex set; a bound will do. m-strongly convex losses have D ≤ 2L/m, which is used.
-    epsilon, delta : float
-        The privacy target; δ = 0 (default) is pure.
-    strong_convexity : float
+    diameter : float, above 0
+        D, of the convex set; a bound will do. m-strongly convex losses have D ≤ 2L/m, which is
+        used.
+    epsilon : float, above 0
+        ε of the privacy target.
+    delta : float, in [0, 1)
+        δ of the privacy target; 0 (default) is pure.
+    strong_convexity : float, above 0
         m, of every record's loss; only and always with "strongly_convex".
-    smoothness : float, optional
+    smoothness : float, above 0, optional
         M, a bound on the curvature's size. It lowers no risk bound of a convex loss; the chain that
-        `solve` runs in a diffusion's place is accounted with it, and cannot follow a strongly convex loss to
-        a last point without it.
-    radius : float, optional
+        `solve` runs in a diffusion's place is accounted with it, and cannot follow a strongly
+        convex loss to a last point without it.
+    radius : float, at least D/2, optional
         r: the set has a point, its centre, from which no other is farther away; D/2 for a ball. The
-        default, D·√(p/(2p + 2)), is that of the centre of the smallest ball that holds the set (Jung 1901).
+        default, D·√(p/(2p + 2)), is that of the centre of the smallest ball that holds the set
+        (Jung 1901).
     adjacency : str
         "replace_one" (default) or "zero_out".
     algorithm : str
         "auto" (default): whichever has the least bound; or one of "exponential_mechanism",
-        "iterated_exponential_mechanism", "last_point", "path_average". NotApplicable where it does not
-        apply: diffusions need δ > 0 and convexity, iterated mechanisms strong convexity.
+        "iterated_exponential_mechanism", "last_point", "path_average".
 
-    Raises InvalidInput, naming the field; warns when δ exceeds 1/n. Source: Ganesh, Thakurta, Upadhyay,
-    Table 1; docs, "Private optimisation".
+    Returns
+    -------
+    Plan
+        The run, and the bound on its risk.
+
+    Raises
+    ------
+    InvalidInput
+        Naming the field that is wrong.
+    NotApplicable
+        For an algorithm that does not apply: diffusions need δ > 0 and convexity, iterated
+        mechanisms strong convexity.
+
+    Warns
+    -----
+    PrivacyWarning
+        For δ above 1/n.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, Table 1; docs, "Private optimisation".
     """
     problem = _problem(
         objective=objective,
@@ -90,18 +115,17 @@ def plan(
         adjacency=adjacency,
     )
     validate.choice("algorithm", algorithm, ("auto", *ALGORITHMS))
-    found = [draft for family in _FAMILIES for draft in family(problem)]
-    found = [draft for draft in found if math.isfinite(draft.risk)]
-    chosen = [d for d in found if algorithm in ("auto", d.algorithm)]
-    if not chosen:
+    drafts = [draft for family in _FAMILIES for draft in family(problem)]
+    drafts = sorted((d for d in drafts if math.isfinite(d.risk)), key=attrgetter("risk"))
+    best = next((d for d in drafts if algorithm in ("auto", d.algorithm)), None)
+    if best is None:
         raise NotApplicable(_why_not(problem, algorithm))
-    best = min(chosen, key=lambda d: d.risk)
     considered: dict[str, float] = {}
-    for draft in sorted(found, key=lambda d: d.risk):
+    for draft in drafts:
         considered.setdefault(draft.algorithm, min(draft.risk, problem.trivial))
-    made = _plan(problem, best, tuple(considered.items()))
+    result = _plan(problem, best, tuple(considered.items()))
     warn_of_large_delta(problem.n, problem.delta)
-    return made
+    return result
 
 
 def _plan(problem: Problem, draft: Draft, considered: tuple[tuple[str, float], ...]) -> Plan:
@@ -164,9 +188,9 @@ def _problem(
     m, loss = _loss(losses, bound, strong_convexity, smoothness)
     if m:
         wide = min(wide, up(up(2.0 * bound / m)))
-    jung = wide * math.sqrt(0.5 * p / (p + 1.0)) * (1.0 + 1e-15)
+    jung = wide * math.sqrt(0.5 * p / (p + 1.0)) * FEW_ROUNDINGS
     far = jung if radius is None else validate.number("radius", radius, above=0.0)
-    if far < 0.5 * diameter * (1.0 - 1e-12) and radius is not None:
+    if far < 0.5 * diameter * _ROUNDED and radius is not None:
         raise InvalidInput(
             "radius", f"expected at least diameter/2 = {0.5 * diameter!r}, got {far!r}"
         )

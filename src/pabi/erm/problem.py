@@ -10,7 +10,7 @@ from typing import Any
 from pabi.describe.langevin import gradient_gap_of
 from pabi.describe.losses import Loss
 from pabi.describe.neighbours import Adjacency
-from pabi.erm.bounds import MARGIN
+from pabi.erm.bounds import FEW_ROUNDINGS, MARGIN
 from pabi.erm.budget import Run, largest_mu, largest_range
 
 Terms = tuple[tuple[str, float], ...]
@@ -60,7 +60,7 @@ class Problem:
     @property
     def trivial(self) -> float:
         """LD, which no excess exceeds."""
-        return self.lipschitz * self.diameter * (1.0 + 1e-15)
+        return self.lipschitz * self.diameter * FEW_ROUNDINGS
 
 
 @dataclass(frozen=True, eq=False)

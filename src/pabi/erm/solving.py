@@ -24,17 +24,31 @@ from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
 
 _MOST_STEPS, _MOST_NUMBERS = 2_000_000, 50_000_000
+_ROUNDED = 1.0 + 1e-12  # a corner of a box may be rounded beyond the radius
 _WARMER = (1.0, 1.0 - 1e-12, 1.0 - 1e-9, 0.999, 0.99, 0.97, 0.9, 0.8, 0.65, 0.5)
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """What a plan came to.
+    """What a plan came to: a private point, and the guarantee that was earned.
 
-    `x`: (p,) the private minimiser, relative to the centre of the set. `guarantee`: what was really earned,
-    by `run`, the description that was executed. `risk_bound`: on the expected excess risk of what was
-    executed, None where only the diffusion's is proven. `plan`: the plan.
-    Source: docs, "Private optimisation".
+    Attributes
+    ----------
+    x : array, (p,)
+        The private minimiser, relative to the centre of the set.
+    guarantee : Guarantee
+        What was really earned, by `run`.
+    plan : Plan
+        The plan.
+    run : ExponentialMechanism, IteratedExponentialMechanism or LangevinChain
+        The description that was executed.
+    risk_bound : float or None
+        Bound on the expected excess risk of what was executed; None where only the diffusion's is
+        proven.
+
+    References
+    ----------
+    docs, "Private optimisation".
     """
 
     x: Array
@@ -54,7 +68,7 @@ def solve(
     most_evaluations: int = 10_000_000,
     random_state: int | np.random.Generator | None = None,
 ) -> Solution:
-    """Runs `plan` and releases its one point.
+    """Run a plan and release its one point, which lies in the set.
 
     Mechanisms are drawn from exactly, by rejection, which takes a small dimension. Diffusions are
     followed by fine steps of a projected Langevin chain: the guarantee is that of this chain, whose
@@ -64,39 +78,53 @@ def solve(
     ----------
     plan : Plan
         What to do.
-    loss_value : callable
-        For mechanisms. (k, p) ↦ (k,): the mean of the records' losses at each point; with split records
-        called as loss_value(points, rows), the mean over those rows. The plan's regulariser is added here.
-    gradient : callable
-        For diffusions. (1, p) ↦ (1, p): the gradient of the mean of the records' losses.
+    loss_value : callable, (k, p) ↦ (k,)
+        For mechanisms: the mean of the records' losses at each point; with split records called as
+        loss_value(points, rows), the mean over those rows. The plan's regulariser is added here.
+    gradient : callable, (1, p) ↦ (1, p)
+        For diffusions: the gradient of the mean of the records' losses.
     domain : pabi.prox.ball or pabi.prox.box, optional
-        The set, in coordinates whose origin is its centre: of diameter at most D, with the origin in it, and
-        no point of it farther from the origin than the plan's radius. Default: the ball of diameter D about
-        the origin.
-    steps : int, optional
-        Of the chain. By default as many as keep what discretisation adds to the risk bound at about a
-        tenth of it.
-    most_evaluations : int
-        Of the loss, for mechanisms: one that is expected to need more is refused. Knowing its `smoothness`
-        lowers that number by far.
+        The set, in coordinates whose origin is its centre: of diameter at most D, with the origin
+        in it, and no point of it farther from the origin than the plan's radius. Default: the ball
+        of diameter D about the origin.
+    steps : int, at least 1, optional
+        Steps of the chain. By default as many as keep what discretisation adds to the risk bound at
+        about a tenth of it.
+    most_evaluations : int, at least 1
+        Evaluations of the loss, for mechanisms: one that is expected to need more is refused.
+        Knowing its `smoothness` lowers that number by far.
     random_state : None, int or numpy Generator
-        None (default): a ChaCha generator keyed by the operating system. Anything else is for tests.
+        None (default): a ChaCha generator keyed by the operating system. Anything else is for
+        tests.
 
-    What is released lies in the set. Raises InvalidInput, naming the field, "smoothness" where the plan lacks
-    it and the chain needs it; NotApplicable where exact drawing would take too long, which
-    public numbers alone decide; TargetUnreachable where no chain of so few steps meets the target. Source:
+    Returns
+    -------
+    Solution
+        The point, and what is guaranteed of it.
+
+    Raises
+    ------
+    InvalidInput
+        Naming the field that is wrong; "smoothness" where the plan lacks it and the chain needs it.
+    NotApplicable
+        Where exact drawing would take too long, which public numbers alone decide.
+    TargetUnreachable
+        Where no chain of so few steps meets the target.
+
+    References
+    ----------
     docs, "Private optimisation".
     """
     if not isinstance(plan, Plan):
         raise InvalidInput("plan", f"expected a Plan, got a {type(plan).__name__}")
-    kept = _domain(plan, domain)
+    region = _domain(plan, domain)
     if isinstance(plan.run, LangevinDiffusion):
-        return _follow(plan, plan.run, gradient, kept, steps, random_state)
+        return _follow(plan, plan.run, gradient, region, steps, random_state)
     if steps is not None:
         raise InvalidInput(
             "steps", f"a mechanism is drawn from exactly: expected none, got {steps!r}"
         )
-    return _draw(plan, loss_value, kept, most_evaluations, random_state)
+    return _draw(plan, loss_value, region, most_evaluations, random_state)
 
 
 def _domain(plan: Plan, domain: Any) -> Any:
@@ -111,7 +139,7 @@ def _domain(plan: Plan, domain: Any) -> Any:
     from pabi.sampling.regions import read_region
 
     region = read_region(domain, plan.dimension, diameter)
-    if region.longest > plan.radius * (1.0 + 1e-12):
+    if region.longest > plan.radius * _ROUNDED:
         raise InvalidInput(
             "domain",
             f"expected no point farther than {plan.radius!r} from the origin, the plan's radius, got one at "
@@ -136,10 +164,10 @@ def _draw(
     rho = plan.regulariser
 
     def whole(points: Array, *rows: Any) -> Array:
-        given = np.asarray(loss_value(points, *rows))
-        if given.dtype in (np.float16, np.float32):
-            raise InvalidInput("loss_value", f"expected float64, got {given.dtype}")
-        return given + 0.5 * rho * np.einsum("ij,ij->i", points, points) if rho else given
+        losses = np.asarray(loss_value(points, *rows))
+        if losses.dtype in (np.float16, np.float32):
+            raise InvalidInput("loss_value", f"expected float64, got {losses.dtype}")
+        return losses + 0.5 * rho * np.einsum("ij,ij->i", points, points) if rho else losses
 
     assert not isinstance(plan.run, LangevinDiffusion)
     draws = gibbs_rejection(

@@ -8,6 +8,10 @@ from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import up
 
+# Above the roundings of expm1 or erf and a product; of a series of which the first left out is below 1e-20
+# of the sum; and of 1 − y/(e^y − 1), which loses up to five digits.
+_ROUNDINGS, _SERIES, _CANCELLED = 1.0 + 1e-14, 1.0 + 1e-12, 1.0 + 1e-10
+
 CLASSES = ("convex", "strongly_convex", "nonconvex")
 
 
@@ -22,32 +26,48 @@ def uniform_stability(
     mu: float | None = None,
     advantage: float | None = None,
 ) -> float:
-    """How much one record's expected loss can change when one of n records is replaced, an upper bound.
+    """An upper bound on how much one record's expected loss changes when one of n records is
+    replaced.
 
-    It bounds the expected difference between population and empirical risk (Bousquet, Elisseeff 2002).
+    It bounds the expected difference between population and empirical risk (Bousquet, Elisseeff
+    2002).
 
     Parameters
     ----------
     losses : str
-        "convex": (2L²/n)·∫β. "strongly_convex": (2L²/(mn))(1 − e^(−m∫β)). "nonconvex":
-        LD·(2Φ(μ/2) − 1), or LD·`advantage`.
-    lipschitz : float
+        "convex": (2L²/n)·∫β. "strongly_convex": (2L²/(mn))(1 − e^(−m∫β)). "nonconvex": LD·(2Φ(μ/2)
+        − 1), or LD·`advantage`.
+    lipschitz : float, above 0
         L, of every record's loss on the set.
-    n : int
-        Records; needed unless nonconvex.
-    strong_convexity : float
-        m > 0 of the mean loss, its regulariser included; needed where strongly convex.
-    integral : float
-        ∫β_t dt over the run of the diffusion dθ = −β∇L dt + √2 dW, reflected or not; ∞ (default) is its Gibbs
-        density.
-    diameter : float, optional
+    n : int, at least 1
+        Number of records; needed unless nonconvex.
+    strong_convexity : float, above 0
+        m of the mean loss, its regulariser included; needed where strongly convex.
+    integral : float, above 0
+        ∫β_t dt over the run of the diffusion dθ = −β∇L dt + √2 dW, reflected or not; ∞ (default) is
+        its Gibbs density.
+    diameter : float, above 0, optional
         D, of the set. Needed where nonconvex; elsewhere the result is at most LD.
-    mu, advantage : float
-        Where nonconvex, one of both: the Gaussian-DP parameter of the release, or the total variation of the
-        releases of two data sets, when one record is replaced.
+    mu : float, at least 0
+        Gaussian-DP parameter of the release when one record is replaced. Where nonconvex, either
+        this or `advantage`.
+    advantage : float, in [0, 1]
+        Total variation of the releases of two data sets that differ in one record.
 
-    Raises InvalidInput, naming the field. Source: Ganesh, Thakurta, Upadhyay, Corollaries E.2 and E.3,
-    Lemma F.3 (which is false as printed); docs, "Private optimisation".
+    Returns
+    -------
+    float
+        In units of the loss.
+
+    Raises
+    ------
+    InvalidInput
+        Naming the field that is wrong or missing.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, Corollaries E.2 and E.3, Lemma F.3 (which is false as printed);
+    docs, "Private optimisation".
     """
     validate.choice("losses", losses, CLASSES)
     scale = validate.number("lipschitz", lipschitz, above=0.0)
@@ -63,7 +83,7 @@ def uniform_stability(
     if losses == "convex":
         return min(trivial, up(up(scale * gap * integral)))
     m = validate.number("strong_convexity", strong_convexity, above=0.0)
-    return min(trivial, scale * gap / m * -math.expm1(-m * integral) * (1.0 + 1e-14))
+    return min(trivial, scale * gap / m * -math.expm1(-m * integral) * _ROUNDINGS)
 
 
 def _from_total_variation(trivial: float, mu: float | None, advantage: float | None) -> float:
@@ -74,14 +94,12 @@ def _from_total_variation(trivial: float, mu: float | None, advantage: float | N
     if advantage is not None:
         return up(trivial * validate.number("advantage", advantage, at_least=0.0, at_most=1.0))
     assert mu is not None
-    # 2Φ(μ/2) − 1 = erf(μ/√8)
-    return up(
-        trivial * math.erf(validate.number("mu", mu, at_least=0.0) / math.sqrt(8.0)) * (1.0 + 1e-14)
-    )
+    variation = math.erf(validate.number("mu", mu, at_least=0.0) / math.sqrt(8.0))  # 2Φ(μ/2) − 1
+    return up(trivial * variation * _ROUNDINGS)
 
 
-def average_stability(lipschitz: float, n: int, m: float, integral: float) -> float:
-    """Of the average of a path with weights ∝ e^(m∫β): (2L²/(mn))(1 − y/(e^y − 1)), y = m∫β.
+def average_stability(*, lipschitz: float, n: int, m: float, integral: float) -> float:
+    """The uniform stability (2L²/(mn))(1 − y/(e^y − 1)), y = m∫β, of a path's average with weights ∝ e^(m∫β).
 
     Two paths with the same noise are at most (2L/(mn))(1 − e^(−m∫_0^t β)) apart at time t; for m = 0 it is
     half of what the last point has, (L²/n)∫β.
@@ -89,6 +107,6 @@ def average_stability(lipschitz: float, n: int, m: float, integral: float) -> fl
     y = m * integral
     scale = 2.0 * lipschitz * lipschitz / n
     if y < 1e-4:
-        return scale * integral * (0.5 - y / 12.0 + y**3 / 720.0) * (1.0 + 1e-12)
+        return scale * integral * (0.5 - y / 12.0 + y**3 / 720.0) * _SERIES
     rest = 0.0 if y > 700.0 else y / math.expm1(y)
-    return scale / m * (1.0 - rest) * (1.0 + 1e-10)
+    return scale / m * (1.0 - rest) * _CANCELLED

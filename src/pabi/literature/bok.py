@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from pabi.literature.published import geometric, published, require
+from pabi.literature.published import ROUNDED, geometric, published, require
 from pabi.numbers.showing import shown, shown_down
 from pabi.tradeoff import Gaussian, Subsampled, TradeOff
 
@@ -18,15 +18,69 @@ PAPER = "Bok, Su, Altschuler 2024"
 
 @published("gdp", f"{PAPER}, Theorem 4.1")
 def theorem_4_1(*, L: float, n: int, noise_std: float, steps: int) -> float:
-    """μ = L√t/(nσ) of full batches, by composition."""
+    """The parameter μ = L√t/(nσ) of full batches, by composition.
+
+    Parameters
+    ----------
+    L : float, above 0
+        Gradient sensitivity: how far one record can move the sum of the gradients of a batch.
+    n : int, at least 1
+        Records of the data set.
+    noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the gradient.
+    steps : int, at least 1
+        Number of steps.
+
+    Returns
+    -------
+    Published
+        `value` is μ.
+
+    Raises
+    ------
+    ZeroDivisionError
+        For no records, or a noise of 0.
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, Theorem 4.1.
+    """
     return L / (n * noise_std) * math.sqrt(steps)
 
 
 @published("gdp", f"{PAPER}, Theorem 4.2")
 def theorem_4_2(*, L: float, n: int, noise_std: float, slope: float, steps: int) -> float:
-    """μ = √((1 − c^t)/(1 + c^t)·(1 + c)/(1 − c))·L/(nσ) of full batches and strongly convex losses.
+    """The parameter μ = √((1 − c^t)/(1 + c^t)·(1 + c)/(1 − c))·L/(nσ) of full batches and strongly
+    convex losses.
 
     Exact for η ≤ 2/(M + m).
+
+    Parameters
+    ----------
+    L : float, above 0
+        Gradient sensitivity: how far one record can move the sum of the gradients of a batch.
+    n : int, at least 1
+        Records of the data set.
+    noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the gradient.
+    slope : float, in [0, 1)
+        c, the Lipschitz constant of a gradient step.
+    steps : int, at least 1
+        Number of steps.
+
+    Returns
+    -------
+    Published
+        `value` is μ.
+
+    Raises
+    ------
+    NotApplicable
+        For c ≥ 1.
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, Theorem 4.2.
     """
     require(slope < 1.0, "slope < 1")
     return (
@@ -45,9 +99,37 @@ def _saturation(c: float, power: int) -> float:
 def theorem_4_3(
     *, L: float, n: int, noise_std: float, step_size: float, diameter: float, steps: int
 ) -> float:
-    """μ = √(3LD/(ηn) + (L/n)²·⌈Dn/(ηL)⌉)/σ of full batches and convex losses on a set of diameter D.
+    """The parameter μ = √(3LD/(ηn) + (L/n)²·⌈Dn/(ηL)⌉)/σ of full batches and convex losses on a
+    bounded set.
 
-    NotApplicable unless t ≥ Dn/(ηL).
+    Parameters
+    ----------
+    L : float, above 0
+        Gradient sensitivity: how far one record can move the sum of the gradients of a batch.
+    n : int, at least 1
+        Records of the data set.
+    noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the gradient.
+    step_size : float, above 0
+        η, the size of a step.
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    steps : int, at least 1
+        Number of steps.
+
+    Returns
+    -------
+    Published
+        `value` is μ.
+
+    Raises
+    ------
+    NotApplicable
+        Unless t ≥ Dn/(ηL).
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, Theorem 4.3.
     """
     ratio = diameter * n / (step_size * L)
     require(steps >= ratio, f"t ≥ Dn/(ηL) = {shown(ratio)}")
@@ -58,12 +140,38 @@ def theorem_4_3(
 def _ceiling(x: float) -> int:
     """⌈x⌉, where a ratio of decimals is within rounding of an integer that integer."""
     near = round(x)
-    return near if abs(x - near) <= 1e-12 * abs(x) else math.ceil(x)
+    return near if abs(x - near) <= ROUNDED * abs(x) else math.ceil(x)
 
 
 @published("gdp", f"{PAPER}, Theorem 4.4")
 def theorem_4_4(*, L: float, b: int, noise_std: float, epochs: int) -> float:
-    """μ = L√E/(bσ) of cyclic batches, by composition."""
+    """The parameter μ = L√E/(bσ) of cyclic batches, by composition.
+
+    Parameters
+    ----------
+    L : float, above 0
+        Gradient sensitivity: how far one record can move the sum of the gradients of a batch.
+    b : int, at least 1
+        Records in a batch.
+    noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the gradient.
+    epochs : int, at least 1
+        E, the number of passes over the data.
+
+    Returns
+    -------
+    Published
+        `value` is μ.
+
+    Raises
+    ------
+    ZeroDivisionError
+        For empty batches, or a noise of 0.
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, Theorem 4.4.
+    """
     return L / (b * noise_std) * math.sqrt(epochs)
 
 
@@ -71,9 +179,39 @@ def theorem_4_4(*, L: float, b: int, noise_std: float, epochs: int) -> float:
 def theorem_4_5(
     *, L: float, b: int, noise_std: float, slope: float, batches_per_epoch: int, epochs: int
 ) -> float:
-    """μ = L/(bσ)·√(1 + c^(2l−2)·(1 − c²)/(1 − c^l)²·(1 − c^(l(E−1)))/(1 + c^(l(E−1)))).
+    """The parameter μ = L/(bσ)·√(1 + c^(2l−2)·(1 − c²)/(1 − c^l)²·(1 − c^(l(E−1)))/(1 +
+    c^(l(E−1)))).
 
-    Cyclic batches and strongly convex losses; l = `batches_per_epoch`.
+    It holds for cyclic batches and strongly convex losses.
+
+    Parameters
+    ----------
+    L : float, above 0
+        Gradient sensitivity: how far one record can move the sum of the gradients of a batch.
+    b : int, at least 1
+        Records in a batch.
+    noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the gradient.
+    slope : float, in [0, 1)
+        c, the Lipschitz constant of a gradient step.
+    batches_per_epoch : int, at least 1
+        l, the number of batches of one pass.
+    epochs : int, at least 1
+        E, the number of passes over the data.
+
+    Returns
+    -------
+    Published
+        `value` is μ.
+
+    Raises
+    ------
+    NotApplicable
+        For c ≥ 1.
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, Theorem 4.5.
     """
     require(slope < 1.0, "slope < 1")
     if slope == 0.0:
@@ -102,10 +240,42 @@ def theorem_4_6(
     batches_per_epoch: int,
     epochs: int,
 ) -> float:
-    """μ = √((L/b)² + 3LD/(ηbl) + (L/b)²·⌈Db/(ηL)⌉/l)/σ of cyclic batches and convex losses.
+    """The parameter μ = √((L/b)² + 3LD/(ηbl) + (L/b)²·⌈Db/(ηL)⌉/l)/σ of cyclic batches and convex
+    losses.
 
-    On a set of diameter D; l = `batches_per_epoch`. NotApplicable unless E ≥ Db/(ηL). Sound; the optimal
-    shifts are cheaper (1.6251 for 1.7321 at l = 10, c = 1, s = σ = 1, D = 5).
+    It holds on a set of diameter D. Sound; the optimal shifts are cheaper (1.6251 for 1.7321 at l =
+    10, c = 1, s = σ = 1, D = 5).
+
+    Parameters
+    ----------
+    L : float, above 0
+        Gradient sensitivity: how far one record can move the sum of the gradients of a batch.
+    b : int, at least 1
+        Records in a batch.
+    noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the gradient.
+    step_size : float, above 0
+        η, the size of a step.
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    batches_per_epoch : int, at least 1
+        l, the number of batches of one pass.
+    epochs : int, at least 1
+        E, the number of passes over the data.
+
+    Returns
+    -------
+    Published
+        `value` is μ.
+
+    Raises
+    ------
+    NotApplicable
+        Unless E ≥ Db/(ηL).
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, Theorem 4.6.
     """
     ratio = diameter * b / (step_size * L)
     require(epochs >= ratio, f"E ≥ Db/(ηL) = {shown(ratio)}")
@@ -130,11 +300,39 @@ def tables_10_to_12(
     diameter: float,
     batches_per_epoch: int,
 ) -> float:
-    """E*, the printed number of epochs from which Theorem 4.6 beats composition.
+    """The printed number E* of epochs from which Theorem 4.6 is said to beat composition.
 
-    ⌈3Db/(ηLl) + (L/b)²·⌈Db/(ηL)⌉/l⌉, which reproduces all 27 entries. Refuted: the number that their
-    own Theorems 4.4 and 4.6 give is ⌈1 + 3Db/(ηLl) + ⌈Db/(ηL)⌉/l⌉, so that at the printed E* composition is
-    still the smaller of the two. The parameters μ* printed beside them are right.
+    The value is ⌈3Db/(ηLl) + (L/b)²·⌈Db/(ηL)⌉/l⌉, which reproduces all 27 entries. Refuted: the
+    number that their own Theorems 4.4 and 4.6 give is ⌈1 + 3Db/(ηLl) + ⌈Db/(ηL)⌉/l⌉, so that at the
+    printed E* composition is still the smaller of the two. The parameters μ* printed beside them
+    are right.
+
+    Parameters
+    ----------
+    L : float, above 0
+        Gradient sensitivity: how far one record can move the sum of the gradients of a batch.
+    b : int, at least 1
+        Records in a batch.
+    step_size : float, above 0
+        η, the size of a step.
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    batches_per_epoch : int, at least 1
+        l, the number of batches of one pass.
+
+    Returns
+    -------
+    Published
+        `value` is a number of epochs.
+
+    Raises
+    ------
+    ZeroDivisionError
+        For a step size or a sensitivity of 0.
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, Tables 10 to 12; docs, "Errata".
     """
     ratio, l = diameter * b / (step_size * L), batches_per_epoch  # noqa: E741
     return float(_ceiling(3.0 * ratio / l + (L / b) ** 2 * _ceiling(ratio) / l))
@@ -142,7 +340,35 @@ def tables_10_to_12(
 
 @published("tradeoff", f"{PAPER}, Theorem 4.8")
 def theorem_4_8(*, L: float, b: int, n: int, noise_std: float, steps: int) -> TradeOff:
-    """C_{b/n}(G(L/(bσ)))^⊗t of batches of fixed size, by composition."""
+    """The trade-off function C_{b/n}(G(L/(bσ)))^⊗t of batches of fixed size, by composition.
+
+    Parameters
+    ----------
+    L : float, above 0
+        Gradient sensitivity: how far one record can move the sum of the gradients of a batch.
+    b : int, at least 1
+        Records in a batch.
+    n : int, at least 1
+        Records of the data set.
+    noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the gradient.
+    steps : int, at least 1
+        Number of steps.
+
+    Returns
+    -------
+    Published
+        `value` is a trade-off function, a `pabi.tradeoff` object.
+
+    Raises
+    ------
+    InvalidInput
+        For b > n, a negative sensitivity or no steps.
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, Theorem 4.8.
+    """
     return Subsampled(Gaussian(L / (b * noise_std)), b / n).self_compose(steps)
 
 
@@ -150,10 +376,43 @@ def theorem_4_8(*, L: float, b: int, n: int, noise_std: float, steps: int) -> Tr
 def theorem_4_9(
     *, L: float, b: int, n: int, noise_std: float, slope: float, steps: int, start: int
 ) -> TradeOff:
-    """G(2√2·L/(bσ)·(c^(t−τ+1) − c^t)/(1 − c)) ⊗ C_{b/n}(G(2√2·L/(bσ))) ⊗ C_{b/n}(G(2L/(bσ)))^⊗(t−τ).
+    """The trade-off function of the last iterate for batches of fixed size and strongly convex
+    losses.
 
-    Batches of fixed size and strongly convex losses; τ = `start` in 1..t − 1. At τ = 0, which the theorem
-    admits, the first argument is negative, a shift of negative length: NotApplicable.
+    It is G(2√2·L/(bσ)·(c^(t−τ+1) − c^t)/(1 − c)) ⊗ C_{b/n}(G(2√2·L/(bσ))) ⊗
+    C_{b/n}(G(2L/(bσ)))^⊗(t−τ). At τ = 0, which the theorem admits, the first argument is negative,
+    a shift of negative length: NotApplicable.
+
+    Parameters
+    ----------
+    L : float, above 0
+        Gradient sensitivity: how far one record can move the sum of the gradients of a batch.
+    b : int, at least 1
+        Records in a batch.
+    n : int, at least 1
+        Records of the data set.
+    noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the gradient.
+    slope : float, in [0, 1)
+        c, the Lipschitz constant of a gradient step.
+    steps : int, at least 1
+        Number of steps.
+    start : int, in 1..steps − 1
+        τ, the step from which the record is paid for.
+
+    Returns
+    -------
+    Published
+        `value` is a trade-off function, a `pabi.tradeoff` object.
+
+    Raises
+    ------
+    NotApplicable
+        For c ≥ 1, or a start outside of 1..steps − 1.
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, Theorem 4.9.
     """
     require(slope < 1.0, "slope < 1")
     require(1 <= start < steps, "start in 1..steps − 1; at 0 the shift is negative")
@@ -176,9 +435,43 @@ def theorem_4_10(
     steps: int,
     start: int,
 ) -> TradeOff:
-    """G(√2·D/(ησ√(t − τ))) ⊗ C_{b/n}(G(2√2·L/(bσ)))^⊗(t−τ).
+    """The trade-off function G(√2·D/(ησ√(t − τ))) ⊗ C_{b/n}(G(2√2·L/(bσ)))^⊗(t−τ) of the last
+    iterate.
 
-    Batches of fixed size and convex losses on a set of diameter D; τ = `start` in 0..t − 1.
+    It holds for batches of fixed size and convex losses on a set of diameter D.
+
+    Parameters
+    ----------
+    L : float, above 0
+        Gradient sensitivity: how far one record can move the sum of the gradients of a batch.
+    b : int, at least 1
+        Records in a batch.
+    n : int, at least 1
+        Records of the data set.
+    noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the gradient.
+    step_size : float, above 0
+        η, the size of a step.
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    steps : int, at least 1
+        Number of steps.
+    start : int, in 0..steps − 1
+        τ, the step from which the distance is paid for.
+
+    Returns
+    -------
+    Published
+        `value` is a trade-off function, a `pabi.tradeoff` object.
+
+    Raises
+    ------
+    NotApplicable
+        For a start outside of 0..steps − 1.
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, Theorem 4.10.
     """
     require(0 <= start < steps, "start in 0..steps − 1")
     left = steps - start
@@ -200,12 +493,47 @@ def theorem_c_16(
     c_0: float = 1.0 / 1900.0,
     c_1: float = 0.03,
 ) -> float:
-    """μ = c₁/σ·√(LD/(ηn)), n = bl: convex losses on a set of diameter D are not μ-GDP at any smaller μ.
+    """A lower bound on μ for convex losses on a bounded set: c₁/σ·√(LD/(ηn)), n = bl.
 
-    (a) full batches, b = n and l = 1; (b) cyclic batches. NotApplicable unless σ² ≤ c₀LD/(ηn) and
-    E ≥ Db/(ηL) ≥ 1/2. The paper leaves the universal constants c₀ < 1/5, c₁ > 0 open; the defaults meet
-    the two conditions of its proof, c₁ > √c₀ and e^(−c₁²x)·(½ − Φ(−½)) ≥ e^(−0.9x/5.6) + e^(−0.01x/5.6) for
-    all x ≥ 1/c₀.
+    At a smaller μ not every such run is μ-GDP. Case (a) has full batches, b = n and l
+    = 1; case (b) has cyclic batches. The paper leaves the universal constants c₀ < 1/5, c₁ > 0
+    open; the defaults meet the two conditions of its proof, c₁ > √c₀ and e^(−c₁²x)·(½ − Φ(−½)) ≥
+    e^(−0.9x/5.6) + e^(−0.01x/5.6) for all x ≥ 1/c₀.
+
+    Parameters
+    ----------
+    L : float, above 0
+        Gradient sensitivity: how far one record can move the sum of the gradients of a batch.
+    b : int, at least 1
+        Records in a batch.
+    noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the gradient.
+    step_size : float, above 0
+        η, the size of a step.
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    epochs : int, at least 1
+        E, the number of passes over the data.
+    batches_per_epoch : int, at least 1
+        l, the number of batches of one pass.
+    c_0 : float, in (0, 1/5)
+        c₀ of the hypothesis on the noise.
+    c_1 : float, above 0
+        c₁, the constant of the bound.
+
+    Returns
+    -------
+    Published
+        `value` is μ, a lower bound on every true one.
+
+    Raises
+    ------
+    NotApplicable
+        Unless σ² ≤ c₀LD/(ηn) and E ≥ Db/(ηL) ≥ 1/2.
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, Theorem C.16.
     """
     scale = L * diameter / (step_size * b * batches_per_epoch)
     require(noise_std**2 <= c_0 * scale, f"noise_std² ≤ c₀LD/(ηn) = {shown_down(c_0 * scale)}")
@@ -218,9 +546,38 @@ def theorem_c_16(
 def theorem_c_17(
     *, L: float, b: int, noise_std: float, slope: float, batches_per_epoch: int, epochs: int
 ) -> float:
-    """μ = L/(bσ)·√((1 − c^(lE))/(1 + c^(lE))·(1 − c²)/(1 − c^l)²): exact for quadratic losses.
+    """The exact μ = L/(bσ)·√((1 − c^(lE))/(1 + c^(lE))·(1 − c²)/(1 − c^l)²) of quadratic losses.
 
-    Of the record in the last batch; no smaller μ holds in the setting of Theorem 4.5.
+    It is that of the record in the last batch; no smaller μ holds in the setting of Theorem 4.5.
+
+    Parameters
+    ----------
+    L : float, above 0
+        Gradient sensitivity: how far one record can move the sum of the gradients of a batch.
+    b : int, at least 1
+        Records in a batch.
+    noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the gradient.
+    slope : float, in (0, 1)
+        c, the Lipschitz constant of a gradient step.
+    batches_per_epoch : int, at least 1
+        l, the number of batches of one pass.
+    epochs : int, at least 1
+        E, the number of passes over the data.
+
+    Returns
+    -------
+    Published
+        `value` is μ, a lower bound on every true one.
+
+    Raises
+    ------
+    NotApplicable
+        Unless 0 < c < 1.
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, Theorem C.17.
     """
     require(0.0 < slope < 1.0, "0 < slope < 1")
     l = batches_per_epoch  # noqa: E741
@@ -229,23 +586,101 @@ def theorem_c_17(
 
 @published("gdp", f"{PAPER}, Proposition 5.1")
 def proposition_5_1(*, L: float, strong_convexity: float, step_size: float) -> float:
-    """μ = √((2 − ηm)/2)·L/√m of Langevin Monte Carlo after any number of steps.
+    """The parameter μ = √((2 − ηm)/2)·L/√m of Langevin Monte Carlo after any number of steps.
 
-    F and F' m-strongly convex, F − F' L-Lipschitz, noise √(2η), η ≤ 2/(M + m).
+    F and F' are m-strongly convex, F − F' is L-Lipschitz, the noise is √(2η), and η ≤ 2/(M + m).
+
+    Parameters
+    ----------
+    L : float, above 0
+        Lipschitz constant of F − F'.
+    strong_convexity : float, above 0
+        m, the strong convexity of F and of F'.
+    step_size : float, at least 0
+        η, the size of a step.
+
+    Returns
+    -------
+    Published
+        `value` is μ.
+
+    Raises
+    ------
+    ZeroDivisionError
+        For m = 0.
+    ValueError
+        For ηm > 2.
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, Proposition 5.1.
     """
     return math.sqrt(0.5 * (2.0 - step_size * strong_convexity) / strong_convexity) * L
 
 
 @published("gdp", f"{PAPER}, Corollary 5.2")
 def corollary_5_2(*, L: float, strong_convexity: float, step_size: float = 0.0) -> float:
-    """μ of the stationary laws of `proposition_5_1`; at η = 0, L/√m, of exp(−F) and exp(−F') themselves."""
+    """The parameter μ = √((2 − ηm)/2)·L/√m of the stationary laws of Langevin Monte Carlo.
+
+    They are those of the chains of `proposition_5_1`. At η = 0 it is L/√m, that of exp(−F) and
+    exp(−F') themselves.
+
+    Parameters
+    ----------
+    L : float, above 0
+        Lipschitz constant of F − F'.
+    strong_convexity : float, above 0
+        m, the strong convexity of F and of F'.
+    step_size : float, at least 0
+        η, the size of a step.
+
+    Returns
+    -------
+    Published
+        `value` is μ.
+
+    Raises
+    ------
+    ZeroDivisionError
+        For m = 0.
+    ValueError
+        For ηm > 2.
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, Corollary 5.2.
+    """
     return math.sqrt(0.5 * (2.0 - step_size * strong_convexity) / strong_convexity) * L
 
 
 @published("gdp", f"{PAPER}, Corollary 5.4")
 def corollary_5_4(*, L: float, diameter: float, step_size: float = 0.0) -> float:
-    """μ = √(4LD + 2ηL²) of projected Langevin Monte Carlo's stationary laws; at η = 0, 2√(LD).
+    """The parameter μ = √(4LD + 2ηL²) of the stationary laws of projected Langevin Monte Carlo.
 
-    Convex L-Lipschitz F and F' on a set of diameter D; η = 0 is exp(−F) on the set itself.
+    F and F' are convex and L-Lipschitz on a set of diameter D. At η = 0 it is 2√(LD), that of
+    exp(−F) on the set itself.
+
+    Parameters
+    ----------
+    L : float, above 0
+        Lipschitz constant of F and of F'.
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    step_size : float, at least 0
+        η, the size of a step.
+
+    Returns
+    -------
+    Published
+        `value` is μ.
+
+    Raises
+    ------
+    ValueError
+        Where 4LD + 2ηL² is negative.
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, Corollary 5.4.
     """
     return math.sqrt(4.0 * L * diameter + 2.0 * step_size * L**2)

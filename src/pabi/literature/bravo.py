@@ -43,12 +43,42 @@ def theorem_3_4(
     diameter: float,
     order: float = 2.0,
 ) -> float:
-    """The Rényi divergence at `order` of two iterations that differ in where they start.
+    """The Rényi divergence of two iterations that differ in where they start, for moduli √(κδ² +
+    h).
 
-    `kappa` > 0, `h` ≥ 0, `sigma` > 0: one a step, ω_k(δ) = √(κ_k δ² + h_k) and noise of standard
-    deviation σ_k on the iterate. `diameter`: of the set. Sound, and optimal among paths that stay
-    positive; where a path may end early, ω(0) = 0 makes a shorter one cheaper (docs, "Errata").
-    Source: Theorem 3.4 (the closed form; its displayed indices run from 0).
+    Step k has the modulus of continuity ω_k(δ) = √(κ_k δ² + h_k). Sound, and optimal among paths
+    that stay positive; where a path may end early, ω(0) = 0 makes a shorter one cheaper (docs,
+    "Errata").
+
+    Parameters
+    ----------
+    kappa : sequence of float, above 0, one a step
+        κ_k, the *squared* slope of step k.
+    h : sequence of float, at least 0, one a step
+        h_k, what step k adds to the squared distance.
+    sigma : sequence of float, above 0, one a step
+        σ_k, the standard deviation of the noise on the iterate.
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    order : float, above 1
+        α, the order of the divergence.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    ValueError
+        For sequences of different lengths.
+    ZeroDivisionError
+        For no steps.
+
+    References
+    ----------
+    Bravo, Flores-Mella, Guzmán, Theorem 3.4 (the closed form; its displayed indices run from 0);
+    docs, "Errata".
     """
     return 0.5 * order * _squared_mu(kappa, h, sigma, diameter)
 
@@ -65,7 +95,34 @@ def corollary_3_7(
 ) -> float:
     """The Rényi divergence for ω(δ) = √(δ² + h): α/(2σ²)·(D²/T + h·Σ_{t≤T} 1/t).
 
-    `logarithm`: the second, larger display, with ln(T·e) for the harmonic sum. Source: Corollary 3.7.
+    Parameters
+    ----------
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    h : float, at least 0
+        h, what every step adds to the squared distance.
+    step_noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the iterate.
+    steps : int, at least 1
+        Number of steps.
+    order : float, above 1
+        α, the order of the divergence.
+    logarithm : bool
+        Whether to take the second, larger display, with ln(T·e) for the harmonic sum.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    ZeroDivisionError
+        For a noise of 0, or no steps.
+
+    References
+    ----------
+    Bravo, Flores-Mella, Guzmán, Corollary 3.7.
     """
     if logarithm:
         harmonic = math.log(steps) + 1.0
@@ -78,9 +135,36 @@ def corollary_3_7(
 def corollary_3_8(
     *, diameter: float, kappa: float, step_noise_std: float, steps: int, order: float = 2.0
 ) -> float:
-    """The Rényi divergence for ω(δ) = √κ·δ: α D² κ^T(1 − κ)/(2σ²(1 − κ^T)); α D²/(2σ²T) at κ = 1.
+    """The Rényi divergence for ω(δ) = √κ·δ: α D² κ^T(1 − κ)/(2σ²(1 − κ^T)).
 
-    Source: Corollary 3.8.
+    At κ = 1 it is α D²/(2σ²T).
+
+    Parameters
+    ----------
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    kappa : float, above 0
+        κ, the *squared* slope of every step.
+    step_noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the iterate.
+    steps : int, at least 1
+        Number of steps.
+    order : float, above 1
+        α, the order of the divergence.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    ZeroDivisionError
+        For κ = 0, a noise of 0, or no steps.
+
+    References
+    ----------
+    Bravo, Flores-Mella, Guzmán, Corollary 3.8.
     """
     return order * diameter**2 / (2.0 * step_noise_std**2) * _forgetting(kappa, steps)
 
@@ -105,9 +189,43 @@ def corollary_3_9(
 ) -> float:
     """The Rényi divergence for (λ, κ)-strongly dissipative and β-smooth potentials.
 
-    `offset` λ, `rate` κ, `smoothness` β; with c = 1 − 2ηκ + η²β² and h = 2ηλ it is
-    α/(2σ²)·(D²c^T(1 − c)/(1 − c^T) + h·Σ_{t<T} c^t/(1 + … + c^t)). `logarithm`: the second display,
-    with 1 + ln((1 − c^T)/(1 − c)) for the sum. Source: Corollary 3.9.
+    With c = 1 − 2ηκ + η²β² and h = 2ηλ it is α/(2σ²)·(D²c^T(1 − c)/(1 − c^T) + h·Σ_{t<T} c^t/(1 + …
+    + c^t)).
+
+    Parameters
+    ----------
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    offset : float, at least 0
+        λ of the dissipativity.
+    rate : float, above 0
+        κ of the dissipativity.
+    smoothness : float, above 0
+        β, the smoothness of the potential.
+    step_size : float, above 0
+        η, the size of a step.
+    step_noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the iterate.
+    steps : int, at least 1
+        Number of steps.
+    order : float, above 1
+        α, the order of the divergence.
+    logarithm : bool
+        Whether to take the second display, with 1 + ln((1 − c^T)/(1 − c)) for the sum.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    NotApplicable
+        Unless 1 − 2ηκ + η²β² > 0.
+
+    References
+    ----------
+    Bravo, Flores-Mella, Guzmán, Corollary 3.9.
     """
     c = 1.0 - 2.0 * step_size * rate + (step_size * smoothness) ** 2
     require(c > 0.0, "1 − 2ηκ + η²β² > 0")
@@ -136,10 +254,35 @@ def step_size_bound(*, diameter: float, exponent: float, constant: float) -> flo
 def lemma_4_1(
     *, diameter: float, step_size: float, exponent: float = 1.0, constant: float = 0.0
 ) -> float:
-    """Steps ⌈D²/η⌉ after which two projected Langevin chains are within 1/2 in total variation.
+    """The number of steps ⌈D²/η⌉ after which two projected Langevin chains are within 1/2 in total
+    variation.
 
-    Convex potentials with a gradient that is Hölder of `exponent` p and `constant` M. NotApplicable
-    unless 1/η ≥ `step_size_bound`. Source: Lemma 4.1.
+    Potentials are convex with a Hölder gradient.
+
+    Parameters
+    ----------
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    step_size : float, above 0
+        η, the size of a step.
+    exponent : float, in [0, 1]
+        p, the Hölder exponent of the gradients.
+    constant : float, at least 0
+        M, the Hölder constant of the gradient.
+
+    Returns
+    -------
+    Published
+        `value` is a number of steps.
+
+    Raises
+    ------
+    NotApplicable
+        Unless 1/η ≥ Θ of (10).
+
+    References
+    ----------
+    Bravo, Flores-Mella, Guzmán, Lemma 4.1.
     """
     if constant > 0.0:
         theta = step_size_bound(diameter=diameter, exponent=exponent, constant=constant)
@@ -156,9 +299,37 @@ def theorem_4_2(
     exponent: float = 1.0,
     constant: float = 0.0,
 ) -> float:
-    """Steps ⌈D²/η⌉·⌈log₂(1/ε)⌉ after which the chain is within ε of its own stationary law.
+    """The number of steps ⌈D²/η⌉·⌈log₂(1/ε)⌉ after which a projected Langevin chain is within ε of
+    its stationary law.
 
-    As `lemma_4_1`; ε = `total_variation`. Source: Theorem 4.2.
+    Potentials are convex with a Hölder gradient.
+
+    Parameters
+    ----------
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    step_size : float, above 0
+        η, the size of a step.
+    total_variation : float, in (0, 1)
+        ε, the distance in total variation.
+    exponent : float, in [0, 1]
+        p, the Hölder exponent of the gradients.
+    constant : float, at least 0
+        M, the Hölder constant of the gradient.
+
+    Returns
+    -------
+    Published
+        `value` is a number of steps.
+
+    Raises
+    ------
+    NotApplicable
+        Unless 1/η ≥ Θ of (10).
+
+    References
+    ----------
+    Bravo, Flores-Mella, Guzmán, Theorem 4.2.
     """
     half = lemma_4_1(diameter=diameter, step_size=step_size, exponent=exponent, constant=constant)
     return float(half) * math.ceil(-math.log2(total_variation))
@@ -226,14 +397,49 @@ def theorem_5_2(
     steps: int,
     order: float,
 ) -> float:
-    """The Rényi divergence of the last iterate of noisy SGD with Poisson batches of expected size b.
+    """The Rényi divergence of the last iterate of noisy SGD with Poisson batches on convex losses.
 
-    Convex losses with gradients of norm at most L, Hölder of `exponent` p and `constant` M, on a set of
-    `diameter` D; with T̄ = ⌈Dn/(4ηL)⌉,
-    α/σ²·(16L²T̄/n² + D²/(η²T̄) + 4η^(2p/(1−p))·(1−p)/(1+p)·(M/2)^(2/(1−p))·ln(T̄e)).
+    With T̄ = ⌈Dn/(4ηL)⌉ it is α/σ²·(16L²T̄/n² + D²/(η²T̄) +
+    4η^(2p/(1−p))·(1−p)/(1+p)·(M/2)^(2/(1−p))·ln(T̄e)). Gradients are bounded and Hölder.
     Unverified: the proof conditions on noise that depends on the batch. It also needs batches of
-    bounded size and b/n < 1/5, which are not stated. NotApplicable unless T ≥ T̄, σ ≥ 8√2·L/b and
-    1 < α ≤ α*(b/n, bσ/(2√2L)). Source: Theorem 5.2.
+    bounded size and b/n < 1/5, which are not stated.
+
+    Parameters
+    ----------
+    L : float, above 0
+        Bound on the norm of every record's gradient.
+    b : int, in 1..n
+        Expected number of records in a batch.
+    n : int, at least 1
+        Records of the data set.
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    step_size : float, above 0
+        η, the size of a step.
+    exponent : float, in [0, 1]
+        p, the Hölder exponent of the gradients.
+    constant : float, above 0
+        M, the Hölder constant of the gradients.
+    noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the gradient.
+    steps : int, at least 1
+        Number of steps.
+    order : float, above 1
+        α, the order of the divergence.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    NotApplicable
+        Unless T ≥ T̄, σ ≥ 8√2·L/b and 1 < α ≤ α*(b/n, bσ/(2√2L)); at p = 1 also unless η ≤ 2/M.
+
+    References
+    ----------
+    Bravo, Flores-Mella, Guzmán, Theorem 5.2; docs, "Errata".
     """
     _require_noisy_sgd(
         L=L, b=b, n=n, noise_std=noise_std, order=order, smallest_noise=8.0 * math.sqrt(2.0)
@@ -281,8 +487,45 @@ def remark_5_3(
 ) -> float:
     """The Rényi divergence 16αL²/(n²σ²)·min{T, 2T̄ + V} of noisy SGD after any number of steps.
 
-    As `theorem_5_2`, which it rounds up, joined with composition; unverified for the same reason.
-    Source: Remark 5.3.
+    As `theorem_5_2`, which it rounds up, joined with composition; unverified for the same reason. V
+    is (n/(2L))²·η^(2p/(1−p))·(1−p)/(1+p)·(M/2)^(2/(1−p))·ln(T̄e).
+
+    Parameters
+    ----------
+    L : float, above 0
+        Bound on the norm of every record's gradient.
+    b : int, in 1..n
+        Expected number of records in a batch.
+    n : int, at least 1
+        Records of the data set.
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    step_size : float, above 0
+        η, the size of a step.
+    exponent : float, in [0, 1]
+        p, the Hölder exponent of the gradients.
+    constant : float, above 0
+        M, the Hölder constant of the gradients.
+    noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the gradient.
+    steps : int, at least 1
+        Number of steps.
+    order : float, above 1
+        α, the order of the divergence.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    NotApplicable
+        Unless σ ≥ 8√2·L/b and 1 < α ≤ α*(b/n, bσ/(2√2L)); at p = 1 also unless η ≤ 2/M.
+
+    References
+    ----------
+    Bravo, Flores-Mella, Guzmán, Remark 5.3; docs, "Errata".
     """
     _require_noisy_sgd(
         L=L, b=b, n=n, noise_std=noise_std, order=order, smallest_noise=8.0 * math.sqrt(2.0)
@@ -331,11 +574,46 @@ def theorem_5_4(
 ) -> float:
     """The Rényi divergence α/σ²·(52L²T̄/n² + 4D²β/η + 2D²β²) of noisy SGD on nonconvex losses.
 
-    Batches of fixed size b, gradients of norm at most L, β-smooth (`smoothness`). T̄ is illegible and
-    read as ⌈1/η⌉, or with `with_smoothness` as ⌈1/(ηβ)⌉, under which the last display of the proof
-    holds. NotApplicable unless T ≥ T̄, b ≤ n/10, σ ≥ 2√10·L/b and 1 < α ≤ b²σ²/(16L²)·ln(n/b).
-    Unverified: read as ⌈1/η⌉ it is refuted by linear losses; either way the proof conditions on noise
-    that depends on the batch. Source: Theorem 5.4.
+    Batches have a fixed size. T̄ is illegible and read as ⌈1/η⌉, or as ⌈1/(ηβ)⌉. Unverified: read
+    as ⌈1/η⌉ it is refuted by linear losses; either way the proof conditions on noise that depends
+    on the batch.
+
+    Parameters
+    ----------
+    L : float, above 0
+        Bound on the norm of every record's gradient.
+    b : int, at most n/10
+        Records in a batch.
+    n : int, at least 1
+        Records of the data set.
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    step_size : float, above 0
+        η, the size of a step.
+    smoothness : float, above 0
+        β, the smoothness of every record's loss.
+    noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the gradient.
+    steps : int, at least 1
+        Number of steps.
+    order : float, above 1
+        α, the order of the divergence.
+    with_smoothness : bool
+        Whether to read T̄ as ⌈1/(ηβ)⌉, under which the last display of the proof holds.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    NotApplicable
+        Unless T ≥ T̄, b ≤ n/10, σ ≥ 2√10·L/b and 1 < α ≤ b²σ²/(16L²)·ln(n/b).
+
+    References
+    ----------
+    Bravo, Flores-Mella, Guzmán, Theorem 5.4; docs, "Errata".
     """
     _require_noisy_sgd(
         L=L, b=b, n=n, noise_std=noise_std, order=order, smallest_noise=2.0 * math.sqrt(10.0)
@@ -374,10 +652,44 @@ def equation_22(
     delta: float,
     with_smoothness: bool = False,
 ) -> float:
-    """ε at `delta` from Theorem 5.4: A/σ² + (2/σ)·√(A·ln(1/δ)), A = 52L²T̄/n² + 4D²β/η + 2D²β².
+    """ε at δ from Theorem 5.4: A/σ² + (2/σ)·√(A·ln(1/δ)), A = 52L²T̄/n² + 4D²β/η + 2D²β².
 
-    NotApplicable unless the order it needs, 1 + σ·√(ln(1/δ)/A), is at most α* (23). Unverified, as
-    `theorem_5_4`. Source: (22).
+    Unverified, as `theorem_5_4`.
+
+    Parameters
+    ----------
+    L : float, above 0
+        Bound on the norm of every record's gradient.
+    b : int, at least 1
+        Records in a batch.
+    n : int, at least 1
+        Records of the data set.
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    step_size : float, above 0
+        η, the size of a step.
+    smoothness : float, above 0
+        β, the smoothness of every record's loss.
+    noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the gradient.
+    delta : float, in (0, 1)
+        δ of the guarantee.
+    with_smoothness : bool
+        Whether to read T̄ as ⌈1/(ηβ)⌉, under which the last display of the proof holds.
+
+    Returns
+    -------
+    Published
+        `value` is ε.
+
+    Raises
+    ------
+    NotApplicable
+        Unless the order that it needs, 1 + σ·√(ln(1/δ)/A), is at most α* (23).
+
+    References
+    ----------
+    Bravo, Flores-Mella, Guzmán, (22); docs, "Errata".
     """
     inner = _nonconvex(
         L=L,

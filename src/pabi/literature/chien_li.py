@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable
 
 from pabi.literature.published import published, require
+from pabi.numbers.search import bisected
 
 PAPER = "Chien, Li 2024"
 _BISECTIONS = 60
@@ -36,8 +37,44 @@ def theorem_3_1(
     steps: int,
     order: float,
 ) -> float:
-    """Of `order` α, the least found over the start τ and equal shifts; the lengths are those of the
-    iterate."""
+    """The Rényi divergence of noisy gradient descent on a bounded set, for Hölder gradients.
+
+    It is the least found over the start τ and equal shifts, and never below the minimum of the
+    theorem. All lengths are those of the iterate.
+
+    Parameters
+    ----------
+    exponent : float, in (0, 1]
+        p, the Hölder exponent of the gradient.
+    constant : float, at least 0
+        M, the Hölder constant of the gradient.
+    step_size : float, above 0
+        η, the size of a step.
+    step_sensitivity : float, at least 0
+        s, how far apart two data sets' steps from one place are at most.
+    step_noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the iterate.
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    steps : int, at least 1
+        Number of steps.
+    order : float, above 1
+        α, the order of the divergence.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    NotApplicable
+        For an exponent outside of (0, 1], or no steps.
+
+    References
+    ----------
+    Chien, Li 2024, Theorem 3.1.
+    """
     require(0.0 < exponent <= 1.0, "a Hölder exponent in (0, 1]")
     require(steps >= 1, "a step")
 
@@ -68,10 +105,6 @@ def _equal_shift(omega: Callable[[float], float], distance: float, steps: int) -
                 return True
         return False
 
-    low, high = 0.0, omega(distance)
-    if arrives(low):
-        return low
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if arrives(middle) else (middle, high)
-    return high
+    if arrives(0.0):
+        return 0.0
+    return bisected(arrives, 0.0, omega(distance), rounds=_BISECTIONS)[1]

@@ -14,7 +14,7 @@ from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.describe.runs import NoisySGD
 from pabi.literature import covering_iterations, covering_langevin, covering_runs
 from pabi.literature.published import Status
-from pabi.literature.reading import Candidate
+from pabi.literature.reading import CandidateBound
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.showing import exact, shown
@@ -23,7 +23,7 @@ OURS = "pabi"
 
 Description = NoisySGD | NoisyIteration | LangevinChain | LangevinDiffusion | ExponentialMechanism
 
-_COVERING: dict[type, tuple[Candidate, ...]] = {
+_COVERING: dict[type, tuple[CandidateBound, ...]] = {
     NoisySGD: covering_runs.CANDIDATES,
     NoisyIteration: covering_iterations.CANDIDATES,
     LangevinChain: covering_langevin.CHAINS,
@@ -34,8 +34,26 @@ _COVERING: dict[type, tuple[Candidate, ...]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One bound. `epsilon` and `mu` are None where it does not apply (or is not Gaussian); `note` is then
-    the hypothesis that fails, and otherwise what is wrong with the bound, if anything."""
+    """What one bound says of a run.
+
+    Parameters
+    ----------
+    name : str
+        "pabi", or module and theorem, e.g. "bok.theorem_4_5".
+    source : str
+        The paper and the theorem; of pabi's own row the method.
+    status : str
+        "sound", "refuted" or "unverified".
+    applies : bool
+        Whether the run meets the hypotheses of the theorem.
+    epsilon : float or None
+        ε at the δ of the comparison; None where the bound does not apply.
+    mu : float or None
+        μ; None where the bound does not apply or is not Gaussian.
+    note : str
+        Where the bound does not apply, the hypothesis that fails; otherwise what is wrong with it,
+        if anything.
+    """
 
     name: str
     source: str
@@ -48,10 +66,23 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the literature says of `description` at `delta`; iterates as rows, prints as a table.
+    """What the literature says of a run at one δ.
 
-    The rows that apply come first, by increasing ε, pabi's own among them; then the others.
-    `delta`: in (0, 1). Source: every row's `source`; docs, "Errata".
+    It iterates as rows and prints as a table. The rows that apply come first, by increasing ε,
+    pabi's own among them; then the others.
+
+    Parameters
+    ----------
+    description : NoisySGD, NoisyIteration, LangevinChain, LangevinDiffusion or ExponentialMechanism
+        What the bounds speak of.
+    delta : float, in (0, 1)
+        δ of every ε.
+    rows : tuple of Row
+        One of every bound, and one of pabi.
+
+    References
+    ----------
+    `source` of every row; docs, "Errata".
     """
 
     description: Description
@@ -87,10 +118,30 @@ class Comparison:
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw ε against the length of the run for every bound that applies; see `pabi.draw.bounds`.
+        """Draw ε against the length of the run for every bound that applies.
 
-        `ax`: matplotlib axes, None for a new figure. Returns the axes. Every length is accounted anew, which
-        takes some seconds for sampled batches.
+        Sound bounds are solid, refuted ones dashed, unverified ones dotted. Every length is
+        accounted anew, which takes some seconds for sampled batches.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; the default is a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Those that were drawn on.
+
+        Raises
+        ------
+        InvalidInput
+            For an exponential mechanism, which has no length, and for steps or a temperature that
+            vary.
+
+        References
+        ----------
+        `source` of every row; docs, "Errata".
         """
         from pabi.draw.bounds import draw
 
@@ -98,13 +149,31 @@ class Comparison:
 
 
 def compare(run: Description, delta: float = 1e-5) -> Comparison:
-    """What every published bound says of a run, a sampler or an exponential mechanism, beside pabi's own
-    guarantee.
+    """What every published bound says of a description, beside pabi's own guarantee.
 
-    ε at `delta` in (0, 1), by the conversions of `pabi.convert`; Rényi bounds at the best order they
-    admit. The bounds are evaluated as printed: one that is refuted or unverified is no guarantee, and
-    may lie below the truth.
-    Raises InvalidInput for another δ. Source: every row's `source`; docs, "Errata".
+    Rényi bounds are taken at the best order they admit. The bounds are evaluated as printed: one
+    that is refuted or unverified is no guarantee, and may lie below the truth.
+
+    Parameters
+    ----------
+    run : NoisySGD, NoisyIteration, LangevinChain, LangevinDiffusion or ExponentialMechanism
+        A run, a sampler or an exponential mechanism.
+    delta : float, in (0, 1)
+        δ of every ε.
+
+    Returns
+    -------
+    Comparison
+        One row of every bound, and one of pabi.
+
+    Raises
+    ------
+    InvalidInput
+        For another δ, or what is no such description.
+
+    References
+    ----------
+    `source` of every row; ε by the conversions of `pabi.convert`; docs, "Errata".
     """
     delta = validate.number("delta", delta, above=0.0, below=1.0)
     if type(run) not in _COVERING:
@@ -123,7 +192,7 @@ def own_row(run: Description, delta: float) -> Row:
     return Row(OURS, f"pabi, {own.method}", "sound", True, own.epsilon(delta), own.mu, "proven")
 
 
-def _row(candidate: Candidate, run: Description, delta: float) -> Row:
+def _row(candidate: CandidateBound, run: Description, delta: float) -> Row:
     bound = candidate.bound
     name = f"{bound.__module__.rsplit('.', 1)[-1]}.{bound.__name__}"
     try:

@@ -6,64 +6,79 @@ Some are about private runs, others about chains that differ only in where they 
 from __future__ import annotations
 
 import math
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.moduli import Linear, Modulus, Sqrt
 from pabi.literature import altschuler_talwar, balle, bok, bravo, dong
-from pabi.literature.published import Bound, require
-from pabi.literature.reading import Candidate, Evaluate, Reading, read
+from pabi.literature.published import require
+from pabi.literature.reading import Hypothesis, Terms, covers, needs
 from pabi.numbers.errors import NotApplicable
+from pabi.numbers.rounding import Array
 from pabi.numbers.showing import shown, shown_down
 
+# Private runs.
 
-def _private(it: NoisyIteration) -> tuple[float, float, float]:
+
+_ONE_START = needs("one starting point", lambda it: it.start == 0.0)
+
+
+def _equal_steps(it: NoisyIteration) -> tuple[float, float, float]:
     """(c, s, σ) of equal steps from one starting point; c is NaN where no linear modulus is known."""
-    require(it.start == 0.0, "one starting point")
-    columns = [np.unique(np.asarray(x, dtype=np.float64)) for x in _columns(it)]
+    _ONE_START(it)
+    columns = [
+        np.unique(np.asarray(x, dtype=np.float64))
+        for x in (it.slopes, it.step_sensitivity, it.step_noise_std)
+    ]
     require(all(len(x) == 1 for x in columns), "steps that are all alike")
     c, s, sigma = (float(x[0]) for x in columns)
     require(s > 0.0 and sigma > 0.0, "steps that use the record, with noise")
     return c, s, sigma
 
 
-def _columns(it: NoisyIteration) -> tuple[Any, Any, Any]:
-    return it.slopes, it.step_sensitivity, it.step_noise_std
-
-
-def _it_composition(it: NoisyIteration, delta: float) -> Reading:
-    require(it.start == 0.0, "one starting point")
-    assert it.steps is not None
-    columns = (np.asarray(x, dtype=np.float64) for x in _columns(it)[1:])
-    s, sigma = (np.broadcast_to(x, it.steps) for x in columns)
+def _mus(it: NoisyIteration) -> Array:
+    """μ of every step that uses the record."""
+    _ONE_START(it)
+    s, sigma = (_column(it, x) for x in (it.step_sensitivity, it.step_noise_std))
     require(bool(np.all(sigma[s > 0.0] > 0.0)), "noise in every step that uses the record")
-    return read(dong.corollary_3_3(mus=s[s > 0.0] / sigma[s > 0.0]), delta)
+    return s[s > 0.0] / sigma[s > 0.0]
 
 
-def _it_bok_4_2(it: NoisyIteration, delta: float) -> Reading:
-    c, s, sigma = _private(it)
-    require(c < 1.0, "steps that contract")
+def _column(it: NoisyIteration, values: Any) -> Array:
+    """(steps,) values of every step."""
     assert it.steps is not None
-    found = bok.theorem_4_2(L=s, n=1, noise_std=sigma, slope=c, steps=it.steps)
-    return read(found, delta)
+    return np.broadcast_to(np.asarray(values, dtype=np.float64), it.steps)
 
 
-def _it_bok_4_3(it: NoisyIteration, delta: float) -> Reading:
-    c, s, sigma = _private(it)
-    require(c <= 1.0, "steps that do not expand")
-    require(it.diameter is not None, "a set of finite diameter")
-    assert it.steps is not None
-    assert it.diameter is not None
-    found = bok.theorem_4_3(
-        L=s, n=1, noise_std=sigma, step_size=1.0, diameter=it.diameter, steps=it.steps
-    )
-    return read(found, delta)
+_CONTRACTING = needs("steps that contract", lambda it: _equal_steps(it)[0] < 1.0)
+_NONEXPANSIVE = needs("steps that do not expand", lambda it: _equal_steps(it)[0] <= 1.0)
+_ON_A_SET = needs("a set of finite diameter", lambda it: it.diameter is not None)
+_PRIVATE: Terms = {
+    "L": lambda it: _equal_steps(it)[1],
+    "n": lambda it: 1,
+    "noise_std": lambda it: _equal_steps(it)[2],
+    "step_size": lambda it: 1.0,
+    "slope": lambda it: _equal_steps(it)[0],
+    "steps": attrgetter("steps"),
+    "diameter": attrgetter("diameter"),
+}
+
+# Chains.
 
 
-def _chain(it: NoisyIteration) -> tuple[float, list[float], list[float], list[float]]:
-    """(distance of the starts, κ, h, σ of every step) of chains with equal steps but for the start."""
+class Chain(NamedTuple):
+    """Equal steps from starts at a distance: κ, h and σ of every step."""
+
+    distance: float
+    kappa: list[float]
+    h: list[float]
+    sigma: list[float]
+
+
+def _chain(it: NoisyIteration) -> Chain:
     require(
         it.start > 0.0 and not np.any(np.asarray(it.step_sensitivity) > 0.0),
         "runs that differ only in where they start",
@@ -71,19 +86,20 @@ def _chain(it: NoisyIteration) -> tuple[float, list[float], list[float], list[fl
     assert it.steps is not None
     moduli = it.moduli
     if moduli is None:
-        slopes = np.broadcast_to(np.asarray(it.contraction, dtype=np.float64), it.steps)
-        shapes = [(float(c) ** 2, 0.0) for c in slopes]
+        shapes = [(float(c) ** 2, 0.0) for c in _column(it, it.contraction)]
     else:
         listed = [moduli] * it.steps if isinstance(moduli, Modulus) else list(moduli)
         shapes = [_shape(m) for m in listed]
-    sigma = np.broadcast_to(np.asarray(it.step_noise_std, dtype=np.float64), it.steps)
+    sigma = _column(it, it.step_noise_std)
     require(bool(np.all(sigma > 0.0)), "noise in every step")
-    require(all(k > 0.0 for k, _ in shapes), "slopes above 0")
+    kappa, h = (list(values) for values in zip(*shapes, strict=True))
+    require(min(kappa) > 0.0, "slopes above 0")
     distance = min(it.start, math.inf if it.diameter is None else it.diameter)
-    return distance, [k for k, _ in shapes], [h for _, h in shapes], [float(x) for x in sigma]
+    return Chain(distance, kappa, h, sigma.tolist())
 
 
 def _shape(modulus: Modulus) -> tuple[float, float]:
+    """(κ, h) of the modulus √(κδ² + h)."""
     if isinstance(modulus, Linear):
         return modulus.slope**2, 0.0
     if isinstance(modulus, Sqrt):
@@ -91,48 +107,52 @@ def _shape(modulus: Modulus) -> tuple[float, float]:
     raise NotApplicable("needs moduli √(κδ² + h)")
 
 
-def _it_bravo_3_4(it: NoisyIteration, delta: float) -> Reading:
-    distance, kappa, h, sigma = _chain(it)
-    return read(bravo.theorem_3_4(kappa, h, sigma, distance), delta)
+def _equal_chain(it: NoisyIteration) -> tuple[float, float, float]:
+    """(κ, h, σ) of a chain whose steps are all alike."""
+    columns = _chain(it)[1:]
+    require(all(len(set(x)) == 1 for x in columns), "steps that are all alike")
+    kappa, h, sigma = (x[0] for x in columns)
+    return kappa, h, sigma
 
 
-def _same(it: NoisyIteration) -> tuple[float, float, float, float]:
-    distance, kappa, h, sigma = _chain(it)
-    require(all(len(set(x)) == 1 for x in (kappa, h, sigma)), "steps that are all alike")
-    return distance, kappa[0], h[0], sigma[0]
-
-
-def _it_bravo_3_7(it: NoisyIteration, delta: float) -> Reading:
-    distance, kappa, h, sigma = _same(it)
+def _nonsmooth(it: NoisyIteration) -> None:
+    kappa, h, _ = _equal_chain(it)
     require(kappa == 1.0 and h > 0.0, "moduli √(δ² + h)")
-    assert it.steps is not None
-    found = bravo.corollary_3_7(diameter=distance, h=h, step_noise_std=sigma, steps=it.steps)
-    return read(found, delta)
 
 
-def _it_linear(bound: Bound[...], lowest: float, highest: float) -> Evaluate:
-    def evaluate(it: NoisyIteration, delta: float) -> Reading:
-        distance, kappa, h, sigma = _same(it)
+def _linear(lowest: float, highest: float) -> Hypothesis:
+    """Linear moduli with squared slopes in this range."""
+
+    def hypothesis(it: NoisyIteration) -> None:
+        kappa, h, _ = _equal_chain(it)
         require(h == 0.0, "linear moduli")
         require(lowest <= kappa <= highest, f"a slope in [{shown(lowest)}, {shown_down(highest)}]")
-        given = {"diameter": distance, "step_noise_std": sigma, "steps": it.steps}
-        if lowest < highest:
-            given["kappa"] = kappa
-        return read(bound(**given), delta)
 
-    return evaluate
+    return hypothesis
 
+
+_CHAIN: Terms = {
+    "diameter": lambda it: _chain(it).distance,
+    "kappa": lambda it: _chain(it).kappa,
+    "h": lambda it: _chain(it).h,
+    "sigma": lambda it: _chain(it).sigma,
+}
+_EQUAL_CHAIN: Terms = {
+    "diameter": lambda it: _chain(it).distance,
+    "kappa": lambda it: _equal_chain(it)[0],
+    "h": lambda it: _equal_chain(it)[1],
+    "step_noise_std": lambda it: _equal_chain(it)[2],
+    "steps": attrgetter("steps"),
+}
 
 CANDIDATES = (
-    Candidate(dong.corollary_3_3, _it_composition),
-    Candidate(bok.theorem_4_2, _it_bok_4_2),
-    Candidate(bok.theorem_4_3, _it_bok_4_3),
-    Candidate(bravo.theorem_3_4, _it_bravo_3_4),
-    Candidate(bravo.corollary_3_7, _it_bravo_3_7),
-    Candidate(bravo.corollary_3_8, _it_linear(bravo.corollary_3_8, 0.0, math.inf)),
-    Candidate(altschuler_talwar.contractive, _it_linear(altschuler_talwar.contractive, 0.0, 1.0)),
-    Candidate(
-        altschuler_talwar.proposition_2_10, _it_linear(altschuler_talwar.proposition_2_10, 1.0, 1.0)
-    ),
-    Candidate(balle.iterated_lipschitz, _it_linear(balle.iterated_lipschitz, 0.0, math.inf)),
+    covers(dong.corollary_3_3, {"mus": _mus}),
+    covers(bok.theorem_4_2, _PRIVATE, _CONTRACTING),
+    covers(bok.theorem_4_3, _PRIVATE, _NONEXPANSIVE, _ON_A_SET),
+    covers(bravo.theorem_3_4, _CHAIN),
+    covers(bravo.corollary_3_7, _EQUAL_CHAIN, _nonsmooth),
+    covers(bravo.corollary_3_8, _EQUAL_CHAIN, _linear(0.0, math.inf)),
+    covers(altschuler_talwar.contractive, _EQUAL_CHAIN, _linear(0.0, 1.0)),
+    covers(altschuler_talwar.proposition_2_10, _EQUAL_CHAIN, _linear(1.0, 1.0)),
+    covers(balle.iterated_lipschitz, _EQUAL_CHAIN, _linear(0.0, math.inf)),
 )

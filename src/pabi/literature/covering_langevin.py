@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from operator import attrgetter
 
 import numpy as np
 
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism
-from pabi.describe.runs import NoisySGD
 from pabi.literature import bok, covering_runs, langevin_universality, mcsherry_talwar
-from pabi.literature.published import Published, require
-from pabi.literature.reading import Candidate, Evaluate, Reading, read
-from pabi.numbers.errors import NotApplicable
+from pabi.literature.published import require
+from pabi.literature.reading import CandidateBound, Evaluate, Reading, Terms, covers, needs
 
 
 def _strong_convexity(
@@ -28,7 +26,7 @@ def _strong_convexity(
 # Chains: one of them is a run of noisy SGD.
 
 
-def _of_run(evaluate: Callable[[NoisySGD, float], Reading]) -> Evaluate:
+def _of_run(evaluate: Evaluate) -> Evaluate:
     def of_chain(chain: LangevinChain, delta: float) -> Reading:
         require(chain.chains == 1, "a single chain")
         return evaluate(chain.run, delta)
@@ -36,7 +34,7 @@ def _of_run(evaluate: Callable[[NoisySGD, float], Reading]) -> Evaluate:
     return of_chain
 
 
-def _bok_5_1(chain: LangevinChain, delta: float) -> Reading:
+def _small_steps(chain: LangevinChain) -> None:
     require(chain.chains == 1 and chain.release == "last", "the last iterate of a single chain")
     require(chain.batches.kind == "full_batch", "full batches")
     m, curvature = _strong_convexity(chain), chain.loss.curvature
@@ -44,78 +42,62 @@ def _bok_5_1(chain: LangevinChain, delta: float) -> Reading:
     assert curvature is not None
     big = curvature[1] + chain.loss.l2
     require(chain.gradient_step * (m + big) <= 2.0, "η ≤ 2/(M + m)")
-    beta = chain.inverse_temperature
-    found = bok.proposition_5_1(
-        L=beta * chain.gap, strong_convexity=beta * m, step_size=chain.step_size
-    )
-    return read(found, delta)
 
 
+_CHAIN: Terms = {
+    "L": lambda chain: chain.inverse_temperature * chain.gap,
+    "strong_convexity": lambda chain: chain.inverse_temperature * _strong_convexity(chain),
+    "step_size": attrgetter("step_size"),
+}
 CHAINS = (
-    *(Candidate(c.bound, _of_run(c.evaluate)) for c in covering_runs.CANDIDATES),
-    Candidate(bok.proposition_5_1, _bok_5_1),
+    *(CandidateBound(c.bound, _of_run(c.evaluate)) for c in covering_runs.CANDIDATES),
+    covers(bok.proposition_5_1, _CHAIN, _small_steps),
 )
 
 # Diffusions.
 
 
-def _path(diffusion: LangevinDiffusion, delta: float) -> Reading:
+def _squared_integral(diffusion: LangevinDiffusion) -> float:
+    """∫β² dt, at most."""
     largest = diffusion.cells[1]
-    integral = float(np.mean(largest * largest)) * diffusion.time
-    found = langevin_universality.lemma_c_1(
-        gradient_gap=diffusion.gap, time=diffusion.time, squared_integral=integral
-    )
-    return read(found, delta)
+    return float(np.mean(largest * largest)) * diffusion.time
 
 
-def _i_2(diffusion: LangevinDiffusion, delta: float) -> Reading:
-    require(diffusion.release == "last", "a hidden path")
-    require(diffusion.constant, "a constant temperature")
-    found = langevin_universality.lemma_i_2(
-        m=_strong_convexity(diffusion),
-        inverse_temperature=diffusion.inverse_temperature,
-        gradient_gap=diffusion.gap,
-        time=diffusion.time,
-    )
-    return read(found, delta)
-
-
+_HIDDEN = needs("a hidden path", lambda diffusion: diffusion.release == "last")
+_CONSTANT = needs("a constant temperature", lambda diffusion: diffusion.constant)
+_PATH: Terms = {
+    "gradient_gap": attrgetter("gap"),
+    "time": attrgetter("time"),
+    "squared_integral": _squared_integral,
+}
+_LAST_POINT: Terms = {
+    **_PATH,
+    "m": _strong_convexity,
+    "inverse_temperature": attrgetter("inverse_temperature"),
+}
 DIFFUSIONS = (
-    Candidate(langevin_universality.lemma_c_1, _path),
-    Candidate(langevin_universality.lemma_i_2, _i_2),
+    covers(langevin_universality.lemma_c_1, _PATH),
+    covers(langevin_universality.lemma_i_2, _LAST_POINT, _HIDDEN, _CONSTANT),
 )
 
 # Exponential mechanisms: F = κL.
 
 
-def _range(mechanism: ExponentialMechanism, delta: float) -> Reading:
-    found = mcsherry_talwar.exponential_mechanism(
-        L=0.5 * mechanism.kappa * mechanism.gap, diameter=mechanism.diameter
-    )
-    return read(found, delta)
-
-
-def _bok_5_2(mechanism: ExponentialMechanism, delta: float) -> Reading:
-    kappa = mechanism.kappa
-    found = bok.corollary_5_2(
-        L=kappa * mechanism.gap, strong_convexity=kappa * _strong_convexity(mechanism)
-    )
-    return read(found, delta)
-
-
-def _bok_5_4(mechanism: ExponentialMechanism, delta: float) -> Reading:
-    lo = mechanism.least_curvature
-    if lo is None or lo < 0.0:
-        raise NotApplicable("needs convex losses")
-    # μ² = 4L'D with L' = κΔ/2 for F and F' that are L'-Lipschitz; only ‖∇F − ∇F'‖ ≤ 2L' matters.
-    found: Published = bok.corollary_5_4(
-        L=0.5 * mechanism.kappa * mechanism.gap, diameter=mechanism.diameter
-    )
-    return read(found, delta)
-
-
+_CONVEX = needs(
+    "convex losses",
+    lambda mechanism: mechanism.least_curvature is not None and mechanism.least_curvature >= 0.0,
+)
+_DIFFERENCE: Terms = {
+    "L": lambda mechanism: mechanism.kappa * mechanism.gap,
+    "strong_convexity": lambda mechanism: mechanism.kappa * _strong_convexity(mechanism),
+}
+# L = κΔ/2 for F and F' that are both L-Lipschitz; only ‖∇F − ∇F'‖ ≤ 2L matters.
+_BOTH: Terms = {
+    "L": lambda mechanism: 0.5 * mechanism.kappa * mechanism.gap,
+    "diameter": attrgetter("diameter"),
+}
 MECHANISMS = (
-    Candidate(mcsherry_talwar.exponential_mechanism, _range),
-    Candidate(bok.corollary_5_2, _bok_5_2),
-    Candidate(bok.corollary_5_4, _bok_5_4),
+    covers(mcsherry_talwar.exponential_mechanism, _BOTH),
+    covers(bok.corollary_5_2, _DIFFERENCE),
+    covers(bok.corollary_5_4, _BOTH, _CONVEX),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from pabi.literature.published import geometric, published, require
+from pabi.literature.published import ROUNDED, geometric, published, require
 from pabi.numbers.showing import shown
 
 PAPER = "Kong, Ribero"
@@ -32,12 +32,36 @@ def slope(m: float, M: float, step_size: float) -> float:
 
 def _small_step(m: float, M: float, step_size: float) -> None:
     # 2λ(m + M) ≤ 1 up to rounding: the published examples sit on the boundary.
-    require(2.0 * step_size * (m + M) <= 1.0 + 1e-12, "λ ≤ 1/(2(m + M))")
+    require(2.0 * step_size * (m + M) <= 1.0 + ROUNDED, "λ ≤ 1/(2(m + M))")
 
 
 @published("slope", f"{PAPER}, Proposition 3.4(a)")
 def proposition_3_4_a(*, clip_norm: float, step_size: float, distance: float) -> float:
-    """‖x − y‖ + 2λC, how far apart a clipped step leaves two points at `distance`."""
+    """The distance ‖x − y‖ + 2λC at most that a clipped step leaves between two points.
+
+    Parameters
+    ----------
+    clip_norm : float, above 0
+        C, the norm that every record's gradient is clipped to.
+    step_size : float, above 0
+        λ, the size of a step.
+    distance : float, at least 0
+        ‖x − y‖, before the step.
+
+    Returns
+    -------
+    Published
+        `value` is a distance, in units of the parameters.
+
+    Raises
+    ------
+    TypeError
+        For what is no number.
+
+    References
+    ----------
+    Kong, Ribero, Proposition 3.4(a).
+    """
     return distance + 2.0 * step_size * clip_norm
 
 
@@ -49,10 +73,33 @@ def proposition_3_4_a(*, clip_norm: float, step_size: float, distance: float) ->
     "1.069 at λ = 1/(2M), where 1 is claimed",
 )
 def proposition_3_4_b(*, m: float, M: float, step_size: float) -> float:
-    """L_λ = √(1 + 2λm(1 + m/(M + m))), said to be a Lipschitz constant of a clipped gradient step.
+    """The number L_λ = √(1 + 2λm(1 + m/(M + m))), said to be a Lipschitz constant of a clipped
+    gradient step.
 
-    NotApplicable unless λ ≤ 1/(2(m + M)). Refuted, for m = 0 too: clipping a convex loss's gradients can
-    make a step expand.
+    Refuted, for m = 0 too: clipping a convex loss's gradients can make a step expand.
+
+    Parameters
+    ----------
+    m : float, at least 0
+        Losses have curvature at least −m.
+    M : float, above 0
+        Losses have curvature at most M.
+    step_size : float, above 0
+        λ, the size of a step.
+
+    Returns
+    -------
+    Published
+        `value` is a Lipschitz constant.
+
+    Raises
+    ------
+    NotApplicable
+        Unless λ ≤ 1/(2(m + M)).
+
+    References
+    ----------
+    Kong, Ribero, Proposition 3.4(b); docs, "Errata".
     """
     _small_step(m, M, step_size)
     return slope(m, M, step_size)
@@ -70,6 +117,33 @@ def theorem_4_3(
     """The Rényi divergence 8αT(λC/σ)², whatever the losses.
 
     Sound, and weaker than composition, α/2·(uses)·(2λC/(bσ))².
+
+    Parameters
+    ----------
+    clip_norm : float, above 0
+        C, the norm that every record's gradient is clipped to.
+    step_size : float, above 0
+        λ, the size of a step.
+    step_noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the iterate.
+    steps : int, at least 1
+        Number of steps.
+    order : float, above 1
+        α, the order of the divergence.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    ZeroDivisionError
+        For a noise of 0.
+
+    References
+    ----------
+    Kong, Ribero, Theorem 4.3 (18).
     """
     return 8.0 * order * steps * (step_size * clip_norm / step_noise_std) ** 2
 
@@ -86,9 +160,42 @@ def theorem_4_4(
     diameter: float,
     order: float = 2.0,
 ) -> float:
-    """The Rényi divergence α/(2σ²)·(L_λ d_h + 2λC/b)² on a domain of diameter d_h.
+    """The Rényi divergence α/(2σ²)·(L_λ d_h + 2λC/b)² on a bounded domain.
 
-    NotApplicable unless λ ≤ 1/(2(m + M)). Unverified: L_λ is not a Lipschitz constant.
+    Unverified: L_λ of `proposition_3_4_b` is not a Lipschitz constant.
+
+    Parameters
+    ----------
+    m : float, at least 0
+        Losses have curvature at least −m.
+    M : float, above 0
+        Losses have curvature at most M.
+    clip_norm : float, above 0
+        C, the norm that every record's gradient is clipped to.
+    b : int, at least 1
+        Records in a batch.
+    step_size : float, above 0
+        λ, the size of a step.
+    step_noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the iterate.
+    diameter : float, above 0
+        d_h, the diameter of the domain.
+    order : float, above 1
+        α, the order of the divergence.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    NotApplicable
+        Unless λ ≤ 1/(2(m + M)).
+
+    References
+    ----------
+    Kong, Ribero, Theorem 4.4 (20); docs, "Errata".
     """
     _small_step(m, M, step_size)
     moved = slope(m, M, step_size) * diameter + 2.0 * step_size * clip_norm / b
@@ -117,9 +224,44 @@ def theorem_4_5(
 ) -> float:
     """The Rényi divergence 4α(λC/(bσ))²·(θ(T − Eℓ) + E·θ(ℓ)), θ = θ_{L_λ}, E = ⌊T/ℓ⌋.
 
-    NotApplicable unless λ ≤ 1/(2(m + M)) and T ≥ ℓ. Refuted: a record in the last batch is used in the
-    very last step, whose noise alone hides it, whatever ℓ. With r ≥ 1 steps from the last use to the end
-    and a true Lipschitz constant, 2α(λC/(bσ))²·((uses − 1)·θ(ℓ) + θ(r)) holds.
+    Refuted: a record in the last batch is used in the very last step, whose noise alone hides it,
+    whatever ℓ. With r ≥ 1 steps from the last use to the end and a true Lipschitz constant,
+    2α(λC/(bσ))²·((uses − 1)·θ(ℓ) + θ(r)) holds.
+
+    Parameters
+    ----------
+    m : float, at least 0
+        Losses have curvature at least −m.
+    M : float, above 0
+        Losses have curvature at most M.
+    clip_norm : float, above 0
+        C, the norm that every record's gradient is clipped to.
+    b : int, at least 1
+        Records in a batch.
+    batches_per_epoch : int, at least 1
+        ℓ, the number of batches of one pass.
+    step_size : float, above 0
+        λ, the size of a step.
+    step_noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the iterate.
+    steps : int, at least 1
+        Number of steps.
+    order : float, above 1
+        α, the order of the divergence.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    NotApplicable
+        Unless λ ≤ 1/(2(m + M)) and T ≥ ℓ.
+
+    References
+    ----------
+    Kong, Ribero, Theorem 4.5 (21); docs, "Errata".
     """
     _small_step(m, M, step_size)
     l, constant = batches_per_epoch, slope(m, M, step_size)  # noqa: E741
@@ -141,10 +283,43 @@ def equation_22(
     steps: int,
     order: float = 2.0,
 ) -> float:
-    """The Rényi divergence 4α(λC/(bσ))²·(max{0, 1/(T − Eℓ)} + E/ℓ) of convex losses.
+    """The Rényi divergence 4α(λC/(bσ))²·(max{0, 1/(T − Eℓ)} + E/ℓ) of convex losses, E = ⌊T/ℓ⌋.
 
     Where T = Eℓ the printed term divides by zero; it is read as 0, which is θ₁(0) in (21). Refuted,
     as `theorem_4_5`.
+
+    Parameters
+    ----------
+    M : float, above 0
+        Losses have curvature at most M.
+    clip_norm : float, above 0
+        C, the norm that every record's gradient is clipped to.
+    b : int, at least 1
+        Records in a batch.
+    batches_per_epoch : int, at least 1
+        ℓ, the number of batches of one pass.
+    step_size : float, above 0
+        λ, the size of a step.
+    step_noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the iterate.
+    steps : int, at least 1
+        Number of steps.
+    order : float, above 1
+        α, the order of the divergence.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    NotApplicable
+        Unless λ ≤ 1/(2M) and T ≥ ℓ.
+
+    References
+    ----------
+    Kong, Ribero, Theorem 4.5 (22); docs, "Errata".
     """
     _small_step(0.0, M, step_size)
     l = batches_per_epoch  # noqa: E741
@@ -191,10 +366,45 @@ def corollary_c_2(
     target: float,
     order: float = 2.0,
 ) -> float:
-    """`target` = ε, said to bound the Rényi divergence with λ = λ̄(m), σ ≥ σ̄(m) and ℓ ≥ ℓ̄(m).
+    """The target ε, said to bound the Rényi divergence with λ = λ̄(m), σ ≥ σ̄(m) and ℓ ≥ ℓ̄(m).
 
-    NotApplicable unless `step_noise_std` and `batches_per_epoch` reach `corollary_c_2_noise` and
-    `corollary_c_2_batches`. Refuted, see `note`.
+    λ̄, σ̄ and ℓ̄ are `corollary_c_2_step_size`, `corollary_c_2_noise` and `corollary_c_2_batches`.
+    Refuted, see `note`.
+
+    Parameters
+    ----------
+    m : float, above 0
+        Losses have curvature at least −m.
+    M : float, above 0
+        Losses have curvature at most M.
+    clip_norm : float, above 0
+        C, the norm that every record's gradient is clipped to.
+    b : int, at least 1
+        Records in a batch.
+    batches_per_epoch : int, at least 1
+        ℓ, the number of batches of one pass.
+    epochs : int, at least 1
+        E, the number of passes over the data.
+    step_noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the iterate.
+    target : float, above 0
+        ε, the divergence that is aimed at, in nats.
+    order : float, above 1
+        α, the order of the divergence.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    NotApplicable
+        Unless m > 0, σ ≥ σ̄ and ℓ ≥ ℓ̄.
+
+    References
+    ----------
+    Kong, Ribero, Corollary C.2; docs, "Errata".
     """
     require(m > 0.0, "m > 0")
     least = corollary_c_2_noise(
@@ -219,12 +429,48 @@ def corollary_c_3(
     step_noise_std: float,
     order: float = 2.0,
 ) -> float:
-    """The Rényi divergence 4α(C/(bσ))²·(1 + θ_{L_λ}(ℓ)); E = `epochs` whole passes, the last may be longer.
+    """The Rényi divergence 4α(C/(bσ))²·(1 + θ_{L_λ}(ℓ)) of E whole passes, the last of which may be
+    longer.
 
-    NotApplicable unless λ ≤ min{1/√E, 1/(2(m + M))}. Unverified: it is derived from the refuted Theorem
-    4.5, and L_λ is not a Lipschitz constant; both repaired, it follows.
+    Unverified: it is derived from the refuted Theorem 4.5, and L_λ is not a Lipschitz constant;
+    both repaired, it follows.
+
+    Parameters
+    ----------
+    m : float, at least 0
+        Losses have curvature at least −m.
+    M : float, above 0
+        Losses have curvature at most M.
+    clip_norm : float, above 0
+        C, the norm that every record's gradient is clipped to.
+    b : int, at least 1
+        Records in a batch.
+    batches_per_epoch : int, at least 1
+        ℓ, the number of batches of one pass.
+    epochs : int, at least 1
+        E, the number of whole passes.
+    step_size : float, above 0
+        λ, the size of a step.
+    step_noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the iterate.
+    order : float, above 1
+        α, the order of the divergence.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    NotApplicable
+        Unless λ ≤ min{1/√E, 1/(2(m + M))}.
+
+    References
+    ----------
+    Kong, Ribero, Corollary C.3; docs, "Errata".
     """
     _small_step(m, M, step_size)
-    require(step_size**2 * epochs <= 1.0 + 1e-12, "λ ≤ 1/√E")
+    require(step_size**2 * epochs <= 1.0 + ROUNDED, "λ ≤ 1/√E")
     share = 1.0 + theta(slope(m, M, step_size), batches_per_epoch)
     return 4.0 * order * (clip_norm / (b * step_noise_std)) ** 2 * share

@@ -24,9 +24,34 @@ def lemma_c_1(
     squared_integral: float | None = None,
     order: float = 2.0,
 ) -> float:
-    """The Rényi divergence αΔ²/4·∫β_t²dt of the whole path up to `time`.
+    """The Rényi divergence αΔ²/4·∫β_t²dt of the whole path of a diffusion.
 
-    ∫β² is `squared_integral`, or β²T for a constant `inverse_temperature`.
+    Parameters
+    ----------
+    gradient_gap : float, at least 0
+        Δ, a bound on the distance between the gradients of the mean losses of adjacent data sets.
+    time : float, above 0
+        T, how long the diffusion runs.
+    inverse_temperature : float, above 0
+        β, where it is constant over time.
+    squared_integral : float, above 0, optional
+        ∫β_t²dt over the run; the default is β²T.
+    order : float, above 1
+        α, the order of the divergence.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    TypeError
+        For what is no number.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, Lemma C.1.
     """
     integral = inverse_temperature**2 * time if squared_integral is None else squared_integral
     return 0.25 * order * gradient_gap**2 * integral
@@ -50,12 +75,44 @@ def lemma_i_1(
     stationary: float,
     order: float,
 ) -> float:
-    """The Rényi divergence at `time` of two diffusions started from N(0, I/(βm)), unconstrained.
+    """The Rényi divergence of two diffusions started from N(0, I/(βm)), unconstrained.
 
-    [βmR²·(max{30, 5(M/m)² + 10M/m} + 18α − 3)/6 + (5pM/m + 3p)/6·ln(M/m)]·exp(−(T − t₀)βm/(3α)) + (4/3)·S,
-    with S = `stationary` the divergence of order 3α of the stationary laws, R = `radius` a bound on the norm
-    of both minimisers, t₀ = 2 ln((α − 1)·max{2, M/m}). NotApplicable unless α ≥ 2 and T ≥ t₀. The
-    statement has O(·); these are the constants of its proof's last display. Unverified, see `note`.
+    [βmR²·(max{30, 5(M/m)² + 10M/m} + 18α − 3)/6 + (5pM/m + 3p)/6·ln(M/m)]·exp(−(T − t₀)βm/(3α)) +
+    (4/3)·S, with t₀ = 2 ln((α − 1)·max{2, M/m}). The statement has O(·); these are the constants of
+    its proof's last display. Unverified, see `note`.
+
+    Parameters
+    ----------
+    m : float, above 0
+        Strong convexity of the mean loss.
+    M : float, above 0
+        Smoothness: the largest curvature of the mean loss.
+    inverse_temperature : float, above 0
+        β, constant over time.
+    dimension : int, at least 1
+        p, the number of parameters.
+    radius : float, above 0
+        R, a bound on the norm of both minimisers.
+    time : float, above 0
+        T, how long the diffusion runs.
+    stationary : float, at least 0
+        S, the divergence of order 3α of the stationary laws, in nats.
+    order : float, at least 2
+        α, the order of the divergence.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    NotApplicable
+        Unless α ≥ 2 and T ≥ t₀.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, Lemma I.1 (the constants of its proof); docs, "Errata".
     """
     require(order >= 2.0, "order ≥ 2")
     ratio, scale = M / m, inverse_temperature * m
@@ -78,9 +135,37 @@ def lemma_i_2(
     time: float,
     order: float = 2.0,
 ) -> float:
-    """The Rényi divergence αβΔ²/m·(1 − e^(−βmT/2)) at `time`, m-strongly convex losses.
+    """The Rényi divergence αβΔ²/m·(1 − e^(−βmT/2)) of a diffusion's last point, for m-strongly
+    convex losses.
 
     Sound; 1.66 to 2 times the exact value for quadratics, α/2·(Δ²β/m)·tanh(βmT/2).
+
+    Parameters
+    ----------
+    m : float, above 0
+        Strong convexity of the mean loss.
+    inverse_temperature : float, above 0
+        β, constant over time.
+    gradient_gap : float, at least 0
+        Δ, a bound on the distance between the gradients of the mean losses of adjacent data sets.
+    time : float, above 0
+        T, how long the diffusion runs.
+    order : float, above 1
+        α, the order of the divergence.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    ZeroDivisionError
+        For m = 0.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, Lemma I.2 (Chourasia, Ye, Shokri 2021, Corollary 1).
     """
     exponent = 0.5 * inverse_temperature * m * time
     return -order * inverse_temperature * gradient_gap**2 / m * math.expm1(-exponent)
@@ -140,10 +225,37 @@ def switch_of_regimes(
 def equation_33(
     *, inverse_temperature: float, dimension: int, diameter: float, time: float
 ) -> float:
-    """Expected excess empirical risk 2p/β + D²/(βT) of the last point, convex losses on a set of diameter D.
+    """The expected excess empirical risk 2p/β + D²/(βT) of a diffusion's last point, for convex
+    losses.
 
-    The printed proof differentiates the average over the last k units of time as though ∂(1/k) were 0; the
-    bound is true all the same: the excess is at most (p/β)·x, x − 1 − ln x = D²/(4pT) (docs, "Errata").
+    The printed proof differentiates the average over the last k units of time as though ∂(1/k) were
+    0; the bound is true all the same: the excess is at most (p/β)·x, x − 1 − ln x = D²/(4pT) (docs,
+    "Errata").
+
+    Parameters
+    ----------
+    inverse_temperature : float, above 0
+        β, constant over time.
+    dimension : int, at least 1
+        p, the number of parameters.
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    time : float, above 0
+        T, how long the diffusion runs.
+
+    Returns
+    -------
+    Published
+        `value` is an expected excess risk, in units of the loss.
+
+    Raises
+    ------
+    ZeroDivisionError
+        For β = 0 or T = 0.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, Theorem F.1 (33); docs, "Errata".
     """
     return 2.0 * dimension / inverse_temperature + diameter**2 / (inverse_temperature * time)
 
@@ -152,10 +264,40 @@ def equation_33(
 def theorem_f_1(
     *, L: float, n: int, dimension: int, diameter: float, epsilon: float, delta: float
 ) -> float:
-    """Expected excess empirical risk of the last point, (ε, δ)-private: 8LD√(p ln(1/δ))/(εn).
+    """The expected excess empirical risk 8LD√(p ln(1/δ))/(εn) of an (ε, δ)-private diffusion's last
+    point.
 
-    (35) at T = D²/(2p), β = εn/(L√(8T ln(1/δ))). NotApplicable unless 2 ln(1/δ) ≥ ε. The bound is true;
-    the printed proof is not, see `equation_33`.
+    This is (35) at T = D²/(2p), β = εn/(L√(8T ln(1/δ))). The bound is true; the printed proof is
+    not, see `equation_33`.
+
+    Parameters
+    ----------
+    L : float, above 0
+        Lipschitz constant of every record's loss.
+    n : int, at least 1
+        Records of the data set.
+    dimension : int, at least 1
+        p, the number of parameters.
+    diameter : float, above 0
+        D, the diameter of the set, in units of the parameters.
+    epsilon : float, above 0
+        ε of the guarantee.
+    delta : float, in (0, 1)
+        δ of the guarantee.
+
+    Returns
+    -------
+    Published
+        `value` is an expected excess risk, in units of the loss.
+
+    Raises
+    ------
+    NotApplicable
+        Unless 2 ln(1/δ) ≥ ε.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, Theorem F.1 (35); docs, "Errata".
     """
     log = -math.log(delta)
     require(2.0 * log >= epsilon, "2 ln(1/δ) ≥ ε")
@@ -169,10 +311,38 @@ def theorem_f_1(
 def equation_42(
     *, m: float, dimension: int, squared_distance: float, time: float, power: float
 ) -> float:
-    """Expected excess risk (mφ₀ + mp∫e^(mB_t)dt)/(e^(mB_T) − 1) of the weighted average of the path.
+    """The expected excess risk (mφ₀ + mp∫e^(mB_t)dt)/(e^(mB_T) − 1) of the weighted average of the
+    path.
 
-    β_t = t^a with a = `power`, B_t = t^(a+1)/(a + 1), φ₀ = `squared_distance` of the start from the
-    minimiser. Stated for 2m-strongly convex losses; true for m-strongly convex ones and with φ₀/2.
+    β_t = t^a and B_t = t^(a+1)/(a + 1). Stated for 2m-strongly convex losses; true for m-strongly
+    convex ones and with φ₀/2.
+
+    Parameters
+    ----------
+    m : float, above 0
+        Strong convexity of the mean loss.
+    dimension : int, at least 1
+        p, the number of parameters.
+    squared_distance : float, above 0
+        φ₀, the squared distance of the start from the minimiser.
+    time : float, above 0
+        T, how long the diffusion runs.
+    power : float, above −1
+        a of β_t = t^a.
+
+    Returns
+    -------
+    Published
+        `value` is an expected excess risk, in units of the loss.
+
+    Raises
+    ------
+    OverflowError
+        Where e^(mB_T) is beyond the range of doubles.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, Theorem F.2 (42); docs, "Errata".
     """
     from scipy.integrate import quad
 
@@ -224,11 +394,44 @@ def theorem_f_2(
     epsilon: float,
     delta: float,
 ) -> float:
-    """Claimed expected excess mφ₀/R + 8p(a + 1)L² ln(1/δ) ln(R + 1)/(mε²n²) of the path's weighted average.
+    """The claimed expected excess mφ₀/R + 8p(a + 1)L² ln(1/δ) ln(R + 1)/(mε²n²) of the path's
+    weighted average.
 
-    (ε, δ)-private, 2m-strongly convex losses, a and R as in `theorem_f_2_schedule`. Refuted: with the printed
-    a and T the diffusion hardly moves, and (42) itself is vast. With constant β and path accounting the
-    corrected (42) is a true bound (docs, "Errata").
+    It is claimed for (ε, δ)-privacy and 2m-strongly convex losses, with a and R as in
+    `theorem_f_2_schedule`. Refuted: with the printed a and T the diffusion hardly moves, and (42)
+    itself is vast. With constant β and path accounting the corrected (42) is a true bound (docs,
+    "Errata").
+
+    Parameters
+    ----------
+    L : float, above 0
+        Lipschitz constant of every record's loss.
+    m : float, above 0
+        Strong convexity of the mean loss.
+    n : int, at least 1
+        Records of the data set.
+    dimension : int, at least 1
+        p, the number of parameters.
+    squared_distance : float, above 0
+        φ₀, the squared distance of the start from the minimiser.
+    epsilon : float, above 0
+        ε of the guarantee.
+    delta : float, in (0, 1)
+        δ of the guarantee.
+
+    Returns
+    -------
+    Published
+        `value` is an expected excess risk, in units of the loss.
+
+    Raises
+    ------
+    NotApplicable
+        Unless a ≥ 0 and T ≤ 2, which takes more records.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, Theorem F.2 (48), (49); docs, "Errata".
     """
     power, _, ratio = theorem_f_2_schedule(
         L=L,
@@ -251,8 +454,31 @@ def theorem_f_2(
     "exponentially, 27 times the bound at ∫β = 7.4; for convex losses half of it, (2L²/n)∫β, holds",
 )
 def lemma_f_3(*, L: float, n: int, integral: float) -> float:
-    """Claimed uniform stability 4L²/n·∫β_t dt of the last point, L-Lipschitz losses; `integral` = ∫β.
+    """The claimed uniform stability 4L²/n·∫β_t dt of the last point, for L-Lipschitz losses.
 
     Refuted as stated; true, and twice what is needed, for convex losses.
+
+    Parameters
+    ----------
+    L : float, above 0
+        Lipschitz constant of every record's loss.
+    n : int, at least 1
+        Records of the data set.
+    integral : float, at least 0
+        ∫β_t dt over the run.
+
+    Returns
+    -------
+    Published
+        `value` is a uniform stability, in units of the loss.
+
+    Raises
+    ------
+    ZeroDivisionError
+        For no records.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, Lemma F.3; docs, "Errata".
     """
     return 4.0 * L**2 / n * integral

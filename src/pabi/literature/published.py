@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
+# Relative: published examples meet hypotheses with equality, and decimals are rounded.
+ROUNDED = 1e-12
+
 Status = Literal["sound", "refuted", "unverified"]
 Kind = Literal[
     "rdp",  # a Rényi divergence, in nats, at the order given
@@ -34,9 +37,27 @@ Kind = Literal[
 class Published:
     """A number exactly as printed, errors included.
 
-    `value`: the number, or a `pabi.tradeoff` object where `kind` is "tradeoff"; see `Kind` for
-    the units. `status`: "sound", "refuted" (a counterexample is known) or "unverified" (the proof
-    has a gap). `note` names the counterexample or the gap, `source` the paper and theorem.
+    Parameters
+    ----------
+    value : float or pabi.tradeoff curve
+        The number, or a trade-off function where `kind` is "tradeoff".
+    kind : str
+        What the number is: "rdp" (a Rényi divergence at the given order, in nats), "gdp" (μ of
+        Gaussian differential privacy), "gdp_lower" (the exact μ of an instance, or below it, so
+        that no smaller μ is true), "tradeoff", "epsilon" (ε at the given δ, or of pure differential
+        privacy), "steps", "epochs", "slope" (a Lipschitz constant), "risk" (expected excess
+        empirical risk, in units of the loss) or "stability" (uniform stability, in units of the
+        loss).
+    status : str
+        "sound", "refuted" (a counterexample is known) or "unverified" (the proof has a gap).
+    note : str
+        The counterexample or the gap; empty for a sound bound.
+    source : str
+        The paper and the theorem.
+
+    References
+    ----------
+    `source`; docs, "Errata".
     """
 
     value: float | TradeOff
@@ -52,7 +73,19 @@ class Published:
 
 
 class Bound(Protocol[P]):
-    """A function that returns a `Published`, with `status`, `source`, `kind` and `note`."""
+    """A function that returns a `Published`, and knows its source before it is called.
+
+    Attributes
+    ----------
+    status : str
+        As in `Published`.
+    source : str
+        The paper and the theorem.
+    kind : str
+        As in `Published`.
+    note : str
+        As in `Published`.
+    """
 
     __name__: str
     status: Status
@@ -60,7 +93,9 @@ class Bound(Protocol[P]):
     kind: Kind
     note: str
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Published: ...
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Published:
+        """The bound at the parameters of its theorem; NotApplicable where a hypothesis fails."""
+        ...
 
 
 def published(

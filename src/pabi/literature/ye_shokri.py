@@ -23,8 +23,38 @@ def theorem_3_3(
 ) -> float:
     """The Rényi divergence of noisy cyclic gradient descent on smooth, strongly convex losses.
 
-    α·(L/(bσ))²/2·(1 + c^(l−2)·(1 − c²)/(1 − c^l)²·(1 − c^(l(E−1)))): `slope` c < 1 of a step, l batches an
-    epoch, E epochs, gradient sensitivity L, noise of standard deviation σ = `noise_std` on the gradient.
+    It is α·(L/(bσ))²/2·(1 + c^(l−2)·(1 − c²)/(1 − c^l)²·(1 − c^(l(E−1)))).
+
+    Parameters
+    ----------
+    L : float, above 0
+        Gradient sensitivity: how far one record can move the sum of the gradients of a batch.
+    b : int, at least 1
+        Records in a batch.
+    noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the gradient.
+    slope : float, in (0, 1)
+        c, the Lipschitz constant of a gradient step.
+    batches_per_epoch : int, at least 1
+        l, the number of batches of one pass.
+    epochs : int, at least 1
+        E, the number of passes over the data.
+    order : float, above 1
+        α, the order of the divergence.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    NotApplicable
+        Unless 0 < c < 1.
+
+    References
+    ----------
+    Ye, Shokri 2022, Theorem 3.3.
     """
     require(0.0 < slope < 1.0, "0 < slope < 1")
     log = math.log(slope)
@@ -44,11 +74,42 @@ def theorem_d_6(
     steps: int,
     order: float = 2.0,
 ) -> float:
-    """The Rényi divergence of noisy gradient descent on smooth, strongly convex losses.
+    """The Rényi divergence of noisy gradient descent with full batches on smooth, strongly convex
+    losses.
 
-    α·(L/(nσ))²·(2 − ηm)/(ηm)·(1 − (1 − ηm/2)^t): m = `strong_convexity`, full batches, t steps of size
-    η ≤ 2/(m + M), gradient sensitivity L, noise of standard deviation σ = `noise_std` on the gradient.
-    Sound for such steps: it exceeds the exact divergence of Bok, Su, Altschuler, Theorem 4.2.
+    It is α·(L/(nσ))²·(2 − ηm)/(ηm)·(1 − (1 − ηm/2)^t) for η ≤ 2/(m + M). Sound for such steps: it
+    exceeds the exact divergence of Bok, Su, Altschuler, Theorem 4.2.
+
+    Parameters
+    ----------
+    L : float, above 0
+        Gradient sensitivity: how far one record can move the sum of the gradients of a batch.
+    n : int, at least 1
+        Records of the data set.
+    noise_std : float, above 0
+        σ, the standard deviation per coordinate of the noise on the gradient.
+    strong_convexity : float, above 0
+        m, the strong convexity of the losses.
+    step_size : float, above 0
+        η, the size of a step.
+    steps : int, at least 1
+        Number of steps.
+    order : float, above 1
+        α, the order of the divergence.
+
+    Returns
+    -------
+    Published
+        `value` is a Rényi divergence in nats.
+
+    Raises
+    ------
+    NotApplicable
+        Unless 0 < ηm < 1.
+
+    References
+    ----------
+    Ye, Shokri 2022, Theorem D.6 (as Bok, Su, Altschuler 2024 evaluate it).
     """
     shrink = step_size * strong_convexity
     require(0.0 < shrink < 1.0, "0 < ηm < 1")

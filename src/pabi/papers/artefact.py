@@ -29,7 +29,7 @@ class Settings:
 class Artefact:
     """`title` says what it shows, `source` where it is printed.
 
-    `parts`: the work by name; `assemble` turns its results, by the same names, into a `Table` or a
+    `parts`: the work by name; `assemble` turns its results, by the same names, into a `PrintedTable` or a
     `Figure`. `trains`: whether it needs MNIST, and time.
     """
 

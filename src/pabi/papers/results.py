@@ -9,6 +9,9 @@ from functools import cached_property
 
 from pabi.draw.figures import Figure
 
+# Half a unit of the last digit; a number computed in doubles may sit on the boundary.
+_HALF = 0.5 * (1.0 + 1e-9)
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -46,25 +49,25 @@ class Entry:
         """Whether ours is the printed number, to the printed digits or within `within`."""
         if self.difference is None:
             return True
-        # Half a unit of the last digit; a number computed in doubles may sit on the boundary.
-        allowed = 0.5 * 10.0**-self.decimals * (1.0 + 1e-9) if self.within is None else self.within
+        allowed = _HALF * 10.0**-self.decimals if self.within is None else self.within
         return abs(self.difference) <= allowed
 
     @property
     def explained(self) -> bool:
+        """Whether ours agrees, or a remark says why it does not."""
         return self.agrees or bool(self.remark)
 
 
 def _number(printed: str) -> str:
     """The number of "89.36 ± 0.03", "4.34"."""
-    found = re.match(r"-?[\d.]+", printed)
-    if found is None:
+    number = re.match(r"-?[\d.]+", printed)
+    if number is None:
         raise ValueError(f"{printed!r} has no number")
-    return found.group()
+    return number.group()
 
 
 @dataclass(frozen=True)
-class Table:
+class PrintedTable:
     """A published table beside pabi's numbers. `remark`: of the table as a whole."""
 
     entries: tuple[Entry, ...]
@@ -72,7 +75,8 @@ class Table:
 
     @property
     def disagreements(self) -> list[Entry]:
+        """The entries whose number is not the printed one."""
         return [entry for entry in self.entries if not entry.agrees]
 
 
-Result = Table | Figure
+Result = PrintedTable | Figure

@@ -19,31 +19,31 @@ from pabi.papers.artefact import Part
 
 def run_parts(
     parts: Iterable[Part],
-    kept: Path,
+    folder: Path,
     jobs: int = 1,
     fresh: bool = False,
-    done: Callable[[], None] = lambda: None,
+    advance: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """The results of `parts` by `key`.
 
-    `kept`: a folder of earlier results, one file a part, which are not read with `fresh`. `jobs`:
-    processes. `done` is called after every part.
+    `folder`: of earlier results, one file a part, which are not read with `fresh`. `jobs`:
+    processes. `advance` is called after every part.
     """
-    wanted = {key(part): part for part in parts}
+    missing = {key(part): part for part in parts}
     results: dict[str, Any] = {}
 
     def take(name: str, result: Any) -> None:
         results[name] = result
-        done()
+        advance()
 
-    for name in [] if fresh else list(wanted):
-        if (earlier := read(kept / f"{name}.json")) is not None:
-            del wanted[name]
+    for name in [] if fresh else list(missing):
+        if (earlier := read(folder / f"{name}.json")) is not None:
+            del missing[name]
             take(name, earlier["result"])
-    for name, result in _computed(wanted, jobs):
-        part = wanted[name]
-        told = {"function": part.function, "arguments": dict(part.arguments), "result": result}
-        write(kept / f"{name}.json", told)
+    for name, result in _computed(missing, jobs):
+        part = missing[name]
+        record = {"function": part.function, "arguments": dict(part.arguments), "result": result}
+        write(folder / f"{name}.json", record)
         take(name, result)
     return results
 
@@ -78,8 +78,7 @@ def key(part: Part) -> str:
     arguments = dict(part.arguments)
     if arguments.get("mnist") is not None:
         arguments["mnist"] = _contents(arguments["mnist"])
-    told = json.dumps([part.function, arguments], sort_keys=True)
-    return hashlib.sha256(f"{_this_pabi()}\n{told}".encode()).hexdigest()[:32]
+    return _digest(_this_pabi(), [part.function, arguments])
 
 
 @cache
@@ -92,8 +91,12 @@ def _contents(file: str) -> str:
 
 def stamp(parts: Iterable[Part], look: str) -> str:
     """A name for all that is written of an artefact: its work, the code of its page, and `look`."""
-    told = json.dumps([sorted(key(part) for part in parts), look])
-    return hashlib.sha256(f"{_this_pabi(whole=True)}\n{told}".encode()).hexdigest()[:32]
+    return _digest(_this_pabi(whole=True), [sorted(key(part) for part in parts), look])
+
+
+def _digest(code: str, data: Any) -> str:
+    text = json.dumps(data, sort_keys=True)
+    return hashlib.sha256(f"{code}\n{text}".encode()).hexdigest()[:32]
 
 
 @cache
@@ -119,9 +122,9 @@ def read(file: Path) -> Any:
         return None
 
 
-def write(file: Path, told: Any) -> None:
+def write(file: Path, data: Any) -> None:
     """Keeps plain data in a file, at once: a call that is stopped leaves no half of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_suffix(f".{os.getpid()}")
-    draft.write_text(json.dumps(told), encoding="utf-8")
+    draft.write_text(json.dumps(data), encoding="utf-8")
     draft.replace(file)

@@ -46,9 +46,9 @@ def planned(**problem: Any) -> dict[str, Any]:
     from pabi.describe.langevin import LangevinDiffusion
     from pabi.erm import plan
 
-    found = plan(**problem)
-    time = found.run.time if isinstance(found.run, LangevinDiffusion) else None
-    return {"algorithm": found.algorithm, "risk": found.risk_bound, "time": time}
+    best = plan(**problem)
+    time = best.run.time if isinstance(best.run, LangevinDiffusion) else None
+    return {"algorithm": best.algorithm, "risk": best.risk_bound, "time": time}
 
 
 def trained(

@@ -14,7 +14,7 @@ from pabi.draw.figures import Figure, draw, draw_text
 from pabi.draw.themes import Theme, style
 from pabi.numbers.showing import as_printed, exact, plain, shown
 from pabi.papers.artefact import Artefact
-from pabi.papers.results import Entry, Result, Table
+from pabi.papers.results import Entry, PrintedTable, Result
 
 _WIDTH = 110
 
@@ -23,10 +23,10 @@ def write(
     name: str, artefact: Artefact, result: Result, folder: Path, theme: Theme = "light"
 ) -> str:
     """Writes NAME.txt, .csv, .png and .svg under `folder` and returns the text."""
-    told = text(name, artefact, result)
+    whole = text(name, artefact, result)
     target = folder / name
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.with_suffix(".txt").write_text(told, encoding="utf-8")
+    target.with_suffix(".txt").write_text(whole, encoding="utf-8")
     target.with_suffix(".csv").write_text(as_csv(result), encoding="utf-8")
     import matplotlib as mpl
 
@@ -34,11 +34,11 @@ def write(
     import matplotlib.pyplot as plt
 
     with style(theme):
-        drawn = draw(result, artefact.title) if isinstance(result, Figure) else draw_text(told)
+        drawn = draw(result, artefact.title) if isinstance(result, Figure) else draw_text(whole)
         drawn.savefig(target.with_suffix(".png"), dpi=150)
         drawn.savefig(target.with_suffix(".svg"), metadata={"Date": None})
         plt.close(drawn)
-    return told
+    return whole
 
 
 def written(name: str, folder: Path) -> str | None:
@@ -55,13 +55,13 @@ def written(name: str, folder: Path) -> str | None:
 def text(name: str, artefact: Artefact, result: Result) -> str:
     """The result to be read."""
     lines = [f"{name}: {artefact.title}", artefact.source, ""]
-    lines += _table(result) if isinstance(result, Table) else _figure(result)
+    lines += _table(result) if isinstance(result, PrintedTable) else _figure(result)
     if result.remark:
         lines += ["", *textwrap.wrap(result.remark, _WIDTH)]
     return "\n".join(lines) + "\n"
 
 
-def _table(table: Table) -> list[str]:
+def _table(table: PrintedTable) -> list[str]:
     remarks = list(dict.fromkeys(e.remark for e in table.entries if e.remark))
     columns = _columns(table)
     marks = [
@@ -85,7 +85,7 @@ def _table(table: Table) -> list[str]:
     return lines
 
 
-def _columns(table: Table) -> dict[str, Callable[[Entry], str]]:
+def _columns(table: PrintedTable) -> dict[str, Callable[[Entry], str]]:
     """The heads of the columns, and what each shows of an entry; none that would be empty."""
     keys = dict.fromkeys(k for entry in table.entries for k in entry.where)
     columns: dict[str, Callable[[Entry], str]] = {key: partial(_where, key) for key in keys}
@@ -128,8 +128,8 @@ def _proven(value: float | None, entry: Entry) -> str:
 
 
 def _difference(entry: Entry) -> str:
-    found = entry.difference
-    return "" if found is None else as_printed(found, _decimals(found, entry), sign=True)
+    off = entry.difference
+    return "" if off is None else as_printed(off, _decimals(off, entry), sign=True)
 
 
 def _decimals(value: float, entry: Entry) -> int:
@@ -137,7 +137,7 @@ def _decimals(value: float, entry: Entry) -> int:
     return 0 if entry.decimals == 0 and value == round(value) else entry.decimals + 2
 
 
-def _verdict(table: Table) -> str:
+def _verdict(table: PrintedTable) -> str:
     printed = [entry for entry in table.entries if entry.printed is not None]
     if not printed:
         return "The paper prints formulas and no numbers here."
@@ -160,8 +160,10 @@ def _figure(figure: Figure) -> list[str]:
         lines.append(f"{panel.title}{axes}")
         for curve in panel.curves:
             if curve.label and len(curve.x):
-                told = sorted({0, len(curve.x) // 2, len(curve.x) - 1})
-                points = " … ".join(f"({plain(curve.x[k], 4)}, {exact(curve.y[k])})" for k in told)
+                places = sorted({0, len(curve.x) // 2, len(curve.x) - 1})
+                points = " … ".join(
+                    f"({plain(curve.x[k], 4)}, {exact(curve.y[k])})" for k in places
+                )
                 lines.append(f"  {curve.label}: {points}")
     return lines
 
@@ -170,16 +172,15 @@ def as_csv(result: Result) -> str:
     """The numbers in full."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    if isinstance(result, Table):
+    if isinstance(result, PrintedTable):
         keys = list(dict.fromkeys(k for entry in result.entries for k in entry.where))
         writer.writerow(
             [*keys, "quantity", "paper", "ours", "difference", "pabi", "agrees", "remark"]
         )
         for e in result.entries:
-            values = [e.printed, e.ours, e.difference, e.pabi]
-            told = ["" if v is None else v for v in values]
-            row = [*(e.where.get(k, "") for k in keys), e.quantity, *told]
-            writer.writerow([*row, str(e.agrees).lower(), e.remark])
+            where = [e.where.get(k, "") for k in keys]
+            values = [e.printed, e.ours, e.difference, e.pabi]  # None is written as nothing
+            writer.writerow([*where, e.quantity, *values, str(e.agrees).lower(), e.remark])
         return out.getvalue()
     writer.writerow(["panel", "curve", "x", "y"])
     for panel in result.panels:

@@ -1,4 +1,4 @@
-"""The cost of two shifts is not convex."""
+"""Figure 2: the cost of two shifts is not convex."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def least() -> float:
     return float(bravo.theorem_3_4([1.0] * 3, [H] * 3, NOISE, DIAMETER))
 
 
-def _assemble(found: Mapping[str, Any]) -> Figure:
+def _assemble(results: Mapping[str, Any]) -> Figure:
     x, y = np.linspace(-6.0, 6.0, 121), np.linspace(-6.0, 8.0, 141)
     values = np.log10(cost(*np.meshgrid(x, y)))
     surface = Surface("log₁₀ E", x.tolist(), y.tolist(), values.tolist())
@@ -51,10 +51,14 @@ def _assemble(found: Mapping[str, Any]) -> Figure:
         Panel("above its chord: not convex", "share of the way", "E", line, log="y"),
     )
     remark = (
-        "The paper shows the surface; a segment makes it visible that it is not convex. Its least value is "
+        "The paper shows the surface. The segment shows that it is not convex. The least value of E is "
         f"{as_printed(least(), 4)}, by Theorem 3.4."
     )
     return Figure(panels, remark, size=(12.0, 5.0))
 
 
-ARTEFACT = Artefact("E for D = 5, η = L = 1, σ = (1, 0.01, 0.4)", f"{SOURCE}, Figure 2", _assemble)
+ARTEFACTS = {
+    "figure-2": Artefact(
+        "E for D = 5, η = L = 1, σ = (1, 0.01, 0.4)", f"{SOURCE}, Figure 2", _assemble
+    )
+}

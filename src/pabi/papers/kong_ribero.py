@@ -1,4 +1,4 @@
-"""Rates of the Rényi divergence of cyclic DP-SGD, evaluated beside what is proven."""
+"""Kong, Ribero, Table 1: rates of the Rényi divergence of cyclic DP-SGD, evaluated beside what is proven."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from pabi.describe.runs import NoisySGD
 from pabi.literature import kong_ribero
 from pabi.numbers.showing import exact
 from pabi.papers.artefact import Artefact, Part, Settings
-from pabi.papers.kong_ribero import SOURCE
-from pabi.papers.results import Entry, Table
+from pabi.papers.results import Entry, PrintedTable
+
+SOURCE = "Kong, Ribero"
 
 ORDER, EPOCHS, BATCHES, SIZE = 2.0, 10, 50, 10
 CLIP_NORM, STEP_SIZE, NOISE = 1.0, 0.05, 0.02  # C, λ, σ on the iterate
 CONVEXITY, SMOOTHNESS, DIAMETER = 0.1, 1.0, 2.0  # m, M, d_h
 
-RATE = "A rate: the paper has O(·) of it. Its constants, where they are printed, are larger."
+RATE = "The paper has O(·) of this rate. Where it prints constants, they are larger."
 REFUTED = (
-    "Refuted with any constant, as the errata in the docs show: one step's noise has to hide a record of "
-    "the last batch, however long the epoch is, while this falls as 1/ℓ (nearly so for small m)."
+    "This rate is refuted with any constant, as the errata in the docs show. The noise of one step has "
+    "to hide a record of the last batch, however long the epoch is. The rate falls as 1/ℓ (nearly so "
+    "for small m)."
 )
 UNVERIFIED = (
-    "A rate; its proof needs a Lipschitz constant that clipped steps do not have (errata, docs)."
+    "The proof of this rate needs a Lipschitz constant that clipped steps do not have (see the errata "
+    "in the docs)."
 )
 
 
@@ -56,7 +59,7 @@ def _parts(settings: Settings) -> Mapping[str, Part]:
     return {n: Part("renyi", {"run": to_dict(r), "order": ORDER}) for n, r in _runs().items()}
 
 
-def _assemble(found: Mapping[str, Any]) -> Table:
+def _assemble(results: Mapping[str, Any]) -> PrintedTable:
     unit = (STEP_SIZE * CLIP_NORM / (SIZE * NOISE)) ** 2
     slope = kong_ribero.slope(CONVEXITY, SMOOTHNESS, STEP_SIZE)
     spread = sum(slope ** (2 * i) for i in range(BATCHES))
@@ -91,7 +94,7 @@ def _assemble(found: Mapping[str, Any]) -> Table:
             "R₂",
             None,
             value,
-            found[losses],
+            results[losses],
             remark=remark,
         )
         for losses, of, rate, value, remark in rows
@@ -100,15 +103,17 @@ def _assemble(found: Mapping[str, Any]) -> Table:
         f"Rates evaluated with constant 1 at α = {exact(ORDER)}, E = {EPOCHS}, ℓ = {BATCHES}, b = {SIZE}, "
         f"C = Q = {exact(CLIP_NORM)}, λ = {exact(STEP_SIZE)}, σ = {exact(NOISE)} on the iterate, "
         f"m = {exact(CONVEXITY)}, "
-        f"M = {exact(SMOOTHNESS)}, d_h = {exact(DIAMETER)}. pabi: proven of the clipped run, "
-        "for the worst record."
+        f'M = {exact(SMOOTHNESS)}, d_h = {exact(DIAMETER)}. The column "pabi" is proven '
+        "of the clipped run, for the worst record."
     )
-    return Table(tuple(entries), remark)
+    return PrintedTable(tuple(entries), remark)
 
 
-ARTEFACT = Artefact(
-    "Rates for clipped, cyclic DP-SGD, beside what is proven",
-    f"{SOURCE}, Table 1",
-    _assemble,
-    _parts,
-)
+ARTEFACTS = {
+    "table-1": Artefact(
+        "Rates for clipped, cyclic DP-SGD, beside what is proven",
+        f"{SOURCE}, Table 1",
+        _assemble,
+        _parts,
+    )
+}

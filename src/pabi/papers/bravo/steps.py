@@ -1,4 +1,4 @@
-"""Where the privacy curve of noisy SGD stops, for losses between nonsmooth and smooth."""
+"""Figure 1: where the privacy curve of noisy SGD stops, for losses between nonsmooth and smooth."""
 
 from __future__ import annotations
 
@@ -30,21 +30,24 @@ def steps(exponent: float, step_size: float) -> float:
     )
 
 
-def _assemble(found: Mapping[str, Any]) -> Figure:
+def _assemble(results: Mapping[str, Any]) -> Figure:
     drawn = []
     for exponent, colour, dash in zip(EXPONENTS, (1, 3, 2, 0), (":", "-.", "--", "-"), strict=True):
         values = [float(np.log(steps(exponent, float(h)))) for h in STEP_SIZES]
         drawn.append(Curve(f"p = {exact(exponent)}", STEP_SIZES.tolist(), values, colour, dash))
     panel = Panel("n = 1000, L = 1, M = 2, D = 1", "step size η", "ln(2T̄ + V)", drawn, log="x")
     remark = (
-        "The copy at hand is hardly legible. The range of η, 1/n to n^(−1/4), and the logarithm are those "
-        "that give its marks, 10^0.9 to 10^1.2. The bound is unverified (errata in the docs)."
+        "The copy of the figure that pabi has is hardly legible. The range of η, 1/n to n^(−1/4), and "
+        "the logarithm are those that give its marks, 10^0.9 to 10^1.2. The bound is unverified (see "
+        "the errata in the docs)."
     )
     return Figure((panel,), remark, columns=1, size=(8.0, 5.2))
 
 
-ARTEFACT = Artefact(
-    "Steps at which the privacy curve stops, 2T̄ + V(D, M, T̄, n, p)",
-    f"{SOURCE}, Figure 1",
-    _assemble,
-)
+ARTEFACTS = {
+    "figure-1": Artefact(
+        "Steps at which the privacy curve stops, 2T̄ + V(D, M, T̄, n, p)",
+        f"{SOURCE}, Figure 1",
+        _assemble,
+    )
+}

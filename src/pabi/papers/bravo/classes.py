@@ -1,4 +1,4 @@
-"""Rényi divergences of two iterations that differ in where they start, by class of losses."""
+"""Table 1: Rényi divergences of two iterations that differ in where they start, by class of losses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pabi.literature import bravo
 from pabi.numbers.showing import exact
 from pabi.papers.artefact import Artefact
 from pabi.papers.bravo import SOURCE
-from pabi.papers.results import Entry, Table
+from pabi.papers.results import Entry, PrintedTable
 
 ORDER, DIAMETER, STEPS, NOISE, STEP_SIZE = 2.0, 4.0, 50, 1.0, 0.1
 GRADIENT, EXPONENT, HOELDER = 1.0, 0.5, 1.0  # L, p, M
@@ -22,7 +22,10 @@ OFFSET = 0.5  # λ
 def _rows() -> list[tuple[str, str, Loss, float]]:
     """Class, the formula as printed, the loss, and the formula's value."""
     common: dict[str, Any] = {
-        **{"diameter": DIAMETER, "step_noise_std": NOISE, "steps": STEPS, "order": ORDER}
+        "diameter": DIAMETER,
+        "step_noise_std": NOISE,
+        "steps": STEPS,
+        "order": ORDER,
     }
     nonsmooth = (2.0 * STEP_SIZE * GRADIENT) ** 2
     rough = 4.0 * (1.0 - EXPONENT) / (1.0 + EXPONENT)
@@ -90,7 +93,7 @@ def proven(loss: Loss) -> float:
     return float(it.guarantee(1e-5).rdp(ORDER))
 
 
-def _assemble(found: Mapping[str, Any]) -> Table:
+def _assemble(results: Mapping[str, Any]) -> PrintedTable:
     entries = [
         Entry({"losses": name, "bound": formula}, "R₂", None, value, proven(loss))
         for name, formula, loss, value in _rows()
@@ -99,13 +102,15 @@ def _assemble(found: Mapping[str, Any]) -> Table:
         f"Formulas evaluated at α = {exact(ORDER)}, D = {exact(DIAMETER)}, T = {STEPS}, "
         f"σ = {exact(NOISE)} on the iterate, η = {exact(STEP_SIZE)}, L = {exact(GRADIENT)}, "
         f"p = {exact(EXPONENT)}, M = {exact(HOELDER)}, κ = {exact(CONVEXITY)}, "
-        f"β = {exact(SMOOTHNESS)}, λ = {exact(OFFSET)}. All are sound. pabi: optimal shifts of the "
-        "same iteration, with its own modulus where that is smaller; points that are equal stay "
-        "equal, ω(0) = 0."
+        f'β = {exact(SMOOTHNESS)}, λ = {exact(OFFSET)}. All of them are sound. The column "pabi" has '
+        "optimal shifts of the same iteration, with its own modulus where that is smaller. Points that "
+        "are equal stay equal, ω(0) = 0."
     )
-    return Table(tuple(entries), remark)
+    return PrintedTable(tuple(entries), remark)
 
 
-ARTEFACT = Artefact(
-    "Rényi divergence of the last iterate, by class of losses", f"{SOURCE}, Table 1", _assemble
-)
+ARTEFACTS = {
+    "table-1": Artefact(
+        "Rényi divergence of the last iterate, by class of losses", f"{SOURCE}, Table 1", _assemble
+    )
+}

@@ -1,4 +1,4 @@
-"""How drift and Brownian motion balance in Langevin diffusion on L(θ) = ‖θ‖."""
+"""Figure 1: how drift and Brownian motion balance in Langevin diffusion on L(θ) = ‖θ‖."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def after(distance: float) -> float:
     return float(np.hypot(distance - DRIFT, SPREAD))
 
 
-def _assemble(found: Mapping[str, Any]) -> Figure:
+def _assemble(results: Mapping[str, Any]) -> Figure:
     turn = np.linspace(0.0, 2.0 * np.pi, 121)
     panels = []
     for name, r in DISTANCES.items():
@@ -34,7 +34,7 @@ def _assemble(found: Mapping[str, Any]) -> Figure:
         drawn = [
             Curve("the set C", np.cos(turn).tolist(), np.sin(turn).tolist(), None),
             Curve("distance from the minimiser before", across, up, None, ":"),
-            Curve("and after", [0.0, x], [0.0, y], 2, "--"),
+            Curve("distance after", [0.0, x], [0.0, y], 2, "--"),
             Curve("drift, β·time", [r, x], [0.0, 0.0], 0, kind="arrow"),
             Curve("Brownian motion", [x, x], [0.0, y], 1, kind="arrow"),
         ]
@@ -49,4 +49,6 @@ def _assemble(found: Mapping[str, Any]) -> Figure:
     return Figure(tuple(panels), remark, columns=3, legend=True, size=(14.0, 6.0))
 
 
-ARTEFACT = Artefact("Drift against Brownian motion", f"{SOURCE}, Figure 1", _assemble)
+ARTEFACTS = {
+    "figure-1": Artefact("Drift against Brownian motion", f"{SOURCE}, Figure 1", _assemble)
+}

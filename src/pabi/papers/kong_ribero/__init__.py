@@ -1,3 +1,0 @@
-"""Kong, Ribero."""
-
-SOURCE = "Kong, Ribero"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ import tomli_w
 import pabi
 from pabi import cli
 from pabi.cli.schema_file import read_schema
+from support.data import data_file
 
 pandas = pytest.importorskip("pandas", reason="needs pandas: pip install '.[train]'")
 skops = pytest.importorskip("skops.io", reason="needs skops: pip install '.[train]'")
@@ -23,7 +23,6 @@ pytest.importorskip("pyarrow", reason="needs pyarrow: pip install '.[train]'")
 
 ROOT = Path(__file__).parents[2]
 ADULT = ROOT / "examples" / "adult-schema.toml"
-DATA = Path(os.environ.get("PABI_DATA", ROOT.parent / "shared" / "data"))
 
 COLUMNS: dict[str, Any] = {
     "age": {"kind": "numeric", "range": [20, 60]},
@@ -430,9 +429,7 @@ def adult(part: str) -> Any:
         "relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week",
         "native-country", "income",
     ]  # fmt: skip
-    path = DATA / f"adult-{part}.csv"
-    if not path.exists():
-        pytest.skip(f"{path} is missing: set PABI_DATA to the folder of adult-{part}.csv")
+    path = data_file(f"adult-{part}.csv")
     frame = pandas.read_csv(path, names=names, skipinitialspace=True, comment="|")
     return frame.assign(income=frame.income.str.rstrip("."))
 

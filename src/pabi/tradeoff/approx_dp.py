@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from flint import arb, ctx
 
 from pabi.convert import balls
 from pabi.convert.inputs import extended
@@ -45,8 +46,6 @@ class ApproxDP(TradeOff):
 
     def rdp(self, order: float) -> float:
         """∞ unless δ = 0; then log((e^(αε) + e^((1-α)ε))/(e^ε + 1))/(α - 1)."""
-        from flint import arb, ctx
-
         order = number("order", order, above=1.0)
         if self.delta_0 > 0.0 or self.epsilon_0 == math.inf:
             return math.inf
@@ -107,8 +106,6 @@ class ApproxDP(TradeOff):
         return min(1.0, balls.upper(self._delta_ball(epsilon)))
 
     def _delta_ball(self, epsilon: float) -> balls.Ball:
-        from flint import arb, ctx
-
         with ctx.workprec(400):
             e, top, delta = arb(abs(epsilon)), arb(self.epsilon_0), arb(self.delta_0)
             value = delta
@@ -118,8 +115,6 @@ class ApproxDP(TradeOff):
             return value if epsilon >= 0.0 else value * (-e).exp() - (-e).expm1()
 
     def _bounds(self, delta: float) -> tuple[float, float]:
-        from flint import arb, ctx
-
         delta = extended("delta", delta, at_least=0.0)
         if delta >= 1.0:
             return 0.0, 0.0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from flint import arb, ctx
 
 from pabi.convert import balls
 from pabi.convert.inputs import extended
@@ -37,8 +38,6 @@ class BoundedRange(TradeOff):
         return self.epsilon_bounds(delta)[1]
 
     def epsilon_bounds(self, delta: float, rtol: float = 1e-3) -> tuple[float, float]:
-        from flint import arb, ctx
-
         delta = extended("delta", delta, at_least=0.0)
         if self.epsilon_0 == 0.0 or delta >= 1.0:
             return 0.0, 0.0
@@ -87,8 +86,6 @@ class BoundedRange(TradeOff):
         return np.where(alpha == 0.0, 1.0, result)
 
     def _delta(self, epsilon: float) -> float:
-        from flint import arb, ctx
-
         if epsilon >= self.epsilon_0:
             return 0.0
         if epsilon == -math.inf:

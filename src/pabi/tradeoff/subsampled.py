@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self, assert_never
 
 import numpy as np
+from flint import arb, ctx
 
 from pabi.convert import balls
 from pabi.convert.gdp import gdp_epsilon_bounds, gdp_to_delta, gdp_to_zcdp
@@ -256,8 +257,6 @@ def _rdp(curve: TradeOff, order: float) -> float:
 
 def _amplified(epsilon: float, p: float) -> tuple[float, float]:
     """log(1 + p·(e^ε - 1)), rounded down and up."""
-    from flint import arb, ctx
-
     if epsilon in (0.0, math.inf):
         return epsilon, epsilon
     with ctx.workprec(200):
@@ -267,8 +266,6 @@ def _amplified(epsilon: float, p: float) -> tuple[float, float]:
 
 def _forward_delta(mu: float, p: float, epsilon: float) -> float:
     """p·δ_G(log(1 + (e^ε - 1)/p)) for ε ≥ 0, rounded up."""
-    from flint import arb, ctx
-
     if epsilon == math.inf:
         return p if mu == math.inf else 0.0
     with ctx.workprec(200):

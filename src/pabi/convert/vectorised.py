@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Any, overload
 
 import numpy as np
+import scipy  # its parts are loaded on first use
 
 from pabi.convert.inputs import array
 from pabi.numbers.margins import EIGHT_ROUNDINGS
@@ -93,8 +94,6 @@ def delta_and_slope(mu: Array, epsilon: Array) -> tuple[Array, Array]:
 
 def _near(mu: Array, epsilon: Array) -> tuple[Array, Array]:
     """`delta_and_slope` where |a| is moderate."""
-    from scipy.special import ndtr
-
     scale = np.where(mu < 1e-100, 2.0**500, 1.0)  # keeps the residual below clear of underflow
     a, a_low, b = _arguments(mu * scale, epsilon * scale, mu)
     square = a * a
@@ -110,7 +109,7 @@ def _near(mu: Array, epsilon: Array) -> tuple[Array, Array]:
     gap[right] = _mills(a[right]) - mills_b[right]
     delta = density * gap
     left = ~small & ~right
-    delta[left] = ndtr(-a[left]) - weighted[left]
+    delta[left] = scipy.special.ndtr(-a[left]) - weighted[left]
     return np.minimum(1.0, delta * (1.0 + MARGIN) + _FLOOR), weighted
 
 
@@ -127,9 +126,9 @@ def _arguments(scaled_mu: Array, scaled_epsilon: Array, mu: Array) -> tuple[Arra
 
 
 def _mills(x: Array) -> Array:
-    from scipy.special import erfcx
-
-    return np.asarray(1.2533141373155002512 * erfcx(x * 0.70710678118654752440))  # √(π/2), 1/√2
+    return np.asarray(
+        1.2533141373155002512 * scipy.special.erfcx(x * 0.70710678118654752440)
+    )  # √(π/2), 1/√2
 
 
 def _mills_drop(a: Array, mu: Array) -> Array:

@@ -185,14 +185,11 @@ class _Parts:
 
     def exceeds_everywhere(self, delta: float) -> bool:
         """Whether δ(ε) > `delta` for every finite ε."""
-        infinite, finite = self._at_infinity()
-        return infinite > delta or (infinite == delta and finite)
-
-    def _at_infinity(self) -> tuple[Fraction, bool]:
-        mass = Fraction(0)
+        infinite = Fraction(0)
         if self.mus[-1] == math.inf:
-            mass = sum((Fraction(w) for w in self.exact[-1]), Fraction(0))
-        return mass, bool(np.any((self.mus > 0.0) & (self.mus < math.inf)))
+            infinite = sum(map(Fraction, self.exact[-1]), infinite)
+        some_finite = bool(np.any((self.mus > 0.0) & (self.mus < math.inf)))
+        return infinite > delta or (infinite == delta and some_finite)
 
 
 def _checked(mus: Any, weights: Any) -> _Parts:

@@ -17,9 +17,7 @@ from pabi.numbers.validate import choice, number
 
 _METHODS = ("best", "mironov", "bun_steinke", "balle", "asoodeh")
 _ULPS = 8 * 2.0**-53  # more than the relative error of a sum of terms, against their absolute sum
-_LOGARITHM = (
-    4e-15  # outweighs the rounding of the logarithm in `_bun_steinke`, relative and absolute
-)
+_LOGARITHM = 4e-15  # relative and absolute: more than the logarithm in `_bun_steinke` errs
 _BRACKET = 1e-14  # relative: keeps the end of a bracket above the root despite rounding
 
 

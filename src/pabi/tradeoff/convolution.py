@@ -202,7 +202,8 @@ def _read(
     # With A = Σ_{j>k} m_j e^(-λ(y_j - y_k)) and B the same for λ + 1, δ_k = e^(K - λy_k)(A - B), and
     # A_(k-1) = e^-λs(A_k + m_k); the difference G = A - B obeys G_(k-1) = e^-(λ+1)s(G_k + (e^s -
     # 1)(A_k + m_k)), without cancellation.
-    gap = _gap(mass, decay, step)[: epsilon.size]
+    later = _decaying_sum(mass, decay)
+    gap = _decaying_sum(math.expm1(step) * (later + mass), decay * math.exp(-step))[: epsilon.size]
     # The same error at every point adds up to a geometric series, or to all points there are.
     remaining = mass.size - np.arange(float(epsilon.size))
     series = _inverse_expm1(power * step) - _inverse_expm1((power + 1.0) * step)
@@ -215,12 +216,6 @@ def _read(
         lower = scale * np.maximum(gap - lost, 0.0) / rounding + infinity * (1.0 - MANY_ROUNDINGS)
     upper = np.where(np.isnan(upper), 1.0, np.minimum(upper, 1.0))
     return Profile(epsilon, np.where(np.isnan(lower), 0.0, np.minimum(lower, upper)), upper)
-
-
-def _gap(mass: Array, decay: float, step: float) -> Array:
-    """The difference G of two running sums that `_read` explains, at every point."""
-    later = _decaying_sum(mass, decay)
-    return _decaying_sum(math.expm1(step) * (later + mass), decay * math.exp(-step))
 
 
 def _inverse_expm1(x: float) -> float:

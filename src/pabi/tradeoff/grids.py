@@ -26,10 +26,8 @@ _ROUND = 4e-15  # relative: covers the quadrature and rounding of a mass
 _SHARE = 1e-17  # absolute, for every unit of mass: covers a share of it that underflows
 _INFINITE = 1e-10  # relative: covers the quadrature of an excess and the tail's closed form
 _RESOLVED = 1e-12  # relative: below it the Q of a cell is lost in the rounding of its P
-_AT_CENTRE, _BELOW_CENTRE = (
-    1e-8,
-    1e-6,
-)  # of a step: how near a loss is sought, and how far below is safe
+_AT_CENTRE = 1e-8  # of a step: how near to the loss of its cell a centre is sought
+_BELOW_CENTRE = 1e-6  # of a step: how far below it a centre is put, so that it is not above
 _ALL, _HALF = 0.999, 0.499  # of what a neighbour has, with room for rounding
 _ROUNDS = 24  # of merging cells before all losses are rounded down
 MOST_CELLS = 1 << 23

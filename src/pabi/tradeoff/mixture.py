@@ -76,7 +76,10 @@ class Mixture(TradeOff):
         for part, weight in zip(parts, values, strict=True):
             if weight > 0.0:
                 groups.setdefault(part.mu, []).append(weight)
-        merged = sorted((mu, _sum_up(group)) for mu, group in groups.items())
+        merged = sorted(
+            (mu, fraction_up(sum(map(Fraction, group), Fraction(0))))
+            for mu, group in groups.items()
+        )
         gaussians = tuple(Gaussian(mu) for mu, _ in merged)
         keep(self, parts=gaussians, weights=tuple(weight for _, weight in merged))
 
@@ -211,10 +214,6 @@ def _tail_sum(mus: Array, weights: Array, threshold: Array, half: float, directi
         value[0] = np.where(threshold == 0.0, direction > 0.0, threshold > 0.0)
     value = np.where(np.isnan(value), direction > 0.0, value)
     return np.asarray((weights @ value) * (1.0 + direction * (_MARGIN + _PER_PART * len(weights))))
-
-
-def _sum_up(values: list[float]) -> float:
-    return values[0] if len(values) == 1 else fraction_up(sum(map(Fraction, values), Fraction(0)))
 
 
 def average(mus: Sequence[float], weights: Sequence[float]) -> Gaussian | Mixture:

@@ -118,15 +118,10 @@ class ComposedLoss:
 
     # Readings.
 
-    def epsilon(self, delta: float, rtol: float) -> float:
-        """An upper value of the least ε ≥ 0 with δ(ε) ≤ `delta`."""
-        return self._epsilon(delta, rtol, both=False)[1]
-
-    def epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
-        """(lower, upper) values of the least ε ≥ 0 with δ(ε) ≤ `delta`."""
-        return self._epsilon(delta, rtol, both=True)
-
-    def _epsilon(self, delta: float, rtol: float, both: bool) -> tuple[float, float]:
+    def epsilon_bounds(
+        self, delta: float, rtol: float, *, both: bool = True
+    ) -> tuple[float, float]:
+        """(lower, upper) values of the least ε ≥ 0 with δ(ε) ≤ `delta`; the upper alone without `both`."""
         lost = self.infinity
         if lost > delta or (delta == 0.0 and self._most == math.inf):
             return math.inf, math.inf
@@ -160,15 +155,10 @@ class ComposedLoss:
             aim *= 0.25
         return min(low, high), high
 
-    def delta(self, epsilon: float, rtol: float) -> float:
-        """An upper value of δ at any real `epsilon`."""
-        return self._delta(epsilon, rtol, both=False)[1]
-
-    def delta_bounds(self, epsilon: float, rtol: float) -> tuple[float, float]:
-        """(lower, upper) values of δ at any real `epsilon`."""
-        return self._delta(epsilon, rtol, both=True)
-
-    def _delta(self, epsilon: float, rtol: float, both: bool) -> tuple[float, float]:
+    def delta_bounds(
+        self, epsilon: float, rtol: float, *, both: bool = True
+    ) -> tuple[float, float]:
+        """(lower, upper) values of δ at any real `epsilon`; the upper alone without `both`."""
         if epsilon >= self._most_finite * (1.0 + MANY_ROUNDINGS):
             low, high = (self.infinity * (1.0 + side * MANY_ROUNDINGS) for side in (-1.0, 1.0))
             return low, min(1.0, high)
@@ -194,7 +184,7 @@ class ComposedLoss:
             e = float(epsilon[i])
             if not math.isnan(result[i]):
                 continue
-            result[i] = self.delta(e, rtol)
+            _, result[i] = self.delta_bounds(e, rtol, both=False)
             if math.isinf(e):
                 continue
             power = self.guess_power(e)

@@ -31,9 +31,8 @@ MOMENT = 1e-8  # relative: more than the quadrature of a moment errs
 _UNDERFLOW = 1e-320  # absolute: covers what underflow takes
 _BEYOND = 1e-9  # relative: the edge of a cell that holds the largest loss despite rounding
 _LEAST_DEPTH = 1e-12  # where the doubling starts that finds the least loss of a reversed pair
-_LARGE = (
-    30.0  # e^30 + 1 is e^30 to 13 digits: logarithms of sums are taken in another form beyond it
-)
+# e^30 + 1 is e^30 to 13 digits: beyond it logarithms of sums are taken in another form.
+_LARGE = 30.0
 
 
 class Cells(NamedTuple):
@@ -68,9 +67,9 @@ class Pair(ABC):
         """The end of the support at which much of the mass may lie, close together."""
         return None
 
-    def finite_log_moment(self, power: float) -> float:
-        """log E[e^(power·Y); Y < ∞]."""
-        return self.log_moment(power)
+    def log_moment(self, power: float) -> float:
+        """log E e^(power·Y) for `power` > 0: power times the Rényi divergence of 1 + power."""
+        return math.inf if self.infinity > 0.0 else self.finite_log_moment(power)
 
     @abstractmethod
     def cells(self, edges: Array) -> Cells:
@@ -86,8 +85,8 @@ class Pair(ABC):
         mean by about `slack` or less."""
 
     @abstractmethod
-    def log_moment(self, power: float) -> float:
-        """log E e^(power·Y) for `power` > 0, to 1e-12: power times the Rényi divergence of 1 + power."""
+    def finite_log_moment(self, power: float) -> float:
+        """log E[e^(power·Y); Y < ∞] for `power` > 0, to 1e-12."""
 
 
 @dataclass(frozen=True)
@@ -105,18 +104,51 @@ class SampledGaussian(Pair):
 
     def cells(self, edges: Array) -> Cells:
         """The cells by quadrature, wide ones by differences of normal probabilities."""
-        return _gaussian_cells(self.mu, self.p, edges)
+        mu, p = self.mu, self.p
+        z, _ = _place(mu, p, edges)
+        left = z[:-1]
+        with np.errstate(invalid="ignore"):
+            width = np.diff(z)
+            size = width * (np.maximum(np.abs(left), np.abs(z[1:])) + mu + 1.0)
+        mass, excess = np.zeros(width.size), np.zeros(width.size)
+        wide = np.ones(width.size, dtype=bool)
+        for limit, nodes, weights in _RULES:
+            now = wide & (size <= limit)
+            if now.any():
+                mass[now], excess[now] = _by_quadrature(
+                    mu, p, left=left[now], width=width[now], nodes=nodes, weights=weights
+                )
+                wide &= ~now
+        if wide.any():
+            mass[wide], excess[wide] = _by_difference(
+                mu, p, left[wide], z[1:][wide], edges[:-1][wide]
+            )
+        return Cells(mass, excess)
 
     def above(self, y: float) -> tuple[float, float]:
-        """(mass, excess) of the losses above `y`, in closed form."""
-        return _gaussian_above(self.mu, self.p, y)
+        """(mass, excess) of the losses above `y`: (P(Y > y), p·δ_G at the place of `y`)."""
+        mu, p = self.mu, self.p
+        z, gaussian = _place(mu, p, np.array([y]))
+        mass = p * float(scipy.special.ndtr(mu - z[0])) + (1.0 - p) * float(
+            scipy.special.ndtr(-z[0])
+        )
+        if math.isinf(gaussian[0]):
+            return mass, mass - math.exp(y) if gaussian[0] < 0.0 else 0.0
+        return mass, p * float(gaussian_delta(mu, float(gaussian[0])))
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
         """(low, high), where low is the least loss; of a Gaussian, that at z = -38."""
         low = math.log1p(-self.p) if self.p < 1.0 else _loss(self.mu, 1.0, -38.0)
-        return low, _high(self.mu, self.p, tail)
+        return low, self.high(tail)
 
-    def log_moment(self, power: float) -> float:
+    def high(self, tail: float) -> float:
+        """A loss above which there is about the mass `tail` at most: that of p times N(μ, 1)."""
+        mu, p = self.mu, self.p
+        share = tail / p
+        z = mu - float(scipy.special.ndtri(max(share, 1e-305))) if share < 0.5 else mu
+        return max(_loss(mu, p, z), 0.0)
+
+    def finite_log_moment(self, power: float) -> float:
         """log E e^(power·Y), by quadrature."""
         return log_moment(self.mu, self.p, power, self.symmetric)
 
@@ -141,7 +173,7 @@ class Symmetrised(SampledGaussian):
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
         """(0, high): losses below 0 are known from those above."""
-        return 0.0, _high(self.mu, self.p, tail)
+        return 0.0, self.high(tail)
 
 
 @dataclass(frozen=True)
@@ -159,9 +191,9 @@ class Labelled(Pair):
         return list(zip(self.mus, self.weights, strict=True))
 
     @property
-    def _proper(self) -> list[tuple[float, float]]:
-        """(μ_j, w_j) of the parts that neither reveal nothing nor everything."""
-        return [(m, w) for m, w in self._parts if 0.0 < m < math.inf]
+    def _proper(self) -> list[tuple[SampledGaussian, float]]:
+        """(the pair G(μ_j), w_j) of the parts that neither reveal nothing nor everything."""
+        return [(SampledGaussian(m, 1.0), w) for m, w in self._parts if 0.0 < m < math.inf]
 
     @property
     def infinity(self) -> float:
@@ -176,28 +208,24 @@ class Labelled(Pair):
     def cells(self, edges: Array) -> Cells:
         """The weighted sum of the parts' cells."""
         mass, excess = np.zeros(edges.size - 1), np.zeros(edges.size - 1)
-        for mu, weight in self._proper:
-            part = _gaussian_cells(mu, 1.0, edges)
+        for pair, weight in self._proper:
+            part = pair.cells(edges)
             mass, excess = mass + weight * part.mass, excess + weight * part.excess
         return Cells(mass, excess)
 
     def above(self, y: float) -> tuple[float, float]:
         """The weighted sums of the parts' (mass, excess)."""
-        parts = [(w, *_gaussian_above(m, 1.0, y)) for m, w in self._proper]
+        parts = [(w, *pair.above(y)) for pair, w in self._proper]
         return math.fsum(w * a for w, a, _ in parts), math.fsum(w * b for w, _, b in parts)
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
         """(0, the largest high of the parts)."""
-        return 0.0, max((_high(m, 1.0, tail) for m, _ in self._proper), default=0.0)
+        return 0.0, max((pair.high(tail) for pair, _ in self._proper), default=0.0)
 
     @property
     def most(self) -> float:
         """The largest possible loss: ∞, or 0 where no part has a finite loss but 0."""
         return math.inf if self._proper else 0.0
-
-    def log_moment(self, power: float) -> float:
-        """log E e^(power·Y), in closed form; ∞ where a loss may be infinite."""
-        return math.inf if self.infinity > 0.0 else self.finite_log_moment(power)
 
     def finite_log_moment(self, power: float) -> float:
         """log E[e^(power·Y); Y < ∞], in closed form; -∞ where every loss is infinite."""
@@ -242,7 +270,7 @@ class ExponentialLoss(Pair):
         """(0, ε), whatever the tail."""
         return 0.0, self.epsilon
 
-    def log_moment(self, power: float) -> float:
+    def finite_log_moment(self, power: float) -> float:
         """log of E e^(λY) = e^(λε)·(1 - e^(-(2λ+1)ε))/((2λ+1)(1 - e^-ε)), λ = `power`."""
         e = self.epsilon
         double = 2.0 * power + 1.0
@@ -284,10 +312,6 @@ class Discrete(Pair):
     def most(self) -> float:
         """The largest finite loss."""
         return float(self.values[-1])
-
-    def log_moment(self, power: float) -> float:
-        """log E e^(power·Y) by its sum; ∞ where a loss may be infinite."""
-        return math.inf if self.infinity > 0.0 else self.finite_log_moment(power)
 
     def finite_log_moment(self, power: float) -> float:
         """log E[e^(power·Y); Y < ∞] by its sum."""
@@ -339,7 +363,7 @@ class Reversed(Pair):
             depth *= 2.0
         return -depth, self.most
 
-    def log_moment(self, power: float) -> float:
+    def finite_log_moment(self, power: float) -> float:
         """log E e^(power·Y), a moment of the pair of a negative order."""
         return log_moment(self.pair.mu, self.pair.p, -power - 1.0)
 
@@ -365,27 +389,6 @@ def _place(mu: float, p: float, edges: Array) -> tuple[Array, Array]:
             large = edges - math.log(p) + np.log1p(-(1.0 - p) * np.exp(-np.maximum(edges, 1.0)))
             gaussian = np.where(edges > _LARGE, large, small)
         return gaussian / mu + 0.5 * mu, gaussian
-
-
-def _gaussian_cells(mu: float, p: float, edges: Array) -> Cells:
-    """The cells of the sampled Gaussian: mass = ∫ L dQ, excess = ∫ (L - L(left end)) dQ."""
-    z, _ = _place(mu, p, edges)
-    left = z[:-1]
-    with np.errstate(invalid="ignore"):
-        width = np.diff(z)
-        size = width * (np.maximum(np.abs(left), np.abs(z[1:])) + mu + 1.0)
-    mass, excess = np.zeros(width.size), np.zeros(width.size)
-    wide = np.ones(width.size, dtype=bool)
-    for limit, nodes, weights in _RULES:
-        now = wide & (size <= limit)
-        if now.any():
-            mass[now], excess[now] = _by_quadrature(
-                mu, p, left=left[now], width=width[now], nodes=nodes, weights=weights
-            )
-            wide &= ~now
-    if wide.any():
-        mass[wide], excess[wide] = _by_difference(mu, p, left[wide], z[1:][wide], edges[:-1][wide])
-    return Cells(mass, excess)
 
 
 def _by_quadrature(
@@ -420,22 +423,6 @@ def _normal_mass(left: Array, right: Array) -> Array:
     flip = left > 0.0
     a, b = np.where(flip, -right, left), np.where(flip, -left, right)
     return np.asarray(np.maximum(scipy.special.ndtr(b) - scipy.special.ndtr(a), 0.0))
-
-
-def _gaussian_above(mu: float, p: float, y: float) -> tuple[float, float]:
-    """(P(Y > y), p·δ_G at the place of y)."""
-    z, gaussian = _place(mu, p, np.array([y]))
-    mass = p * float(scipy.special.ndtr(mu - z[0])) + (1.0 - p) * float(scipy.special.ndtr(-z[0]))
-    if math.isinf(gaussian[0]):
-        return mass, mass - math.exp(y) if gaussian[0] < 0.0 else 0.0
-    return mass, p * float(gaussian_delta(mu, float(gaussian[0])))
-
-
-def _high(mu: float, p: float, tail: float) -> float:
-    """A loss above which the sampled Gaussian has at most about the mass `tail`: p of N(μ, 1) does."""
-    share = tail / p
-    z = mu - float(scipy.special.ndtri(max(share, 1e-305))) if share < 0.5 else mu
-    return max(_loss(mu, p, z), 0.0)
 
 
 # Moments.

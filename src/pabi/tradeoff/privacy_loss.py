@@ -21,8 +21,10 @@ from pabi.tradeoff.directions import DIRECTIONS, Direction, Orientation, chosen,
 from pabi.tradeoff.pairs import Discrete, Pair
 from pabi.tradeoff.supports import supported
 
-_ROUNDING = 1e-12  # by how much the probabilities may miss 1
-_KNOWN = 4e-15  # relative: a probability's error from quadrature or normalising, and that of e^ε
+_TOTAL = 1e-12  # by how much the probabilities may miss 1
+_PROBABILITY = (
+    4e-15  # relative: a probability's error from quadrature or normalising, and that of e^ε
+)
 _MARGIN = 1e-14  # relative, over sums in extended precision and a few roundings
 _QUADRATURE = 1e-13  # absolute, for every unit of loss: more than a sum of moments errs
 _LARGEST_EXPONENT = 700.0  # whose power of e is a double
@@ -217,7 +219,7 @@ class PrivacyLossDistribution(TradeOff):
 
     @property
     def zcdp(self) -> float:
-        """The ρ = ε²/2, or ε where that is less, of the largest loss ε.
+        """The ρ = ε²/2, or ε where that is less; ε is the size of the largest loss.
 
         References
         ----------
@@ -254,7 +256,7 @@ def _distribution(name: str, x: Any) -> Array:
     if values.ndim != 1 or values.size == 0:
         raise InvalidInput(name, f"expected a sequence of numbers, got the shape {values.shape}")
     total = math.fsum(values.tolist())
-    if not abs(total - 1.0) <= _ROUNDING:
+    if not abs(total - 1.0) <= _TOTAL:
         raise InvalidInput(name, f"expected probabilities that sum to 1, got the sum {total!r}")
     return values
 
@@ -269,7 +271,7 @@ class _Columns(NamedTuple):
         """Σ (p - e^ε·q)⁺, rounded up."""
         with np.errstate(over="ignore", invalid="ignore"):
             cost = np.where(self.q > 0.0, np.exp(np.float64(epsilon)) * self.q, 0.0)
-        terms = np.maximum(self.p * (1.0 + _KNOWN) - cost * (1.0 - _KNOWN), 0.0)
+        terms = np.maximum(self.p * (1.0 + _PROBABILITY) - cost * (1.0 - _PROBABILITY), 0.0)
         return min(1.0, math.fsum(terms.tolist()) * (1.0 + _MARGIN))
 
     def epsilon_bounds(self, delta: float) -> tuple[float, float]:

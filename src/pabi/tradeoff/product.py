@@ -137,7 +137,8 @@ class Product(TradeOff):
         if not 0.0 <= delta < 1.0:
             return 0.0 if delta >= 1.0 else math.inf
         return self._uppers(
-            (delta, rtol), lambda: max(loss.epsilon(delta, rtol) for loss in self._losses)
+            (delta, rtol),
+            lambda: max(loss.epsilon_bounds(delta, rtol, both=False)[1] for loss in self._losses),
         )
 
     def _bounded(self, delta: float, rtol: float) -> tuple[float, float]:
@@ -221,7 +222,8 @@ class Product(TradeOff):
         docs, "Numerical composition".
         """
         loss = self._losses[0]
-        epsilon = loss.epsilon(max(delta - self.failure, 0.5 * delta), 10.0 * RTOL)
+        rest = max(delta - self.failure, 0.5 * delta)
+        _, epsilon = loss.epsilon_bounds(rest, 10.0 * RTOL, both=False)
         return epsilon, loss.saddle(epsilon)
 
     @property
@@ -262,7 +264,7 @@ class Product(TradeOff):
         if self._alone is not None:
             alone = self._alone._delta(epsilon)
             return alone if self.failure == 0.0 else min(1.0, up(alone + self.failure))
-        worst = max(loss.delta(epsilon, RTOL) for loss in self._losses)
+        worst = max(loss.delta_bounds(epsilon, RTOL, both=False)[1] for loss in self._losses)
         return min(1.0, up(worst + self.failure))
 
     def _delta_array(self, epsilon: Array) -> Array:

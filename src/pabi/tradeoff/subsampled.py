@@ -45,9 +45,8 @@ from pabi.tradeoff.supports import support_lines
 
 _BITS = 200  # of ball arithmetic: no answer here is wider than one double
 _FARTHEST = 40.0  # Φ(-40) is below every positive double
-_LARGE = (
-    30.0  # e^30 + 1 is e^30 to 13 digits: logarithms of sums are taken in another form beyond it
-)
+# e^30 + 1 is e^30 to 13 digits: beyond it logarithms of sums are taken in another form.
+_LARGE = 30.0
 _LARGEST_EXPONENT = 700.0  # whose power of e is a double
 
 
@@ -155,7 +154,16 @@ class Subsampled(TradeOff):
         return min(1.0, fraction_up(1 - factor * (1 - mirrored)))
 
     def _delta_array(self, epsilon: Array) -> Array:
-        return _delta_array(self.base.mu, self.probability, epsilon)
+        mu, p = self.base.mu, self.probability
+        if p == 0.0 or mu == 0.0:
+            return np.where(epsilon >= 0.0, 0.0, -np.expm1(np.minimum(epsilon, 0.0)))
+        size = np.abs(epsilon)
+        with np.errstate(over="ignore", under="ignore"):
+            near = np.log1p(np.expm1(np.minimum(size, _LARGE)) / p)
+            far = size - math.log(p) + np.log1p(-(1.0 - p) * np.exp(-np.maximum(size, 1.0)))
+            place = np.where(size > _LARGE, far, near) * (1.0 - EIGHT_ROUNDINGS)
+            value = p * np.asarray(gaussian_delta(mu, place)) * (1.0 + THREE_ROUNDINGS)
+        return both_signs(epsilon, value)
 
     def _fields(self) -> dict[str, Any]:
         return {"mu": encode(self.base.mu), "probability": self.probability}
@@ -313,15 +321,3 @@ def _forward_delta(mu: float, p: float, epsilon: float) -> float:
     with ctx.workprec(_BITS):
         place = balls.lower((arb(epsilon).expm1() / arb(p)).log1p())
     return min(1.0, fraction_up(Fraction(p) * Fraction(gdp_to_delta(mu, place))))
-
-
-def _delta_array(mu: float, p: float, epsilon: Array) -> Array:
-    if p == 0.0 or mu == 0.0:
-        return np.where(epsilon >= 0.0, 0.0, -np.expm1(np.minimum(epsilon, 0.0)))
-    size = np.abs(epsilon)
-    with np.errstate(over="ignore", under="ignore"):
-        near = np.log1p(np.expm1(np.minimum(size, _LARGE)) / p)
-        far = size - math.log(p) + np.log1p(-(1.0 - p) * np.exp(-np.maximum(size, 1.0)))
-        place = np.where(size > _LARGE, far, near) * (1.0 - EIGHT_ROUNDINGS)
-        value = p * np.asarray(gaussian_delta(mu, place)) * (1.0 + THREE_ROUNDINGS)
-    return both_signs(epsilon, value)

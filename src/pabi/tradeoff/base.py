@@ -21,7 +21,7 @@ from pabi.tradeoff.pairs import Pair
 RTOL = 1e-3  # the relative error of ε that is aimed at where none is asked for
 
 
-class Table(NamedTuple):
+class KindTable(NamedTuple):
     """The closed table of kinds, as seen from below: it names every kind, so it stands above this file.
 
     `kinds`: the classes by the name under which they are written to JSON. `check(curve, field)`: `curve`, if
@@ -59,7 +59,7 @@ class TradeOff(ABC):
     """
 
     kind: ClassVar[str]
-    _table: ClassVar[Table]  # set once, by `pabi.tradeoff.kinds`
+    _table: ClassVar[KindTable]  # set once, by `pabi.tradeoff.kinds`
 
     @overload
     def __call__(self, alpha: float) -> float: ...

@@ -83,17 +83,14 @@ class Sum:
             low, high = high, 4.0 * high
             if high > 1e12:
                 return low
-        low, high = bisected(
-            lambda power: not self.tilted(power)[1] < epsilon,
-            low,
-            high,
-            close=lambda low, high: high - low <= 0.02 * high,
-            middle=lambda low, high: (
-                mean(low, high) if low == 0.0 or high < 4.0 * low else math.sqrt(low * high)
-            ),
-            rounds=40,
-        )
-        return mean(low, high)
+
+        def reaches(power: float) -> bool:
+            return not self.tilted(power)[1] < epsilon
+
+        def close(low: float, high: float) -> bool:
+            return high - low <= 0.02 * high
+
+        return mean(*bisected(reaches, low, high, close=close, middle=_middle, rounds=40))
 
     def window(self, power: float) -> tuple[float, float]:
         """(low, high) outside which there is at most half of `_OUTSIDE` on either side, tilted."""
@@ -106,6 +103,11 @@ class Sum:
             high = min(high, (self.log_moment(power + theta) - base + room) / theta)
             low = max(low, (base - self.log_moment(power - theta) - room) / theta)
         return min(low, mean), max(high, mean)
+
+
+def _middle(low: float, high: float) -> float:
+    """The middle of a bracket of λ, on a scale of logarithms where it is long and does not begin at 0."""
+    return mean(low, high) if low == 0.0 or high < 4.0 * low else math.sqrt(low * high)
 
 
 class Profile(NamedTuple):

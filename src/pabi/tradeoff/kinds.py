@@ -12,7 +12,7 @@ from typing import TypeGuard, assert_never, get_args
 
 from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff.approx_dp import ApproxDP
-from pabi.tradeoff.base import Table, TradeOff
+from pabi.tradeoff.base import KindTable, TradeOff
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.bounded_range import BoundedRange
 from pabi.tradeoff.gaussian import Gaussian
@@ -74,4 +74,4 @@ def _parts_are_known(curve: Curve) -> bool:
             assert_never(curve)
 
 
-TradeOff._table = Table(KINDS, known_curve, Product)
+TradeOff._table = KindTable(KINDS, known_curve, Product)

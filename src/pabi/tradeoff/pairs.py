@@ -35,7 +35,7 @@ _LEAST_DEPTH = 1e-12  # where the doubling starts that finds the least loss of a
 _LARGE = 30.0
 
 
-class Cells(NamedTuple):
+class LossCells(NamedTuple):
     """Mass and excess of every interval between consecutive edges."""
 
     mass: Array
@@ -72,7 +72,7 @@ class Pair(ABC):
         return math.inf if self.infinity > 0.0 else self.finite_log_moment(power)
 
     @abstractmethod
-    def cells(self, edges: Array) -> Cells:
+    def cells(self, edges: Array) -> LossCells:
         """The cells between finite increasing edges; of losses ≥ 0 only if the pair is symmetric."""
 
     @abstractmethod
@@ -102,7 +102,7 @@ class SampledGaussian(Pair):
         """The least loss log(1 - p), near which most of the mass lies."""
         return math.log1p(-self.p)
 
-    def cells(self, edges: Array) -> Cells:
+    def cells(self, edges: Array) -> LossCells:
         """The cells by quadrature, wide ones by differences of normal probabilities."""
         mu, p = self.mu, self.p
         z, _ = _place(mu, p, edges)
@@ -123,7 +123,7 @@ class SampledGaussian(Pair):
             mass[wide], excess[wide] = _by_difference(
                 mu, p, left[wide], z[1:][wide], edges[:-1][wide]
             )
-        return Cells(mass, excess)
+        return LossCells(mass, excess)
 
     def above(self, y: float) -> tuple[float, float]:
         """(mass, excess) of the losses above `y`: (P(Y > y), p·δ_G at the place of `y`)."""
@@ -205,13 +205,13 @@ class Labelled(Pair):
         """The weight of μ = 0."""
         return math.fsum(w for m, w in self._parts if m == 0.0)
 
-    def cells(self, edges: Array) -> Cells:
+    def cells(self, edges: Array) -> LossCells:
         """The weighted sum of the parts' cells."""
         mass, excess = np.zeros(edges.size - 1), np.zeros(edges.size - 1)
         for pair, weight in self._proper:
             part = pair.cells(edges)
             mass, excess = mass + weight * part.mass, excess + weight * part.excess
-        return Cells(mass, excess)
+        return LossCells(mass, excess)
 
     def above(self, y: float) -> tuple[float, float]:
         """The weighted sums of the parts' (mass, excess)."""
@@ -251,13 +251,13 @@ class ExponentialLoss(Pair):
         """The largest possible loss, ε."""
         return self.epsilon
 
-    def cells(self, edges: Array) -> Cells:
+    def cells(self, edges: Array) -> LossCells:
         """The cells in closed form, empty above ε."""
         edges = np.minimum(edges, self.epsilon)
         left, width = edges[:-1], np.diff(edges)
         level = np.exp(0.5 * (left - self.epsilon)) / -math.expm1(-self.epsilon)
         mass = level * np.expm1(0.5 * width)
-        return Cells(mass, level * 4.0 * np.square(np.sinh(0.25 * width)))
+        return LossCells(mass, level * 4.0 * np.square(np.sinh(0.25 * width)))
 
     def above(self, y: float) -> tuple[float, float]:
         """(mass, excess) of the cell from `y` to ε."""
@@ -286,14 +286,14 @@ class Discrete(Pair):
     masses: Array
     infinity: float = 0.0
 
-    def cells(self, edges: Array) -> Cells:
+    def cells(self, edges: Array) -> LossCells:
         """The cells by counting; an atom on an edge is in the cell on its right, where its excess is 0."""
         index = np.searchsorted(edges, self.values, side="right") - 1
         inside = (index >= 0) & (index < edges.size - 1)
         index, masses = index[inside], self.masses[inside]
         share = -np.expm1(edges[index] - self.values[inside])
         count = edges.size - 1
-        return Cells(
+        return LossCells(
             np.bincount(index, masses, count).astype(np.float64),
             np.bincount(index, masses * share, count).astype(np.float64),
         )
@@ -338,14 +338,14 @@ class Reversed(Pair):
         """The largest loss, near which most of the mass lies."""
         return self.most
 
-    def cells(self, edges: Array) -> Cells:
+    def cells(self, edges: Array) -> LossCells:
         """The cells of the pair at the negated edges, weighted by e^-Y."""
         mass, excess = self.pair.cells(-edges[::-1])
         left, width = -edges[::-1][:-1], np.diff(edges)[::-1]
         # Mirrored, the mass is Q's, and the excess what is left of P's over the other end.
         scale = np.exp(np.where(mass > 0.0, -left, 0.0))
         mirrored = scale * (mass * -np.expm1(-width) - excess)
-        return Cells((scale * (mass - excess))[::-1], np.maximum(mirrored, 0.0)[::-1])
+        return LossCells((scale * (mass - excess))[::-1], np.maximum(mirrored, 0.0)[::-1])
 
     def above(self, y: float) -> tuple[float, float]:
         """(mass, excess) of the cell from `y` to a little above the largest loss."""

@@ -111,9 +111,10 @@ class Product(TradeOff):
     # Readings.
 
     def _epsilon(self, delta: float) -> float:
-        if self._alone is not None:
+        left = self._left(delta)
+        if self._alone is not None or not 0.0 <= left < 1.0:
             return self._epsilon_bounds(delta, RTOL)[1]
-        return self._upper(self._left(delta), RTOL)
+        return self._upper(left, RTOL)
 
     def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
         rtol = number("rtol", rtol, above=0.0, at_most=1.0)
@@ -133,9 +134,7 @@ class Product(TradeOff):
         return math.nextafter(delta - self.failure, -math.inf)
 
     def _upper(self, delta: float, rtol: float) -> float:
-        """An upper value of the losses' ε at any δ, of which a failure may have left nothing."""
-        if not 0.0 <= delta < 1.0:
-            return 0.0 if delta >= 1.0 else math.inf
+        """An upper value of the losses' ε at `delta` in [0, 1)."""
         return self._uppers(
             (delta, rtol),
             lambda: max(loss.epsilon_bounds(delta, rtol, both=False)[1] for loss in self._losses),
@@ -145,16 +144,12 @@ class Product(TradeOff):
         """(lower, upper) values of the losses' ε at `delta` in [0, 1)."""
         upper = self._upper(delta, rtol)
         # No factor alone reveals more than all of them, and a large Gaussian nearly as much.
-        lower = self._gaussian.epsilon_bounds(delta)[0]
+        gaussian = next((c for c, _ in self.factors if isinstance(c, Gaussian)), Gaussian(0.0))
+        lower, _ = gaussian.epsilon_bounds(delta)
         if upper - lower <= rtol * upper:
             return lower, upper
         bounds = [loss.epsilon_bounds(delta, rtol) for loss in self._losses]
         return max(low for low, _ in bounds), max(high for _, high in bounds)
-
-    @property
-    def _gaussian(self) -> TradeOff:
-        """The only factor that is a Gaussian, or the identity."""
-        return next((c for c, _ in self.factors if isinstance(c, Gaussian)), Gaussian(0.0))
 
     @property
     def _alone(self) -> TradeOff | None:

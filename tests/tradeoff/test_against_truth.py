@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -353,6 +354,16 @@ def test_subsampled_curve(mu: float, p: float) -> None:
 def test_one_sided_curve_at_a_point() -> None:
     truth = 0.8 * 0.99 + 0.2 * float(ndtr(float(ndtri(0.99)) - 2.0))
     assert truth - 1e-3 <= PoissonSubsampled(2.0, 0.2, "add")(0.01) <= truth
+
+
+@pytest.mark.parametrize("name", ["remove", "add", "both"])
+@pytest.mark.parametrize(("mu", "p"), [(1.0, 1.0), (1.0, 0.0), (0.0, 0.3)])
+def test_directions_of_what_is_symmetric_are_read_alike(mu: float, p: float, name: Any):
+    f, wanted = PoissonSubsampled(mu, p, name), Gaussian(mu * (p > 0.0))
+    assert f.epsilon(1e-5) == wanted.epsilon(1e-5)
+    for epsilon in (-1.0, 0.0, 1.0):
+        assert f.delta(epsilon) == pytest.approx(wanted.delta(epsilon), rel=1e-12)
+    assert f(0.3) == pytest.approx(wanted(0.3), rel=1e-9)
 
 
 @pytest.mark.parametrize(("mu", "p"), [(0.3, 0.1), (2.0, 0.2), (1.0, 0.6)])

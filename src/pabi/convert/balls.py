@@ -1,8 +1,7 @@
 """δ of Gaussian pairs in ball arithmetic: what a proof of an ε or δ rests on.
 
 A ball is a midpoint and a radius around it that contains the exact value whatever the working
-precision was; the precision only decides how small the radius is. Here python-flint (Arb) supplies
-the balls; it is imported when first used.
+precision was; the precision only decides how small the radius is. python-flint (Arb) supplies the balls.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
+
+from flint import arb, ctx
 
 Ball: TypeAlias = Any  # flint.arb, which carries no type information
 
@@ -19,8 +20,6 @@ _MAX_PRECISION = 20_000
 
 def upper(ball: Ball) -> float:
     """The least double not below any point of `ball`; ∞ when the ball says nothing."""
-    from flint import arb
-
     if not ball.is_finite():
         return math.inf
     top = ball.upper()
@@ -37,15 +36,11 @@ def lower(ball: Ball) -> float:
 
 def tiny() -> Ball:
     """A ball that holds [0, 2^-1999]."""
-    from flint import arb
-
     return arb(arb(2) ** -2000, arb(2) ** -2000)
 
 
 def _right_half(mu: float, epsilon: float, bits: int) -> tuple[Ball, Ball]:
     """Balls of δ and of -dδ/dε for 0 < mu < ∞, 0 ≤ epsilon < ∞."""
-    from flint import arb, ctx
-
     # Rounding in ε/μ - μ/2 costs about 2·log2(μ) bits when μ is large, the difference of two nearby
     # tails about -log2(μ) when it is small. A wrong guess here only costs one more round.
     exponent = math.frexp(mu)[1]
@@ -73,8 +68,6 @@ def _right_half(mu: float, epsilon: float, bits: int) -> tuple[Ball, Ball]:
 
 def _far_mills(b: Ball, precision: int) -> Ball:
     """The Mills ratio (1 - Φ(b))/φ(b), b ≥ 1000: two successive sums of its series enclose it."""
-    from flint import arb
-
     square, total, term, k = b * b, arb(0), 1 / b, 0
     while k < 1000 and not abs(term * b) < arb(2) ** -precision:
         total += term
@@ -90,8 +83,6 @@ def gaussian(mu: float, epsilon: float, bits: int = 96) -> tuple[Ball, Ball]:
     Source: Dong, Roth, Su 2022, Cor. 2.13; for ε < 0 the identity δ(-ε) = 1 - e^-ε (1 - δ(ε)) of
     symmetric trade-off functions.
     """
-    from flint import arb, ctx
-
     if mu == math.inf or epsilon == -math.inf:
         return arb(1), arb(0)
     if epsilon == math.inf:

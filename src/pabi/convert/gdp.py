@@ -6,39 +6,77 @@ import math
 from typing import Any, overload
 
 import numpy as np
+from flint import arb, ctx
 
 from pabi.convert import balls
-from pabi.convert.inputs import array, extended, real_line
+from pabi.convert.inputs import array, nonnegative, real_line
 from pabi.numbers.rounding import Array
 
 
 def gdp_to_delta(mu: float, epsilon: float) -> float:
     """The least δ such that a `mu`-GDP mechanism is (`epsilon`, δ)-DP, rounded up to a double.
 
-    `mu`: in [0, ∞]. `epsilon`: any real, negative included. Proven in ball arithmetic: the value is
-    the least double not below Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2), up to one unit in the last place.
-    A positive δ below the range of doubles becomes the smallest positive double.
-    Raises InvalidInput. Source: Dong, Roth, Su 2022, Cor. 2.13.
+    Proven in ball arithmetic: the value is the least double not below Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2),
+    up to one unit in the last place. A positive δ below the range of doubles becomes the smallest
+    positive double.
+
+    Parameters
+    ----------
+    mu : float
+        μ in [0, ∞].
+    epsilon : float
+        Any real ε, negative ones and infinities included.
+
+    Returns
+    -------
+    float
+        δ, in [0, 1].
+
+    Raises
+    ------
+    InvalidInput
+        For a negative μ and for what is no number.
+
+    References
+    ----------
+    Dong, Roth, Su 2022, Cor. 2.13.
     """
-    mu = extended("mu", mu, at_least=0.0)
-    delta, _ = balls.gaussian(mu, real_line("epsilon", epsilon))
+    delta, _ = balls.gaussian(nonnegative("mu", mu), real_line("epsilon", epsilon))
     return min(1.0, balls.upper(delta))
 
 
 def gdp_to_epsilon(mu: float, delta: float) -> float:
     """The least ε ≥ 0 such that a `mu`-GDP mechanism is (ε, `delta`)-DP, rounded up to a double.
 
-    `mu`: in [0, ∞]. `delta`: ≥ 0; 0 gives ∞ unless `mu` is 0, and 1 or more gives 0.
-    δ(ε) ≤ `delta` is proven in ball arithmetic for the value returned. Beyond the range of doubles
-    the result is ∞. Raises InvalidInput. Source: Dong, Roth, Su 2022, Cor. 2.13.
+    δ(ε) ≤ `delta` is proven in ball arithmetic for the value returned.
+
+    Parameters
+    ----------
+    mu : float
+        μ in [0, ∞].
+    delta : float
+        δ ≥ 0; 0 gives ∞ unless μ is 0, and 1 or more gives 0.
+
+    Returns
+    -------
+    float
+        ε, in [0, ∞]; ∞ beyond the range of doubles.
+
+    Raises
+    ------
+    InvalidInput
+        For negative arguments and for what is no number.
+
+    References
+    ----------
+    Dong, Roth, Su 2022, Cor. 2.13.
     """
-    mu, delta = extended("mu", mu, at_least=0.0), extended("delta", delta, at_least=0.0)
-    return _least_epsilon(mu, delta)
+    return _least_epsilon(nonnegative("mu", mu), nonnegative("delta", delta))
 
 
 def gdp_epsilon_bounds(mu: float, delta: float) -> tuple[float, float]:
     """Proven bounds (lower, upper) on the least ε of `gdp_to_epsilon`, usually adjacent doubles."""
-    mu, delta = extended("mu", mu, at_least=0.0), extended("delta", delta, at_least=0.0)
+    mu, delta = nonnegative("mu", mu), nonnegative("delta", delta)
     top = _least_epsilon(mu, delta)
     if top == 0.0 or (top == math.inf and (delta == 0.0 or mu == math.inf)):
         return top, top
@@ -51,13 +89,14 @@ def start_epsilon(mu: float, delta: float) -> float:
 
 
 def _least_epsilon(mu: float, delta: float) -> float:
-    from flint import arb, ctx
+    def delta_at(e: float) -> balls.Ball:
+        return balls.gaussian(mu, e)[0]
 
     if delta >= 1.0 or mu == 0.0:
         return 0.0
     if delta == 0.0 or mu == math.inf:
         return math.inf
-    if balls.gaussian(mu, 0.0)[0] <= delta:
+    if delta_at(0.0) <= delta:
         return 0.0
     epsilon = start_epsilon(mu, delta)
     if epsilon == math.inf:
@@ -77,9 +116,6 @@ def _least_epsilon(mu: float, delta: float) -> float:
         if converged:
             break
 
-    def delta_at(e: float) -> balls.Ball:
-        return balls.gaussian(mu, e)[0]
-
     epsilon = balls.prove_upward(epsilon, delta_at, delta)
     for _ in range(8):
         below = math.nextafter(epsilon, 0.0)
@@ -94,11 +130,30 @@ def gdp_to_rdp(mu: float, order: float) -> float: ...
 @overload
 def gdp_to_rdp(mu: float, order: Array) -> Array: ...
 def gdp_to_rdp(mu: float, order: Any) -> Any:
-    """The Rényi divergence `order`·μ²/2 of `mu`-GDP at `order` > 1 (scalar or array), rounded up.
+    """The Rényi divergence `order`·μ²/2 of `mu`-GDP, rounded up.
 
-    Source: Dong, Roth, Su 2022, Cor. B.6; Mironov 2017, Prop. 7.
+    Parameters
+    ----------
+    mu : float
+        μ in [0, ∞].
+    order : float or array
+        Orders in (1, ∞].
+
+    Returns
+    -------
+    float or array
+        In [0, ∞]; of the shape of `order`.
+
+    Raises
+    ------
+    InvalidInput
+        For a negative μ, and for an order of at most 1.
+
+    References
+    ----------
+    Dong, Roth, Su 2022, Cor. B.6; Mironov 2017, Prop. 7.
     """
-    mu, orders = extended("mu", mu, at_least=0.0), array("order", order, above=1.0)
+    mu, orders = nonnegative("mu", mu), array("order", order, above=1.0)
     if mu == 0.0:
         result = np.zeros_like(orders)
     else:
@@ -111,7 +166,24 @@ def gdp_to_rdp(mu: float, order: Any) -> Any:
 def gdp_to_zcdp(mu: float) -> float:
     """The ρ = μ²/2 of zero-concentrated DP for `mu`-GDP, rounded up.
 
-    Source: Bun, Steinke 2016, Lemma 2.4.
+    Parameters
+    ----------
+    mu : float
+        μ in [0, ∞].
+
+    Returns
+    -------
+    float
+        ρ, in [0, ∞].
+
+    Raises
+    ------
+    InvalidInput
+        For a negative μ and for what is no number.
+
+    References
+    ----------
+    Bun, Steinke 2016, Lemma 2.4.
     """
-    mu = extended("mu", mu, at_least=0.0)
+    mu = nonnegative("mu", mu)
     return 0.0 if mu == 0.0 else math.nextafter(0.5 * mu * mu, math.inf)

@@ -15,14 +15,19 @@ from pabi.numbers.validate import number
 
 
 def extended(field: str, value: Any, **bounds: float) -> float:
-    """`value` as a float within the bounds (those of `number`), +∞ allowed; never NaN."""
+    """`value` as a float within the bounds of `number`, +∞ allowed. Raises InvalidInput naming `field`."""
     if isinstance(value, numbers.Real) and not isinstance(value, bool) and value == math.inf:
         return math.inf
     return number(field, value, **bounds)
 
 
+def nonnegative(field: str, value: Any) -> float:
+    """`value` as a float ≥ 0, +∞ allowed. Raises InvalidInput naming `field`."""
+    return extended(field, value, at_least=0.0)
+
+
 def real_line(field: str, value: Any) -> float:
-    """`value` as a float, both infinities allowed; never NaN."""
+    """`value` as a float that is not NaN, both infinities allowed. Raises InvalidInput naming `field`."""
     if isinstance(value, numbers.Real) and not isinstance(value, bool) and value == -math.inf:
         return -math.inf
     return extended(field, value)
@@ -31,7 +36,10 @@ def real_line(field: str, value: Any) -> float:
 def array(
     field: str, value: Any, *, at_least: float = -math.inf, above: float = -math.inf
 ) -> Array:
-    """`value` as an array of doubles without NaN, all ≥ `at_least` and > `above`; +∞ allowed."""
+    """`value` as an array of doubles of its shape, all ≥ `at_least` and > `above`; +∞ is allowed, NaN is not.
+
+    Raises InvalidInput naming `field` and the first wrong number.
+    """
     try:
         result = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -41,7 +49,7 @@ def array(
         bad |= result <= above
     if bad.any():
         first = float(result[bad].flat[0])
-        wanted = f"> {exact(above)}" if above > -math.inf else f"≥ {exact(at_least)}"
-        expected = "numbers" if wanted == "≥ -inf" else f"numbers {wanted}"
+        bound = f" > {exact(above)}" if above > -math.inf else f" ≥ {exact(at_least)}"
+        expected = "numbers" if bound == " ≥ -inf" else f"numbers{bound}"
         raise InvalidInput(field, f"expected {expected}, got {first!r}")
     return result

@@ -9,25 +9,49 @@ from fractions import Fraction
 from typing import Any, overload
 
 import numpy as np
+from flint import arb, ctx
 
 from pabi.convert import balls
 from pabi.convert.gdp import start_epsilon
-from pabi.convert.inputs import array, extended, real_line
+from pabi.convert.inputs import array, nonnegative, real_line
 from pabi.convert.vectorised import delta_and_slope
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.margins import EIGHT_ROUNDINGS, THREE_ROUNDINGS
 from pabi.numbers.rounding import Array, fraction_up
+from pabi.numbers.search import bisected, neighbours
 
 _DOUBLE_RANGE = 1e-290  # smaller δ are searched in ball arithmetic
+TOTAL = 1e-9  # how far the sum of the weights may be from 1: weights are often written in decimals
 
 
 def mixture_to_delta(mus: Any, weights: Any, epsilon: float) -> float:
     """The sum over j of w_j times δ of G(μ_j) at `epsilon`, rounded up to a double and proven.
 
-    `mus`: (parts,), in [0, ∞]. `weights`: (parts,), ≥ 0, summing to 1 within 1e-9; the doubles
-    given are taken to be exact. `epsilon`: any real. The value is 1 at most. It is the least δ of
-    the pair that releases the label as well, and an upper bound when the label stays secret (joint
-    convexity of the hockey-stick divergence). Raises InvalidInput.
-    Source: docs, "Theory", 1.
+    It is the least δ of the pair that releases the label as well, and an upper bound when the label stays
+    secret (joint convexity of the hockey-stick divergence).
+
+    Parameters
+    ----------
+    mus : array of shape (parts,)
+        μ_j in [0, ∞].
+    weights : array of shape (parts,)
+        w_j ≥ 0, summing to 1 within 1e-9; the doubles are taken to be exact.
+    epsilon : float
+        Any real ε or infinity.
+
+    Returns
+    -------
+    float
+        δ, in [0, 1].
+
+    Raises
+    ------
+    InvalidInput
+        For arguments out of range or of different lengths, and for weights that do not sum to 1.
+
+    References
+    ----------
+    docs, "Theory", 1.
     """
     parts = _checked(mus, weights)
     epsilon = real_line("epsilon", epsilon)
@@ -37,17 +61,38 @@ def mixture_to_delta(mus: Any, weights: Any, epsilon: float) -> float:
 def mixture_to_epsilon(mus: Any, weights: Any, delta: float) -> float:
     """The least ε ≥ 0 at which the mixture's δ is at most `delta`, rounded up and proven.
 
-    Arguments as for `mixture_to_delta`; `delta` ≥ 0. Found in double precision, refined by Newton
-    steps in ball arithmetic, then proven there; the slack is at most 1e-12. ∞ where the parts with
-    μ = ∞ alone exceed `delta`. Raises InvalidInput.
-    Source: docs, "Theory", 1.
+    It is sought in double precision, refined by Newton steps in ball arithmetic, then proven there; the
+    slack is at most 1e-12.
+
+    Parameters
+    ----------
+    mus : array of shape (parts,)
+        μ_j in [0, ∞].
+    weights : array of shape (parts,)
+        w_j ≥ 0, summing to 1 within 1e-9; the doubles are taken to be exact.
+    delta : float
+        δ ≥ 0.
+
+    Returns
+    -------
+    float
+        ε, in [0, ∞]; ∞ where the parts with μ = ∞ alone exceed `delta`.
+
+    Raises
+    ------
+    InvalidInput
+        For arguments out of range or of different lengths, and for weights that do not sum to 1.
+
+    References
+    ----------
+    docs, "Theory", 1.
     """
-    return _least_epsilon(_checked(mus, weights), extended("delta", delta, at_least=0.0))
+    return _least_epsilon(_checked(mus, weights), nonnegative("delta", delta))
 
 
 def mixture_epsilon_bounds(mus: Any, weights: Any, delta: float) -> tuple[float, float]:
     """Proven bounds (lower, upper) on the least ε of `mixture_to_epsilon`, a few ulps apart."""
-    parts, delta = _checked(mus, weights), extended("delta", delta, at_least=0.0)
+    parts, delta = _checked(mus, weights), nonnegative("delta", delta)
     top = _least_epsilon(parts, delta)
     if top == 0.0 or (top == math.inf and parts.exceeds_everywhere(delta)):
         return top, top
@@ -61,8 +106,28 @@ def mixture_to_rdp(mus: Any, weights: Any, order: Array) -> Array: ...
 def mixture_to_rdp(mus: Any, weights: Any, order: Any) -> Any:
     """log(sum of w_j·exp(α(α-1)μ_j²/2))/(α-1), the mixture's Rényi divergence, rounded up.
 
-    `order`: α > 1, scalar or array. Other arguments as for `mixture_to_delta`. Raises InvalidInput.
-    Source: docs, "Theory", 1.
+    Parameters
+    ----------
+    mus : array of shape (parts,)
+        μ_j in [0, ∞].
+    weights : array of shape (parts,)
+        w_j ≥ 0, summing to 1 within 1e-9; the doubles are taken to be exact.
+    order : float or array
+        Orders α in (1, ∞].
+
+    Returns
+    -------
+    float or array
+        In [0, ∞]; of the shape of `order`.
+
+    Raises
+    ------
+    InvalidInput
+        For arguments out of range or of different lengths, and for weights that do not sum to 1.
+
+    References
+    ----------
+    docs, "Theory", 1.
     """
     parts, orders = _checked(mus, weights), array("order", order, above=1.0)
     total = sum((Fraction(w) for group in parts.exact for w in group), Fraction(0))
@@ -81,8 +146,6 @@ class _Parts:
 
     def ball(self, epsilon: float, delta: float) -> tuple[balls.Ball, balls.Ball]:
         """Balls of δ(ε) and -δ'(ε); parts far below `delta` (if positive) enter as [0, bound]."""
-        from flint import arb, ctx
-
         skip = self._negligible(epsilon, delta)
         with ctx.workprec(192):
             total, slope, skipped = arb(0), arb(0), arb(0)
@@ -100,6 +163,7 @@ class _Parts:
             return total + arb(1, 1) * half, slope + arb(1, 1) * half * 8
 
     def delta_at(self, delta: float) -> Callable[[float], balls.Ball]:
+        """The ball of δ(ε) as a function of ε, good enough to compare with `delta`."""
         return lambda epsilon: self.ball(epsilon, delta)[0]
 
     def _negligible(self, epsilon: float, delta: float) -> list[bool]:
@@ -109,8 +173,8 @@ class _Parts:
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             quotient = epsilon / self.mus
             a = quotient - 0.5 * self.mus
-            # 1e-15·(quotient + μ) exceeds the rounding error of a, and 64 exceeds 90·log 2 by 1.6.
-            a = np.where(np.isfinite(a), a - 1e-15 * (quotient + self.mus), a)
+            # What is subtracted exceeds the rounding error of a, and 64 exceeds 90·log 2 by 1.6.
+            a = np.where(np.isfinite(a), a - EIGHT_ROUNDINGS * (quotient + self.mus), a)
         far = (a > 0.0) & (0.5 * np.square(np.minimum(a, 1e100)) > 64.0 - math.log(delta))
         return [bool(x) for x in far & (self.mus < math.inf)]
 
@@ -121,14 +185,11 @@ class _Parts:
 
     def exceeds_everywhere(self, delta: float) -> bool:
         """Whether δ(ε) > `delta` for every finite ε."""
-        infinite, finite = self._at_infinity()
-        return infinite > delta or (infinite == delta and finite)
-
-    def _at_infinity(self) -> tuple[Fraction, bool]:
-        mass = Fraction(0)
+        infinite = Fraction(0)
         if self.mus[-1] == math.inf:
-            mass = sum((Fraction(w) for w in self.exact[-1]), Fraction(0))
-        return mass, bool(np.any((self.mus > 0.0) & (self.mus < math.inf)))
+            infinite = sum(map(Fraction, self.exact[-1]), infinite)
+        some_finite = bool(np.any((self.mus > 0.0) & (self.mus < math.inf)))
+        return infinite > delta or (infinite == delta and some_finite)
 
 
 def _checked(mus: Any, weights: Any) -> _Parts:
@@ -138,7 +199,7 @@ def _checked(mus: Any, weights: Any) -> _Parts:
     if w.shape != m.shape:
         raise InvalidInput("weights", f"expected one weight per μ ({m.size}), got shape {w.shape}")
     total = math.fsum(w.tolist())
-    if not abs(total - 1.0) <= 1e-9:
+    if not abs(total - 1.0) <= TOTAL:
         raise InvalidInput("weights", f"expected weights that sum to 1, got the sum {total!r}")
     groups: dict[float, list[float]] = {}
     for mu, weight in sorted(zip(m.tolist(), w.tolist(), strict=True)):
@@ -149,8 +210,6 @@ def _checked(mus: Any, weights: Any) -> _Parts:
 
 
 def _least_epsilon(parts: _Parts, delta: float) -> float:
-    from flint import arb, ctx
-
     if delta >= 1.0:
         return 0.0
     if parts.exceeds_everywhere(delta):
@@ -203,18 +262,17 @@ def _searched(parts: _Parts, delta: float) -> float:
 
 def _bisected(parts: _Parts, delta: float) -> float:
     """An ε with δ(ε) ≤ delta, to a factor 1.001, where doubles would underflow."""
+
+    def holds(epsilon: float) -> bool:
+        return bool(parts.ball(epsilon, delta)[0] <= delta)
+
+    def close(low: float, high: float) -> bool:
+        return high <= 1.001 * low or neighbours(low, high)
+
     low, high = 0.0, start_epsilon(float(parts.mus[parts.mus < math.inf][-1]), delta)
-    while high < math.inf and not parts.ball(high, delta)[0] <= delta:
+    while high < math.inf and not holds(high):
         low, high = high, 2.0 * high
-    for _ in range(1100):
-        middle = 0.5 * (low + high)
-        if high == math.inf or high <= 1.001 * low or not low < middle < high:
-            break
-        if parts.ball(middle, delta)[0] <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
+    return bisected(holds, low, high, close=close)[1]
 
 
 def _renyi(parts: _Parts, excess: float, order: float) -> float:
@@ -224,16 +282,16 @@ def _renyi(parts: _Parts, excess: float, order: float) -> float:
     """
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         t = np.where(parts.mus == 0.0, 0.0, ((0.5 * order) * (order - 1.0) * parts.mus) * parts.mus)
-        t *= 1.0 + 1e-15
+        t *= 1.0 + EIGHT_ROUNDINGS
         top = float(t[-1])
         if top == math.inf:
             return math.inf
-        slack = 1e-15 * (len(t) + 10.0)
+        slack = EIGHT_ROUNDINGS * (len(t) + 10.0)
         if top < 600.0:  # log(1 + sum of w·(e^t - 1)): no cancellation where all t are small
             rise = (float(parts.weights @ np.expm1(t)) + excess) * (1.0 + slack)
-            value = math.log1p(rise) * (1.0 + 4e-16)
+            value = math.log1p(rise) * (1.0 + THREE_ROUNDINGS)
         else:
             logarithm = math.log(float(parts.weights @ np.exp(t - top)))
-            value = top + logarithm + slack + 1e-15 * top
+            value = top + logarithm + slack + EIGHT_ROUNDINGS * top
         result = value / (order - 1.0)
-    return 0.0 if result == 0.0 else result * (1.0 + 4e-16)
+    return 0.0 if result == 0.0 else result * (1.0 + THREE_ROUNDINGS)

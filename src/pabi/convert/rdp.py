@@ -8,13 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from pabi.convert.inputs import array, extended
+from pabi.convert.inputs import array, nonnegative
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.margins import THREE_ROUNDINGS
 from pabi.numbers.rounding import Array
+from pabi.numbers.search import bisected
 from pabi.numbers.validate import choice, number
 
 _METHODS = ("best", "mironov", "bun_steinke", "balle", "asoodeh")
 _ULPS = 8 * 2.0**-53  # more than the relative error of a sum of terms, against their absolute sum
+_LOGARITHM = 4e-15  # relative and absolute: more than the logarithm in `_bun_steinke` errs
+_BRACKET = 1e-14  # relative: keeps the end of a bracket above the root despite rounding
 
 
 def rdp_to_epsilon(
@@ -27,25 +31,47 @@ def rdp_to_epsilon(
 ) -> float:
     """An ε such that (ε, `delta`)-DP follows from Rényi DP.
 
-    Give either `rho` ≥ 0, for RDP(α) = ρα at every α > 1 (ρ-zCDP; α is then optimised), or arrays
-    `orders` (> 1, finite) and `rdp` (≥ 0, ∞ allowed) of one length; the best pair is taken.
-    `delta` in (0, 1). `method` picks the conversion:
+    Give either `rho`, or `orders` with `rdp`; the best order is taken. All conversions are upper bounds
+    and never negative. Every order gives a valid one, so that the optimisation decides only how good the
+    result is (to 1e-10 relative).
 
+    Parameters
+    ----------
+    delta : float
+        δ in (0, 1).
+    rho : float, optional
+        ρ in [0, ∞], for RDP(α) = ρα at every α > 1: zero-concentrated DP. α is then optimised.
+    orders : array of shape (m,), optional
+        Finite orders α > 1.
+    rdp : array of shape (m,), optional
+        The Rényi divergence in [0, ∞] at each order.
+    method : str
+        The conversion: "mironov", "bun_steinke" (for `rho` only), "balle", "asoodeh", or "best", the
+        least of those that apply.
+
+    Returns
+    -------
+    float
+        ε, in [0, ∞].
+
+    Raises
+    ------
+    InvalidInput
+        For arguments out of range, of different lengths, or both of `rho` and `orders`.
+
+    References
+    ----------
     - "mironov": Mironov 2017, Prop. 3;
-    - "bun_steinke": Bun, Steinke 2016, Lemmas 3.5 and 3.6; for `rho` only;
+    - "bun_steinke": Bun, Steinke 2016, Lemmas 3.5 and 3.6;
     - "balle": Balle, Barthe, Gaboardi, Hsu, Sato 2020, Thm 21;
-    - "asoodeh": Asoodeh, Liao, Calmon, Kosut, Sankar 2021, Lemma 1;
-    - "best": the least of those that apply.
-
-    All are upper bounds and never negative. Every order gives a valid one, so that the optimisation
-    decides only how good the result is (to 1e-10 relative). Raises InvalidInput.
+    - "asoodeh": Asoodeh, Liao, Calmon, Kosut, Sankar 2021, Lemma 1.
     """
     delta = number("delta", delta, above=0.0, below=1.0)
     method = choice("method", method, _METHODS)
     if rho is not None:
         if orders is not None or rdp is not None:
             raise InvalidInput("rho", "expected either rho or orders with rdp, got both")
-        return _from_rho(extended("rho", rho, at_least=0.0), delta, method)
+        return _from_rho(nonnegative("rho", rho), delta, method)
     if orders is None or rdp is None:
         raise InvalidInput("rho" if orders is None else "rdp", "expected rho, or orders with rdp")
     if method == "bun_steinke":
@@ -83,7 +109,7 @@ def _asoodeh(alpha: Array, rdp: Array, log_inverse_delta: float) -> Array:
     The second: L^α - 1 - α(L-1) ≥ α(λ^(α-1) - 1)·max(0, L-λ) for L ≥ 0, λ ≥ 1; take expectations.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        x = (alpha - 1.0) * rdp * (1.0 + 4e-16)
+        x = (alpha - 1.0) * rdp * (1.0 + THREE_ROUNDINGS)
         log_moment = x + np.log(-np.expm1(-x))
         shifted = log_moment - np.log(alpha) + log_inverse_delta
         size = np.abs(x) + np.abs(np.log(-np.expm1(-x))) + np.log(alpha) + log_inverse_delta
@@ -106,13 +132,12 @@ def _from_rho(rho: float, delta: float, method: str) -> float:
     if rho == math.inf:
         return math.inf
     log_inverse = -math.log(delta)
-    results = []
-    if method in ("best", "bun_steinke"):
-        results.append(_bun_steinke(rho, log_inverse))
-    for name, convert in _BY_ORDER.items():
-        if method in ("best", name):
-            results.append(_best_order(convert, rho, log_inverse))
-    return min(results)
+    if method == "bun_steinke":
+        return _bun_steinke(rho, log_inverse)
+    if method == "best":
+        least = min(_best_order(convert, rho, log_inverse) for convert in _BY_ORDER.values())
+        return min(_bun_steinke(rho, log_inverse), least)
+    return _best_order(_BY_ORDER[method], rho, log_inverse)
 
 
 def _best_order(
@@ -127,7 +152,7 @@ def _best_order(
             alpha = 1.0 + np.exp(grid)
             alpha = np.where(alpha > 1.0, alpha, np.nextafter(1.0, 2.0))
             alpha = np.minimum(alpha, 1e300)
-            rdp = rho * alpha * (1.0 + 4e-16)
+            rdp = rho * alpha * (1.0 + THREE_ROUNDINGS)
             values = convert(alpha, rdp, log_inverse)
         values = np.where(np.isnan(values), np.inf, values)
         k = int(np.argmin(values))
@@ -148,16 +173,9 @@ def _bun_steinke(rho: float, log_inverse: float) -> float:
         root = math.sqrt(x1 * x1 + 4.0 / (math.pi * rho))
         return y * (y / (4.0 * rho)) + math.log(0.5 * (x1 + root))
 
-    wanted = log_inverse * (1.0 + 4e-15) + 4e-15  # outweighs the rounding of `log_inverse_at`
-    if log_inverse_at(0.0) >= wanted:
+    target = log_inverse * (1.0 + _LOGARITHM) + _LOGARITHM
+    if log_inverse_at(0.0) >= target:
         return rho
-    low, high = 0.0, 2.0 * math.sqrt(rho) * math.sqrt(wanted) * (1.0 + 1e-14)
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        if log_inverse_at(middle) >= wanted:
-            high = middle
-        else:
-            low = middle
+    top = 2.0 * math.sqrt(rho) * math.sqrt(target) * (1.0 + _BRACKET)
+    _, high = bisected(lambda y: log_inverse_at(y) >= target, 0.0, top)
     return (rho + high) * (1.0 + _ULPS)

@@ -17,9 +17,11 @@ from __future__ import annotations
 from typing import Any, overload
 
 import numpy as np
+import scipy  # its parts are loaded on first use
 
 from pabi.convert.inputs import array
-from pabi.numbers.rounding import Array
+from pabi.numbers.margins import EIGHT_ROUNDINGS
+from pabi.numbers.rounding import Array, two_product_error, two_sum
 
 MARGIN = 1e-13  # relative
 _FLOOR = 1e-321  # absolute: covers what underflow takes
@@ -28,7 +30,6 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _SERIES_FROM = 10.0
 _SERIES_TERMS = 21
 _CHUNK = 8192
-_SPLIT = 134217729.0  # 2^27 + 1, Veltkamp
 
 
 @overload
@@ -38,20 +39,44 @@ def gaussian_delta(mu: Array | float, epsilon: Array | float) -> Array | float: 
 def gaussian_delta(mu: Any, epsilon: Any) -> Any:
     """An upper bound on δ(ε) of G(μ), elementwise, less than 1e-12 (relative) above the truth.
 
-    `mu`: in [0, ∞]; `epsilon`: any real; they broadcast. Below about 1e-308 the excess is absolute,
-    1e-321. `gdp_to_delta` gives one value with a proof. Raises InvalidInput.
-    Source: Dong, Roth, Su 2022, Cor. 2.13.
+    Below about 1e-308 the excess is absolute, 1e-321. `gdp_to_delta` gives one value with a proof.
+
+    Parameters
+    ----------
+    mu : float or array
+        μ in [0, ∞]; broadcast with `epsilon`.
+    epsilon : float or array
+        Any real ε, or +∞.
+
+    Returns
+    -------
+    float or array
+        In [0, 1]; of the common shape, a float for two numbers.
+
+    Raises
+    ------
+    InvalidInput
+        For a negative μ and for what is no number.
+
+    References
+    ----------
+    Dong, Roth, Su 2022, Cor. 2.13.
     """
     m, e = np.broadcast_arrays(array("mu", mu, at_least=0.0), np.asarray(array("epsilon", epsilon)))
     result, _ = delta_and_slope(m.ravel(), np.abs(e.ravel()))
-    result = result.reshape(e.shape)
-    negative = e < 0.0
-    if negative.any():
-        with np.errstate(under="ignore"):
-            left = np.where(negative, e, 0.0)
-            mirrored = (np.exp(left) * result - np.expm1(left)) * (1.0 + 1e-15)
-        result = np.where(negative, np.minimum(1.0, mirrored), result)
+    result = both_signs(e, result.reshape(e.shape))
     return float(result) if result.ndim == 0 else result
+
+
+def both_signs(epsilon: Array, delta: Array) -> Array:
+    """Upper bounds on δ of a symmetric function at `epsilon`, from those at |epsilon|, `delta`.
+
+    δ(-ε) = 1 - e^-ε·(1 - δ(ε)).
+    """
+    size = np.abs(epsilon)
+    with np.errstate(under="ignore"):
+        mirrored = (np.exp(-size) * delta - np.expm1(-size)) * (1.0 + EIGHT_ROUNDINGS)
+    return np.minimum(1.0, np.where(epsilon < 0.0, mirrored, delta))
 
 
 def delta_and_slope(mu: Array, epsilon: Array) -> tuple[Array, Array]:
@@ -69,12 +94,10 @@ def delta_and_slope(mu: Array, epsilon: Array) -> tuple[Array, Array]:
 
 def _near(mu: Array, epsilon: Array) -> tuple[Array, Array]:
     """`delta_and_slope` where |a| is moderate."""
-    from scipy.special import ndtr
-
     scale = np.where(mu < 1e-100, 2.0**500, 1.0)  # keeps the residual below clear of underflow
     a, a_low, b = _arguments(mu * scale, epsilon * scale, mu)
     square = a * a
-    square_low = _product_error(a, a, square)
+    square_low = two_product_error(a, a, square)
     density = np.exp(-0.5 * square) * np.exp(-0.5 * square_low - a * a_low)
     density *= 0.3989422804014326779  # 1/√(2π)
     mills_b = _mills(b)
@@ -86,7 +109,7 @@ def _near(mu: Array, epsilon: Array) -> tuple[Array, Array]:
     gap[right] = _mills(a[right]) - mills_b[right]
     delta = density * gap
     left = ~small & ~right
-    delta[left] = ndtr(-a[left]) - weighted[left]
+    delta[left] = scipy.special.ndtr(-a[left]) - weighted[left]
     return np.minimum(1.0, delta * (1.0 + MARGIN) + _FLOOR), weighted
 
 
@@ -94,28 +117,18 @@ def _arguments(scaled_mu: Array, scaled_epsilon: Array, mu: Array) -> tuple[Arra
     """ε/μ - μ/2 as an unevaluated sum of two doubles, and ε/μ + μ/2."""
     quotient = scaled_epsilon / scaled_mu
     product = quotient * scaled_mu
-    residual = (scaled_epsilon - product) - _product_error(quotient, scaled_mu, product)
-    quotient_low = residual / scaled_mu
+    residual = (scaled_epsilon - product) - two_product_error(quotient, scaled_mu, product)
     half = -0.5 * mu
-    total = quotient + half  # Knuth's two-sum
-    virtual = total - quotient
-    low = (quotient - (total - virtual)) + (half - virtual) + quotient_low
+    total, lost = two_sum(quotient, half)
+    low = lost + residual / scaled_mu
     a = total + low
     return a, low - (a - total), quotient - half
 
 
-def _product_error(x: Array, y: Array, product: Array) -> Array:
-    """x·y - product, exact (Dekker) away from over- and underflow."""
-    tx, ty = _SPLIT * x, _SPLIT * y
-    x_high, y_high = tx - (tx - x), ty - (ty - y)
-    x_low, y_low = x - x_high, y - y_high
-    return ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
-
-
 def _mills(x: Array) -> Array:
-    from scipy.special import erfcx
-
-    return np.asarray(1.2533141373155002512 * erfcx(x * 0.70710678118654752440))  # √(π/2), 1/√2
+    return np.asarray(
+        1.2533141373155002512 * scipy.special.erfcx(x * 0.70710678118654752440)
+    )  # √(π/2), 1/√2
 
 
 def _mills_drop(a: Array, mu: Array) -> Array:

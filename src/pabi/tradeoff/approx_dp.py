@@ -8,23 +8,44 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from flint import arb, ctx
 
 from pabi.convert import balls
-from pabi.convert.inputs import extended
+from pabi.convert.inputs import nonnegative
+from pabi.numbers.fields import SHARE, keep
+from pabi.numbers.margins import EIGHT_ROUNDINGS
 from pabi.numbers.rounding import Array, fraction_up
 from pabi.numbers.validate import number
 from pabi.tradeoff.base import TradeOff, decode, encode
 from pabi.tradeoff.pairs import Discrete, Labelled, Pair
 
+_BITS = 400  # of ball arithmetic: no answer here is wider than one double
+_DIFFERENCE = 2e-16  # absolute: one rounding of a number in [0, 1]
+
 
 @dataclass(frozen=True, init=False)
 class ApproxDP(TradeOff):
-    """f(α) = max{0, 1 - δ - e^ε·α, e^-ε·(1 - δ - α)}; ε is kept as `epsilon_0`, δ as `delta_0`.
+    """(ε, δ)-differential privacy: f(α) = max{0, 1 - δ - e^ε·α, e^-ε·(1 - δ - α)}.
 
     It is the trade-off function of "with probability δ the answer, else randomised response", where
-    δ(e) = δ + (1 - δ)·max{0, (e^ε - e^e)/(e^ε + 1)} for e ≥ 0.
-    `epsilon`: in [0, ∞]; `delta`: in [0, 1].
-    Source: Dong, Roth, Su 2022, Prop. 2.4; Kairouz, Oh, Viswanath 2017.
+    δ(e) = δ + (1 - δ)·max{0, (e^ε - e^e)/(e^ε + 1)} for e ≥ 0. The Rényi divergence of order α is ∞ unless
+    δ = 0; then it is log((e^(αε) + e^((1-α)ε))/(e^ε + 1))/(α - 1).
+
+    Parameters
+    ----------
+    epsilon : float
+        ε in [0, ∞].
+    delta : float
+        δ in [0, 1].
+
+    Attributes
+    ----------
+    epsilon_0, delta_0 : float
+        The ε and δ given.
+
+    References
+    ----------
+    Dong, Roth, Su 2022, Prop. 2.4; Kairouz, Oh, Viswanath 2017.
     """
 
     epsilon_0: float
@@ -33,26 +54,15 @@ class ApproxDP(TradeOff):
     kind: ClassVar[str] = "approx_dp"
 
     def __init__(self, epsilon: float, delta: float = 0.0) -> None:
-        object.__setattr__(self, "epsilon_0", extended("epsilon", epsilon, at_least=0.0))
-        delta = number("delta", delta, at_least=0.0, at_most=1.0)
-        object.__setattr__(self, "delta_0", delta)
+        keep(self, epsilon_0=nonnegative("epsilon", epsilon), delta_0=SHARE("delta", delta))
 
-    def epsilon(self, delta: float) -> float:
-        return self._bounds(delta)[1]
-
-    def epsilon_bounds(self, delta: float, rtol: float = 1e-3) -> tuple[float, float]:
-        return self._bounds(delta)
-
-    def rdp(self, order: float) -> float:
-        """∞ unless δ = 0; then log((e^(αε) + e^((1-α)ε))/(e^ε + 1))/(α - 1)."""
-        from flint import arb, ctx
-
+    def _rdp(self, order: float) -> float:
         order = number("order", order, above=1.0)
         if self.delta_0 > 0.0 or self.epsilon_0 == math.inf:
             return math.inf
         if self.epsilon_0 == 0.0:
             return 0.0
-        with ctx.workprec(400):
+        with ctx.workprec(_BITS):
             e, a = arb(self.epsilon_0), arb(order)
             # Divided by e^(αε) above and e^ε below, so that no power overflows.
             ratio = ((1 - 2 * a) * e).exp()
@@ -61,7 +71,12 @@ class ApproxDP(TradeOff):
 
     @property
     def zcdp(self) -> float:
-        """ε²/2, or ε where that is less; ∞ unless δ = 0. Source: Bun, Steinke 2016, Prop. 3.3."""
+        """The ρ = ε²/2, or ε where that is less; ∞ unless δ = 0.
+
+        References
+        ----------
+        Bun, Steinke 2016, Prop. 3.3.
+        """
         if self.delta_0 > 0.0:
             return math.inf
         if self.epsilon_0 == 0.0:
@@ -69,34 +84,35 @@ class ApproxDP(TradeOff):
         return min(self.epsilon_0, math.nextafter(0.5 * self.epsilon_0 * self.epsilon_0, math.inf))
 
     def losses(self) -> tuple[Pair, ...]:
+        """The loss of randomised response, ∞ with probability δ."""
         if self.epsilon_0 == math.inf:
             return (Labelled((math.inf,), (1.0,)),)
-        kept = 1.0 - self.delta_0
+        rest = 1.0 - self.delta_0
         if self.epsilon_0 == 0.0:
-            return (Labelled((0.0, math.inf), (kept, self.delta_0)),)
-        low = kept / (1.0 + math.exp(min(self.epsilon_0, 700.0)))
+            return (Labelled((0.0, math.inf), (rest, self.delta_0)),)
+        low = rest / (1.0 + math.exp(min(self.epsilon_0, 700.0)))
         values = np.array([-self.epsilon_0, self.epsilon_0])
-        return (Discrete(values, np.array([low, kept - low]), self.delta_0),)
+        return (Discrete(values, np.array([low, rest - low]), self.delta_0),)
 
     def _compose(self, other: TradeOff) -> TradeOff | None:
         if not isinstance(other, ApproxDP) or min(self.epsilon_0, other.epsilon_0) > 0.0:
             return None
         # A pair (0, δ) either reveals everything or nothing, independently of the other.
-        kept = (1 - Fraction(self.delta_0)) * (1 - Fraction(other.delta_0))
-        delta = min(1.0, fraction_up(1 - kept))
+        rest = (1 - Fraction(self.delta_0)) * (1 - Fraction(other.delta_0))
+        delta = min(1.0, fraction_up(1 - rest))
         return ApproxDP(max(self.epsilon_0, other.epsilon_0), delta)
 
     def _tradeoff(self, alpha: Array) -> Array:
         if self.epsilon_0 == math.inf:
             return np.zeros_like(alpha)
-        kept = 1.0 - self.delta_0
+        most = 1.0 - self.delta_0
         if self.delta_0 > 0.0:
-            kept = max(0.0, math.nextafter(kept, 0.0))
+            most = max(0.0, math.nextafter(most, 0.0))
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             cost = np.where(alpha == 0.0, 0.0, np.exp(np.float64(self.epsilon_0)) * alpha)
-            left = np.where(alpha == 0.0, kept, kept - cost - 1e-15 * (cost + 1.0))
-            rest = np.where(alpha == 1.0, 0.0, kept - alpha - 2e-16)
-            right = np.exp(-np.float64(self.epsilon_0)) * np.maximum(rest, 0.0) * (1.0 - 1e-15)
+            left = np.where(alpha == 0.0, most, most - cost - EIGHT_ROUNDINGS * (cost + 1.0))
+            rest = np.maximum(np.where(alpha == 1.0, 0.0, most - alpha - _DIFFERENCE), 0.0)
+            right = np.exp(-np.float64(self.epsilon_0)) * rest * (1.0 - EIGHT_ROUNDINGS)
         return np.asarray(np.maximum(0.0, np.maximum(left, right)))
 
     def _delta(self, epsilon: float) -> float:
@@ -104,30 +120,24 @@ class ApproxDP(TradeOff):
             return 1.0 if self.epsilon_0 == math.inf else self.delta_0
         if epsilon == -math.inf or self.epsilon_0 == math.inf:
             return 1.0
-        return min(1.0, balls.upper(self._delta_ball(epsilon)))
-
-    def _delta_ball(self, epsilon: float) -> balls.Ball:
-        from flint import arb, ctx
-
-        with ctx.workprec(400):
+        with ctx.workprec(_BITS):
             e, top, delta = arb(abs(epsilon)), arb(self.epsilon_0), arb(self.delta_0)
             value = delta
             if abs(epsilon) < self.epsilon_0:
                 # (e^ε - e^e)/(e^ε + 1) = (1 - e^(e-ε))/(1 + e^-ε)
                 value = delta - (1 - delta) * (e - top).expm1() / (1 + (-top).exp())
-            return value if epsilon >= 0.0 else value * (-e).exp() - (-e).expm1()
+            if epsilon < 0.0:
+                value = value * (-e).exp() - (-e).expm1()
+            return min(1.0, balls.upper(value))
 
-    def _bounds(self, delta: float) -> tuple[float, float]:
-        from flint import arb, ctx
-
-        delta = extended("delta", delta, at_least=0.0)
+    def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
         if delta >= 1.0:
             return 0.0, 0.0
         if delta < self.delta_0 or (self.epsilon_0 == math.inf):
             return math.inf, math.inf
         if delta == self.delta_0:
             return self.epsilon_0, self.epsilon_0
-        with ctx.workprec(400):
+        with ctx.workprec(_BITS):
             top = arb(self.epsilon_0)
             share = (arb(delta) - arb(self.delta_0)) / (1 - arb(self.delta_0))
             inside = -share * (1 + (-top).exp())
@@ -141,4 +151,4 @@ class ApproxDP(TradeOff):
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(decode("epsilon", fields["epsilon"]), fields["delta"])
+        return cls(decode("epsilon", fields.pop("epsilon")), fields.pop("delta"))

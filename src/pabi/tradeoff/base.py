@@ -4,51 +4,62 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol, Self, overload
+from typing import Any, ClassVar, NamedTuple, Self, overload
 
 import numpy as np
 
-from pabi.convert.inputs import array, extended, real_line
+from pabi.convert.inputs import array, extended, nonnegative, real_line
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.margins import EIGHT_ROUNDINGS
 from pabi.numbers.rounding import Array, fraction_up
 from pabi.numbers.validate import integer, number
 from pabi.tradeoff.directions import Orientation
 from pabi.tradeoff.pairs import Pair
 
+RTOL = 1e-3  # the relative error of ε that is aimed at where none is asked for
 
-class Table(Protocol):
-    """The closed table of kinds, as seen from below: it names every kind, so it stands above this file."""
 
-    @property
-    def kinds(self) -> Mapping[str, type[TradeOff]]:
-        """The classes by the name under which they are written to JSON."""
+class KindTable(NamedTuple):
+    """The closed table of kinds, as seen from below: it names every kind, so it stands above this file.
 
-    def known(self, curve: object, field: str = "tradeoff") -> TradeOff:
-        """`curve`, if its class and those of its parts are in the table. Raises InvalidInput on `field`."""
+    `kinds`: the classes by the name under which they are written to JSON. `check(curve, field)`: `curve`, if
+    its class and those of its parts are in the table; InvalidInput on `field` otherwise. `product`:
+    f_1^⊗k_1 ⊗ f_2^⊗k_2 ⊗ …, numerically, of pairs (f, k).
+    """
 
-    def product(self, factors: Iterable[tuple[TradeOff, int]]) -> TradeOff:
-        """f_1^⊗k_1 ⊗ f_2^⊗k_2 ⊗ …, numerically, of pairs (f, k)."""
+    kinds: Mapping[str, type[TradeOff]]
+    check: Callable[[object, str], TradeOff]
+    product: Callable[[Iterable[tuple[TradeOff, int]]], TradeOff]
 
 
 class TradeOff(ABC):
     """A trade-off function f: what any test between two adjacent outputs must accept.
 
-    f(α) is a lower bound on the type II error of every test with type I error at most α (Dong,
-    Roth, Su 2022, Def. 2.1). Everything read off errs on the safe side: δ, ε, Rényi divergences and
-    attack rates are upper bounds, f itself is a lower bound. Objects are immutable and equal by
-    value. Constructors and readings raise InvalidInput for numbers out of range.
+    f(α) is a lower bound on the type II error of every test with type I error at most α. Calling the
+    object evaluates f at α in [0, 1], a number or an array. Everything read off errs on the safe side: δ, ε,
+    Rényi divergences and attack rates are upper bounds, f itself is a lower bound. Objects are immutable
+    and equal by value. Constructors and readings raise InvalidInput for numbers out of range.
 
     The kinds are a closed table, `pabi.tradeoff.kinds`. A class from elsewhere may be shown by
     `explain(also=…)`; it is refused where functions are composed, written or read.
 
-    A subclass sets `kind`, the name under which it is written to JSON, and implements the abstract
-    methods; `_delta_array` where arrays can be faster, `_compose` and `_power` where a lossless rule exists.
+    A subclass sets `kind` and implements the abstract methods; `_delta_array` where arrays can be faster,
+    `_epsilon` where the lower bound is not needed, `_compose` and `_power` where a lossless rule exists.
+
+    Attributes
+    ----------
+    kind : str
+        The name under which the class is written to JSON.
+
+    References
+    ----------
+    Dong, Roth, Su 2022, Def. 2.1.
     """
 
     kind: ClassVar[str]
-    _table: ClassVar[Table]  # set once, by `pabi.tradeoff.kinds`
+    _table: ClassVar[KindTable]  # set once, by `pabi.tradeoff.kinds`
 
     @overload
     def __call__(self, alpha: float) -> float: ...
@@ -68,28 +79,107 @@ class TradeOff(ABC):
     @overload
     def delta(self, epsilon: Array | Sequence[float]) -> Array: ...
     def delta(self, epsilon: Any) -> Any:
-        """An upper bound on the least δ at any real `epsilon`, scalar (proven) or array."""
+        """An upper bound on the least δ at `epsilon`.
+
+        Parameters
+        ----------
+        epsilon : float or array
+            Any real ε, or an infinity.
+
+        Returns
+        -------
+        float or array
+            δ in [0, 1], of the shape of `epsilon`; proven for a single ε where the form is closed.
+
+        Raises
+        ------
+        InvalidInput
+            For what is no number.
+
+        References
+        ----------
+        Dong, Roth, Su 2022, Prop. 2.12.
+        """
         if np.ndim(epsilon) == 0:
             plain = epsilon.item() if isinstance(epsilon, np.ndarray) else epsilon
             return self._delta(real_line("epsilon", plain))
         grid = array("epsilon", epsilon)
         return self._delta_array(grid.ravel()).reshape(grid.shape)
 
-    @abstractmethod
     def epsilon(self, delta: float) -> float:
-        """An upper bound on the least ε ≥ 0 at `delta` ≥ 0; ∞ where there is none."""
+        """An upper bound on the least ε ≥ 0 at `delta`.
 
-    @abstractmethod
-    def epsilon_bounds(self, delta: float, rtol: float = 1e-3) -> tuple[float, float]:
-        """(lower, upper) bounds on the least ε at `delta`.
+        Parameters
+        ----------
+        delta : float
+            δ ≥ 0; 1 or more gives 0.
 
-        They are at most a relative `rtol` apart where the numerics allow; closed forms ignore it
-        and do far better.
+        Returns
+        -------
+        float
+            ε, in [0, ∞]; ∞ where there is none.
+
+        Raises
+        ------
+        InvalidInput
+            For a negative δ and for what is no number.
+
+        References
+        ----------
+        Dong, Roth, Su 2022, Prop. 2.12.
         """
+        return self._epsilon(nonnegative("delta", delta))
 
-    @abstractmethod
+    def epsilon_bounds(self, delta: float, rtol: float = RTOL) -> tuple[float, float]:
+        """Bounds on the least ε ≥ 0 at `delta` from both sides.
+
+        Parameters
+        ----------
+        delta : float
+            δ ≥ 0; 1 or more gives 0.
+        rtol : float
+            How far apart the bounds may be, relatively, where the numerics allow; in (0, 1]. Closed forms
+            ignore it and do far better.
+
+        Returns
+        -------
+        tuple of float
+            (lower, upper), both in [0, ∞].
+
+        Raises
+        ------
+        InvalidInput
+            For a negative δ, for what is no number, and for an `rtol` out of range where it is used.
+
+        References
+        ----------
+        Dong, Roth, Su 2022, Prop. 2.12.
+        """
+        return self._epsilon_bounds(nonnegative("delta", delta), rtol)
+
     def rdp(self, order: float) -> float:
-        """An upper bound on the Rényi divergence of `order` > 1."""
+        """An upper bound on the Rényi divergence.
+
+        Parameters
+        ----------
+        order : float
+            The order α > 1.
+
+        Returns
+        -------
+        float
+            In [0, ∞].
+
+        Raises
+        ------
+        InvalidInput
+            For an order of at most 1.
+
+        References
+        ----------
+        Mironov 2017, Def. 4.
+        """
+        return self._rdp(order)
 
     @property
     @abstractmethod
@@ -106,7 +196,27 @@ class TradeOff(ABC):
     @overload
     def tpr(self, fpr: Array | Sequence[float]) -> Array: ...
     def tpr(self, fpr: Any) -> Any:
-        """The largest true-positive rate of an attack at false-positive rate `fpr`: 1 - f."""
+        """The largest true-positive rate of a membership attack: 1 - f.
+
+        Parameters
+        ----------
+        fpr : float or array
+            False-positive rates, in [0, 1].
+
+        Returns
+        -------
+        float or array
+            In [0, 1], of the shape of `fpr`.
+
+        Raises
+        ------
+        InvalidInput
+            For a rate out of range.
+
+        References
+        ----------
+        Dong, Roth, Su 2022, Def. 2.1.
+        """
         accepted = np.asarray(self(fpr))
         result = 1.0 - accepted
         # One of the two differences is exact, so that this finds every rounding down.
@@ -114,72 +224,167 @@ class TradeOff(ABC):
         return float(result) if np.ndim(fpr) == 0 else result
 
     def bayes_success(self, prior: float = 0.5) -> float:
-        """The largest probability of guessing right whether the record is in, at `prior` in (0, 1).
+        """The largest probability of guessing right whether the record is in the data.
 
         (1 - p) + p·δ(log((1 - p)/p)): for each test the success is p·TPR + (1 - p)·(1 - FPR).
+
+        Parameters
+        ----------
+        prior : float
+            The probability p that it is, in (0, 1).
+
+        Returns
+        -------
+        float
+            In [max(p, 1 - p), 1], rounded up.
+
+        Raises
+        ------
+        InvalidInput
+            For a prior out of range.
+
+        References
+        ----------
+        Dong, Roth, Su 2022, Prop. 2.12.
         """
         p = number("prior", prior, above=0.0, below=1.0)
         size = abs(math.log1p(-p)) + abs(math.log(p))
         # δ falls with ε: a threshold rounded down errs on the safe side.
-        threshold = 0.0 if p == 0.5 else math.log1p(-p) - math.log(p) - 1e-15 * size
+        threshold = math.log1p(-p) - math.log(p) - EIGHT_ROUNDINGS * size if p != 0.5 else 0.0
         success = 1 - Fraction(p) * (1 - Fraction(self.delta(threshold)))
         return min(1.0, fraction_up(success))
 
     @property
     def orientation(self) -> Orientation:
-        """ "symmetric": f is its own inverse. "both": the worse of two inverse functions, each of which
-        is composed by itself. "remove", "add": one of those two."""
+        """Which orders of the two data sets the function speaks of.
+
+        "symmetric": f is its own inverse. "both": the worse of two inverse functions, each of which is
+        composed by itself. "remove", "add": one of those two.
+        """
         return "symmetric"
 
     def inverse(self) -> TradeOff:
-        """f^-1: the data sets in the opposite order."""
+        """f^-1: the data sets in the opposite order.
+
+        Returns
+        -------
+        TradeOff
+            Of the same class.
+        """
         return self
 
     def symmetrised(self) -> TradeOff:
-        """min{f, f^-1}**: the worse of both orders."""
+        """min{f, f^-1}**: the worse of both orders of the data sets.
+
+        Returns
+        -------
+        TradeOff
+            Of the same class.
+        """
         return self
 
     def compose(self, other: TradeOff) -> TradeOff:
         """f ⊗ g, both mechanisms run on the same data, without loss.
 
-        In closed form where there is one, otherwise a `Product`. Raises InvalidInput for "remove"
-        with "add", or either with "both", and for a class that is not in `pabi.tradeoff`.
+        Parameters
+        ----------
+        other : TradeOff
+            g, of a class in `pabi.tradeoff`.
+
+        Returns
+        -------
+        TradeOff
+            In closed form where there is one, otherwise a `Product`.
+
+        Raises
+        ------
+        InvalidInput
+            For "remove" with "add", or either with "both", and for a class that is not in `pabi.tradeoff`.
+
+        References
+        ----------
+        Dong, Roth, Su 2022, Thm 3.2.
         """
-        one, two = TradeOff._table.known(self), TradeOff._table.known(other)
+        one, two = (TradeOff._table.check(curve, "tradeoff") for curve in (self, other))
         result = one._compose(two)
         if result is None:
             result = two._compose(one)
         return TradeOff._table.product(((one, 1), (two, 1))) if result is None else result
 
     def self_compose(self, k: int) -> TradeOff:
-        """f ⊗ … ⊗ f, `k` ≥ 1 times; see `compose`."""
-        return TradeOff._table.known(self)._power(integer("k", k, at_least=1))
+        """f ⊗ … ⊗ f, without loss.
+
+        Parameters
+        ----------
+        k : int
+            How often, ≥ 1.
+
+        Returns
+        -------
+        TradeOff
+            In closed form where there is one, otherwise a `Product`.
+
+        Raises
+        ------
+        InvalidInput
+            For a `k` that is no integer ≥ 1, and for a class that is not in `pabi.tradeoff`.
+
+        References
+        ----------
+        Dong, Roth, Su 2022, Thm 3.2.
+        """
+        return TradeOff._table.check(self, "tradeoff")._power(integer("k", k, at_least=1))
 
     @abstractmethod
     def losses(self) -> tuple[Pair, ...]:
         """The privacy losses of the orders of the data sets that differ: (f,), or (f, f^-1)."""
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready dictionary; infinity is written "inf". Raises InvalidInput for a foreign class."""
-        curve = TradeOff._table.known(self)
+        """The function as a JSON-ready dictionary; infinity is written "inf".
+
+        Returns
+        -------
+        dict
+            The fields, and `kind`. Raises InvalidInput for a class that is not in `pabi.tradeoff`.
+        """
+        curve = TradeOff._table.check(self, "tradeoff")
         return {"kind": curve.kind, **curve._fields()}
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> TradeOff:
-        """The object written by `to_dict`. Raises InvalidInput."""
+        """The object written by `to_dict`.
+
+        Parameters
+        ----------
+        data : dict
+            The fields, and `kind`.
+
+        Returns
+        -------
+        TradeOff
+            Equal to the object that was written.
+
+        Raises
+        ------
+        InvalidInput
+            For an unknown kind, for missing, unknown or wrong fields.
+
+        References
+        ----------
+        docs, "A guarantee's file".
+        """
         kinds = TradeOff._table.kinds
         kind = data.get("kind") if isinstance(data, dict) else None
         if not isinstance(kind, str) or kind not in kinds:
             raise InvalidInput("kind", f"expected one of {', '.join(sorted(kinds))}, got {kind!r}")
-        fields = _Noted({name: value for name, value in data.items() if name != "kind"})
+        fields = {name: value for name, value in data.items() if name != "kind"}
         try:
-            found = kinds[kind]._from_fields(fields)
+            curve = kinds[kind]._from_fields(fields)
         except KeyError as missing:
             raise InvalidInput(str(missing.args[0]), f"missing from a {kind} object") from None
         for name in fields:
-            if name not in fields.read:
-                raise InvalidInput(str(name), f"unknown key in a {kind} object")
-        return found
+            raise InvalidInput(str(name), f"unknown key in a {kind} object")
+        return curve
 
     def _compose(self, other: TradeOff) -> TradeOff | None:
         """self ⊗ other, or None where this class knows no lossless rule."""
@@ -206,28 +411,26 @@ class TradeOff(ABC):
     def _delta_array(self, epsilon: Array) -> Array:
         return np.array([self._delta(e) for e in epsilon.tolist()], dtype=np.float64)
 
+    def _epsilon(self, delta: float) -> float:
+        """`epsilon`, for a checked δ."""
+        return self._epsilon_bounds(delta, RTOL)[1]
+
     @abstractmethod
-    def _fields(self) -> dict[str, Any]: ...
+    def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
+        """`epsilon_bounds`, for a checked δ."""
+
+    @abstractmethod
+    def _rdp(self, order: float) -> float:
+        """`rdp`, for an order that is still to be checked: closed forms have one at ∞, others none."""
+
+    @abstractmethod
+    def _fields(self) -> dict[str, Any]:
+        """What `to_dict` writes beside the kind."""
 
     @classmethod
     @abstractmethod
-    def _from_fields(cls, fields: dict[str, Any]) -> Self: ...
-
-
-class _Noted(dict[str, Any]):
-    """A table that notes which of its keys were looked up."""
-
-    def __init__(self, table: dict[str, Any]) -> None:
-        super().__init__(table)
-        self.read: set[str] = set()
-
-    def __getitem__(self, key: str) -> Any:
-        self.read.add(key)
-        return super().__getitem__(key)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        self.read.add(key)
-        return super().get(key, default)
+    def _from_fields(cls, fields: dict[str, Any]) -> Self:
+        """The object whose `_fields` these are; takes what it reads out of `fields`."""
 
 
 def encode(x: float) -> float | str:
@@ -236,5 +439,5 @@ def encode(x: float) -> float | str:
 
 
 def decode(field: str, value: Any) -> float:
-    """The float written by `encode`."""
+    """The float written by `encode`. Raises InvalidInput naming `field`."""
     return math.inf if value == "inf" else extended(field, value)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import keep
 from pabi.numbers.rounding import Array
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.directions import Orientation, common, one_order
@@ -21,9 +22,17 @@ _MOST = 64  # parts that are kept; to drop one is sound
 class Best(TradeOff):
     """The pointwise maximum of trade-off functions that all hold for one mechanism: the least δ at every ε.
 
-    `parts`: trade-off functions that hold for both orders of the data sets ("symmetric" or "both"), at least
-    one. Composition pairs the parts of both sides, which is sound, though not without loss. Source: Dong,
-    Roth, Su 2022, §2.
+    Composition pairs the parts of both sides, which is sound, though not without loss.
+
+    Parameters
+    ----------
+    parts : iterable of TradeOff
+        At least one; each holds for both orders of the data sets ("symmetric" or "both"). Equal ones are
+        merged; of more than 64, those with the least ρ of zero-concentrated DP stay.
+
+    References
+    ----------
+    Dong, Roth, Su 2022, §2.
     """
 
     parts: tuple[TradeOff, ...]
@@ -33,36 +42,37 @@ class Best(TradeOff):
     def __init__(self, parts: Iterable[TradeOff]) -> None:
         flat: dict[TradeOff, None] = {}
         for part in parts:
-            part = TradeOff._table.known(part, "parts")
+            part = TradeOff._table.check(part, "parts")
             if one_order(part.orientation):
                 raise InvalidInput("parts", f"expected functions for both orders, got {part!r}")
             flat |= dict.fromkeys(part.parts if isinstance(part, Best) else (part,))
         if not flat:
             raise InvalidInput("parts", "expected at least one")
-        kept = list(flat)
-        if len(kept) > _MOST:
-            kept = sorted(kept, key=lambda part: part.zcdp)[:_MOST]
-        object.__setattr__(self, "parts", tuple(kept))
+        least = sorted(flat, key=lambda part: part.zcdp)[:_MOST] if len(flat) > _MOST else flat
+        keep(self, parts=tuple(least))
 
     @property
     def orientation(self) -> Orientation:
+        """The orientation that the parts have in common."""
         return common(part.orientation for part in self.parts)
 
-    def epsilon(self, delta: float) -> float:
+    def _epsilon(self, delta: float) -> float:
         return min(part.epsilon(delta) for part in self.parts)
 
-    def epsilon_bounds(self, delta: float, rtol: float = 1e-3) -> tuple[float, float]:
+    def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
         bounds = [part.epsilon_bounds(delta, rtol) for part in self.parts]
         return min(low for low, _ in bounds), min(high for _, high in bounds)
 
-    def rdp(self, order: float) -> float:
+    def _rdp(self, order: float) -> float:
         return min(part.rdp(order) for part in self.parts)
 
     @property
     def zcdp(self) -> float:
+        """The least ρ of the parts."""
         return min(part.zcdp for part in self.parts)
 
     def losses(self) -> tuple[Pair, ...]:
+        """Refused with InvalidInput: the parts have losses, their best has none."""
         raise InvalidInput("parts", "the best of several bounds has no single privacy loss")
 
     def _compose(self, other: TradeOff) -> TradeOff | None:
@@ -86,9 +96,10 @@ class Best(TradeOff):
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        if not isinstance(fields["parts"], list):
-            raise InvalidInput("parts", f"expected a list, got {fields['parts']!r}")
-        return cls(TradeOff.from_dict(part) for part in fields["parts"])
+        parts = fields.pop("parts")
+        if not isinstance(parts, list):
+            raise InvalidInput("parts", f"expected a list, got {parts!r}")
+        return cls(TradeOff.from_dict(part) for part in parts)
 
     def __str__(self) -> str:
         return "best of " + ", ".join(str(part) for part in self.parts)

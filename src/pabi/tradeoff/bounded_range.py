@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from flint import arb, ctx
 
 from pabi.convert import balls
-from pabi.convert.inputs import extended
+from pabi.convert.vectorised import both_signs
+from pabi.numbers.fields import NONNEGATIVE, keep
+from pabi.numbers.margins import EIGHT_ROUNDINGS, MANY_ROUNDINGS, THREE_ROUNDINGS
 from pabi.numbers.rounding import Array
 from pabi.numbers.validate import number
 from pabi.tradeoff.base import TradeOff
@@ -17,13 +20,30 @@ from pabi.tradeoff.pairs import ExponentialLoss, Labelled, Pair
 from pabi.tradeoff.supports import support_lines
 
 _LEAST = 1e-290  # grids finer than that leave the range of doubles; a larger range is sound
+_BITS = 400  # of ball arithmetic: no answer here is wider than one double
+_PROFILE = 2e-15  # relative: δ(e) takes two exponentials, of which one is squared
 
 
 @dataclass(frozen=True, init=False)
 class BoundedRange(TradeOff):
-    """Every log-likelihood ratio lies in an interval of length ε, kept as `epsilon_0` in [0, ∞).
+    """Bounded range: every log-likelihood ratio lies in an interval of length ε.
 
-    δ(e) = (1 - e^(-(ε-e)/2))²/(1 - e^-ε) for |e| ≤ ε. Source: Dong, Durfee, Rogers 2020, Lemma 3.
+    δ(e) = (1 - e^(-(ε-e)/2))²/(1 - e^-ε) for |e| ≤ ε. The Rényi divergence of order α is
+    log((e^(αε - ε) - e^-αε)/((2α - 1)(1 - e^-ε)))/(α - 1), with a margin of 1e-12.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε in [0, ∞).
+
+    Attributes
+    ----------
+    epsilon_0 : float
+        The ε given.
+
+    References
+    ----------
+    Dong, Durfee, Rogers 2020, Lemma 3.
     """
 
     epsilon_0: float
@@ -31,18 +51,12 @@ class BoundedRange(TradeOff):
     kind: ClassVar[str] = "bounded_range"
 
     def __init__(self, epsilon: float) -> None:
-        object.__setattr__(self, "epsilon_0", number("epsilon", epsilon, at_least=0.0))
+        keep(self, epsilon_0=NONNEGATIVE("epsilon", epsilon))
 
-    def epsilon(self, delta: float) -> float:
-        return self.epsilon_bounds(delta)[1]
-
-    def epsilon_bounds(self, delta: float, rtol: float = 1e-3) -> tuple[float, float]:
-        from flint import arb, ctx
-
-        delta = extended("delta", delta, at_least=0.0)
+    def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
         if self.epsilon_0 == 0.0 or delta >= 1.0:
             return 0.0, 0.0
-        with ctx.workprec(400):
+        with ctx.workprec(_BITS):
             e = arb(self.epsilon_0)
             inside = (arb(delta) * -(-e).expm1()).sqrt()
             if not inside < 1:
@@ -51,21 +65,26 @@ class BoundedRange(TradeOff):
             low, high = max(0.0, balls.lower(root)), max(0.0, balls.upper(root))
         return min(low, self.epsilon_0), min(high, self.epsilon_0)
 
-    def rdp(self, order: float) -> float:
-        """log of (e^(αε - ε) - e^-αε)/((2α - 1)(1 - e^-ε)) over α - 1, with a margin of 1e-12."""
+    def _rdp(self, order: float) -> float:
         order = number("order", order, above=1.0)
         if self.epsilon_0 == 0.0:
             return 0.0
         value = ExponentialLoss(self.epsilon_0).log_moment(order - 1.0) / (order - 1.0)
-        return min(self.epsilon_0, max(0.0, value) * (1.0 + 1e-12) + 1e-15)
+        return min(self.epsilon_0, max(0.0, value) * (1.0 + MANY_ROUNDINGS) + EIGHT_ROUNDINGS)
 
     @property
     def zcdp(self) -> float:
-        """ε²/8, or ε where that is less. Source: Cesar, Rogers 2021, Lemma 3.4."""
+        """The ρ = ε²/8, or ε where that is less.
+
+        References
+        ----------
+        Cesar, Rogers 2021, Lemma 3.4.
+        """
         square = self.epsilon_0 * self.epsilon_0 / 8.0
         return min(self.epsilon_0, math.nextafter(square, math.inf))
 
     def losses(self) -> tuple[Pair, ...]:
+        """The loss of the exponential mechanism with two outcomes, the same in both orders."""
         if self.epsilon_0 == 0.0:
             return (Labelled((0.0,), (1.0,)),)
         return (ExponentialLoss(max(self.epsilon_0, _LEAST)),)
@@ -73,7 +92,7 @@ class BoundedRange(TradeOff):
     def _tradeoff(self, alpha: Array) -> Array:
         """The best of the supporting lines at the threshold that α belongs to and at a grid of others."""
         if self.epsilon_0 == 0.0:
-            return (1.0 - alpha) * (1.0 - 4e-16)
+            return (1.0 - alpha) * (1.0 - THREE_ROUNDINGS)
         whole = -math.expm1(-self.epsilon_0)
         result = np.zeros_like(alpha)
         # On the left α = Q(Y > y) = (e^(-(y+ε)/2) - e^-ε)/(1 - e^-ε), on the right 1 - α = P(Y > y).
@@ -87,13 +106,11 @@ class BoundedRange(TradeOff):
         return np.where(alpha == 0.0, 1.0, result)
 
     def _delta(self, epsilon: float) -> float:
-        from flint import arb, ctx
-
         if epsilon >= self.epsilon_0:
             return 0.0
         if epsilon == -math.inf:
             return 1.0
-        with ctx.workprec(400):
+        with ctx.workprec(_BITS):
             e, size = arb(self.epsilon_0), arb(abs(epsilon))
             value = arb(0)
             if abs(epsilon) < self.epsilon_0:
@@ -107,13 +124,12 @@ class BoundedRange(TradeOff):
             return np.where(epsilon >= 0.0, 0.0, -np.expm1(np.minimum(epsilon, 0.0)))
         size = np.abs(epsilon)
         gap = np.expm1(0.5 * np.minimum(size - self.epsilon_0, 0.0))
-        value = np.square(gap) / -math.expm1(-self.epsilon_0) * (1.0 + 2e-15)
-        mirrored = (value * np.exp(-size) - np.expm1(-size)) * (1.0 + 1e-15)
-        return np.minimum(1.0, np.where(epsilon < 0.0, mirrored, value))
+        value = np.square(gap) / -math.expm1(-self.epsilon_0) * (1.0 + _PROFILE)
+        return both_signs(epsilon, value)
 
     def _fields(self) -> dict[str, Any]:
         return {"epsilon": self.epsilon_0}
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(fields["epsilon"])
+        return cls(fields.pop("epsilon"))

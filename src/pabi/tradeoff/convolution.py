@@ -15,9 +15,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # its parts are loaded on first use
 from numpy.typing import NDArray
 
+from pabi.numbers.margins import MANY_ROUNDINGS
 from pabi.numbers.rounding import Array
+from pabi.numbers.search import bisected, mean
 from pabi.tradeoff.grids import Losses
 
 Complex = NDArray[np.complex128]
@@ -44,7 +47,7 @@ class Sum:
     step: float
 
     def grid(self, term: Term) -> Array:
-        """The losses of one term."""
+        """The losses of one term, shape (points,)."""
         indices = np.arange(term.losses.first, term.losses.first + term.losses.p.size)
         return np.asarray(indices * self.step + term.losses.offset)
 
@@ -80,12 +83,14 @@ class Sum:
             low, high = high, 4.0 * high
             if high > 1e12:
                 return low
-        for _ in range(40):
-            middle = 0.5 * (low + high) if low == 0.0 or high < 4.0 * low else math.sqrt(low * high)
-            low, high = (middle, high) if self.tilted(middle)[1] < epsilon else (low, middle)
-            if high - low <= 0.02 * high:
-                break
-        return 0.5 * (low + high)
+
+        def reaches(power: float) -> bool:
+            return not self.tilted(power)[1] < epsilon
+
+        def close(low: float, high: float) -> bool:
+            return high - low <= 0.02 * high
+
+        return mean(*bisected(reaches, low, high, close=close, middle=_middle, rounds=40))
 
     def window(self, power: float) -> tuple[float, float]:
         """(low, high) outside which there is at most half of `_OUTSIDE` on either side, tilted."""
@@ -98,6 +103,11 @@ class Sum:
             high = min(high, (self.log_moment(power + theta) - base + room) / theta)
             low = max(low, (base - self.log_moment(power - theta) - room) / theta)
         return min(low, mean), max(high, mean)
+
+
+def _middle(low: float, high: float) -> float:
+    """The middle of a bracket of λ, on a scale of logarithms where it is long and does not begin at 0."""
+    return mean(low, high) if low == 0.0 or high < 4.0 * low else math.sqrt(low * high)
 
 
 class Profile(NamedTuple):
@@ -121,8 +131,6 @@ class Profile(NamedTuple):
 def profile(total: Sum, power: float, reach: float = math.inf) -> Profile:
     """δ around the tilted mean at λ = `power`, up to `reach` standard deviations from it. Raises
     MemoryError for more than `MOST_POINTS`."""
-    from scipy import fft
-
     step = total.step
     low, high = total.window(power)
     size = _fast_length(max(16, math.ceil((high - low) / step) + 2))
@@ -139,7 +147,7 @@ def profile(total: Sum, power: float, reach: float = math.inf) -> Profile:
         shift += term.count * centre
         offset += term.count * term.losses.offset
         ring = np.bincount((term.losses.first - centre + np.arange(q.size)) % size, q, size)
-        spectrum = fft.rfft(ring)
+        spectrum = scipy.fft.rfft(ring)
         magnitude = np.abs(spectrum)
         noise = (
             32.0 * _ULP * math.log2(size) * max(float(np.linalg.norm(ring)), 1.0 / math.sqrt(size))
@@ -154,7 +162,7 @@ def profile(total: Sum, power: float, reach: float = math.inf) -> Profile:
         size_of = np.exp(log_size)
     error = 1e-30 + 2.0 / size * float(size_of @ np.expm1(np.minimum(amplification, 30.0)))
     error += 32.0 * _ULP * math.log2(size) * float(np.linalg.norm(size_of)) * math.sqrt(2.0) / size
-    mass = fft.irfft(transform, size)
+    mass = scipy.fft.irfft(transform, size)
     begin = math.floor((low - offset) / step)
     mass = np.roll(mass, -((begin - shift) % size))
     first, last = 0, size
@@ -164,10 +172,9 @@ def profile(total: Sum, power: float, reach: float = math.inf) -> Profile:
         first = min(max(first, math.floor(middle - near)), size - 1)
         last = max(min(last, math.ceil(middle + near)), first + 1)
     epsilon = (begin + np.arange(first, last, dtype=np.float64)) * step + offset
-    kept = np.maximum(mass[first:], 0.0)
     return _read(
         epsilon,
-        kept,
+        np.maximum(mass[first:], 0.0),
         error=error,
         power=power,
         log_moment=log_moment,
@@ -197,7 +204,8 @@ def _read(
     # With A = Σ_{j>k} m_j e^(-λ(y_j - y_k)) and B the same for λ + 1, δ_k = e^(K - λy_k)(A - B), and
     # A_(k-1) = e^-λs(A_k + m_k); the difference G = A - B obeys G_(k-1) = e^-(λ+1)s(G_k + (e^s -
     # 1)(A_k + m_k)), without cancellation.
-    gap = _gap(mass, decay, step)[: epsilon.size]
+    later = _decaying_sum(mass, decay)
+    gap = _decaying_sum(math.expm1(step) * (later + mass), decay * math.exp(-step))[: epsilon.size]
     # The same error at every point adds up to a geometric series, or to all points there are.
     remaining = mass.size - np.arange(float(epsilon.size))
     series = _inverse_expm1(power * step) - _inverse_expm1((power + 1.0) * step)
@@ -206,15 +214,10 @@ def _read(
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         scale = np.exp(log_moment - power * epsilon)
         rounding = 1.0 + 64.0 * _ULP * (8.0 + abs(log_moment) + power * np.abs(epsilon))
-        upper = scale * (gap + lost) * rounding + infinity * (1.0 + 1e-12)
-        lower = scale * np.maximum(gap - lost, 0.0) / rounding + infinity * (1.0 - 1e-12)
+        upper = scale * (gap + lost) * rounding + infinity * (1.0 + MANY_ROUNDINGS)
+        lower = scale * np.maximum(gap - lost, 0.0) / rounding + infinity * (1.0 - MANY_ROUNDINGS)
     upper = np.where(np.isnan(upper), 1.0, np.minimum(upper, 1.0))
     return Profile(epsilon, np.where(np.isnan(lower), 0.0, np.minimum(lower, upper)), upper)
-
-
-def _gap(mass: Array, decay: float, step: float) -> Array:
-    later = _decaying_sum(mass, decay)
-    return _decaying_sum(math.expm1(step) * (later + mass), decay * math.exp(-step))
 
 
 def _inverse_expm1(x: float) -> float:
@@ -224,9 +227,7 @@ def _inverse_expm1(x: float) -> float:
 
 def _decaying_sum(values: Array, decay: float) -> Array:
     """S_k = Σ_{j > k} values_j·decay^(j - k)."""
-    from scipy.signal import lfilter
-
-    reversed_sum = lfilter([0.0, decay], [1.0, -decay], values[::-1])
+    reversed_sum = scipy.signal.lfilter([0.0, decay], [1.0, -decay], values[::-1])
     return np.asarray(reversed_sum[::-1])
 
 
@@ -239,21 +240,21 @@ def _largest_gain(power: float) -> float:
 
 def _product(spectra: list[tuple[Complex, int]], log_size: Array) -> Complex:
     """The product of the powers of spectra, where it is not below 1e-30 of its sum."""
-    kept = np.flatnonzero(log_size > -85.0)
-    log, angle = np.zeros(kept.size), np.zeros(kept.size)
+    large = np.flatnonzero(log_size > -85.0)
+    log, angle = np.zeros(large.size), np.zeros(large.size)
     with np.errstate(divide="ignore"):
         for spectrum, count in spectra:
-            part = spectrum[kept]
+            part = spectrum[large]
             log += count * np.log(np.abs(part))
             angle += np.remainder(count * np.angle(part), 2.0 * math.pi)
     result = np.zeros(log_size.size, dtype=np.complex128)
-    result[kept] = np.exp(log) * (np.cos(angle) + 1j * np.sin(angle))
+    result[large] = np.exp(log) * (np.cos(angle) + 1j * np.sin(angle))
     return result
 
 
 def _log_moment(p: Array, y: Array, power: float) -> float:
-    scaled = power * y
-    top = float(scaled.max(where=p > 0.0, initial=-math.inf))
+    """log of Σ p·e^(λy)."""
+    scaled, top = _exponents(p, y, power)
     with np.errstate(under="ignore", over="ignore"):
         if abs(top) < 1.0:
             change = float(p @ np.expm1(np.minimum(scaled, 1.0))) + (float(p.sum()) - 1.0)
@@ -262,10 +263,15 @@ def _log_moment(p: Array, y: Array, power: float) -> float:
         return top + math.log(float(p @ np.exp(np.minimum(scaled - top, 0.0))))
 
 
+def _exponents(p: Array, y: Array, power: float) -> tuple[Array, float]:
+    """(λy, the largest of these where p > 0)."""
+    scaled = power * y
+    return scaled, float(scaled.max(where=p > 0.0, initial=-math.inf))
+
+
 def _tilt(p: Array, y: Array, power: float) -> Array:
     """p·e^(λy), normalised."""
-    scaled = power * y
-    top = float(scaled.max(where=p > 0.0, initial=-math.inf))
+    scaled, top = _exponents(p, y, power)
     with np.errstate(under="ignore", over="ignore"):
         q = p * np.exp(np.minimum(scaled - top, 0.0))
     return np.asarray(q / q.sum())

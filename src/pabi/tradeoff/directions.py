@@ -54,7 +54,7 @@ def one_order(orientation: Orientation) -> bool:
 
 def common(orientations: Iterable[Orientation]) -> Orientation:
     """The orientation of a composition. Raises InvalidInput where the functions have different ones."""
-    found = set(orientations) - {"symmetric"}
-    if len(found) > 1:
-        raise InvalidInput("orientation", f"expected one throughout, got {sorted(found)}")
-    return found.pop() if found else "symmetric"
+    directions = set(orientations) - {"symmetric"}
+    if len(directions) > 1:
+        raise InvalidInput("orientation", f"expected one throughout, got {sorted(directions)}")
+    return directions.pop() if directions else "symmetric"

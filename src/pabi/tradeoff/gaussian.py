@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy  # its parts are loaded on first use
 
 from pabi.convert.gdp import (
     gdp_epsilon_bounds,
@@ -16,8 +17,9 @@ from pabi.convert.gdp import (
     gdp_to_rdp,
     gdp_to_zcdp,
 )
-from pabi.convert.inputs import extended
+from pabi.convert.inputs import nonnegative
 from pabi.convert.vectorised import gaussian_delta
+from pabi.numbers.fields import convert
 from pabi.numbers.rounding import Array
 from pabi.tradeoff.base import TradeOff, decode, encode
 from pabi.tradeoff.pairs import Labelled, Pair, Symmetrised
@@ -26,30 +28,48 @@ from pabi.tradeoff.pairs import Labelled, Pair, Symmetrised
 # arithmetic (5e-16 and 2.4e-13).
 _NDTRI = 4e-15
 _NDTR = 5e-13
+_DIFFERENCE = 3e-16  # relative: subtracting μ and the margin of it
+_LEAST_ALPHA, _ITS_QUANTILE = 1e-300, 37.04  # Φ(-37.04) > 1e-300
 
 
 @dataclass(frozen=True)
 class Gaussian(TradeOff):
-    """G(`mu`)(α) = Φ(Φ^-1(1 - α) - μ), `mu` in [0, ∞]. Source: Dong, Roth, Su 2022, Def. 2.6."""
+    """Gaussian differential privacy: G(μ)(α) = Φ(Φ^-1(1 - α) - μ).
+
+    Parameters
+    ----------
+    mu : float
+        μ in [0, ∞].
+
+    References
+    ----------
+    Dong, Roth, Su 2022, Def. 2.6.
+    """
 
     mu: float
 
     kind: ClassVar[str] = "gaussian"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", extended("mu", self.mu, at_least=0.0))
+        convert(self, mu=nonnegative)
 
-    def epsilon(self, delta: float) -> float:
+    def _epsilon(self, delta: float) -> float:
         return gdp_to_epsilon(self.mu, delta)
 
-    def epsilon_bounds(self, delta: float, rtol: float = 1e-3) -> tuple[float, float]:
+    def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
         return gdp_epsilon_bounds(self.mu, delta)
 
-    def rdp(self, order: float) -> float:
+    def _rdp(self, order: float) -> float:
         return gdp_to_rdp(self.mu, order)
 
     @property
     def zcdp(self) -> float:
+        """The ρ = μ²/2, rounded up.
+
+        References
+        ----------
+        Bun, Steinke 2016, Lemma 2.4.
+        """
         return gdp_to_zcdp(self.mu)
 
     def _power(self, k: int) -> TradeOff:
@@ -59,6 +79,7 @@ class Gaussian(TradeOff):
         return Gaussian(sqrt_up(k * Fraction(self.mu) ** 2))
 
     def losses(self) -> tuple[Pair, ...]:
+        """The loss N(μ²/2, μ²), the same in both orders."""
         if 0.0 < self.mu < math.inf:
             return (Symmetrised(self.mu, 1.0),)
         return (Labelled((self.mu,), (1.0,)),)
@@ -73,26 +94,20 @@ class Gaussian(TradeOff):
         return Gaussian(sqrt_up(Fraction(self.mu) ** 2 + Fraction(other.mu) ** 2))
 
     def _tradeoff(self, alpha: Array) -> Array:
-        from scipy.special import ndtr, ndtri
-
         if math.isinf(self.mu):
             return np.zeros_like(alpha)
         if self.mu == 0.0:
             value = 1.0 - alpha
             return np.where(1.0 - value < alpha, np.nextafter(value, 0.0), value)
         with np.errstate(under="ignore"):
-            z = ndtri(alpha)
+            z = scipy.special.ndtri(alpha)
             argument = -z - self.mu
-            argument -= _NDTRI * np.abs(np.where(np.isinf(z), 0.0, z)) + 3e-16 * self.mu
-            value = ndtr(argument) * (1.0 - _NDTR)
-        value = np.where(alpha < 1e-300, np.minimum(value, self._near_zero()), value)
+            argument -= _NDTRI * np.abs(np.where(np.isinf(z), 0.0, z)) + _DIFFERENCE * self.mu
+            value = scipy.special.ndtr(argument) * (1.0 - _NDTR)
+            # Left of the least α ndtri meets subnormal numbers: there f is at least its value here.
+            near_zero = float(scipy.special.ndtr(_ITS_QUANTILE - self.mu)) * (1.0 - _NDTR)
+        value = np.where(alpha < _LEAST_ALPHA, np.minimum(value, near_zero), value)
         return np.where(alpha == 0.0, 1.0, np.where(alpha == 1.0, 0.0, value))
-
-    def _near_zero(self) -> float:
-        """f(1e-300), a lower bound on f to the left of it, where ndtri meets subnormal numbers."""
-        from scipy.special import ndtr
-
-        return float(ndtr(37.04 - self.mu)) * (1.0 - _NDTR)
 
     def _delta(self, epsilon: float) -> float:
         return gdp_to_delta(self.mu, epsilon)
@@ -105,11 +120,17 @@ class Gaussian(TradeOff):
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(decode("mu", fields["mu"]))
+        return cls(decode("mu", fields.pop("mu")))
 
 
 def Identity() -> Gaussian:
-    """Perfect privacy, f(α) = 1 - α: the same object as `Gaussian(0)`."""
+    """Perfect privacy, f(α) = 1 - α.
+
+    Returns
+    -------
+    Gaussian
+        Equal to `Gaussian(0)`.
+    """
     return Gaussian(0.0)
 
 

@@ -23,6 +23,13 @@ from pabi.numbers.rounding import Array
 from pabi.tradeoff.pairs import Pair
 
 _ROUND = 4e-15  # relative: covers the quadrature and rounding of a mass
+_SHARE = 1e-17  # absolute, for every unit of mass: covers a share of it that underflows
+_INFINITE = 1e-10  # relative: covers the quadrature of an excess and the tail's closed form
+_RESOLVED = 1e-12  # relative: below it the Q of a cell is lost in the rounding of its P
+_AT_CENTRE = 1e-8  # of a step: how near to the loss of its cell a centre is sought
+_BELOW_CENTRE = 1e-6  # of a step: how far below it a centre is put, so that it is not above
+_ALL, _HALF = 0.999, 0.499  # of what a neighbour has, with room for rounding
+_ROUNDS = 24  # of merging cells before all losses are rounded down
 MOST_CELLS = 1 << 23
 _MOST_BELOW = 1 << 22  # cells below the highest loss of a pair that is not symmetric
 
@@ -39,19 +46,11 @@ class Losses(NamedTuple):
 def pessimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Losses:
     """Losses that dominate the pair; what lies beyond a tail of excess `tail` becomes infinite,
     and the lowest are raised where that raises the mean by no more than `slack`."""
-    low, high = pair.reach(tail, max(slack, 1e-300))
-    last = max(1, math.ceil(high / step))
-    offset = 0.0
-    if not pair.symmetric:
-        offset = _centre(pair, step)
-        first, last = _range(low - offset, high - offset, step)
-        first = max(first, last - _MOST_BELOW)
-    else:
-        first = 0
+    first, last, offset = _range(pair, step, tail, slack)
     edges = offset + _edges(first, last, step)
     cells = pair.cells(edges)
     upper = cells.excess / -math.expm1(-step)
-    upper = np.minimum(upper * (1.0 + _ROUND) + 1e-17 * cells.mass, cells.mass)
+    upper = np.minimum(upper * (1.0 + _ROUND) + _SHARE * cells.mass, cells.mass)
     p = np.zeros(edges.size)
     p[1:] += upper
     p[:-1] += cells.mass - upper
@@ -61,15 +60,13 @@ def pessimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Los
         first, p = _mirrored(p, step, pair.atom)
     # What lies below the grid, or was lost to rounding, is moved up to its lowest point.
     p[0] += max(0.0, 1.0 - pair.infinity - excess - float(p.sum()))
-    return Losses(first, p * (1.0 + _ROUND), (pair.infinity + excess) * (1.0 + 1e-10), offset)
+    return Losses(first, p * (1.0 + _ROUND), (pair.infinity + excess) * (1.0 + _INFINITE), offset)
 
 
 def optimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Losses:
     """Losses that the pair dominates; those beyond a tail of excess `tail` are rounded down, and the
     lowest dropped where that changes the mean by no more than `slack`."""
-    low, high = pair.reach(tail, max(slack, 1e-300))
-    last = max(1, math.ceil(high / step))
-    offset = 0.0
+    first, last, offset = _range(pair, step, tail, slack)
     half = math.exp(0.5 * step)
     if pair.symmetric:
         centre = pair.cells(np.array([0.0, 0.5 * step]))
@@ -86,9 +83,6 @@ def optimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Loss
         lack = np.concatenate([-factor * lack[:0:-1], lack])
         first = -last
     else:
-        offset = _centre(pair, step)
-        first, last = _range(low - offset, high - offset, step)
-        first = max(first, last - _MOST_BELOW)
         cells = pair.cells(offset + _edges(first, last + 1, step) - 0.5 * step)
         level = (cells.mass - cells.excess) * half
         lack = _lack(cells.mass, cells.excess, step)
@@ -99,12 +93,18 @@ def optimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Loss
     return Losses(first, p * (1.0 - _ROUND), pair.infinity, offset)
 
 
-def _range(low: float, high: float, step: float) -> tuple[int, int]:
-    """(first, last) grid points with a little room on either side of [low, high]."""
-    return math.floor(low / step) - 2, math.ceil(high / step) + 2
+def _range(pair: Pair, step: float, tail: float, slack: float) -> tuple[int, int, float]:
+    """(first, last, offset) of a grid: from 0 for a symmetric pair, else with a little room on both sides."""
+    low, high = pair.reach(tail, max(slack, 1e-300))
+    if pair.symmetric:
+        return 0, max(1, math.ceil(high / step)), 0.0
+    offset = _centre(pair, step)
+    last = math.ceil((high - offset) / step) + 2
+    return max(math.floor((low - offset) / step) - 2, last - _MOST_BELOW), last, offset
 
 
 def _edges(first: int, last: int, step: float) -> Array:
+    """The points first·step, …, last·step. Raises MemoryError for too many."""
     if last - first > MOST_CELLS or max(abs(first), abs(last)) > 1 << 52:
         raise MemoryError(f"{last - first} cells")
     return np.asarray(np.arange(first, last + 1) * step, dtype=np.float64)
@@ -123,11 +123,11 @@ def _centre(pair: Pair, step: float) -> float:
     for _ in range(12):
         cell = pair.cells(np.array([-0.5, 0.5]) * step + centre)
         mass, excess = float(cell.mass[0]), float(cell.excess[0])
-        if not excess < mass * (1.0 - 1e-12):
+        if not excess < mass * (1.0 - _RESOLVED):
             return 0.0  # the cell is too long for its Q to be told
         # log of P(cell)/Q(cell) - centre, where Q(cell) = e^(-left)·(mass - excess)
         gap = -0.5 * step - math.log1p(-excess / mass)
-        if abs(gap) <= 1e-8 * step:
+        if abs(gap) <= _AT_CENTRE * step:
             break
         move = gap
         if before is not None and before[1] != gap:  # the secant's step, where it is sensible
@@ -135,7 +135,7 @@ def _centre(pair: Pair, step: float) -> float:
             move = secant if abs(secant) <= step else gap
         before = centre, gap
         centre += move
-    return centre - 1e-6 * step
+    return centre - _BELOW_CENTRE * step
 
 
 def _mirrored(p: Array, step: float, atom: float) -> tuple[int, Array]:
@@ -181,9 +181,6 @@ def _settled(level: Array, lack: Array, step: float) -> Array:
     return level
 
 
-_ROUNDS = 24
-
-
 def _short(level: Array, lack: Array, span: float) -> NDArray[np.bool_]:
     """Which cells need more than the neighbour has from whom they take, or more than half of it where
     that neighbour is asked from both sides."""
@@ -195,10 +192,9 @@ def _short(level: Array, lack: Array, span: float) -> NDArray[np.bool_]:
     also_below = np.append([0.0, 0.0], from_above[:-2])[: need.size]
     also_above = np.append(from_below[2:], [0.0, 0.0])[: need.size]
     other = np.where(up, also_below, also_above)
-    given = np.where(up, before, after)
-    return np.asarray(
-        (need > 0.999 * given) | ((need + other > 0.999 * given) & (need > 0.499 * given))
-    )
+    supply = np.where(up, before, after)
+    crowded = (need + other > _ALL * supply) & (need > _HALF * supply)
+    return np.asarray((need > _ALL * supply) | crowded)
 
 
 def _merge_down(level: Array, lack: Array, cells: NDArray[np.intp], span: float) -> None:
@@ -214,6 +210,6 @@ def _round_down(level: Array, lack: Array, span: float) -> None:
     down = np.flatnonzero(lack < 0.0)
     moved = level[down] / (1.0 + span)  # Q's mass is kept, at the lower loss P's is less
     level[down] = 0.0
-    kept = down > 0
-    np.add.at(level, down[kept] - 1, moved[kept])
+    inside = down > 0
+    np.add.at(level, down[inside] - 1, moved[inside])
     lack[:] = 0.0

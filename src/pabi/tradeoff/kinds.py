@@ -6,14 +6,13 @@ shown beside a guarantee, with `explain(also=…)`. It is not composed, written 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeGuard, assert_never, get_args
 
 from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff.approx_dp import ApproxDP
-from pabi.tradeoff.base import TradeOff
+from pabi.tradeoff.base import KindTable, TradeOff
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.bounded_range import BoundedRange
 from pabi.tradeoff.gaussian import Gaussian
@@ -75,17 +74,4 @@ def _parts_are_known(curve: Curve) -> bool:
             assert_never(curve)
 
 
-@dataclass(frozen=True)
-class _Kinds:
-    """The table, for the base class."""
-
-    kinds: Mapping[str, type[TradeOff]]
-
-    def known(self, curve: object, field: str = "tradeoff") -> TradeOff:
-        return known_curve(curve, field)
-
-    def product(self, factors: Iterable[tuple[TradeOff, int]]) -> TradeOff:
-        return Product(factors)
-
-
-TradeOff._table = _Kinds(KINDS)
+TradeOff._table = KindTable(KINDS, known_curve, Product)

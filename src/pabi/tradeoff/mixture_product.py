@@ -14,7 +14,10 @@ from pabi.numbers.rounding import Array, fraction_up
 
 MOST_PARTS = 4096
 _MOST_PAIRS = 1 << 20  # formed one by one; beyond, both factors go to a grid first
-_SLACK = 1e-6
+_SLACK = 1e-6  # cells that are forgiven, so that what lies on a grid stays there despite rounding
+_NARROWEST = 1e-9  # relative: the width of a cell, so that rounding is a small part of the slack
+_SQUARE_ROOT = 1e-14  # relative: more than the rounding of a few operations and a square root
+_PER_TERM = 1.2e-16  # relative: one rounding for every term of a sum
 
 Parts = tuple[Array, Array]  # μ increasing, weights
 
@@ -53,14 +56,14 @@ def _on_grid(a: Parts, b: Parts) -> Parts:
     low = [float(np.square(m[0] / scale)) for m, _ in (finite_a, finite_b)]
     top = [float(np.square(m[-1] / scale)) for m, _ in (finite_a, finite_b)]
     cells = MOST_PARTS - 8
-    width = max((sum(top) - sum(low)) / cells, 1e-9 * sum(top))
+    width = max((sum(top) - sum(low)) / cells, _NARROWEST * sum(top))
     cells_a = _to_cells(finite_a, scale, low[0], width)
     cells_b = _to_cells(finite_b, scale, low[1], width)
     sums = np.convolve(cells_a, cells_b)
     steps = np.arange(sums.size)
     # Twice the slack for each factor, half of it against rounding: squares err by 5e-16, at most
-    # 5e-7 cells. The relative 1e-14 covers the rounding of this line.
-    mus = np.sqrt(sum(low) + (steps + 4.0 * _SLACK) * width) * (1.0 + 1e-14) * scale
+    # 5e-7 cells.
+    mus = np.sqrt(sum(low) + (steps + 4.0 * _SLACK) * width) * (1.0 + _SQUARE_ROOT) * scale
     infinite = infinite_a + infinite_b * (1.0 - infinite_a)
     if infinite > 0.0:
         mus, sums = np.append(mus, np.inf), np.append(sums, infinite)
@@ -68,19 +71,17 @@ def _on_grid(a: Parts, b: Parts) -> Parts:
 
 
 def _split(parts: Parts) -> tuple[Parts, float]:
+    """(the parts of finite μ, the weight of μ = ∞)."""
     finite = np.isfinite(parts[0])
     return (parts[0][finite], parts[1][finite]), float(parts[1][~finite].sum())
 
 
 def _to_cells(parts: Parts, scale: float, low: float, width: float) -> Array:
-    """The weight at low, low + width, low + 2·width, …, each part in the first cell not below it.
-
-    Up to `_SLACK` cells are forgiven, so that what lies on the grid stays there despite rounding.
-    """
+    """The weight at low, low + width, low + 2·width, …, each part in the first cell not below it."""
     position = (np.square(parts[0] / scale) - low) / width
     index = np.maximum(np.ceil(position - _SLACK), 0.0).astype(np.int64)
     sums: Array = np.bincount(index, weights=parts[1]).astype(np.float64)
-    return sums * (1.0 + 1.2e-16 * (len(parts[0]) + 4.0))
+    return sums * (1.0 + _PER_TERM * (len(parts[0]) + 4.0))
 
 
 def _hypot_up(a: Array, b: Array) -> Array:
@@ -94,7 +95,7 @@ def _hypot_up(a: Array, b: Array) -> Array:
 def _finish(mus: Array, sums: Array, counts: Array) -> Parts:
     """The nonempty cells, raised by more than the rounding of their sums, then made to add to 1."""
     filled = sums > 0.0
-    raised = np.nextafter(sums[filled] * (1.0 + 1.2e-16 * (counts[filled] + 4.0)), np.inf)
+    raised = np.nextafter(sums[filled] * (1.0 + _PER_TERM * (counts[filled] + 4.0)), np.inf)
     weights = summing_to_one(raised)
-    kept = weights > 0.0
-    return mus[filled][kept], weights[kept]
+    positive = weights > 0.0
+    return mus[filled][positive], weights[positive]

@@ -10,16 +10,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pabi.numbers.margins import EIGHT_ROUNDINGS, MANY_ROUNDINGS
 from pabi.numbers.rounding import Array
+from pabi.numbers.search import descended
 from pabi.tradeoff.convolution import Profile, Sum, Term, crossing, profile
 from pabi.tradeoff.grids import optimistic, pessimistic
 from pabi.tradeoff.memo import Memo
-from pabi.tradeoff.pairs import Pair
+from pabi.tradeoff.pairs import MOMENT, Pair
 
 _SPAN = 1e-3  # how far apart, relatively, the errors of a transform may put its two values of δ
 _SMALLEST = 1e-290  # δ below it is not resolved
 _COARSEST = 50.0  # step of a grid: e^step must not overflow
 _NEAR = 3.0  # standard deviations from the tilted mean within which one ε is sought
+_LARGEST = 1e-14  # relative: more than the sum of the largest losses errs
+_BEYOND = 1e-9  # relative: by how much a bound by moments is raised to stay above the other bounds
+_LEAST_MOMENT, _GREATEST_MOMENT = 1e-300, 1e12  # between which a moment says where λ is sought
 
 
 class Grid(NamedTuple):
@@ -35,7 +40,7 @@ class Grid(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Loss:
+class ComposedLoss:
     """The sum of independent privacy losses: `terms` are (pair, how often)."""
 
     terms: tuple[tuple[Pair, int], ...]
@@ -47,16 +52,17 @@ class Loss:
 
     @property
     def infinity(self) -> float:
-        """P(the sum is ∞)."""
+        """P(the sum is ∞), in [0, 1]."""
         log = math.fsum(k * math.log1p(-p.infinity) for p, k in self.terms if p.infinity < 1.0)
         return 1.0 if any(p.infinity >= 1.0 for p, _ in self.terms) else -math.expm1(log)
 
     @property
     def count(self) -> int:
+        """How many releases are composed."""
         return sum(k for _, k in self.terms)
 
     def log_moment(self, power: float) -> float:
-        """log E e^(power·Y)."""
+        """log E e^(power·Y), `power` > 0; ∞ where a loss may be infinite."""
         return math.fsum(k * pair.log_moment(power) for pair, k in self.terms)
 
     # Where to look.
@@ -71,35 +77,39 @@ class Loss:
             value = self._finite_moment(x)
             return (value - log_delta - math.log1p(x)) / x - math.log1p(1.0 / x)
 
-        start = math.sqrt(-2.0 * log_delta / min(max(self._finite_moment(1.0), 1e-300), 1e12))
-        log_power, epsilon = _minimum(bound, math.log(max(start, 1e-8)))
-        # The margin is more than the moments err.
-        return math.exp(log_power), max(0.0, epsilon + 1e-8 * abs(epsilon))
+        start = math.sqrt(-2.0 * log_delta / self._first_moment)
+        log_power, epsilon = _near_least(bound, max(start, 1e-8))
+        return math.exp(log_power), max(0.0, epsilon + MOMENT * abs(epsilon))
 
     def guess_power(self, epsilon: float) -> float:
         """The λ ≥ 0 that minimises K(λ) - λε: where the tilted mean is ε."""
-        # For a Gaussian sum K(λ) = λ(λ + 1)K(1)/2.
-        start = epsilon / min(max(self._finite_moment(1.0), 1e-300), 1e12) - 0.5
-        log_power, value = _minimum(
-            lambda log_x: self._finite_moment(math.exp(log_x)) - math.exp(log_x) * epsilon,
-            math.log(min(max(start, 1e-4), 1e15)),
-        )
+
+        def tilted(log_power: float) -> float:
+            x = math.exp(log_power)
+            return self._finite_moment(x) - x * epsilon
+
+        log_power, value = _near_least(tilted, max(self._gaussian_power(epsilon), 1e-4))
         return math.exp(log_power) if value < 0.0 else 0.0
 
     def saddle(self, epsilon: float) -> float:
         """The λ > 0 that minimises K(λ) - λε - log λ(λ + 1), where Laplace's method for δ(ε) looks:
         to first order δ depends on the losses by their moment at λ alone."""
-        start = epsilon / min(max(self._finite_moment(1.0), 1e-300), 1e12) - 0.5
-        log_power, _ = _minimum(
-            lambda log_x: (
-                self._finite_moment(math.exp(log_x))
-                - math.exp(log_x) * epsilon
-                - log_x
-                - math.log1p(math.exp(log_x))
-            ),
-            math.log(min(max(start, 1e-2), 1e15)),
-        )
+
+        def exponent(log_power: float) -> float:
+            x = math.exp(log_power)
+            return self._finite_moment(x) - x * epsilon - log_power - math.log1p(x)
+
+        log_power, _ = _near_least(exponent, max(self._gaussian_power(epsilon), 1e-2))
         return math.exp(log_power)
+
+    @property
+    def _first_moment(self) -> float:
+        """K(1), the finite losses', in a range in which it says where to look."""
+        return min(max(self._finite_moment(1.0), _LEAST_MOMENT), _GREATEST_MOMENT)
+
+    def _gaussian_power(self, epsilon: float) -> float:
+        """The λ at which the tilted mean is ε if K(λ) = λ(λ + 1)K(1)/2, as for a Gaussian sum."""
+        return epsilon / self._first_moment - 0.5
 
     def _finite_moment(self, power: float) -> float:
         return self._moments(
@@ -108,37 +118,33 @@ class Loss:
 
     # Readings.
 
-    def epsilon(self, delta: float, rtol: float) -> float:
-        """An upper value of the least ε ≥ 0 with δ(ε) ≤ `delta`."""
-        return self._epsilon(delta, rtol, both=False)[1]
-
-    def epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
-        """(lower, upper) values of the least ε ≥ 0 with δ(ε) ≤ `delta`."""
-        return self._epsilon(delta, rtol, both=True)
-
-    def _epsilon(self, delta: float, rtol: float, both: bool) -> tuple[float, float]:
+    def epsilon_bounds(
+        self, delta: float, rtol: float, *, both: bool = True
+    ) -> tuple[float, float]:
+        """(lower, upper) values of the least ε ≥ 0 with δ(ε) ≤ `delta`; the upper alone without `both`."""
         lost = self.infinity
         if lost > delta or (delta == 0.0 and self._most == math.inf):
             return math.inf, math.inf
         if delta == 0.0:
-            return self._most * (1.0 - 1e-14), self._most * (1.0 + 1e-14)
+            return self._most * (1.0 - _LARGEST), self._most * (1.0 + _LARGEST)
         finite = delta - lost
-        if finite < max(_SMALLEST, 1e-12 * delta):
+        if finite < max(_SMALLEST, MANY_ROUNDINGS * delta):
             return 0.0, self._most
         power, epsilon = self.guess(finite)
-        low, high = 0.0, self._most if lost > 0.0 else min(epsilon * (1.0 + 1e-9), self._most)
+        low, high = 0.0, self._most if lost > 0.0 else min(epsilon * (1.0 + _BEYOND), self._most)
         if epsilon == 0.0 and lost == 0.0:
             return 0.0, 0.0
-        aim = max(epsilon, 0.01 * self.scale)
+        least = 0.01 * self.scale
+        aim = max(epsilon, least)
         for _ in range(10):
             grid = next(self._grids(power=power, epsilon=aim, delta=finite, rtol=rtol))
-            found = self._epsilon_at(grid, power, delta, pessimist=True)
-            if found is None:
+            reading = self._epsilon_at(grid, power, delta, pessimist=True)
+            if reading is None:
                 break
-            high = min(high, found)
-            if found < 0.5 * aim and aim > 0.01 * self.scale:
+            high = min(high, reading)
+            if reading < 0.5 * aim and aim > least:
                 # Moments say little where few releases matter: look again where ε is.
-                aim = max(found, 0.01 * self.scale)
+                aim = max(reading, least)
                 power = self.guess_power(aim) or power
                 continue
             if not both:
@@ -149,25 +155,20 @@ class Loss:
             aim *= 0.25
         return min(low, high), high
 
-    def delta(self, epsilon: float, rtol: float) -> float:
-        """An upper value of δ at any real `epsilon`."""
-        return self._delta(epsilon, rtol, both=False)[1]
-
-    def delta_bounds(self, epsilon: float, rtol: float) -> tuple[float, float]:
-        """(lower, upper) values of δ at any real `epsilon`."""
-        return self._delta(epsilon, rtol, both=True)
-
-    def _delta(self, epsilon: float, rtol: float, both: bool) -> tuple[float, float]:
-        if epsilon >= self._most_finite * (1.0 + 1e-12):
-            return self.infinity * (1.0 - 1e-12), min(1.0, self.infinity * (1.0 + 1e-12))
+    def delta_bounds(
+        self, epsilon: float, rtol: float, *, both: bool = True
+    ) -> tuple[float, float]:
+        """(lower, upper) values of δ at any real `epsilon`; the upper alone without `both`."""
+        if epsilon >= self._most_finite * (1.0 + MANY_ROUNDINGS):
+            low, high = (self.infinity * (1.0 + side * MANY_ROUNDINGS) for side in (-1.0, 1.0))
+            return low, min(1.0, high)
         if epsilon == -math.inf:
             return 1.0, 1.0
         power = self.guess_power(epsilon)
         low, high = 0.0, 1.0
         for grid in self._grids_around(epsilon, power, rtol):
             for pessimist in (True, False) if both else (True,):
-                total = self._sum(grid, pessimist)
-                curve = None if total is None else _profile(total, power)
+                curve = self._curve(grid, power, pessimist)
                 if curve is None:
                     return low, high
                 at = _at(curve, epsilon)
@@ -183,19 +184,17 @@ class Loss:
             e = float(epsilon[i])
             if not math.isnan(result[i]):
                 continue
-            result[i] = self.delta(e, rtol)
+            _, result[i] = self.delta_bounds(e, rtol, both=False)
             if math.isinf(e):
                 continue
             power = self.guess_power(e)
             grid = next(self._grids_around(e, power, rtol))
-            total = self._sum(grid._replace(delta=grid.delta * 1e-3), True)
-            curve = None if total is None else _profile(total, power)
+            curve = self._curve(grid._replace(delta=grid.delta * 1e-3), power)
             if curve is None:
                 continue
             begin, end = curve.span(_SPAN)
-            for j in np.flatnonzero(
-                np.isnan(result) & (epsilon >= begin) & (epsilon <= end)
-            ).tolist():
+            served = np.isnan(result) & (epsilon >= begin) & (epsilon <= end)
+            for j in np.flatnonzero(served).tolist():
                 result[j] = _at(curve, float(epsilon[j]))[1]
         return result
 
@@ -213,13 +212,10 @@ class Loss:
     def profile(self) -> tuple[Array, Array]:
         """(ε ≥ 0, upper values of δ) over the whole range where δ is neither near 1 nor below 1e-15."""
         scale = max(self.scale, 1e-12)
-        result = Profile(np.array([0.0]), np.array([0.0]), np.array([1.0]))
-        for grid in self._grids(power=1.0 / scale, epsilon=scale, delta=1e-15, rtol=3e-4):
-            total = self._sum(grid._replace(delta=1e-17), True)
-            curve = None if total is None else _profile(total, 0.0)
-            if curve is not None:
-                result = curve
-                break
+        grids = self._grids(power=1.0 / scale, epsilon=scale, delta=1e-15, rtol=3e-4)
+        curves = (self._curve(grid._replace(delta=1e-17), 0.0) for grid in grids)
+        nothing = Profile(np.array([0.0]), np.array([0.0]), np.array([1.0]))
+        result = next((curve for curve in curves if curve is not None), nothing)
         inside = result.epsilon >= 0.0
         if not inside.any():
             inside[-1] = True
@@ -247,20 +243,19 @@ class Loss:
         if total is None:
             return None
         for _ in range(6):
-            curve = _profile(total, power, _NEAR)
+            curve = self._curve(grid, power, pessimist, _NEAR)
             if curve is None:
                 return None
             values = curve.upper if pessimist else curve.lower
             if curve.upper[0] <= delta and curve.epsilon[0] <= 0.0:
                 return 0.0
-            found = crossing(curve.epsilon, values, delta)
+            root = crossing(curve.epsilon, values, delta)
             begin, end = curve.span(_SPAN)
-            if found is not None and begin <= found <= end:
-                return max(0.0, found)
-            if found is None:
+            if root is not None and begin <= root <= end:
+                return max(0.0, root)
+            target = root
+            if target is None:
                 target = float(curve.epsilon[-1] if values[-1] > delta else curve.epsilon[0])
-            else:
-                target = found
             if target <= 0.0:
                 if _at(curve, 0.0)[1] <= delta:
                     return 0.0
@@ -269,7 +264,7 @@ class Loss:
             if abs(following - power) <= 0.02 * power:
                 break
             power = following
-        return None if found is None else max(0.0, found)
+        return None if root is None else max(0.0, root)
 
     def _grids(self, *, power: float, epsilon: float, delta: float, rtol: float) -> Iterator[Grid]:
         """Grids, first one whose error is likely below `rtol` relative to `epsilon`, then finer ones."""
@@ -302,6 +297,16 @@ class Loss:
             yield Grid(step, slack, delta)
             step *= 0.5
 
+    def _curve(
+        self, grid: Grid, power: float, pessimist: bool = True, reach: float = math.inf
+    ) -> Profile | None:
+        """δ from the losses on a grid, tilted by `power`; None where there are too many cells, or too few."""
+        total = self._sum(grid, pessimist)
+        try:
+            return None if total is None else profile(total, power, reach)
+        except MemoryError:
+            return None
+
     def _sum(self, grid: Grid, pessimist: bool) -> Sum | None:
         """The losses on a grid, or None where it would have too many cells, or too few."""
         try:
@@ -318,13 +323,6 @@ class Loss:
         return Sum(terms, grid.step)
 
 
-def _profile(total: Sum, power: float, reach: float = math.inf) -> Profile | None:
-    try:
-        return profile(total, power, reach)
-    except MemoryError:
-        return None
-
-
 def _at(curve: Profile, epsilon: float) -> tuple[float, float]:
     """(lower, upper) at `epsilon`, on the chord in e^ε between grid points."""
     grid = curve.epsilon
@@ -339,31 +337,9 @@ def _at(curve: Profile, epsilon: float) -> tuple[float, float]:
     share = math.expm1(epsilon - grid[k]) / math.expm1(grid[k + 1] - grid[k])
     low = float(curve.lower[k] + share * (curve.lower[k + 1] - curve.lower[k]))
     high = float(curve.upper[k] + share * (curve.upper[k + 1] - curve.upper[k]))
-    return low, high * (1.0 + 1e-15)
+    return low, high * (1.0 + EIGHT_ROUNDINGS)
 
 
-def _minimum(function: Callable[[float], float], start: float) -> tuple[float, float]:
-    """(x, value) of the least of a unimodal function of log λ, sought from `start` on, roughly."""
-    stride, ratio = 0.4, 0.5 * (math.sqrt(5.0) - 1.0)
-    low, middle, high = start - stride, start, start + stride
-    values = {x: function(x) for x in (low, middle, high)}
-
-    def at(x: float) -> float:
-        if x not in values:
-            values[x] = function(x)
-        return values[x] if values[x] == values[x] else math.inf
-
-    while at(low) <= at(middle) and low > -40.0:
-        low, middle, high = low - 2.0 * stride, low, middle
-        stride *= 2.0
-    while at(high) < at(middle) and high < 40.0:
-        low, middle, high = middle, high, high + 2.0 * stride
-        stride *= 2.0
-    while high - low > 0.12:
-        if high - middle > middle - low:
-            x = middle + (1.0 - ratio) * (high - middle)
-            low, middle, high = (middle, x, high) if at(x) < at(middle) else (low, middle, x)
-        else:
-            x = middle - (1.0 - ratio) * (middle - low)
-            low, middle, high = (low, x, middle) if at(x) < at(middle) else (x, middle, high)
-    return middle, at(middle)
+def _near_least(function: Callable[[float], float], start: float) -> tuple[float, float]:
+    """(log λ, value) near the least value of a unimodal function of log λ, sought from λ = `start` on."""
+    return descended(function, math.log(min(start, 1e15)), stride=0.4, width=0.12, limit=40.0)

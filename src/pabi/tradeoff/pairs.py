@@ -12,21 +12,30 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # its parts are loaded on first use
 
+from pabi.convert.vectorised import gaussian_delta
 from pabi.numbers.rounding import Array
 
 # Nodes, and the width·(|z| + μ + 1) up to which so many are exact to a few ulps.
 _RULES = tuple((limit, *np.polynomial.legendre.leggauss(n)) for limit, n in ((0.06, 4), (2.0, 10)))
 _PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(16)
 _SQRT_2PI = math.sqrt(2.0 * math.pi)
+MOMENT = 1e-8  # relative: more than the quadrature of a moment errs
+_UNDERFLOW = 1e-320  # absolute: covers what underflow takes
+_BEYOND = 1e-9  # relative: the edge of a cell that holds the largest loss despite rounding
+_LEAST_DEPTH = 1e-12  # where the doubling starts that finds the least loss of a reversed pair
+# e^30 + 1 is e^30 to 13 digits: beyond it logarithms of sums are taken in another form.
+_LARGE = 30.0
 
 
-class Cells(NamedTuple):
+class LossCells(NamedTuple):
     """Mass and excess of every interval between consecutive edges."""
 
     mass: Array
@@ -40,7 +49,7 @@ class Pair(ABC):
 
     @property
     def infinity(self) -> float:
-        """P(Y = ∞)."""
+        """P(Y = ∞), in [0, 1]."""
         return 0.0
 
     @property
@@ -58,12 +67,12 @@ class Pair(ABC):
         """The end of the support at which much of the mass may lie, close together."""
         return None
 
-    def finite_log_moment(self, power: float) -> float:
-        """log E[e^(power·Y); Y < ∞]."""
-        return self.log_moment(power)
+    def log_moment(self, power: float) -> float:
+        """log E e^(power·Y) for `power` > 0: power times the Rényi divergence of 1 + power."""
+        return math.inf if self.infinity > 0.0 else self.finite_log_moment(power)
 
     @abstractmethod
-    def cells(self, edges: Array) -> Cells:
+    def cells(self, edges: Array) -> LossCells:
         """The cells between finite increasing edges; of losses ≥ 0 only if the pair is symmetric."""
 
     @abstractmethod
@@ -76,8 +85,8 @@ class Pair(ABC):
         mean by about `slack` or less."""
 
     @abstractmethod
-    def log_moment(self, power: float) -> float:
-        """log E e^(power·Y) for `power` > 0, to 1e-12: power times the Rényi divergence of 1 + power."""
+    def finite_log_moment(self, power: float) -> float:
+        """log E[e^(power·Y); Y < ∞] for `power` > 0, to 1e-12."""
 
 
 @dataclass(frozen=True)
@@ -89,55 +98,82 @@ class SampledGaussian(Pair):
     p: float
 
     @property
-    def edge(self) -> float:
+    def edge(self) -> float | None:
+        """The least loss log(1 - p), near which most of the mass lies."""
         return math.log1p(-self.p)
 
-    def cells(self, edges: Array) -> Cells:
-        return _gaussian_cells(self.mu, self.p, edges)
+    def cells(self, edges: Array) -> LossCells:
+        """The cells by quadrature, wide ones by differences of normal probabilities."""
+        mu, p = self.mu, self.p
+        z, _ = _place(mu, p, edges)
+        left = z[:-1]
+        with np.errstate(invalid="ignore"):
+            width = np.diff(z)
+            size = width * (np.maximum(np.abs(left), np.abs(z[1:])) + mu + 1.0)
+        mass, excess = np.zeros(width.size), np.zeros(width.size)
+        wide = np.ones(width.size, dtype=bool)
+        for limit, nodes, weights in _RULES:
+            now = wide & (size <= limit)
+            if now.any():
+                mass[now], excess[now] = _by_quadrature(
+                    mu, p, left=left[now], width=width[now], nodes=nodes, weights=weights
+                )
+                wide &= ~now
+        if wide.any():
+            mass[wide], excess[wide] = _by_difference(
+                mu, p, left[wide], z[1:][wide], edges[:-1][wide]
+            )
+        return LossCells(mass, excess)
 
     def above(self, y: float) -> tuple[float, float]:
-        return _gaussian_above(self.mu, self.p, y)
+        """(mass, excess) of the losses above `y`: (P(Y > y), p·δ_G at the place of `y`)."""
+        mu, p = self.mu, self.p
+        z, gaussian = _place(mu, p, np.array([y]))
+        mass = p * float(scipy.special.ndtr(mu - z[0])) + (1.0 - p) * float(
+            scipy.special.ndtr(-z[0])
+        )
+        if math.isinf(gaussian[0]):
+            return mass, mass - math.exp(y) if gaussian[0] < 0.0 else 0.0
+        return mass, p * float(gaussian_delta(mu, float(gaussian[0])))
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
+        """(low, high), where low is the least loss; of a Gaussian, that at z = -38."""
         low = math.log1p(-self.p) if self.p < 1.0 else _loss(self.mu, 1.0, -38.0)
-        return low, _high(self.mu, self.p, tail)
+        return low, self.high(tail)
 
-    def log_moment(self, power: float) -> float:
-        return float(log_moments(np.array([self.mu]), self.p, power)[0])
+    def high(self, tail: float) -> float:
+        """A loss above which there is about the mass `tail` at most: that of p times N(μ, 1)."""
+        mu, p = self.mu, self.p
+        share = tail / p
+        z = mu - float(scipy.special.ndtri(max(share, 1e-305))) if share < 0.5 else mu
+        return max(_loss(mu, p, z), 0.0)
 
-    def reversed(self) -> Reversed:
-        """(Q, P)."""
-        return Reversed(self)
+    def finite_log_moment(self, power: float) -> float:
+        """log E e^(power·Y), by quadrature."""
+        return log_moment(self.mu, self.p, power, self.symmetric)
 
 
-@dataclass(frozen=True)
-class Symmetrised(Pair):
+class Symmetrised(SampledGaussian):
     """The pair of C_p(G(μ)): δ(ε) = p·δ_G(log(1 + (e^ε - 1)/p)) for ε ≥ 0, the same both ways.
 
     Losses above 0 are those of the sampled Gaussian, those below their mirror image, and the rest
     of the mass, (1 - p)·erf(μ/√8), lies at 0. Source: Bok, Su, Altschuler 2024, Prop. D.4.
     """
 
-    mu: float
-    p: float
-
     symmetric = True
 
     @property
+    def edge(self) -> None:
+        """None: the mass near the least loss is at 0 here, an atom."""
+
+    @property
     def atom(self) -> float:
+        """P(Y = 0)."""
         return (1.0 - self.p) * math.erf(self.mu / math.sqrt(8.0))
 
-    def cells(self, edges: Array) -> Cells:
-        return _gaussian_cells(self.mu, self.p, edges)
-
-    def above(self, y: float) -> tuple[float, float]:
-        return _gaussian_above(self.mu, self.p, y)
-
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
-        return 0.0, _high(self.mu, self.p, tail)
-
-    def log_moment(self, power: float) -> float:
-        return float(log_moments(np.array([self.mu]), self.p, power, symmetrised=True)[0])
+        """(0, high): losses below 0 are known from those above."""
+        return 0.0, self.high(tail)
 
 
 @dataclass(frozen=True)
@@ -150,41 +186,50 @@ class Labelled(Pair):
     symmetric = True
 
     @property
-    def _proper(self) -> list[tuple[float, float]]:
-        return [(m, w) for m, w in zip(self.mus, self.weights, strict=True) if 0.0 < m < math.inf]
+    def _parts(self) -> list[tuple[float, float]]:
+        """(μ_j, w_j) of all parts."""
+        return list(zip(self.mus, self.weights, strict=True))
+
+    @property
+    def _proper(self) -> list[tuple[SampledGaussian, float]]:
+        """(the pair G(μ_j), w_j) of the parts that neither reveal nothing nor everything."""
+        return [(SampledGaussian(m, 1.0), w) for m, w in self._parts if 0.0 < m < math.inf]
 
     @property
     def infinity(self) -> float:
-        return math.fsum(w for m, w in zip(self.mus, self.weights, strict=True) if m == math.inf)
+        """The weight of μ = ∞."""
+        return math.fsum(w for m, w in self._parts if m == math.inf)
 
     @property
     def atom(self) -> float:
-        return math.fsum(w for m, w in zip(self.mus, self.weights, strict=True) if m == 0.0)
+        """The weight of μ = 0."""
+        return math.fsum(w for m, w in self._parts if m == 0.0)
 
-    def cells(self, edges: Array) -> Cells:
+    def cells(self, edges: Array) -> LossCells:
+        """The weighted sum of the parts' cells."""
         mass, excess = np.zeros(edges.size - 1), np.zeros(edges.size - 1)
-        for mu, weight in self._proper:
-            part = _gaussian_cells(mu, 1.0, edges)
+        for pair, weight in self._proper:
+            part = pair.cells(edges)
             mass, excess = mass + weight * part.mass, excess + weight * part.excess
-        return Cells(mass, excess)
+        return LossCells(mass, excess)
 
     def above(self, y: float) -> tuple[float, float]:
-        parts = [(w, *_gaussian_above(m, 1.0, y)) for m, w in self._proper]
+        """The weighted sums of the parts' (mass, excess)."""
+        parts = [(w, *pair.above(y)) for pair, w in self._proper]
         return math.fsum(w * a for w, a, _ in parts), math.fsum(w * b for w, _, b in parts)
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
-        return 0.0, max((_high(m, 1.0, tail) for m, _ in self._proper), default=0.0)
+        """(0, the largest high of the parts)."""
+        return 0.0, max((pair.high(tail) for pair, _ in self._proper), default=0.0)
 
     @property
     def most(self) -> float:
+        """The largest possible loss: ∞, or 0 where no part has a finite loss but 0."""
         return math.inf if self._proper else 0.0
 
-    def log_moment(self, power: float) -> float:
-        return math.inf if self.infinity > 0.0 else self.finite_log_moment(power)
-
     def finite_log_moment(self, power: float) -> float:
-        finite = [(m, w) for m, w in zip(self.mus, self.weights, strict=True) if m < math.inf]
-        terms = [(0.5 * power * (power + 1.0) * m * m, w) for m, w in finite]
+        """log E[e^(power·Y); Y < ∞], in closed form; -∞ where every loss is infinite."""
+        terms = [(0.5 * power * (power + 1.0) * m * m, w) for m, w in self._parts if m < math.inf]
         top = max((e for e, _ in terms), default=0.0)
         if top == math.inf or not terms:
             return top if terms else -math.inf
@@ -203,26 +248,30 @@ class ExponentialLoss(Pair):
 
     @property
     def most(self) -> float:
+        """The largest possible loss, ε."""
         return self.epsilon
 
-    def cells(self, edges: Array) -> Cells:
+    def cells(self, edges: Array) -> LossCells:
+        """The cells in closed form, empty above ε."""
         edges = np.minimum(edges, self.epsilon)
         left, width = edges[:-1], np.diff(edges)
         level = np.exp(0.5 * (left - self.epsilon)) / -math.expm1(-self.epsilon)
         mass = level * np.expm1(0.5 * width)
-        return Cells(mass, level * 4.0 * np.square(np.sinh(0.25 * width)))
+        return LossCells(mass, level * 4.0 * np.square(np.sinh(0.25 * width)))
 
     def above(self, y: float) -> tuple[float, float]:
+        """(mass, excess) of the cell from `y` to ε."""
         if y >= self.epsilon:
             return 0.0, 0.0
         cell = self.cells(np.array([y, self.epsilon]))
         return float(cell.mass[0]), float(cell.excess[0])
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
+        """(0, ε), whatever the tail."""
         return 0.0, self.epsilon
 
-    def log_moment(self, power: float) -> float:
-        # E e^(λY) = e^(λε)·(1 - e^(-(2λ+1)ε))/((2λ+1)(1 - e^-ε)).
+    def finite_log_moment(self, power: float) -> float:
+        """log of E e^(λY) = e^(λε)·(1 - e^(-(2λ+1)ε))/((2λ+1)(1 - e^-ε)), λ = `power`."""
         e = self.epsilon
         double = 2.0 * power + 1.0
         ratio = math.log(-math.expm1(-double * e)) - math.log(-math.expm1(-e))
@@ -231,48 +280,45 @@ class ExponentialLoss(Pair):
 
 @dataclass(frozen=True, eq=False)
 class Discrete(Pair):
-    """Finitely many losses `values` (increasing) of probabilities `masses`, and `infinity_mass`."""
+    """Finitely many losses `values` (increasing) of probabilities `masses`, and that of ∞, `infinity`."""
 
     values: Array
     masses: Array
-    infinity_mass: float = 0.0
+    infinity: float = 0.0
 
-    @property
-    def infinity(self) -> float:
-        return self.infinity_mass
-
-    def cells(self, edges: Array) -> Cells:
-        # An atom on an edge belongs to the cell on its right, where its excess is zero.
+    def cells(self, edges: Array) -> LossCells:
+        """The cells by counting; an atom on an edge is in the cell on its right, where its excess is 0."""
         index = np.searchsorted(edges, self.values, side="right") - 1
         inside = (index >= 0) & (index < edges.size - 1)
         index, masses = index[inside], self.masses[inside]
         share = -np.expm1(edges[index] - self.values[inside])
         count = edges.size - 1
-        return Cells(
+        return LossCells(
             np.bincount(index, masses, count).astype(np.float64),
             np.bincount(index, masses * share, count).astype(np.float64),
         )
 
     def above(self, y: float) -> tuple[float, float]:
+        """(mass, excess) of the finite losses from `y` on."""
         high = self.values >= y
         masses = self.masses[high]
         return float(masses.sum()), float(masses @ -np.expm1(y - self.values[high]))
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
+        """(the least, the largest) finite loss, whatever the tail."""
         return float(self.values[0]), float(self.values[-1])
 
     @property
     def most(self) -> float:
+        """The largest finite loss."""
         return float(self.values[-1])
 
-    def log_moment(self, power: float) -> float:
-        return math.inf if self.infinity_mass > 0.0 else self.finite_log_moment(power)
-
     def finite_log_moment(self, power: float) -> float:
+        """log E[e^(power·Y); Y < ∞] by its sum."""
         scaled = power * self.values
         top = max(0.0, float(scaled.max()))
         if top < 1.0:
-            return math.log1p(float(self.masses @ np.expm1(scaled)) - self.infinity_mass)
+            return math.log1p(float(self.masses @ np.expm1(scaled)) - self.infinity)
         return top + math.log(float(self.masses @ np.exp(scaled - top)))
 
 
@@ -284,49 +330,49 @@ class Reversed(Pair):
 
     @property
     def most(self) -> float:
+        """The largest loss, -log(1 - p)."""
         return -math.log1p(-self.pair.p)
 
     @property
     def edge(self) -> float:
-        return -math.log1p(-self.pair.p)
+        """The largest loss, near which most of the mass lies."""
+        return self.most
 
-    def cells(self, edges: Array) -> Cells:
+    def cells(self, edges: Array) -> LossCells:
+        """The cells of the pair at the negated edges, weighted by e^-Y."""
         mass, excess = self.pair.cells(-edges[::-1])
         left, width = -edges[::-1][:-1], np.diff(edges)[::-1]
         # Mirrored, the mass is Q's, and the excess what is left of P's over the other end.
         scale = np.exp(np.where(mass > 0.0, -left, 0.0))
         mirrored = scale * (mass * -np.expm1(-width) - excess)
-        return Cells((scale * (mass - excess))[::-1], np.maximum(mirrored, 0.0)[::-1])
+        return LossCells((scale * (mass - excess))[::-1], np.maximum(mirrored, 0.0)[::-1])
 
     def above(self, y: float) -> tuple[float, float]:
-        high = -math.log1p(-self.pair.p)
-        if y >= high:
+        """(mass, excess) of the cell from `y` to a little above the largest loss."""
+        if y >= self.most:
             return 0.0, 0.0
-        cell = self.cells(np.array([y, high + 1e-9 * (1.0 + high)]))
+        cell = self.cells(np.array([y, self.most + _BEYOND * (1.0 + self.most)]))
         return float(cell.mass[0]), float(cell.excess[0])
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
-        mu = self.pair.mu
-        high = 1e-12
+        """(low, the largest loss), low found by doubling."""
+        mu, p, depth = self.pair.mu, self.pair.p, _LEAST_DEPTH
+        while (1.0 + mu) * float(
+            scipy.special.ndtr(-_place(mu, p, np.array([depth]))[0][0])
+        ) > slack:
+            depth *= 2.0
+        return -depth, self.most
 
-        def shift(y: float) -> float:
-            from scipy.special import ndtr
-
-            return (1.0 + mu) * float(ndtr(-_place(mu, self.pair.p, np.array([y]))[0][0]))
-
-        while shift(high) > slack:
-            high *= 2.0
-        return -high, -math.log1p(-self.pair.p)
-
-    def log_moment(self, power: float) -> float:
-        return float(log_moments(np.array([self.pair.mu]), self.pair.p, -power - 1.0)[0])
+    def finite_log_moment(self, power: float) -> float:
+        """log E e^(power·Y), a moment of the pair of a negative order."""
+        return log_moment(self.pair.mu, self.pair.p, -power - 1.0)
 
 
 # The sampled Gaussian.
 
 
 def _loss(mu: float, p: float, z: float) -> float:
-    """log L(z)."""
+    """log L(z) of a sampled Gaussian."""
     gaussian = mu * z - 0.5 * mu * mu
     if gaussian > 0.0:
         return gaussian + math.log(p + (1.0 - p) * math.exp(-gaussian))
@@ -339,32 +385,10 @@ def _place(mu: float, p: float, edges: Array) -> tuple[Array, Array]:
         if p == 1.0:
             gaussian = edges.copy()
         else:
-            small = np.log1p(np.maximum(np.expm1(np.minimum(edges, 30.0)) / p, -1.0))
+            small = np.log1p(np.maximum(np.expm1(np.minimum(edges, _LARGE)) / p, -1.0))
             large = edges - math.log(p) + np.log1p(-(1.0 - p) * np.exp(-np.maximum(edges, 1.0)))
-            gaussian = np.where(edges > 30.0, large, small)
+            gaussian = np.where(edges > _LARGE, large, small)
         return gaussian / mu + 0.5 * mu, gaussian
-
-
-def _gaussian_cells(mu: float, p: float, edges: Array) -> Cells:
-    """The cells of the sampled Gaussian: mass = ∫ L dQ, excess = ∫ (L - L(left end)) dQ."""
-    z, _ = _place(mu, p, edges)
-    left = z[:-1]
-    with np.errstate(invalid="ignore"):
-        width = np.diff(z)
-        size = width * (np.maximum(np.abs(left), np.abs(z[1:])) + mu + 1.0)
-    mass, excess = np.zeros(width.size), np.zeros(width.size)
-    done = np.zeros(width.size, dtype=bool)
-    for limit, nodes, weights in _RULES:
-        now = ~done & (size <= limit)
-        if now.any():
-            mass[now], excess[now] = _by_quadrature(
-                mu, p, left=left[now], width=width[now], nodes=nodes, weights=weights
-            )
-            done |= now
-    if not done.all():
-        wide = ~done
-        mass[wide], excess[wide] = _by_difference(mu, p, left[wide], z[1:][wide], edges[:-1][wide])
-    return Cells(mass, excess)
 
 
 def _by_quadrature(
@@ -396,48 +420,38 @@ def _by_difference(
 
 
 def _normal_mass(left: Array, right: Array) -> Array:
-    from scipy.special import ndtr
-
     flip = left > 0.0
     a, b = np.where(flip, -right, left), np.where(flip, -left, right)
-    return np.asarray(np.maximum(ndtr(b) - ndtr(a), 0.0))
-
-
-def _gaussian_above(mu: float, p: float, y: float) -> tuple[float, float]:
-    """(P(Y > y), p·δ_G at the place of y)."""
-    from scipy.special import ndtr
-
-    from pabi.convert.vectorised import gaussian_delta
-
-    z, gaussian = _place(mu, p, np.array([y]))
-    mass = p * float(ndtr(mu - z[0])) + (1.0 - p) * float(ndtr(-z[0]))
-    if math.isinf(gaussian[0]):
-        return mass, mass - math.exp(y) if gaussian[0] < 0.0 else 0.0
-    return mass, p * float(gaussian_delta(mu, float(gaussian[0])))
-
-
-def _high(mu: float, p: float, tail: float) -> float:
-    """A loss above which the sampled Gaussian has at most about the mass `tail`: p of N(μ, 1) does."""
-    from scipy.special import ndtri
-
-    share = tail / p
-    z = mu - float(ndtri(max(share, 1e-305))) if share < 0.5 else mu
-    return max(_loss(mu, p, z), 0.0)
+    return np.asarray(np.maximum(scipy.special.ndtr(b) - scipy.special.ndtr(a), 0.0))
 
 
 # Moments.
 
 
+def worst_divergence(log_moments: Iterable[float], power: float) -> float:
+    """The largest of the Rényi divergences of order 1 + `power` > 1 whose losses have these log moments.
+
+    It is rounded up past the errors of quadrature.
+    """
+    worst = max(log_moments)
+    return worst / power * (1.0 + MOMENT) + _UNDERFLOW if worst > 0.0 else 0.0
+
+
 def log_moments(mus: Array, p: float, power: float, symmetrised: bool = False) -> Array:
-    """log E_Q L^(1 + power) of sampled Gaussians, `mus` (m,) > 0, any power but 0 and -1; or
+    """`log_moment` of sampled Gaussians, `mus` (m,) > 0."""
+    return np.array([log_moment(mu, p, power, symmetrised) for mu in mus.tolist()])
+
+
+def log_moment(mu: float, p: float, power: float, symmetrised: bool = False) -> float:
+    """log E_Q L^(1 + power) of a sampled Gaussian, `mu` > 0, any power but 0 and -1; or
     log E e^(power·Y) of the symmetrised pair, for power > 0. ∞ on overflow.
 
     Quadrature, good to 1e-8 where they are tiny and to 1e-12 elsewhere: Gauss-Legendre on panels over
     which the integrands are analytic.
     """
     if p == 1.0:
-        return np.asarray(0.5 * power * (power + 1.0) * mus * mus)
-    return np.array([_log_moment(float(mu), p, power, symmetrised) for mu in mus])
+        return 0.5 * power * (power + 1.0) * mu * mu
+    return _log_moment(mu, p, power, symmetrised)
 
 
 @lru_cache(maxsize=65536)
@@ -476,9 +490,9 @@ def _nodes(mu: float, p: float, *, order: float, low: float) -> tuple[Array, Arr
     scan = np.concatenate([-outer[::-1], np.linspace(-60.0, 60.0, 161), outer])
     scan = scan[scan > low]
     exponent = order * log_ratio(mu, p, scan) - 0.5 * scan * scan
-    kept = np.flatnonzero(exponent >= max(0.0, float(exponent.max())) - 50.0)
-    first, last = max(0, kept[0] - 1), min(scan.size - 1, kept[-1] + 1)
-    begin, end = (max(float(scan[first]), low) if kept[0] else low), float(scan[last])
+    near = np.flatnonzero(exponent >= max(0.0, float(exponent.max())) - 50.0)
+    first, last = max(0, near[0] - 1), min(scan.size - 1, near[-1] + 1)
+    begin, end = (max(float(scan[first]), low) if near[0] else low), float(scan[last])
     begin = begin if math.isfinite(begin) else float(scan[0])
     panels = min(20_000, max(8, math.ceil((end - begin) * max(1.0, 0.5 * mu))))
     half = 0.5 * (end - begin) / panels
@@ -488,14 +502,14 @@ def _nodes(mu: float, p: float, *, order: float, low: float) -> tuple[Array, Arr
 
 
 def log_ratio(mu: float, p: float, z: Array) -> Array:
-    """log L(z)."""
+    """log L(z) of a sampled Gaussian, elementwise."""
     gaussian = mu * z - 0.5 * mu * mu
     # For a small p·e^g the first form alone keeps its digits; it alone overflows, too.
-    near = np.log1p(p * np.expm1(np.minimum(gaussian, 30.0)))
-    if float(gaussian.max(initial=0.0)) <= 30.0:
+    near = np.log1p(p * np.expm1(np.minimum(gaussian, _LARGE)))
+    if float(gaussian.max(initial=0.0)) <= _LARGE:
         return near
-    far = gaussian + np.log(p + (1.0 - p) * np.exp(-np.maximum(gaussian, 30.0)))
-    return np.where(gaussian > 30.0, far, near)
+    far = gaussian + np.log(p + (1.0 - p) * np.exp(-np.maximum(gaussian, _LARGE)))
+    return np.where(gaussian > _LARGE, far, near)
 
 
 def _convex_part(x: Array, ratio: Array, order: float) -> Array:

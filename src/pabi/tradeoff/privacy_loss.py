@@ -1,17 +1,19 @@
-"""Privacy-loss distributions: finitely many outcomes, given or made from another trade-off function."""
+"""Privacy-loss distributions: finitely many outcomes, listed or made from another trade-off function."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self, assert_never
 
 import numpy as np
 
-from pabi.convert.inputs import array, extended
+from pabi.convert.inputs import array
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import keep
+from pabi.numbers.margins import MANY_ROUNDINGS, THREE_ROUNDINGS
 from pabi.numbers.rounding import Array
 from pabi.numbers.validate import choice, number
 from pabi.tradeoff.base import TradeOff
@@ -19,9 +21,13 @@ from pabi.tradeoff.directions import DIRECTIONS, Direction, Orientation, chosen,
 from pabi.tradeoff.pairs import Discrete, Pair
 from pabi.tradeoff.supports import supported
 
-_ROUNDING = 1e-12  # by how much the probabilities may miss 1
-_KNOWN = 4e-15  # relative: a probability's error from quadrature or normalising, and that of e^ε
+_TOTAL = 1e-12  # by how much the probabilities may miss 1
+_PROBABILITY = (
+    4e-15  # relative: a probability's error from quadrature or normalising, and that of e^ε
+)
 _MARGIN = 1e-14  # relative, over sums in extended precision and a few roundings
+_QUADRATURE = 1e-13  # absolute, for every unit of loss: more than a sum of moments errs
+_LARGEST_EXPONENT = 700.0  # whose power of e is a double
 _MOST_CELLS = 1 << 22
 
 
@@ -29,14 +35,21 @@ _MOST_CELLS = 1 << 22
 class PrivacyLossDistribution(TradeOff):
     """T(P, Q) of two distributions on the same finitely many outcomes, of loss log(p/q) each.
 
-    `p`, `q`: the probabilities under P and Q, of equal length, each summing to 1 (up to 1e-12). An
-    outcome with q = 0 has the loss ∞. `direction`: "remove" is T(P, Q), "add" its inverse, "both"
-    (default) the worse of the two, each composed by itself.
-
     `pessimistic` and `optimistic` make one from any curve that is not a product; compositions are
     `Product`s, which choose their own grids. Readings take the probabilities to be exact but for a relative
-    4e-15. Raises InvalidInput for other lengths or sums, and for negative or NaN entries.
-    Source: Sommer, Meiser, Mohammadi 2019.
+    4e-15.
+
+    Parameters
+    ----------
+    p, q : sequence of float, or array
+        The probabilities under P and Q, of equal length, each summing to 1 (up to 1e-12). An outcome with
+        q = 0 has the loss ∞. As fields they leave out what is impossible under both.
+    direction : str
+        "remove" is T(P, Q), "add" its inverse, "both" the worse of the two, each composed by itself.
+
+    References
+    ----------
+    Sommer, Meiser, Mohammadi 2019.
     """
 
     p: tuple[float, ...]
@@ -51,32 +64,78 @@ class PrivacyLossDistribution(TradeOff):
         q: Sequence[float] | Array,
         direction: Direction = "both",
     ) -> None:
-        columns = [_distribution(name, x) for name, x in (("p", p), ("q", q))]
-        if columns[0].size != columns[1].size:
-            raise InvalidInput(
-                "q", f"expected as many as p, {columns[0].size}, got {columns[1].size}"
-            )
-        possible = (columns[0] > 0.0) | (columns[1] > 0.0)
-        object.__setattr__(self, "p", tuple(columns[0][possible].tolist()))
-        object.__setattr__(self, "q", tuple(columns[1][possible].tolist()))
-        choice("direction", direction, DIRECTIONS)
-        object.__setattr__(self, "direction", direction)
+        one, two = _distribution("p", p), _distribution("q", q)
+        if one.size != two.size:
+            raise InvalidInput("q", f"expected as many as p, {one.size}, got {two.size}")
+        possible = (one > 0.0) | (two > 0.0)
+        keep(self, p=tuple(one[possible].tolist()), q=tuple(two[possible].tolist()))
+        keep(self, direction=choice("direction", direction, DIRECTIONS))
 
     @classmethod
     def pessimistic(cls, curve: TradeOff, step: float, tail: float = 1e-15) -> Self:
-        """A distribution on losses that are multiples of `step` and never below `curve` (dots connected,
-        Doroshenko et al. 2022): δ is at least that of `curve`, and too large by O(step²) and `tail`."""
+        """A distribution on losses that are multiples of `step` and never below `curve`.
+
+        δ is at least that of `curve`, and too large by O(step²) and `tail`.
+
+        Parameters
+        ----------
+        curve : TradeOff
+            Any in `pabi.tradeoff` with a privacy loss of its own.
+        step : float
+            The distance of neighbouring losses, > 0.
+        tail : float
+            In (0, 1): losses whose excess is so small may become infinite.
+
+        Returns
+        -------
+        PrivacyLossDistribution
+            Of the direction of `curve`; "both" for a symmetric one.
+
+        Raises
+        ------
+        InvalidInput
+            For numbers out of range, a step that needs more than 2²² cells, and a product or best.
+
+        References
+        ----------
+        Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022.
+        """
         return cls._discretised(curve, step, tail, _spread)
 
     @classmethod
     def optimistic(cls, curve: TradeOff, step: float, tail: float = 1e-15) -> Self:
-        """Outcomes of `curve` whose losses are in the same cell of length `step` made one: δ is at most
-        that of `curve`, and too small by O(step²) and `tail`."""
+        """The outcomes of `curve`, those with losses in the same cell of length `step` made one.
+
+        δ is at most that of `curve`, and too small by O(step²) and `tail`.
+
+        Parameters
+        ----------
+        curve : TradeOff
+            Any in `pabi.tradeoff` with a privacy loss of its own.
+        step : float
+            The length of a cell, > 0.
+        tail : float
+            In (0, 1): losses whose excess is so small may be one outcome.
+
+        Returns
+        -------
+        PrivacyLossDistribution
+            Of the direction of `curve`; "both" for a symmetric one.
+
+        Raises
+        ------
+        InvalidInput
+            For numbers out of range, a step that needs more than 2²² cells, and a product or best.
+
+        References
+        ----------
+        Blackwell 1953.
+        """
         return cls._discretised(curve, step, tail, _merged)
 
     @classmethod
     def _discretised(cls, curve: TradeOff, step: float, tail: float, rule: _Rule) -> Self:
-        curve = TradeOff._table.known(curve, "curve")
+        curve = TradeOff._table.check(curve, "curve")
         step, tail = number("step", step, above=0.0), number("tail", tail, above=0.0, below=1.0)
         pair = curve.losses()[0]
         p, q = rule(_cells(pair, step, tail))
@@ -101,11 +160,12 @@ class PrivacyLossDistribution(TradeOff):
 
     @property
     def infinity_mass(self) -> float:
-        """P(loss = ∞)."""
+        """The probability under P of an infinite loss."""
         return math.fsum(a for a, b in zip(self.p, self.q, strict=True) if b == 0.0)
 
     @property
     def orientation(self) -> Orientation:
+        """The direction; "symmetric" where P and Q are the same up to the names of the outcomes."""
         return "symmetric" if self._symmetric else self.direction
 
     @cached_property
@@ -123,32 +183,48 @@ class PrivacyLossDistribution(TradeOff):
         return [forward] if self._symmetric else [*chosen(self.direction, forward, backward)]
 
     def inverse(self) -> PrivacyLossDistribution:
-        return PrivacyLossDistribution(self.p, self.q, opposite(self.direction))
+        """f^-1: P and Q swapped.
+
+        Returns
+        -------
+        PrivacyLossDistribution
+            Of the opposite direction; the same, for "both".
+        """
+        return replace(self, direction=opposite(self.direction))
 
     def symmetrised(self) -> PrivacyLossDistribution:
-        return PrivacyLossDistribution(self.p, self.q)
+        """The worse of both directions.
+
+        Returns
+        -------
+        PrivacyLossDistribution
+            Of direction "both".
+        """
+        return replace(self, direction="both")
 
     def losses(self) -> tuple[Discrete, ...]:
+        """The losses of the directions, one or two."""
         return tuple(columns.pair() for columns in self._directions)
 
-    def epsilon(self, delta: float) -> float:
-        return self.epsilon_bounds(delta)[1]
-
-    def epsilon_bounds(self, delta: float, rtol: float = 1e-3) -> tuple[float, float]:
-        delta = extended("delta", delta, at_least=0.0)
+    def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
         bounds = [columns.epsilon_bounds(delta) for columns in self._directions]
         return max(low for low, _ in bounds), max(high for _, high in bounds)
 
-    def rdp(self, order: float) -> float:
+    def _rdp(self, order: float) -> float:
         power = number("order", order, above=1.0) - 1.0
         pairs = self.losses()
         worst = max(pair.log_moment(power) for pair in pairs)
         size = 1.0 + max(float(np.abs(pair.values).max()) for pair in pairs)
-        return max(0.0, worst / power * (1.0 + 1e-12) + 1e-13 * size)
+        return max(0.0, worst / power * (1.0 + MANY_ROUNDINGS) + _QUADRATURE * size)
 
     @property
     def zcdp(self) -> float:
-        """ε²/2, or ε where that is less, ε the largest loss. Source: Bun, Steinke 2016, Prop. 3.3."""
+        """The ρ = ε²/2, or ε where that is less; ε is the size of the largest loss.
+
+        References
+        ----------
+        Bun, Steinke 2016, Prop. 3.3.
+        """
         most = float(np.abs(self.values).max()) * (1.0 + _MARGIN)
         return min(most, 0.5 * most * most * (1.0 + _MARGIN))
 
@@ -158,11 +234,9 @@ class PrivacyLossDistribution(TradeOff):
     def _tradeoff(self, alpha: Array) -> Array:
         # f is polygonal, with its corners where the losses are.
         finite = np.abs(self.values[np.isfinite(self.values)])
-        epsilon = np.unique(np.append(finite[finite < 700.0], 0.0))
-        own = np.array([self._delta(e) for e in epsilon.tolist()])
-        other = self.inverse()
-        swapped = np.array([other._delta(e) for e in epsilon.tolist()])
-        return supported(alpha, epsilon, left=swapped, right=own)
+        epsilon = np.unique(np.append(finite[finite < _LARGEST_EXPONENT], 0.0))
+        swapped = self.inverse()._delta_array(epsilon)
+        return supported(alpha, epsilon, left=swapped, right=self._delta_array(epsilon))
 
     def _fields(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"p": list(self.p), "q": list(self.q)}
@@ -170,18 +244,19 @@ class PrivacyLossDistribution(TradeOff):
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(fields["p"], fields["q"], fields.get("direction", "both"))
+        return cls(fields.pop("p"), fields.pop("q"), fields.pop("direction", "both"))
 
     def __repr__(self) -> str:
         return f"PrivacyLossDistribution({len(self.p)} outcomes, {self.direction!r})"
 
 
 def _distribution(name: str, x: Any) -> Array:
+    """`x` as an array of probabilities, shape (m,). Raises InvalidInput naming `name`."""
     values = array(name, x, at_least=0.0)
     if values.ndim != 1 or values.size == 0:
         raise InvalidInput(name, f"expected a sequence of numbers, got the shape {values.shape}")
     total = math.fsum(values.tolist())
-    if not abs(total - 1.0) <= _ROUNDING:
+    if not abs(total - 1.0) <= _TOTAL:
         raise InvalidInput(name, f"expected probabilities that sum to 1, got the sum {total!r}")
     return values
 
@@ -196,7 +271,7 @@ class _Columns(NamedTuple):
         """Σ (p - e^ε·q)⁺, rounded up."""
         with np.errstate(over="ignore", invalid="ignore"):
             cost = np.where(self.q > 0.0, np.exp(np.float64(epsilon)) * self.q, 0.0)
-        terms = np.maximum(self.p * (1.0 + _KNOWN) - cost * (1.0 - _KNOWN), 0.0)
+        terms = np.maximum(self.p * (1.0 + _PROBABILITY) - cost * (1.0 - _PROBABILITY), 0.0)
         return min(1.0, math.fsum(terms.tolist()) * (1.0 + _MARGIN))
 
     def epsilon_bounds(self, delta: float) -> tuple[float, float]:
@@ -225,13 +300,13 @@ class _Columns(NamedTuple):
         return low, min(epsilon, most)
 
     def pair(self) -> Discrete:
+        """The finite losses, rounded up past the errors of logarithms, and the mass of the infinite one."""
         finite = (self.p > 0.0) & (self.q > 0.0)
         p, q = self.p[finite], self.q[finite]
         if not p.size:
             return Discrete(np.zeros(1), np.zeros(1), 1.0)
         log_p, log_q = np.log(p), np.log(q)
-        # Losses are rounded up past the errors of the logarithms.
-        rounding = 4e-16 * (np.abs(log_p) + np.abs(log_q))
+        rounding = THREE_ROUNDINGS * (np.abs(log_p) + np.abs(log_q))
         values = np.where(p == q, 0.0, log_p - log_q + rounding)
         unique, place = np.unique(values, return_inverse=True)
         masses = np.bincount(place, p, unique.size).astype(np.float64)

@@ -10,36 +10,47 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pabi.convert.inputs import extended
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import SHARE, keep
+from pabi.numbers.margins import THREE_ROUNDINGS
 from pabi.numbers.rounding import Array, up
 from pabi.numbers.showing import shown
 from pabi.numbers.validate import integer, number
-from pabi.tradeoff.base import TradeOff
+from pabi.tradeoff.base import RTOL, TradeOff
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.directions import Orientation, common, one_order
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.memo import Memo
-from pabi.tradeoff.numerical import Loss
-from pabi.tradeoff.pairs import Pair
+from pabi.tradeoff.numerical import ComposedLoss
+from pabi.tradeoff.pairs import Pair, worst_divergence
 from pabi.tradeoff.supports import supported
 
 Factor = tuple[TradeOff, int]
 
 _MOST = 10**18  # of one factor
-RTOL = 1e-3  # the relative error of ε that is aimed at where none is asked for
+_MOST_POINTS = 20_000  # at which f is supported
+_LARGEST_EXPONENT = 700.0  # whose power of e is a double
 
 
 @dataclass(frozen=True, init=False)
 class Product(TradeOff):
     """f_1^⊗k_1 ⊗ f_2^⊗k_2 ⊗ …: several mechanisms run on the same data.
 
-    `factors`: pairs (f, k), k ≥ 1; products are flattened, equal factors merged, Gaussians
-    multiplied. `failure`: added to δ at every ε, the probability of an event under which nothing is
-    claimed. The factors are kept as they are: every reading composes their privacy losses on a grid
-    chosen for it, from above and from below, so that composing further loses nothing.
+    The factors are kept as they are: every reading composes their privacy losses on a grid chosen for it,
+    from above and from below, so that composing further loses nothing. Rényi divergences are the sums of
+    those of the factors, each direction by itself; they are ∞ if anything may fail. `epsilon` is the upper
+    one of `epsilon_bounds`, or a little above it, without computing the lower.
 
-    Source: Dong, Roth, Su 2022, Thm 3.2; docs, "Numerical composition".
+    Parameters
+    ----------
+    factors : iterable of pairs of TradeOff and int
+        (f, k), k ≥ 1. As a field products are flattened, equal factors merged, Gaussians multiplied.
+    failure : float
+        In [0, 1], added to δ at every ε: the probability of an event under which nothing is claimed.
+
+    References
+    ----------
+    Dong, Roth, Su 2022, Thm 3.2; docs, "Numerical composition".
     """
 
     factors: tuple[Factor, ...]
@@ -48,12 +59,12 @@ class Product(TradeOff):
     kind: ClassVar[str] = "product"
 
     def __init__(self, factors: Iterable[Factor], failure: float = 0.0) -> None:
-        total = number("failure", failure, at_least=0.0, at_most=1.0)
+        total: float = SHARE("failure", failure)
         counts: dict[TradeOff, int] = {}
         gaussian: TradeOff = Gaussian(0.0)
         for curve, count in factors:
             times = integer("count", count, at_least=1, at_most=_MOST)
-            curve = TradeOff._table.known(curve, "factors")
+            curve = TradeOff._table.check(curve, "factors")
             parts: Iterable[Factor] = ((curve, times),)
             if isinstance(curve, Product):
                 total = up(total + up(times * curve.failure))
@@ -65,43 +76,56 @@ class Product(TradeOff):
                     counts[part] = counts.get(part, 0) + k
         if gaussian != Gaussian(0.0) or not counts:
             counts[gaussian] = 1
-        object.__setattr__(self, "factors", tuple(counts.items()))
-        object.__setattr__(self, "failure", min(1.0, total))
-        _ = self.orientation
+        keep(self, factors=tuple(counts.items()), failure=min(1.0, total))
+        _ = self.orientation  # or InvalidInput
 
     @property
     def orientation(self) -> Orientation:
+        """The orientation that the factors have in common."""
         return common(curve.orientation for curve, _ in self.factors)
 
     def inverse(self) -> Product:
+        """f^-1: the product of the factors' inverses.
+
+        Returns
+        -------
+        Product
+            Failing with the same probability.
+        """
         return Product(((curve.inverse(), k) for curve, k in self.factors), self.failure)
 
     def symmetrised(self) -> Product:
+        """The product of the factors, each of them symmetrised.
+
+        Returns
+        -------
+        Product
+            Failing with the same probability.
+        """
         return Product(((curve.symmetrised(), k) for curve, k in self.factors), self.failure)
 
     def losses(self) -> tuple[Pair, ...]:
+        """Refused with InvalidInput: the factors have losses, their product has none in closed form."""
         raise InvalidInput("factors", "a product has no loss in closed form; compose its factors")
 
     # Readings.
 
-    def epsilon(self, delta: float) -> float:
-        """The upper one of `epsilon_bounds`, or a little above it, without computing the lower."""
-        delta = extended("delta", delta, at_least=0.0)
-        if self._alone is not None:
-            return self._of_one(self._alone, delta, RTOL)[1]
-        return self._upper(self._left(delta), RTOL)
-
-    def epsilon_bounds(self, delta: float, rtol: float = RTOL) -> tuple[float, float]:
-        rtol = number("rtol", rtol, above=0.0, at_most=1.0)
-        delta = extended("delta", delta, at_least=0.0)
-        if self._alone is not None:
-            return self._of_one(self._alone, delta, rtol)
-        return self._both(self._left(delta), rtol)
-
-    def _of_one(self, curve: TradeOff, delta: float, rtol: float) -> tuple[float, float]:
-        """The bounds on ε of the only factor."""
+    def _epsilon(self, delta: float) -> float:
         left = self._left(delta)
-        return curve.epsilon_bounds(left, rtol) if left >= 0.0 else (math.inf, math.inf)
+        if self._alone is not None or not 0.0 <= left < 1.0:
+            return self._epsilon_bounds(delta, RTOL)[1]
+        return self._upper(left, RTOL)
+
+    def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
+        rtol = number("rtol", rtol, above=0.0, at_most=1.0)
+        left = self._left(delta)
+        if left < 0.0:
+            return math.inf, math.inf
+        if self._alone is not None:
+            return self._alone.epsilon_bounds(left, rtol)
+        if left >= 1.0:
+            return 0.0, 0.0
+        return self._bounds((left, rtol), lambda: self._bounded(left, rtol))
 
     def _left(self, delta: float) -> float:
         """What a failure leaves of δ for the losses, rounded down; negative where it leaves nothing."""
@@ -110,31 +134,22 @@ class Product(TradeOff):
         return math.nextafter(delta - self.failure, -math.inf)
 
     def _upper(self, delta: float, rtol: float) -> float:
-        """An upper value of the losses' ε."""
-        if not 0.0 <= delta < 1.0:
-            return 0.0 if delta >= 1.0 else math.inf
+        """An upper value of the losses' ε at `delta` in [0, 1)."""
         return self._uppers(
-            (delta, rtol), lambda: max(loss.epsilon(delta, rtol) for loss in self._losses)
+            (delta, rtol),
+            lambda: max(loss.epsilon_bounds(delta, rtol, both=False)[1] for loss in self._losses),
         )
 
-    def _both(self, delta: float, rtol: float) -> tuple[float, float]:
-        """(lower, upper) values of the losses' ε."""
+    def _bounded(self, delta: float, rtol: float) -> tuple[float, float]:
+        """(lower, upper) values of the losses' ε at `delta` in [0, 1)."""
         upper = self._upper(delta, rtol)
-        if not 0.0 <= delta < 1.0:
-            return upper, upper
-        return self._bounds((delta, rtol), lambda: self._bounded(delta, rtol, upper))
-
-    def _bounded(self, delta: float, rtol: float, upper: float) -> tuple[float, float]:
         # No factor alone reveals more than all of them, and a large Gaussian nearly as much.
-        lower = self._gaussian.epsilon_bounds(delta)[0]
+        gaussian = next((c for c, _ in self.factors if isinstance(c, Gaussian)), Gaussian(0.0))
+        lower, _ = gaussian.epsilon_bounds(delta)
         if upper - lower <= rtol * upper:
             return lower, upper
         bounds = [loss.epsilon_bounds(delta, rtol) for loss in self._losses]
         return max(low for low, _ in bounds), max(high for _, high in bounds)
-
-    @property
-    def _gaussian(self) -> TradeOff:
-        return next((c for c, _ in self.factors if isinstance(c, Gaussian)), Gaussian(0.0))
 
     @property
     def _alone(self) -> TradeOff | None:
@@ -145,29 +160,70 @@ class Product(TradeOff):
         return curve
 
     def delta_bounds(self, epsilon: float, rtol: float = RTOL) -> tuple[float, float]:
-        """(lower, upper) bounds on δ at `epsilon`; `rtol` is the error in ε that the grid allows."""
+        """Bounds on δ at `epsilon` from both sides.
+
+        Parameters
+        ----------
+        epsilon : float
+            Any real ε.
+        rtol : float
+            The relative error in ε that the grid allows.
+
+        Returns
+        -------
+        tuple of float
+            (lower, upper), both in [0, 1].
+
+        Raises
+        ------
+        InvalidInput
+            Where a factor has no privacy loss of its own.
+
+        References
+        ----------
+        docs, "Numerical composition".
+        """
         bounds = [loss.delta_bounds(epsilon, rtol) for loss in self._losses]
         low, high = max(low for low, _ in bounds), max(high for _, high in bounds)
         return min(1.0, low + self.failure), min(1.0, up(high + self.failure))
 
-    def rdp(self, order: float) -> float:
-        """The sum of those of the factors, each direction by itself; ∞ if anything may fail."""
-        order = number("order", order, above=1.0)
+    def _rdp(self, order: float) -> float:
+        power = number("order", order, above=1.0) - 1.0
         if self.failure > 0.0:
             return math.inf
-        power = order - 1.0
-        worst = max(loss.log_moment(power) for loss in self._losses)
-        return worst / power * (1.0 + 1e-8) + 1e-320 if worst > 0.0 else 0.0
+        return worst_divergence((loss.log_moment(power) for loss in self._losses), power)
 
     def roughly(self, delta: float) -> tuple[float, float]:
-        """(ε, λ): an upper value of ε up to about 1 % above the least, and the tilt whose moment it
-        depends on; in the first direction, as a rule the worse one."""
+        """A quick reading of ε in the first direction, as a rule the worse one.
+
+        Parameters
+        ----------
+        delta : float
+            δ in (0, 1).
+
+        Returns
+        -------
+        tuple of float
+            (ε, λ): an upper value of ε up to about 1 % above the least, and the tilt whose moment it depends
+            on.
+
+        Raises
+        ------
+        InvalidInput
+            Where a factor has no privacy loss of its own.
+
+        References
+        ----------
+        docs, "Numerical composition".
+        """
         loss = self._losses[0]
-        epsilon = loss.epsilon(max(delta - self.failure, 0.5 * delta), 10.0 * RTOL)
+        rest = max(delta - self.failure, 0.5 * delta)
+        _, epsilon = loss.epsilon_bounds(rest, 10.0 * RTOL, both=False)
         return epsilon, loss.saddle(epsilon)
 
     @property
     def zcdp(self) -> float:
+        """The sum of the factors' ρ, rounded up; ∞ if anything may fail."""
         if self.failure > 0.0:
             return math.inf
         return up(math.fsum(up(k * curve.zcdp) for curve, k in self.factors))
@@ -180,12 +236,12 @@ class Product(TradeOff):
         return Product(((self, k),))
 
     @cached_property
-    def _losses(self) -> tuple[Loss, ...]:
+    def _losses(self) -> tuple[ComposedLoss, ...]:
         """The total privacy loss in each direction that matters."""
         parts = [(curve.losses(), k) for curve, k in self.factors]
         directions = max(len(pairs) for pairs, _ in parts)
         return tuple(
-            Loss(tuple((pairs[min(i, len(pairs) - 1)], k) for pairs, k in parts))
+            ComposedLoss(tuple((pairs[min(i, len(pairs) - 1)], k) for pairs, k in parts))
             for i in range(directions)
         )
 
@@ -201,18 +257,18 @@ class Product(TradeOff):
 
     def _delta(self, epsilon: float) -> float:
         if self._alone is not None:
-            found = self._alone._delta(epsilon)
-            return found if self.failure == 0.0 else min(1.0, up(found + self.failure))
-        worst = max(loss.delta(epsilon, RTOL) for loss in self._losses)
+            alone = self._alone._delta(epsilon)
+            return alone if self.failure == 0.0 else min(1.0, up(alone + self.failure))
+        worst = max(loss.delta_bounds(epsilon, RTOL, both=False)[1] for loss in self._losses)
         return min(1.0, up(worst + self.failure))
 
     def _delta_array(self, epsilon: Array) -> Array:
         if self._alone is not None:
-            found = self._alone._delta_array(epsilon)
+            worst = self._alone._delta_array(epsilon)
             if self.failure == 0.0:
-                return found
-            return np.asarray(np.minimum(1.0, np.nextafter(found + self.failure, 2.0)))
-        worst = np.max([loss.deltas(epsilon, RTOL) for loss in self._losses], axis=0)
+                return worst
+        else:
+            worst = np.max([loss.deltas(epsilon, RTOL) for loss in self._losses], axis=0)
         return np.asarray(np.minimum(1.0, np.nextafter(worst + self.failure, 2.0)))
 
     def _tradeoff(self, alpha: Array) -> Array:
@@ -221,8 +277,8 @@ class Product(TradeOff):
         if one_order(self.orientation):
             opposite = [loss.profile for loss in self.inverse()._losses]
         epsilon = np.unique(np.concatenate([e for e, _ in (*own, *opposite)]))
-        if epsilon.size > 20_000:
-            epsilon = epsilon[:: epsilon.size // 20_000 + 1]
+        if epsilon.size > _MOST_POINTS:
+            epsilon = epsilon[:: epsilon.size // _MOST_POINTS + 1]
         left, right = (
             np.minimum(1.0, np.max([_on_chords(epsilon, *g) for g in grids], axis=0) + self.failure)
             for grids in (opposite, own)
@@ -235,15 +291,16 @@ class Product(TradeOff):
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        if not isinstance(fields["factors"], list):
-            raise InvalidInput("factors", f"expected a list, got {fields['factors']!r}")
+        entries = fields.pop("factors")
+        if not isinstance(entries, list):
+            raise InvalidInput("factors", f"expected a list, got {entries!r}")
         factors = []
-        for entry in fields["factors"]:
+        for entry in entries:
             if not isinstance(entry, dict):
                 raise InvalidInput("factors", f"expected objects, got {entry!r}")
             curve = {name: value for name, value in entry.items() if name != "count"}
             factors.append((TradeOff.from_dict(curve), entry.get("count", 1)))
-        return cls(factors, fields.get("failure", 0.0))
+        return cls(factors, fields.pop("failure", 0.0))
 
     def __str__(self) -> str:
         parts = [f"{curve!r}" + (f"^{k}" if k > 1 else "") for curve, k in self.factors]
@@ -254,6 +311,6 @@ class Product(TradeOff):
 
 def _on_chords(epsilon: Array, grid: Array, delta: Array) -> Array:
     """δ at `epsilon` on the chords in e^ε between grid points, an upper bound by convexity; 1 outside."""
-    at, points = np.exp(np.minimum(epsilon, 700.0)), np.exp(np.minimum(grid, 700.0))
-    value = np.interp(at, points, delta, left=1.0, right=1.0) * (1.0 + 4e-16)
-    return np.where(epsilon > 700.0, 1.0, value)
+    at, points = (np.exp(np.minimum(e, _LARGEST_EXPONENT)) for e in (epsilon, grid))
+    value = np.interp(at, points, delta, left=1.0, right=1.0) * (1.0 + THREE_ROUNDINGS)
+    return np.where(epsilon > _LARGEST_EXPONENT, 1.0, value)

@@ -3,35 +3,78 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self, assert_never
 
 import numpy as np
+import scipy  # its parts are loaded on first use
+from flint import arb, ctx
 
 from pabi.convert import balls
 from pabi.convert.gdp import gdp_epsilon_bounds, gdp_to_delta, gdp_to_zcdp
-from pabi.convert.inputs import extended
+from pabi.convert.inputs import nonnegative
+from pabi.convert.vectorised import both_signs, gaussian_delta
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import SHARE, convert, one_of
+from pabi.numbers.margins import EIGHT_ROUNDINGS, THREE_ROUNDINGS
 from pabi.numbers.rounding import Array, fraction_down, fraction_up
-from pabi.numbers.validate import choice, number
+from pabi.numbers.search import bisected_arrays
+from pabi.numbers.validate import number
 from pabi.tradeoff.base import TradeOff, decode, encode
-from pabi.tradeoff.directions import DIRECTIONS, Direction, Orientation, chosen, opposite
+from pabi.tradeoff.directions import (
+    DIRECTIONS,
+    Direction,
+    Orientation,
+    chosen,
+    one_order,
+    opposite,
+)
 from pabi.tradeoff.gaussian import Gaussian
-from pabi.tradeoff.pairs import Discrete, Labelled, Pair, SampledGaussian, Symmetrised, log_ratio
+from pabi.tradeoff.pairs import (
+    Discrete,
+    Labelled,
+    Pair,
+    Reversed,
+    SampledGaussian,
+    Symmetrised,
+    log_ratio,
+    worst_divergence,
+)
 from pabi.tradeoff.supports import support_lines
 
-_MOMENT = 1e-8  # relative: more than the quadrature of a moment errs
-_SMALLEST = 1e-300
+_BITS = 200  # of ball arithmetic: no answer here is wider than one double
+_FARTHEST = 40.0  # Φ(-40) is below every positive double
+# e^30 + 1 is e^30 to 13 digits: beyond it logarithms of sums are taken in another form.
+_LARGE = 30.0
+_LARGEST_EXPONENT = 700.0  # whose power of e is a double
 
 
-@dataclass(frozen=True, init=False)
+def _gaussian(name: str, value: Any) -> Gaussian:
+    """The check that passes objects of `Gaussian` alone."""
+    if type(value) is not Gaussian:
+        raise InvalidInput(name, f"expected a Gaussian, got {value!r}")
+    return value
+
+
+@dataclass(frozen=True)
 class Subsampled(TradeOff):
-    """C_p(f) = min{f_p, f_p^-1}**, f_p = p·f + (1 - p)·Id, of a Gaussian f: `base` = G(μ), p = `probability`.
+    """C_p(f) = min{f_p, f_p^-1}**, f_p = p·f + (1 - p)·Id, of a Gaussian f.
 
     A mechanism that is f-DP under replacement of a record, run on a uniformly random subset of the
-    share p of the records. δ(ε) = p·δ_f(log(1 + (e^ε - 1)/p)) for ε ≥ 0.
-    Source: Dong, Roth, Su 2022, Thm 4.2 and Prop. 4.3; Bok, Su, Altschuler 2024, Def. 4.7, Prop. D.4.
+    share p of the records. δ(ε) = p·δ_f(log(1 + (e^ε - 1)/p)) for ε ≥ 0. Rényi divergences are computed by
+    quadrature, with a margin of 1e-8 (relative).
+
+    Parameters
+    ----------
+    base : Gaussian
+        f = G(μ).
+    probability : float
+        p in [0, 1].
+
+    References
+    ----------
+    Dong, Roth, Su 2022, Thm 4.2 and Prop. 4.3; Bok, Su, Altschuler 2024, Def. 4.7, Prop. D.4.
     """
 
     base: Gaussian
@@ -39,18 +82,10 @@ class Subsampled(TradeOff):
 
     kind: ClassVar[str] = "subsampled"
 
-    def __init__(self, base: Gaussian, probability: float) -> None:
-        if type(base) is not Gaussian:
-            raise InvalidInput("base", f"expected a Gaussian, got {base!r}")
-        object.__setattr__(self, "base", base)
-        p = number("probability", probability, at_least=0.0, at_most=1.0)
-        object.__setattr__(self, "probability", p)
+    def __post_init__(self) -> None:
+        convert(self, base=_gaussian, probability=SHARE)
 
-    def epsilon(self, delta: float) -> float:
-        return self.epsilon_bounds(delta)[1]
-
-    def epsilon_bounds(self, delta: float, rtol: float = 1e-3) -> tuple[float, float]:
-        delta = extended("delta", delta, at_least=0.0)
+    def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
         mu, p = self.base.mu, self.probability
         if delta >= 1.0 or p == 0.0 or mu == 0.0:
             return 0.0, 0.0
@@ -63,41 +98,45 @@ class Subsampled(TradeOff):
         high = gdp_epsilon_bounds(mu, fraction_down(share))[1]
         return _amplified(low, p)[0], _amplified(high, p)[1]
 
-    def rdp(self, order: float) -> float:
-        """By quadrature, with a margin of 1e-8 (relative)."""
-        order = number("order", order, above=1.0)
-        return _rdp(self, order)
+    def _rdp(self, order: float) -> float:
+        power = number("order", order, above=1.0) - 1.0
+        return worst_divergence((pair.log_moment(power) for pair in self.losses()), power)
 
     @property
     def zcdp(self) -> float:
-        """That of the Gaussian, which C_p(G(μ)) is never below; no smaller ρ suits large orders."""
+        """The ρ of the Gaussian, which C_p(G(μ)) is never below; no smaller ρ suits large orders."""
         return 0.0 if self.probability == 0.0 else gdp_to_zcdp(self.base.mu)
 
     def losses(self) -> tuple[Pair, ...]:
+        """The loss of C_p(G(μ)), the same in both orders."""
         return (_symmetric(self.base.mu, self.probability),)
 
     def _tradeoff(self, alpha: Array) -> Array:
         """The two lines at the ε where the likelihood-ratio test has type I error α, or its mirror."""
-        from scipy.special import ndtr, ndtri
-
         mu, p = self.base.mu, self.probability
         if p == 1.0 or mu == 0.0 or p == 0.0:
             return (self.base if p else Gaussian(0.0))._tradeoff(alpha)
         if mu == math.inf:
-            return np.maximum(0.0, (1.0 - p) * (1.0 - alpha) * (1.0 - 4e-16) - 4e-16 * p)
+            return np.maximum(
+                0.0, (1.0 - p) * (1.0 - alpha) * (1.0 - THREE_ROUNDINGS) - THREE_ROUNDINGS * p
+            )
         with np.errstate(divide="ignore", over="ignore"):
-            z = -ndtri(alpha)  # on the left, α = Q(Z > z)
+            z = -scipy.special.ndtri(alpha)  # on the left, α = Q(Z > z)
             left = log_ratio(mu, p, z)
             # On the right f = x and α = p·f(x) + (1 - p)(1 - x): a bisection in z finds x.
-            low, high = np.full_like(z, -40.0), np.full_like(z, 40.0 + mu)
-            for _ in range(60):
-                middle = 0.5 * (low + high)
-                enough = p * ndtr(middle - mu) + (1.0 - p) * ndtr(middle) < alpha
-                low, high = np.where(enough, middle, low), np.where(enough, high, middle)
-            right = log_ratio(mu, p, low)
+            x, _ = bisected_arrays(
+                lambda z: (
+                    p * scipy.special.ndtr(z - mu) + (1.0 - p) * scipy.special.ndtr(z) < alpha
+                ),
+                np.full_like(z, -_FARTHEST),
+                np.full_like(z, _FARTHEST + mu),
+                rounds=60,
+            )
+            right = log_ratio(mu, p, x)
         result = np.zeros_like(alpha)
         for epsilon in (left, right, np.zeros_like(alpha)):
-            epsilon = np.clip(np.nan_to_num(epsilon, posinf=700.0), 0.0, 700.0)
+            epsilon = np.nan_to_num(epsilon, posinf=_LARGEST_EXPONENT)
+            epsilon = np.clip(epsilon, 0.0, _LARGEST_EXPONENT)
             result = np.maximum(result, support_lines(alpha, epsilon, self._delta_array(epsilon)))
         return np.where(alpha == 0.0, 1.0, result)
 
@@ -115,25 +154,45 @@ class Subsampled(TradeOff):
         return min(1.0, fraction_up(1 - factor * (1 - mirrored)))
 
     def _delta_array(self, epsilon: Array) -> Array:
-        return _delta_array(self.base.mu, self.probability, epsilon)
+        mu, p = self.base.mu, self.probability
+        if p == 0.0 or mu == 0.0:
+            return np.where(epsilon >= 0.0, 0.0, -np.expm1(np.minimum(epsilon, 0.0)))
+        size = np.abs(epsilon)
+        with np.errstate(over="ignore", under="ignore"):
+            near = np.log1p(np.expm1(np.minimum(size, _LARGE)) / p)
+            far = size - math.log(p) + np.log1p(-(1.0 - p) * np.exp(-np.maximum(size, 1.0)))
+            place = np.where(size > _LARGE, far, near) * (1.0 - EIGHT_ROUNDINGS)
+            value = p * np.asarray(gaussian_delta(mu, place)) * (1.0 + THREE_ROUNDINGS)
+        return both_signs(epsilon, value)
 
     def _fields(self) -> dict[str, Any]:
         return {"mu": encode(self.base.mu), "probability": self.probability}
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(Gaussian(decode("mu", fields["mu"])), fields["probability"])
+        return cls(Gaussian(decode("mu", fields.pop("mu"))), fields.pop("probability"))
 
 
 @dataclass(frozen=True)
 class PoissonSubsampled(TradeOff):
-    """The Gaussian mechanism on a Poisson batch that holds the record with probability `probability`:
-    O_p(μ) = T(p·N(μ, 1) + (1 - p)·N(0, 1), N(0, 1)), `mu` in [0, ∞].
+    """The Gaussian mechanism on a Poisson batch: O_p(μ) = T(p·N(μ, 1) + (1 - p)·N(0, 1), N(0, 1)).
 
-    `direction`: "remove" is O_p(μ) itself, the first data set holding the record; "add" its inverse;
-    "both" (default) the worse of the two. Of one release the worse is C_p(G(μ)); of several it is
-    not, and each direction is composed by itself.
-    Source: Zhu, Dong, Wang 2022, Thm 11; docs, "Random batches".
+    Of one release the worse direction is C_p(G(μ)); of several it is not, and each direction is composed by
+    itself. Rényi divergences are computed by quadrature, with a margin of 1e-8 (relative).
+
+    Parameters
+    ----------
+    mu : float
+        μ in [0, ∞].
+    probability : float
+        p in [0, 1], with which the batch holds the record.
+    direction : str
+        "remove" is O_p(μ) itself, the first data set holding the record; "add" its inverse; "both" the
+        worse of the two.
+
+    References
+    ----------
+    Zhu, Dong, Wang 2022, Thm 11; docs, "Random batches".
     """
 
     mu: float
@@ -143,13 +202,11 @@ class PoissonSubsampled(TradeOff):
     kind: ClassVar[str] = "poisson_subsampled"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", extended("mu", self.mu, at_least=0.0))
-        p = number("probability", self.probability, at_least=0.0, at_most=1.0)
-        object.__setattr__(self, "probability", p)
-        choice("direction", self.direction, DIRECTIONS)
+        convert(self, mu=nonnegative, probability=SHARE, direction=one_of(*DIRECTIONS))
 
     @property
     def orientation(self) -> Orientation:
+        """The direction; "symmetric" where nothing is random or nothing revealed."""
         trivial = self.probability in (0.0, 1.0) or self.mu == 0.0
         return "symmetric" if trivial else self.direction
 
@@ -158,32 +215,54 @@ class PoissonSubsampled(TradeOff):
         return Subsampled(Gaussian(self.mu), self.probability)
 
     def inverse(self) -> PoissonSubsampled:
-        return PoissonSubsampled(self.mu, self.probability, opposite(self.direction))
+        """f^-1: the other direction.
+
+        Returns
+        -------
+        PoissonSubsampled
+            The same, for "both".
+        """
+        return replace(self, direction=opposite(self.direction))
 
     def symmetrised(self) -> PoissonSubsampled:
-        return PoissonSubsampled(self.mu, self.probability)
+        """The worse of both directions.
 
-    def epsilon(self, delta: float) -> float:
-        return self.epsilon_bounds(delta)[1]
+        Returns
+        -------
+        PoissonSubsampled
+            Of direction "both".
+        """
+        return replace(self, direction="both")
 
-    def epsilon_bounds(self, delta: float, rtol: float = 1e-3) -> tuple[float, float]:
-        match self.direction:
-            case "both" | "remove":  # at ε ≥ 0 removal is the worse one
-                return self._worse.epsilon_bounds(delta)
-            case "add":
-                return self._single.epsilon_bounds(delta, rtol)
+    def _reader(self, *, positive: bool) -> TradeOff:
+        """The function that answers for one release; `positive`: whether at ε ≥ 0 only.
+
+        There removal is the worse direction, so that C_p(G(μ)) answers for it.
+        """
+        match self.orientation:
+            case "symmetric" | "both":
+                return self._worse
+            case "remove" if positive:
+                return self._worse
+            case "remove" | "add":
+                return TradeOff._table.product(((self, 1),))
             case _:
-                assert_never(self.direction)
+                assert_never(self.orientation)
 
-    def rdp(self, order: float) -> float:
-        """By quadrature, with a margin of 1e-8 (relative)."""
-        return _rdp(self, number("order", order, above=1.0))
+    def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
+        return self._reader(positive=True).epsilon_bounds(delta, rtol)
+
+    def _rdp(self, order: float) -> float:
+        power = number("order", order, above=1.0) - 1.0
+        return worst_divergence((pair.log_moment(power) for pair in self.losses()), power)
 
     @property
     def zcdp(self) -> float:
+        """The ρ of the Gaussian without sampling, which the function is never below."""
         return self._worse.zcdp
 
     def losses(self) -> tuple[Pair, ...]:
+        """The losses of the directions, one or two."""
         mu, p = self.mu, self.probability
         if self.orientation == "symmetric":
             return (_symmetric(mu, p),)
@@ -194,41 +273,18 @@ class PoissonSubsampled(TradeOff):
             swapped: Pair = Discrete(np.array([-absent]), np.array([1.0]))
         else:
             pair = SampledGaussian(mu, p)
-            swapped = pair.reversed()
+            swapped = Reversed(pair)
         return chosen(self.direction, pair, swapped)
 
-    @property
-    def _single(self) -> TradeOff:
-        return TradeOff._table.product(((self, 1),))
-
     def _tradeoff(self, alpha: Array) -> Array:
-        match self.direction:
-            case "both":
-                return self._worse._tradeoff(alpha)
-            case "remove" | "add":
-                return self._single._tradeoff(alpha)
-            case _:
-                assert_never(self.direction)
+        return self._reader(positive=False)._tradeoff(alpha)
 
     def _delta(self, epsilon: float) -> float:
-        match self.direction:
-            case "both":
-                return self._worse._delta(epsilon)
-            case "remove":  # at ε ≥ 0 the worse one
-                return (self._worse if epsilon >= 0.0 else self._single)._delta(epsilon)
-            case "add":
-                return self._single._delta(epsilon)
-            case _:
-                assert_never(self.direction)
+        return self._reader(positive=epsilon >= 0.0)._delta(epsilon)
 
     def _delta_array(self, epsilon: Array) -> Array:
-        match self.direction:
-            case "both":
-                return self._worse._delta_array(epsilon)
-            case "remove" | "add":
-                return super()._delta_array(epsilon)
-            case _:
-                assert_never(self.direction)
+        one_by_one = one_order(self.orientation)
+        return super()._delta_array(epsilon) if one_by_one else self._worse._delta_array(epsilon)
 
     def _fields(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"mu": encode(self.mu), "probability": self.probability}
@@ -236,11 +292,12 @@ class PoissonSubsampled(TradeOff):
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        direction = fields.get("direction", "both")
-        return cls(decode("mu", fields["mu"]), fields["probability"], direction)
+        mu, p = decode("mu", fields.pop("mu")), fields.pop("probability")
+        return cls(mu, p, fields.pop("direction", "both"))
 
 
 def _symmetric(mu: float, p: float) -> Pair:
+    """The pair of C_p(G(μ)) for any μ and p."""
     if p == 0.0 or mu == 0.0:
         return Labelled((0.0,), (1.0,))
     if mu == math.inf:
@@ -248,45 +305,19 @@ def _symmetric(mu: float, p: float) -> Pair:
     return Symmetrised(mu, p)
 
 
-def _rdp(curve: TradeOff, order: float) -> float:
-    power = order - 1.0
-    worst = max(pair.log_moment(power) for pair in curve.losses())
-    return worst / power * (1.0 + _MOMENT) + 1e-320 if worst > 0.0 else 0.0
-
-
 def _amplified(epsilon: float, p: float) -> tuple[float, float]:
     """log(1 + p·(e^ε - 1)), rounded down and up."""
-    from flint import arb, ctx
-
     if epsilon in (0.0, math.inf):
         return epsilon, epsilon
-    with ctx.workprec(200):
+    with ctx.workprec(_BITS):
         value = (arb(p) * arb(epsilon).expm1()).log1p()
         return balls.lower(value), balls.upper(value)
 
 
 def _forward_delta(mu: float, p: float, epsilon: float) -> float:
-    """p·δ_G(log(1 + (e^ε - 1)/p)) for ε ≥ 0, rounded up."""
-    from flint import arb, ctx
-
+    """p·δ_G(log(1 + (e^ε - 1)/p)), ε ≥ 0, rounded up."""
     if epsilon == math.inf:
         return p if mu == math.inf else 0.0
-    with ctx.workprec(200):
+    with ctx.workprec(_BITS):
         place = balls.lower((arb(epsilon).expm1() / arb(p)).log1p())
     return min(1.0, fraction_up(Fraction(p) * Fraction(gdp_to_delta(mu, place))))
-
-
-def _delta_array(mu: float, p: float, epsilon: Array) -> Array:
-    from pabi.convert.vectorised import gaussian_delta
-
-    if p == 0.0 or mu == 0.0:
-        return np.where(epsilon >= 0.0, 0.0, -np.expm1(np.minimum(epsilon, 0.0)))
-    size = np.abs(epsilon)
-    with np.errstate(over="ignore", under="ignore"):
-        near = np.log1p(np.expm1(np.minimum(size, 30.0)) / p)
-        far = size - math.log(p) + np.log1p(-(1.0 - p) * np.exp(-np.maximum(size, 1.0)))
-        place = np.where(size > 30.0, far, near)
-        value = p * np.asarray(gaussian_delta(mu, place * (1.0 - 1e-15))) * (1.0 + 4e-16)
-        mirrored = (np.exp(-size) * value - np.expm1(-size)) * (1.0 + 1e-15)
-    result = np.where(epsilon < 0.0, mirrored, value)
-    return np.minimum(1.0, result)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pabi.numbers.margins import EIGHT_ROUNDINGS, THREE_ROUNDINGS
 from pabi.numbers.rounding import Array
 
 _ROWS = 1 << 21  # entries of the working arrays
@@ -27,10 +28,14 @@ def supported(alpha: Array, epsilon: Array, *, left: Array, right: Array) -> Arr
 def support_lines(
     alpha: Array, epsilon: Array, delta: Array, *, delta_right: Array | None = None
 ) -> Array:
-    """The better of the two lines, elementwise, rounded down; of a symmetric f without a second δ."""
+    """The better of the two lines of `supported`, elementwise, rounded down; at least 0.
+
+    `delta_right`: δ of the pair in the other order, or None where f is symmetric.
+    """
     right = delta if delta_right is None else delta_right
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         cost = np.exp(epsilon) * alpha
-        upper = (1.0 - delta) - cost - 4e-16 * (1.0 + cost)
-        lower = np.exp(-epsilon) * ((1.0 - right) - alpha - 4e-16) * (1.0 - 1e-15)
+        upper = (1.0 - delta) - cost - THREE_ROUNDINGS * (1.0 + cost)
+        value = (1.0 - right) - alpha - THREE_ROUNDINGS
+        lower = np.exp(-epsilon) * value * (1.0 - EIGHT_ROUNDINGS)
     return np.fmax(np.fmax(upper, lower), 0.0)

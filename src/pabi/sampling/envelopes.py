@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.numbers.rounding import Array
-from pabi.sampling.regions import Region
+from pabi.sampling.regions import DISTANCE_ROUNDING, Region
 
 LossValue = Callable[[Array], Array]
 
@@ -36,6 +36,9 @@ _ACCEPTANCE = 0.05  # within a box, for the expected cost
 # diagonals of dimensions 2 to 6 for linear losses, between 3 and 13, and of dimensions 2 and 3 for concave
 # ones, between 0.3 and 7.
 _CAP, _SPHERE = 6.0, 3.0
+_FLAT = (
+    1e-300  # an exponent below it changes no density in doubles, and dividing by it might overflow
+)
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,11 @@ class Facts:
     curvature: tuple[float, float] | None
 
     def slope(self, diameter: float) -> float:
-        """The Lipschitz constant; where there is none that of a loss with a stationary point in the set,
-        which the cost counts on and the bounds do not."""
+        """The Lipschitz constant, of the loss per unit of length.
+
+        Where none is known, that of a loss with a stationary point in the set, which the cost counts on and
+        the bounds do not.
+        """
         if self.lipschitz is not None:
             return self.lipschitz
         assert self.curvature is not None
@@ -153,9 +159,9 @@ class Envelope:
         left_upper[rows, axis] = right_lower[rows, axis] = middle
         lower = np.concatenate([parents.lower, right_lower])
         upper = np.concatenate([left_upper, parents.upper])
-        kept = np.ones(len(self), dtype=bool)
-        kept[chosen] = False
-        self.cells = self.cells[kept].joined(self._bounded(lower, upper))
+        others = np.ones(len(self), dtype=bool)
+        others[chosen] = False
+        self.cells = self.cells[others].joined(self._bounded(lower, upper))
 
     def _bounded(self, lower: Array, upper: Array) -> Cells:
         region, facts, differences = self._region, self._facts, self._differences
@@ -163,7 +169,7 @@ class Envelope:
         centre, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
         anchor = region.anchors(centre, differences.margin)
         values = self._values(anchor)
-        radius = np.linalg.norm(half, axis=1) * (1.0 + 1e-12) + differences.margin
+        radius = np.linalg.norm(half, axis=1) * (1.0 + DISTANCE_ROUNDING) + differences.margin
         tilted, below = facts.below(radius, differences.error)
         tilt = np.zeros_like(centre)
         if np.any(tilted):
@@ -252,7 +258,7 @@ def _on_sphere(region: Region, diameter: float, kappa: float, facts: Facts) -> f
         around = _SPHERE * _power(pressed, region.dimension - 1.0)
     if facts.lipschitz is not None and least > 0.0 and region.is_ball:
         # On all of a ball: at the opposite point strong convexity makes the slope larger by mD.
-        across = float(np.min(region.width)) * (1.0 - 1e-12)
+        across = float(np.min(region.width)) * (1.0 - DISTANCE_ROUNDING)
         slope = max(0.0, slope - least * across)
     pressed = 0.5 * kappa * slope * diameter
     return _CAP * _power(pressed, 0.5 * (region.dimension - 1.0)) + around
@@ -264,18 +270,22 @@ def _power(base: float, exponent: float) -> float:
         return float(np.power(base, exponent))
 
 
+def _rates(tilt: Array, half: Array) -> tuple[NDArray[np.bool_], Array]:
+    """(where the tilt counts over [−half, half], its size there and 1 elsewhere), entry by entry."""
+    steep = np.abs(tilt) * half > _FLAT
+    return steep, np.where(steep, np.abs(tilt), 1.0)
+
+
 def _log_integral(tilt: Array, half: Array) -> Array:
     """log ∫ e^(−tilt·v) dv over [−half, half], entry by entry."""
-    steep = np.abs(tilt) * half > 1e-300
-    rate = np.where(steep, np.abs(tilt), 1.0)
+    steep, rate = _rates(tilt, half)
     slanted = rate * half + np.log(-np.expm1(-2.0 * rate * half) / rate)
     return np.where(steep, slanted, np.log(2.0 * half))
 
 
 def _exponential(tilt: Array, half: Array, uniform: Array) -> Array:
     """Draws from the density ∝ e^(−tilt·v) on [−half, half], by inversion, entry by entry."""
-    steep = np.abs(tilt) * half > 1e-300
-    rate = np.where(steep, np.abs(tilt), 1.0)
+    steep, rate = _rates(tilt, half)
     slanted = -np.log1p(uniform * np.expm1(-2.0 * rate * half)) / rate
     along = np.where(steep, slanted, 2.0 * half * uniform) - half
     return np.where(tilt < 0.0, -along, along)

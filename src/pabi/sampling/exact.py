@@ -37,6 +37,9 @@ _FEWEST, _TOGETHER = 16, 4096  # proposals at once
 # one and a tangent's error the other, twice over.
 _TOLERANCE = 16.0 * ROUNDING
 
+# Of the largest norm of a point of the set, above the roundings with which it was computed.
+_NORM_MARGIN = 1 + Fraction(1, 10**12)
+
 _FASTER = "changes faster than the gradient bound and curvature of the mechanism's loss allow"
 
 LossCallable = Callable[..., ArrayLike]
@@ -90,6 +93,11 @@ def gibbs_rejection(
     delta : float
         At which the guarantee is chosen; it is valid at every δ.
 
+    Returns
+    -------
+    ExactDraws
+        What was released, its guarantee, and `mechanism`.
+
     Raises
     ------
     InvalidInput
@@ -101,7 +109,14 @@ def gibbs_rejection(
         It is expected to take more than `most_evaluations`, or 2⁻⁴⁴ of what the loss can change by on the
         set is more than 2⁻¹⁴/κ: public numbers alone say so.
 
-    Source: Ganesh, Thakurta, Upadhyay, Algorithms 2 and 3; docs, "Sampling".
+    Warns
+    -----
+    PrivacyWarning
+        `random_state` is not None, or δ is large for n records.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, Algorithms 2 and 3; docs, "Sampling".
     """
     if not isinstance(mechanism, (ExponentialMechanism, IteratedExponentialMechanism)):
         kind = type(mechanism).__name__
@@ -123,14 +138,13 @@ def gibbs_rejection(
 
     def execute() -> Array:
         generator = randomness.generator()
-        drawn = [_drawn(region, rounds, loss_value, facts, most_evaluations, draws, generator)]
-        if len(rounds) > 1:
-            for _more in range(draws - 1):
-                drawn.append(
-                    _drawn(region, rounds, loss_value, facts, most_evaluations, 1, generator)
-                )
+        parts = [draws] if len(rounds) == 1 else [1] * draws
+        points = [
+            _drawn(region, rounds, loss_value, facts, most_evaluations, part, generator)
+            for part in parts
+        ]
         # Which doubles a box can yield depends on the box, and the boxes on the data.
-        return _released(region, np.concatenate(drawn))[None]
+        return _released(region, np.concatenate(points))[None]
 
     return ExactDraws(released(execute), guarantee, mechanism)
 
@@ -147,14 +161,14 @@ class _Round(NamedTuple):
 def _rounds(mechanism: ExponentialMechanism | IteratedExponentialMechanism) -> list[_Round]:
     if isinstance(mechanism, ExponentialMechanism):
         return [_Round(mechanism.diameter, mechanism.kappa, math.inf, None)]
-    split, n, last = mechanism.split, mechanism.n, len(mechanism.rounds) - 1
-    found = []
-    for i, one in enumerate(mechanism.rounds):
-        rows = None
-        if split is not None:
-            rows = np.arange(split) if i < last else np.arange(split, n)
-        found.append(_Round(one.diameter, one.inverse_temperature, one.radius, rows))
-    return found
+    split, last = mechanism.split, len(mechanism.rounds) - 1
+    rows: list[NDArray[np.intp] | None] = [None] * (last + 1)
+    if split is not None:
+        rows = [*[np.arange(split)] * last, np.arange(split, mechanism.n)]
+    return [
+        _Round(one.diameter, one.inverse_temperature, one.radius, part)
+        for one, part in zip(mechanism.rounds, rows, strict=True)
+    ]
 
 
 def _facts(loss: Loss, region: Region, lipschitz: float | None) -> Facts:
@@ -164,7 +178,7 @@ def _facts(loss: Loss, region: Region, lipschitz: float | None) -> Facts:
         low, high = map(Fraction, loss.curvature)
         curvature = fraction_down(low + l2), fraction_up(high + l2)
     if lipschitz is None and loss.gradient_bound is not None:
-        longest = Fraction(region.longest) * (1 + Fraction(1, 10**12))
+        longest = Fraction(region.longest) * _NORM_MARGIN
         lipschitz = fraction_up(Fraction(loss.gradient_bound) + l2 * longest)
     if lipschitz is None and curvature is None:
         raise InvalidInput("lipschitz", f"missing: nothing bounds a {loss.kind} loss's changes")
@@ -198,16 +212,15 @@ def _drawn(
     draws: int,
     generator: np.random.Generator,
 ) -> Array:
-    """(draws, p) of one round, or (1, p): the last of several. Every local here is secret but that."""
+    """(draws, p) of the last round; `draws` is 1 where there are several. Every local is secret but that."""
     for i, one in enumerate(rounds):
         value = _relative(
             _in_parts(loss_value, one.rows), region, rounds[0].diameter, one.kappa, facts
         )
-        wanted = draws if len(rounds) == 1 else 1
-        found = _accepted(region, value, one.kappa, facts, most, wanted, generator)
+        points = _accepted(region, value, one.kappa, facts, most, draws, generator)
         if i + 1 < len(rounds):
-            region = region.within(found[0], one.radius)
-    return found
+            region = region.within(points[0], one.radius)
+    return points
 
 
 def _accepted(
@@ -221,8 +234,8 @@ def _accepted(
 ) -> Array:
     """(draws, p) independent draws from the density ∝ exp(−κL) on the region."""
     envelope = Envelope(region, value, kappa, facts)
-    found = np.empty((0, region.dimension))
-    while len(found) < draws:
+    taken = np.empty((0, region.dimension))
+    while len(taken) < draws:
         together = min(max(len(envelope), draws, _FEWEST), _TOGETHER)
         points, bound, boxes = envelope.propose(together, generator)
         level = np.log1p(-generator.random(together))
@@ -232,12 +245,12 @@ def _accepted(
         if np.any(chance > _TOLERANCE):
             raise InvalidInput("loss_value", _FASTER)
         accepted = level <= chance
-        found = np.concatenate([found, points[accepted]])
+        taken = np.concatenate([taken, points[accepted]])
         # As in adaptive rejection sampling (Gilks and Wild 1992): what was refused says where the bound is
         # loose, and a bound that depends on refused proposals leaves the next draw exact.
         if 2 * np.count_nonzero(accepted) < together and envelope.evaluations < most:
             envelope.halve(np.unique(boxes[~accepted]))
-    return found[:draws]
+    return taken[:draws]
 
 
 def _released(region: Region, points: Array) -> Array:
@@ -258,17 +271,17 @@ def _relative(
     largest = ROUNDING / kappa * 2.0**53
 
     def difference(points: Array) -> Array:
-        found = value(points)
-        if np.any(np.abs(found) > largest):
+        losses = value(points)
+        if np.any(np.abs(losses) > largest):
             raise InvalidInput("loss_value", "so large that doubles do not show its changes")
-        found = found - reference
-        if np.any(np.abs(found) > farthest):
+        change = losses - reference
+        if np.any(np.abs(change) > farthest):
             if facts.lipschitz is None:
                 raise InvalidInput(
                     "lipschitz", "missing: the loss changes faster than with its default"
                 )
             raise InvalidInput("loss_value", _FASTER)
-        return found
+        return change
 
     return difference
 
@@ -278,10 +291,10 @@ def _in_parts(loss_value: LossCallable, rows: NDArray[np.intp] | None) -> LossVa
 
     def part(points: Array) -> Array:
         points.flags.writeable = False
-        given = loss_value(points) if rows is None else loss_value(points, rows.copy())
-        if getattr(given, "dtype", None) in (np.float16, np.float32):
+        values = loss_value(points) if rows is None else loss_value(points, rows.copy())
+        if getattr(values, "dtype", None) in (np.float16, np.float32):
             raise InvalidInput("loss_value", "expected float64")
-        return returned("loss_value", given, (len(points),))
+        return returned("loss_value", values, (len(points),))
 
     def value(points: Array) -> Array:
         parts = [part(points[i : i + _TOGETHER].copy()) for i in range(0, len(points), _TOGETHER)]

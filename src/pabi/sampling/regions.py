@@ -11,7 +11,7 @@ from pabi.describe import prox
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 
-_ROUNDING = 1e-12  # relative, above all roundings of distances in small dimensions
+DISTANCE_ROUNDING = 1e-12  # relative, above all roundings of distances in small dimensions
 # Doubles along every side: a million points of the grid of releases, sixteen doubles apart.
 _FEWEST_DOUBLES, _DOUBLES_OF_GRID = 2.0**24, 2.0**4
 _GRID = 2.0**-40  # of releases, in widths of the set
@@ -79,16 +79,18 @@ class Region:
         for centre, radius in self.balls:
             near = np.maximum(np.maximum(lower - centre, centre - upper), 0.0) ** 2
             rest = np.sum(near, axis=1, keepdims=True) - near
-            reach = np.sqrt(np.maximum(radius * radius * (1.0 + _ROUNDING) - rest, 0.0))
+            reach = np.sqrt(np.maximum(radius * radius * (1.0 + DISTANCE_ROUNDING) - rest, 0.0))
             lower = np.maximum(lower, centre - reach)
             upper = np.minimum(upper, centre + reach)
-            kept = np.all(lower < upper, axis=1)
-            lower, upper = lower[kept], upper[kept]
+            proper = np.all(lower < upper, axis=1)
+            lower, upper = lower[proper], upper[proper]
         return lower, upper
 
     def anchors(self, points: Array, margin: float) -> Array:
-        """For each of (k, p) points one of C_0 that is no farther from any point of the set, but for
-        `margin`: how far it stays away from the boundary of a ball."""
+        """(k, p): for each of (k, p) points one of C_0 that is no farther from any point of the set.
+
+        `margin`: how far it stays away from the boundary of a ball, by which it may be farther after all.
+        """
         if self._base_ball is None:
             return points
         centre, radius = self._base_ball

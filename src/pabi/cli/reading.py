@@ -20,10 +20,12 @@ USUAL_DELTA = 1e-5
 
 
 def file_name(file: str) -> str:
+    """The name of `file` in messages, where - is standard input."""
     return "standard input" if file == "-" else file
 
 
 def read_text(file: str, what: str, most: int = _MOST_BYTES) -> str:
+    """The text of a file of at most `most` bytes. Raises InvalidInput, which says that it should be `what`."""
     try:
         if file == "-":
             raw = sys.stdin.buffer.read(most + 1)
@@ -118,18 +120,22 @@ def _option(name: str, text: str | None, wanted: str, ok: Callable[[float], bool
 
 
 def read_delta(text: str | None) -> float | None:
+    """The option --delta as a number, None where it is left out. Raises InvalidInput."""
     return _option("--delta", text, "a number ≥ 0 and < 1", lambda x: 0.0 <= x < 1.0)
 
 
 def read_epsilon(text: str | None) -> float | None:
+    """The option --epsilon as a number, None where it is left out. Raises InvalidInput."""
     return _option("--epsilon", text, "a finite number ≥ 0", lambda x: 0.0 <= x < math.inf)
 
 
 def read_positive(name: str, text: str | None) -> float | None:
+    """The option `name` as a positive number, None where it is left out. Raises InvalidInput."""
     return _option(name, text, "a finite number > 0", lambda x: 0.0 < x < math.inf)
 
 
 def required(name: str, value: float | None) -> float:
+    """The value of the option `name`. Raises InvalidInput where it is left out."""
     if value is None:
         raise InvalidInput(name, "missing: this command needs it")
     return value

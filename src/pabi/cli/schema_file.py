@@ -51,8 +51,11 @@ _ELSEWHERE = {
 
 @dataclass(frozen=True)
 class Schema:
-    """A schema file for one model. `columns`, `settings`: arguments of `SchemaEncoder` and of the
-    model's estimator. `levels`, `range`: the target's, as far as they are declared."""
+    """A schema file for one model.
+
+    `columns`, `settings`: arguments of `SchemaEncoder` and of the model's estimator. `levels`, `range`: the
+    target's, as far as they are declared.
+    """
 
     model: str
     columns: dict[str, Any]
@@ -62,6 +65,7 @@ class Schema:
 
     @property
     def encoder(self) -> SchemaEncoder:
+        """The transformer of the declared columns."""
         return SchemaEncoder(self.columns)
 
     def estimator(self, **arguments: Any) -> Any:

@@ -30,6 +30,7 @@ def one_line(text: object) -> str:
 
 
 def complain(kind: str, text: object) -> None:
+    """Print one line to standard error: `kind`, such as "error", and `text`."""
     with contextlib.suppress(OSError):
         print(f"{kind}: {one_line(text)}", file=sys.stderr)
 
@@ -47,6 +48,7 @@ def emit(text: str) -> None:
 
 
 def emit_json(value: dict[str, Any]) -> None:
+    """Print `value` as JSON to standard output, in ASCII where its encoding is not UTF-8."""
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
     plain = not encoding.lower().replace("-", "").startswith("utf8")
     emit(json_text(value, plain))
@@ -76,6 +78,7 @@ def _json_ready(value: Any) -> Any:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A line for each row, with its cells in columns of one width."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

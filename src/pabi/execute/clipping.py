@@ -38,8 +38,10 @@ def clip_norms(vectors: Array, bound: float) -> Array:
 
 
 def clip_coordinates(vectors: Array, bound: float) -> Array:
-    """`vectors` (m, *shape) with each of their d coordinates clipped to ±bound/√d, rounded down, so that no
-    true norm exceeds `bound`, at least 1e-290. The input is left alone."""
+    """`vectors` (m, *shape) with each of their d coordinates clipped to ±bound/√d, rounded down.
+
+    No true norm exceeds `bound`, at least 1e-290. The input is left alone.
+    """
     refuse_small(bound)
     d = max(1, vectors[:1].size)
     most = bound / math.sqrt(d) * (1.0 - 2.0**-51)
@@ -47,7 +49,7 @@ def clip_coordinates(vectors: Array, bound: float) -> Array:
 
 
 def refuse_small(bound: float) -> None:
-    """InvalidInput for a bound below 1e-290."""
+    """Raises InvalidInput for a bound below 1e-290."""
     if not bound >= LEAST_SCALED:
         raise InvalidInput(
             "clip_norm",

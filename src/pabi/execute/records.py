@@ -51,10 +51,25 @@ class Records:
         Public ranges. A feature is clipped to its range, which is then mapped onto [−1, 1]. A
         sparse matrix needs ranges (−h, h), which keep zeros.
 
-    `n`, `d`: rows and columns of X. `centre`, `reach`: (d,) of the ranges, None without them.
-    `shortened`: whether some row was scaled down or clipped, a fact about the data. Raises
-    InvalidInput naming `X` or the parameter; no message shows data. Source: docs, "Clipping":
-    bounding features keeps gradient steps nonexpansive.
+    Attributes
+    ----------
+    n, d : int
+        Rows and columns of X.
+    sparse : bool
+        Whether X is held as a sparse matrix.
+    centre, reach : (d,) array or None
+        Centres and half widths of the ranges.
+    shortened : bool
+        Whether some row was scaled down or clipped, a fact about the data.
+
+    Raises
+    ------
+    InvalidInput
+        X or a parameter is wrong; the error names it, and no message shows data.
+
+    References
+    ----------
+    docs, "Clipping": bounding features keeps gradient steps nonexpansive.
     """
 
     def __init__(
@@ -82,7 +97,7 @@ class Records:
 
     @property
     def width(self) -> int:
-        """Features that the model sees, the intercept's included."""
+        """How many features the model sees, the intercept's included."""
         return self.d + (self.intercept_scaling is not None)
 
     def blocks(self, rows: Rows) -> Iterator[Block]:
@@ -320,23 +335,59 @@ def as_labels(y: ArrayLike, n: int) -> NDArray[Any]:
 
 
 def bound_rows(X: ArrayLike, feature_norm: float) -> Array:
-    """(n, d) `X` with every row longer than `feature_norm` scaled down to it, never above it.
+    """The rows of `X`, each longer than `feature_norm` scaled down to it and never above it.
 
-    `feature_norm`: positive, in units of the features; a public constant, not read off the data.
-    Each row is treated by itself, so this costs no privacy. Shorter rows are returned as they are.
-    Raises InvalidInput naming `X` or `feature_norm`. Source: docs, "Clipping", where bounding
-    features keeps gradient steps nonexpansive and clipping gradients may not.
+    Each row is treated by itself, so this costs no privacy.
+
+    Parameters
+    ----------
+    X : (n, d) array-like
+        Features, real and finite.
+    feature_norm : float, at least 1e-290, in units of the features
+        A public constant, not read off the data.
+
+    Returns
+    -------
+    array
+        (n, d) float64. Shorter rows are as they were.
+
+    Raises
+    ------
+    InvalidInput
+        `X` or `feature_norm` is wrong; a norm below 1e-290 is refused as `clip_norm`.
+
+    References
+    ----------
+    docs, "Clipping": bounding features keeps gradient steps nonexpansive, and clipping gradients may not.
     """
     bound = validate.number("feature_norm", feature_norm, above=0.0)
     return clip_norms(_finite(X), bound)
 
 
 def with_intercept(X: ArrayLike, scaling: float = 1.0) -> Array:
-    """(n, d + 1): `X` with a last column of the constant `scaling`, the intercept's feature.
+    """The rows of `X` with a last column of the constant `scaling`, the intercept's feature.
 
-    `scaling`: positive, public, in units of the features. Rows of norm at most R become rows of
-    norm at most √(R² + scaling²), the `feature_norm` of the loss. Raises InvalidInput naming `X`
-    or `scaling`. Source: `intercept_scaling` of scikit-learn's liblinear models.
+    Parameters
+    ----------
+    X : (n, d) array-like
+        Features, real and finite.
+    scaling : float, > 0, in units of the features
+        A public constant.
+
+    Returns
+    -------
+    array
+        (n, d + 1) float64. Rows of norm at most R become rows of norm at most √(R² + scaling²), the
+        `feature_norm` of the loss.
+
+    Raises
+    ------
+    InvalidInput
+        `X` or `scaling` is wrong.
+
+    References
+    ----------
+    `intercept_scaling` of scikit-learn's liblinear models.
     """
     constant = validate.number("scaling", scaling, above=0.0)
     features = _finite(X)

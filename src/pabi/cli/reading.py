@@ -25,7 +25,7 @@ def file_name(file: str) -> str:
 
 
 def read_text(file: str, what: str, most: int = _MOST_BYTES) -> str:
-    """The text of a file of at most `most` bytes. Raises InvalidInput, which says that it should be `what`."""
+    """The text of a file of at most `most` bytes. Raises InvalidInput, which says that `what` is expected."""
     try:
         if file == "-":
             raw = sys.stdin.buffer.read(most + 1)
@@ -106,7 +106,7 @@ def _culprit(table: dict[str, Any], build: Callable[[dict[str, Any]], Any]) -> s
     return "description"
 
 
-def _option(name: str, text: str | None, wanted: str, ok: Callable[[float], bool]) -> float | None:
+def _option(name: str, text: str | None, kind: str, ok: Callable[[float], bool]) -> float | None:
     """The number given for an option, None if it was not given."""
     if text is None:
         return None
@@ -115,7 +115,7 @@ def _option(name: str, text: str | None, wanted: str, ok: Callable[[float], bool
     except ValueError:
         value = math.nan
     if not ok(value):
-        raise InvalidInput(name, f"expected {wanted}, got {text!r}")
+        raise InvalidInput(name, f"expected {kind}, got {text!r}")
     return value
 
 

@@ -14,14 +14,13 @@ import typer
 
 from pabi.cli.reading import read_positive, read_target
 from pabi.cli.tables import read_table
-from pabi.cli.writing import basis, emit, json_text, one_line, reading, shape
+from pabi.cli.writing import basis, emit, json_text, one_line, origin, reading
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
     from pabi.cli.schema_file import Schema
-    from pabi.guarantees.guarantee import Guarantee
 
 DECLARED = "the schema (columns, ranges, levels, settings) was declared without looking at the data"
 
@@ -92,7 +91,7 @@ def train(
       pabi verify guarantee.json --epsilon 1 --delta 1e-6
     """
     limit, at = read_target(epsilon, delta)
-    given = {
+    options = {
         "adjacency": adjacency,
         "feature_norm": read_positive("--feature-norm", feature_norm),
         "epochs": read_positive("--epochs", epochs),
@@ -105,7 +104,7 @@ def train(
             declared,
             frame,
             target,
-            **{name: value for name, value in given.items() if value is not None},
+            **{name: value for name, value in options.items() if value is not None},
             epsilon=limit,
             delta=at,
             random_state=seed,
@@ -117,17 +116,9 @@ def train(
         guarantee_file.write_text(f"{text}\n", encoding="utf-8")
     features = len(fitted[0].get_feature_names_out())
     about = f"{model}: {one_line(target)} from {len(declared.columns)} columns, {features} features"
-    emit("\n".join([f"model        {about}", f"records      {len(frame)}", *_said(proven, at)]))
-
-
-def _said(guarantee: Guarantee, delta: float) -> list[str]:
-    return [
-        f"epsilon      {shown(guarantee.epsilon(delta))} at delta {delta!r}",
-        f"mu           {shape(guarantee.curve)}",
-        f"method       {guarantee.method}",
-        f"source       {guarantee.source}",
-        *basis(guarantee.adjacency, guarantee.assumptions),
-    ]
+    lines = [f"model        {about}", f"records      {len(frame)}"]
+    lines.append(f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}")
+    emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
 
 
 def _declared(file: str, model: str, target: str) -> Schema:

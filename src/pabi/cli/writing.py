@@ -61,9 +61,9 @@ def json_text(value: dict[str, Any], plain: bool = False) -> str:
 
 def reading(guarantee: Guarantee, epsilon: float, delta: float, **notes: Any) -> dict[str, Any]:
     """A guarantee with its certificate, what it says at one δ, and notes beside it."""
-    found = guarantee.to_dict(certificate=True)
-    found["notes"] = found.get("notes", {}) | notes
-    return found | {"epsilon": epsilon, "delta": delta}
+    table = guarantee.to_dict(certificate=True)
+    table["notes"] = table.get("notes", {}) | notes
+    return table | {"epsilon": epsilon, "delta": delta}
 
 
 def _json_ready(value: Any) -> Any:
@@ -87,9 +87,18 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def basis(adjacency: str | None, assumptions: Sequence[str]) -> list[str]:
-    """What a reading means nothing without."""
-    said = [f"  - {one_line(sentence)}" for sentence in assumptions]
-    return [f"adjacency    {adjacency}", "assumptions", *(said or ["  (none)"])]
+    """Lines of what a reading means nothing without: adjacency and assumptions."""
+    sentences = [f"  - {one_line(sentence)}" for sentence in assumptions]
+    return [f"adjacency    {adjacency}", "assumptions", *(sentences or ["  (none)"])]
+
+
+def origin(guarantee: Guarantee) -> list[str]:
+    """Lines of what a guarantee is and rests on: μ, the method and its source. Raises InvalidInput."""
+    return [
+        f"mu           {shape(guarantee.curve)}",
+        f"method       {guarantee.method}",
+        f"source       {guarantee.source}",
+    ]
 
 
 def shape(curve: TradeOff) -> str:

@@ -236,7 +236,7 @@ def _refuse_longer_rows(run: NoisySGD, records: Records) -> None:
 
 
 def _refuse_steeper(run: NoisySGD, gradients: LinearGradients) -> None:
-    """Raises InvalidInput where the gradients have more curvature than the loss states, as another's would."""
+    """Raises InvalidInput for gradients of more curvature than the loss states: they are another loss's."""
     records, stated = gradients.records, run.loss.curvature
     if gradients.steepness is None or records.feature_norm is None or stated is None:
         return

@@ -96,11 +96,14 @@ def train(
         "feature_norm": read_positive("--feature-norm", feature_norm),
         "epochs": read_positive("--epochs", epochs),
     }
-    declared = _declared(schema, model, target)
+    declared = _schema_for(schema, model, target)
     skops = extra("skops.io", "train")
-    with _written((out, guarantee), force, unlike=(data, schema)) as (model_file, guarantee_file):
+    with _partial_files((out, guarantee), force, unlike=(data, schema)) as (
+        model_file,
+        guarantee_file,
+    ):
         frame = read_table(data, [*declared.columns, target])
-        fitted = _fitted(
+        fitted = _fit(
             declared,
             frame,
             target,
@@ -121,7 +124,7 @@ def train(
     emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
 
 
-def _declared(file: str, model: str, target: str) -> Schema:
+def _schema_for(file: str, model: str, target: str) -> Schema:
     from pabi.cli.schema_file import MODELS, read_schema
 
     if model not in MODELS:
@@ -134,7 +137,7 @@ def _declared(file: str, model: str, target: str) -> Schema:
     return schema
 
 
-def _fitted(schema: Schema, frame: Any, target: str, **arguments: Any) -> Any:
+def _fit(schema: Schema, frame: Any, target: str, **arguments: Any) -> Any:
     """A pipeline from raw columns to predictions, the guarantee with its last step."""
     from sklearn.pipeline import make_pipeline
 
@@ -151,7 +154,9 @@ def _fitted(schema: Schema, frame: Any, target: str, **arguments: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _written(files: tuple[str, ...], force: bool, unlike: tuple[str, ...]) -> Iterator[list[Path]]:
+def _partial_files(
+    files: tuple[str, ...], force: bool, unlike: tuple[str, ...]
+) -> Iterator[list[Path]]:
     """Paths to write to, which take the names in `files` all together, once nothing went wrong."""
     paths = [Path(file) for file in files]
     for path in paths:

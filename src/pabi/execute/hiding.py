@@ -18,6 +18,10 @@ from pabi.numbers.rounding import LEAST_SCALED, Array
 
 T = TypeVar("T")
 GRID = 2.0**-20  # of the last step's noise: the spacing of what is released
+_GRIDS = (
+    2.0**-900,
+    2.0**900,
+)  # beyond them a grid or its inverse may over- or underflow, and none is used
 
 
 def refuse_unenforceable(run: NoisySGD) -> None:
@@ -52,7 +56,7 @@ def on_grid(x: Array, noise_std: float) -> Array:
     is left; everything that follows is post-processing.
     """
     grid = math.ldexp(1.0, math.frexp(noise_std * GRID)[1]) if noise_std > 0.0 else 0.0
-    if not (2.0**-900 < grid < 2.0**900):
+    if not (_GRIDS[0] < grid < _GRIDS[1]):
         return x
     rounded: Array = np.asarray(np.rint(x / grid) * grid)
     return rounded
@@ -122,6 +126,13 @@ def starting_point(x0: ArrayLike | None) -> Array:
     if not np.all(np.isfinite(start)):
         raise InvalidInput("x0", "expected finite numbers")
     return start
+
+
+def read_only(x: Array) -> Array:
+    """A view of `x` for callables of the user's, through which they cannot change it."""
+    view = x.view()
+    view.flags.writeable = False
+    return view
 
 
 def returned(field: str, value: Any, shape: tuple[int, ...], named: str = "") -> Array:

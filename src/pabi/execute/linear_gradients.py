@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pabi.describe.linear_losses import LinearLoss, Logistic, Softmax, executable
+from pabi.describe.prox import HALF_ULP
 from pabi.execute.clipping import by_row
 from pabi.execute.records import MOST_ROWS, Records, Rows, as_labels
 from pabi.execute.sums import Limit, Total
@@ -133,7 +134,7 @@ def _clipped(weight: Array, norm: Array, clip: float) -> Array:
     if not np.any(longest > clip):
         return weight
     # Row by row: a record that is not clipped must not notice that another one is.
-    margin = 1.0 - (16 + weight.size // len(weight)) * 2.0**-53  # as in clip_norms
+    margin = 1.0 - (16 + weight.size // len(weight)) * HALF_ULP  # as in clip_norms
     factor = np.where(longest > clip, clip / np.maximum(longest, clip) * margin, 1.0)
     clipped: Array = weight * (factor if weight.ndim == 1 else factor[:, None])
     return clipped

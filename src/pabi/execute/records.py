@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pabi.describe.prox import HALF_ULP
 from pabi.execute.clipping import by_row, clip_norms
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -19,6 +20,9 @@ Rows = NDArray[np.intp] | slice
 MOST_ROWS = 4096  # of a block: sums of that many terms round by at most a relative 2⁻⁴¹
 LARGEST = 2.0**250  # of entries, norms and their inverses: products of three stay normal
 _BLOCK = 1 << 18  # entries of a dense block, 2 MB: both products read it from the cache
+# Relative: more than all roundings of a norm's or factor's few operations, and of a range's ends.
+_FEW_ROUNDINGS, _ROUNDINGS_OF_ENDS = 8.0 * HALF_ULP, 2.0**-40
+_SHORTENED = 1.0 - 2.0**-30  # a row whose factor is above it was within the norm, but for roundings
 
 
 @dataclass(frozen=True)
@@ -82,12 +86,11 @@ class Records:
         self._X = _matrix(X)
         self.n, self.d = (int(side) for side in self._X.shape)
         self.sparse = not isinstance(self._X, np.ndarray)
-        self.feature_norm = feature_norm
-        if feature_norm is not None:
-            _norm("feature_norm", feature_norm)
-        self.intercept_scaling = intercept_scaling
-        if intercept_scaling is not None:
-            _norm("intercept_scaling", intercept_scaling)
+        self.feature_norm, self.intercept_scaling = feature_norm, intercept_scaling
+        norms = {"feature_norm": feature_norm, "intercept_scaling": intercept_scaling}
+        for field, norm in norms.items():
+            if norm is not None:
+                validate.number(field, norm, at_least=1.0 / LARGEST, at_most=LARGEST)
         self.centre, self.reach = _ranges(ranges, self.d, self.sparse)
         self.shortened = False
         self._scale, self._norm = self._measured()
@@ -155,7 +158,7 @@ class Records:
         if self.sparse:
             yield from self._sparse_blocks(rows)
             return
-        count = _count(rows, self.n)
+        count = _count(rows)
         length = min(MOST_ROWS, max(64, _BLOCK // self.d))
         gathered = None
         for first in range(0, count, length):
@@ -176,7 +179,7 @@ class Records:
         from scipy.sparse import csr_matrix
 
         X = self._X
-        count = _count(rows, self.n)
+        count = _count(rows)
         for first in range(0, count, MOST_ROWS):
             part = slice(first, min(first + MOST_ROWS, count))
             chosen = _part_of(rows, part)
@@ -213,7 +216,7 @@ class Records:
             peak, length = _lengths(features)
             if not np.all(peak <= LARGEST):
                 raise InvalidInput("X", "expected finite numbers up to 2^250, got NaN or larger")
-            length *= 1.0 + (self.d + 16) * 2.0**-53  # at least the true norm
+            length *= 1.0 + (self.d + 16) * HALF_ULP  # at least the true norm
             norm[part] = peak * length
             if self.feature_norm is not None:
                 beyond = norm[part] > self.feature_norm
@@ -221,11 +224,11 @@ class Records:
                 factor = (
                     self.feature_norm / np.where(beyond, length, 1.0) / np.where(beyond, peak, 1.0)
                 )
-                scale[part] = np.where(beyond, factor * (1.0 - 2.0**-50), 1.0)
+                scale[part] = np.where(beyond, factor * (1.0 - _FEW_ROUNDINGS), 1.0)
                 norm[part] = np.minimum(norm[part], self.feature_norm)
-        self.shortened = bool(np.any(scale < 1.0 - 2.0**-30)) or self._out_of_range()
+        self.shortened = bool(np.any(scale < _SHORTENED)) or self._out_of_range()
         if self.intercept_scaling is not None:
-            norm = np.hypot(norm, self.intercept_scaling) * (1.0 + 2.0**-50)
+            norm = np.hypot(norm, self.intercept_scaling) * (1.0 + _FEW_ROUNDINGS)
         return (None if np.all(scale == 1.0) else scale), norm
 
     def _out_of_range(self) -> bool:
@@ -234,7 +237,7 @@ class Records:
         if self.sparse:
             return bool(np.any(np.abs(self._X.data) > self.reach[self._X.indices]))
         low, high = self.centre - self.reach, self.centre + self.reach
-        slack = 2.0**-40 * (np.abs(low) + np.abs(high))
+        slack = _ROUNDINGS_OF_ENDS * (np.abs(low) + np.abs(high))
         return any(
             bool(np.any((block < low - slack) | (block > high + slack)))
             for block in (self._X[i : i + MOST_ROWS] for i in range(0, self.n, MOST_ROWS))
@@ -264,7 +267,12 @@ def _lengths(features: Any) -> tuple[Array, Array]:
         return peak, np.sqrt(np.bincount(row, unit * unit, minlength=m))
 
 
-def _count(rows: Rows, n: int) -> int:
+def numbers_of(rows: Rows) -> NDArray[np.intp]:
+    """The numbers of the rows in memory of their own, which whoever gets it may change."""
+    return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows.copy()
+
+
+def _count(rows: Rows) -> int:
     return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
 
 
@@ -272,10 +280,6 @@ def _part_of(rows: Rows, part: slice) -> Rows:
     if isinstance(rows, slice):
         return slice(rows.start + part.start, rows.start + part.stop)
     return rows[part]
-
-
-def _norm(field: str, value: float) -> float:
-    return validate.number(field, value, at_least=1.0 / LARGEST, at_most=LARGEST)
 
 
 def _matrix(X: Any) -> Any:
@@ -290,14 +294,12 @@ def _matrix(X: Any) -> Any:
     else:
         try:
             matrix = np.asarray(X)
-            if matrix.dtype.kind == "c":
-                raise InvalidInput("X", "expected real numbers, got complex ones")
-            if matrix.dtype.kind not in "fiub":
+            if matrix.dtype.kind not in "fiubc":
                 matrix = matrix.astype(np.float64)
-        except (TypeError, ValueError) as bad:
-            if isinstance(bad, InvalidInput):
-                raise
+        except (TypeError, ValueError):
             raise InvalidInput("X", "expected an (n, d) array of numbers") from None
+        if matrix.dtype.kind == "c":
+            raise InvalidInput("X", "expected real numbers, got complex ones")
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InvalidInput("X", f"expected shape (n, d), not empty, got {matrix.shape}")
     return matrix

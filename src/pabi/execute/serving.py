@@ -42,7 +42,7 @@ def serving(run: NoisySGD, generator: np.random.Generator, secret: Secret | None
         case KnownUses():
             return _Listed(run)
         case SecretOrder():
-            return _hidden(run, order, generator, secret)
+            return _in_secret_order(run, order, generator, secret)
         case FreshSubsets():
             return _Sampled(run, order, generator)
         case _:
@@ -61,7 +61,7 @@ def fits(run: NoisySGD, secret: Secret | None) -> bool:
             assert_never(order)
 
 
-def _hidden(
+def _in_secret_order(
     run: NoisySGD, order: SecretOrder, generator: np.random.Generator, secret: Secret | None
 ) -> Serving:
     match order.sizes:

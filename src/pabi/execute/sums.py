@@ -24,10 +24,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pabi.describe.prox import HALF_ULP
 from pabi.describe.runs import NoisySGD
 from pabi.execute.clipping import clip_coordinates, clip_norms
-from pabi.execute.hiding import returned
-from pabi.execute.records import MOST_ROWS, Rows
+from pabi.execute.hiding import read_only, returned
+from pabi.execute.records import MOST_ROWS, Rows, numbers_of
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array, up
 
@@ -87,7 +88,7 @@ def noise_factor(run: NoisySGD) -> float:
 def _room(run: NoisySGD, additions: int) -> float:
     """How much of the bound of a gradient two sums may differ by, because of rounding alone."""
     most = run.order.sizes.most
-    room = 2.0 * most * (additions + 16.0) * 2.0**-53
+    room = 2.0 * most * (additions + 16.0) * HALF_ULP
     if not room < 0.5:
         raise InvalidInput(
             "batches", f"batches of up to {most} records are too large for sums in float64"
@@ -146,13 +147,13 @@ def per_record_sum(gradients: Callable[[Array, Any], ArrayLike], run: NoisySGD) 
     most = run.order.sizes.most
 
     def total(x: Array, rows: Rows) -> Array:
-        indices = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        indices = numbers_of(rows)
         held = max(1, _HELD // max(x.size, 1))
         limit = Limit.of(run, min(held, most, MOST_ROWS))
         result = Total(x.shape)
         for first in range(0, len(indices), held):
             part = indices[first : first + held].copy()  # the callee may do as it likes
-            values = gradients(_read_only(x), part)
+            values = gradients(read_only(x), part)
             each = returned("per_record_gradients", values, (len(part), *x.shape), _EACH)
             if limit.shrink != 1.0:
                 each = each * limit.shrink
@@ -174,17 +175,10 @@ def stated_sum(
     bound = None if run.gradient_sensitivity is not None else run.record_gradient_bound
 
     def total(x: Array, rows: Rows) -> Array:
-        indices = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows.copy()
-        value = clipped_gradient_sum(_read_only(x), indices, bound)
+        value = clipped_gradient_sum(read_only(x), numbers_of(rows), bound)
         return returned("clipped_gradient_sum", value, x.shape, "x.shape")
 
     return total
 
 
 _EACH = "(len(rows), *x.shape)"
-
-
-def _read_only(x: Array) -> Array:
-    view = x.view()
-    view.flags.writeable = False
-    return view

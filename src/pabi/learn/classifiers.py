@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from pabi.describe.linear_losses import LinearLoss, Logistic, Softmax, executable
 from pabi.describe.losses import Loss
@@ -23,13 +23,14 @@ from pabi.execute.linear_gradients import (
 )
 from pabi.execute.records import Records
 from pabi.learn.documentation import documented
-from pabi.learn.estimators import LABELS, PrivateLinearModel, _decided
+from pabi.learn.estimators import LABELS, PrivateLinearModel, _number_or_auto
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array, fraction_up, up
 
 _SIGNAL = 3.0  # logits of linear models on real data, over rows at their bound
 _TIE = 1e-9  # weight of the unclipped probability
+_LEAST = 1e-300  # a divisor that is not 0
 _MARGIN = 1.0  # a hinge loss is done at a margin of one
 
 
@@ -73,15 +74,15 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         """
         X, y = self._checked(X, y=y)
         check_classification_targets(y)
-        codes, sentences = self._coded(column_or_1d(y))
+        codes, sentences = self._codes_of(column_or_1d(y))
         outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
         self._train(X, codes, outputs, sentences)
         return self
 
-    def _coded(self, y: NDArray[Any]) -> tuple[NDArray[np.intp], tuple[str, ...]]:
+    def _codes_of(self, y: NDArray[Any]) -> tuple[NDArray[np.intp], tuple[str, ...]]:
         """(class numbers, what the guarantee assumes of the labels); sets `classes_`."""
         declared = self.classes is not None
-        self.classes_ = _declared(self.classes) if declared else np.unique(y)
+        self.classes_ = _class_set(self.classes) if declared else np.unique(y)
         if len(self.classes_) < 2:
             raise InvalidInput("y", "expected at least two classes, got one class only")
         codes = np.searchsorted(self.classes_, y)
@@ -118,7 +119,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         NotFittedError
             `fit` was not called before.
         """
-        scores = self._predictor(X)
+        scores, _ = self._predictor(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -193,14 +194,11 @@ class PrivateLogisticRegression(_LinearClassifier):
         return SoftmaxGradients(records, targets, classes), Loss.softmax(norm), _SIGNAL
 
     def _clip(self, loss: Loss) -> float | None:
-        if isinstance(self.clip_norm, str) and self.clip_norm == "auto":
-            return None
         if self.clip_norm is None:
             return 1.0
-        clip = _decided("clip_norm", self.clip_norm, above=0.0)
-        assert clip is not None
+        clip = _number_or_auto("clip_norm", self.clip_norm, above=0.0)
         assert loss.gradient_bound is not None
-        return min(1.0, clip / loss.gradient_bound)
+        return None if clip is None else min(1.0, clip / loss.gradient_bound)
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """The probability of each class for each row.
@@ -223,17 +221,16 @@ class PrivateLogisticRegression(_LinearClassifier):
         InvalidInput, NotFittedError
             As for `decision_function`.
         """
-        check_is_fitted(self)
-        scores, norm = self._bounded_predictor(X)
+        scores, norm = self._predictor(X)
         if len(self.classes_) > 2:
             if self.multi_class == "ovr":
                 each = Logistic().mean(scores)
-                shares: Array = each / np.maximum(each.sum(axis=1, keepdims=True), 1e-300)
+                shares: Array = each / np.maximum(each.sum(axis=1, keepdims=True), _LEAST)
                 return shares
             return Softmax().mean(scores)
         both = Logistic().mean(np.column_stack([-scores[:, 0], scores[:, 0]]))
         if self.run_.clip_norm is not None:
-            most = self.run_.clip_norm / np.maximum(norm, 1e-300)
+            most = self.run_.clip_norm / np.maximum(norm, _LEAST)
             clipped = np.minimum(both, most[:, None])
             clipped /= clipped.sum(axis=1, keepdims=True)
             # Where both are clipped every z is a minimiser at p = 1/2; the score breaks the tie.
@@ -320,7 +317,7 @@ def _joint(loss: LinearLoss, norm: float, classes: int) -> Loss:
     )
 
 
-def _declared(classes: Any) -> NDArray[Any]:
+def _class_set(classes: Any) -> NDArray[Any]:
     try:
         labels = np.unique(np.asarray(classes))
         kind = type_of_target(np.asarray(classes))

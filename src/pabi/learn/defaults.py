@@ -35,7 +35,9 @@ _L2 = 4.0 ** np.arange(0.0, 6.0)  # over 1/n
 _COOLDOWNS = (0.0, 0.5)  # over an epoch
 _CLIPS = (1.0, 0.5, 0.25)  # gradient bounds, over the loss's own
 _CHEAPER = 0.995  # a dearer schedule must be predicted to do better than this times a cheaper one
+_MUS = 1e-9, 1e3  # that any target is between
 _PRECISION = 1e-3  # relative, of noise: far finer than the grid of schedules
+_FADE = 1e-9  # so small an x is that of tanh x / x = 1
 _UNIT_RATIO = 1e-12  # so near to 1 a geometric series is taken as that of ratio 1
 
 
@@ -184,7 +186,7 @@ class _Spectrum:
         noise_std = noise_needed(problem, plan.size, steps, plan.cooldown, plan.clip)
         # With the regulariser older uses fade: the factor of full batches (Bok, Su, Altschuler 2024,
         # Thm 4.2), for long runs √(tanh x / x), x = λ·(total step size)/2.
-        fade = np.maximum(0.5 * l2 * step * steps, 1e-9)
+        fade = np.maximum(0.5 * l2 * step * steps, _FADE)
         noise = (step * noise_std) ** 2 * np.tanh(fade) / fade * (spread + plan.cooldown)
         sampled: Array | float = 0.0
         if plan.size < problem.n:
@@ -213,7 +215,7 @@ def _mu(epsilon: float, delta: float) -> float:
     """The μ at which δ_{G(μ)}(ε) = δ, to a relative 10⁻³."""
     from pabi.convert import gaussian_delta
 
-    return _narrowed(1e-9, 1e3, lambda mu: gaussian_delta(mu, epsilon) <= delta)[0]
+    return _bracket(*_MUS, lambda mu: gaussian_delta(mu, epsilon) <= delta)[0]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -241,10 +243,10 @@ def _noise(
     def too_little(noise: float) -> bool:
         return not float(weight @ gaussian_delta(rate / noise, epsilon)) <= delta
 
-    return _narrowed(low, high, too_little)[1]
+    return _bracket(low, high, too_little)[1]
 
 
-def _narrowed(low: float, high: float, is_low: Callable[[float], bool]) -> tuple[float, float]:
+def _bracket(low: float, high: float, is_low: Callable[[float], bool]) -> tuple[float, float]:
     """Ends a relative 10⁻³ apart around the place in [low, high], both > 0, up to which `is_low` holds."""
     while high > low * (1.0 + _PRECISION):
         middle = math.sqrt(low * high)

@@ -114,7 +114,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 UserWarning,
                 stacklevel=3,
             )
-        run = self._described(loss, records.n, records.width, outputs, signal)
+        run = self._run(loss, records.n, records.width, outputs, signal)
         result = train(
             run,
             gradients,
@@ -128,7 +128,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = int(run.steps)
         self._set_coefficients(result.x.reshape(records.width, outputs))
 
-    def _described(self, loss: Loss, n: int, width: int, outputs: int, signal: float) -> NoisySGD:
+    def _run(self, loss: Loss, n: int, width: int, outputs: int, signal: float) -> NoisySGD:
         """The run that the arguments ask for, noise included."""
         problem, fixed = self._problem(loss, n, width, outputs, signal)
         chosen = defaults.settings(problem, fixed)
@@ -160,11 +160,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         adjacency = checked_adjacency(self.adjacency)
         fixed = defaults.Fixed(
             self._batches(n),
-            _decided("epochs", self.epochs, above=0.0, at_most=1e9),
-            _decided("step_size", self.step_size, above=0.0),
-            _decided("cooldown_epochs", self.cooldown_epochs, at_least=0.0),
+            _number_or_auto("epochs", self.epochs, above=0.0, at_most=1e9),
+            _number_or_auto("step_size", self.step_size, above=0.0),
+            _number_or_auto("cooldown_epochs", self.cooldown_epochs, at_least=0.0),
             self._clip(loss),
-            _decided("l2", self.l2, at_least=0.0),
+            _number_or_auto("l2", self.l2, at_least=0.0),
         )
         problem = defaults.Problem(
             n,
@@ -217,13 +217,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             np.ones(d) if blank.reach is None else blank.reach,
         )
 
-    def _predictor(self, X: Any) -> Array:
-        """(n, K): the linear predictor of rows brought within the declared bounds, as in training."""
-        check_is_fitted(self)
-        return self._bounded_predictor(X)[0]
+    def _predictor(self, X: Any) -> tuple[Array, Array]:
+        """(linear predictor (n, K), norms (n,)) of the vectors the model sees.
 
-    def _bounded_predictor(self, X: Any) -> tuple[Array, Array]:
-        """(predictor (n, K), norms (n,) of the vectors the model sees)."""
+        These are rows brought within the declared bounds, as in training. Raises NotFittedError.
+        """
+        check_is_fitted(self)
         records = self._records(self._checked(X, reset=False))
         centre, reach = self._map()
         coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
@@ -244,7 +243,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _decided(name: str, value: Any, **bounds: float) -> float | None:
+def _number_or_auto(name: str, value: Any, **bounds: float) -> float | None:
     """A number the user gave, None for "auto"."""
     if isinstance(value, str):
         if value != "auto":

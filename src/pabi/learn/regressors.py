@@ -95,7 +95,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         NotFittedError
             `fit` was not called before.
         """
-        return self._predictor(X)[:, 0]
+        return self._predictor(X)[0][:, 0]
 
 
 @documented

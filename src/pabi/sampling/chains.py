@@ -12,9 +12,17 @@ from numpy.typing import ArrayLike
 from pabi.describe.batches import FullBatch
 from pabi.describe.langevin import LangevinChain
 from pabi.describe.losses import Loss
-from pabi.execute.hiding import on_grid, refuse_unenforceable, released, returned, starting_point
+from pabi.execute.hiding import (
+    on_grid,
+    read_only,
+    refuse_unenforceable,
+    released,
+    returned,
+    starting_point,
+)
 from pabi.execute.precision import checked, walk_of
 from pabi.execute.randomness import randomness_from
+from pabi.execute.records import numbers_of
 from pabi.execute.serving import Serving, serving
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -160,15 +168,12 @@ class Mean:
 
     def __call__(self, x: Array, step: int) -> Array:
         """(chains, *shape) at `x` of that shape; `step`, from 0, says which batch."""
-        view = x.view()
-        view.flags.writeable = False
         if self._order is None:
-            return returned("gradient", self._gradient(view), x.shape)
+            return returned("gradient", self._gradient(read_only(x)), x.shape)
         rows = self._order.batch(step)
         if rows is None:  # an empty batch: the regulariser alone, and nobody is asked
             return np.asarray((self._loss_l2 - self.l2) * x)
-        own = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows.copy()
-        return returned("gradient", self._gradient(view, own), x.shape)
+        return returned("gradient", self._gradient(read_only(x), numbers_of(rows)), x.shape)
 
 
 def follow(

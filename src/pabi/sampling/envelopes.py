@@ -28,7 +28,7 @@ LossValue = Callable[[Array], Array]
 # κ·(error of a loss value), at most: draws then have the density up to a factor e^(±2⁻¹³).
 ROUNDING = 2.0**-14
 # What a mean loss in doubles is taken to keep, relative to what it can be on the set: 500 roundings.
-_KEPT = 2.0**-44
+_PRECISION = 2.0**-44
 # Far from 0 the coordinates' rounding counts: by 4 spacings of doubles at the farthest point.
 _FAR = 64.0
 _ACCEPTANCE = 0.05  # within a box, for the expected cost
@@ -36,9 +36,8 @@ _ACCEPTANCE = 0.05  # within a box, for the expected cost
 # diagonals of dimensions 2 to 6 for linear losses, between 3 and 13, and of dimensions 2 and 3 for concave
 # ones, between 0.3 and 7.
 _CAP, _SPHERE = 6.0, 3.0
-_FLAT = (
-    1e-300  # an exponent below it changes no density in doubles, and dividing by it might overflow
-)
+# An exponent below it changes no density in doubles, and dividing by it might overflow.
+_FLAT = 1e-300
 
 
 @dataclass(frozen=True)
@@ -216,7 +215,7 @@ class Envelope:
 def rounding(region: Region, diameter: float, kappa: float, facts: Facts) -> float:
     """κ·(error that a mean loss in doubles is taken to have on the set), beside a constant: with S its slope
     and D the diameter, 2⁻⁴⁴·κ·S·D, or 2⁻⁵⁰·κ·S·(largest norm) where that is more."""
-    return _KEPT * kappa * facts.slope(diameter) * max(diameter, region.longest / _FAR)
+    return _PRECISION * kappa * facts.slope(diameter) * max(diameter, region.longest / _FAR)
 
 
 def expected_evaluations(region: Region, diameter: float, kappa: float, facts: Facts) -> float:

@@ -140,7 +140,7 @@ def gibbs_rejection(
         generator = randomness.generator()
         parts = [draws] if len(rounds) == 1 else [1] * draws
         points = [
-            _drawn(region, rounds, loss_value, facts, most_evaluations, part, generator)
+            _draw(region, rounds, loss_value, facts, most_evaluations, part, generator)
             for part in parts
         ]
         # Which doubles a box can yield depends on the box, and the boxes on the data.
@@ -203,7 +203,7 @@ def _refuse_long(region: Region, rounds: list[_Round], facts: Facts, most: int) 
             )
 
 
-def _drawn(
+def _draw(
     region: Region,
     rounds: list[_Round],
     loss_value: LossCallable,

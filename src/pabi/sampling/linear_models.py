@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi.describe.linear_losses import LINEAR_LOSSES, LinearLoss, Logistic, Squared, executable
 from pabi.describe.losses import Loss
+from pabi.describe.prox import HALF_ULP
 from pabi.execute.clipping import by_row
 from pabi.execute.linear_gradients import targets_of
 from pabi.execute.records import Records
@@ -76,7 +77,7 @@ class MeanGradient(_Linear):
         # What rounding may add to the sum on two adjacent data sets together is taken off before
         # (`pabi.execute.sums`). A coordinate goes through a block's additions and one a block.
         additions = min(self.n, _ENTRIES) + self.n // _LEAST + 1
-        self._share = (1.0 - 2.0 * self.n * (additions + 16.0) * 2.0**-53) / self.size
+        self._share = (1.0 - 2.0 * self.n * (additions + 16.0) * HALF_ULP) / self.size
         self._weighted = self._rows * self._share
 
     def __call__(self, x: ArrayLike, rows: NDArray[np.intp] | None = None) -> Array:

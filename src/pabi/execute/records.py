@@ -26,7 +26,7 @@ _SHORTENED = 1.0 - 2.0**-30  # a row whose factor is above it was within the nor
 
 
 @dataclass(frozen=True)
-class Block:
+class RowBlock:
     """Some rows of the data as float64, dense or CSR, before they are scaled down.
 
     `part`: which of the requested rows. `scale`: (m,) factors ≤ 1 that bring the rows within the
@@ -103,12 +103,12 @@ class Records:
         """How many features the model sees, the intercept's included."""
         return self.d + (self.intercept_scaling is not None)
 
-    def blocks(self, rows: Rows) -> Iterator[Block]:
+    def blocks(self, rows: Rows) -> Iterator[RowBlock]:
         """The requested rows in order, block by block."""
         for part, features in self._raw(rows):
             chosen = _part_of(rows, part)
             scale = None if self._scale is None else self._scale[chosen]
-            yield Block(part, features, scale, self._norm[chosen])
+            yield RowBlock(part, features, scale, self._norm[chosen])
 
     def dense(self, rows: Rows) -> Array:
         """(m, width) float64: the rows as the model sees them."""
@@ -123,7 +123,7 @@ class Records:
             parts.append(features)
         return np.concatenate(parts) if parts else np.zeros((0, self.width))
 
-    def predictor(self, block: Block, theta: Array, anywhere: bool = False) -> Array:
+    def predictor(self, block: RowBlock, theta: Array, anywhere: bool = False) -> Array:
         """(m,) or (m, K): x·θ of the block's rows, for θ of shape (width,) or (width, K).
 
         `anywhere`: whether a row's must be the same to the last bit wherever in a block it stands.
@@ -140,7 +140,7 @@ class Records:
             product += self.intercept_scaling * theta[-1]
         return product
 
-    def add_weighted(self, block: Block, weight: Array, total: Array) -> None:
+    def add_weighted(self, block: RowBlock, weight: Array, total: Array) -> None:
         """Adds Σ weight_i·x_i over the block's rows to `total`, of the shape of θ."""
         if self.intercept_scaling is not None:
             total[-1] += self.intercept_scaling * weight.sum(axis=0)

@@ -42,7 +42,7 @@ _UNIT_RATIO = 1e-12  # so near to 1 a geometric series is taken as that of ratio
 
 
 @dataclass(frozen=True)
-class Problem:
+class Task:
     """The public facts that the rule chooses by.
 
     `curvature`: M, the largest of one record; `gradient`: its bound; `signal`: the size of predictors, in
@@ -64,7 +64,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Settings:
+class Schedule:
     """The schedule that the rule chooses.
 
     `predicted`: its excess risk on the model problem. `clip`: the gradient bound over the loss's own.
@@ -92,7 +92,7 @@ class Fixed:
 
 
 @functools.lru_cache(maxsize=256)
-def settings(problem: Problem, fixed: Fixed = Fixed()) -> Settings:
+def settings(problem: Task, fixed: Fixed = Fixed()) -> Schedule:
     """The schedule of least predicted error among those that respect `fixed`.
 
     Of two whose predictions agree to 0.5 % the cheaper counts: fewer epochs, larger batches.
@@ -100,14 +100,14 @@ def settings(problem: Problem, fixed: Fixed = Fixed()) -> Settings:
     spectrum = _Spectrum.of(problem)
     steps = _STEPS / problem.curvature if fixed.step_size is None else np.array([fixed.step_size])
     l2 = _L2 / problem.n if fixed.l2 is None else np.array([fixed.l2])
-    best: Settings | None = None
+    best: Schedule | None = None
     for plan in _plans(problem, fixed):
         with np.errstate(over="ignore", invalid="ignore"):
             predicted = spectrum.predict(problem, plan, steps[:, None], l2[None, :])
         i, j = np.unravel_index(np.argmin(predicted), predicted.shape)
         least = float(predicted[i, j])
         if best is None or least < best.predicted * _CHEAPER:
-            best = Settings(
+            best = Schedule(
                 fixed.batches
                 or (FullBatch() if plan.size == problem.n else ShuffleOnce(plan.size)),
                 epochs=plan.epochs,
@@ -131,7 +131,7 @@ class _Plan:
     clip: float
 
 
-def _plans(problem: Problem, fixed: Fixed) -> Iterator[_Plan]:
+def _plans(problem: Task, fixed: Fixed) -> Iterator[_Plan]:
     n = problem.n
     if fixed.batches is not None:
         sizes = [fixed.batches.batch_size(n)]
@@ -164,14 +164,14 @@ class _Spectrum:
     count: Array
 
     @classmethod
-    def of(cls, problem: Problem) -> _Spectrum:
+    def of(cls, problem: Task) -> _Spectrum:
         edges = np.unique(np.geomspace(1, problem.width + 1, 100).astype(int))
         count = np.diff(edges).astype(float)
         weight = 1.0 / np.sqrt(edges[:-1] * (edges[1:] - 1.0))
         share = weight / np.sum(weight * count)
         return cls(TRACE * problem.curvature * share, count)
 
-    def predict(self, problem: Problem, plan: _Plan, step: Array, l2: Array) -> Array:
+    def predict(self, problem: Task, plan: _Plan, step: Array, l2: Array) -> Array:
         """Excess risk, of the shape of `step` and `l2` broadcast: what is left of the start and the
         regulariser's bias, plus privacy noise, plus sampling noise."""
         steps = math.ceil(plan.epochs * -(-problem.n // plan.size))
@@ -254,7 +254,7 @@ def _bracket(low: float, high: float, is_low: Callable[[float], bool]) -> tuple[
     return low, high
 
 
-def noise_needed(problem: Problem, size: int, steps: int, cooldown: int, clip: float) -> float:
+def noise_needed(problem: Task, size: int, steps: int, cooldown: int, clip: float) -> float:
     """The ς that the problem's (ε, δ) is predicted to need, for steps that neither contract nor expand."""
     per_epoch = -(-problem.n // size)
     whole, rest = divmod(steps, per_epoch)

@@ -34,7 +34,7 @@ intercept_scaling : float, > 0, in units of the features
 random_state : None, int or numpy Generator
     None: noise from the operating system's entropy. Anything else makes the fit reproducible, for tests
     only: the noise can then be subtracted, and the guarantee says so.
-feature_ranges : (low, high), (2, d) array or {column: (low, high)}, optional
+feature_ranges : (low, high), (2, d) array or dict from columns to (low, high), optional
     Public ranges. Features are clipped to them and mapped onto [−1, 1] before the norm is bounded.
 verbose : bool
     Whether to show a progress bar (steps and time).""",

@@ -151,7 +151,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _problem(
         self, loss: Loss, n: int, width: int, outputs: int, signal: float
-    ) -> tuple[defaults.Problem, defaults.Fixed]:
+    ) -> tuple[defaults.Task, defaults.Fixed]:
         epsilon = validate.number("epsilon", self.epsilon, above=0.0)
         delta = validate.number("delta", self.delta, above=0.0, below=1.0)
         curvature, gradient = loss.curvature, loss.gradient_bound
@@ -166,7 +166,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             self._clip(loss),
             _number_or_auto("l2", self.l2, at_least=0.0),
         )
-        problem = defaults.Problem(
+        problem = defaults.Task(
             n,
             width,
             outputs,

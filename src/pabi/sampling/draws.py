@@ -52,7 +52,43 @@ class Diagnostics:
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
+class _Released:
+    """Draws and what their release costs."""
+
+    values: Array
+    guarantee: Guarantee
+
+    def to_arviz(self) -> Any:
+        """The draws as an xarray.DataTree, for ArviZ.
+
+        Returns
+        -------
+        xarray.DataTree
+            Its group `posterior` has a variable `x` of dimensions (chain, draw, …), a copy of the values.
+            What the draws cost is among the group's attributes.
+
+        Raises
+        ------
+        InvalidInput
+            The extra `sampling` is not installed.
+        """
+        attributes = {"adjacency": self.guarantee.adjacency, "method": self.guarantee.method}
+        if self.guarantee.tuned_at:
+            attributes["delta"] = repr(self.guarantee.tuned_at)
+            attributes["epsilon"] = repr(self.guarantee.epsilon(self.guarantee.tuned_at))
+        with warnings.catch_warnings():
+            # Many chains of one draw each are meant.
+            warnings.filterwarnings(
+                "ignore", "Found chain dimension to be longer than draw", UserWarning
+            )
+            # A copy: what is made of it elsewhere does not reach into the release.
+            return extra("arviz_base", "sampling").from_dict(
+                {"posterior": {"x": self.values.copy()}}, attrs={"posterior": attributes}
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Draws(_Released):
     """The draws that chains release, with their guarantee.
 
     Attributes
@@ -71,26 +107,8 @@ class Draws:
     docs, "Sampling".
     """
 
-    values: Array
-    guarantee: Guarantee
     chain: LangevinChain | NoisyIteration
     release: str = "last"
-
-    def to_arviz(self) -> Any:
-        """The draws as an xarray.DataTree, for ArviZ.
-
-        Returns
-        -------
-        xarray.DataTree
-            Its group `posterior` has a variable `x` of dimensions (chain, draw, …), a copy of the values.
-            What the draws cost is among the group's attributes.
-
-        Raises
-        ------
-        InvalidInput
-            The extra `sampling` is not installed.
-        """
-        return to_arviz(self.values, self.guarantee)
 
     def diagnostics(self, discard: int = 0) -> Diagnostics:
         """R̂ and effective numbers of draws of a released path.
@@ -169,7 +187,7 @@ class Draws:
 
 
 @dataclass(frozen=True, eq=False)
-class ExactDraws:
+class ExactDraws(_Released):
     """The draws that an exponential mechanism releases, with their guarantee.
 
     Attributes
@@ -186,25 +204,7 @@ class ExactDraws:
     docs, "Sampling".
     """
 
-    values: Array
-    guarantee: Guarantee
     mechanism: ExponentialMechanism | IteratedExponentialMechanism
-
-    def to_arviz(self) -> Any:
-        """The draws as an xarray.DataTree, for ArviZ.
-
-        Returns
-        -------
-        xarray.DataTree
-            Its group `posterior` has a variable `x` of dimensions (chain, draw, …), a copy of the values.
-            What the draws cost is among the group's attributes.
-
-        Raises
-        ------
-        InvalidInput
-            The extra `sampling` is not installed.
-        """
-        return to_arviz(self.values, self.guarantee)
 
     def plot(self, ax: Any = None, *, names: Any = None) -> Any:
         """Draw the posterior of each coordinate, at most six of them.
@@ -229,20 +229,3 @@ class ExactDraws:
         from pabi.draw.draws import plot_posterior
 
         return plot_posterior(self.values, ax, names)
-
-
-def to_arviz(values: Array, guarantee: Guarantee) -> Any:
-    """`values` as the posterior of an xarray.DataTree, with what it cost among its attributes."""
-    attributes = {"adjacency": guarantee.adjacency, "method": guarantee.method}
-    if guarantee.tuned_at:
-        attributes["delta"] = repr(guarantee.tuned_at)
-        attributes["epsilon"] = repr(guarantee.epsilon(guarantee.tuned_at))
-    with warnings.catch_warnings():
-        # Many chains of one draw each are meant.
-        warnings.filterwarnings(
-            "ignore", "Found chain dimension to be longer than draw", UserWarning
-        )
-        # A copy: what is made of it elsewhere does not reach into the release.
-        return extra("arviz_base", "sampling").from_dict(
-            {"posterior": {"x": values.copy()}}, attrs={"posterior": attributes}
-        )

@@ -41,7 +41,7 @@ _FLAT = 1e-300
 
 
 @dataclass(frozen=True)
-class Facts:
+class LossBounds:
     """What is known of the mean loss on the set: its Lipschitz constant, and [m, M] of its curvature."""
 
     lipschitz: float | None
@@ -83,7 +83,7 @@ class Facts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cells:
+class Boxes:
     """Boxes with their bounds: `lower`, `upper`, `tilt` (k, p); the rest (k,).
 
     The bound on the density is exp(height − tilt·(θ − centre)), its logarithmic integral over the box
@@ -96,13 +96,13 @@ class Cells:
     height: Array
     mass: Array
 
-    def __getitem__(self, chosen: Any) -> Cells:
-        return Cells(**{f.name: getattr(self, f.name)[chosen] for f in fields(self)})
+    def __getitem__(self, chosen: Any) -> Boxes:
+        return Boxes(**{f.name: getattr(self, f.name)[chosen] for f in fields(self)})
 
-    def joined(self, other: Cells) -> Cells:
+    def joined(self, other: Boxes) -> Boxes:
         """These boxes, then those of `other`."""
         columns = ((f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
-        return Cells(**{name: np.concatenate([ours, theirs]) for name, ours, theirs in columns})
+        return Boxes(**{name: np.concatenate([ours, theirs]) for name, ours, theirs in columns})
 
 
 class Differences(NamedTuple):
@@ -114,16 +114,16 @@ class Differences(NamedTuple):
     margin: float
 
 
-def differences(region: Region, kappa: float, facts: Facts) -> Differences:
+def differences(region: Region, kappa: float, bounds: LossBounds) -> Differences:
     """From public numbers alone, for loss values off by at most ROUNDING/κ.
 
     With M the largest curvature in size and η the error of a value, ½Mh + 2η/h is least at h = 2√(η/M):
     1/157 of the radius of the boxes that curvature makes do with.
     """
     least = 64.0 * float(np.max(region.spacing))
-    if facts.curvature is None:
+    if bounds.curvature is None:
         return Differences(0.0, math.inf, 0.0 if region.is_box else least)
-    steepest, most = max(map(abs, facts.curvature)), float(np.min(region.width)) / 8.0
+    steepest, most = max(map(abs, bounds.curvature)), float(np.min(region.width)) / 8.0
     root = math.sqrt(ROUNDING) / math.sqrt(kappa)
     step = min(most, 2.0 * root / math.sqrt(steepest)) if steepest > 0.0 else most
     step = max(step, least)
@@ -139,18 +139,21 @@ class Envelope:
     `evaluations`: of the loss so far.
     """
 
-    def __init__(self, region: Region, loss_value: LossValue, kappa: float, facts: Facts) -> None:
-        self._region, self._loss_value, self._kappa, self._facts = region, loss_value, kappa, facts
-        self._differences = differences(region, kappa, facts)
+    def __init__(
+        self, region: Region, loss_value: LossValue, kappa: float, bounds: LossBounds
+    ) -> None:
+        self._region, self._bounds = region, bounds
+        self._loss_value, self._kappa = loss_value, kappa
+        self._differences = differences(region, kappa, bounds)
         self.evaluations = 0
-        self.cells = self._bounded(region.lower[None], region.upper[None])
+        self.boxes = self._bounded(region.lower[None], region.upper[None])
 
     def __len__(self) -> int:
-        return len(self.cells.mass)
+        return len(self.boxes.mass)
 
     def halve(self, chosen: NDArray[np.intp]) -> None:
         """Halves the boxes of these numbers across their longest sides, and bounds the halves."""
-        parents = self.cells[chosen]
+        parents = self.boxes[chosen]
         rows = np.arange(len(chosen))
         axis = np.argmax(parents.upper - parents.lower, axis=1)
         middle = 0.5 * (parents.lower[rows, axis] + parents.upper[rows, axis])
@@ -160,22 +163,22 @@ class Envelope:
         upper = np.concatenate([left_upper, parents.upper])
         others = np.ones(len(self), dtype=bool)
         others[chosen] = False
-        self.cells = self.cells[others].joined(self._bounded(lower, upper))
+        self.boxes = self.boxes[others].joined(self._bounded(lower, upper))
 
-    def _bounded(self, lower: Array, upper: Array) -> Cells:
-        region, facts, differences = self._region, self._facts, self._differences
+    def _bounded(self, lower: Array, upper: Array) -> Boxes:
+        region, bounds, differences = self._region, self._bounds, self._differences
         lower, upper = region.trimmed(lower, upper)
         centre, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
         anchor = region.anchors(centre, differences.margin)
         values = self._values(anchor)
         radius = np.linalg.norm(half, axis=1) * (1.0 + DISTANCE_ROUNDING) + differences.margin
-        tilted, below = facts.below(radius, differences.error)
+        tilted, below = bounds.below(radius, differences.error)
         tilt = np.zeros_like(centre)
         if np.any(tilted):
             tilt[tilted] = self._kappa * self._quotients(anchor[tilted], values[tilted])
         height = -self._kappa * (values - below) - np.sum(tilt * (centre - anchor), axis=1)
         mass = height + np.sum(_log_integral(tilt, half), axis=1)
-        return Cells(lower=lower, upper=upper, tilt=tilt, height=height, mass=mass)
+        return Boxes(lower=lower, upper=upper, tilt=tilt, height=height, mass=mass)
 
     def _quotients(self, anchor: Array, values: Array) -> Array:
         """Difference quotients (k, p) at (k, p) anchors, where the losses are `values`."""
@@ -198,11 +201,11 @@ class Envelope:
         self, count: int, generator: np.random.Generator
     ) -> tuple[Array, Array, NDArray[np.intp]]:
         """(points (count, p), logarithms of the bound, their boxes)."""
-        cells = self.cells
-        shares = np.cumsum(np.exp(cells.mass - np.max(cells.mass)))
+        boxes = self.boxes
+        shares = np.cumsum(np.exp(boxes.mass - np.max(boxes.mass)))
         place = np.searchsorted(shares, generator.random(count) * shares[-1], side="right")
         place = np.minimum(place, len(shares) - 1)
-        chosen = cells[place]
+        chosen = boxes[place]
         half = 0.5 * (chosen.upper - chosen.lower)
         offset = _exponential(chosen.tilt, half, generator.random(half.shape))
         centre = 0.5 * (chosen.lower + chosen.upper)
@@ -212,35 +215,37 @@ class Envelope:
         return points, bound, place
 
 
-def rounding(region: Region, diameter: float, kappa: float, facts: Facts) -> float:
+def rounding(region: Region, diameter: float, kappa: float, bounds: LossBounds) -> float:
     """κ·(error that a mean loss in doubles is taken to have on the set), beside a constant: with S its slope
     and D the diameter, 2⁻⁴⁴·κ·S·D, or 2⁻⁵⁰·κ·S·(largest norm) where that is more."""
-    return _PRECISION * kappa * facts.slope(diameter) * max(diameter, region.longest / _FAR)
+    return _PRECISION * kappa * bounds.slope(diameter) * max(diameter, region.longest / _FAR)
 
 
-def expected_evaluations(region: Region, diameter: float, kappa: float, facts: Facts) -> float:
+def expected_evaluations(
+    region: Region, diameter: float, kappa: float, bounds: LossBounds
+) -> float:
     """About how often the loss is evaluated before a draw, from public numbers alone: for boxes so small
     that one proposal in twenty is accepted at worst, where the density is not negligible, and for those
     that resolve a sphere."""
     p = region.dimension
     sides = np.minimum(region.width, diameter)
-    if facts.curvature is not None and facts.curvature[0] > 0.0:
+    if bounds.curvature is not None and bounds.curvature[0] > 0.0:
         # The density is within √(χ²/(κm)) of its mode.
-        root = math.sqrt(kappa) * math.sqrt(facts.curvature[0])
+        root = math.sqrt(kappa) * math.sqrt(bounds.curvature[0])
         sides = np.minimum(sides, 2.0 * (math.sqrt(p) + 3.0) / root)
-    _, error, margin = differences(region, kappa, facts)
+    _, error, margin = differences(region, kappa, bounds)
     halvings = 0
     with np.errstate(over="ignore", invalid="ignore"):
         while halvings < 1000:
             radius = np.array([0.5 * float(np.linalg.norm(sides)) + margin])
-            if kappa * float(facts.spread(radius, error)[0]) <= -math.log(_ACCEPTANCE):
+            if kappa * float(bounds.spread(radius, error)[0]) <= -math.log(_ACCEPTANCE):
                 break
             sides[np.argmax(sides)] /= 2.0
             halvings += 1
-    return float((p + 1.0) * 2.0**halvings + _on_sphere(region, diameter, kappa, facts))
+    return float((p + 1.0) * 2.0**halvings + _on_sphere(region, diameter, kappa, bounds))
 
 
-def _on_sphere(region: Region, diameter: float, kappa: float, facts: Facts) -> float:
+def _on_sphere(region: Region, diameter: float, kappa: float, bounds: LossBounds) -> float:
     """Evaluations for boxes of the size 1/(κs) that resolve the part of a sphere where the density is not
     negligible, s a slope that presses it there.
 
@@ -250,12 +255,12 @@ def _on_sphere(region: Region, diameter: float, kappa: float, facts: Facts) -> f
     """
     if region.is_box:
         return 0.0
-    slope, least = facts.slope(diameter), 0.0 if facts.curvature is None else facts.curvature[0]
+    slope, least = bounds.slope(diameter), 0.0 if bounds.curvature is None else bounds.curvature[0]
     around = 0.0
     if least < 0.0:
         pressed = 0.5 * kappa * min(slope, -least * diameter) * diameter
         around = _SPHERE * _power(pressed, region.dimension - 1.0)
-    if facts.lipschitz is not None and least > 0.0 and region.is_ball:
+    if bounds.lipschitz is not None and least > 0.0 and region.is_ball:
         # On all of a ball: at the opposite point strong convexity makes the slope larger by mD.
         across = float(np.min(region.width)) * (1.0 - DISTANCE_ROUNDING)
         slope = max(0.0, slope - least * across)

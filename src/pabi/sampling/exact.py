@@ -24,7 +24,7 @@ from pabi.sampling.each_chain import each_chain
 from pabi.sampling.envelopes import (
     ROUNDING,
     Envelope,
-    Facts,
+    LossBounds,
     LossValue,
     expected_evaluations,
     rounding,
@@ -129,8 +129,8 @@ def gibbs_rejection(
         validate.number("lipschitz", lipschitz, above=0.0)
     rounds = _rounds(mechanism)
     region = read_region(domain, mechanism.dimension, rounds[0].diameter)
-    facts = _facts(mechanism.loss, region, lipschitz)
-    _refuse_long(region, rounds, facts, most_evaluations)
+    bounds = _loss_bounds(mechanism.loss, region, lipschitz)
+    _refuse_long(region, rounds, bounds, most_evaluations)
     guarantee = repeated(mechanism.guarantee(delta), draws)  # before the data is touched
     randomness = randomness_from(random_state)
     if not randomness.secret:
@@ -140,7 +140,7 @@ def gibbs_rejection(
         generator = randomness.generator()
         parts = [draws] if len(rounds) == 1 else [1] * draws
         points = [
-            _draw(region, rounds, loss_value, facts, most_evaluations, part, generator)
+            _draw(region, rounds, loss_value, bounds, most_evaluations, part, generator)
             for part in parts
         ]
         # Which doubles a box can yield depends on the box, and the boxes on the data.
@@ -171,7 +171,7 @@ def _rounds(mechanism: ExponentialMechanism | IteratedExponentialMechanism) -> l
     ]
 
 
-def _facts(loss: Loss, region: Region, lipschitz: float | None) -> Facts:
+def _loss_bounds(loss: Loss, region: Region, lipschitz: float | None) -> LossBounds:
     """What is known of the mean loss, regulariser included, rounded to the safe side."""
     l2, curvature = Fraction(loss.l2), None
     if loss.curvature is not None:
@@ -182,18 +182,18 @@ def _facts(loss: Loss, region: Region, lipschitz: float | None) -> Facts:
         lipschitz = fraction_up(Fraction(loss.gradient_bound) + l2 * longest)
     if lipschitz is None and curvature is None:
         raise InvalidInput("lipschitz", f"missing: nothing bounds a {loss.kind} loss's changes")
-    return Facts(lipschitz, curvature)
+    return LossBounds(lipschitz, curvature)
 
 
-def _refuse_long(region: Region, rounds: list[_Round], facts: Facts, most: int) -> None:
+def _refuse_long(region: Region, rounds: list[_Round], bounds: LossBounds, most: int) -> None:
     for i, one in enumerate(rounds):
         part = region if i == 0 else region.within(region.centre, rounds[i - 1].radius)
-        if rounding(region, rounds[0].diameter, one.kappa, facts) > ROUNDING:
+        if rounding(region, rounds[0].diameter, one.kappa, bounds) > ROUNDING:
             raise NotApplicable(
                 f"exact sampling at inverse temperature {plain(one.kappa)}: what rounding does to the loss "
                 "in double precision would show in the density; take a smaller set or a warmer one"
             )
-        expected = expected_evaluations(part, one.diameter, one.kappa, facts)
+        expected = expected_evaluations(part, one.diameter, one.kappa, bounds)
         if expected > most:
             instead = "" if part.is_box else "take a box, whose sides cost nothing, or "
             raise NotApplicable(
@@ -207,7 +207,7 @@ def _draw(
     region: Region,
     rounds: list[_Round],
     loss_value: LossCallable,
-    facts: Facts,
+    bounds: LossBounds,
     most: int,
     draws: int,
     generator: np.random.Generator,
@@ -215,9 +215,9 @@ def _draw(
     """(draws, p) of the last round; `draws` is 1 where there are several. Every local is secret but that."""
     for i, one in enumerate(rounds):
         value = _relative(
-            _in_parts(loss_value, one.rows), region, rounds[0].diameter, one.kappa, facts
+            _in_parts(loss_value, one.rows), region, rounds[0].diameter, one.kappa, bounds
         )
-        points = _accepted(region, value, one.kappa, facts, most, draws, generator)
+        points = _accepted(region, value, one.kappa, bounds, most, draws, generator)
         if i + 1 < len(rounds):
             region = region.within(points[0], one.radius)
     return points
@@ -227,13 +227,13 @@ def _accepted(
     region: Region,
     value: LossValue,
     kappa: float,
-    facts: Facts,
+    bounds: LossBounds,
     most: int,
     draws: int,
     generator: np.random.Generator,
 ) -> Array:
     """(draws, p) independent draws from the density ∝ exp(−κL) on the region."""
-    envelope = Envelope(region, value, kappa, facts)
+    envelope = Envelope(region, value, kappa, bounds)
     taken = np.empty((0, region.dimension))
     while len(taken) < draws:
         together = min(max(len(envelope), draws, _FEWEST), _TOGETHER)
@@ -262,12 +262,12 @@ def _released(region: Region, points: Array) -> Array:
 
 
 def _relative(
-    value: LossValue, region: Region, diameter: float, kappa: float, facts: Facts
+    value: LossValue, region: Region, diameter: float, kappa: float, bounds: LossBounds
 ) -> LossValue:
     """`value` less that at the set's centre: a constant in the loss does not count."""
     reference = value(region.centre[None])
-    # What the facts allow, and rounding.
-    farthest = facts.slope(diameter) * diameter + 2.0 * ROUNDING / kappa
+    # What the bounds allow, and rounding.
+    farthest = bounds.slope(diameter) * diameter + 2.0 * ROUNDING / kappa
     largest = ROUNDING / kappa * 2.0**53
 
     def difference(points: Array) -> Array:
@@ -276,7 +276,7 @@ def _relative(
             raise InvalidInput("loss_value", "so large that doubles do not show its changes")
         change = losses - reference
         if np.any(np.abs(change) > farthest):
-            if facts.lipschitz is None:
+            if bounds.lipschitz is None:
                 raise InvalidInput(
                     "lipschitz", "missing: the loss changes faster than with its default"
                 )

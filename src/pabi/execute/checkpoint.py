@@ -80,14 +80,14 @@ class Checkpoint:
             )
 
     def write_if_due(self, state: State) -> None:
-        """Writes it if the last time is long enough ago, and steps are left."""
+        """Writes `state` if the last writing is `seconds` ago or longer, and steps are left."""
         due = time.monotonic() - self._last >= self._seconds
         if due and state.step < self._run.steps:
             self.write(state)
             self._last = time.monotonic()
 
     def write(self, state: State) -> None:
-        """Replaces the file in one step: at any moment it is the old one or the new one."""
+        """Writes `state`, in one step: at any moment the file is the old one or the new one."""
         content = io.BytesIO()
         arrays: dict[str, Any] = {
             "format": _FORMAT,

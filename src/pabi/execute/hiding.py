@@ -90,7 +90,7 @@ def unseen(execute: Callable[[], T]) -> T:
 
 
 def released(execute: Callable[[], Array]) -> Array:
-    """What `execute` returns, read-only; `unseen` otherwise."""
+    """The array that `execute` returns, read-only; what it raises carries nothing of what it computed."""
     values = unseen(execute)
     values.flags.writeable = False
     return values

@@ -329,7 +329,7 @@ def _ranges(ranges: Any, d: int, sparse: bool) -> tuple[Array | None, Array | No
 
 
 def as_labels(y: ArrayLike, n: int) -> NDArray[Any]:
-    """`y` as a (n,) array, or InvalidInput."""
+    """`y` as a (n,) array. Raises InvalidInput naming `y`."""
     labels = np.asarray(y)
     if labels.shape != (n,):
         raise InvalidInput("y", f"expected shape ({n},), one a row of X, got {labels.shape}")

@@ -172,8 +172,10 @@ class _Spectrum:
         return cls(TRACE * problem.curvature * share, count)
 
     def predict(self, problem: Task, plan: _Plan, step: Array, l2: Array) -> Array:
-        """Excess risk, of the shape of `step` and `l2` broadcast: what is left of the start and the
-        regulariser's bias, plus privacy noise, plus sampling noise."""
+        """Excess risk, of the shape of `step` and `l2` broadcast.
+
+        It is what is left of the start and the regulariser's bias, plus privacy noise, plus sampling noise.
+        """
         steps = math.ceil(plan.epochs * -(-problem.n // plan.size))
         # A lower gradient bound flattens the loss where it acts, and less around the optimum.
         h = self.curvature * math.sqrt(plan.clip)
@@ -222,8 +224,10 @@ def _mu(epsilon: float, delta: float) -> float:
 def _noise(
     *, per_epoch: int, epochs: int, rest: int, cooldown: int, epsilon: float, delta: float
 ) -> float:
-    """ς·b over the gradient sensitivity that (ε, δ) needs without contraction: the mean of δ over
-    positions, each of which pays evenly over the steps that follow its uses."""
+    """ς·b over the gradient sensitivity, as (ε, δ) needs it without contraction.
+
+    δ is the mean over positions, each of which pays evenly over the steps that follow its uses.
+    """
     from pabi.convert import gaussian_delta
 
     # A last use that `waiting` steps follow, 1..per_epoch: one position each, `rest` of which have

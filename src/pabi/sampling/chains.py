@@ -138,7 +138,7 @@ def langevin(
 
 
 def check_gradient(gradient: Any, loss: Loss, n: int, size: int) -> bool:
-    """Whether `gradient` is known to be that of the description; InvalidInput where it is known not to."""
+    """Whether `gradient` is known to be the described one. Raises InvalidInput where it is another."""
     if isinstance(gradient, MeanGradient):
         gradient.refuse_other(loss, n, size)
         return gradient.loss == loss
@@ -148,7 +148,7 @@ def check_gradient(gradient: Any, loss: Loss, n: int, size: int) -> bool:
 
 
 def starting_points(x0: ArrayLike, chains: int) -> Array:
-    """(chains, *shape) from one starting point or one for each chain, or InvalidInput."""
+    """(chains, *shape) from one starting point or one for each chain. Raises InvalidInput."""
     start = starting_point(x0)
     if start.ndim >= 2 and len(start) == chains:
         return start

@@ -59,8 +59,10 @@ class LossBounds:
         return max(map(abs, self.curvature)) * diameter
 
     def spread(self, radius: Array, error: float) -> Array:
-        """How far apart the bounds are on boxes of which every point is within `radius` of the anchor, with
-        difference quotients off by `error`."""
+        """How far apart the bounds are on boxes whose points are all within `radius` of the anchor.
+
+        `error`: of difference quotients.
+        """
         return np.minimum(2.0 * self._below_flat(radius), self._spread_of_tilted(radius, error))
 
     def below(self, radius: Array, error: float) -> tuple[Any, Array]:
@@ -115,7 +117,7 @@ class Differences(NamedTuple):
 
 
 def differences(region: Region, kappa: float, bounds: LossBounds) -> Differences:
-    """From public numbers alone, for loss values off by at most ROUNDING/κ.
+    """How tangents are measured where loss values are off by at most ROUNDING/κ: from public numbers alone.
 
     With M the largest curvature in size and η the error of a value, ½Mh + 2η/h is least at h = 2√(η/M):
     1/157 of the radius of the boxes that curvature makes do with.
@@ -216,17 +218,21 @@ class Envelope:
 
 
 def rounding(region: Region, diameter: float, kappa: float, bounds: LossBounds) -> float:
-    """κ·(error that a mean loss in doubles is taken to have on the set), beside a constant: with S its slope
-    and D the diameter, 2⁻⁴⁴·κ·S·D, or 2⁻⁵⁰·κ·S·(largest norm) where that is more."""
+    """κ·(error that a mean loss in doubles is taken to have on the set), beside a constant.
+
+    With S its slope and D the diameter it is 2⁻⁴⁴·κ·S·D, or 2⁻⁵⁰·κ·S·(largest norm) where that is more.
+    """
     return _PRECISION * kappa * bounds.slope(diameter) * max(diameter, region.longest / _FAR)
 
 
 def expected_evaluations(
     region: Region, diameter: float, kappa: float, bounds: LossBounds
 ) -> float:
-    """About how often the loss is evaluated before a draw, from public numbers alone: for boxes so small
-    that one proposal in twenty is accepted at worst, where the density is not negligible, and for those
-    that resolve a sphere."""
+    """About how often the loss is evaluated before a draw, from public numbers alone.
+
+    It is for boxes so small that one proposal in twenty is accepted at worst, where the density is not
+    negligible, and for those that resolve a sphere.
+    """
     p = region.dimension
     sides = np.minimum(region.width, diameter)
     if bounds.curvature is not None and bounds.curvature[0] > 0.0:

@@ -171,8 +171,10 @@ def _fine_steps(diffusion: LangevinDiffusion, steps: int) -> tuple[Array, float]
 def executed(
     diffusion: LangevinDiffusion, sizes: Array, noise_std: float, diameter: float | None
 ) -> NoisyIteration:
-    """The steps x ← Π(x − h_k∇L(x) + σZ) in normal form: ω_k of a gradient step of size h_k, s_k = h_kΔ
-    rounded up, and the very σ that is drawn with."""
+    """The steps x ← Π(x − h_k∇L(x) + σZ) in normal form.
+
+    These are ω_k of a gradient step of size h_k, s_k = h_kΔ rounded up, and the very σ that is drawn with.
+    """
     loss = diffusion.loss
     of_size = {
         h: loss.modulus(h) if h > 0.0 else Modulus.linear(1.0) for h in np.unique(sizes).tolist()
@@ -197,7 +199,7 @@ def _guarantee(
     enforced: bool,
     delta: float,
 ) -> Guarantee:
-    """Of all chains: of their last iterates, or by composition of their paths."""
+    """The guarantee of all chains: of their last iterates, or by composition of their paths."""
     warn_of_large_delta(diffusion.n, delta)
     sentences = [about_gap(diffusion.gradient_gap, diffusion.loss)]
     if diffusion.release == "path":
@@ -212,7 +214,7 @@ def _guarantee(
 def _walk(
     diffusion: LangevinDiffusion, sizes: Array, noise_std: float, domain: Any, starts: Array
 ) -> Walk:
-    """What the chains take from `starts`, (chains, *shape)."""
+    """The walks that the chains take from `starts`, (chains, *shape)."""
     bound = diffusion.loss.gradient_bound if diffusion.gradient_gap is None else None
     return walk_from(
         starts,

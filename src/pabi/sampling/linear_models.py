@@ -100,7 +100,7 @@ class MeanGradient(_Linear):
         return result
 
     def refuse_other(self, loss: Loss, n: int, size: int) -> None:
-        """InvalidInput where this is not the gradient of what is described."""
+        """Raises InvalidInput where this is not the gradient of what is described."""
         pairs = (("n", self.n, n), ("size", self.size, size), ("l2", self.l2, loss.l2))
         for name, mine, described in pairs:
             if mine != described:
@@ -225,7 +225,7 @@ def _records(X: Any, feature_norm: float | None) -> Records:
 
 
 def _linear_loss(model: str | Loss) -> LinearLoss:
-    """That of a loss, or of a model known by name. Raises InvalidInput."""
+    """The loss of the predictor of `model`, a loss or a name. Raises InvalidInput."""
     one_predictor = [k for k, cls in LINEAR_LOSSES.items() if cls.response in ("sign", "number")]
     if type(model) is Loss and model.kind in one_predictor:
         return executable(model.kind, **dict(model.parameters))

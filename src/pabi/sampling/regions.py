@@ -48,12 +48,12 @@ class Region:
 
     @property
     def is_box(self) -> bool:
-        """Whether no ball cuts it."""
+        """Whether the region is a box, which no ball cuts."""
         return not self.balls
 
     @property
     def is_ball(self) -> bool:
-        """Whether it is all of a ball."""
+        """Whether the region is all of a ball."""
         return self._base_ball is not None and len(self.balls) == 1
 
     @property
@@ -62,12 +62,12 @@ class Region:
         return np.maximum(_GRID * self.width, _DOUBLES_OF_GRID * self.spacing)
 
     def within(self, centre: Array, radius: float) -> Region:
-        """Its part within `radius` of `centre`."""
+        """The part of the region within `radius` of `centre`."""
         added = (*self.balls[self._base_ball is not None :], (centre, radius))
         return Region(self.base, self.dimension, added)
 
     def holds(self, points: Array) -> Any:
-        """Which of (k, p) points, of the box around it, are in it: (k,) booleans."""
+        """(k,) booleans: which of (k, p) points of the box around the region are in the region."""
         inside = np.ones(len(points), dtype=bool)
         for centre, radius in self.balls:
             offset = points - centre

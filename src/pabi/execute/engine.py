@@ -26,13 +26,13 @@ from pabi.execute.hiding import (
     starting_point,
     unseen,
 )
-from pabi.execute.linear_gradients import LinearGradients
+from pabi.execute.linear_gradients import LinearGradients, fast_sum
 from pabi.execute.precision import checked, walk_of
 from pabi.execute.progress import progress_bar
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import Records, seen_norm
 from pabi.execute.serving import serving
-from pabi.execute.sums import GradientSum, fast_sum, noise_factor, per_record_sum, stated_sum
+from pabi.execute.sums import GradientSum, noise_factor, per_record_sum, stated_sum
 from pabi.guarantees.guarantee import TESTING, Guarantee
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput

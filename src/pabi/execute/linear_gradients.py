@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi.describe.linear_losses import LinearLoss, Logistic, Softmax, executable
 from pabi.describe.prox import HALF_ULP
+from pabi.describe.runs import NoisySGD
 from pabi.execute.clipping import by_row
 from pabi.execute.records import MOST_ROWS, Records, Rows, as_labels
-from pabi.execute.sums import Limit, Total
+from pabi.execute.sums import GradientSum, Limit, Total
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array, fraction_up
@@ -308,6 +309,12 @@ class PoissonGradients(LinearGradients):
     def __init__(self, X: Any, y: ArrayLike, predictor_bound: float, count_bound: float) -> None:
         bounds = {"predictor_bound": predictor_bound, "count_bound": count_bound}
         super().__init__(*_of_loss(executable("poisson", **bounds), X, y))
+
+
+def fast_sum(gradients: LinearGradients, run: NoisySGD) -> GradientSum:
+    """The sum that `gradients` compute by themselves, without ever forming one of a record."""
+    limit = Limit.of(run, gradients.additions(run.order.sizes.most))
+    return lambda x, rows: gradients.clipped_sum(x, rows, limit)
 
 
 # Residuals: derivatives in the predictor, which is overwritten. They own what they return, so that it may be

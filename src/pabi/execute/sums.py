@@ -103,16 +103,6 @@ class GradientSum(Protocol):
         """The sum at `x` over `rows`."""
 
 
-class SummableGradients(Protocol):
-    """Gradients that know how to sum themselves without ever being formed one by one."""
-
-    def clipped_sum(self, x: Array, rows: Rows, limit: Limit) -> Array:
-        """The sum at `x` over `rows` of the gradients, each within `limit`."""
-
-    def additions(self, batch: int) -> int:
-        """The longest chain of additions in a sum over a batch."""
-
-
 class Total:
     """A running sum of arrays that rounds as two additions do, however many there are (Kahan)."""
 
@@ -131,12 +121,6 @@ class Total:
             self._lost = (risen - self.value) - term
             self.value = risen
         self._terms += 1
-
-
-def fast_sum(source: SummableGradients, run: NoisySGD) -> GradientSum:
-    """The sum that `source` computes by itself."""
-    limit = Limit.of(run, source.additions(run.order.sizes.most))
-    return lambda x, rows: source.clipped_sum(x, rows, limit)
 
 
 def per_record_sum(gradients: Callable[[Array, Any], ArrayLike], run: NoisySGD) -> GradientSum:

@@ -16,8 +16,9 @@ from scipy import sparse
 from pabi.describe.batches import FullBatch, ShuffleOnce
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
+from pabi.execute.linear_gradients import fast_sum
 from pabi.execute.records import seen_norm
-from pabi.execute.sums import Limit, fast_sum
+from pabi.execute.sums import Limit
 from pabi.learn import (
     LogisticGradients,
     OneVsRestGradients,

@@ -25,8 +25,9 @@ from pabi.execute import sums as sums_module
 from pabi.execute.binomial import Binomial
 from pabi.execute.checkpoint import Checkpoint, State
 from pabi.execute.engine import _Aftermath, _execute
+from pabi.execute.linear_gradients import fast_sum
 from pabi.execute.serving import Serving, serving
-from pabi.execute.sums import Limit, fast_sum, per_record_sum
+from pabi.execute.sums import Limit, per_record_sum
 from pabi.learn import (
     LogisticGradients,
     PrivateHuberRegressor,

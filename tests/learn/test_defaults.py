@@ -25,10 +25,10 @@ from pabi.learn import (
     PrivatePoissonRegressor,
     defaults,
 )
-from pabi.learn.defaults import Fixed, Problem, Settings, noise_needed, settings
+from pabi.learn.defaults import Fixed, Schedule, Task, noise_needed, settings
 from pabi.numbers.errors import PrivacyWarning
 
-PROBLEM = Problem(
+PROBLEM = Task(
     n=10_000,
     width=30,
     outputs=1,
@@ -49,7 +49,7 @@ PROBLEM = Problem(
 def test_the_rule_takes_numbers_and_no_arrays():
     """All it may know are the fields of two frozen records of numbers: there is no place for data."""
     assert list(inspect.signature(settings).parameters) == ["problem", "fixed"]
-    assert {f.name: f.type for f in fields(Problem)} == {
+    assert {f.name: f.type for f in fields(Task)} == {
         "n": "int",
         "width": "int",
         "outputs": "int",
@@ -195,7 +195,7 @@ TARGETS = [(1e-3, 1e-12), (1e-3, 0.5), (1.0, 1e-6), (100.0, 1e-12), (100.0, 0.5)
 
 def check(problem, chosen):
     """Finite, within what is possible, and not beyond the step that keeps gradient steps contractive."""
-    assert isinstance(chosen, Settings)
+    assert isinstance(chosen, Schedule)
     assert 1 <= chosen.batches.batch_size(problem.n) <= problem.n
     numbers = (chosen.epochs, chosen.step_size, chosen.clip, chosen.l2, chosen.predicted)
     assert all(math.isfinite(value) for value in numbers)

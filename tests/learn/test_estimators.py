@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import math
 import pickle
+import pydoc
+import re
 import warnings
 
 import joblib
@@ -108,6 +110,26 @@ def test_arguments_are_stored_as_given_and_cloned(kind):
         ShuffleOnce(7),
         (-1, 1),
     )
+
+
+@each_estimator
+def test_help_lists_all_parameters_and_attributes_by_itself(kind):
+    text = inspect.getdoc(kind)
+    sections = dict(re.findall(r"^(\w+)\n-{3,}\n(.*?)(?=^\w+\n-{3,}|\Z)", text, re.M | re.S))
+    listed = {
+        title: [
+            name for line in re.findall(r"^([\w, ]+) :", body, re.M) for name in line.split(", ")
+        ]
+        for title, body in sections.items()
+    }
+    names = list(inspect.signature(kind).parameters)
+    assert sorted(listed["Parameters"]) == sorted(names)
+    assert listed["Parameters"][:3] == names[:3] == ["epsilon", "delta", "feature_norm"]
+    X, y = problem(kind)
+    model = kind(**QUICK, noise_std=1.0).fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
+    assert sorted(listed["Attributes"]) == sorted(attributes(model))
+    assert "$" not in text
+    assert all(line in pydoc.render_doc(kind, renderer=pydoc.plaintext) for line in names)
 
 
 @each_estimator

@@ -16,7 +16,7 @@ import pabi
 from pabi.guarantees.guarantee import TESTING
 from pabi.numbers.errors import InvalidInput, NotApplicable, PrivacyWarning
 from pabi.sampling import exact, gibbs_rejection, mean_loss
-from pabi.sampling.envelopes import Envelope, Facts
+from pabi.sampling.envelopes import Envelope, LossBounds
 from pabi.sampling.regions import read_region
 
 from .laws import LEVEL
@@ -166,10 +166,10 @@ def test_the_bound_is_above_the_density_however_it_is_refined():
     """At thousands of points of every box, for losses that use up what they are promised."""
     rng = np.random.default_rng(5)
     losses = {
-        "smooth": (bowl([0.9, 0.2, 0.0]), Facts(3.0, (1.0, 1.0))),
-        "promised less": (bowl([0.9, 0.2, 0.0]), Facts(None, (-2.0, 1.0))),
-        "lipschitz": (lambda x: 3.0 * np.linalg.norm(x - 0.1, axis=1), Facts(3.0, None)),
-        "concave": (lambda x: -bowl([0.9, 0.2, 0.0])(x), Facts(3.0, (-1.0, -1.0))),
+        "smooth": (bowl([0.9, 0.2, 0.0]), LossBounds(3.0, (1.0, 1.0))),
+        "promised less": (bowl([0.9, 0.2, 0.0]), LossBounds(None, (-2.0, 1.0))),
+        "lipschitz": (lambda x: 3.0 * np.linalg.norm(x - 0.1, axis=1), LossBounds(3.0, None)),
+        "concave": (lambda x: -bowl([0.9, 0.2, 0.0])(x), LossBounds(3.0, (-1.0, -1.0))),
     }
     region = read_region(None, 3, 2.0).within(np.array([0.5, 0.5, 0.0]), 0.8)
     for value, facts in losses.values():
@@ -177,19 +177,19 @@ def test_the_bound_is_above_the_density_however_it_is_refined():
         for _ in range(6):
             points, bound, boxes = envelope.propose(3000, rng)
             inside = region.holds(points)
-            cells = envelope.cells[boxes]
+            cells = envelope.boxes[boxes]
             assert np.all((points >= cells.lower) & (points <= cells.upper))
             assert np.all(-20.0 * value(points[inside]) <= bound[inside] + 1e-9)
             envelope.halve(np.unique(boxes))
         # Nothing of the set is lost, and nothing is covered twice.
         uniform = rng.uniform(region.lower, region.upper, size=(500, 3))
         held = uniform[region.holds(uniform)]
-        covers = (held[:, None] >= envelope.cells.lower) & (held[:, None] <= envelope.cells.upper)
+        covers = (held[:, None] >= envelope.boxes.lower) & (held[:, None] <= envelope.boxes.upper)
         assert np.all(covers.all(axis=2).sum(axis=1) == 1)
 
 
 def test_a_refined_bound_is_tight():
-    region, facts = read_region(None, 2, 2.0), Facts(3.0, (1.0, 1.0))
+    region, facts = read_region(None, 2, 2.0), LossBounds(3.0, (1.0, 1.0))
     value, rng = bowl([0.3, 0.2]), np.random.default_rng(1)
     envelope = Envelope(region, value, 40.0, facts)
     for _ in range(8):

@@ -282,8 +282,8 @@ def check_attack(seed):
     counted = Counted(value, 0)
     try:
         region = read_region(domain, m.dimension, m.diameter)
-        facts = exact._facts(m.loss, region, None)
-        expected = exact.expected_evaluations(region, m.diameter, m.kappa, facts)
+        bounds = exact._loss_bounds(m.loss, region, None)
+        expected = exact.expected_evaluations(region, m.diameter, m.kappa, bounds)
         counted.most = max(50.0 * expected, FLOOR) if expected <= MOST else 0
         gibbs_rejection(m, counted, domain, 0, most_evaluations=MOST)
     except NotApplicable:

@@ -29,7 +29,17 @@ from pabi.cli.reading import (
 )
 from pabi.cli.reproducing import reproduce
 from pabi.cli.training import train
-from pabi.cli.writing import aligned, basis, complain, emit, emit_json, one_line, reading, shape
+from pabi.cli.writing import (
+    aligned,
+    basis,
+    complain,
+    emit,
+    emit_json,
+    one_line,
+    origin,
+    reading,
+    shape,
+)
 from pabi.numbers.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
 from pabi.numbers.showing import shown, shown_down
 
@@ -72,8 +82,8 @@ File = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(version: bool) -> None:
+    if version:
         from pabi import __version__
 
         emit(f"pabi {__version__}")
@@ -148,8 +158,7 @@ def account(
             complain("gate", verdict)
     else:
         lines = [f"gate         {verdict}"] if gate else []
-        lines += [headline, f"mu           {shape(best.curve)}"]
-        lines += [f"method       {best.method}", f"source       {best.source}"]
+        lines += [headline, *origin(best)]
         lines.append(f"composition  {_compared(best, cost, at, reads_delta=delta is None)}")
         emit("\n".join(lines + basis(best.adjacency, best.assumptions)))
     if not passed:
@@ -174,10 +183,10 @@ def _compared(best: Guarantee, epsilon: float, delta: float, reads_delta: bool) 
     if reads_delta:
         return f"delta {shown(best.composition.delta(epsilon))} if every iterate were released"
     every = best.composition.epsilon(delta)
-    said = f"epsilon {shown(every)} if every iterate were released"
+    text = f"epsilon {shown(every)} if every iterate were released"
     if 0.0 < epsilon < every < math.inf:
-        said += f" ({shown_down(every / epsilon, 3)} times as much)"
-    return said
+        text += f" ({shown_down(every / epsilon, 3)} times as much)"
+    return text
 
 
 @app.command()
@@ -255,10 +264,10 @@ def calibrate(
             file_name(file),
             'kind: expected "noisy_sgd", a sampler or a mechanism, got "noisy_iteration"',
         )
-    known = PARAMETERS[type(start)]
-    parameter = known[0] if parameter is None else parameter
-    if parameter not in known:
-        raise InvalidInput("--parameter", f"expected one of {', '.join(known)}, got {parameter!r}")
+    names = PARAMETERS[type(start)]
+    parameter = names[0] if parameter is None else parameter
+    if parameter not in names:
+        raise InvalidInput("--parameter", f"expected one of {', '.join(names)}, got {parameter!r}")
     run = calibrated(start, target, at, parameter)
     _, best = _explained(run, at)
     cost, table = best.epsilon(at), to_dict(run)
@@ -266,17 +275,17 @@ def calibrate(
         raise TargetUnreachable(f"epsilon = {target!r} at delta = {at!r} was missed narrowly", cost)
     if as_json:
         value = table["batches"]["size"] if parameter == "size" else table[parameter]
-        found = {"parameter": parameter, "value": value, "epsilon": cost, "delta": at}
+        result = {"parameter": parameter, "value": value, "epsilon": cost, "delta": at}
         about = {name: getattr(best, name) for name in ("adjacency", "method", "assumptions")}
-        emit_json({**found, "target": target, **about, "run": table})
+        emit_json({**result, "target": target, **about, "run": table})
         return
     import tomli_w
 
-    said = [
+    lines = [
         f"{parameter} calibrated: epsilon {shown(cost)} at delta {at!r} (target {target!r}), {best.method}",
         *basis(best.adjacency, best.assumptions),
     ]
-    comments = "".join(f"# {line}\n" for line in said)
+    comments = "".join(f"# {line}\n" for line in lines)
     emit(f"{comments}\n{tomli_w.dumps(_toml_ready(table))}")
 
 
@@ -389,11 +398,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", PrivacyWarning)
-        status, problem = _run(given)
+        status, problem = _run(words)
     if problem is not None:
         complain("error", problem)
         return status
@@ -409,11 +418,8 @@ def _run(arguments: list[str]) -> tuple[int, str | None]:
         status = command.main(args=arguments, prog_name="pabi", standalone_mode=False)
         return (status if isinstance(status, int) else 0), None
     except TargetUnreachable as no:
-        text = str(no)
-        return (
-            1,
-            text if "best" in text else f"{text}; the best reachable epsilon is {shown(no.best)}",
-        )
+        best = "" if "best" in str(no) else f"; the best reachable epsilon is {shown(no.best)}"
+        return 1, f"{no}{best}"
     except (InvalidInput, NotApplicable) as bad:
         return 2, str(bad)
     except MemoryError:

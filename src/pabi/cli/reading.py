@@ -20,10 +20,12 @@ USUAL_DELTA = 1e-5
 
 
 def file_name(file: str) -> str:
+    """The name of `file` in messages, where - is standard input."""
     return "standard input" if file == "-" else file
 
 
 def read_text(file: str, what: str, most: int = _MOST_BYTES) -> str:
+    """The text of a file of at most `most` bytes. Raises InvalidInput, which says that `what` is expected."""
     try:
         if file == "-":
             raw = sys.stdin.buffer.read(most + 1)
@@ -104,7 +106,7 @@ def _culprit(table: dict[str, Any], build: Callable[[dict[str, Any]], Any]) -> s
     return "description"
 
 
-def _option(name: str, text: str | None, wanted: str, ok: Callable[[float], bool]) -> float | None:
+def _option(name: str, text: str | None, kind: str, ok: Callable[[float], bool]) -> float | None:
     """The number given for an option, None if it was not given."""
     if text is None:
         return None
@@ -113,23 +115,27 @@ def _option(name: str, text: str | None, wanted: str, ok: Callable[[float], bool
     except ValueError:
         value = math.nan
     if not ok(value):
-        raise InvalidInput(name, f"expected {wanted}, got {text!r}")
+        raise InvalidInput(name, f"expected {kind}, got {text!r}")
     return value
 
 
 def read_delta(text: str | None) -> float | None:
+    """The option --delta as a number, None where it is left out. Raises InvalidInput."""
     return _option("--delta", text, "a number ≥ 0 and < 1", lambda x: 0.0 <= x < 1.0)
 
 
 def read_epsilon(text: str | None) -> float | None:
+    """The option --epsilon as a number, None where it is left out. Raises InvalidInput."""
     return _option("--epsilon", text, "a finite number ≥ 0", lambda x: 0.0 <= x < math.inf)
 
 
 def read_positive(name: str, text: str | None) -> float | None:
+    """The option `name` as a positive number, None where it is left out. Raises InvalidInput."""
     return _option(name, text, "a finite number > 0", lambda x: 0.0 < x < math.inf)
 
 
 def required(name: str, value: float | None) -> float:
+    """The value of the option `name`. Raises InvalidInput where it is left out."""
     if value is None:
         raise InvalidInput(name, "missing: this command needs it")
     return value

@@ -94,17 +94,17 @@ def _reproduce(
     from pabi.papers.results import PrintedTable
     from pabi.papers.writing import write, written
 
-    kept, settings = out / "kept", Settings(mnist, runs)
+    store, settings = out / "kept", Settings(mnist, runs)
     artefacts = {name: papers.artefact(name) for name in names}
     parts = {name: dict(a.parts(settings)) for name, a in artefacts.items()}
     stamps = {name: running.stamp(group.values(), theme) for name, group in parts.items()}
-    files = {name: kept / f"{name.replace('/', '-')}.json" for name in names}
+    files = {name: store / f"{name.replace('/', '-')}.json" for name in names}
     before = {name: {} if fresh else running.read(file) or {} for name, file in files.items()}
     current = {n for n in names if before[n].get("stamp") == stamps[n] and written(n, out)}
     missing = [part for name in names if name not in current for part in parts[name].values()]
     distinct = {running.key(part): part for part in missing}
     with progress_bar(sys.stderr.isatty(), len(distinct), label="reproducing") as advance:
-        results = running.run_parts(distinct.values(), kept, jobs, fresh, advance)
+        results = running.run_parts(distinct.values(), store, jobs, fresh, advance)
     explained = True
     for name, artefact in artefacts.items():
         if name in current:

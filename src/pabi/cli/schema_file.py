@@ -51,8 +51,11 @@ _ELSEWHERE = {
 
 @dataclass(frozen=True)
 class Schema:
-    """A schema file for one model. `columns`, `settings`: arguments of `SchemaEncoder` and of the
-    model's estimator. `levels`, `range`: the target's, as far as they are declared."""
+    """A schema file for one model.
+
+    `columns`, `settings`: arguments of `SchemaEncoder` and of the model's estimator. `levels`, `range`: the
+    target's, as far as they are declared.
+    """
 
     model: str
     columns: dict[str, Any]
@@ -62,6 +65,7 @@ class Schema:
 
     @property
     def encoder(self) -> SchemaEncoder:
+        """The transformer of the declared columns."""
         return SchemaEncoder(self.columns)
 
     def estimator(self, **arguments: Any) -> Any:
@@ -112,30 +116,31 @@ def read_schema(file: str, model: str) -> Schema:
 
 
 def _schema(tables: dict[str, Any], model: str) -> Schema:
-    known = {m: _arguments(m) for m in MODELS}
-    homes = _KEYS | {"model": known[model]}
+    arguments = {m: _arguments(m) for m in MODELS}
+    homes = _KEYS | {"model": arguments[model]}
     for key, table in tables.items():
         if key not in homes:
             if isinstance(table, Mapping) and {"kind", "range", "levels"} & set(table):
                 raise InvalidInput(key, f"a column is declared as [columns.{key}]")
-            _refuse(key, set(homes), homes, "the top level")
+            _refuse(key, "the top level", set(homes), homes)
         elif not isinstance(table, Mapping):
             raise InvalidInput(key, f"expected a table [{key}], got {table!r}")
     columns, target = tables.get("columns"), tables.get("target", {})
     read_columns(columns)
     for key in target:
-        if key not in _KEYS["target"]:
-            _refuse(key, _KEYS["target"], homes, "[target]")
+        if key not in homes["target"]:
+            _refuse(key, "[target]", homes["target"], homes)
     settings = dict(tables.get("model", {}))
     for key in settings:
-        owner = next((m for m in MODELS if key in known[m]), None)
-        if key not in known[model] and owner is not None:
+        if key in arguments[model]:
+            continue
+        owner = next((m for m in MODELS if key in arguments[m]), None)
+        if owner is not None:
             raise InvalidInput(f"model.{key}", f"belongs to --model {owner}, not to {model}")
-        if key not in known[model]:
-            _refuse(key, known[model], homes, "[model]")
-    if "fit_intercept" in settings and not isinstance(settings["fit_intercept"], bool):
-        got = settings["fit_intercept"]
-        raise InvalidInput("model.fit_intercept", f"expected true or false, got {got!r}")
+        _refuse(key, "[model]", homes["model"], homes)
+    intercept = settings.get("fit_intercept", True)
+    if not isinstance(intercept, bool):
+        raise InvalidInput("model.fit_intercept", f"expected true or false, got {intercept!r}")
     if settings.get("batches", "auto") != "auto":
         settings["batches"] = _read_batches(settings["batches"])
     assert columns is not None
@@ -157,22 +162,24 @@ def _arguments(model: str) -> set[str]:
     return set(estimator().get_params()) - _ELSEWHERE
 
 
-def _refuse(key: str, known: set[str], homes: Mapping[str, set[str]], where: str) -> NoReturn:
-    home = next((name for name, keys in homes.items() if key in keys), None)
-    said = f"belongs to [{home}], not to {where}" if home else _unknown(key, known, where)
-    raise InvalidInput(key, said)
+def _refuse(key: str, where: str, keys: set[str], homes: Mapping[str, set[str]]) -> NoReturn:
+    """Raises InvalidInput for a key that is none of `keys`: it names the table of `homes` that has it."""
+    home = next((name for name, others in homes.items() if key in others), None)
+    reason = f"belongs to [{home}], not to {where}" if home else _unknown(key, keys, where)
+    raise InvalidInput(key, reason)
 
 
 def _target(
     table: Mapping[str, Any], model: str
 ) -> tuple[list[Any] | None, tuple[float, float] | None]:
     """(levels, range), the one that does not go with the model None."""
-    wanted, other = ("levels", "range") if model in CLASSIFIERS else ("range", "levels")
+    classifies = model in CLASSIFIERS
+    other = "range" if classifies else "levels"
     if other in table:
         raise InvalidInput(f"target.{other}", f"does not go with --model {model}")
-    if wanted == "levels":
-        if "levels" not in table:
-            return None, None
+    if classifies and "levels" not in table:
+        return None, None
+    if classifies:
         return read_levels("target.levels", table["levels"], at_least=2), None
     if "range" not in table:
         raise InvalidInput(
@@ -186,21 +193,21 @@ def _target(
 
 def _labels(name: str, cells: NDArray[Any], levels: list[Any] | None) -> NDArray[Any]:
     """(n,) labels in the type of the declared levels; undeclared ones are integers or text."""
-    found = [text(cell) for cell in cells.tolist()]
-    seen = set(found)
+    labels = [text(cell) for cell in cells.tolist()]
+    seen = set(labels)
     if levels is None:
         if any(label.lower() in MISSING for label in seen):
             raise InvalidInput(name, "expected a label in every row of the target, some lack it")
         if len(seen) < 2:
             raise InvalidInput(name, "expected at least two classes, got one class only")
         whole = all(re.fullmatch("0|-?[1-9][0-9]{0,17}", label) for label in seen)
-        return np.array(found).astype(np.int64) if whole else np.array(found)
+        return np.array(labels).astype(np.int64) if whole else np.array(labels)
     declared = {text(level): level for level in levels}
     if not seen <= set(declared):
         raise InvalidInput(
             name, "the target holds a label, or a missing one, that target.levels does not declare"
         )
-    return np.array([declared[label] for label in found])
+    return np.array([declared[label] for label in labels])
 
 
 def _amounts(name: str, cells: NDArray[Any]) -> Array:

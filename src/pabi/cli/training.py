@@ -14,14 +14,13 @@ import typer
 
 from pabi.cli.reading import read_positive, read_target
 from pabi.cli.tables import read_table
-from pabi.cli.writing import basis, emit, json_text, one_line, reading, shape
+from pabi.cli.writing import basis, emit, json_text, one_line, origin, reading
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
     from pabi.cli.schema_file import Schema
-    from pabi.guarantees.guarantee import Guarantee
 
 DECLARED = "the schema (columns, ranges, levels, settings) was declared without looking at the data"
 
@@ -92,20 +91,23 @@ def train(
       pabi verify guarantee.json --epsilon 1 --delta 1e-6
     """
     limit, at = read_target(epsilon, delta)
-    given = {
+    options = {
         "adjacency": adjacency,
         "feature_norm": read_positive("--feature-norm", feature_norm),
         "epochs": read_positive("--epochs", epochs),
     }
-    declared = _declared(schema, model, target)
+    declared = _schema_for(schema, model, target)
     skops = extra("skops.io", "train")
-    with _written((out, guarantee), force, unlike=(data, schema)) as (model_file, guarantee_file):
+    with _partial_files((out, guarantee), force, unlike=(data, schema)) as (
+        model_file,
+        guarantee_file,
+    ):
         frame = read_table(data, [*declared.columns, target])
-        fitted = _fitted(
+        fitted = _fit(
             declared,
             frame,
             target,
-            **{name: value for name, value in given.items() if value is not None},
+            **{name: value for name, value in options.items() if value is not None},
             epsilon=limit,
             delta=at,
             random_state=seed,
@@ -117,20 +119,12 @@ def train(
         guarantee_file.write_text(f"{text}\n", encoding="utf-8")
     features = len(fitted[0].get_feature_names_out())
     about = f"{model}: {one_line(target)} from {len(declared.columns)} columns, {features} features"
-    emit("\n".join([f"model        {about}", f"records      {len(frame)}", *_said(proven, at)]))
+    lines = [f"model        {about}", f"records      {len(frame)}"]
+    lines.append(f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}")
+    emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
 
 
-def _said(guarantee: Guarantee, delta: float) -> list[str]:
-    return [
-        f"epsilon      {shown(guarantee.epsilon(delta))} at delta {delta!r}",
-        f"mu           {shape(guarantee.curve)}",
-        f"method       {guarantee.method}",
-        f"source       {guarantee.source}",
-        *basis(guarantee.adjacency, guarantee.assumptions),
-    ]
-
-
-def _declared(file: str, model: str, target: str) -> Schema:
+def _schema_for(file: str, model: str, target: str) -> Schema:
     from pabi.cli.schema_file import MODELS, read_schema
 
     if model not in MODELS:
@@ -143,7 +137,7 @@ def _declared(file: str, model: str, target: str) -> Schema:
     return schema
 
 
-def _fitted(schema: Schema, frame: Any, target: str, **arguments: Any) -> Any:
+def _fit(schema: Schema, frame: Any, target: str, **arguments: Any) -> Any:
     """A pipeline from raw columns to predictions, the guarantee with its last step."""
     from sklearn.pipeline import make_pipeline
 
@@ -160,7 +154,9 @@ def _fitted(schema: Schema, frame: Any, target: str, **arguments: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _written(files: tuple[str, ...], force: bool, unlike: tuple[str, ...]) -> Iterator[list[Path]]:
+def _partial_files(
+    files: tuple[str, ...], force: bool, unlike: tuple[str, ...]
+) -> Iterator[list[Path]]:
     """Paths to write to, which take the names in `files` all together, once nothing went wrong."""
     paths = [Path(file) for file in files]
     for path in paths:

@@ -30,6 +30,7 @@ def one_line(text: object) -> str:
 
 
 def complain(kind: str, text: object) -> None:
+    """Print one line to standard error: `kind`, such as "error", and `text`."""
     with contextlib.suppress(OSError):
         print(f"{kind}: {one_line(text)}", file=sys.stderr)
 
@@ -47,6 +48,7 @@ def emit(text: str) -> None:
 
 
 def emit_json(value: dict[str, Any]) -> None:
+    """Print `value` as JSON to standard output, in ASCII where its encoding is not UTF-8."""
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
     plain = not encoding.lower().replace("-", "").startswith("utf8")
     emit(json_text(value, plain))
@@ -59,9 +61,9 @@ def json_text(value: dict[str, Any], plain: bool = False) -> str:
 
 def reading(guarantee: Guarantee, epsilon: float, delta: float, **notes: Any) -> dict[str, Any]:
     """A guarantee with its certificate, what it says at one δ, and notes beside it."""
-    found = guarantee.to_dict(certificate=True)
-    found["notes"] = found.get("notes", {}) | notes
-    return found | {"epsilon": epsilon, "delta": delta}
+    table = guarantee.to_dict(certificate=True)
+    table["notes"] = table.get("notes", {}) | notes
+    return table | {"epsilon": epsilon, "delta": delta}
 
 
 def _json_ready(value: Any) -> Any:
@@ -76,6 +78,7 @@ def _json_ready(value: Any) -> Any:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A line for each row, with its cells in columns of one width."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -84,9 +87,18 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def basis(adjacency: str | None, assumptions: Sequence[str]) -> list[str]:
-    """What a reading means nothing without."""
-    said = [f"  - {one_line(sentence)}" for sentence in assumptions]
-    return [f"adjacency    {adjacency}", "assumptions", *(said or ["  (none)"])]
+    """Lines of what a reading means nothing without: adjacency and assumptions."""
+    sentences = [f"  - {one_line(sentence)}" for sentence in assumptions]
+    return [f"adjacency    {adjacency}", "assumptions", *(sentences or ["  (none)"])]
+
+
+def origin(guarantee: Guarantee) -> list[str]:
+    """Lines of what a guarantee is and rests on: μ, the method and its source. Raises InvalidInput."""
+    return [
+        f"mu           {shape(guarantee.curve)}",
+        f"method       {guarantee.method}",
+        f"source       {guarantee.source}",
+    ]
 
 
 def shape(curve: TradeOff) -> str:

@@ -10,13 +10,13 @@ import numpy as np
 
 from pabi.convert.inputs import array, nonnegative
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.margins import THREE_ROUNDINGS
+from pabi.numbers.margins import HALF_ULP, THREE_ROUNDINGS
 from pabi.numbers.rounding import Array
 from pabi.numbers.search import bisected
 from pabi.numbers.validate import choice, number
 
 _METHODS = ("best", "mironov", "bun_steinke", "balle", "asoodeh")
-_ULPS = 8 * 2.0**-53  # more than the relative error of a sum of terms, against their absolute sum
+_ULPS = 8 * HALF_ULP  # more than the relative error of a sum of terms, against their absolute sum
 _LOGARITHM = 4e-15  # relative and absolute: more than the logarithm in `_bun_steinke` errs
 _BRACKET = 1e-14  # relative: keeps the end of a bracket above the root despite rounding
 

@@ -36,6 +36,7 @@ from pabi.describe.prox_parameters import (
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import NONNEGATIVE, NUMBER, Check, convert, keep, optional
+from pabi.numbers.margins import HALF_ULP
 from pabi.numbers.rounding import (
     TINY,
     Array,
@@ -48,7 +49,6 @@ from pabi.numbers.rounding import (
 from pabi.numbers.rounding import add_towards as add_towards
 
 _LARGEST = float(np.finfo(np.float64).max)
-HALF_ULP = 2.0**-53  # the largest relative error of one rounding
 # Below TINY numbers lose precision, and the double of a length must be a double.
 _LENGTH: Check = partial(validate.number, at_least=TINY, at_most=_LARGEST / 2.0)
 

@@ -36,7 +36,7 @@ class Binomial:
         self._cumulative = list(accumulate([*reversed(below), _ONE, *above]))
 
     def draw(self, generator: np.random.Generator) -> int:
-        """A number in 0..n."""
+        """One draw, a number in 0..n."""
         total = self._cumulative[-1]
         count = (total.bit_length() + 7) // 8
         excess = 8 * count - total.bit_length()

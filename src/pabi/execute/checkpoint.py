@@ -45,8 +45,11 @@ _UPDATE = "update_"  # of the names of what the update keeps
 
 @dataclass(frozen=True)
 class State:
-    """After `step` steps: the iterate, the secret order in force, what was assumed so far beside what the
-    description implies, and what the update keeps."""
+    """What a run is after `step` steps: all that the next step depends on.
+
+    `x`: the iterate. `secret`: the secret order in force. `assumed`: the assumptions so far beside what the
+    description implies. `update`: what the update keeps.
+    """
 
     step: int
     x: Array
@@ -70,21 +73,21 @@ class Checkpoint:
         self._last = time.monotonic()
 
     def refuse_existing(self) -> None:
-        """InvalidInput where a file is in the way: it may be the only copy of somebody's work."""
+        """Raises InvalidInput where a file is in the way: it may be the only copy of somebody's work."""
         if self._path.exists():
             raise InvalidInput(
                 "checkpoint", f"{self._path} exists: pass it as resume, or remove it to start over"
             )
 
     def write_if_due(self, state: State) -> None:
-        """Writes it if the last time is long enough ago, and steps are left."""
+        """Writes `state` if the last writing is `seconds` ago or longer, and steps are left."""
         due = time.monotonic() - self._last >= self._seconds
         if due and state.step < self._run.steps:
             self.write(state)
             self._last = time.monotonic()
 
     def write(self, state: State) -> None:
-        """Replaces the file in one step: at any moment it is the old one or the new one."""
+        """Writes `state`, in one step: at any moment the file is the old one or the new one."""
         content = io.BytesIO()
         arrays: dict[str, Any] = {
             "format": _FORMAT,
@@ -96,7 +99,7 @@ class Checkpoint:
         }
         if state.secret is not None:
             arrays["order"] = state.secret
-        arrays |= {f"{_UPDATE}{i}": kept for i, kept in enumerate(state.update)}
+        arrays |= {f"{_UPDATE}{i}": array for i, array in enumerate(state.update)}
         np.savez(content, **arrays)
         partial = self._partial
         with contextlib.suppress(FileNotFoundError):
@@ -116,11 +119,11 @@ class Checkpoint:
                 partial.unlink()
 
     def assumed(self) -> tuple[str, ...]:
-        """What the run was assumed to be so far, or InvalidInput."""
+        """The assumptions of the run so far. Raises InvalidInput as `read` does."""
         return self.read().assumed
 
     def read(self) -> State:
-        """What `write` wrote for the same run, or InvalidInput."""
+        """The state that `write` wrote for the same run. Raises InvalidInput for anything else."""
         try:
             with np.load(self._path, allow_pickle=False) as held:
                 form, digest = str(held["format"]), str(held["run"])
@@ -169,14 +172,15 @@ class Checkpoint:
         """Whether it is a state that the run's update can be in."""
         fresh = self._run.rule.start(self._start)
         alike = len(update) == len(fresh) and all(
-            kept.shape == like.shape
-            and kept.dtype == like.dtype
-            and bool(np.all(np.isfinite(kept)))
-            for kept, like in zip(update, fresh, strict=True)
+            array.shape == like.shape
+            and array.dtype == like.dtype
+            and bool(np.all(np.isfinite(array)))
+            for array, like in zip(update, fresh, strict=True)
         )
         return alike and self._run.rule.reaches(update)
 
     def remove(self) -> None:
+        """Removes the file, and what a crash may have left of a part of it."""
         for file in (self._path, self._partial):
             with contextlib.suppress(FileNotFoundError):
                 file.unlink()

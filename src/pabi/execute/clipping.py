@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.margins import HALF_ULP
 from pabi.numbers.rounding import LEAST_SCALED, Array
 
 _TOGETHER = 4096  # columns: within numpy's buffer, beyond which it would cut rows anywhere
@@ -32,22 +33,24 @@ def clip_norms(vectors: Array, bound: float) -> Array:
     peak = np.max(np.abs(flat), axis=1)
     unit = flat / np.where(peak > 0.0, peak, 1.0)[:, None]
     length = np.maximum(np.sqrt(by_row("ij,ij->i", unit, unit)), 1.0)  # 1..√d where peak > 0
-    target = bound / length * (1.0 - (flat.shape[1] + 16) * 2.0**-53)
+    target = bound / length * (1.0 - (flat.shape[1] + 16) * HALF_ULP)
     clipped = np.where((peak > target)[:, None], unit * target[:, None], flat)
     return clipped.reshape(vectors.shape)
 
 
 def clip_coordinates(vectors: Array, bound: float) -> Array:
-    """`vectors` (m, *shape) with each of their d coordinates clipped to ±bound/√d, rounded down, so that no
-    true norm exceeds `bound`, at least 1e-290. The input is left alone."""
+    """`vectors` (m, *shape) with each of their d coordinates clipped to ±bound/√d, rounded down.
+
+    No true norm exceeds `bound`, at least 1e-290. The input is left alone.
+    """
     refuse_small(bound)
     d = max(1, vectors[:1].size)
-    most = bound / math.sqrt(d) * (1.0 - 2.0**-51)
+    most = bound / math.sqrt(d) * (1.0 - 4.0 * HALF_ULP)  # below the roundings of root and quotient
     return np.clip(vectors, -most, most)
 
 
 def refuse_small(bound: float) -> None:
-    """InvalidInput for a bound below 1e-290."""
+    """Raises InvalidInput for a bound below 1e-290."""
     if not bound >= LEAST_SCALED:
         raise InvalidInput(
             "clip_norm",

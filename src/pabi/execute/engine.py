@@ -26,13 +26,13 @@ from pabi.execute.hiding import (
     starting_point,
     unseen,
 )
-from pabi.execute.linear_gradients import LinearGradients
+from pabi.execute.linear_gradients import LinearGradients, fast_sum
 from pabi.execute.precision import checked, walk_of
 from pabi.execute.progress import progress_bar
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import Records, seen_norm
 from pabi.execute.serving import serving
-from pabi.execute.sums import GradientSum, fast_sum, noise_factor, per_record_sum, stated_sum
+from pabi.execute.sums import GradientSum, noise_factor, per_record_sum, stated_sum
 from pabi.guarantees.guarantee import TESTING, Guarantee
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -41,6 +41,8 @@ from pabi.numbers.rounding import Array
 PerRecordGradients = Callable[[Array, NDArray[np.intp]], ArrayLike]
 ClippedGradientSum = Callable[[Array, NDArray[np.intp], float | None], ArrayLike]
 Watch = Callable[[int, Array], None]
+
+_EQUAL = 1.0 + 1e-9  # constants that are equal but for roundings differ by less
 
 RESUMED = (
     "all parts of an interrupted run used the same records, and nothing that was computed from its "
@@ -54,11 +56,20 @@ CLIPS_ITSELF = (
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What a training run releases.
+    """The model that a training run releases, with its guarantee.
 
-    `x`: the last iterate, float64, read-only, of the shape of the starting point. `guarantee`: what
-    its release costs. `run`: the description that was both accounted and executed.
-    Source: docs, "Training".
+    Attributes
+    ----------
+    x : float64 array
+        The last iterate, read-only, of the shape of the starting point.
+    guarantee : Guarantee
+        What its release costs.
+    run : NoisySGD
+        The description that was both accounted and executed.
+
+    References
+    ----------
+    docs, "Training".
     """
 
     x: Array
@@ -123,11 +134,18 @@ def train(
     resume : path, optional
         The checkpoint of the same run from the same `x0` on the same data, from which to go on; it is kept
         up to date unless `checkpoint` names another file. Noise and sampled batches are drawn afresh.
+    checkpoint_seconds : float, ≥ 0, in seconds
+        The least time between two writings of the checkpoint.
     progress : bool
-        Steps and time on standard error.
+        Whether to show steps and time on standard error.
     watch : callable, optional
         (step, x) after every step, only for a run with `release="path"`. With `checkpoint` or `resume` the
         file is rewritten before every call, so that no step is shown twice with different noise.
+
+    Returns
+    -------
+    Trained
+        The last iterate, its guarantee, and `run`.
 
     Raises
     ------
@@ -139,7 +157,14 @@ def train(
     NotApplicable
         No analysis covers the run; nothing has then been computed from the data.
 
-    Source: the iteration of Bok, Su, Altschuler 2024, §4 (their `noisy SGD`).
+    Warns
+    -----
+    PrivacyWarning
+        `random_state` is not None, or δ is large for n records.
+
+    References
+    ----------
+    The iteration of Bok, Su, Altschuler 2024, §4 (their `noisy SGD`).
     """
     refuse_unenforceable(run)
     gradient_sum = _gradient_sum(run, per_record_gradients, clipped_gradient_sum)
@@ -148,15 +173,15 @@ def train(
     if watch is not None and run.release != "path":
         raise InvalidInput("watch", 'only a run with release="path" may be watched')
     randomness = randomness_from(random_state)
-    said = unseen(files.assumed) + ([] if clipped_gradient_sum is None else [CLIPS_ITSELF])
-    said += [] if randomness.secret else [TESTING]
+    sentences = unseen(files.assumed) + ([] if clipped_gradient_sum is None else [CLIPS_ITSELF])
+    sentences += [] if randomness.secret else [TESTING]
     # Neither depends on the data.
-    guarantee = checked(run.guarantee(delta), *walk_of(run, start[None])).assuming(*said)
+    guarantee = checked(run.guarantee(delta), *walk_of(run, start[None])).assuming(*sentences)
 
     def execute() -> Array:
         state = files.state(start, run.rule)
         with progress_bar(progress, run.steps, state.step) as advance:
-            after_step = _Aftermath(files.kept, guarantee.besides, watch, advance)
+            after_step = _Aftermath(files.current, guarantee.besides, watch, advance)
             return _execute(run, gradient_sum, state, randomness.generator(), after_step)
 
     x = released(execute)
@@ -171,10 +196,10 @@ def _gradient_sum(
 ) -> GradientSum:
     serving(run, np.random.default_rng(0))  # refuses batches that are not trained here
     if (per_record_gradients is None) == (clipped_gradient_sum is None):
-        given = "neither" if per_record_gradients is None else "both"
+        which = "neither" if per_record_gradients is None else "both"
         raise InvalidInput(
             "per_record_gradients",
-            f"expected exactly one of per_record_gradients and clipped_gradient_sum, got {given}",
+            f"expected exactly one of per_record_gradients and clipped_gradient_sum, got {which}",
         )
     for name, value in (
         ("per_record_gradients", per_record_gradients),
@@ -197,30 +222,30 @@ def _gradient_sum(
 
 
 def _refuse_longer_rows(run: NoisySGD, records: Records) -> None:
-    """InvalidInput where rows are declared longer than the loss is told, intercept included."""
-    told = dict(run.loss.parameters).get("feature_norm")
-    if told is None or records.feature_norm is None:
+    """Raises InvalidInput where rows are declared longer than the loss states, intercept included."""
+    stated = dict(run.loss.parameters).get("feature_norm")
+    if stated is None or records.feature_norm is None:
         return
     declared = Fraction(records.feature_norm) ** 2 + Fraction(records.intercept_scaling or 0.0) ** 2
-    if declared > Fraction(told) ** 2:
+    if declared > Fraction(stated) ** 2:
         least = seen_norm(records.feature_norm, records.intercept_scaling)
         raise InvalidInput(
             "feature_norm",
-            f"expected at least {least!r} in the loss, the norm of the rows declared, got {told!r}",
+            f"expected at least {least!r} in the loss, the norm of the rows declared, got {stated!r}",
         )
 
 
 def _refuse_steeper(run: NoisySGD, gradients: LinearGradients) -> None:
-    """InvalidInput where the gradients have more curvature than the loss is told, as another loss would."""
-    records, told = gradients.records, run.loss.curvature
-    if gradients.steepness is None or records.feature_norm is None or told is None:
+    """Raises InvalidInput for gradients of more curvature than the loss states: they are another loss's."""
+    records, stated = gradients.records, run.loss.curvature
+    if gradients.steepness is None or records.feature_norm is None or stated is None:
         return
     most = gradients.steepness * seen_norm(records.feature_norm, records.intercept_scaling) ** 2
-    if most > told[1] * (1.0 + 1e-9):  # beyond what roundings make of equal constants
+    if most > stated[1] * _EQUAL:
         raise InvalidInput(
             "loss",
             f"expected one of curvature up to {most!r} or more, that of {type(gradients).__name__}, got "
-            f"{told[1]!r}",
+            f"{stated[1]!r}",
         )
 
 
@@ -229,21 +254,21 @@ class _Files:
     """The checkpoint to go on from, and the one to keep up to date; None where there is none."""
 
     resumed: Checkpoint | None
-    kept: Checkpoint | None
+    current: Checkpoint | None
 
     def assumed(self) -> list[str]:
-        """What the parts of the run before the interruption rest on."""
+        """The assumptions of the parts of the run before the interruption."""
         return [] if self.resumed is None else [*self.resumed.assumed(), RESUMED]
 
     def state(self, start: Array, rule: Update) -> State:
-        """Where to begin."""
+        """The state to begin with: that of the checkpoint, or the start of the run."""
         if self.resumed is None:
             return State(0, start, None, update=rule.start(start))
         return self.resumed.read()
 
     def remove(self) -> None:
-        """Both, once the run is over."""
-        for file in (self.resumed, self.kept):
+        """Removes both checkpoints, once the run is over."""
+        for file in (self.resumed, self.current):
             if file is not None:
                 file.remove()
 
@@ -259,10 +284,10 @@ def _files(
     resumed = None if resume is None else Checkpoint(resume, run, start, seconds)
     if checkpoint is None:
         return _Files(resumed, resumed)
-    kept = Checkpoint(checkpoint, run, start, seconds)
+    current = Checkpoint(checkpoint, run, start, seconds)
     if resume is None or os.fspath(resume) != os.fspath(checkpoint):
-        kept.refuse_existing()
-    return _Files(resumed, kept)
+        current.refuse_existing()
+    return _Files(resumed, current)
 
 
 class _Aftermath:
@@ -301,7 +326,7 @@ def _execute(
     stated = np.asarray(run.gradient_noise_std, dtype=np.float64)
     noise_stds = np.broadcast_to(stated * noise_factor(run), run.steps)
     batches = serving(run, generator, state.secret)
-    x, kept, l2, rule = state.x, state.update, run.loss.l2, run.rule
+    x, update, l2, rule = state.x, state.update, run.loss.l2, run.rule
     for k in range(state.step, run.steps):
         step_size, noise_std = float(step_sizes[k]), float(noise_stds[k])
         gradient = np.zeros(x.shape)
@@ -312,10 +337,10 @@ def _execute(
         noisy = gradient + noise_std * generator.standard_normal(x.shape)
         if not rule.plain:
             noisy = on_grid(noisy, noise_std)  # of which everything that follows is post-processing
-        x, kept = rule.step(x, l2 * x + noisy, step_size, kept, k)
+        x, update = rule.step(x, l2 * x + noisy, step_size, update, k)
         if rule.plain and (k + 1 == run.steps or run.release == "path"):
             x = on_grid(x, step_size * noise_std)
         if run.prox is not None:
             x = mapped(run.prox(x, step_size), x.shape)
-        after_step(State(k + 1, x, batches.secret, update=kept))
+        after_step(State(k + 1, x, batches.secret, update=update))
     return np.array(x, dtype=np.float64)  # its own memory, not a view of something hidden

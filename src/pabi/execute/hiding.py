@@ -18,10 +18,14 @@ from pabi.numbers.rounding import LEAST_SCALED, Array
 
 T = TypeVar("T")
 GRID = 2.0**-20  # of the last step's noise: the spacing of what is released
+_GRIDS = (
+    2.0**-900,
+    2.0**900,
+)  # beyond them a grid or its inverse may over- or underflow, and none is used
 
 
 def refuse_unenforceable(run: NoisySGD) -> None:
-    """InvalidInput for what a guarantee may assume and this trainer would not do."""
+    """Raises InvalidInput for a run whose guarantee assumes what this trainer would not do."""
     if type(run) is not NoisySGD:
         raise InvalidInput("run", f"expected a pabi.NoisySGD, got a {type(run).__name__}")
     rule_of(run.update).refuse_untrained()
@@ -34,15 +38,13 @@ def refuse_unenforceable(run: NoisySGD) -> None:
         )
     enforced = getattr(run.prox, "diameter", None)
     if run.diameter is not None and (enforced is None or not enforced <= run.diameter):
-        kept = (
-            "no prox bounds the iterates"
-            if enforced is None
-            else f"the prox keeps only {enforced!r}"
-        )
+        reason = "no prox bounds the iterates"
+        if enforced is not None:
+            reason = f"the prox keeps only {enforced!r}"
         raise InvalidInput(
             "diameter",
             f"expected a prox that enforces it (as pabi.prox.ball does), got an assumed "
-            f"{run.diameter!r}: {kept}",
+            f"{run.diameter!r}: {reason}",
         )
 
 
@@ -54,14 +56,14 @@ def on_grid(x: Array, noise_std: float) -> Array:
     is left; everything that follows is post-processing.
     """
     grid = math.ldexp(1.0, math.frexp(noise_std * GRID)[1]) if noise_std > 0.0 else 0.0
-    if not (2.0**-900 < grid < 2.0**900):
+    if not (_GRIDS[0] < grid < _GRIDS[1]):
         return x
     rounded: Array = np.asarray(np.rint(x / grid) * grid)
     return rounded
 
 
 def mapped(value: Any, shape: tuple[int, ...]) -> Array:
-    """What the proximal map returned, or InvalidInput."""
+    """The point that a proximal map returned, of this shape. Raises InvalidInput for anything else."""
     try:
         x = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -88,15 +90,18 @@ def unseen(execute: Callable[[], T]) -> T:
 
 
 def released(execute: Callable[[], Array]) -> Array:
-    """What `execute` returns, read-only; `unseen` otherwise."""
+    """The array that `execute` returns, read-only; what it raises carries nothing of what it computed."""
     values = unseen(execute)
     values.flags.writeable = False
     return values
 
 
 def forget_frames(error: BaseException, handled_outside: BaseException | None) -> None:
-    """Empties the frames that `error` came through: debuggers and error trackers show their locals,
-    hidden iterates among them. Exceptions that were being handled before are left alone."""
+    """Empties the frames that `error` came through.
+
+    Debuggers and error trackers show their locals, hidden iterates among them. Exceptions that were being
+    handled before, `handled_outside` and what led to it, are left alone.
+    """
     pending, seen = [error], set()
     while pending:
         current = pending.pop()
@@ -109,7 +114,7 @@ def forget_frames(error: BaseException, handled_outside: BaseException | None) -
 
 
 def starting_point(x0: ArrayLike | None) -> Array:
-    """`x0` as finite float64, a copy, or InvalidInput."""
+    """`x0` as finite float64, a copy. Raises InvalidInput naming `x0`."""
     if x0 is None:
         raise InvalidInput("x0", "missing: a path starts somewhere")
     try:
@@ -121,6 +126,13 @@ def starting_point(x0: ArrayLike | None) -> Array:
     if not np.all(np.isfinite(start)):
         raise InvalidInput("x0", "expected finite numbers")
     return start
+
+
+def read_only(x: Array) -> Array:
+    """A view of `x` for callables of the user's, through which they cannot change it."""
+    view = x.view()
+    view.flags.writeable = False
+    return view
 
 
 def returned(field: str, value: Any, shape: tuple[int, ...], named: str = "") -> Array:
@@ -135,8 +147,8 @@ def returned(field: str, value: Any, shape: tuple[int, ...], named: str = "") ->
     if array.dtype.kind not in "fiu":
         raise InvalidInput(field, f"expected real numbers, got dtype {array.dtype}")
     if array.shape != shape:
-        wanted = f"{named} = {shape}" if named else f"{shape}"
-        raise InvalidInput(field, f"expected shape {wanted}, got {array.shape}")
+        expected = f"{named} = {shape}" if named else f"{shape}"
+        raise InvalidInput(field, f"expected shape {expected}, got {array.shape}")
     array = array.astype(np.float64, copy=False)
     if not np.all(np.isfinite(array)):
         raise InvalidInput(field, "expected finite numbers")

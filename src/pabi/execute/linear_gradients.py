@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pabi.describe.linear_losses import LinearLoss, Logistic, Softmax, executable
+from pabi.describe.runs import NoisySGD
 from pabi.execute.clipping import by_row
 from pabi.execute.records import MOST_ROWS, Records, Rows, as_labels
-from pabi.execute.sums import Limit, Total
+from pabi.execute.sums import GradientSum, Limit, Total
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.margins import HALF_ULP
 from pabi.numbers.rounding import Array, fraction_up
 
 Residual = Callable[[Array, Any], Array]
@@ -29,7 +31,7 @@ class LinearGradients:
 
     Parameters
     ----------
-    X : (n, d) array-like, memory-mapped array, scipy sparse matrix or `Records`
+    X : (n, d) array-like, memory-mapped array, scipy sparse matrix or Records
         Features, finite; with `Records` they are brought within a public norm.
     targets : (n, …) array
         What `residual` is given beside the predictor, row by row.
@@ -42,8 +44,25 @@ class LinearGradients:
         By how much the residual changes per unit of the predictor at most, in Euclidean norms: a record x has
         curvature in [0, steepness·‖x‖²], which `train` compares with what the loss promises.
 
-    Calling it with θ and rows returns the gradients themselves, (m, *θ.shape). Raises InvalidInput
-    naming `theta`, `X` or `y`; no message shows data. Source: docs, "Training", the fast path.
+    Attributes
+    ----------
+    records : Records
+        The features.
+    shape : tuple of int
+        (width,) or (width, K), that of θ.
+
+    Raises
+    ------
+    InvalidInput
+        `X`, or `theta` where it is called; no message shows data.
+
+    Notes
+    -----
+    Calling it with θ and m rows returns the gradients themselves, (m, *θ.shape).
+
+    References
+    ----------
+    docs, "Training", the fast path.
     """
 
     def __init__(
@@ -61,6 +80,7 @@ class LinearGradients:
         self.shape = (self.records.width,) if outputs is None else (self.records.width, outputs)
 
     def __call__(self, theta: ArrayLike, rows: NDArray[np.intp]) -> Array:
+        """(m, *θ.shape): each gradient at `theta` of the m `rows`, unclipped."""
         point = self._point(theta)
         weights = [
             self._residual(self.records.predictor(block, point), self._of(rows, block.part))
@@ -90,7 +110,10 @@ class LinearGradients:
         return total.value
 
     def additions(self, batch: int) -> int:
-        """Within a block every row is one addition; across blocks the sum is compensated."""
+        """The longest chain of additions in a sum over `batch` rows.
+
+        Within a block every row is one addition; across blocks the sum is compensated.
+        """
         return min(batch, MOST_ROWS)
 
     def _of(self, rows: Rows, part: slice) -> Any:
@@ -112,18 +135,31 @@ def _clipped(weight: Array, norm: Array, clip: float) -> Array:
     if not np.any(longest > clip):
         return weight
     # Row by row: a record that is not clipped must not notice that another one is.
-    margin = 1.0 - (16 + weight.size // len(weight)) * 2.0**-53  # as in clip_norms
+    margin = 1.0 - (16 + weight.size // len(weight)) * HALF_ULP  # as in clip_norms
     factor = np.where(longest > clip, clip / np.maximum(longest, clip) * margin, 1.0)
     clipped: Array = weight * (factor if weight.ndim == 1 else factor[:, None])
     return clipped
 
 
 class LogisticGradients(LinearGradients):
-    """Gradients of log(1 + exp(−y·xᵀθ)), −y·x/(1 + exp(y·xᵀθ)).
+    """Gradients of the logistic loss log(1 + exp(−y·xᵀθ)), which are −y·x/(1 + exp(y·xᵀθ)).
 
-    `y`: (n,) labels, all in {0, 1} or all in {−1, 1}; 1 is the positive class. Where ‖x‖ ≤ R the
-    loss is `Loss.logistic(feature_norm=R)`. Source: the logistic loss of Bok, Su, Altschuler 2024,
-    §5.
+    Parameters
+    ----------
+    X : (n, d) array-like, memory-mapped array, scipy sparse matrix or Records
+        Features, finite; with `Records` they are brought within a public norm.
+    y : (n,) array-like
+        Labels, all in {0, 1} or all in {−1, 1}; 1 is the positive class. Where ‖x‖ ≤ R the loss is
+        `Loss.logistic(feature_norm=R)`.
+
+    Raises
+    ------
+    InvalidInput
+        `X` or `y`; no message shows data.
+
+    References
+    ----------
+    The logistic loss of Bok, Su, Altschuler 2024, §5.
     """
 
     def __init__(self, X: Any, y: ArrayLike) -> None:
@@ -133,8 +169,23 @@ class LogisticGradients(LinearGradients):
 class OneVsRestGradients(LinearGradients):
     """Gradients of K logistic losses at once, class k against the others; θ has shape (width, K).
 
-    `y`: (n,) class numbers 0..K − 1. A record's gradient has norm at most √K·R.
-    Arguments otherwise and errors as for `LinearGradients`. Source: docs, "Training".
+    Parameters
+    ----------
+    X : (n, d) array-like, memory-mapped array, scipy sparse matrix or Records
+        Features, finite; with `Records` they are brought within a public norm.
+    y : (n,) array-like
+        Class numbers 0..K − 1. Where ‖x‖ ≤ R a record's gradient has norm at most √K·R.
+    classes : int, ≥ 2
+        K.
+
+    Raises
+    ------
+    InvalidInput
+        `X`, `y` or `classes`; no message shows data.
+
+    References
+    ----------
+    docs, "Training".
     """
 
     def __init__(self, X: Any, y: ArrayLike, classes: int) -> None:
@@ -142,10 +193,25 @@ class OneVsRestGradients(LinearGradients):
 
 
 class SoftmaxGradients(LinearGradients):
-    """Gradients of log Σ_k exp(x·θ_k) − x·θ_y; θ has shape (width, K).
+    """Gradients of the softmax loss log Σ_k exp(x·θ_k) − x·θ_y; θ has shape (width, K).
 
-    `y`: (n,) class numbers 0..K − 1. Where ‖x‖ ≤ R the loss is `Loss.softmax(feature_norm=R)`.
-    Arguments otherwise and errors as for `LinearGradients`. Source: docs, "Training".
+    Parameters
+    ----------
+    X : (n, d) array-like, memory-mapped array, scipy sparse matrix or Records
+        Features, finite; with `Records` they are brought within a public norm.
+    y : (n,) array-like
+        Class numbers 0..K − 1. Where ‖x‖ ≤ R the loss is `Loss.softmax(feature_norm=R)`.
+    classes : int, ≥ 2
+        K.
+
+    Raises
+    ------
+    InvalidInput
+        `X`, `y` or `classes`; no message shows data.
+
+    References
+    ----------
+    docs, "Training".
     """
 
     def __init__(self, X: Any, y: ArrayLike, classes: int) -> None:
@@ -153,11 +219,27 @@ class SoftmaxGradients(LinearGradients):
 
 
 class SquaredGradients(LinearGradients):
-    """Gradients of ½(x·θ − y)² with the residual clipped at `residual_bound`, or, which is the same
-    function, of the Huber loss of that threshold: `Loss.squared`, `Loss.huber`.
+    """Gradients of ½(x·θ − y)² with the residual clipped.
 
-    `y`: (n,) targets, finite.
-    Arguments otherwise and errors as for `LinearGradients`. Source: docs, "Training".
+    It is also the Huber loss of that threshold: `Loss.squared`, `Loss.huber`.
+
+    Parameters
+    ----------
+    X : (n, d) array-like, memory-mapped array, scipy sparse matrix or Records
+        Features, finite; with `Records` they are brought within a public norm.
+    y : (n,) array-like
+        Targets, finite.
+    residual_bound : float, > 0, in units of y
+        What the residual x·θ − y is clipped at.
+
+    Raises
+    ------
+    InvalidInput
+        `X`, `y` or `residual_bound`; no message shows data.
+
+    References
+    ----------
+    docs, "Training".
     """
 
     def __init__(self, X: Any, y: ArrayLike, residual_bound: float) -> None:
@@ -166,12 +248,30 @@ class SquaredGradients(LinearGradients):
 
 
 class SmoothedHingeGradients(LinearGradients):
-    """Gradients of the hinge loss max(0, 1 − y·xᵀθ) smoothed over a width `smoothing` = γ: −y·x times
-    min(1, max(0, 1 − y·xᵀθ)/γ).
+    """Gradients of a smoothed hinge loss: −y·x times min(1, max(0, 1 − y·xᵀθ)/γ).
 
-    `y`: labels in {0, 1} or {−1, 1}, `Loss.smoothed_hinge`; with `classes` = K class numbers
-    0..K − 1, of which each is told from the rest by a loss of its own, θ of shape (width, K).
-    Arguments otherwise and errors as for `LinearGradients`. Source: docs, "Training".
+    The hinge loss max(0, 1 − y·xᵀθ) is smoothed over a width γ: `Loss.smoothed_hinge`.
+
+    Parameters
+    ----------
+    X : (n, d) array-like, memory-mapped array, scipy sparse matrix or Records
+        Features, finite; with `Records` they are brought within a public norm.
+    y : (n,) array-like
+        Labels, all in {0, 1} or all in {−1, 1}; with `classes` class numbers 0..K − 1.
+    smoothing : float, > 0
+        γ.
+    classes : int, ≥ 2, optional
+        K: each class has a loss of its own, of this class against the others, and θ has shape (width, K).
+        None: two classes, and θ has shape (width,).
+
+    Raises
+    ------
+    InvalidInput
+        `X`, `y`, `smoothing` or `classes`; no message shows data.
+
+    References
+    ----------
+    docs, "Training".
     """
 
     def __init__(self, X: Any, y: ArrayLike, smoothing: float, classes: int | None = None) -> None:
@@ -183,15 +283,38 @@ class SmoothedHingeGradients(LinearGradients):
 
 
 class PoissonGradients(LinearGradients):
-    """Gradients of exp(x·θ) − y·xᵀθ, continued linearly beyond a predictor of `predictor_bound`.
+    """Gradients of the Poisson loss exp(x·θ) − y·xᵀθ, continued linearly: `Loss.poisson`.
 
-    `y`: (n,) counts ≥ 0; those above `count_bound` are taken as `count_bound`. `Loss.poisson`.
-    Arguments otherwise and errors as for `LinearGradients`. Source: docs, "Training".
+    Parameters
+    ----------
+    X : (n, d) array-like, memory-mapped array, scipy sparse matrix or Records
+        Features, finite; with `Records` they are brought within a public norm.
+    y : (n,) array-like
+        Counts, ≥ 0.
+    predictor_bound : float, at most 700
+        The predictor beyond which the loss is linear.
+    count_bound : float, > 0
+        Larger counts are taken as this one.
+
+    Raises
+    ------
+    InvalidInput
+        `X`, `y` or a bound; no message shows data.
+
+    References
+    ----------
+    docs, "Training".
     """
 
     def __init__(self, X: Any, y: ArrayLike, predictor_bound: float, count_bound: float) -> None:
         bounds = {"predictor_bound": predictor_bound, "count_bound": count_bound}
         super().__init__(*_of_loss(executable("poisson", **bounds), X, y))
+
+
+def fast_sum(gradients: LinearGradients, run: NoisySGD) -> GradientSum:
+    """The sum that `gradients` compute by themselves, without ever forming one of a record."""
+    limit = Limit.of(run, gradients.additions(run.order.sizes.most))
+    return lambda x, rows: gradients.clipped_sum(x, rows, limit)
 
 
 # Residuals: derivatives in the predictor, which is overwritten. They own what they return, so that it may be
@@ -201,7 +324,7 @@ _Arguments = tuple[Records, NDArray[Any], Residual, int | None, float]  # of Lin
 
 
 def _of_loss(loss: LinearLoss, X: Any, y: ArrayLike, classes: int | None = None) -> _Arguments:
-    """`classes`: K, where targets are classes."""
+    """Arguments for the gradients of `loss`; `classes`: K, where targets are classes."""
     records = X if isinstance(X, Records) else Records(X)
     targets = targets_of(loss, y, records.n, classes)
 
@@ -268,7 +391,7 @@ def targets_of(loss: LinearLoss, y: ArrayLike, n: int, classes: int | None = Non
 
 
 def signs(y: ArrayLike, n: int) -> Array:
-    """Labels as ±1."""
+    """(n,) labels as ±1. Raises InvalidInput naming `y`."""
     labels = as_labels(y, n)
     if labels.dtype.kind in "biuf":
         for negative in (0, -1):
@@ -286,6 +409,7 @@ def _codes(y: ArrayLike, n: int, classes: int | None) -> NDArray[np.intp]:
 
 
 def finite_targets(y: ArrayLike, n: int) -> Array:
+    """(n,) numbers as float64. Raises InvalidInput naming `y`."""
     try:
         targets = as_labels(y, n).astype(np.float64)
     except (TypeError, ValueError) as bad:

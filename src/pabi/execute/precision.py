@@ -48,14 +48,14 @@ class Overstep(NamedTuple):
 class Walk:
     """The public numbers of x ← Π(x − ηλx − ηg + Z), Z ~ N(0, σ²I).
 
-    `start`: ‖x_0‖. `kept`: |1 − ηλ|, and `pull`: the largest ‖ηg‖, each a number or one per step.
+    `start`: ‖x_0‖. `factor`: |1 − ηλ|, and `pull`: the largest ‖ηg‖, each a number or one per step.
     `noise_std`: σ, likewise. `origin`: ‖Π(0)‖ at most. `diameter`: of the range of Π, ∞ if unbounded.
     `dimension`: of x. `paths`: how many walks there are. Norms are Euclidean, in units of x.
     """
 
     steps: int
     start: float
-    kept: float | Array
+    factor: float | Array
     pull: float | Array
     noise_std: float | Array
     origin: float
@@ -65,7 +65,7 @@ class Walk:
 
     @property
     def noises(self) -> float | Array:
-        """What ‖Z‖ exceeds at no step but with probability 2⁻¹⁰¹.
+        """The bound that ‖Z‖ exceeds at some step with probability 2⁻¹⁰¹ at most; a number or one per step.
 
         P(‖Z‖ > σ(√d + q)) ≤ e^(−q²/2), by Gaussian concentration.
         """
@@ -78,43 +78,43 @@ class Walk:
         A point of the range of Π is within `diameter` of Π(0), and no farther from it than what Π is applied
         to is from 0. What a step adds up is no larger than ‖x‖ + ηλ‖x‖ + ‖ηg‖ + ‖Z‖.
         """
-        if all(np.ndim(x) == 0 for x in (self.kept, self.pull, self.noise_std)):
+        if all(np.ndim(x) == 0 for x in (self.factor, self.pull, self.noise_std)):
             return self._constant()
         columns = [
             np.broadcast_to(np.asarray(x, dtype=np.float64), self.steps).tolist()
-            for x in (self.kept, self.pull, self.noises, self.noise_std)
+            for x in (self.factor, self.pull, self.noises, self.noise_std)
         ]
         size = self.start
-        for kept, pull, noise, noise_std in zip(*columns, strict=True):
-            found = _coarse(_added_up(size, kept, pull + noise), noise_std)
-            if found is not None:
-                return found
-            size = self._after(size, kept, pull + noise)
+        for factor, pull, noise, noise_std in zip(*columns, strict=True):
+            overstep = _coarse(_added_up(size, factor, pull + noise), noise_std)
+            if overstep is not None:
+                return overstep
+            size = self._after(size, factor, pull + noise)
         return None
 
     def _constant(self) -> Overstep | None:
-        kept, move = float(self.kept), float(self.pull) + float(self.noises)
-        size = max(self.start, self._largest(kept, move))
-        return _coarse(_added_up(size, kept, move), float(self.noise_std))
+        factor, move = float(self.factor), float(self.pull) + float(self.noises)
+        size = max(self.start, self._largest(factor, move))
+        return _coarse(_added_up(size, factor, move), float(self.noise_std))
 
-    def _largest(self, kept: float, move: float) -> float:
+    def _largest(self, factor: float, move: float) -> float:
         """A bound on all iterates but the first, of equal steps."""
         within, move = self.origin + self.diameter, move + self.origin
-        if kept < 1.0:  # below the fixed point, if the start is
-            found = max(self.start, move / (1.0 - kept))
-            return min(within, found, self.start + self.steps * move) * _MARGIN
+        if factor < 1.0:  # below the fixed point, if the start is
+            fixed = max(self.start, move / (1.0 - factor))
+            return min(within, fixed, self.start + self.steps * move) * _MARGIN
         with np.errstate(over="ignore"):
-            growth = float(np.power(kept, self.steps))
-        grown = self.steps if kept == 1.0 else (growth - 1.0) / (kept - 1.0)
+            growth = float(np.power(factor, self.steps))
+        grown = self.steps if factor == 1.0 else (growth - 1.0) / (factor - 1.0)
         return min(within, growth * self.start + grown * move) * _MARGIN
 
-    def _after(self, size: float, kept: float, move: float) -> float:
-        return (self.origin + min(self.diameter, kept * size + move)) * _A_STEP
+    def _after(self, size: float, factor: float, move: float) -> float:
+        return (self.origin + min(self.diameter, factor * size + move)) * _A_STEP
 
 
-def _added_up(size: float, kept: float, move: float) -> float:
+def _added_up(size: float, factor: float, move: float) -> float:
     """No intermediate result of a step is larger: ηλ is at most 1 + |1 − ηλ|."""
-    return ((2.0 + kept) * size + move) * _A_STEP
+    return ((2.0 + factor) * size + move) * _A_STEP
 
 
 def _coarse(size: float, noise_std: float) -> Overstep | None:
@@ -123,19 +123,20 @@ def _coarse(size: float, noise_std: float) -> Overstep | None:
 
 
 def refuse_coarse(walk: Walk) -> None:
-    """InvalidInput, naming what to change, where doubles are too coarse for `walk`."""
-    found = walk.overstep()
-    if found is None:
+    """Raises InvalidInput, naming what to change, where doubles are too coarse for `walk`."""
+    overstep = walk.overstep()
+    if overstep is None:
         return
+    size, spacing, noise_std = overstep
     field = "noise_std"
-    if _coarse(walk.start, found.noise_std) is not None:
+    if _coarse(walk.start, noise_std) is not None:
         field = "x0"
-    elif _coarse(walk.origin, found.noise_std) is not None:
+    elif _coarse(walk.origin, noise_std) is not None:
         field = "prox"
     raise InvalidInput(
         field,
-        f"iterates can reach {plain(found.size, 3)}, where doubles are {plain(found.spacing, 3)} apart, more "
-        f"than 2⁻²⁰ of a step's noise, {plain(found.noise_std, 3)}: rounding would undo what hides the path. "
+        f"iterates can reach {plain(size, 3)}, where doubles are {plain(spacing, 3)} apart, more "
+        f"than 2⁻²⁰ of a step's noise, {plain(noise_std, 3)}: rounding would undo what hides the path. "
         "Begin nearer to 0, bound the iterates by a prox nearer to 0, take fewer or shorter steps or more "
         'noise, or account for all iterates (release="path"), which rounding does not harm',
     )
@@ -151,9 +152,10 @@ def small_enough(noise_std: float | Array) -> str:
 
 
 def checked(guarantee: Guarantee, walk: Walk, bounded: bool) -> Guarantee:
-    """`guarantee` of what takes this walk, where its proof survives doubles; InvalidInput where it does not.
+    """`guarantee` of a run that takes this walk, where its proof survives doubles.
 
-    `bounded`: whether `walk.pull` is known. If not, an assumption says what is needed.
+    `bounded`: whether `walk.pull` is known. If not, an assumption says what is needed. Raises InvalidInput
+    where the proof does not survive.
     """
     if guarantee.method == EVERY_ITERATE:
         return guarantee
@@ -188,8 +190,10 @@ def walk_from(
     noise_std: float | Array,
     prox: Any,
 ) -> Walk:
-    """The walks from `starts` (paths, *shape) by steps of these sizes, () or (steps,), along gradients no
-    longer than `gradient`, with noise of `noise_std` on the iterate."""
+    """The walks from `starts` (paths, *shape) by steps of these sizes, () or (steps,).
+
+    `gradient`: the largest norm of a gradient. `noise_std`: of the noise on the iterate.
+    """
     points = starts.reshape(len(starts), -1)
     origin, diameter = _range(prox, starts.shape[1:], step_sizes)
     return Walk(

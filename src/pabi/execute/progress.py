@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterator
 
 @contextlib.contextmanager
 def progress_bar(
-    shown: bool, steps: int, done: int = 0, label: str = "training"
+    shown: bool, steps: int, first: int = 0, label: str = "training"
 ) -> Iterator[Callable[[], None]]:
-    """A function to call after every step; with `shown` it moves a bar, named `label`, on standard error."""
+    """A function to call after every step, which with `shown` moves a bar on standard error.
+
+    `first`: how many of `steps` are over at the start. `label`: the name of the bar.
+    """
     if not shown:
         yield lambda: None
         return
@@ -32,5 +35,5 @@ def progress_bar(
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(label, total=steps, completed=done)
+        task = bar.add_task(label, total=steps, completed=first)
         yield lambda: bar.advance(task)

@@ -52,7 +52,7 @@ class Randomness:
 
 
 def randomness_from(random_state: Any, *, stacklevel: int = 2) -> Randomness:
-    """What `random_state` stands for.
+    """The source of randomness that `random_state` stands for.
 
     `random_state`: None for `secret_generator`; an int ≥ 0 or a numpy Generator for tests, with a
     PrivacyWarning, because whoever knows it can subtract the noise. Raises InvalidInput otherwise.

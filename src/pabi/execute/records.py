@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from pabi.execute.clipping import by_row, clip_norms
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.margins import HALF_ULP
 from pabi.numbers.rounding import Array, up
 
 Rows = NDArray[np.intp] | slice
@@ -19,10 +20,13 @@ Rows = NDArray[np.intp] | slice
 MOST_ROWS = 4096  # of a block: sums of that many terms round by at most a relative 2⁻⁴¹
 LARGEST = 2.0**250  # of entries, norms and their inverses: products of three stay normal
 _BLOCK = 1 << 18  # entries of a dense block, 2 MB: both products read it from the cache
+# Relative: more than all roundings of a norm's or factor's few operations, and of a range's ends.
+_FEW_ROUNDINGS, _ROUNDINGS_OF_ENDS = 8.0 * HALF_ULP, 2.0**-40
+_SHORTENED = 1.0 - 2.0**-30  # a row whose factor is above it was within the norm, but for roundings
 
 
 @dataclass(frozen=True)
-class Block:
+class RowBlock:
     """Some rows of the data as float64, dense or CSR, before they are scaled down.
 
     `part`: which of the requested rows. `scale`: (m,) factors ≤ 1 that bring the rows within the
@@ -51,10 +55,25 @@ class Records:
         Public ranges. A feature is clipped to its range, which is then mapped onto [−1, 1]. A
         sparse matrix needs ranges (−h, h), which keep zeros.
 
-    `n`, `d`: rows and columns of X. `centre`, `reach`: (d,) of the ranges, None without them.
-    `shortened`: whether some row was scaled down or clipped, a fact about the data. Raises
-    InvalidInput naming `X` or the parameter; no message shows data. Source: docs, "Clipping":
-    bounding features keeps gradient steps nonexpansive.
+    Attributes
+    ----------
+    n, d : int
+        Rows and columns of X.
+    sparse : bool
+        Whether X is held as a sparse matrix.
+    centre, reach : (d,) array or None
+        Centres and half widths of the ranges.
+    shortened : bool
+        Whether some row was scaled down or clipped, a fact about the data.
+
+    Raises
+    ------
+    InvalidInput
+        X or a parameter is wrong; the error names it, and no message shows data.
+
+    References
+    ----------
+    docs, "Clipping": bounding features keeps gradient steps nonexpansive.
     """
 
     def __init__(
@@ -67,12 +86,11 @@ class Records:
         self._X = _matrix(X)
         self.n, self.d = (int(side) for side in self._X.shape)
         self.sparse = not isinstance(self._X, np.ndarray)
-        self.feature_norm = feature_norm
-        if feature_norm is not None:
-            _norm("feature_norm", feature_norm)
-        self.intercept_scaling = intercept_scaling
-        if intercept_scaling is not None:
-            _norm("intercept_scaling", intercept_scaling)
+        self.feature_norm, self.intercept_scaling = feature_norm, intercept_scaling
+        norms = {"feature_norm": feature_norm, "intercept_scaling": intercept_scaling}
+        for field, norm in norms.items():
+            if norm is not None:
+                validate.number(field, norm, at_least=1.0 / LARGEST, at_most=LARGEST)
         self.centre, self.reach = _ranges(ranges, self.d, self.sparse)
         self.shortened = False
         self._scale, self._norm = self._measured()
@@ -82,15 +100,15 @@ class Records:
 
     @property
     def width(self) -> int:
-        """Features that the model sees, the intercept's included."""
+        """How many features the model sees, the intercept's included."""
         return self.d + (self.intercept_scaling is not None)
 
-    def blocks(self, rows: Rows) -> Iterator[Block]:
+    def blocks(self, rows: Rows) -> Iterator[RowBlock]:
         """The requested rows in order, block by block."""
         for part, features in self._raw(rows):
             chosen = _part_of(rows, part)
             scale = None if self._scale is None else self._scale[chosen]
-            yield Block(part, features, scale, self._norm[chosen])
+            yield RowBlock(part, features, scale, self._norm[chosen])
 
     def dense(self, rows: Rows) -> Array:
         """(m, width) float64: the rows as the model sees them."""
@@ -105,7 +123,7 @@ class Records:
             parts.append(features)
         return np.concatenate(parts) if parts else np.zeros((0, self.width))
 
-    def predictor(self, block: Block, theta: Array, anywhere: bool = False) -> Array:
+    def predictor(self, block: RowBlock, theta: Array, anywhere: bool = False) -> Array:
         """(m,) or (m, K): x·θ of the block's rows, for θ of shape (width,) or (width, K).
 
         `anywhere`: whether a row's must be the same to the last bit wherever in a block it stands.
@@ -122,7 +140,7 @@ class Records:
             product += self.intercept_scaling * theta[-1]
         return product
 
-    def add_weighted(self, block: Block, weight: Array, total: Array) -> None:
+    def add_weighted(self, block: RowBlock, weight: Array, total: Array) -> None:
         """Adds Σ weight_i·x_i over the block's rows to `total`, of the shape of θ."""
         if self.intercept_scaling is not None:
             total[-1] += self.intercept_scaling * weight.sum(axis=0)
@@ -140,7 +158,7 @@ class Records:
         if self.sparse:
             yield from self._sparse_blocks(rows)
             return
-        count = _count(rows, self.n)
+        count = _count(rows)
         length = min(MOST_ROWS, max(64, _BLOCK // self.d))
         gathered = None
         for first in range(0, count, length):
@@ -161,7 +179,7 @@ class Records:
         from scipy.sparse import csr_matrix
 
         X = self._X
-        count = _count(rows, self.n)
+        count = _count(rows)
         for first in range(0, count, MOST_ROWS):
             part = slice(first, min(first + MOST_ROWS, count))
             chosen = _part_of(rows, part)
@@ -198,7 +216,7 @@ class Records:
             peak, length = _lengths(features)
             if not np.all(peak <= LARGEST):
                 raise InvalidInput("X", "expected finite numbers up to 2^250, got NaN or larger")
-            length *= 1.0 + (self.d + 16) * 2.0**-53  # at least the true norm
+            length *= 1.0 + (self.d + 16) * HALF_ULP  # at least the true norm
             norm[part] = peak * length
             if self.feature_norm is not None:
                 beyond = norm[part] > self.feature_norm
@@ -206,11 +224,11 @@ class Records:
                 factor = (
                     self.feature_norm / np.where(beyond, length, 1.0) / np.where(beyond, peak, 1.0)
                 )
-                scale[part] = np.where(beyond, factor * (1.0 - 2.0**-50), 1.0)
+                scale[part] = np.where(beyond, factor * (1.0 - _FEW_ROUNDINGS), 1.0)
                 norm[part] = np.minimum(norm[part], self.feature_norm)
-        self.shortened = bool(np.any(scale < 1.0 - 2.0**-30)) or self._out_of_range()
+        self.shortened = bool(np.any(scale < _SHORTENED)) or self._out_of_range()
         if self.intercept_scaling is not None:
-            norm = np.hypot(norm, self.intercept_scaling) * (1.0 + 2.0**-50)
+            norm = np.hypot(norm, self.intercept_scaling) * (1.0 + _FEW_ROUNDINGS)
         return (None if np.all(scale == 1.0) else scale), norm
 
     def _out_of_range(self) -> bool:
@@ -219,7 +237,7 @@ class Records:
         if self.sparse:
             return bool(np.any(np.abs(self._X.data) > self.reach[self._X.indices]))
         low, high = self.centre - self.reach, self.centre + self.reach
-        slack = 2.0**-40 * (np.abs(low) + np.abs(high))
+        slack = _ROUNDINGS_OF_ENDS * (np.abs(low) + np.abs(high))
         return any(
             bool(np.any((block < low - slack) | (block > high + slack)))
             for block in (self._X[i : i + MOST_ROWS] for i in range(0, self.n, MOST_ROWS))
@@ -249,7 +267,12 @@ def _lengths(features: Any) -> tuple[Array, Array]:
         return peak, np.sqrt(np.bincount(row, unit * unit, minlength=m))
 
 
-def _count(rows: Rows, n: int) -> int:
+def numbers_of(rows: Rows) -> NDArray[np.intp]:
+    """The numbers of the rows in memory of their own, which whoever gets it may change."""
+    return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows.copy()
+
+
+def _count(rows: Rows) -> int:
     return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
 
 
@@ -257,10 +280,6 @@ def _part_of(rows: Rows, part: slice) -> Rows:
     if isinstance(rows, slice):
         return slice(rows.start + part.start, rows.start + part.stop)
     return rows[part]
-
-
-def _norm(field: str, value: float) -> float:
-    return validate.number(field, value, at_least=1.0 / LARGEST, at_most=LARGEST)
 
 
 def _matrix(X: Any) -> Any:
@@ -275,14 +294,12 @@ def _matrix(X: Any) -> Any:
     else:
         try:
             matrix = np.asarray(X)
-            if matrix.dtype.kind == "c":
-                raise InvalidInput("X", "expected real numbers, got complex ones")
-            if matrix.dtype.kind not in "fiub":
+            if matrix.dtype.kind not in "fiubc":
                 matrix = matrix.astype(np.float64)
-        except (TypeError, ValueError) as bad:
-            if isinstance(bad, InvalidInput):
-                raise
+        except (TypeError, ValueError):
             raise InvalidInput("X", "expected an (n, d) array of numbers") from None
+        if matrix.dtype.kind == "c":
+            raise InvalidInput("X", "expected real numbers, got complex ones")
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InvalidInput("X", f"expected shape (n, d), not empty, got {matrix.shape}")
     return matrix
@@ -312,7 +329,7 @@ def _ranges(ranges: Any, d: int, sparse: bool) -> tuple[Array | None, Array | No
 
 
 def as_labels(y: ArrayLike, n: int) -> NDArray[Any]:
-    """`y` as a (n,) array, or InvalidInput."""
+    """`y` as a (n,) array. Raises InvalidInput naming `y`."""
     labels = np.asarray(y)
     if labels.shape != (n,):
         raise InvalidInput("y", f"expected shape ({n},), one a row of X, got {labels.shape}")
@@ -320,23 +337,59 @@ def as_labels(y: ArrayLike, n: int) -> NDArray[Any]:
 
 
 def bound_rows(X: ArrayLike, feature_norm: float) -> Array:
-    """(n, d) `X` with every row longer than `feature_norm` scaled down to it, never above it.
+    """The rows of `X`, each longer than `feature_norm` scaled down to it and never above it.
 
-    `feature_norm`: positive, in units of the features; a public constant, not read off the data.
-    Each row is treated by itself, so this costs no privacy. Shorter rows are returned as they are.
-    Raises InvalidInput naming `X` or `feature_norm`. Source: docs, "Clipping", where bounding
-    features keeps gradient steps nonexpansive and clipping gradients may not.
+    Each row is treated by itself, so this costs no privacy.
+
+    Parameters
+    ----------
+    X : (n, d) array-like
+        Features, real and finite.
+    feature_norm : float, at least 1e-290, in units of the features
+        A public constant, not read off the data.
+
+    Returns
+    -------
+    array
+        (n, d) float64. Shorter rows are as they were.
+
+    Raises
+    ------
+    InvalidInput
+        `X` or `feature_norm` is wrong; a norm below 1e-290 is refused as `clip_norm`.
+
+    References
+    ----------
+    docs, "Clipping": bounding features keeps gradient steps nonexpansive, and clipping gradients may not.
     """
     bound = validate.number("feature_norm", feature_norm, above=0.0)
     return clip_norms(_finite(X), bound)
 
 
 def with_intercept(X: ArrayLike, scaling: float = 1.0) -> Array:
-    """(n, d + 1): `X` with a last column of the constant `scaling`, the intercept's feature.
+    """The rows of `X` with a last column of the constant `scaling`, the intercept's feature.
 
-    `scaling`: positive, public, in units of the features. Rows of norm at most R become rows of
-    norm at most √(R² + scaling²), the `feature_norm` of the loss. Raises InvalidInput naming `X`
-    or `scaling`. Source: `intercept_scaling` of scikit-learn's liblinear models.
+    Parameters
+    ----------
+    X : (n, d) array-like
+        Features, real and finite.
+    scaling : float, > 0, in units of the features
+        A public constant.
+
+    Returns
+    -------
+    array
+        (n, d + 1) float64. Rows of norm at most R become rows of norm at most √(R² + scaling²), the
+        `feature_norm` of the loss.
+
+    Raises
+    ------
+    InvalidInput
+        `X` or `scaling` is wrong.
+
+    References
+    ----------
+    `intercept_scaling` of scikit-learn's liblinear models.
     """
     constant = validate.number("scaling", scaling, above=0.0)
     features = _finite(X)

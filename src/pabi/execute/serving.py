@@ -33,16 +33,17 @@ class Serving(ABC):
 
 
 def serving(run: NoisySGD, generator: np.random.Generator, secret: Secret | None = None) -> Serving:
-    """The batches of `run`; `secret`: the one in force, where a run goes on.
+    """The batches of `run`, one a step.
 
-    Raises InvalidInput for batches that are not trained here.
+    `secret`: the secret order in force, where a run goes on. Raises InvalidInput for batches that are not
+    trained here.
     """
     order = run.order
     match order:
         case KnownUses():
             return _Listed(run)
         case SecretOrder():
-            return _kept(run, order, generator, secret)
+            return _in_secret_order(run, order, generator, secret)
         case FreshSubsets():
             return _Sampled(run, order, generator)
         case _:
@@ -61,7 +62,7 @@ def fits(run: NoisySGD, secret: Secret | None) -> bool:
             assert_never(order)
 
 
-def _kept(
+def _in_secret_order(
     run: NoisySGD, order: SecretOrder, generator: np.random.Generator, secret: Secret | None
 ) -> Serving:
     match order.sizes:
@@ -113,8 +114,10 @@ class _Permuted(_Listed):
 
 
 class _Binned(Serving):
-    """Rows in the batch that each was put into, independently of all others, once; a batch beyond the cap is
-    empty."""
+    """Rows in the batch that each was put into, once, independently of all others.
+
+    A batch beyond the cap is empty.
+    """
 
     def __init__(
         self,

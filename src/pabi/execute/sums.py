@@ -26,9 +26,10 @@ from numpy.typing import ArrayLike
 
 from pabi.describe.runs import NoisySGD
 from pabi.execute.clipping import clip_coordinates, clip_norms
-from pabi.execute.hiding import returned
-from pabi.execute.records import MOST_ROWS, Rows
+from pabi.execute.hiding import read_only, returned
+from pabi.execute.records import MOST_ROWS, Rows, numbers_of
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.margins import HALF_ULP
 from pabi.numbers.rounding import Array, up
 
 _HELD = 1 << 23  # numbers of per-record gradients in memory at once (64 MB)
@@ -36,12 +37,14 @@ _HELD = 1 << 23  # numbers of per-record gradients in memory at once (64 MB)
 
 @dataclass(frozen=True)
 class Limit:
-    """What one record may contribute: its gradient is multiplied by `shrink` and then clipped to
-    norm `clip`, which leaves room for the rounding of the sum, unless the noise does (`noise_factor`).
-    `clip` is None where a run states its own sensitivity. `anywhere`:
-    whether the gradient must be the same to the last bit wherever in a batch the record stands.
-    `coordinates`: first each of d coordinates is clipped to `coordinates`/√d, if it is not None; then
-    `clip` is the loss's own promise, if it promises less."""
+    """What one record may contribute to a sum.
+
+    Its gradient is multiplied by `shrink` and then clipped to norm `clip`, which leaves room for the rounding
+    of the sum, unless the noise does (`noise_factor`). `clip` is None where a run states its own sensitivity.
+    `anywhere`: whether the gradient must be the same to the last bit wherever in a batch the record stands.
+    `coordinates`: first each of d coordinates is clipped to `coordinates`/√d, if it is not None; then `clip`
+    is the loss's own promise, if it promises less.
+    """
 
     clip: float | None
     shrink: float
@@ -50,23 +53,23 @@ class Limit:
 
     @classmethod
     def of(cls, run: NoisySGD, additions: int) -> Limit:
-        """For sums of one batch of `run` in which each coordinate sees `additions` in a chain."""
+        """The limit for sums of one batch of `run` in which each coordinate sees `additions` in a chain."""
         anywhere = run.order.fresh
         if run.gradient_sensitivity is not None:
             return cls(None, 1.0, anywhere)
         bound = run.record_gradient_bound
         assert bound is not None
         room = _room(run, additions)
-        kept = 1.0 - room if run.loss.scalable else 1.0
+        shrink = 1.0 - room if run.loss.scalable else 1.0
         match run.clipping:
             case "norm":
                 each = None
             case "coordinates":
                 assert run.clip_norm is not None
-                each = run.clip_norm * kept
+                each = run.clip_norm * shrink
             case other:
                 raise InvalidInput("clipping", f"expected norm or coordinates, got {other!r}")
-        return cls(bound * kept, kept, anywhere, each)
+        return cls(bound * shrink, shrink, anywhere, each)
 
 
 def noise_factor(run: NoisySGD) -> float:
@@ -85,7 +88,7 @@ def noise_factor(run: NoisySGD) -> float:
 def _room(run: NoisySGD, additions: int) -> float:
     """How much of the bound of a gradient two sums may differ by, because of rounding alone."""
     most = run.order.sizes.most
-    room = 2.0 * most * (additions + 16.0) * 2.0**-53
+    room = 2.0 * most * (additions + 16.0) * HALF_ULP
     if not room < 0.5:
         raise InvalidInput(
             "batches", f"batches of up to {most} records are too large for sums in float64"
@@ -96,16 +99,8 @@ def _room(run: NoisySGD, additions: int) -> float:
 class GradientSum(Protocol):
     """(x, rows) ↦ the float64 sum of the records' clipped gradients, of the shape of x."""
 
-    def __call__(self, x: Array, rows: Rows) -> Array: ...
-
-
-class SummableGradients(Protocol):
-    """Gradients that know how to sum themselves without ever being formed one by one."""
-
-    def clipped_sum(self, x: Array, rows: Rows, limit: Limit) -> Array: ...
-
-    def additions(self, batch: int) -> int:
-        """The longest chain of additions in a sum over a batch."""
+    def __call__(self, x: Array, rows: Rows) -> Array:
+        """The sum at `x` over `rows`."""
 
 
 class Total:
@@ -117,6 +112,7 @@ class Total:
         self._terms = 0
 
     def add(self, term: Array) -> None:
+        """Adds `term` to `value`."""
         if self._terms == 0:
             self.value += term
         else:
@@ -127,12 +123,6 @@ class Total:
         self._terms += 1
 
 
-def fast_sum(source: SummableGradients, run: NoisySGD) -> GradientSum:
-    """The sum that `source` computes by itself."""
-    limit = Limit.of(run, source.additions(run.order.sizes.most))
-    return lambda x, rows: source.clipped_sum(x, rows, limit)
-
-
 def per_record_sum(gradients: Callable[[Array, Any], ArrayLike], run: NoisySGD) -> GradientSum:
     """The sum of what a callable (x, rows) ↦ (len(rows), *x.shape) returns, clipped record by record.
 
@@ -141,14 +131,14 @@ def per_record_sum(gradients: Callable[[Array, Any], ArrayLike], run: NoisySGD) 
     most = run.order.sizes.most
 
     def total(x: Array, rows: Rows) -> Array:
-        indices = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        indices = numbers_of(rows)
         held = max(1, _HELD // max(x.size, 1))
         limit = Limit.of(run, min(held, most, MOST_ROWS))
         result = Total(x.shape)
         for first in range(0, len(indices), held):
             part = indices[first : first + held].copy()  # the callee may do as it likes
-            given = gradients(_read_only(x), part)
-            each = returned("per_record_gradients", given, (len(part), *x.shape), _EACH)
+            values = gradients(read_only(x), part)
+            each = returned("per_record_gradients", values, (len(part), *x.shape), _EACH)
             if limit.shrink != 1.0:
                 each = each * limit.shrink
             if limit.coordinates is not None:
@@ -169,17 +159,10 @@ def stated_sum(
     bound = None if run.gradient_sensitivity is not None else run.record_gradient_bound
 
     def total(x: Array, rows: Rows) -> Array:
-        indices = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows.copy()
-        given = clipped_gradient_sum(_read_only(x), indices, bound)
-        return returned("clipped_gradient_sum", given, x.shape, "x.shape")
+        value = clipped_gradient_sum(read_only(x), numbers_of(rows), bound)
+        return returned("clipped_gradient_sum", value, x.shape, "x.shape")
 
     return total
 
 
 _EACH = "(len(rows), *x.shape)"
-
-
-def _read_only(x: Array) -> Array:
-    view = x.view()
-    view.flags.writeable = False
-    return view

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,13 +34,21 @@ _STEPS = 2.0 ** np.arange(-10.0, 4.5)  # step sizes, over 1/M
 _L2 = 4.0 ** np.arange(0.0, 6.0)  # over 1/n
 _COOLDOWNS = (0.0, 0.5)  # over an epoch
 _CLIPS = (1.0, 0.5, 0.25)  # gradient bounds, over the loss's own
+_CHEAPER = 0.995  # a dearer schedule must be predicted to do better than this times a cheaper one
+_MUS = 1e-9, 1e3  # that any target is between
+_PRECISION = 1e-3  # relative, of noise: far finer than the grid of schedules
+_FADE = 1e-9  # so small an x is that of tanh x / x = 1
+_UNIT_RATIO = 1e-12  # so near to 1 a geometric series is taken as that of ratio 1
 
 
 @dataclass(frozen=True)
-class Problem:
-    """What the rule may know. `curvature`: M, the largest of one record; `gradient`: its bound;
-    `signal`: the size of predictors, in their unit; `feature_norm`: R as the model sees it;
-    `clippable`: whether a lower gradient bound leaves the loss what it is."""
+class Task:
+    """The public facts that the rule chooses by.
+
+    `curvature`: M, the largest of one record; `gradient`: its bound; `signal`: the size of predictors, in
+    their unit; `feature_norm`: R as the model sees it; `clippable`: whether a lower gradient bound leaves the
+    loss what it is.
+    """
 
     n: int
     width: int
@@ -56,9 +64,11 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The chosen schedule; `predicted` is its excess risk on the model problem, `clip` the gradient
-    bound over the loss's own."""
+class Schedule:
+    """The schedule that the rule chooses.
+
+    `predicted`: its excess risk on the model problem. `clip`: the gradient bound over the loss's own.
+    """
 
     batches: Batches
     epochs: float
@@ -71,7 +81,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Fixed:
-    """What the user has decided; None leaves it to the rule."""
+    """The settings that the user has decided; None leaves one to the rule."""
 
     batches: Batches | None = None
     epochs: float | None = None
@@ -82,7 +92,7 @@ class Fixed:
 
 
 @functools.lru_cache(maxsize=256)
-def settings(problem: Problem, fixed: Fixed = Fixed()) -> Settings:
+def settings(problem: Task, fixed: Fixed = Fixed()) -> Schedule:
     """The schedule of least predicted error among those that respect `fixed`.
 
     Of two whose predictions agree to 0.5 % the cheaper counts: fewer epochs, larger batches.
@@ -90,14 +100,14 @@ def settings(problem: Problem, fixed: Fixed = Fixed()) -> Settings:
     spectrum = _Spectrum.of(problem)
     steps = _STEPS / problem.curvature if fixed.step_size is None else np.array([fixed.step_size])
     l2 = _L2 / problem.n if fixed.l2 is None else np.array([fixed.l2])
-    best: Settings | None = None
+    best: Schedule | None = None
     for plan in _plans(problem, fixed):
         with np.errstate(over="ignore", invalid="ignore"):
             predicted = spectrum.predict(problem, plan, steps[:, None], l2[None, :])
         i, j = np.unravel_index(np.argmin(predicted), predicted.shape)
         least = float(predicted[i, j])
-        if best is None or least < best.predicted * 0.995:
-            best = Settings(
+        if best is None or least < best.predicted * _CHEAPER:
+            best = Schedule(
                 fixed.batches
                 or (FullBatch() if plan.size == problem.n else ShuffleOnce(plan.size)),
                 epochs=plan.epochs,
@@ -121,7 +131,7 @@ class _Plan:
     clip: float
 
 
-def _plans(problem: Problem, fixed: Fixed) -> Iterator[_Plan]:
+def _plans(problem: Task, fixed: Fixed) -> Iterator[_Plan]:
     n = problem.n
     if fixed.batches is not None:
         sizes = [fixed.batches.batch_size(n)]
@@ -154,29 +164,31 @@ class _Spectrum:
     count: Array
 
     @classmethod
-    def of(cls, problem: Problem) -> _Spectrum:
+    def of(cls, problem: Task) -> _Spectrum:
         edges = np.unique(np.geomspace(1, problem.width + 1, 100).astype(int))
         count = np.diff(edges).astype(float)
         weight = 1.0 / np.sqrt(edges[:-1] * (edges[1:] - 1.0))
         share = weight / np.sum(weight * count)
         return cls(TRACE * problem.curvature * share, count)
 
-    def predict(self, problem: Problem, plan: _Plan, step: Array, l2: Array) -> Array:
-        """Excess risk, of the shape of `step` and `l2` broadcast: what is left of the start and the
-        regulariser's bias, plus privacy noise, plus sampling noise."""
+    def predict(self, problem: Task, plan: _Plan, step: Array, l2: Array) -> Array:
+        """Excess risk, of the shape of `step` and `l2` broadcast.
+
+        It is what is left of the start and the regulariser's bias, plus privacy noise, plus sampling noise.
+        """
         steps = math.ceil(plan.epochs * -(-problem.n // plan.size))
         # A lower gradient bound flattens the loss where it acts, and less around the optimum.
         h = self.curvature * math.sqrt(plan.clip)
         step, l2 = step[..., None], l2[..., None]
-        kept = np.abs(1.0 - step * (h + l2))
-        left = kept**steps
-        spread = _geometric(kept**2, steps)  # Σ of the squared factors that noise of a step meets
+        factor = np.abs(1.0 - step * (h + l2))  # of a step, on what there is
+        left = factor**steps
+        spread = _geometric(factor**2, steps)  # Σ of the squared factors that noise of a step meets
         size = problem.signal / problem.feature_norm
         bias = size * (left * h + l2) / (h + l2)
         noise_std = noise_needed(problem, plan.size, steps, plan.cooldown, plan.clip)
         # With the regulariser older uses fade: the factor of full batches (Bok, Su, Altschuler 2024,
         # Thm 4.2), for long runs √(tanh x / x), x = λ·(total step size)/2.
-        fade = np.maximum(0.5 * l2 * step * steps, 1e-9)
+        fade = np.maximum(0.5 * l2 * step * steps, _FADE)
         noise = (step * noise_std) ** 2 * np.tanh(fade) / fade * (spread + plan.cooldown)
         sampled: Array | float = 0.0
         if plan.size < problem.n:
@@ -194,7 +206,7 @@ class _Spectrum:
 
 def _geometric(ratio: Array, terms: int) -> Array:
     """1 + ratio + … + ratio^(terms − 1)."""
-    near = np.abs(1.0 - ratio) < 1e-12
+    near = np.abs(1.0 - ratio) < _UNIT_RATIO
     safe = np.where(near, 0.5, ratio)
     with np.errstate(over="ignore"):
         return np.where(near, float(terms), (1.0 - safe**terms) / (1.0 - safe))
@@ -205,19 +217,17 @@ def _mu(epsilon: float, delta: float) -> float:
     """The μ at which δ_{G(μ)}(ε) = δ, to a relative 10⁻³."""
     from pabi.convert import gaussian_delta
 
-    low, high = 1e-9, 1e3
-    while high > low * (1.0 + 1e-3):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if gaussian_delta(middle, epsilon) <= delta else (low, middle)
-    return low
+    return _bracket(*_MUS, lambda mu: gaussian_delta(mu, epsilon) <= delta)[0]
 
 
 @functools.lru_cache(maxsize=4096)
 def _noise(
     *, per_epoch: int, epochs: int, rest: int, cooldown: int, epsilon: float, delta: float
 ) -> float:
-    """ς·b over the gradient sensitivity that (ε, δ) needs without contraction: the mean of δ over
-    positions, each of which pays evenly over the steps that follow its uses."""
+    """ς·b over the gradient sensitivity, as (ε, δ) needs it without contraction.
+
+    δ is the mean over positions, each of which pays evenly over the steps that follow its uses.
+    """
     from pabi.convert import gaussian_delta
 
     # A last use that `waiting` steps follow, 1..per_epoch: one position each, `rest` of which have
@@ -233,15 +243,23 @@ def _noise(
     )
     rate = np.sqrt(mu_squared)
     low, high = (float(edge) / _mu(epsilon, delta) for edge in (np.min(rate), np.max(rate)))
-    while high > low * (1.0 + 1e-3):
+
+    def too_little(noise: float) -> bool:
+        return not float(weight @ gaussian_delta(rate / noise, epsilon)) <= delta
+
+    return _bracket(low, high, too_little)[1]
+
+
+def _bracket(low: float, high: float, is_low: Callable[[float], bool]) -> tuple[float, float]:
+    """Ends a relative 10⁻³ apart around the place in [low, high], both > 0, up to which `is_low` holds."""
+    while high > low * (1.0 + _PRECISION):
         middle = math.sqrt(low * high)
-        met = float(weight @ gaussian_delta(rate / middle, epsilon)) <= delta
-        low, high = (low, middle) if met else (middle, high)
-    return high
+        low, high = (middle, high) if is_low(middle) else (low, middle)
+    return low, high
 
 
-def noise_needed(problem: Problem, size: int, steps: int, cooldown: int, clip: float) -> float:
-    """ς that the problem's (ε, δ) needs for steps that neither contract nor expand, predicted."""
+def noise_needed(problem: Task, size: int, steps: int, cooldown: int, clip: float) -> float:
+    """The ς that the problem's (ε, δ) is predicted to need, for steps that neither contract nor expand."""
     per_epoch = -(-problem.n // size)
     whole, rest = divmod(steps, per_epoch)
     if rest == 0:

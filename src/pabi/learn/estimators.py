@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -29,36 +31,38 @@ LABELS = "the label set is public"
 _DTYPES = (np.float64, np.float32, np.uint8, np.int8, np.int16, np.int32, np.int64)
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
-    """Shared by the estimators; it knows features, schedules and noise, not losses."""
+    """Shared by the estimators; it knows features, schedules and noise, not losses.
 
-    # Constructor arguments, stored as given by the subclasses.
-    epsilon: float
-    delta: float
-    feature_norm: float
-    feature_ranges: Any
-    l2: float | str
-    epochs: float | str
-    batches: Batches | str
-    step_size: float | str
-    cooldown_epochs: float | str
-    adjacency: str
-    noise_std: float | None
-    fit_intercept: bool
-    intercept_scaling: float
-    random_state: Any
-    verbose: bool
+    As a dataclass it has a constructor that stores its arguments as they are, with the signature from which
+    scikit-learn reads the names of parameters.
+    """
 
-    def _store(self, arguments: dict[str, Any]) -> None:
-        """Keeps a constructor's arguments, its `locals()`, as they were given."""
-        for name, value in arguments.items():
-            if name != "self":
-                setattr(self, name, value)
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    feature_norm: float = 1.0
+    _: KW_ONLY
+    l2: float | str = "auto"
+    epochs: float | str = "auto"
+    batches: Batches | str = "auto"
+    adjacency: str = "replace_one"
+    noise_std: float | None = None
+    fit_intercept: bool = True
+    intercept_scaling: float = 1.0
+    random_state: Any = None
+    feature_ranges: Any = None
+    step_size: float | str = "auto"
+    cooldown_epochs: float | str = "auto"
+    verbose: bool = False
+
+    def _model(
+        self, records: Records, targets: NDArray[Any], norm: float
+    ) -> tuple[LinearGradients, Loss, float]:
+        """(gradients, what is known of the loss, size of predictors) for rows of norm ≤ `norm`."""
+        raise NotImplementedError
 
     # Fitting.
-
-    def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
-        return self._checked(X, y=y)  # type: ignore[no-any-return]
 
     def _checked(self, X: Any, **kwargs: Any) -> Any:
         """scikit-learn's checks, without the data that some of its complaints show."""
@@ -93,25 +97,24 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return _by_column(self.feature_ranges, names, self.n_features_in_)
 
     def _train(
-        self,
-        gradients: LinearGradients,
-        loss: Loss,
-        *,
-        signal: float,
-        outputs: int = 1,
-        said: tuple[str, ...] = (),
-    ) -> Array:
-        """Accounts and executes the run; sets `run_`, `guarantee_`, `n_iter_`; returns θ."""
-        records = gradients.records
+        self, X: Any, targets: NDArray[Any], outputs: int = 1, sentences: tuple[str, ...] = ()
+    ) -> None:
+        """Accounts and executes the run on checked `X` and `targets`; sets what `fit` sets.
+
+        `sentences`: what the guarantee assumes beside what is assumed of every fit.
+        """
+        records = self._records(X)  # checks the bounds that the norm follows from
+        norm = seen_norm(self.feature_norm, self._intercept_feature)
+        gradients, loss, signal = self._model(records, targets, norm)
         if records.shortened:
             # One bit, for whoever holds the data; neither stored nor counted.
             warnings.warn(
                 "some rows exceed feature_norm or feature_ranges and were scaled down; this warning "
                 "depends on the data: keep it to yourself",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
-        run = self._described(loss, records.n, records.width, outputs, signal)
+        run = self._run(loss, records.n, records.width, outputs, signal)
         result = train(
             run,
             gradients,
@@ -120,12 +123,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             delta=self.delta,
             progress=bool(self.verbose),
         )
-        self.guarantee_ = result.guarantee.assuming(PREPROCESSING, ONE_FIT, *said)
+        self.guarantee_ = result.guarantee.assuming(PREPROCESSING, ONE_FIT, *sentences)
         self.run_ = run
         self.n_iter_ = int(run.steps)
-        return result.x
+        self._set_coefficients(result.x.reshape(records.width, outputs))
 
-    def _described(self, loss: Loss, n: int, width: int, outputs: int, signal: float) -> NoisySGD:
+    def _run(self, loss: Loss, n: int, width: int, outputs: int, signal: float) -> NoisySGD:
         """The run that the arguments ask for, noise included."""
         problem, fixed = self._problem(loss, n, width, outputs, signal)
         chosen = defaults.settings(problem, fixed)
@@ -148,7 +151,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _problem(
         self, loss: Loss, n: int, width: int, outputs: int, signal: float
-    ) -> tuple[defaults.Problem, defaults.Fixed]:
+    ) -> tuple[defaults.Task, defaults.Fixed]:
         epsilon = validate.number("epsilon", self.epsilon, above=0.0)
         delta = validate.number("delta", self.delta, above=0.0, below=1.0)
         curvature, gradient = loss.curvature, loss.gradient_bound
@@ -157,13 +160,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         adjacency = checked_adjacency(self.adjacency)
         fixed = defaults.Fixed(
             self._batches(n),
-            _decided("epochs", self.epochs, above=0.0, at_most=1e9),
-            _decided("step_size", self.step_size, above=0.0),
-            _decided("cooldown_epochs", self.cooldown_epochs, at_least=0.0),
+            _number_or_auto("epochs", self.epochs, above=0.0, at_most=1e9),
+            _number_or_auto("step_size", self.step_size, above=0.0),
+            _number_or_auto("cooldown_epochs", self.cooldown_epochs, at_least=0.0),
             self._clip(loss),
-            _decided("l2", self.l2, at_least=0.0),
+            _number_or_auto("l2", self.l2, at_least=0.0),
         )
-        problem = defaults.Problem(
+        problem = defaults.Task(
             n,
             width,
             outputs,
@@ -214,15 +217,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             np.ones(d) if blank.reach is None else blank.reach,
         )
 
-    def _predictor(self, X: Any) -> Array:
-        """(n, K): the linear predictor of rows brought within the declared bounds, as in training."""
-        check_is_fitted(self)
-        return self._bounded_predictor(X)[0]
+    def _predictor(self, X: Any) -> tuple[Array, Array]:
+        """(linear predictor (n, K), norms (n,)) of the vectors the model sees.
 
-    def _bounded_predictor(self, X: Any) -> tuple[Array, Array]:
-        """(predictor (n, K), norms (n,) of the vectors the model sees)."""
-        given = self._checked(X, reset=False)
-        records = self._records(given)
+        These are rows brought within the declared bounds, as in training. Raises NotFittedError.
+        """
+        check_is_fitted(self)
+        records = self._records(self._checked(X, reset=False))
         centre, reach = self._map()
         coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
         theta = (coef * reach).T
@@ -242,7 +243,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _decided(name: str, value: Any, **bounds: float) -> float | None:
+def _number_or_auto(name: str, value: Any, **bounds: float) -> float | None:
     """A number the user gave, None for "auto"."""
     if isinstance(value, str):
         if value != "auto":
@@ -254,9 +255,8 @@ def _decided(name: str, value: Any, **bounds: float) -> float | None:
 def _by_column(ranges: dict[Any, Any], names: Any, d: int) -> Array:
     """Ranges given by column name or number, as (2, d)."""
     columns = list(range(d)) if names is None else [str(name) for name in names]
-    known = set(columns)
     for name in ranges:
-        if name not in known:
+        if name not in columns:
             raise InvalidInput("feature_ranges", f"there is no column {name!r}")
     for name in columns:
         if name not in ranges:

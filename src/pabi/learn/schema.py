@@ -25,7 +25,7 @@ _TRUTH = dict.fromkeys(("true", "t", "yes", "y", "1"), 1.0) | dict.fromkeys(
 
 @dataclass(frozen=True)
 class Encoded:
-    """A column of m cells, each of them one feature.
+    """A column of m cells, each of which sets one feature.
 
     `feature`: (m,) which of the column's features, from 0. `value`: (m,) in [−1, 1]; the column's
     other features are 0. `beyond`: whether a cell is outside what was declared, a fact about the data.
@@ -38,16 +38,21 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Numeric:
-    """One feature: clipped to [low, high], on a logarithmic scale or not, and mapped onto [−1, 1]."""
+    """A column of numbers: one feature, clipped to [low, high] and mapped onto [−1, 1].
+
+    `log1p`: whether on the scale of log(1 + x). A missing number is 0.
+    """
 
     low: float
     high: float
     log1p: bool
 
     def features(self, name: str) -> list[str]:
+        """The name of the one feature, that of the column."""
         return [name]
 
     def encode(self, name: str, cells: NDArray[Any]) -> Encoded:
+        """The cells as numbers in [−1, 1]. Raises InvalidInput naming the column."""
         x = numbers(name, cells)
         clipped = np.clip(x, self.low, self.high)
         low, high = self.low, self.high
@@ -61,22 +66,26 @@ class Numeric:
 
 @dataclass(frozen=True)
 class Categorical:
-    """One feature a level, 1 for the cell's own. Any other cell, a missing one too: all 0, or with
-    `other` 1 for a feature of its own."""
+    """A column of levels: one feature a level, 1 for the cell's own.
+
+    Any other cell, a missing one too, is 0 in all of them; with `other` it is 1 in a feature of its own.
+    """
 
     levels: tuple[str, ...]
     other: bool
 
     def features(self, name: str) -> list[str]:
+        """The names of the features, `name=level` each, and `name: other`."""
         return [f"{name}={level}" for level in self.levels] + [f"{name}: other"] * self.other
 
     def encode(self, name: str, cells: NDArray[Any]) -> Encoded:
+        """The number of each cell's level, and 1, or 0 where it has none."""
         number = {level: i for i, level in enumerate(self.levels)}
-        found = [text(cell) for cell in cells.tolist()]
-        feature = np.array([number.get(level, len(number)) for level in found], dtype=np.intp)
+        levels = [text(cell) for cell in cells.tolist()]
+        feature = np.array([number.get(level, len(number)) for level in levels], dtype=np.intp)
         declared = feature < len(number)
         beyond = not self.other and any(
-            level not in number and level.lower() not in MISSING for level in set(found)
+            level not in number and level.lower() not in MISSING for level in set(levels)
         )
         if not self.other:
             feature[~declared] = 0
@@ -85,12 +94,14 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Boolean:
-    """One feature: 1 for true, −1 for false, 0 where it is missing."""
+    """A column of truth values: one feature, 1 for true, −1 for false, 0 where it is missing."""
 
     def features(self, name: str) -> list[str]:
+        """The name of the one feature, that of the column."""
         return [name]
 
     def encode(self, name: str, cells: NDArray[Any]) -> Encoded:
+        """The cells as 1, −1 or 0. Raises InvalidInput naming the column."""
         truth = _TRUTH | dict.fromkeys(MISSING, 0.0)
         try:
             value = np.array([truth[text(cell).lower()] for cell in cells.tolist()])
@@ -125,8 +136,8 @@ def _column(field: str, table: Any) -> Column:
         if key in _KEYS[kind]:
             continue
         owner = next((other for other, keys in _KEYS.items() if key in keys), None)
-        said = f"belongs to {owner} columns, and this one is {kind}" if owner else None
-        raise InvalidInput(f"{field}.{key}", said or _unknown(key, _KEYS[kind], f"[{field}]"))
+        reason = f"belongs to {owner} columns, and this one is {kind}" if owner else None
+        raise InvalidInput(f"{field}.{key}", reason or _unknown(key, _KEYS[kind], f"[{field}]"))
     if kind == "boolean":
         return Boolean()
     if kind == "categorical":
@@ -143,7 +154,7 @@ def _column(field: str, table: Any) -> Column:
 
 
 def read_range(field: str, value: Any) -> tuple[float, float]:
-    """Finite (low, high), low < high, from [low, high]."""
+    """Finite (low, high), low < high, from [low, high]. Raises InvalidInput naming `field`."""
     if value is None:
         raise InvalidInput(field, "missing: expected [low, high]")
     if not isinstance(value, (list, tuple)) or len(value) != 2:
@@ -155,13 +166,13 @@ def read_range(field: str, value: Any) -> tuple[float, float]:
 
 
 def read_levels(field: str, value: Any, at_least: int) -> list[Any]:
-    """Distinct levels, all strings or all integers."""
-    wanted = f"expected a list of {at_least} or more distinct strings, or of integers"
-    if not isinstance(value, (list, tuple)) or len(value) < at_least:
-        raise InvalidInput(field, f"{wanted}, got {value!r}")
-    kinds, texts = {type(level) for level in value}, [text(level) for level in value]
-    if len(kinds) > 1 or not kinds <= {str, int} or "" in texts:
-        raise InvalidInput(field, f"{wanted}, got {value!r}")
+    """Distinct levels, all strings or all integers. Raises InvalidInput naming `field`."""
+    several = isinstance(value, (list, tuple)) and len(value) >= at_least
+    kinds = {type(level) for level in value} if several else set()
+    texts = [text(level) for level in value] if several else []
+    if kinds not in ({str}, {int}) or "" in texts:
+        expected = f"a list of {at_least} or more distinct strings, or of integers"
+        raise InvalidInput(field, f"expected {expected}, got {value!r}")
     twice = next((level for level in texts if texts.count(level) > 1), None)
     if twice is not None:
         raise InvalidInput(field, f"expected distinct levels, got {twice!r} twice")
@@ -237,20 +248,53 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         or a missing cell leaves them all 0; with `"other": "level"` it has a feature of its own.
         `{"kind": "boolean"}`: 1 for true, −1 for false, 0 for missing.
 
-    Levels are compared as text without outer blanks. Each column has at most one nonzero feature a
-    row, so that a row's norm is at most √(number of columns). Declare everything without looking at
-    the data: what is read off them is not covered by any guarantee.
+        Levels are compared as text without outer blanks.
 
-    `fit` learns nothing; it warns, which is for the holder of the data only, where some cell is
-    outside what was declared. `feature_names_in_`: the columns. Raises InvalidInput (a ValueError)
-    naming the key of the schema or the column; no message shows data. Source: docs, "Training".
+    Attributes
+    ----------
+    feature_names_in_ : array of str
+        The columns, after `fit`.
+
+    Notes
+    -----
+    Each column has at most one nonzero feature a row, so that a row's norm is at most √(number of columns).
+    Declare everything without looking at the data: what is read off them is not covered by any guarantee.
+
+    References
+    ----------
+    docs, "Training".
     """
 
     def __init__(self, columns: dict[str, dict[str, Any]]) -> None:
         self.columns = columns
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Checks the schema and the columns of X, a data frame or a dict of columns."""
+        """This encoder, with schema and columns checked; nothing is learned from the data.
+
+        Parameters
+        ----------
+        X : data frame or dict of columns
+            The table.
+        y : object
+            Not looked at.
+
+        Returns
+        -------
+        self
+            The encoder, with `feature_names_in_`.
+
+        Raises
+        ------
+        InvalidInput
+            The schema or a column is wrong. The error, a ValueError, names the key of the schema or the
+            column; no message shows data.
+
+        Warns
+        -----
+        UserWarning
+            Some cell is outside what was declared. Whether one is depends on the data, so the warning is for
+            the holder of the data only.
+        """
         self.feature_names_in_ = np.array(list(self.columns), dtype=object)
         if any(part.beyond for part in self._encoded(X)):
             warnings.warn(
@@ -262,8 +306,23 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> Any:
-        """(n, d) float64 features of X, a data frame or a dict of columns: CSR where a column is
-        categorical, else dense."""
+        """The features of a table, each row from itself and the schema alone.
+
+        Parameters
+        ----------
+        X : data frame or dict of columns
+            The table.
+
+        Returns
+        -------
+        CSR matrix or array
+            (n, d) float64, sparse where a column is categorical.
+
+        Raises
+        ------
+        InvalidInput
+            The schema or a column is wrong, as for `fit`.
+        """
         from scipy.sparse import csr_matrix
 
         columns = read_columns(self.columns)
@@ -281,7 +340,23 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return rows if categorical else rows.toarray()
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """(d,): a column's name, or name=level; `input_features` is ignored."""
+        """The names of the features: that of the column, for categorical ones with the level.
+
+        Parameters
+        ----------
+        input_features : object
+            Not looked at.
+
+        Returns
+        -------
+        array
+            (d,) str, `name`, `name=level` or `name: other`.
+
+        Raises
+        ------
+        InvalidInput
+            The schema is wrong.
+        """
         columns = read_columns(self.columns).items()
         return np.array([f for name, column in columns for f in column.features(name)], object)
 

@@ -12,9 +12,17 @@ from numpy.typing import ArrayLike
 from pabi.describe.batches import FullBatch
 from pabi.describe.langevin import LangevinChain
 from pabi.describe.losses import Loss
-from pabi.execute.hiding import on_grid, refuse_unenforceable, released, returned, starting_point
+from pabi.execute.hiding import (
+    on_grid,
+    read_only,
+    refuse_unenforceable,
+    released,
+    returned,
+    starting_point,
+)
 from pabi.execute.precision import checked, walk_of
 from pabi.execute.randomness import randomness_from
+from pabi.execute.records import numbers_of
 from pabi.execute.serving import Serving, serving
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -69,6 +77,11 @@ def langevin(
     delta : float
         At which the guarantee is chosen; it is valid at every δ.
 
+    Returns
+    -------
+    Draws
+        What was released, its guarantee, and `chain`.
+
     Raises
     ------
     InvalidInput
@@ -78,8 +91,18 @@ def langevin(
     NotApplicable
         No analysis covers the chain; nothing has then been computed from the data.
 
+    Warns
+    -----
+    PrivacyWarning
+        `random_state` is not None, or δ is large for n records.
+
+    Notes
+    -----
     The law sampled is the chain's own, which is not the Gibbs law ∝ exp(−βL): see docs, "Sampling".
-    Source: Bok, Su, Altschuler 2024, §5; Bravo, Flores-Mella, Guzmán, (PLA).
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, §5; Bravo, Flores-Mella, Guzmán, (PLA).
     """
     if not isinstance(chain, LangevinChain):
         raise InvalidInput("chain", f"expected a pabi.LangevinChain, got a {type(chain).__name__}")
@@ -115,7 +138,7 @@ def langevin(
 
 
 def check_gradient(gradient: Any, loss: Loss, n: int, size: int) -> bool:
-    """Whether `gradient` is known to be that of the description; InvalidInput where it is known not to."""
+    """Whether `gradient` is known to be the described one. Raises InvalidInput where it is another."""
     if isinstance(gradient, MeanGradient):
         gradient.refuse_other(loss, n, size)
         return gradient.loss == loss
@@ -125,7 +148,7 @@ def check_gradient(gradient: Any, loss: Loss, n: int, size: int) -> bool:
 
 
 def starting_points(x0: ArrayLike, chains: int) -> Array:
-    """(chains, *shape) from one starting point or one for each chain, or InvalidInput."""
+    """(chains, *shape) from one starting point or one for each chain. Raises InvalidInput."""
     start = starting_point(x0)
     if start.ndim >= 2 and len(start) == chains:
         return start
@@ -144,15 +167,13 @@ class Mean:
         self._order, self._loss_l2, self.l2 = order, l2, l2 if ours else 0.0
 
     def __call__(self, x: Array, step: int) -> Array:
-        view = x.view()
-        view.flags.writeable = False
+        """(chains, *shape) at `x` of that shape; `step`, from 0, says which batch."""
         if self._order is None:
-            return returned("gradient", self._gradient(view), x.shape)
+            return returned("gradient", self._gradient(read_only(x)), x.shape)
         rows = self._order.batch(step)
         if rows is None:  # an empty batch: the regulariser alone, and nobody is asked
             return np.asarray((self._loss_l2 - self.l2) * x)
-        own = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows.copy()
-        return returned("gradient", self._gradient(view, own), x.shape)
+        return returned("gradient", self._gradient(read_only(x), numbers_of(rows)), x.shape)
 
 
 def follow(
@@ -164,10 +185,14 @@ def follow(
     thin: int | None,
     generator: np.random.Generator,
 ) -> Array:
-    """The iterates x ← Π(x − h·mean(x, step) + noise) that are kept, (chains, draws, *shape): every `thin`-th
-    counted back from the last, None for the last alone. Every local here is secret but the result."""
+    """The iterates x ← Π(x − h·mean(x, step) + noise) that are released, (chains, draws, *shape).
+
+    `thin`: every how many steps one is, counted back from the last; None for the last alone. Every local here
+    is secret but the result.
+    """
     steps = len(sizes)
-    kept = np.empty((len(x), 1 if thin is None else -(-steps // thin), *x.shape[1:]))
+    between = thin or steps
+    draws = np.empty((len(x), -(-steps // between), *x.shape[1:]))
     for k, size in enumerate(sizes.tolist()):
         # The data's part and the noise first: the rounding of their sum is what `mean_gradient` leaves room
         # for, and what follows is post-processing.
@@ -180,13 +205,13 @@ def follow(
         if thin is not None or left == 0:
             x = on_grid(x, noise_std)
         x = project(x, size)
-        if left % (thin or steps) == 0:
-            kept[:, -1 - left // (thin or steps)] = x
-    return kept
+        if left % between == 0:
+            draws[:, -1 - left // between] = x
+    return draws
 
 
 def thinned(release: str, thin: int, steps: int) -> int | None:
-    """Every how many iterates one is kept, None for the last alone. Raises InvalidInput."""
+    """Every how many iterates one is released, None for the last alone. Raises InvalidInput."""
     validate.integer("thin", thin, at_least=1, at_most=steps)
     if release == "path":
         return thin

@@ -8,8 +8,10 @@ from pabi.guarantees.guarantee import INDEPENDENT, Composed, Guarantee
 
 
 def repeated(guarantee: Guarantee, times: int) -> Guarantee:
-    """The guarantee of `times` independent releases that each have this one. Source: Dong, Roth, Su 2022,
-    Thm 3.2; as `pabi.compose`, named once."""
+    """The guarantee of `times` independent releases that each have this one.
+
+    It is that of `pabi.compose`, with the method named once. Source: Dong, Roth, Su 2022, Thm 3.2.
+    """
     if times == 1:
         return guarantee
     reference = guarantee.composition

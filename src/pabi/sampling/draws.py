@@ -25,10 +25,17 @@ _FEWEST = 4  # draws a chain, for halves to have a variance
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Convergence diagnostics, an array of the shape of a point for each.
+    """Convergence diagnostics of the chains of a released path.
 
-    `r_hat`: rank-normalised split R̂, the larger of location and scale. `ess_bulk`, `ess_tail`: effective
-    numbers of draws, all chains together, for the mean and for the 5 % and 95 % quantiles. Source:
+    Attributes
+    ----------
+    r_hat : array of the shape of a point
+        Rank-normalised split R̂, the larger of location and scale.
+    ess_bulk, ess_tail : array of the shape of a point
+        Effective numbers of draws, all chains together, for the mean and for the 5 % and 95 % quantiles.
+
+    References
+    ----------
     Vehtari, Gelman, Simpson, Carpenter, Bürkner 2021.
     """
 
@@ -45,57 +52,126 @@ class Diagnostics:
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
-    """What a chain releases.
-
-    `values`: (chains, draws, *shape) float64, read-only; one draw a chain where only the last iterate is
-    released. `guarantee`: what the release of all of it costs. `chain`: the description that was both
-    accounted and executed. `release`: "last" or "path".
-    Source: docs, "Sampling".
-    """
+class _Released:
+    """Draws and what their release costs."""
 
     values: Array
     guarantee: Guarantee
-    chain: LangevinChain | NoisyIteration
-    release: str = "last"
 
     def to_arviz(self) -> Any:
-        """An xarray.DataTree with the group `posterior`, whose variable `x` has dimensions (chain, draw,
-        …). Raises InvalidInput(field="sampling") without the extra of that name."""
-        return to_arviz(self.values, self.guarantee)
+        """The draws as an xarray.DataTree, for ArviZ.
+
+        Returns
+        -------
+        xarray.DataTree
+            Its group `posterior` has a variable `x` of dimensions (chain, draw, …), a copy of the values.
+            What the draws cost is among the group's attributes.
+
+        Raises
+        ------
+        InvalidInput
+            The extra `sampling` is not installed.
+        """
+        attributes = {"adjacency": self.guarantee.adjacency, "method": self.guarantee.method}
+        if self.guarantee.tuned_at:
+            attributes["delta"] = repr(self.guarantee.tuned_at)
+            attributes["epsilon"] = repr(self.guarantee.epsilon(self.guarantee.tuned_at))
+        with warnings.catch_warnings():
+            # Many chains of one draw each are meant.
+            warnings.filterwarnings(
+                "ignore", "Found chain dimension to be longer than draw", UserWarning
+            )
+            # A copy: what is made of it elsewhere does not reach into the release.
+            return extra("arviz_base", "sampling").from_dict(
+                {"posterior": {"x": self.values.copy()}}, attrs={"posterior": attributes}
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Draws(_Released):
+    """The draws that chains release, with their guarantee.
+
+    Attributes
+    ----------
+    values : (chains, draws, *shape) float64 array
+        The draws, read-only; one a chain where only the last iterate is released.
+    guarantee : Guarantee
+        What the release of all of it costs.
+    chain : LangevinChain or NoisyIteration
+        The description that was both accounted and executed.
+    release : str
+        "last" or "path".
+
+    References
+    ----------
+    docs, "Sampling".
+    """
+
+    chain: LangevinChain | NoisyIteration
+    release: str = "last"
 
     def diagnostics(self, discard: int = 0) -> Diagnostics:
         """R̂ and effective numbers of draws of a released path.
 
-        `discard`: first draws of every chain to leave out. Raises NotApplicable where only the last
-        iterate is released: whether a hidden path has converged is a fact about that path, and to show
-        it is another, dearer release; InvalidInput for fewer than four draws a chain, and without the
-        extra `sampling`.
+        Parameters
+        ----------
+        discard : int, ≥ 0
+            First draws of every chain to leave out.
+
+        Returns
+        -------
+        Diagnostics
+            For each coordinate.
+
+        Raises
+        ------
+        NotApplicable
+            Only the last iterate is released. Whether a hidden path has converged is a fact about that path,
+            and to show it is another, dearer release.
+        InvalidInput
+            `discard` leaves fewer than four draws a chain, or the extra `sampling` is not installed.
         """
         if self.release != "path":
             raise NotApplicable(
                 'only last iterates were released: diagnostics are read off a path, release="path"'
             )
-        kept = self._after(discard)
-        if kept.shape[1] < _FEWEST:
+        draws = self._after(discard)
+        if draws.shape[1] < _FEWEST:
             raise InvalidInput(
                 "discard",
-                f"expected at least {_FEWEST} draws a chain to be left, got {kept.shape[1]}",
+                f"expected at least {_FEWEST} draws a chain to be left, got {draws.shape[1]}",
             )
         stats = extra("arviz_stats.base", "sampling").array_stats
         axes = {"chain_axis": 0, "draw_axis": 1}
         return Diagnostics(
-            np.asarray(stats.rhat(kept, **axes)),
-            np.asarray(stats.ess(kept, **axes, method="bulk")),
-            np.asarray(stats.ess(kept, **axes, method="tail", prob=(0.05, 0.95))),
+            np.asarray(stats.rhat(draws, **axes)),
+            np.asarray(stats.ess(draws, **axes, method="bulk")),
+            np.asarray(stats.ess(draws, **axes, method="tail", prob=(0.05, 0.95))),
         )
 
     def plot(self, ax: Any = None, *, discard: int = 0, names: Any = None) -> Any:
         """Draw the posterior of each coordinate, beside its trace where the path is released.
 
-        `ax`: None for a new figure, or an array of axes, (coordinates, 2) for a path and (coordinates,)
-        otherwise. `discard`: first draws of every chain that the posterior leaves out. `names`: of the
-        coordinates. At most six coordinates are drawn. Returns the axes.
+        At most six coordinates are drawn.
+
+        Parameters
+        ----------
+        ax : array of matplotlib axes, optional
+            (coordinates, 2) for a path and (coordinates,) otherwise. None: those of a new figure.
+        discard : int, ≥ 0
+            First draws of every chain that the posterior of a path leaves out.
+        names : list of str, optional
+            Names of the coordinates.
+
+        Returns
+        -------
+        array
+            The matplotlib axes.
+
+        Raises
+        ------
+        InvalidInput
+            `discard` leaves no draw of a path, or `ax` or `names` do not fit the coordinates.
         """
         from pabi.draw.draws import plot_path, plot_posterior
 
@@ -111,41 +187,45 @@ class Draws:
 
 
 @dataclass(frozen=True, eq=False)
-class ExactDraws:
-    """What an exponential mechanism releases.
+class ExactDraws(_Released):
+    """The draws that an exponential mechanism releases, with their guarantee.
 
-    `values`: (1, draws, p) float64, read-only, independent exact draws. `guarantee`: what all of them
-    together cost. `mechanism`: the description that was both accounted and executed, `draws` times.
-    Source: docs, "Sampling".
+    Attributes
+    ----------
+    values : (1, draws, p) float64 array
+        Independent exact draws, read-only.
+    guarantee : Guarantee
+        What all of them together cost.
+    mechanism : ExponentialMechanism or IteratedExponentialMechanism
+        The description that was both accounted and executed, once for each draw.
+
+    References
+    ----------
+    docs, "Sampling".
     """
 
-    values: Array
-    guarantee: Guarantee
     mechanism: ExponentialMechanism | IteratedExponentialMechanism
 
-    def to_arviz(self) -> Any:
-        """An xarray.DataTree, as `Draws.to_arviz`."""
-        return to_arviz(self.values, self.guarantee)
-
     def plot(self, ax: Any = None, *, names: Any = None) -> Any:
-        """Draw the posterior of each coordinate, as `Draws.plot` does for last iterates."""
+        """Draw the posterior of each coordinate, at most six of them.
+
+        Parameters
+        ----------
+        ax : (coordinates,) array of matplotlib axes, optional
+            None: those of a new figure.
+        names : list of str, optional
+            Names of the coordinates.
+
+        Returns
+        -------
+        array
+            The matplotlib axes.
+
+        Raises
+        ------
+        InvalidInput
+            `ax` or `names` do not fit the coordinates.
+        """
         from pabi.draw.draws import plot_posterior
 
         return plot_posterior(self.values, ax, names)
-
-
-def to_arviz(values: Array, guarantee: Guarantee) -> Any:
-    """`values` as the posterior of an xarray.DataTree, with what it cost among its attributes."""
-    attributes = {"adjacency": guarantee.adjacency, "method": guarantee.method}
-    if guarantee.tuned_at:
-        attributes["delta"] = repr(guarantee.tuned_at)
-        attributes["epsilon"] = repr(guarantee.epsilon(guarantee.tuned_at))
-    with warnings.catch_warnings():
-        # Many chains of one draw each are meant.
-        warnings.filterwarnings(
-            "ignore", "Found chain dimension to be longer than draw", UserWarning
-        )
-        # A copy: what is made of it elsewhere does not reach into the release.
-        return extra("arviz_base", "sampling").from_dict(
-            {"posterior": {"x": values.copy()}}, attrs={"posterior": attributes}
-        )

@@ -21,14 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.numbers.rounding import Array
-from pabi.sampling.regions import Region
+from pabi.sampling.regions import DISTANCE_ROUNDING, Region
 
 LossValue = Callable[[Array], Array]
 
 # κ·(error of a loss value), at most: draws then have the density up to a factor e^(±2⁻¹³).
 ROUNDING = 2.0**-14
 # What a mean loss in doubles is taken to keep, relative to what it can be on the set: 500 roundings.
-_KEPT = 2.0**-44
+_PRECISION = 2.0**-44
 # Far from 0 the coordinates' rounding counts: by 4 spacings of doubles at the farthest point.
 _FAR = 64.0
 _ACCEPTANCE = 0.05  # within a box, for the expected cost
@@ -36,26 +36,33 @@ _ACCEPTANCE = 0.05  # within a box, for the expected cost
 # diagonals of dimensions 2 to 6 for linear losses, between 3 and 13, and of dimensions 2 and 3 for concave
 # ones, between 0.3 and 7.
 _CAP, _SPHERE = 6.0, 3.0
+# An exponent below it changes no density in doubles, and dividing by it might overflow.
+_FLAT = 1e-300
 
 
 @dataclass(frozen=True)
-class Facts:
+class LossBounds:
     """What is known of the mean loss on the set: its Lipschitz constant, and [m, M] of its curvature."""
 
     lipschitz: float | None
     curvature: tuple[float, float] | None
 
     def slope(self, diameter: float) -> float:
-        """The Lipschitz constant; where there is none that of a loss with a stationary point in the set,
-        which the cost counts on and the bounds do not."""
+        """The Lipschitz constant, of the loss per unit of length.
+
+        Where none is known, that of a loss with a stationary point in the set, which the cost counts on and
+        the bounds do not.
+        """
         if self.lipschitz is not None:
             return self.lipschitz
         assert self.curvature is not None
         return max(map(abs, self.curvature)) * diameter
 
     def spread(self, radius: Array, error: float) -> Array:
-        """How far apart the bounds are on boxes of which every point is within `radius` of the anchor, with
-        difference quotients off by `error`."""
+        """How far apart the bounds are on boxes whose points are all within `radius` of the anchor.
+
+        `error`: of difference quotients.
+        """
         return np.minimum(2.0 * self._below_flat(radius), self._spread_of_tilted(radius, error))
 
     def below(self, radius: Array, error: float) -> tuple[Any, Array]:
@@ -78,7 +85,7 @@ class Facts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cells:
+class Boxes:
     """Boxes with their bounds: `lower`, `upper`, `tilt` (k, p); the rest (k,).
 
     The bound on the density is exp(height − tilt·(θ − centre)), its logarithmic integral over the box
@@ -91,13 +98,13 @@ class Cells:
     height: Array
     mass: Array
 
-    def __getitem__(self, chosen: Any) -> Cells:
-        return Cells(**{f.name: getattr(self, f.name)[chosen] for f in fields(self)})
+    def __getitem__(self, chosen: Any) -> Boxes:
+        return Boxes(**{f.name: getattr(self, f.name)[chosen] for f in fields(self)})
 
-    def joined(self, other: Cells) -> Cells:
+    def joined(self, other: Boxes) -> Boxes:
         """These boxes, then those of `other`."""
         columns = ((f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
-        return Cells(**{name: np.concatenate([ours, theirs]) for name, ours, theirs in columns})
+        return Boxes(**{name: np.concatenate([ours, theirs]) for name, ours, theirs in columns})
 
 
 class Differences(NamedTuple):
@@ -109,16 +116,16 @@ class Differences(NamedTuple):
     margin: float
 
 
-def differences(region: Region, kappa: float, facts: Facts) -> Differences:
-    """From public numbers alone, for loss values off by at most ROUNDING/κ.
+def differences(region: Region, kappa: float, bounds: LossBounds) -> Differences:
+    """How tangents are measured where loss values are off by at most ROUNDING/κ: from public numbers alone.
 
     With M the largest curvature in size and η the error of a value, ½Mh + 2η/h is least at h = 2√(η/M):
     1/157 of the radius of the boxes that curvature makes do with.
     """
     least = 64.0 * float(np.max(region.spacing))
-    if facts.curvature is None:
+    if bounds.curvature is None:
         return Differences(0.0, math.inf, 0.0 if region.is_box else least)
-    steepest, most = max(map(abs, facts.curvature)), float(np.min(region.width)) / 8.0
+    steepest, most = max(map(abs, bounds.curvature)), float(np.min(region.width)) / 8.0
     root = math.sqrt(ROUNDING) / math.sqrt(kappa)
     step = min(most, 2.0 * root / math.sqrt(steepest)) if steepest > 0.0 else most
     step = max(step, least)
@@ -134,18 +141,21 @@ class Envelope:
     `evaluations`: of the loss so far.
     """
 
-    def __init__(self, region: Region, loss_value: LossValue, kappa: float, facts: Facts) -> None:
-        self._region, self._loss_value, self._kappa, self._facts = region, loss_value, kappa, facts
-        self._differences = differences(region, kappa, facts)
+    def __init__(
+        self, region: Region, loss_value: LossValue, kappa: float, bounds: LossBounds
+    ) -> None:
+        self._region, self._bounds = region, bounds
+        self._loss_value, self._kappa = loss_value, kappa
+        self._differences = differences(region, kappa, bounds)
         self.evaluations = 0
-        self.cells = self._bounded(region.lower[None], region.upper[None])
+        self.boxes = self._bounded(region.lower[None], region.upper[None])
 
     def __len__(self) -> int:
-        return len(self.cells.mass)
+        return len(self.boxes.mass)
 
     def halve(self, chosen: NDArray[np.intp]) -> None:
         """Halves the boxes of these numbers across their longest sides, and bounds the halves."""
-        parents = self.cells[chosen]
+        parents = self.boxes[chosen]
         rows = np.arange(len(chosen))
         axis = np.argmax(parents.upper - parents.lower, axis=1)
         middle = 0.5 * (parents.lower[rows, axis] + parents.upper[rows, axis])
@@ -153,24 +163,24 @@ class Envelope:
         left_upper[rows, axis] = right_lower[rows, axis] = middle
         lower = np.concatenate([parents.lower, right_lower])
         upper = np.concatenate([left_upper, parents.upper])
-        kept = np.ones(len(self), dtype=bool)
-        kept[chosen] = False
-        self.cells = self.cells[kept].joined(self._bounded(lower, upper))
+        others = np.ones(len(self), dtype=bool)
+        others[chosen] = False
+        self.boxes = self.boxes[others].joined(self._bounded(lower, upper))
 
-    def _bounded(self, lower: Array, upper: Array) -> Cells:
-        region, facts, differences = self._region, self._facts, self._differences
+    def _bounded(self, lower: Array, upper: Array) -> Boxes:
+        region, bounds, differences = self._region, self._bounds, self._differences
         lower, upper = region.trimmed(lower, upper)
         centre, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
         anchor = region.anchors(centre, differences.margin)
         values = self._values(anchor)
-        radius = np.linalg.norm(half, axis=1) * (1.0 + 1e-12) + differences.margin
-        tilted, below = facts.below(radius, differences.error)
+        radius = np.linalg.norm(half, axis=1) * (1.0 + DISTANCE_ROUNDING) + differences.margin
+        tilted, below = bounds.below(radius, differences.error)
         tilt = np.zeros_like(centre)
         if np.any(tilted):
             tilt[tilted] = self._kappa * self._quotients(anchor[tilted], values[tilted])
         height = -self._kappa * (values - below) - np.sum(tilt * (centre - anchor), axis=1)
         mass = height + np.sum(_log_integral(tilt, half), axis=1)
-        return Cells(lower=lower, upper=upper, tilt=tilt, height=height, mass=mass)
+        return Boxes(lower=lower, upper=upper, tilt=tilt, height=height, mass=mass)
 
     def _quotients(self, anchor: Array, values: Array) -> Array:
         """Difference quotients (k, p) at (k, p) anchors, where the losses are `values`."""
@@ -193,11 +203,11 @@ class Envelope:
         self, count: int, generator: np.random.Generator
     ) -> tuple[Array, Array, NDArray[np.intp]]:
         """(points (count, p), logarithms of the bound, their boxes)."""
-        cells = self.cells
-        shares = np.cumsum(np.exp(cells.mass - np.max(cells.mass)))
+        boxes = self.boxes
+        shares = np.cumsum(np.exp(boxes.mass - np.max(boxes.mass)))
         place = np.searchsorted(shares, generator.random(count) * shares[-1], side="right")
         place = np.minimum(place, len(shares) - 1)
-        chosen = cells[place]
+        chosen = boxes[place]
         half = 0.5 * (chosen.upper - chosen.lower)
         offset = _exponential(chosen.tilt, half, generator.random(half.shape))
         centre = 0.5 * (chosen.lower + chosen.upper)
@@ -207,35 +217,41 @@ class Envelope:
         return points, bound, place
 
 
-def rounding(region: Region, diameter: float, kappa: float, facts: Facts) -> float:
-    """κ·(error that a mean loss in doubles is taken to have on the set), beside a constant: with S its slope
-    and D the diameter, 2⁻⁴⁴·κ·S·D, or 2⁻⁵⁰·κ·S·(largest norm) where that is more."""
-    return _KEPT * kappa * facts.slope(diameter) * max(diameter, region.longest / _FAR)
+def rounding(region: Region, diameter: float, kappa: float, bounds: LossBounds) -> float:
+    """κ·(error that a mean loss in doubles is taken to have on the set), beside a constant.
+
+    With S its slope and D the diameter it is 2⁻⁴⁴·κ·S·D, or 2⁻⁵⁰·κ·S·(largest norm) where that is more.
+    """
+    return _PRECISION * kappa * bounds.slope(diameter) * max(diameter, region.longest / _FAR)
 
 
-def expected_evaluations(region: Region, diameter: float, kappa: float, facts: Facts) -> float:
-    """About how often the loss is evaluated before a draw, from public numbers alone: for boxes so small
-    that one proposal in twenty is accepted at worst, where the density is not negligible, and for those
-    that resolve a sphere."""
+def expected_evaluations(
+    region: Region, diameter: float, kappa: float, bounds: LossBounds
+) -> float:
+    """About how often the loss is evaluated before a draw, from public numbers alone.
+
+    It is for boxes so small that one proposal in twenty is accepted at worst, where the density is not
+    negligible, and for those that resolve a sphere.
+    """
     p = region.dimension
     sides = np.minimum(region.width, diameter)
-    if facts.curvature is not None and facts.curvature[0] > 0.0:
+    if bounds.curvature is not None and bounds.curvature[0] > 0.0:
         # The density is within √(χ²/(κm)) of its mode.
-        root = math.sqrt(kappa) * math.sqrt(facts.curvature[0])
+        root = math.sqrt(kappa) * math.sqrt(bounds.curvature[0])
         sides = np.minimum(sides, 2.0 * (math.sqrt(p) + 3.0) / root)
-    _, error, margin = differences(region, kappa, facts)
+    _, error, margin = differences(region, kappa, bounds)
     halvings = 0
     with np.errstate(over="ignore", invalid="ignore"):
         while halvings < 1000:
             radius = np.array([0.5 * float(np.linalg.norm(sides)) + margin])
-            if kappa * float(facts.spread(radius, error)[0]) <= -math.log(_ACCEPTANCE):
+            if kappa * float(bounds.spread(radius, error)[0]) <= -math.log(_ACCEPTANCE):
                 break
             sides[np.argmax(sides)] /= 2.0
             halvings += 1
-    return float((p + 1.0) * 2.0**halvings + _on_sphere(region, diameter, kappa, facts))
+    return float((p + 1.0) * 2.0**halvings + _on_sphere(region, diameter, kappa, bounds))
 
 
-def _on_sphere(region: Region, diameter: float, kappa: float, facts: Facts) -> float:
+def _on_sphere(region: Region, diameter: float, kappa: float, bounds: LossBounds) -> float:
     """Evaluations for boxes of the size 1/(κs) that resolve the part of a sphere where the density is not
     negligible, s a slope that presses it there.
 
@@ -245,14 +261,14 @@ def _on_sphere(region: Region, diameter: float, kappa: float, facts: Facts) -> f
     """
     if region.is_box:
         return 0.0
-    slope, least = facts.slope(diameter), 0.0 if facts.curvature is None else facts.curvature[0]
+    slope, least = bounds.slope(diameter), 0.0 if bounds.curvature is None else bounds.curvature[0]
     around = 0.0
     if least < 0.0:
         pressed = 0.5 * kappa * min(slope, -least * diameter) * diameter
         around = _SPHERE * _power(pressed, region.dimension - 1.0)
-    if facts.lipschitz is not None and least > 0.0 and region.is_ball:
+    if bounds.lipschitz is not None and least > 0.0 and region.is_ball:
         # On all of a ball: at the opposite point strong convexity makes the slope larger by mD.
-        across = float(np.min(region.width)) * (1.0 - 1e-12)
+        across = float(np.min(region.width)) * (1.0 - DISTANCE_ROUNDING)
         slope = max(0.0, slope - least * across)
     pressed = 0.5 * kappa * slope * diameter
     return _CAP * _power(pressed, 0.5 * (region.dimension - 1.0)) + around
@@ -264,18 +280,22 @@ def _power(base: float, exponent: float) -> float:
         return float(np.power(base, exponent))
 
 
+def _rates(tilt: Array, half: Array) -> tuple[NDArray[np.bool_], Array]:
+    """(where the tilt counts over [−half, half], its size there and 1 elsewhere), entry by entry."""
+    steep = np.abs(tilt) * half > _FLAT
+    return steep, np.where(steep, np.abs(tilt), 1.0)
+
+
 def _log_integral(tilt: Array, half: Array) -> Array:
     """log ∫ e^(−tilt·v) dv over [−half, half], entry by entry."""
-    steep = np.abs(tilt) * half > 1e-300
-    rate = np.where(steep, np.abs(tilt), 1.0)
+    steep, rate = _rates(tilt, half)
     slanted = rate * half + np.log(-np.expm1(-2.0 * rate * half) / rate)
     return np.where(steep, slanted, np.log(2.0 * half))
 
 
 def _exponential(tilt: Array, half: Array, uniform: Array) -> Array:
     """Draws from the density ∝ e^(−tilt·v) on [−half, half], by inversion, entry by entry."""
-    steep = np.abs(tilt) * half > 1e-300
-    rate = np.where(steep, np.abs(tilt), 1.0)
+    steep, rate = _rates(tilt, half)
     slanted = -np.log1p(uniform * np.expm1(-2.0 * rate * half)) / rate
     along = np.where(steep, slanted, 2.0 * half * uniform) - half
     return np.where(tilt < 0.0, -along, along)

@@ -24,7 +24,7 @@ from pabi.sampling.each_chain import each_chain
 from pabi.sampling.envelopes import (
     ROUNDING,
     Envelope,
-    Facts,
+    LossBounds,
     LossValue,
     expected_evaluations,
     rounding,
@@ -36,6 +36,9 @@ _FEWEST, _TOGETHER = 16, 4096  # proposals at once
 # By how much the logarithm of the density may lie above its bound: four values off by ROUNDING make up the
 # one and a tangent's error the other, twice over.
 _TOLERANCE = 16.0 * ROUNDING
+
+# Of the largest norm of a point of the set, above the roundings with which it was computed.
+_NORM_MARGIN = 1 + Fraction(1, 10**12)
 
 _FASTER = "changes faster than the gradient bound and curvature of the mechanism's loss allow"
 
@@ -90,6 +93,11 @@ def gibbs_rejection(
     delta : float
         At which the guarantee is chosen; it is valid at every δ.
 
+    Returns
+    -------
+    ExactDraws
+        What was released, its guarantee, and `mechanism`.
+
     Raises
     ------
     InvalidInput
@@ -101,7 +109,14 @@ def gibbs_rejection(
         It is expected to take more than `most_evaluations`, or 2⁻⁴⁴ of what the loss can change by on the
         set is more than 2⁻¹⁴/κ: public numbers alone say so.
 
-    Source: Ganesh, Thakurta, Upadhyay, Algorithms 2 and 3; docs, "Sampling".
+    Warns
+    -----
+    PrivacyWarning
+        `random_state` is not None, or δ is large for n records.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, Algorithms 2 and 3; docs, "Sampling".
     """
     if not isinstance(mechanism, (ExponentialMechanism, IteratedExponentialMechanism)):
         kind = type(mechanism).__name__
@@ -114,8 +129,8 @@ def gibbs_rejection(
         validate.number("lipschitz", lipschitz, above=0.0)
     rounds = _rounds(mechanism)
     region = read_region(domain, mechanism.dimension, rounds[0].diameter)
-    facts = _facts(mechanism.loss, region, lipschitz)
-    _refuse_long(region, rounds, facts, most_evaluations)
+    bounds = _loss_bounds(mechanism.loss, region, lipschitz)
+    _refuse_long(region, rounds, bounds, most_evaluations)
     guarantee = repeated(mechanism.guarantee(delta), draws)  # before the data is touched
     randomness = randomness_from(random_state)
     if not randomness.secret:
@@ -123,14 +138,13 @@ def gibbs_rejection(
 
     def execute() -> Array:
         generator = randomness.generator()
-        drawn = [_drawn(region, rounds, loss_value, facts, most_evaluations, draws, generator)]
-        if len(rounds) > 1:
-            for _more in range(draws - 1):
-                drawn.append(
-                    _drawn(region, rounds, loss_value, facts, most_evaluations, 1, generator)
-                )
+        parts = [draws] if len(rounds) == 1 else [1] * draws
+        points = [
+            _draw(region, rounds, loss_value, bounds, most_evaluations, part, generator)
+            for part in parts
+        ]
         # Which doubles a box can yield depends on the box, and the boxes on the data.
-        return _released(region, np.concatenate(drawn))[None]
+        return _released(region, np.concatenate(points))[None]
 
     return ExactDraws(released(execute), guarantee, mechanism)
 
@@ -147,39 +161,39 @@ class _Round(NamedTuple):
 def _rounds(mechanism: ExponentialMechanism | IteratedExponentialMechanism) -> list[_Round]:
     if isinstance(mechanism, ExponentialMechanism):
         return [_Round(mechanism.diameter, mechanism.kappa, math.inf, None)]
-    split, n, last = mechanism.split, mechanism.n, len(mechanism.rounds) - 1
-    found = []
-    for i, one in enumerate(mechanism.rounds):
-        rows = None
-        if split is not None:
-            rows = np.arange(split) if i < last else np.arange(split, n)
-        found.append(_Round(one.diameter, one.inverse_temperature, one.radius, rows))
-    return found
+    split, last = mechanism.split, len(mechanism.rounds) - 1
+    rows: list[NDArray[np.intp] | None] = [None] * (last + 1)
+    if split is not None:
+        rows = [*[np.arange(split)] * last, np.arange(split, mechanism.n)]
+    return [
+        _Round(one.diameter, one.inverse_temperature, one.radius, part)
+        for one, part in zip(mechanism.rounds, rows, strict=True)
+    ]
 
 
-def _facts(loss: Loss, region: Region, lipschitz: float | None) -> Facts:
+def _loss_bounds(loss: Loss, region: Region, lipschitz: float | None) -> LossBounds:
     """What is known of the mean loss, regulariser included, rounded to the safe side."""
     l2, curvature = Fraction(loss.l2), None
     if loss.curvature is not None:
         low, high = map(Fraction, loss.curvature)
         curvature = fraction_down(low + l2), fraction_up(high + l2)
     if lipschitz is None and loss.gradient_bound is not None:
-        longest = Fraction(region.longest) * (1 + Fraction(1, 10**12))
+        longest = Fraction(region.longest) * _NORM_MARGIN
         lipschitz = fraction_up(Fraction(loss.gradient_bound) + l2 * longest)
     if lipschitz is None and curvature is None:
         raise InvalidInput("lipschitz", f"missing: nothing bounds a {loss.kind} loss's changes")
-    return Facts(lipschitz, curvature)
+    return LossBounds(lipschitz, curvature)
 
 
-def _refuse_long(region: Region, rounds: list[_Round], facts: Facts, most: int) -> None:
+def _refuse_long(region: Region, rounds: list[_Round], bounds: LossBounds, most: int) -> None:
     for i, one in enumerate(rounds):
         part = region if i == 0 else region.within(region.centre, rounds[i - 1].radius)
-        if rounding(region, rounds[0].diameter, one.kappa, facts) > ROUNDING:
+        if rounding(region, rounds[0].diameter, one.kappa, bounds) > ROUNDING:
             raise NotApplicable(
                 f"exact sampling at inverse temperature {plain(one.kappa)}: what rounding does to the loss "
                 "in double precision would show in the density; take a smaller set or a warmer one"
             )
-        expected = expected_evaluations(part, one.diameter, one.kappa, facts)
+        expected = expected_evaluations(part, one.diameter, one.kappa, bounds)
         if expected > most:
             instead = "" if part.is_box else "take a box, whose sides cost nothing, or "
             raise NotApplicable(
@@ -189,40 +203,39 @@ def _refuse_long(region: Region, rounds: list[_Round], facts: Facts, most: int) 
             )
 
 
-def _drawn(
+def _draw(
     region: Region,
     rounds: list[_Round],
     loss_value: LossCallable,
-    facts: Facts,
+    bounds: LossBounds,
     most: int,
     draws: int,
     generator: np.random.Generator,
 ) -> Array:
-    """(draws, p) of one round, or (1, p): the last of several. Every local here is secret but that."""
+    """(draws, p) of the last round; `draws` is 1 where there are several. Every local is secret but that."""
     for i, one in enumerate(rounds):
         value = _relative(
-            _in_parts(loss_value, one.rows), region, rounds[0].diameter, one.kappa, facts
+            _in_parts(loss_value, one.rows), region, rounds[0].diameter, one.kappa, bounds
         )
-        wanted = draws if len(rounds) == 1 else 1
-        found = _accepted(region, value, one.kappa, facts, most, wanted, generator)
+        points = _accepted(region, value, one.kappa, bounds, most, draws, generator)
         if i + 1 < len(rounds):
-            region = region.within(found[0], one.radius)
-    return found
+            region = region.within(points[0], one.radius)
+    return points
 
 
 def _accepted(
     region: Region,
     value: LossValue,
     kappa: float,
-    facts: Facts,
+    bounds: LossBounds,
     most: int,
     draws: int,
     generator: np.random.Generator,
 ) -> Array:
     """(draws, p) independent draws from the density ∝ exp(−κL) on the region."""
-    envelope = Envelope(region, value, kappa, facts)
-    found = np.empty((0, region.dimension))
-    while len(found) < draws:
+    envelope = Envelope(region, value, kappa, bounds)
+    taken = np.empty((0, region.dimension))
+    while len(taken) < draws:
         together = min(max(len(envelope), draws, _FEWEST), _TOGETHER)
         points, bound, boxes = envelope.propose(together, generator)
         level = np.log1p(-generator.random(together))
@@ -232,12 +245,12 @@ def _accepted(
         if np.any(chance > _TOLERANCE):
             raise InvalidInput("loss_value", _FASTER)
         accepted = level <= chance
-        found = np.concatenate([found, points[accepted]])
+        taken = np.concatenate([taken, points[accepted]])
         # As in adaptive rejection sampling (Gilks and Wild 1992): what was refused says where the bound is
         # loose, and a bound that depends on refused proposals leaves the next draw exact.
         if 2 * np.count_nonzero(accepted) < together and envelope.evaluations < most:
             envelope.halve(np.unique(boxes[~accepted]))
-    return found[:draws]
+    return taken[:draws]
 
 
 def _released(region: Region, points: Array) -> Array:
@@ -249,26 +262,26 @@ def _released(region: Region, points: Array) -> Array:
 
 
 def _relative(
-    value: LossValue, region: Region, diameter: float, kappa: float, facts: Facts
+    value: LossValue, region: Region, diameter: float, kappa: float, bounds: LossBounds
 ) -> LossValue:
     """`value` less that at the set's centre: a constant in the loss does not count."""
     reference = value(region.centre[None])
-    # What the facts allow, and rounding.
-    farthest = facts.slope(diameter) * diameter + 2.0 * ROUNDING / kappa
+    # What the bounds allow, and rounding.
+    farthest = bounds.slope(diameter) * diameter + 2.0 * ROUNDING / kappa
     largest = ROUNDING / kappa * 2.0**53
 
     def difference(points: Array) -> Array:
-        found = value(points)
-        if np.any(np.abs(found) > largest):
+        losses = value(points)
+        if np.any(np.abs(losses) > largest):
             raise InvalidInput("loss_value", "so large that doubles do not show its changes")
-        found = found - reference
-        if np.any(np.abs(found) > farthest):
-            if facts.lipschitz is None:
+        change = losses - reference
+        if np.any(np.abs(change) > farthest):
+            if bounds.lipschitz is None:
                 raise InvalidInput(
                     "lipschitz", "missing: the loss changes faster than with its default"
                 )
             raise InvalidInput("loss_value", _FASTER)
-        return found
+        return change
 
     return difference
 
@@ -278,10 +291,10 @@ def _in_parts(loss_value: LossCallable, rows: NDArray[np.intp] | None) -> LossVa
 
     def part(points: Array) -> Array:
         points.flags.writeable = False
-        given = loss_value(points) if rows is None else loss_value(points, rows.copy())
-        if getattr(given, "dtype", None) in (np.float16, np.float32):
+        values = loss_value(points) if rows is None else loss_value(points, rows.copy())
+        if getattr(values, "dtype", None) in (np.float16, np.float32):
             raise InvalidInput("loss_value", "expected float64")
-        return returned("loss_value", given, (len(points),))
+        return returned("loss_value", values, (len(points),))
 
     def value(points: Array) -> Array:
         parts = [part(points[i : i + _TOGETHER].copy()) for i in range(0, len(points), _TOGETHER)]

@@ -71,11 +71,37 @@ def diffusion(
         The convex set, of a diameter that is at most the diffusion's; None only where it has none.
     steps : int
         Fine steps.
-    chains, thin, random_state, delta
-        As for a `LangevinChain` and for `langevin`.
+    chains : int
+        How many are run, each with noise of its own.
+    thin : int
+        With `release="path"`: every `thin`-th iterate is returned, as for `langevin`.
+    random_state : None, int or numpy Generator
+        None (default): noise from a ChaCha generator keyed by the operating system. Anything else is for
+        tests: a PrivacyWarning, and a guarantee that says so.
+    delta : float
+        At which the guarantee is chosen; it is valid at every δ.
 
-    Raises InvalidInput for `domain` and as `langevin` does, and NotApplicable where no analysis covers the
-    steps. Source: Ganesh, Thakurta, Upadhyay, (2); docs, "Sampling".
+    Returns
+    -------
+    Draws
+        What was released, its guarantee, and the chain or iteration of the fine steps.
+
+    Raises
+    ------
+    InvalidInput
+        `diffusion`, `steps`, `chains`, a `domain` whose diameter is larger than the diffusion's, an
+        `inverse_temperature` that is not finite and ≥ 0 at all times; and as `langevin` does.
+    NotApplicable
+        No analysis covers the steps; nothing has then been computed from the data.
+
+    Warns
+    -----
+    PrivacyWarning
+        `random_state` is not None, or δ is large for n records.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, (2); docs, "Sampling".
     """
     if not isinstance(diffusion, LangevinDiffusion):
         kind = type(diffusion).__name__
@@ -121,10 +147,10 @@ def _check_domain(diffusion: LangevinDiffusion, domain: Any) -> None:
     enforced = getattr(domain, "diameter", None)
     if diffusion.diameter is None or (enforced is not None and enforced <= diffusion.diameter):
         return
-    kept = "none" if domain is None else repr(domain)
+    shown = "none" if domain is None else repr(domain)
     raise InvalidInput(
         "domain",
-        f"expected one of diameter at most {diffusion.diameter!r}, the diffusion's, got {kept}",
+        f"expected one of diameter at most {diffusion.diameter!r}, the diffusion's, got {shown}",
     )
 
 
@@ -145,22 +171,24 @@ def _fine_steps(diffusion: LangevinDiffusion, steps: int) -> tuple[Array, float]
 def executed(
     diffusion: LangevinDiffusion, sizes: Array, noise_std: float, diameter: float | None
 ) -> NoisyIteration:
-    """The steps x ← Π(x − h_k∇L(x) + σZ) in normal form: ω_k of a gradient step of size h_k, s_k = h_kΔ
-    rounded up, and the very σ that is drawn with."""
+    """The steps x ← Π(x − h_k∇L(x) + σZ) in normal form.
+
+    These are ω_k of a gradient step of size h_k, s_k = h_kΔ rounded up, and the very σ that is drawn with.
+    """
     loss = diffusion.loss
-    known = {
+    of_size = {
         h: loss.modulus(h) if h > 0.0 else Modulus.linear(1.0) for h in np.unique(sizes).tolist()
     }
-    moduli = [known[h] for h in sizes.tolist()]
-    given: dict[str, Any] = {"moduli": moduli}
-    if all(isinstance(m, Linear) for m in known.values()):
-        given = {"contraction": np.array([m.linear for m in moduli])}
+    moduli = [of_size[h] for h in sizes.tolist()]
+    steps: dict[str, Any] = {"moduli": moduli}
+    if all(isinstance(m, Linear) for m in of_size.values()):
+        steps = {"contraction": np.array([m.linear for m in moduli])}
     return NoisyIteration(
         step_sensitivity=times_up(sizes, diffusion.gap),
         step_noise_std=noise_std,
         diameter=diameter,
         adjacency=diffusion.adjacency,
-        **given,
+        **steps,
     )
 
 
@@ -171,22 +199,22 @@ def _guarantee(
     enforced: bool,
     delta: float,
 ) -> Guarantee:
-    """Of all chains: of their last iterates, or by composition of their paths."""
+    """The guarantee of all chains: of their last iterates, or by composition of their paths."""
     warn_of_large_delta(diffusion.n, delta)
-    said = [about_gap(diffusion.gradient_gap, diffusion.loss)]
+    sentences = [about_gap(diffusion.gradient_gap, diffusion.loss)]
     if diffusion.release == "path":
         one = replace(composition.apply(iteration, delta), tuned_at=delta)
     else:
         one = iteration.guarantee(delta)
-        said += diffusion.loss.sentences
-    one = checked(one.assuming(*said), walk, diffusion.gradient_gap is None)
+        sentences += diffusion.loss.sentences
+    one = checked(one.assuming(*sentences), walk, diffusion.gradient_gap is None)
     return repeated(one if enforced else one.assuming(TAKEN), walk.paths)
 
 
 def _walk(
     diffusion: LangevinDiffusion, sizes: Array, noise_std: float, domain: Any, starts: Array
 ) -> Walk:
-    """What the chains take from `starts`, (chains, *shape)."""
+    """The walks that the chains take from `starts`, (chains, *shape)."""
     bound = diffusion.loss.gradient_bound if diffusion.gradient_gap is None else None
     return walk_from(
         starts,

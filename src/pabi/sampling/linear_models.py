@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi.describe.linear_losses import LINEAR_LOSSES, LinearLoss, Logistic, Squared, executable
 from pabi.describe.losses import Loss
+from pabi.describe.prox import HALF_ULP
 from pabi.execute.clipping import by_row
 from pabi.execute.linear_gradients import targets_of
 from pabi.execute.records import Records
@@ -66,7 +67,7 @@ class _Linear:
 
 
 class MeanGradient(_Linear):
-    """See `mean_gradient`."""
+    """The gradient of a linear model's mean loss, a callable; `mean_gradient` makes it."""
 
     def __init__(
         self, X: Any, y: ArrayLike, model: str | Loss, l2: float, size: int | None
@@ -76,7 +77,7 @@ class MeanGradient(_Linear):
         # What rounding may add to the sum on two adjacent data sets together is taken off before
         # (`pabi.execute.sums`). A coordinate goes through a block's additions and one a block.
         additions = min(self.n, _ENTRIES) + self.n // _LEAST + 1
-        self._share = (1.0 - 2.0 * self.n * (additions + 16.0) * 2.0**-53) / self.size
+        self._share = (1.0 - 2.0 * self.n * (additions + 16.0) * HALF_ULP) / self.size
         self._weighted = self._rows * self._share
 
     def __call__(self, x: ArrayLike, rows: NDArray[np.intp] | None = None) -> Array:
@@ -85,7 +86,7 @@ class MeanGradient(_Linear):
         return self.l2 * points + self.of_data(points, rows)
 
     def of_data(self, points: Array, rows: NDArray[np.intp] | None = None) -> Array:
-        """The same without the regulariser: what the rounding margin is about."""
+        """∇L at (points, d) `points` without the regulariser: what the rounding margin is about."""
         result = np.zeros(points.shape)
         data, targets = self._data(rows)
         weighted = self._weighted if rows is None else data * self._share
@@ -99,13 +100,9 @@ class MeanGradient(_Linear):
         return result
 
     def refuse_other(self, loss: Loss, n: int, size: int) -> None:
-        """InvalidInput where this is not the gradient of what is described."""
-        told: dict[str, tuple[Any, Any]] = {
-            "n": (self.n, n),
-            "size": (self.size, size),
-            "l2": (self.l2, loss.l2),
-        }
-        for name, (mine, described) in told.items():
+        """Raises InvalidInput where this is not the gradient of what is described."""
+        pairs = (("n", self.n, n), ("size", self.size, size), ("l2", self.l2, loss.l2))
+        for name, mine, described in pairs:
             if mine != described:
                 raise InvalidInput(name, f"expected {described!r} as described, got {mine!r}")
         if self.loss is not None and self.loss.kind == loss.kind and self.loss != loss:
@@ -113,7 +110,7 @@ class MeanGradient(_Linear):
 
 
 class MeanLoss(_Linear):
-    """See `mean_loss`."""
+    """A linear model's mean loss, a callable; `mean_loss` makes it."""
 
     def __call__(self, points: ArrayLike, rows: NDArray[np.intp] | None = None) -> Array:
         """L at `points`, (k, d) ↦ (k,); with `rows` the mean is over those."""
@@ -152,10 +149,25 @@ def mean_gradient(
     size : int, optional
         What sums of gradients are divided by: the batch size of the chain. Default: n.
 
-    Called with `rows`, integers, it sums over those records alone and divides by `size`. Everything is
-    float64. Rounding never carries the sum past the loss's promise: gradients are smaller by a relative
-    2n(m + 16)·2⁻⁵³, m the additions a coordinate goes through. Raises InvalidInput naming the argument;
-    no message shows data. Source: docs, "Training", the fast path.
+    Returns
+    -------
+    callable
+        (points, d) ↦ (points, d) float64. Called with `rows` too, integers, it sums over those records alone
+        and divides by `size`.
+
+    Raises
+    ------
+    InvalidInput
+        An argument is wrong; the error names it, and no message shows data.
+
+    Notes
+    -----
+    Rounding never carries the sum past the loss's promise: gradients are smaller by a relative
+    2n(m + 16)·2⁻⁵³, m the additions a coordinate goes through.
+
+    References
+    ----------
+    docs, "Training", the fast path.
     """
     return MeanGradient(X, y, model, l2, size)
 
@@ -163,7 +175,26 @@ def mean_gradient(
 def mean_loss(X: Any, y: ArrayLike, model: str | Loss = "logistic", l2: float = 0.0) -> MeanLoss:
     """A linear model's mean loss with its regulariser, (k, d) ↦ (k,), for `gibbs_rejection`.
 
-    Arguments as for `mean_gradient`. Called with `rows` it is the mean over those records.
+    Parameters
+    ----------
+    X : (n, d) array-like or `pabi.learn.Records`
+        Features. A dense float64 copy is held, whatever their type.
+    y : (n,) array-like
+        Labels in {0, 1} or {−1, 1}, or targets.
+    model : str or Loss
+        As for `mean_gradient`.
+    l2 : float, ≥ 0
+        λ of (λ/2)‖θ‖², beside a model given by name.
+
+    Returns
+    -------
+    callable
+        (k, d) ↦ (k,) float64. Called with `rows` too, integers, it is the mean over those records.
+
+    Raises
+    ------
+    InvalidInput
+        An argument is wrong; the error names it, and no message shows data.
     """
     return MeanLoss(X, y, model, l2)
 
@@ -194,12 +225,12 @@ def _records(X: Any, feature_norm: float | None) -> Records:
 
 
 def _linear_loss(model: str | Loss) -> LinearLoss:
-    """That of a loss, or of a model known by name. Raises InvalidInput."""
+    """The loss of the predictor of `model`, a loss or a name. Raises InvalidInput."""
     one_predictor = [k for k, cls in LINEAR_LOSSES.items() if cls.response in ("sign", "number")]
     if type(model) is Loss and model.kind in one_predictor:
         return executable(model.kind, **dict(model.parameters))
     if isinstance(model, str) and model in _NAMED:
         return _NAMED[model]
-    known = f"{', '.join(_NAMED)}, or a pabi.Loss: {', '.join(one_predictor)}"
-    got = model.kind if isinstance(model, Loss) else model
-    raise InvalidInput("model", f"expected one of {known}, got {got!r}")
+    names = f"{', '.join(_NAMED)}, or a pabi.Loss: {', '.join(one_predictor)}"
+    name = model.kind if isinstance(model, Loss) else model
+    raise InvalidInput("model", f"expected one of {names}, got {name!r}")

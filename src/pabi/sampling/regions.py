@@ -11,7 +11,7 @@ from pabi.describe import prox
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 
-_ROUNDING = 1e-12  # relative, above all roundings of distances in small dimensions
+DISTANCE_ROUNDING = 1e-12  # relative, above all roundings of distances in small dimensions
 # Doubles along every side: a million points of the grid of releases, sixteen doubles apart.
 _FEWEST_DOUBLES, _DOUBLES_OF_GRID = 2.0**24, 2.0**4
 _GRID = 2.0**-40  # of releases, in widths of the set
@@ -48,12 +48,12 @@ class Region:
 
     @property
     def is_box(self) -> bool:
-        """Whether no ball cuts it."""
+        """Whether the region is a box, which no ball cuts."""
         return not self.balls
 
     @property
     def is_ball(self) -> bool:
-        """Whether it is all of a ball."""
+        """Whether the region is all of a ball."""
         return self._base_ball is not None and len(self.balls) == 1
 
     @property
@@ -62,12 +62,12 @@ class Region:
         return np.maximum(_GRID * self.width, _DOUBLES_OF_GRID * self.spacing)
 
     def within(self, centre: Array, radius: float) -> Region:
-        """Its part within `radius` of `centre`."""
+        """The part of the region within `radius` of `centre`."""
         added = (*self.balls[self._base_ball is not None :], (centre, radius))
         return Region(self.base, self.dimension, added)
 
     def holds(self, points: Array) -> Any:
-        """Which of (k, p) points, of the box around it, are in it: (k,) booleans."""
+        """(k,) booleans: which of (k, p) points of the box around the region are in the region."""
         inside = np.ones(len(points), dtype=bool)
         for centre, radius in self.balls:
             offset = points - centre
@@ -79,16 +79,18 @@ class Region:
         for centre, radius in self.balls:
             near = np.maximum(np.maximum(lower - centre, centre - upper), 0.0) ** 2
             rest = np.sum(near, axis=1, keepdims=True) - near
-            reach = np.sqrt(np.maximum(radius * radius * (1.0 + _ROUNDING) - rest, 0.0))
+            reach = np.sqrt(np.maximum(radius * radius * (1.0 + DISTANCE_ROUNDING) - rest, 0.0))
             lower = np.maximum(lower, centre - reach)
             upper = np.minimum(upper, centre + reach)
-            kept = np.all(lower < upper, axis=1)
-            lower, upper = lower[kept], upper[kept]
+            proper = np.all(lower < upper, axis=1)
+            lower, upper = lower[proper], upper[proper]
         return lower, upper
 
     def anchors(self, points: Array, margin: float) -> Array:
-        """For each of (k, p) points one of C_0 that is no farther from any point of the set, but for
-        `margin`: how far it stays away from the boundary of a ball."""
+        """(k, p): for each of (k, p) points one of C_0 that is no farther from any point of the set.
+
+        `margin`: how far it stays away from the boundary of a ball, by which it may be farther after all.
+        """
         if self._base_ball is None:
             return points
         centre, radius = self._base_ball

@@ -1,0 +1,80 @@
+"""Docstrings of the estimators: what several have in common is written once and stands in each of them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TypeVar
+
+T = TypeVar("T", bound=type)
+
+# By the word that stands for it in a docstring, on a line of its own.
+SHARED = {
+    "$TARGET": """\
+epsilon, delta : float, > 0, delta below 1
+    The target. Noise is calibrated to meet it exactly. With `noise_std` given, ε is read from
+    `guarantee_` instead and `epsilon` only guides the choice of settings.
+feature_norm : float, > 0, in units of the features
+    R, public. Rows of X longer than R are scaled down to it, in fitting and in predicting.""",
+    "$SETTINGS": """\
+l2 : float, ≥ 0, or "auto"
+    λ of the regulariser λ‖θ‖²/2 on the mean loss, intercept included. It is 1/(C·n) in scikit-learn's
+    terms. "auto" chooses it together with the schedule.
+epochs, batches, step_size, cooldown_epochs : number, of `batches` a `Batches`, or "auto"
+    The schedule. "auto" takes what `pabi.learn.defaults` predicts to be best from n, the number of
+    features, ε and δ. It never looks at the data.
+adjacency : str
+    "replace_one" or "zero_out".
+noise_std : float, > 0, optional
+    ς of the noise on the mean gradient, in place of `epsilon`.
+fit_intercept : bool
+    Whether to add a feature of constant `intercept_scaling`.
+intercept_scaling : float, > 0, in units of the features
+    The public constant of that feature. The loss then sees vectors of norm
+    √(feature_norm² + intercept_scaling²).
+random_state : None, int or numpy Generator
+    None: noise from the operating system's entropy. Anything else makes the fit reproducible, for tests
+    only: the noise can then be subtracted, and the guarantee says so.
+feature_ranges : (low, high), (2, d) array or dict from columns to (low, high), optional
+    Public ranges. Features are clipped to them and mapped onto [−1, 1] before the norm is bounded.
+verbose : bool
+    Whether to show a progress bar (steps and time).""",
+    "$CLASSES": """\
+classes : array-like, optional
+    The public label set. None: the labels seen, and the guarantee assumes that they are public.""",
+    "$COEFFICIENTS_OF_CLASSES": """\
+coef_ : (1, d) or (K, d) array
+    The weights, in the units of X: one row for two classes, K rows for K > 2 classes.
+intercept_ : (1,) or (K,) array
+    The constant of each row of `coef_`.
+classes_ : (K,) array
+    The labels, ascending.""",
+    "$COEFFICIENTS": """\
+coef_ : (d,) array
+    The weights, in the units of X.
+intercept_ : float
+    The constant.""",
+    "$RELEASED": """\
+guarantee_ : Guarantee
+    What the release of this model costs.
+run_ : NoisySGD
+    The run that was accounted and executed.
+n_iter_ : int
+    Steps.
+n_features_in_ : int
+    d, the columns of X.
+feature_names_in_ : (d,) array
+    Their names, where X has names.""",
+    "$WEIGHTS": """\
+There is no `sample_weight`. A weight multiplies what a record contributes, so that the sensitivity
+would be that of the largest weight any record could have, and weights computed from the data would
+leak.
+
+`fit` checks the arguments. The constructor only stores them, as scikit-learn asks.""",
+}
+
+
+def documented(cls: T) -> T:
+    """`cls` with the shared parts in its docstring, so that `help` shows all parameters and attributes."""
+    text = inspect.cleandoc(cls.__doc__ or "")
+    cls.__doc__ = "\n".join(SHARED.get(line, line) for line in text.split("\n"))
+    return cls

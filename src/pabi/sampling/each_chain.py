@@ -16,6 +16,7 @@ import numpy as np
 from pabi.describe import prox
 from pabi.execute.hiding import mapped
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.margins import HALF_ULP
 from pabi.numbers.rounding import Array
 
 EachChain = Callable[[Array, float], Array]
@@ -73,7 +74,7 @@ def _ball(proximal: prox.ball) -> EachChain:
         length = np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
         # As in `pabi.prox.ball`, whose comment says what the slack is for.
         target = proximal.radius / np.maximum(1.0, length)
-        slack = (d + 16) * prox.HALF_ULP
+        slack = (d + 16) * HALF_ULP
         inside = unit * (target * (1.0 - 2.0 * slack))
         moved = inside if centre is None else prox.add_towards(centre, inside)
         return np.where(peak <= target * (1.0 - slack), points, moved).reshape(x.shape)
@@ -93,7 +94,7 @@ def _simplex(proximal: prox.simplex) -> EachChain:
         threshold = np.take_along_axis(thresholds, np.maximum(positive, 1) - 1, axis=1)
         weights = np.maximum(y - threshold, 0.0)
         share = proximal.total / np.sum(weights, axis=1, keepdims=True)
-        share *= 1.0 - (2 * d + 16) * prox.HALF_ULP
+        share *= 1.0 - (2 * d + 16) * HALF_ULP
         return np.asarray(weights * share).reshape(x.shape)
 
     return project
@@ -110,7 +111,7 @@ def _halfspace(proximal: prox.halfspace) -> EachChain:
         normal = scaled.reshape(-1)
         excess = points @ normal - offset
         margin = np.abs(points) @ np.abs(normal) + abs(offset)
-        margin *= (points.shape[1] + 8) * 4.0 * prox.HALF_ULP
+        margin *= (points.shape[1] + 8) * 4.0 * HALF_ULP
         outside = excess > margin
         result = points
         share = (excess[outside] + margin[outside]) / np.vdot(normal, normal)

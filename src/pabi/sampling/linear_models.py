@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi.describe.linear_losses import LINEAR_LOSSES, LinearLoss, Logistic, Squared, executable
 from pabi.describe.losses import Loss
-from pabi.describe.prox import HALF_ULP
 from pabi.execute.clipping import by_row
 from pabi.execute.linear_gradients import targets_of
 from pabi.execute.records import Records
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.margins import HALF_ULP
 from pabi.numbers.rounding import Array
 
 _POINTS = 32  # of a block

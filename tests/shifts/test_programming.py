@@ -36,8 +36,8 @@ def rough(moduli, s, sigma, diameter=math.inf, start=0.0, top=math.inf):
 def replayed(moduli, s, sigma, path, start):
     """The cost of a path, whose distances must be ones that can be had."""
     z, cost = start, 0.0
-    assert len(path.wanted) == len(s) - path.first
-    for k, aim in enumerate(path.wanted.tolist(), path.first):
+    assert len(path.aims) == len(s) - path.first
+    for k, aim in enumerate(path.aims.tolist(), path.first):
         owed = moduli[k](z) + s[k]
         assert 0.0 <= aim <= owed * (1.0 + 1e-12)
         if k == len(s) - 1:

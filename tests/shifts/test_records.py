@@ -134,7 +134,7 @@ def test_slopes_whose_products_leave_the_doubles():
 def test_a_record_that_is_never_used_costs_nothing():
     view = View(run_of(6, 2, 1))
     assert [one.mu > 0.0 for one in cyclic(view)] == [True, False, False]
-    assert record(view, Uses(0, 0)) == (Uses(0, 0), 0.0, None, None)
+    assert record(view, Uses(0, 0)) == (Uses(0, 0), None, None)
     varying = View(run_of(6, 2, 1, step_size=np.array([0.3])))
     assert [one.mu > 0.0 for one in cyclic(varying)] == [True, False, False]
 

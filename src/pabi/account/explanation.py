@@ -15,7 +15,7 @@ from pabi.tradeoff import Gaussian, TradeOff
 
 
 @dataclass(frozen=True)
-class Row:
+class AnalysisRow:
     """One analysis of an `Explanation`: what it proves, or the reason why it does not apply.
 
     Attributes
@@ -45,7 +45,7 @@ class Explanation:
 
     Attributes
     ----------
-    rows : tuple of Row
+    rows : tuple of AnalysisRow
         One row for each analysis, and one for each bound of the user's own.
     delta : float in [0, 1)
         The δ asked for.
@@ -53,11 +53,11 @@ class Explanation:
         The guarantee that `guarantee(delta)` returns; None if no analysis applies.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[AnalysisRow, ...]
     delta: float
     best: Guarantee | None
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[AnalysisRow]:
         return iter(self.rows)
 
     def __len__(self) -> int:
@@ -110,7 +110,7 @@ def explain(
     """
     answers = outcomes(description, delta)
     rows = [
-        Row(o.name, False, o.reason, None, None)
+        AnalysisRow(o.name, False, o.reason, None, None)
         if o.guarantee is None
         else _row(o.name, o.guarantee.curve, delta)
         for o in answers
@@ -120,7 +120,7 @@ def explain(
         try:
             curve = bound(description)
         except NotApplicable as no:
-            rows.append(Row(name, False, no.reason, None, None))
+            rows.append(AnalysisRow(name, False, no.reason, None, None))
             continue
         curve = curve.curve if isinstance(curve, Guarantee) else curve
         if not isinstance(curve, TradeOff):
@@ -134,6 +134,6 @@ def explain(
     return Explanation(tuple(rows), delta, best)
 
 
-def _row(name: str, curve: TradeOff, delta: float) -> Row:
+def _row(name: str, curve: TradeOff, delta: float) -> AnalysisRow:
     mu = curve.mu if isinstance(curve, Gaussian) else None
-    return Row(name, True, None, curve.epsilon(delta), mu)
+    return AnalysisRow(name, True, None, curve.epsilon(delta), mu)

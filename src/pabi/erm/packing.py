@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import keep
 from pabi.numbers.rounding import Array
 
 
@@ -71,8 +72,7 @@ class PackingLoss:
             raise InvalidInput(
                 "well_radius", f"expected at most {half!r}, half of the separation, got {width!r}"
             )
-        for name, value in (("bits", bits), ("centres", centres), ("well_radius", width)):
-            object.__setattr__(self, name, value)
+        keep(self, bits=bits, centres=centres, well_radius=width)
 
     @property
     def n(self) -> int:

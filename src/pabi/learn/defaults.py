@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from pabi.describe.batches import Batches, FullBatch, ShuffleOnce
 from pabi.describe.neighbours import Adjacency, changed
 from pabi.numbers.rounding import Array
+from pabi.numbers.search import bisected
 
 # The model problem. The first two were set once on public benchmarks; results depend on them weakly.
 TRACE = 0.5  # average curvature over its bound: p(1 − p) against 1/4
@@ -217,7 +219,7 @@ def _mu(epsilon: float, delta: float) -> float:
     """The μ at which δ_{G(μ)}(ε) = δ, to a relative 10⁻³."""
     from pabi.convert import gaussian_delta
 
-    return _bracket(*_MUS, lambda mu: gaussian_delta(mu, epsilon) <= delta)[0]
+    return _bracket(lambda mu: not gaussian_delta(mu, epsilon) <= delta, *_MUS)[0]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -244,18 +246,17 @@ def _noise(
     rate = np.sqrt(mu_squared)
     low, high = (float(edge) / _mu(epsilon, delta) for edge in (np.min(rate), np.max(rate)))
 
-    def too_little(noise: float) -> bool:
-        return not float(weight @ gaussian_delta(rate / noise, epsilon)) <= delta
+    def enough(noise: float) -> bool:
+        return float(weight @ gaussian_delta(rate / noise, epsilon)) <= delta
 
-    return _bracket(low, high, too_little)[1]
+    return _bracket(enough, low, high)[1]
 
 
-def _bracket(low: float, high: float, is_low: Callable[[float], bool]) -> tuple[float, float]:
-    """Ends a relative 10⁻³ apart around the place in [low, high], both > 0, up to which `is_low` holds."""
-    while high > low * (1.0 + _PRECISION):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if is_low(middle) else (low, middle)
-    return low, high
+_bracket = partial(  # in [low, high], both > 0, ends a relative 10⁻³ apart
+    bisected,
+    close=lambda low, high: high <= low * (1.0 + _PRECISION),
+    middle=lambda low, high: math.sqrt(low * high),
+)
 
 
 def noise_needed(problem: Task, size: int, steps: int, cooldown: int, clip: float) -> float:

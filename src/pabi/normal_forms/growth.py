@@ -13,6 +13,7 @@ import math
 from typing import NamedTuple
 
 from pabi.describe.losses import Loss
+from pabi.numbers.search import bisected
 
 _NEAR = 1e-6  # relative distance to z* within which R(d) has lost its digits
 _WIDTH = 1e-13  # of the bracket of a distance, relative
@@ -82,10 +83,12 @@ class Growth(NamedTuple):
         low, high = 0.0, self.limit * (1.0 - _NEAR)
         if not time <= self.time(high) < math.inf:
             return None
-        while high - low > _WIDTH * high:
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if self.time(middle) >= time else (middle, high)
-        return high
+        return bisected(lambda d: self.time(d) >= time, low, high, close=_near)[1]
+
+
+def _near(low: float, high: float) -> bool:
+    """Whether a bracket is as narrow as it has to be."""
+    return high - low <= _WIDTH * high
 
 
 def growth_of(loss: Loss, gap: float) -> Growth | None:

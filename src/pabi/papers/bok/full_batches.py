@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -87,11 +88,7 @@ def threshold(sensitivity: float, step_size: float) -> int:
     """The least number of steps at which μ is what it is for ever, by bisection: μ never falls."""
     mu = partial(bounded, sensitivity=sensitivity, step_size=step_size)
     forever = mu(FOREVER) * _ALMOST
-    low, high = 0, FOREVER
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if mu(middle) >= forever else (middle, high)
-    return high
+    return bisect_left(range(FOREVER), True, lo=1, key=lambda steps: mu(steps) >= forever)
 
 
 def _table_8(results: Mapping[str, Any]) -> PrintedTable:

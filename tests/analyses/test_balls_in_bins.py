@@ -15,9 +15,9 @@ import pabi
 from pabi import BallsInBins, Cyclic, Loss, NoisySGD, ShuffleOnce
 from pabi.account.best import outcomes
 from pabi.describe.files import from_dict, to_dict
-from pabi.execute.serving import fits, serving
+from pabi.execute.batches import batch_rows, fits
 from pabi.learn import train
-from pabi.normal_forms.positions import View
+from pabi.normal_forms.positions import OrderedView
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.tradeoff import Mixture, Product
 
@@ -84,7 +84,7 @@ class TestSizesThatMatter:
 
     def test_slopes_cover_the_empty_batch_and_the_cap(self):
         run = a_run(self.LOSS, BallsInBins(100, 180), step_size=1.9)
-        full, last, _, _, _ = View(run).constants
+        full, last, _, _, _ = OrderedView(run).constants
         slopes = [1.0 - 1.9 * 0.05, 1.9 * (0.05 + 1.8 * 0.25) - 1.0]
         assert full == last == pytest.approx(max(map(abs, slopes)), rel=1e-14)
 
@@ -224,7 +224,7 @@ def test_calibration():
 class TestTraining:
     def test_every_record_is_in_its_bin_in_every_epoch(self):
         run, seen = a_run(n=57, batches=BallsInBins(10), epochs=3), []
-        batches = serving(run, np.random.default_rng(3))
+        batches = batch_rows(run, np.random.default_rng(3))
         for k in range(18):
             rows = batches.batch(k)
             seen.append(set() if rows is None else set(rows.tolist()))
@@ -236,13 +236,13 @@ class TestTraining:
         run, trials, pairs = a_run(n=3, batches=BallsInBins(1), epochs=1), 20_000, np.zeros((3, 3))
         generator = np.random.default_rng(4)
         for _ in range(trials):
-            bins = serving(run, generator).secret
+            bins = batch_rows(run, generator).secret
             pairs[bins[0], bins[1]] += 1
         assert np.all(np.abs(pairs / trials - 1 / 9) <= math.sqrt(math.log(2e9 * 9) / (2 * trials)))
 
     def test_a_bin_beyond_the_cap_is_empty(self):
         run = a_run(n=40, batches=BallsInBins(10, cap=10), epochs=1)
-        found = [serving(run, np.random.default_rng(seed)) for seed in range(50)]
+        found = [batch_rows(run, np.random.default_rng(seed)) for seed in range(50)]
         sizes = [np.bincount(b.secret, minlength=4) for b in found]
         for batches, size in zip(found, sizes, strict=True):
             for j in range(4):
@@ -268,7 +268,7 @@ class TestTraining:
             train(
                 run, lambda x, rows: x - centres[rows], [3.0], 11, watch=lambda k, x: path.append(x)
             )
-        bins = serving(run, np.random.default_rng(11)).secret
+        bins = batch_rows(run, np.random.default_rng(11)).secret
         x = 3.0
         for k in range(3):
             x -= 0.1 * sum(x - centres[i, 0] for i in range(6) if bins[i] == k) / 2

@@ -16,7 +16,7 @@ from pabi import Loss, NoisySGD, Reshuffle, ShuffleOnce
 from pabi.account.best import outcomes
 from pabi.analyses import composition, latest_uses
 from pabi.describe.iteration import Steps
-from pabi.normal_forms.positions import View
+from pabi.normal_forms.positions import OrderedView
 from pabi.numbers.errors import NotApplicable
 from pabi.shifts.records import energy_of, mu_of, solve_schedule
 
@@ -52,7 +52,7 @@ RUNS = {
 
 def mu_of_places(run, places):
     """The best proven μ of a record at these places, one an epoch; None: it is missed."""
-    view, own = View(run), None
+    view, own = OrderedView(run), None
     c, s, sigma = view.arrays
     own = np.zeros_like(s)
     for epoch, place in enumerate(places):
@@ -224,7 +224,7 @@ def test_a_sensitivity_that_stands_for_others_is_never_less_than_any():
     from fractions import Fraction
 
     run = a_long_run(np.array([1e10 + 1.0] * 38 + [1.0 - 1e-10] * 35), [0])
-    view = View(run)
+    view = OrderedView(run)
     c, s, _ = view.arrays
     product, largest = Fraction(1), Fraction(0)
     for k in range(LONG - 1, -1, -1):

@@ -12,7 +12,7 @@ import pytest
 import pabi
 from pabi import Cyclic, FullBatch, Loss, Modulus, NoisyIteration, NoisySGD, ShuffleOnce
 from pabi.account.best import outcomes
-from pabi.normal_forms.positions import View
+from pabi.normal_forms.positions import OrderedView
 from pabi.normal_forms.shapes import shapes
 from pabi.shifts.nonlinear import solve
 
@@ -71,7 +71,7 @@ def test_the_record_used_last_is_the_worst(epochs: float) -> None:
             moduli = [loss.modulus(0.01)] * run.steps
             used = np.arange(j, run.data_steps, 10)
             assert mus[-1] <= by_hand(run, used, moduli) * (1 + 1e-9)
-        assert max(mus) <= mus[View(run).last_position] * (1 + 1e-9)
+        assert max(mus) <= mus[OrderedView(run).last_position] * (1 + 1e-9)
         assert worst == pytest.approx(max(mus), rel=1e-9)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.analyses import ANALYSES, one_sided_shift, two_sided_shift
+from pabi.analyses import RUNS, one_sided_shift, two_sided_shift
 from pabi.analyses.tuning import binned
 from pabi.describe.orders import binomial_tail
 from pabi.normal_forms.sampled import SampledRun
@@ -41,7 +41,7 @@ def guaranteed(batches: Any, noise: float, **changes: Any) -> pabi.Guarantee:
 
 
 def epsilon_of(run: pabi.NoisySGD, name: str, delta: float = DELTA) -> float:
-    analysis = next(a for a in ANALYSES if a.name == name)
+    analysis = next(a for a in RUNS if a.name == name)
     return analysis.apply(run, delta, None).epsilon(delta)
 
 
@@ -170,7 +170,7 @@ def test_a_step_without_noise_to_spare_costs_more() -> None:
     run = example(pabi.Poisson(100, cap=150), 0.02, adjacency="zero_out", steps=300)
     varied = replace(run, noise_std=noise)
     assert epsilon_of(varied, "one-sided shift") > epsilon_of(run, "one-sided shift")
-    curve = ANALYSES[0].apply(varied, DELTA, None).curve
+    curve = RUNS[0].apply(varied, DELTA, None).curve
     by_hand = PoissonSubsampled(0.5, 0.02).self_compose(295)
     by_hand = by_hand.compose(PoissonSubsampled(0.5 / 0.7, 0.02).self_compose(5))
     assert curve.epsilon(DELTA) == pytest.approx(by_hand.epsilon(DELTA), rel=RTOL)

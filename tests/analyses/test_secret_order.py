@@ -20,7 +20,7 @@ from scipy.special import ndtr
 import pabi
 from pabi import Cyclic, FullBatch, Loss, NoisySGD, NotApplicable, Reshuffle, ShuffleOnce
 from pabi.analyses import composition, secret_order, shifted_interpolation
-from pabi.normal_forms.positions import View
+from pabi.normal_forms.positions import OrderedView
 
 DELTA = 0.01
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
@@ -319,7 +319,7 @@ class TestAgainstOtherBounds:
     @pytest.mark.parametrize("batches", [ShuffleOnce, Reshuffle])
     def test_weights_sum_to_one(self, changes, batches):
         run = describe(batches(8), **changes)
-        view = View(run)
+        view = OrderedView(run)
         try:
             if batches is Reshuffle:
                 cases = secret_order.reshuffled(view, run.order)
@@ -345,7 +345,7 @@ class TestAgainstOtherBounds:
             fresh = secret_order.apply(describe(Reshuffle(8), **changes), DELTA)
             # Moving all uses to the very end of their epochs, the partial one included.
             run = describe(Cyclic(8), **changes)
-            view = View(run)
+            view = OrderedView(run)
             period = run.steps_per_epoch
             whole, rest = divmod(run.data_steps, period)
             s = np.zeros(run.steps)

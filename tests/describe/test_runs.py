@@ -15,7 +15,7 @@ from pabi.describe.batches import SCHEMES, Cyclic, FullBatch, Reshuffle, Shuffle
 from pabi.describe.iteration import Groups
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.normal_forms.positions import View
+from pabi.normal_forms.positions import OrderedView
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.shifts.records import cyclic, record
 
@@ -425,7 +425,7 @@ def test_shuffled_runs_have_no_positions(batches):
 def test_a_loss_of_which_nothing_is_known_still_has_an_iteration():
     run = make(loss=Loss.unknown(gradient_bound=1.0))
     with pytest.raises(NotApplicable):
-        View(run).schedule(View(run).uses(0))
+        OrderedView(run).schedule(OrderedView(run).uses(0))
     it = run.iteration()
     assert np.all(np.isnan(np.asarray(it.slopes)))
     assert np.flatnonzero(it.step_sensitivity).tolist() == [9, 19, 29]
@@ -444,13 +444,13 @@ def test_iteration_takes_the_worst_position():
         noise_std=1.0,
     )
     assert np.flatnonzero(np.asarray(varying.iteration().step_sensitivity)).tolist() == [0, 2]
-    bounds = [r.mu for r in cyclic(View(varying))]
+    bounds = [r.mu for r in cyclic(OrderedView(varying))]
     assert bounds == pytest.approx([1.4063797097333888, 1.2459880367986298], rel=1e-9)
 
 
 def test_a_record_that_is_never_used():
     run = make(steps=3)
-    assert record(View(run), View(run).uses(5)).mu == 0.0
+    assert record(OrderedView(run), OrderedView(run).uses(5)).mu == 0.0
     assert run.iteration(5).steps == 3
     assert not np.asarray(run.iteration(5).step_sensitivity).any()
 

@@ -235,4 +235,4 @@ def test_nothing_shows_the_bins(capfd):
         trace = trace.tb_next
     hidden = (np.ndarray, np.random.Generator, list, tuple, dict)
     assert not any(isinstance(value, hidden) and len(np.shape(value)) for value in kept)
-    assert not any("Serving" in str(type(value).__mro__) for value in kept)
+    assert not any("BatchRows" in str(type(value).__mro__) for value in kept)

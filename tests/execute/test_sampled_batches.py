@@ -22,11 +22,11 @@ from pabi.describe.losses import Loss
 from pabi.describe.orders import FreshSubsets
 from pabi.describe.runs import NoisySGD
 from pabi.execute import sums as sums_module
+from pabi.execute.batches import BatchRows, batch_rows
 from pabi.execute.binomial import Binomial
 from pabi.execute.checkpoint import Checkpoint, State
 from pabi.execute.engine import _Aftermath, _execute
 from pabi.execute.linear_gradients import fast_sum
-from pabi.execute.serving import Serving, serving
 from pabi.execute.sums import Limit, per_record_sum
 from pabi.learn import (
     LogisticGradients,
@@ -83,7 +83,7 @@ def draws(request):
 
 def drawn(n, batches, count, seed=0):
     """Batches as tuples of rows, () for an empty one."""
-    order = serving(run_of(n, batches), np.random.default_rng(seed))
+    order = batch_rows(run_of(n, batches), np.random.default_rng(seed))
     found = (order.batch(k) for k in range(count))
     return [() if rows is None else tuple(rows.tolist()) for rows in found]
 
@@ -254,7 +254,7 @@ def test_records_and_pairs_are_included_as_often_as_they_should(n, batches, step
 def test_steps_are_independent(batches, lag, draws):
     """The joint law of two batches is the product, and the noise in between does not matter."""
     law = law_of(3, batches)
-    order = serving(run_of(3, batches), np.random.default_rng(5))
+    order = batch_rows(run_of(3, batches), np.random.default_rng(5))
     found = []
     for k in range(draws):
         rows = order.batch(k)
@@ -283,7 +283,7 @@ def test_batches_without_a_cap_are_as_large_as_drawn():
 @pytest.mark.parametrize("batches", [FixedSize(1000), Poisson(1000), Poisson(1000, cap=1200)])
 def test_no_work_in_proportion_to_the_number_of_records(batches):
     """Among 10¹² records, of which not even a list would fit in memory."""
-    order = serving(run_of(10**12, batches), np.random.default_rng(0))
+    order = batch_rows(run_of(10**12, batches), np.random.default_rng(0))
     rows = order.batch(0)
     assert 800 < len(rows) < 1200
     assert len(set(rows.tolist())) == len(rows)
@@ -292,7 +292,7 @@ def test_no_work_in_proportion_to_the_number_of_records(batches):
 
 def test_nothing_of_a_batch_is_kept():
     for batches in (FixedSize(3), Poisson(3), Poisson(3, cap=4)):
-        order = serving(run_of(7, batches), np.random.default_rng(0))
+        order = batch_rows(run_of(7, batches), np.random.default_rng(0))
         before = {name: value for name, value in vars(order).items() if name != "_generator"}
         for k in range(20):
             order.batch(k)
@@ -370,7 +370,7 @@ def test_every_step_is_the_described_one(free, batches):
 
 def drawn_between(run, generator):
     """The batches of a run whose noise is drawn in between."""
-    order, found = serving(run, generator), []
+    order, found = batch_rows(run, generator), []
     for k in range(run.data_steps):
         rows = order.batch(k)
         found.append(() if rows is None else tuple(rows.tolist()))
@@ -833,7 +833,7 @@ def test_exceptions_hold_no_batch(free, batches):
         if "pabi" in where.f_globals.get("__name__", "") and where.f_code.co_name != "train":
             kept += where.f_locals.values()
         trace = trace.tb_next
-    assert not any(isinstance(value, (np.ndarray, Serving, State)) for value in kept)
+    assert not any(isinstance(value, (np.ndarray, BatchRows, State)) for value in kept)
 
 
 def test_a_hidden_path_may_not_be_watched_and_nothing_is_shown(free, capfd):

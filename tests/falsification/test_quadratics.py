@@ -19,7 +19,7 @@ from pabi.describe.batches import Cyclic, FullBatch, ShuffleOnce
 from pabi.describe.iteration import NoisyIteration, Steps
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.normal_forms.positions import View
+from pabi.normal_forms.positions import OrderedView
 from pabi.shifts.records import cyclic, energy_of, mu_of, record, solve_schedule
 from pabi.shifts.start import best_start
 
@@ -153,7 +153,9 @@ def test_full_batch_runs_are_exact(adjacency):
     sensitivity = 6.0 if adjacency == "replace_one" else 3.0
     a = np.full(70, 1.0 - 0.2 * (0.3 + 0.1))
     truth = exact_mu(a, np.full(70, 0.2 * sensitivity / 50), np.full(70, 0.2 * 0.4))
-    assert record(View(run), View(run).uses(0)).mu == pytest.approx(truth, rel=1e-9, abs=0.0)
+    assert record(OrderedView(run), OrderedView(run).uses(0)).mu == pytest.approx(
+        truth, rel=1e-9, abs=0.0
+    )
 
 
 # Runs of noisy SGD.
@@ -316,7 +318,7 @@ def proven_mu(iteration):
 @pytest.mark.parametrize("name", RUNS)
 def test_runs_are_never_safer_than_proven(name):
     run = RUNS[name]
-    view = View(run)
+    view = OrderedView(run)
     size = getattr(run.batches, "size", run.n)
     positions = range(-(-run.n // size))
     bounds = cyclic(view)
@@ -361,7 +363,7 @@ def test_long_epochs_of_expanding_steps(n, varying):
         noise_std=1.0,
     )
     # The last of its uses alone: shift 2η, then n − 1 − j steps; the earlier ones start from zero.
-    for found, rest in zip(cyclic(View(run), [0, n - 1]), (n - 1, 0), strict=True):
+    for found, rest in zip(cyclic(OrderedView(run), [0, n - 1]), (n - 1, 0), strict=True):
         used_last = math.sqrt(4.0 * (1 - 1.1**-2) / (1 - 1.1 ** -min(2.0 * (rest + 1), 600.0)))
         assert found.mu >= used_last * (1 - 1e-9)
         assert found.mu <= math.sqrt(3.0) * 2.0 * (1 + 1e-9)  # composition
@@ -379,7 +381,7 @@ def test_long_epochs_of_contracting_steps(n):
         step_size=np.linspace(0.1, 0.1001, t),
         noise_std=1.0,
     )
-    first, last = cyclic(View(run), [0, n - 1])
+    first, last = cyclic(OrderedView(run), [0, n - 1])
     eta = run.step_size
     for found, j in ((first, 0), (last, n - 1)):
         d = np.zeros(t)

@@ -14,7 +14,7 @@ import quadprog
 
 from pabi import BallsInBins, Cyclic, FullBatch, InvalidInput, Loss, NoisySGD, Poisson, Reshuffle
 from pabi.describe.iteration import Groups, Steps
-from pabi.normal_forms.positions import Uses, View, check_position
+from pabi.normal_forms.positions import OrderedView, Uses, check_position
 
 ETA, NOISE, CLIP = 0.3, 0.7, 1.5
 ULP = Fraction(1, 2**52)
@@ -92,7 +92,7 @@ def assert_safe(run, schedule, used):
 def test_every_record_is_used_where_its_batch_is(n, size):
     for data, cooldown in [(d, c) for m, b, d, c in SMALL if (m, b) == (n, size)]:
         run = run_of(n, size, data, cooldown)
-        view = View(run)
+        view = OrderedView(run)
         assert view.period == -(-n // size)
         for record in range(n):
             uses = view.uses(record // size)
@@ -112,14 +112,17 @@ def test_run_length_codes_are_the_steps_written_out(n, size, loss):
         )
         for position in range(run.steps_per_epoch):
             used = uses_of(run, position * size)
-            codes = View(run).schedule(View(run).uses(position))
-            arrays = View(varying).schedule(View(varying).uses(position))
+            codes = OrderedView(run).schedule(OrderedView(run).uses(position))
+            arrays = OrderedView(varying).schedule(OrderedView(varying).uses(position))
             assert isinstance(codes, Groups)
             assert isinstance(arrays, Steps)
             assert_safe(run, codes, used)
             assert_safe(varying, arrays, used)
             for code, array, again in zip(
-                codes.columns(), arrays, View(run).steps(View(run).uses(position)), strict=True
+                codes.columns(),
+                arrays,
+                OrderedView(run).steps(OrderedView(run).uses(position)),
+                strict=True,
             ):
                 assert np.array_equal(np.asarray(code), array)
                 assert np.array_equal(array, again)
@@ -130,7 +133,7 @@ def test_run_length_codes_are_the_steps_written_out(n, size, loss):
 def test_any_set_of_steps_with_a_periodic_beginning(data, cooldown, loss):
     """Uses one an epoch and then others, as the worst record of a reshuffled run has them."""
     run = run_of(5, 2, data, cooldown, loss)
-    view, tried = View(run), 0
+    view, tried = OrderedView(run), 0
     for first, epochs in itertools.product(range(3), range(3)):
         periodic = [first + 3 * e for e in range(epochs) if first + 3 * e < data]
         begin = periodic[-1] + 1 if periodic else 0
@@ -150,7 +153,7 @@ def test_schedules_that_vary_have_their_own_constants_at_every_step():
         sizes, noises = rng.uniform(0.05, 0.5, (2, data + cooldown))
         run = run_of(n, size, data, cooldown, step_size=sizes, noise_std=noises)
         for position in range(run.steps_per_epoch):
-            schedule = View(run).schedule(View(run).uses(position))
+            schedule = OrderedView(run).schedule(OrderedView(run).uses(position))
             assert_safe(run, schedule, uses_of(run, position * size))
 
 
@@ -160,17 +163,17 @@ def test_nonexpansive_and_alike_are_said_of_the_steps_that_are_taken(loss):
     for n, size, data, cooldown in SMALL:
         run = run_of(n, size, data, cooldown, loss)
         slopes = [slope for _, slope, *_ in written_out(run)]
-        assert View(run).nonexpansive == all(slope <= 1 for slope in slopes)
-        assert View(run).homogeneous == (len(set(slopes)) == 1 and cooldown == 0)
+        assert OrderedView(run).nonexpansive == all(slope <= 1 for slope in slopes)
+        assert OrderedView(run).homogeneous == (len(set(slopes)) == 1 and cooldown == 0)
 
 
 def test_a_schedule_that_varies_is_not_alike():
     sizes = np.full(4, ETA)
-    assert View(run_of(4, 2, 4, 0)).homogeneous
-    assert not View(run_of(4, 2, 4, 0, step_size=sizes)).homogeneous
-    assert View(run_of(4, 2, 4, 0, step_size=sizes)).nonexpansive
+    assert OrderedView(run_of(4, 2, 4, 0)).homogeneous
+    assert not OrderedView(run_of(4, 2, 4, 0, step_size=sizes)).homogeneous
+    assert OrderedView(run_of(4, 2, 4, 0, step_size=sizes)).nonexpansive
     sizes[2] = 1.9
-    assert not View(run_of(4, 2, 4, 0, step_size=sizes)).nonexpansive
+    assert not OrderedView(run_of(4, 2, 4, 0, step_size=sizes)).nonexpansive
 
 
 def least_cost(c, s, sigma):
@@ -205,7 +208,7 @@ def test_the_record_used_last_is_the_worst_where_the_view_says_so():
     said = others = 0
     for _ in range(300):
         run = random_run(rng)
-        view, exact = View(run), written_out(run)
+        view, exact = OrderedView(run), written_out(run)
         c, s, sigma = (np.array([float(step[i]) for step in exact]) for i in (1, 2, 3))
         costs = []
         for position in range(run.steps_per_epoch):
@@ -234,10 +237,10 @@ def test_all_batches_are_covered_where_that_costs_nothing(batches, failing):
 
     loss = Loss.convex(1.0, gradient_bound=1.0)
     run = NoisySGD(loss, n=100, batches=batches, steps=30, step_size=0.125, noise_std=1.0)
-    mild = View(run, failing).fractions
+    mild = OrderedView(run, failing).fractions
     assert (mild.failure, mild.cap) == (0.0, 100)
     wild = NoisySGD(loss, n=100, batches=batches, steps=30, step_size=1.0, noise_std=1.0)
-    found = View(wild, failing).fractions
+    found = OrderedView(wild, failing).fractions
     different = 30 if isinstance(batches, Poisson) else 10
     assert found.full == (0, Fraction(found.cap, 10)) == found.last
     assert 20 < found.cap < 100
@@ -269,4 +272,4 @@ def test_random_orders_have_no_positions(batches):
 def test_a_full_batch_has_one_position():
     run = run_of(4, 4, 3, 0, batches=FullBatch())
     assert check_position(run, 0) == 0
-    assert View(run).uses(0).steps(1).tolist() == [0, 1, 2]
+    assert OrderedView(run).uses(0).steps(1).tolist() == [0, 1, 2]

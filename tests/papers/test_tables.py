@@ -7,7 +7,7 @@ import pytest
 
 from pabi import papers
 from pabi.describe.orders import FreshSubsets
-from pabi.draw.figures import Figure
+from pabi.draw.paper_figures import Figure
 from pabi.papers.artefact import Settings
 from pabi.papers.bok import accuracies, processes
 from pabi.papers.results import Entry, PrintedTable

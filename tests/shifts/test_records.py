@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pabi import Cyclic, Loss, NoisySGD
 from pabi.describe.iteration import Group, Groups, Steps, Stretch
-from pabi.normal_forms.positions import Uses, View
+from pabi.normal_forms.positions import OrderedView, Uses
 from pabi.shifts.records import cyclic, energy_of, mu_of, record, solve_schedule
 
 QP = 1e-8  # to which programs are solved
@@ -92,7 +92,7 @@ def random_run(rng):
 @pytest.mark.parametrize("seed", range(60))
 def test_every_records_bound_is_the_least_there_is(seed):
     run = random_run(np.random.default_rng(seed))
-    found = cyclic(View(run))
+    found = cyclic(OrderedView(run))
     assert len(found) == run.steps_per_epoch
     for position, one in enumerate(found):
         c, s, sigma = written_out(run, position)
@@ -111,7 +111,7 @@ def test_every_records_bound_is_the_least_there_is(seed):
 @pytest.mark.parametrize("varying", [False, True])
 def test_chosen_positions_are_those_of_all(varying, diameter):
     changes = {"step_size": np.linspace(0.1, 0.6, 14)} if varying else {}
-    view = View(run_of(7, 2, 14, 1, diameter=diameter, **changes))
+    view = OrderedView(run_of(7, 2, 14, 1, diameter=diameter, **changes))
     every = [one.mu for one in cyclic(view)]
     assert [one.mu for one in cyclic(view, [3, 1])] == [every[3], every[1]]
     assert [record(view, view.uses(j)).mu for j in range(4)] == pytest.approx(every, rel=1e-11)
@@ -126,16 +126,16 @@ def test_slopes_whose_products_leave_the_doubles():
     eta = np.full(24, math.nextafter(1.0, 0.0))
     run = run_of(3, 1, 24, loss=Loss.strongly_convex(1.0, 1.0, gradient_bound=1.0), step_size=eta)
     c = float(1 - Fraction(float(eta[0])))
-    for position, one in enumerate(cyclic(View(run))):
+    for position, one in enumerate(cyclic(OrderedView(run))):
         exact = 2.0 / 0.8 * c ** (2 - position)
         assert exact * (1.0 - 1e-15) <= one.mu <= exact * (1.0 + 1e-9)
 
 
 def test_a_record_that_is_never_used_costs_nothing():
-    view = View(run_of(6, 2, 1))
+    view = OrderedView(run_of(6, 2, 1))
     assert [one.mu > 0.0 for one in cyclic(view)] == [True, False, False]
     assert record(view, Uses(0, 0)) == (Uses(0, 0), None, None)
-    varying = View(run_of(6, 2, 1, step_size=np.array([0.3])))
+    varying = OrderedView(run_of(6, 2, 1, step_size=np.array([0.3])))
     assert [one.mu > 0.0 for one in cyclic(varying)] == [True, False, False]
 
 
@@ -147,7 +147,7 @@ def test_other_uses_than_one_an_epoch(then):
     c, _, sigma = written_out(run, 0)
     s = np.zeros(9)
     s[[1, *then]] = 0.3 * 2.0
-    found = record(View(run), uses)
+    found = record(OrderedView(run), uses)
     assert found.mu**2 == pytest.approx(least(c, s, sigma, math.inf), rel=QP)
 
 

@@ -61,7 +61,7 @@ def best_of(answers: list[Outcome], delta: float) -> Guarantee:
         reasons = "; ".join(f"{o.name}: {o.reason}" for o in answers)
         raise NotApplicable(f"no analysis covers this description ({reasons})")
     # At δ = 0 every Gaussian guarantee reads ε = ∞: if all do, compare where they differ.
-    # Of equals the first, composition, assumes least.
+    # Of equals the first in the table: of runs composition, which assumes least.
     differ = delta > 0.0 or any(math.isfinite(g.epsilon(0.0)) for g in proven)
     best = least(proven, delta if differ else DEFAULT_DELTA)
     every_iterate = next((o.guarantee for o in answers if o.name in EVERY_ITERATE), None)

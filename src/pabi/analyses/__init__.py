@@ -1,7 +1,9 @@
 """One proof technique a file, each a pure function from a description to a guarantee.
 
-An analysis raises NotApplicable, with the reason, where it does not cover a description. To add one,
-add a file and a line to `ANALYSES`.
+An analysis raises NotApplicable, with the reason, where it does not cover a description. To add one, add a
+file and a line to the table of what it covers: `RUNS`, `DIFFUSION` or `MECHANISM`. Other files help: `cases`
+and `writing` with proofs, `tuning` with the free parameters of random batches, and `langevin_chain` takes
+the analyses of runs to chains.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ class Analysis:
 
 
 # Of noisy SGD and bare iterations; those of a Langevin chain are the same, of one chain.
-ANALYSES = (
+RUNS = (
     Analysis("composition", composition.apply),
     Analysis("shifted interpolation", shifted_interpolation.apply),
     Analysis("secret order", secret_order.apply),
@@ -73,9 +75,9 @@ def _chain(
 
 _OF: Mapping[type[Description], tuple[Analysis, ...]] = MappingProxyType(
     {
-        NoisySGD: ANALYSES,
-        NoisyIteration: ANALYSES,
-        LangevinChain: tuple(replace(a, apply=partial(_chain, a)) for a in ANALYSES),
+        NoisySGD: RUNS,
+        NoisyIteration: RUNS,
+        LangevinChain: tuple(replace(a, apply=partial(_chain, a)) for a in RUNS),
         LangevinDiffusion: DIFFUSION,
         ExponentialMechanism: MECHANISM,
         IteratedExponentialMechanism: MECHANISM,

@@ -19,7 +19,7 @@ from pabi.describe.iteration import NoisyIteration, Steps
 from pabi.describe.orders import FAILING
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.positions import View
+from pabi.normal_forms.positions import OrderedView
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import TINY, up
 from pabi.shifts.records import Record, solve_schedule
@@ -44,7 +44,7 @@ def apply(
     require_hidden_path(run)
     if order.once:
         raise NotApplicable("a record keeps its place in all epochs: see secret order")
-    view = View(run, FAILING * (delta or DEFAULT_DELTA))
+    view = OrderedView(run, FAILING * (delta or DEFAULT_DELTA))
     if view.nonexpansive and view.later_is_worse:
         raise NotApplicable("later uses are worse as they are: see secret order")
     if run.steps > MAX_WORK:
@@ -61,7 +61,7 @@ def apply(
 class _Uses:
     """The steps of a run, and how large a use has to be that stands for those of a range."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: OrderedView) -> None:
         self.view, self.steps = view, view.arrays
         self._sizes: dict[tuple[int, int, int], float] = {}
         self._older = [

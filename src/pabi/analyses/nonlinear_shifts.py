@@ -29,7 +29,7 @@ from pabi.describe.moduli import Linear, Modulus, Unbounded
 from pabi.describe.orders import FAILING, Fractions, FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.positions import Uses, View, check_position
+from pabi.normal_forms.positions import OrderedView, Uses, check_position
 from pabi.normal_forms.shapes import Shapes, shapes
 from pabi.normal_forms.step_moduli import StepModuli
 from pabi.numbers import encoding
@@ -105,7 +105,7 @@ class _Records:
     record used later is never safer; cool-down steps are left out then."""
 
     def __init__(self, run: NoisySGD, fractions: Fractions, position: int | None) -> None:
-        self.run, self.view, self.moduli = run, View(run), StepModuli(run, fractions)
+        self.run, self.view, self.moduli = run, OrderedView(run), StepModuli(run, fractions)
         period, work = self.view.period, self.view.period * run.steps
         unlike = not self.moduli.alike
         self.alike = position is None and run.constant and (work > _WORK or not unlike)

@@ -4,10 +4,10 @@ The order is drawn uniformly, independently of the data, and never revealed, so 
 mixture over the record's position J, and by joint convexity δ(ε) = Σ_j P(J = j)·δ_{G(μ_j)}(ε), μ_j
 from the optimal shifts for position j (docs, "Secret order").
 
-With one permutation for all epochs, J is the batch. With a fresh one every epoch, J are the batches of
-the last two epochs, and every older epoch uses the record at its very end, which is worst when steps do
-not expand and step sensitivities do not fall. Many positions are rounded to later ones, for the same
-reason.
+With one permutation for all epochs, or with records thrown into batches once, J is the batch. With a
+fresh permutation every epoch, J are the batches of the last two epochs, and every older epoch uses the
+record at its very end, which is worst when steps do not expand and step sensitivities do not fall. If
+there are too many positions, a range of them is replaced by its latest one, where that is never safer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pabi.describe.iteration import NoisyIteration
 from pabi.describe.orders import FAILING, Fractions, FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.positions import Uses, View
+from pabi.normal_forms.positions import OrderedView, Uses
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import fraction_up
 from pabi.shifts.records import Record, cyclic, record
@@ -48,7 +48,7 @@ def apply(
     run = run_of(description)
     order = secret_order(run)
     require_hidden_path(run)
-    view = View(run, FAILING * (delta or DEFAULT_DELTA))
+    view = OrderedView(run, FAILING * (delta or DEFAULT_DELTA))
     if order.once:
         if not view.later_is_worse and view.period > MOST_SOLVED:
             raise NotApplicable(
@@ -104,12 +104,15 @@ def _buckets(count: int, most: int) -> list[tuple[int, int]]:
     return [*wide, *((i, i) for i in range(rest, count))]
 
 
-def shuffled_once(view: View, order: SecretOrder, later_is_worse: bool, most: int) -> list[Case]:
-    """The record's batch under one permutation. Where records used later are never safer, positions are
-    rounded to later ones, so that there are at most `most` cases.
+def shuffled_once(
+    view: OrderedView, order: SecretOrder, later_is_worse: bool, most: int
+) -> list[Case]:
+    """The cases of a record whose batch is chosen once for all epochs, each with its probability.
 
-    The order in which positions are used last is rest, …, period − 1, 0, …, rest − 1, where rest is
-    the number of batches in the last epoch if it is partial. (Those never used come first.)
+    Where records used later are never safer (`later_is_worse`), ranges of positions are replaced by their
+    latest one, so that there are at most `most` cases. Sorted by their last use, positions run rest, …,
+    period − 1 (last used in the last whole epoch) and then 0, …, rest − 1 (used in the partial one), where
+    rest is the number of batches in the partial epoch. Positions that are never used come first.
     """
     run, period = view.run, view.period
     rest = run.data_steps % period
@@ -124,7 +127,7 @@ def shuffled_once(view: View, order: SecretOrder, later_is_worse: bool, most: in
     return cases
 
 
-def reshuffled(view: View, order: SecretOrder) -> list[Case]:
+def reshuffled(view: OrderedView, order: SecretOrder) -> list[Case]:
     """The record's batches in the last two epochs, of which the last may be partial."""
     run = view.run
     if not view.nonexpansive:
@@ -140,7 +143,9 @@ def reshuffled(view: View, order: SecretOrder) -> list[Case]:
     return last_two_epochs(view, order, max(1, min(_MAX_LAST, MAX_WORK // run.steps)), 1)
 
 
-def last_two_epochs(view: View, order: SecretOrder, most: int, most_previous: int) -> list[Case]:
+def last_two_epochs(
+    view: OrderedView, order: SecretOrder, most: int, most_previous: int
+) -> list[Case]:
     """A case for every pair of ranges of positions, at most `most` in the last epoch, which may be
     partial, and `most_previous` in the one before; a use in a range stands at its end, and older ones at
     those of their epochs."""

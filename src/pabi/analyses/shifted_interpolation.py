@@ -18,7 +18,7 @@ from pabi.describe.iteration import Groups, NoisyIteration, sentences_of
 from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.positions import View, check_position
+from pabi.normal_forms.positions import OrderedView, check_position
 from pabi.numbers.errors import NotApplicable
 from pabi.shifts.records import Record, cyclic, energy_of, mu_of, record, solve_schedule
 from pabi.tradeoff import Gaussian
@@ -54,7 +54,7 @@ def require_hidden_path(run: NoisySGD) -> None:
 
 def _run(run: NoisySGD, position: int | None) -> Guarantee:
     require_hidden_path(run)
-    order, view = run.order, View(run)
+    order, view = run.order, OrderedView(run)
     match order:
         case KnownUses():
             records = _worst(view, position)
@@ -71,7 +71,7 @@ def _run(run: NoisySGD, position: int | None) -> Guarantee:
     return Guarantee(curve, run.adjacency, NAME, SOURCE, sentences, proof=proof)
 
 
-def _of_any_place(view: View, order: SecretOrder) -> list[Record]:
+def _of_any_place(view: OrderedView, order: SecretOrder) -> list[Record]:
     """The records that can be the worst for an attacker who knows every record's place."""
     if not order.once:
         raise NotApplicable("a record's place changes every epoch: see secret order")
@@ -84,7 +84,7 @@ def _of_any_place(view: View, order: SecretOrder) -> list[Record]:
             assert_never(order.sizes)
 
 
-def _worst(view: View, position: int | None) -> list[Record]:
+def _worst(view: OrderedView, position: int | None) -> list[Record]:
     """The records of one batch, or all that can be the worst."""
     if position is not None:
         return cyclic(view, [check_position(view.run, position)])

@@ -17,7 +17,7 @@ from pabi.analyses.cases import Case
 from pabi.describe.files import to_dict
 from pabi.describe.iteration import Groups, NoisyIteration, Schedule, Steps
 from pabi.describe.runs import NoisySGD
-from pabi.normal_forms.positions import View
+from pabi.normal_forms.positions import OrderedView
 from pabi.numbers import encoding
 from pabi.shifts.nonlinear import StepPayments
 from pabi.shifts.periodic import PeriodicShifts
@@ -117,7 +117,7 @@ class RunProof:
     records: Sequence[tuple[Record, Case | None]] = ()
     position: int | None = None
     cap: int | None = None
-    view: View | None = None
+    view: OrderedView | None = None
     alike: bool | None = None
 
     def written(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class RunProof:
         return out | {"cases": [_case_of(record, case) for record, case in self.records]}
 
 
-def _steps_of(view: View) -> dict[str, Any] | None:
+def _steps_of(view: OrderedView) -> dict[str, Any] | None:
     """The steps of a varying schedule, s as if the record were in every batch; left to the description
     when they are many."""
     if view.run.steps > _REPEATED or view.run.constant:

@@ -232,7 +232,7 @@ class NoisySGD(StatedRun):
         ----------
         docs, "The worst record".
         """
-        from pabi.account.normal_form import iteration
+        from pabi.account.bare_iteration import iteration
 
         return iteration(self, position)
 

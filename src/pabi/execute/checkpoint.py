@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from pabi.describe import updates
 from pabi.describe.runs import NoisySGD
-from pabi.execute.serving import Secret, fits
+from pabi.execute.batches import Secret, fits
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 

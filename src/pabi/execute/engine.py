@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import Update
+from pabi.execute.batches import batch_rows
 from pabi.execute.checkpoint import Checkpoint, State
 from pabi.execute.hiding import (
     mapped,
@@ -31,7 +32,6 @@ from pabi.execute.precision import checked, walk_of
 from pabi.execute.progress import progress_bar
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import Records, seen_norm
-from pabi.execute.serving import serving
 from pabi.execute.sums import GradientSum, noise_factor, per_record_sum, stated_sum
 from pabi.guarantees.guarantee import TESTING, Guarantee
 from pabi.numbers import validate
@@ -194,7 +194,7 @@ def _gradient_sum(
     per_record_gradients: PerRecordGradients | None,
     clipped_gradient_sum: ClippedGradientSum | None,
 ) -> GradientSum:
-    serving(run, np.random.default_rng(0))  # refuses batches that are not trained here
+    batch_rows(run, np.random.default_rng(0))  # refuses batches that are not trained here
     if (per_record_gradients is None) == (clipped_gradient_sum is None):
         which = "neither" if per_record_gradients is None else "both"
         raise InvalidInput(
@@ -325,7 +325,7 @@ def _execute(
     step_sizes = np.broadcast_to(np.asarray(run.step_size, dtype=np.float64), run.steps)
     stated = np.asarray(run.gradient_noise_std, dtype=np.float64)
     noise_stds = np.broadcast_to(stated * noise_factor(run), run.steps)
-    batches = serving(run, generator, state.secret)
+    batches = batch_rows(run, generator, state.secret)
     x, update, l2, rule = state.x, state.update, run.loss.l2, run.rule
     for k in range(state.step, run.steps):
         step_size, noise_std = float(step_sizes[k]), float(noise_stds[k])

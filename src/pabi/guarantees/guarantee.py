@@ -512,7 +512,7 @@ class Guarantee:
         InvalidInput
             For an `ax` that is not a pair.
         """
-        from pabi.draw.curves import plot_guarantee
+        from pabi.draw.guarantee import plot_guarantee
 
         return plot_guarantee(self, ax)
 

@@ -143,7 +143,7 @@ class Comparison:
         ----------
         `source` of every row; docs, "Errata".
         """
-        from pabi.draw.bounds import draw
+        from pabi.draw.comparison import draw
 
         return draw(self, ax)
 

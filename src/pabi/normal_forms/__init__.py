@@ -3,7 +3,7 @@
 A run has three such views. Who knows which steps use a record (its order), and what shape the moduli have,
 decide which of them an analysis reads.
 
-- `positions.View`: linear moduli, as slopes, of a record with a place in the epoch (`KnownUses`,
+- `positions.OrderedView`: linear moduli, as slopes, of a record with a place in the epoch (`KnownUses`,
   `SecretOrder`). Shifted interpolation, the secret order and the latest uses read it, and so do the
   solvers in `pabi.shifts.records` and a run's own `iteration`.
 - `sampled.SampledRun`: batches drawn afresh at every step (`FreshSubsets`), seen from the end of the run. The

@@ -64,7 +64,7 @@ class Constants(NamedTuple):
 
 
 @dataclass(frozen=True)
-class View:
+class OrderedView:
     """A run of noisy SGD step by step: slopes, step sensitivities and noises of every kind of step.
 
     `failing`: how likely it may be that a batch of random size is larger than what the slopes cover. Raises

@@ -76,9 +76,9 @@ class Blocks:
 
 @dataclass(frozen=True)
 class SampledRun:
-    """`run` with batches of at most `cap` records, but for a probability `failure`.
+    """A run that draws every batch afresh. Its numbers hold while no batch exceeds `cap`.
 
-    Raises NotApplicable where the loss gives no linear modulus.
+    That fails with probability at most `failure`, which may be a share of the target `delta`. Raises NotApplicable where the loss gives no linear modulus.
     """
 
     run: NoisySGD

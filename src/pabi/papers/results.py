@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from pabi.draw.figures import Figure
+from pabi.draw.paper_figures import Figure
 
 # Half a unit of the last digit; a number computed in doubles may sit on the boundary.
 _HALF = 0.5 * (1.0 + 1e-9)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from pabi.draw.figures import Figure, draw, draw_text
+from pabi.draw.paper_figures import Figure, draw, draw_text
 from pabi.draw.themes import Theme, style
 from pabi.numbers.showing import as_printed, exact, plain, shown
 from pabi.papers.artefact import Artefact

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from pabi.describe.batches import FullBatch
 from pabi.describe.langevin import LangevinChain
 from pabi.describe.losses import Loss
+from pabi.execute.batches import BatchRows, batch_rows
 from pabi.execute.hiding import (
     on_grid,
     read_only,
@@ -23,7 +24,6 @@ from pabi.execute.hiding import (
 from pabi.execute.precision import checked, walk_of
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import numbers_of
-from pabi.execute.serving import Serving, serving
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array, fraction_up
@@ -130,7 +130,7 @@ def langevin(
     def execute() -> Array:
         generator = randomness.generator()
         whole = isinstance(chain.batches, FullBatch)
-        order = None if whole else serving(chain.run, generator)
+        order = None if whole else batch_rows(chain.run, generator)
         mean = Mean(gradient, chain.loss.l2, order)
         return follow(mean, project, start, sizes, noise_std, every, generator)
 
@@ -161,7 +161,7 @@ class Mean:
     Whoever else computes a gradient adds the regulariser by themselves, and `l2` is 0 here.
     """
 
-    def __init__(self, gradient: Gradient, l2: float, order: Serving | None = None) -> None:
+    def __init__(self, gradient: Gradient, l2: float, order: BatchRows | None = None) -> None:
         ours = isinstance(gradient, MeanGradient)
         self._gradient = gradient.of_data if isinstance(gradient, MeanGradient) else gradient
         self._order, self._loss_l2, self.l2 = order, l2, l2 if ours else 0.0

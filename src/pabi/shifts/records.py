@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, assert_never
 import numpy as np
 
 from pabi.describe.iteration import Groups, Schedule, Steps
-from pabi.normal_forms.positions import Uses, View
+from pabi.normal_forms.positions import OrderedView, Uses
 from pabi.numbers.rounding import TINY, power_of_two_near
 from pabi.shifts import isotonic, periodic
 from pabi.shifts.nonlinear import StepPayments
@@ -68,14 +68,14 @@ def solve_schedule(
     return schedule, best_start(schedule, diameter, start)
 
 
-def record(view: View, uses: Uses) -> Record:
+def record(view: OrderedView, uses: Uses) -> Record:
     """The bound for a record with these uses."""
     if uses.total == 0:
         return Record(uses)
     return Record(uses, *solve_schedule(view.schedule(uses), view.run.range_diameter))
 
 
-def cyclic(view: View, positions: Any = None) -> list[Record]:
+def cyclic(view: OrderedView, positions: Any = None) -> list[Record]:
     """The bounds of the records in each batch of a cyclic run (or of the batches in `positions`)."""
     where = range(view.period) if positions is None else positions
     bounded = math.isfinite(view.run.range_diameter)
@@ -93,7 +93,7 @@ class _EpochSums:
     so that running products and sums from both ends of each epoch give all pieces in O(t).
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: OrderedView) -> None:
         self.view = view
         c, _, sigma = view.arrays
         whole = view.run.data_steps // view.period

@@ -10,7 +10,7 @@ import numpy as np
 from pabi.convert import gdp_to_epsilon
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
-from pabi.draw.figures import Curve, Figure, Panel
+from pabi.draw.paper_figures import Curve, Figure, Panel
 from pabi.numbers.showing import exact
 from pabi.papers.artefact import Artefact
 from pabi.papers.bok import SOURCE

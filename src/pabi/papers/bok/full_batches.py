@@ -12,7 +12,7 @@ from pabi.describe.batches import FullBatch
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.draw.figures import Curve, Figure, Panel
+from pabi.draw.paper_figures import Curve, Figure, Panel
 from pabi.literature import bok, ye_shokri
 from pabi.numbers.showing import exact
 from pabi.papers.artefact import Artefact

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pabi.draw.figures import Curve, Figure, Panel
+from pabi.draw.paper_figures import Curve, Figure, Panel
 from pabi.numbers.rounding import Array
 from pabi.papers.artefact import Artefact
 from pabi.papers.bok import SOURCE

@@ -12,7 +12,7 @@ from pabi.describe.batches import FixedSize
 from pabi.describe.files import to_dict
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.draw.figures import Curve, Figure, Panel
+from pabi.draw.paper_figures import Curve, Figure, Panel
 from pabi.numbers.showing import exact
 from pabi.papers.artefact import Artefact, Part, Settings
 from pabi.papers.bok import SOURCE, curves

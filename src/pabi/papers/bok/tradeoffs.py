@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from pabi.draw.figures import Curve, Figure
+from pabi.draw.paper_figures import Curve, Figure
 from pabi.numbers.showing import exact
 from pabi.papers.artefact import Artefact
 from pabi.papers.bok import SOURCE, curves

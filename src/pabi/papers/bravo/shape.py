@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pabi.draw.figures import Curve, Figure, Panel, Surface
+from pabi.draw.paper_figures import Curve, Figure, Panel, Surface
 from pabi.literature import bravo
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import as_printed

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pabi.draw.figures import Curve, Figure, Panel
+from pabi.draw.paper_figures import Curve, Figure, Panel
 from pabi.literature import bravo
 from pabi.numbers.showing import exact
 from pabi.papers.artefact import Artefact

@@ -12,7 +12,7 @@ from pabi.describe.iteration import Groups, NoisyIteration
 from pabi.describe.moduli import Modulus
 from pabi.describe.orders import FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.runs import NoisySGD
-from pabi.normal_forms.positions import Uses, View, check_position
+from pabi.normal_forms.positions import OrderedView, Uses, check_position
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.shifts.records import cyclic
 
@@ -28,7 +28,7 @@ def iteration(run: NoisySGD, position: int | None = None) -> NoisyIteration:
             "batches",
             "with random batches no step is known to use a record: there is no normal form",
         )
-    view = View(run)
+    view = OrderedView(run)
     diameter = None if math.isinf(run.range_diameter) else run.range_diameter
     try:
         uses = _worst(view, order) if position is None else view.uses(position)
@@ -51,7 +51,7 @@ def _redrawn(order: KnownUses | SecretOrder) -> bool:
             assert_never(order)
 
 
-def _worst(view: View, order: KnownUses | SecretOrder) -> Uses:
+def _worst(view: OrderedView, order: KnownUses | SecretOrder) -> Uses:
     """The uses of the worst record."""
     run = view.run
     if _redrawn(order):
@@ -67,7 +67,7 @@ def _worst(view: View, order: KnownUses | SecretOrder) -> Uses:
 
 
 def _without_moduli(
-    view: View, order: KnownUses | SecretOrder, position: int | None, diameter: float | None
+    view: OrderedView, order: KnownUses | SecretOrder, position: int | None, diameter: float | None
 ) -> NoisyIteration:
     """The normal form where no modulus is known, so that only composition applies: its worst record."""
     run, period = view.run, view.period

@@ -1,4 +1,4 @@
-"""Serves the batches of a run: which rows each step uses, as the order of its description says."""
+"""Which rows each step of a run uses, as the order of its description says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pabi.numbers.errors import InvalidInput
 Secret = NDArray[np.intp]
 
 
-class Serving(ABC):
+class BatchRows(ABC):
     """The batches of a run, one a step.
 
     `secret`: what they are cut by and what a checkpoint must hold to go on in the same order, None where
@@ -32,7 +32,9 @@ class Serving(ABC):
         """The rows of `step` (0-based), None for an empty batch; steps are asked for in order."""
 
 
-def serving(run: NoisySGD, generator: np.random.Generator, secret: Secret | None = None) -> Serving:
+def batch_rows(
+    run: NoisySGD, generator: np.random.Generator, secret: Secret | None = None
+) -> BatchRows:
     """The batches of `run`, one a step.
 
     `secret`: the secret order in force, where a run goes on. Raises InvalidInput for batches that are not
@@ -64,7 +66,7 @@ def fits(run: NoisySGD, secret: Secret | None) -> bool:
 
 def _in_secret_order(
     run: NoisySGD, order: SecretOrder, generator: np.random.Generator, secret: Secret | None
-) -> Serving:
+) -> BatchRows:
     match order.sizes:
         case FixedSizes():
             return _Permuted(run, order.once, generator, secret)
@@ -86,7 +88,7 @@ def _fits(run: NoisySGD, order: SecretOrder, secret: Secret) -> bool:
             assert_never(order.sizes)
 
 
-class _Listed(Serving):
+class _Listed(BatchRows):
     """Rows as they are, batch after batch."""
 
     def __init__(self, run: NoisySGD) -> None:
@@ -113,7 +115,7 @@ class _Permuted(_Listed):
         return None if part is None else self.secret[part]
 
 
-class _Binned(Serving):
+class _Binned(BatchRows):
     """Rows in the batch that each was put into, once, independently of all others.
 
     A batch beyond the cap is empty.
@@ -139,7 +141,7 @@ class _Binned(Serving):
         return rows if 0 < rows.size <= self._most else None
 
 
-class _Sampled(Serving):
+class _Sampled(BatchRows):
     """A fresh batch at every step: its size, then a uniformly random set of that size, in ascending order.
 
     With a binomial size every record is in the set with the order's probability, independently of the others.

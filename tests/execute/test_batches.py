@@ -25,7 +25,7 @@ from pabi import (
     Reshuffle,
     ShuffleOnce,
 )
-from pabi.execute.serving import fits, serving
+from pabi.execute.batches import batch_rows, fits
 
 RARE = 1e-6
 SMALL = [(n, size) for n in range(1, 7) for size in range(1, n + 1)]
@@ -48,7 +48,7 @@ def cut(rows, size):
 
 def epochs_of(n, batches, count, seed=0, secret=None):
     """The batches of so many epochs, a list each."""
-    order = serving(run_of(n, batches), np.random.default_rng(seed), secret)
+    order = batch_rows(run_of(n, batches), np.random.default_rng(seed), secret)
     per_epoch = -(-n // batches.batch_size(n))
     steps = iter(range(count * per_epoch))
     return [
@@ -69,7 +69,7 @@ def test_rows_in_order_need_no_randomness(n, size):
     """Every epoch is the rows cut into batches, the last one as long as is left."""
     batches = [Cyclic(size), *([FullBatch()] if size == n else [])]
     for scheme in batches:
-        order = serving(run_of(n, scheme), NoDraws())
+        order = batch_rows(run_of(n, scheme), NoDraws())
         wanted = cut(range(n), size)
         found = [rows_of(order.batch(k), n) for k in range(3 * len(wanted))]
         assert found == wanted * 3
@@ -90,7 +90,7 @@ def assert_uniform(observed, values):
 def test_all_partitions_in_order_are_equally_likely(kind, n, size):
     found, run, steps = [], run_of(n, kind(size)), range(-(-n // size))
     for seed in range(3000):
-        order = serving(run, np.random.default_rng(seed))
+        order = batch_rows(run, np.random.default_rng(seed))
         epoch = [rows_of(order.batch(k), n) for k in steps]
         assert sorted(itertools.chain(*epoch)) == list(range(n))
         assert [len(b) for b in epoch] == [len(b) for b in cut(range(n), size)]
@@ -124,7 +124,7 @@ def test_a_run_goes_on_in_its_order(kind, step):
     """Within an epoch in the one that it was in; a new epoch may have a new one."""
     secret = np.array([3, 0, 4, 1, 2])
     wanted = cut(secret.tolist(), 2) * 2
-    order = serving(run_of(5, kind(2)), np.random.default_rng(0), secret)
+    order = batch_rows(run_of(5, kind(2)), np.random.default_rng(0), secret)
     if kind is ShuffleOnce or step % 3:
         within = range(step, 3 * (step // 3 + 1))
         assert [rows for k in within for rows in [tuple(order.batch(k).tolist())]] == [
@@ -139,7 +139,7 @@ def test_a_run_goes_on_in_its_order(kind, step):
 
 def test_bins_are_served_as_they_were_drawn():
     secret = np.array([1, 0, 1, 2, 1])
-    order = serving(run_of(5, BallsInBins(2, cap=2)), NoDraws(), secret)
+    order = batch_rows(run_of(5, BallsInBins(2, cap=2)), NoDraws(), secret)
     assert order.batch(0).tolist() == [1]
     assert order.batch(1) is None  # three records, beyond the cap
     assert order.batch(2).tolist() == [3]

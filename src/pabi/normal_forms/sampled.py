@@ -78,7 +78,8 @@ class Blocks:
 class SampledRun:
     """A run that draws every batch afresh. Its numbers hold while no batch exceeds `cap`.
 
-    That fails with probability at most `failure`, which may be a share of the target `delta`. Raises NotApplicable where the loss gives no linear modulus.
+    That fails with probability at most `failure`, which may be a share of the target `delta`. Raises
+    NotApplicable where the loss gives no linear modulus.
     """
 
     run: NoisySGD

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import tomli_w
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import pabi
@@ -754,7 +754,7 @@ def test_no_value_gives_a_traceback(
     try:
         file = tomli_w.dumps(table)
     except ValueError:  # an integer that Python does not print
-        return
+        reject()
     result = call("account", "-", "--delta", "1e-5", *(["--json"] if as_json else []), stdin=file)
     assert_civil(result)
     if result.status == 0 and as_json:
@@ -803,14 +803,13 @@ def test_no_certificate_gives_a_traceback(data: st.DataObject) -> None:
     result = call("verify", "-", stdin=text)
     assert_civil(result)
     assert "defect" not in result.err
-    if result.status or place[:2] == ("certificate", "run"):
-        return  # another run may have another guarantee
-    # What is still accepted states no less than was proven.
-    stated = json.loads(text)
-    epsilon, delta = (float(stated[name]) for name in ("epsilon", "delta"))
-    if math.isfinite(epsilon) and delta < 1.0:
-        true = pabi.Guarantee.from_json(PROOF)
-        assert true.epsilon(delta) <= epsilon or true.delta(epsilon) <= delta
+    # What is still accepted states no less than was proven; another run may have another guarantee.
+    if result.status == 0 and place[:2] != ("certificate", "run"):
+        stated = json.loads(text)
+        epsilon, delta = (float(stated[name]) for name in ("epsilon", "delta"))
+        if math.isfinite(epsilon) and delta < 1.0:
+            true = pabi.Guarantee.from_json(PROOF)
+            assert true.epsilon(delta) <= epsilon or true.delta(epsilon) <= delta
 
 
 @pytest.mark.parametrize("path", [MNIST, SHUFFLED, ITERATION, CLIPPED], ids=lambda p: p.stem)

@@ -45,13 +45,14 @@ def true_mixture_delta(mus: list[float], weights: list[float], epsilon: float) -
 def test_gdp_epsilon_is_the_least_sound_one(mu: float, delta: float) -> None:
     epsilon = convert.gdp_to_epsilon(mu, delta)
     assert true_delta(mu, epsilon) <= delta
-    if epsilon == 0.0:
-        return
-    assert true_delta(mu, epsilon * (1 - 1e-13)) > delta
     lower, upper = gdp_epsilon_bounds(mu, delta)
     assert upper == epsilon
-    assert true_delta(mu, lower) > delta
-    assert (upper - lower) <= 1e-14 * upper
+    if epsilon == 0.0:
+        assert lower == 0.0
+    else:
+        assert true_delta(mu, epsilon * (1 - 1e-13)) > delta
+        assert true_delta(mu, lower) > delta
+        assert (upper - lower) <= 1e-14 * upper
 
 
 @pytest.mark.parametrize(

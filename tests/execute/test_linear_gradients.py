@@ -907,19 +907,26 @@ def test_a_record_that_is_not_clipped_does_not_notice_that_another_is():
     assert both == first + second
 
 
-@pytest.mark.parametrize(("told", "fine"), [(1.0, False), (1.4, False), (1.4143, True)])
-def test_rows_may_not_be_declared_longer_than_the_loss_is_told(told, fine):
-    """The intercept is the usual slip: the model sees vectors of norm √(1 + 1)."""
+def train_on_rows_of_norm_one_and_an_intercept(told):
+    """The model sees vectors of norm √(1 + 1)."""
     gradients = LogisticGradients(Records(np.eye(4), 1.0, 1.0), np.array([0, 1, 0, 1]))
     run = NoisySGD(
         Loss.logistic(told), n=4, batches=FullBatch(), epochs=1, step_size=0.1, noise_std=1.0
     )
-    if fine:
-        train(run, gradients, np.zeros(5), delta=0.1)
-        return
+    return train(run, gradients, np.zeros(5), delta=0.1)
+
+
+@pytest.mark.parametrize("told", [1.0, 1.4])
+def test_rows_may_not_be_declared_longer_than_the_loss_is_told(told):
+    """The intercept is the usual slip."""
     with pytest.raises(InvalidInput, match="feature_norm") as caught:
-        train(run, gradients, np.zeros(5), delta=0.1)
+        train_on_rows_of_norm_one_and_an_intercept(told)
     assert caught.value.field == "feature_norm"
+
+
+def test_rows_may_be_declared_as_long_as_the_loss_is_told():
+    result = train_on_rows_of_norm_one_and_an_intercept(1.4143)
+    assert math.isfinite(result.guarantee.epsilon(0.1))
 
 
 def test_a_loss_that_promises_less_curvature_is_refused():

@@ -39,10 +39,10 @@ def one(x):
 def test_up_and_down_move_one_double(x):
     if x == 0.0:
         assert up(x) == down(x) == 0.0
-        return
-    assert up(x) > x > down(x)
-    assert down(up(x)) == x or math.isinf(up(x)) or up(x) == 0.0
-    assert up(down(x)) == x or math.isinf(down(x)) or down(x) == 0.0
+    else:
+        assert up(x) > x > down(x)
+        assert down(up(x)) == x or math.isinf(up(x)) or up(x) == 0.0
+        assert up(down(x)) == x or math.isinf(down(x)) or down(x) == 0.0
 
 
 def test_up_and_down_leave_infinities():

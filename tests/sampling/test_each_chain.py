@@ -54,11 +54,11 @@ def test_all_at_once_is_one_by_one(given, shape):
     np.testing.assert_array_equal(x, kept)
     if given is None:
         np.testing.assert_array_equal(together, x)
-        return
-    # Up to the rounding of sums of a few terms, in units of the point or of the set (about 1).
-    size = np.array([np.max(np.abs(p)) for p in x]).reshape(-1, *(1,) * len(shape))
-    slack = 1000 * 2.0**-52 * np.clip(size, 1.0, np.finfo(float).max)
-    assert np.all(np.abs(together - alone) <= slack)
+    else:
+        # Up to the rounding of sums of a few terms, in units of the point or of the set (about 1).
+        size = np.array([np.max(np.abs(p)) for p in x]).reshape(-1, *(1,) * len(shape))
+        slack = 1000 * 2.0**-52 * np.clip(size, 1.0, np.finfo(float).max)
+        assert np.all(np.abs(together - alone) <= slack)
 
 
 def test_balls_are_never_left():

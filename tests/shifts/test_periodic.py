@@ -129,16 +129,16 @@ def test_blocks_are_feasible_and_cost_no_more_than_stated(groups, diameter, star
     found = periodic.best_start(groups, diameter, start)
     if not found.blocks:
         assert found.energy == 0.0
-        return
-    rest, cost = replay(groups, found)
-    assert rest == 0
-    assert cost <= Fraction(found.energy)
-    w = Fraction(start)
-    steps = [x for g in groups for _ in range(g.times) for x in g.stretches for _ in range(x.n)]
-    for _, c, s, _ in steps[: found.skipped]:
-        w = Fraction(c) * w + Fraction(s)
-        w = w if math.isinf(diameter) else min(w, Fraction(diameter))
-    assert Fraction(found.distance) >= w
+    else:
+        rest, cost = replay(groups, found)
+        assert rest == 0
+        assert cost <= Fraction(found.energy)
+        w = Fraction(start)
+        steps = [x for g in groups for _ in range(g.times) for x in g.stretches for _ in range(x.n)]
+        for _, c, s, _ in steps[: found.skipped]:
+            w = Fraction(c) * w + Fraction(s)
+            w = w if math.isinf(diameter) else min(w, Fraction(diameter))
+        assert Fraction(found.distance) >= w
 
 
 @settings(max_examples=settings().max_examples // 4, deadline=None, phases=FAST)

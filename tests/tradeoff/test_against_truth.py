@@ -320,20 +320,20 @@ LEVELS = np.concatenate(
 )
 
 
-@pytest.mark.parametrize(
-    ("mu", "p"),
-    [
-        (1.0, 0.2),
-        (20.0, 0.03),
-        *(
-            pytest.param(*pair, marks=pytest.mark.nightly)
-            for pair in ((0.1, 0.01), (1.0, 1e-6), (4.0, 0.5))
-        ),
-    ],
-)
-def test_subsampled_curve(mu: float, p: float) -> None:
-    f = Subsampled(Gaussian(mu), p)
-    value = f(LEVELS)
+SMOOTH = [
+    (1.0, 0.2),
+    *(
+        pytest.param(*pair, marks=pytest.mark.nightly)
+        for pair in ((0.1, 0.01), (1.0, 1e-6), (4.0, 0.5))
+    ),
+]
+# The curve has a corner near 1 - p, where its inverse magnifies every rounding.
+CORNERED = [(20.0, 0.03)]
+
+
+@pytest.mark.parametrize(("mu", "p"), SMOOTH + CORNERED)
+def test_a_subsampled_curve_is_below_its_chords(mu: float, p: float) -> None:
+    value = Subsampled(Gaussian(mu), p)(LEVELS)
     z = np.linspace(-39.0, mu + 39.0, 40_001)
     alpha = ndtr(-z)  # f_p: reject N(0, 1) above z
     beta = p * ndtr(z - mu) + (1.0 - p) * ndtr(z)
@@ -341,8 +341,14 @@ def test_subsampled_curve(mu: float, p: float) -> None:
         order = np.argsort(x)
         chord = np.interp(LEVELS, x[order], y[order])  # above the convex f_p
         assert np.all(value <= chord * (1.0 + 1e-12))
-    if mu > 10.0:
-        return  # f has a corner near 1 - p, where its inverse magnifies every rounding
+
+
+@pytest.mark.parametrize(("mu", "p"), SMOOTH)
+def test_a_subsampled_curve_is_its_own_inverse_and_agrees_with_its_delta(
+    mu: float, p: float
+) -> None:
+    f = Subsampled(Gaussian(mu), p)
+    value = f(LEVELS)
     again = f(value)  # f is its own inverse
     assert np.all(again <= LEVELS * (1.0 + 1e-9) + 1e-12)
     assert again[value > 1e-9] == pytest.approx(LEVELS[value > 1e-9], rel=1e-5, abs=1e-9)

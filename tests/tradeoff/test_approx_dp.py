@@ -48,15 +48,15 @@ def test_epsilon_is_the_least(epsilon: float, delta: float, target: float) -> No
     value = f.epsilon(target)
     if target < delta:
         assert value == math.inf
-        return
-    assert 0.0 <= value <= epsilon
-    with mp.workdps(700):
-        assert true_delta(epsilon, delta, value) <= target + mp.mpf("1e-50")
-        lower, upper = f.epsilon_bounds(target)
-        assert upper == value
-        assert lower >= value - 1e-14 * (1 + epsilon)
-        if lower > 0.0:
-            assert true_delta(epsilon, delta, math.nextafter(lower, 0.0)) > target
+    else:
+        assert 0.0 <= value <= epsilon
+        with mp.workdps(700):
+            assert true_delta(epsilon, delta, value) <= target + mp.mpf("1e-50")
+            lower, upper = f.epsilon_bounds(target)
+            assert upper == value
+            assert lower >= value - 1e-14 * (1 + epsilon)
+            if lower > 0.0:
+                assert true_delta(epsilon, delta, math.nextafter(lower, 0.0)) > target
 
 
 @settings(deadline=None)

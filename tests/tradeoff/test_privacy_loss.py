@@ -40,18 +40,19 @@ def exact_delta(p: list[float], q: list[float], epsilon: float) -> float:
     )
 
 
-weights = st.lists(st.integers(0, 40), min_size=2, max_size=7).filter(lambda w: sum(w) > 0)
+def distributions(size: int) -> st.SearchStrategy[list[float]]:
+    weights = st.lists(st.integers(0, 40), min_size=size, max_size=size).filter(any)
+    return weights.map(lambda w: [x / sum(w) for x in w])
 
 
-@given(weights, weights, st.floats(-3.0, 3.0))
+PAIRS = st.integers(2, 7).flatmap(lambda n: st.tuples(distributions(n), distributions(n)))
+
+
+@given(PAIRS, st.floats(-3.0, 3.0))
 def test_delta_is_the_hockey_stick_divergence(
-    first: list[int], second: list[int], epsilon: float
+    pair: tuple[list[float], list[float]], epsilon: float
 ) -> None:
-    size = min(len(first), len(second))
-    first, second = first[:size], second[:size]
-    if not sum(first) or not sum(second):
-        return
-    p, q = ([x / sum(w) for x in w] for w in (first, second))
+    p, q = pair
     forward, backward = exact_delta(p, q, epsilon), exact_delta(q, p, epsilon)
     for direction, truth in (
         ("remove", forward),
@@ -62,21 +63,18 @@ def test_delta_is_the_hockey_stick_divergence(
         assert truth * (1 - 1e-15) <= found <= truth + 1e-13
 
 
-@given(weights, weights, st.floats(1e-6, 0.9))
-def test_epsilon_is_the_least_at_delta(first: list[int], second: list[int], delta: float) -> None:
-    size = min(len(first), len(second))
-    first, second = first[:size], second[:size]
-    if not sum(first) or not sum(second):
-        return
-    curve = PrivacyLossDistribution(*([x / sum(w) for x in w] for w in (first, second)), "remove")
+@given(PAIRS, st.floats(1e-6, 0.9))
+def test_epsilon_is_the_least_at_delta(pair: tuple[list[float], list[float]], delta: float) -> None:
+    curve = PrivacyLossDistribution(*pair, "remove")
     low, high = curve.epsilon_bounds(delta)
     if high == math.inf:
         assert curve.infinity_mass > delta
-        return
-    assert exact_delta(list(curve.p), list(curve.q), high) <= delta * (1 + 1e-12)
-    assert high - low <= 1e-12 * (1 + high)
-    if low > 0.0:
-        assert exact_delta(list(curve.p), list(curve.q), low * (1 - 1e-9)) >= delta * (1 - 1e-12)
+    else:
+        p, q = list(curve.p), list(curve.q)
+        assert exact_delta(p, q, high) <= delta * (1 + 1e-12)
+        assert high - low <= 1e-12 * (1 + high)
+        if low > 0.0:
+            assert exact_delta(p, q, low * (1 - 1e-9)) >= delta * (1 - 1e-12)
 
 
 def test_randomised_response_is_pure() -> None:

@@ -601,17 +601,7 @@ def test_a_target_near_the_least_doubles_is_met(kind):
     assert 0.0 < model.guarantee_.epsilon(1e-300) <= 1e-12
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *(kind for kind in ALL if kind is not PrivatePoissonRegressor),
-        pytest.param(
-            PrivatePoissonRegressor,
-            # At a noise of 10¹⁶¹ the squares of payments are below doubles: the fit claims ε = 0.
-            marks=pytest.mark.xfail(strict=True, raises=pytest.fail.Exception),
-        ),
-    ],
-)
+@each_estimator
 def test_a_target_that_no_noise_meets_is_refused(kind):
     """ε and δ below what doubles resolve: an error, never a guarantee that misses."""
     X, y = problem(kind)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import pabi
+from pabi.analyses import nonlinear_shifts
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.moduli import Modulus
 from pabi.normal_forms.shapes import shapes
@@ -237,3 +240,17 @@ def test_a_step_without_noise() -> None:
     assert 0.0 < found.square < math.inf
     assert found.a[0] == 0.0 or found.first > 0
     assert json.dumps(found.square)
+
+
+@pytest.mark.parametrize("noise", [1e140, 1e155, 1e161, 1e300])
+@pytest.mark.parametrize("batches", [pabi.FullBatch(), pabi.ShuffleOnce(20)], ids=lambda b: b.kind)
+def test_squares_below_doubles_are_not_taken_for_nothing(noise, batches):
+    """One use of the record in the last step alone gives G(2/(b·ς)), b records a batch."""
+    run = pabi.NoisySGD(
+        pabi.Loss.lipschitz(1.0), n=60, batches=batches, epochs=3, step_size=0.5, noise_std=noise
+    )
+    guarantee = nonlinear_shifts.apply(run, 1e-300)
+    assert guarantee.curve.epsilon(0.0) == math.inf
+    share = Fraction(run.batch_size, run.n)
+    assert guarantee.curve.advantage >= share * Fraction(2.0 / (run.batch_size * noise)) / 3
+    assert pabi.verify(guarantee).ok

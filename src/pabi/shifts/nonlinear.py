@@ -19,7 +19,7 @@ import numpy as np
 
 from pabi.describe.iteration import Steps
 from pabi.normal_forms.shapes import Shapes
-from pabi.numbers.rounding import Array, power_of_two_near
+from pabi.numbers.rounding import TINY, Array, power_of_two_near
 from pabi.shifts import start as linear
 from pabi.shifts.programming import Rough, roughly
 from pabi.shifts.quadratic import closed_form
@@ -31,6 +31,7 @@ _NEAR = 3000  # steps of windows of which others with nearly the same start are 
 _PAID = 1.0 + 1e-15  # payments are rounded up by so much
 _SUM = 1.0 + 3e-16  # above the rounding of one sum
 _TOTAL = 1.0 + 1e-14  # above the roundings of squares of quotients, and of their sum in long double
+_LOST = 5e-324  # the most that a square below TINY loses
 _SETTLED = 1.0 - 1e-12  # a step of Newton's method that gains less is the last
 _WORSE = 1.5  # paths that are so much worse than the best are not improved
 
@@ -167,6 +168,9 @@ class _Problem:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             terms = np.where(a > 0.0, np.square(a / self.sigma[first:]), 0.0)
             square = float(np.sum(terms, dtype=np.longdouble)) * _TOTAL
+        if start > 0.0 or self.s[first:].any():
+            # Squares below TINY lose digits, or are 0; so may distances that slopes have made as small.
+            square = max(square + m * _LOST, TINY)
         return StepPayments(first, z, a, math.inf if math.isnan(square) else square)
 
     def _secants(self) -> Array:

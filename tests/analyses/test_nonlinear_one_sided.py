@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, Poisson
+from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, NotApplicable, Poisson
 from pabi.account.best import outcomes
 from pabi.analyses import composition, nonlinear_one_sided
 from pabi.analyses.tuning import product
@@ -20,6 +20,12 @@ from pabi.numbers.encoding import read_floats
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
 DELTA = 1e-5
+
+
+@pytest.fixture
+def all_windows(monkeypatch):
+    """Windows are solved whether they can win or not."""
+    monkeypatch.setattr(nonlinear_one_sided, "_CLEARLY", 1e300)
 
 
 def a_run(**changes):
@@ -112,7 +118,7 @@ def random_run(rng):
 @pytest.mark.parametrize(
     "seed", [*range(6), *(pytest.param(k, marks=pytest.mark.nightly) for k in range(6, 16))]
 )
-def test_the_factors_are_those_worked_out_by_hand(seed):
+def test_the_factors_are_those_worked_out_by_hand(all_windows, seed):
     """Parameters are rounded up into bins of which there are fewer: ε by hand is less, but for the two
     readings of ε, each up to 10⁻³ above the truth, and is nearly all of it."""
     run = random_run(np.random.default_rng(seed))
@@ -151,7 +157,7 @@ def test_what_is_chosen_is_never_above_composition(seed):
     [Loss.lipschitz(1.0), Loss.unknown(gradient_bound=1.0), Loss.weakly_smooth([(0.5, 2.0)])],
     ids=lambda loss: loss.kind,
 )
-def test_records_of_unbounded_curvature_are_charged_for(loss, adjacency):
+def test_records_of_unbounded_curvature_are_charged_for(all_windows, loss, adjacency):
     """One step on a batch of fixed size is a sampled Gaussian whatever the loss: no bound may be below it,
     and none of a few steps below that of one."""
     for steps in (1, 2, 3):
@@ -228,3 +234,55 @@ def test_reasons():
         loss=Loss.unknown(), gradient_sensitivity=1.0, batches=Poisson(20), adjacency="zero_out"
     )
     assert "nothing is known" in reason(unknown)
+
+
+# What is not worth solving.
+
+LOSSES = {
+    "unknown": Loss.unknown(),
+    "lipschitz": Loss.lipschitz(1.0),
+    "weakly smooth": Loss.weakly_smooth(pairs=[(0.5, 1.0)], gradient_bound=1.0),
+    "dissipative": Loss.dissipative(1e-7, 2.0, 2.0, gradient_bound=1.0),
+    "dissipative, wide": Loss.dissipative(0.5, 1.0, 2.0, gradient_bound=1.0),
+}
+SETTINGS = {
+    "plain": {},
+    "a diameter": {"diameter": 0.5},
+    "a cool-down": {"cooldown_steps": 20},
+    "falling steps": {"step_size": np.linspace(0.2, 0.01, 300)},
+    "varying noise": {"noise_std": np.linspace(0.2, 2.0, 300)},
+}
+
+
+def small_run(loss, batches, **changes):
+    return a_run(loss=LOSSES[loss], batches=batches, clip_norm=1.0, steps=300, **changes)
+
+
+@pytest.mark.parametrize("batches", [FixedSize(20), Poisson(20, cap=60)], ids=lambda b: b.kind)
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_no_window_costs_less_than_is_thought_possible(loss, setting, batches):
+    windows = nonlinear_one_sided._Windows(small_run(loss, batches, **SETTINGS[setting]), DELTA)
+    for steps in (1, 2, 7, 60, 280):
+        assert windows._least_energy(steps) <= windows.window(steps).payments.square * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_is_not_solved_would_have_lost(loss, setting, monkeypatch):
+    run = small_run(loss, Poisson(20, cap=60), **SETTINGS[setting])
+    try:
+        chosen = nonlinear_one_sided.apply(run, DELTA).epsilon(DELTA)
+    except NotApplicable:
+        chosen = math.inf
+    monkeypatch.setattr(nonlinear_one_sided, "_CLEARLY", 1e300)
+    solved = nonlinear_one_sided.apply(run, DELTA).epsilon(DELTA)
+    composed = composition.apply(run, DELTA).epsilon(DELTA)
+    assert min(chosen, composed) <= min(solved, composed)
+
+
+def test_nothing_is_solved_where_nothing_is_known(monkeypatch):
+    monkeypatch.setattr(nonlinear_one_sided, "solve", None)
+    run = a_run(loss=Loss.unknown(), batches=Poisson(20), clip_norm=1.0, adjacency="zero_out")
+    with pytest.raises(NotApplicable, match="alone costs more than composition"):
+        nonlinear_one_sided.apply(run, DELTA)

@@ -10,8 +10,18 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi import Cyclic, FullBatch, Loss, Modulus, NoisyIteration, NoisySGD, ShuffleOnce
+from pabi import (
+    Cyclic,
+    FullBatch,
+    Loss,
+    Modulus,
+    NoisyIteration,
+    NoisySGD,
+    NotApplicable,
+    ShuffleOnce,
+)
 from pabi.account.best import outcomes
+from pabi.analyses import composition, nonlinear_shifts
 from pabi.normal_forms.positions import OrderedView
 from pabi.normal_forms.shapes import shapes
 from pabi.shifts.nonlinear import solve
@@ -251,3 +261,43 @@ def test_a_step_too_large_for_one_row_leaves_the_others() -> None:
     assert modulus(10.0) == pytest.approx(math.sqrt(100.0 + 0.01), rel=1e-12)
     run = a_run(loss=loss, step_size=0.05, diameter=1.0)
     assert of(run, "nonlinear shifts").mu < of(run, "shifted interpolation").mu
+
+
+# What is not worth solving.
+
+
+@pytest.mark.parametrize("epochs", [1, 3, 3.5])
+@pytest.mark.parametrize(
+    "batches", [FullBatch(), Cyclic(1), Cyclic(3), ShuffleOnce(2), ShuffleOnce(7)]
+)
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+def test_where_nothing_is_known_no_payments_beat_composition(
+    epochs, batches, adjacency, monkeypatch
+):
+    loss, run = Loss.unknown(), {"clip_norm": 1.0, "noise_std": 0.3, "diameter": None}
+    run = a_run(loss=loss, batches=batches, epochs=epochs, adjacency=adjacency, n=20, **run)
+    composed = composition.apply(run, DELTA).epsilon(DELTA)
+    try:
+        chosen = nonlinear_shifts.apply(run, DELTA).epsilon(DELTA)
+    except NotApplicable:
+        chosen = math.inf
+    monkeypatch.setattr(nonlinear_shifts._Records, "require_gain", lambda records: None)
+    solved = nonlinear_shifts.apply(run, DELTA).epsilon(DELTA)
+    assert min(chosen, composed) <= solved * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("batches", [FullBatch(), Cyclic(2), ShuffleOnce(2)], ids=lambda b: b.kind)
+def test_nothing_is_solved_where_nothing_is_known(batches, monkeypatch):
+    monkeypatch.setattr(nonlinear_shifts, "solve", None)
+    run = a_run(loss=Loss.unknown(), clip_norm=1.0, batches=batches, diameter=None)
+    with pytest.raises(NotApplicable, match="see composition"):
+        nonlinear_shifts.apply(run, DELTA)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"diameter": 0.3}, {"noise_std": np.linspace(1.0, 2.0, 3000)}, {"cooldown_steps": 5}],
+)
+def test_what_may_win_is_solved(changes):
+    run = a_run(loss=Loss.unknown(), clip_norm=1.0, **{"diameter": None, **changes})
+    assert nonlinear_shifts.apply(run, DELTA).epsilon(DELTA) < math.inf

@@ -68,14 +68,15 @@ def _sampled(
     """The guarantee under random batches: one subsampled factor a step, with equal noises together."""
     single = changed(run.adjacency) == 1 and not order.displaces
     probability = min(1.0, fraction_up(order.probability))
-    curve = product(0.0, [_factors(run)], probability, single, 0.0)
+    curve = product(0.0, [every_step(run)], probability, single, 0.0)
     source = SOURCE if single else SOURCE_SAMPLED
     proof = SampledProof(NAME, run, curve, delta or DEFAULT_DELTA)
     return Guarantee(curve, run.adjacency, NAME, source, sentences, proof=proof)
 
 
-def _factors(run: NoisySGD) -> tuple[Any, Any]:
-    """(parameters of the steps' factors, how often each occurs), arrays of one length."""
+def every_step(run: NoisySGD) -> tuple[Array, Array]:
+    """(parameters of the factors of all steps under random batches, how often each occurs), arrays of one
+    length."""
     ratio = fraction_up(Fraction(run.sensitivity) / run.batch_size)
     noise = run.gradient_noise_std
     if isinstance(noise, np.ndarray):

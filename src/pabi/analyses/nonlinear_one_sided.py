@@ -10,12 +10,14 @@ more of the loss than its modulus for every batch (docs, "Random batches", whose
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
+from pabi.analyses.composition import every_step
 from pabi.analyses.one_sided_shift import SOURCE_POISSON, least_window
 from pabi.analyses.tuning import DEFAULT_DELTA, product, sampled_run, tuned_guarantee
 from pabi.describe.iteration import NoisyIteration
@@ -29,6 +31,7 @@ from pabi.numbers.rounding import Array
 from pabi.shifts.nonlinear import StepPayments, solve
 from pabi.shifts.random import Cost
 from pabi.tradeoff import Product
+from pabi.tradeoff.pairs import log_moments
 
 NAME = "nonlinear one-sided shift"
 SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, for any modulus (docs, Random batches)"
@@ -37,6 +40,8 @@ _SUM = 1.0 + 1e-14  # above the roundings of a modulus and of what is added to i
 _QUOTIENT = 1.0 + 1e-15  # above those of a quotient of products
 _LONGEST = 20_000  # steps of a window
 _FARTHEST = 1_000_000  # steps through which the distance is followed
+_CLOSE = 1e-4  # of log μ: how far parameters are rounded down before their moments are computed
+_CLEARLY = 2.0  # times what composition costs: a window that costs so much at one tilt wins at none
 _SHARES = np.concatenate([np.geomspace(1e-4, 0.05, 12), np.linspace(0.1, 0.95, 18)])
 
 
@@ -147,18 +152,79 @@ class _Windows:
             self._known[steps] = Window(payments, pull / sigma * _QUOTIENT)
         return self._known[steps]
 
-    def planned(self, power: float) -> SharedNoise:
-        """The best window and share for the tilt λ = `power`."""
-        run, view = self.run, self.view
-        s, sigma, _ = self._steps
-        strongest = float(np.max(2.0 * s / sigma, initial=1e-9))
-        cost = Cost(view.probability, power, not view.single, 5.0 * strongest)
+    def _least_energy(self, steps: int) -> float:
+        """A bound from below on what hiding the distance before the last `steps` steps costs; 0 if unknown.
 
-        def at(steps: int) -> SharedNoise:
+        Each modulus is at least a line through 0, and lines are paid off in closed form.
+        """
+        begin = self.run.steps - steps
+        shape = self.moduli.shapes(begin, self.run.steps)
+        slopes = shape.slope.min(axis=0)
+        if shape.functions or shape.shift.min() < 0.0 or not np.isfinite(slopes).all():
+            return 0.0
+        with np.errstate(divide="ignore"):
+            squares = 2.0 * np.log(slopes)
+        later = np.append(
+            np.cumsum(squares[:0:-1])[::-1], 0.0
+        )  # log Π c² over the steps after each
+        top = float(later.max())
+        _, sigma, _ = self._steps
+        room = float(sigma[len(sigma) - steps :] ** 2 @ np.exp(later - top))
+        return self._distance(begin) ** 2 * math.exp(later[0] + squares[0] - top) / room
+
+    def _worth_solving(self, power: float) -> Callable[[int], bool]:
+        """Whether a window of so many steps may cost less than `_CLEARLY` times what composition does, at
+        the tilt λ = `power`."""
+        probability, symmetrised = self.view.probability, not self.view.single
+
+        def costs(mus: Array) -> Array:
+            """At most a thousandth less than the truth."""
+            level, index = np.unique(np.floor(np.log(mus) / _CLOSE), return_inverse=True)
+            moments = log_moments(np.exp(level * _CLOSE), probability, power, symmetrised)
+            return 2.0 / (power * (power + 1.0)) * moments[index]
+
+        mus, counts = every_step(self.run)
+        limit = _CLEARLY * float(costs(mus) @ counts)
+        s, sigma, _ = self._steps
+        pulls = np.zeros_like(s)
+        busy = s > 0.0
+        pulls[busy] = costs(self.view.change * s[busy] / sigma[busy])
+        pulls = pulls[::-1].cumsum()
+
+        def worth(steps: int) -> bool:
+            return bool(self._least_energy(steps) / _SHARES[-1] + pulls[steps - 1] < limit)
+
+        return worth
+
+    def planned(self, power: float) -> SharedNoise:
+        """The best window and share for the tilt λ = `power`.
+
+        Raises NotApplicable where every window costs clearly more than composition.
+        """
+        run, view = self.run, self.view
+        # Where one window has been solved, it is too late to save work.
+        worth = (lambda steps: True) if self._known else self._worth_solving(power)
+
+        @cache
+        def cost() -> Cost:
+            s, sigma, _ = self._steps
+            strongest = float(np.max(2.0 * s / sigma, initial=1e-9))
+            return Cost(view.probability, power, not view.single, 5.0 * strongest)
+
+        def at(steps: int) -> SharedNoise | None:
+            if not worth(steps):
+                return None
             window = self.window(steps)
-            records = cost(window.pulls[:, None] / np.sqrt(1.0 - _SHARES)).sum(axis=0)
+            records = cost()(window.pulls[:, None] / np.sqrt(1.0 - _SHARES)).sum(axis=0)
             totals = window.payments.square / _SHARES + records
             i = int(np.argmin(totals))
             return SharedNoise(view, window, float(_SHARES[i]), float(totals[i]))
 
-        return least_window(at, min(run.steps, _LONGEST), lambda plan: plan.cost)
+        plan = least_window(
+            at, min(run.steps, _LONGEST), lambda x: math.inf if x is None else x.cost
+        )
+        if plan is None:
+            raise NotApplicable(
+                "hiding the distance before the last steps alone costs more than composition"
+            )
+        return plan

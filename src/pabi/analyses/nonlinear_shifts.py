@@ -79,6 +79,7 @@ def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
 
 def _of_worst(run: NoisySGD, position: int | None) -> Guarantee:
     records = _Records(run, run.fractions(), position)
+    records.require_gain()
     solved = [records.solved(records.view.uses(j)) for j in records.positions]
     curve, sentences = Gaussian(max(x.mu for x in solved)), run_sentences(run, position=position)
     cases = [(x, None) for x in solved]
@@ -93,6 +94,8 @@ def _averaged(run: NoisySGD, order: SecretOrder, delta: float) -> Guarantee:
         )
     fractions = run.fractions(FAILING * delta)
     records = _Records(run, fractions, None)
+    if run.data_steps % records.view.period == 0:  # all positions have as many uses
+        records.require_gain()
     cases = shuffled_once(records.view, order, records.alike, _BUCKETS)
     solved = [records.solved(case.uses) for case in cases]
     proof = averaged(NAME, run, solved, cases, fractions)
@@ -139,6 +142,21 @@ class _Records:
     def _steps(self) -> tuple[Array, Array]:
         """(s of a step that uses the record, σ)."""
         return self.run.step_constants(*self.run.schedule(self.begin, self.end))
+
+    def require_gain(self) -> None:
+        """Raises NotApplicable where no payments beat composition (docs, "Shifts under any modulus").
+
+        So it is if all noises are equal and being apart adds as much to the distance in every step as a use
+        of the record does.
+        """
+        run, shape = self.run, self._shape
+        if not run.constant or shape.functions or math.isfinite(run.range_diameter):
+            return
+        used, _ = self._steps
+        if shape.slope.min() >= 1.0 and shape.shift.min() >= used.max():
+            raise NotApplicable(
+                "a step apart costs as much as a use of the record: see composition"
+            )
 
     def solved(self, uses: Uses) -> Record:
         """The bound for a record with these uses."""

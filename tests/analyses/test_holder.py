@@ -116,7 +116,7 @@ def test_clipped_gradients_of_a_worst_case(exponent):
     ],
     ids=repr,
 )
-def test_every_analysis_that_applies_is_verified(changes):
+def test_every_analysis_that_applies_is_verified(all_windows, changes):
     run = a_run(**{"steps": 400, **changes})
     found = [o for o in pabi.account.best.outcomes(run, DELTA) if o.guarantee is not None]
     assert len(found) >= 2

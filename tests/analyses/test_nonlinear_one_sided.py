@@ -22,12 +22,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 DELTA = 1e-5
 
 
-@pytest.fixture
-def all_windows(monkeypatch):
-    """Windows are solved whether they can win or not."""
-    monkeypatch.setattr(nonlinear_one_sided, "_CLEARLY", 1e300)
-
-
 def a_run(**changes):
     fields = {
         "loss": Loss.dissipative(1e-7, 2.0, 2.0, gradient_bound=1.0),

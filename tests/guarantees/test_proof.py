@@ -44,7 +44,14 @@ DESCRIPTIONS = {
     "fixed size": run_of(FixedSize(4), diameter=2.0),
     "poisson": run_of(Poisson(4, cap=8), adjacency="zero_out"),
     "lipschitz": run_of(Cyclic(4), Loss.lipschitz(1.0), noise_std=3.0, diameter=1.0),
-    "lipschitz, sampled": run_of(FixedSize(4), Loss.lipschitz(1.0), noise_std=3.0, diameter=1.0),
+    "dissipative, sampled": NoisySGD(
+        Loss.dissipative(1e-7, 2.0, 2.0, gradient_bound=1.0),
+        n=1000,
+        batches=FixedSize(20),
+        steps=300,
+        step_size=0.2,
+        noise_std=0.5,
+    ),
     "an iteration": NoisyIteration(0.9, np.array([1.0, 0.0, 0.5]), 1.0, diameter=2.0),
     "moduli": NoisyIteration(
         moduli=Modulus.sqrt(0.9, 0.1),

@@ -37,3 +37,9 @@ def test_import_loads_nothing_heavy():
     )
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_completion_shows_estimators_and_nothing_that_is_not_public():
+    """In pabi.learn, whose estimators are loaded on first use."""
+    assert set(dir(pabi.learn)) == set(pabi.learn.__all__)
+    assert "PrivateLogisticRegression" in dir(pabi.learn)

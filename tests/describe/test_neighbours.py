@@ -65,3 +65,10 @@ def test_a_name_that_agrees_with_everything_is_no_adjacency():
 def test_what_is_no_name_is_no_adjacency(value):
     with pytest.raises(InvalidInput, match='^adjacency: expected "replace_one" or "zero_out"'):
         checked_adjacency(value)
+
+
+@pytest.mark.parametrize("name", ["add_or_remove", "add_remove", "ADD_OR_REMOVE_ONE"])
+def test_adding_a_record_is_answered_with_the_nearest_that_there_is(name):
+    with pytest.raises(InvalidInput, match="changes n and with it the batches") as caught:
+        checked_adjacency(name)
+    assert caught.value.field == "adjacency"

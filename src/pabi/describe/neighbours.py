@@ -37,6 +37,7 @@ def checked_adjacency(value: Any) -> Adjacency:
     if isinstance(name, str) and name in names:
         return names[name]
     if isinstance(name, str) and name.lower() in (
+        "add_or_remove",
         "add_or_remove_one",
         "add_remove",
         "add_remove_one",

@@ -29,16 +29,20 @@ _STEP = 1.0 + 1e-13  # above those of one step
 _RANGE, _KNOTS, _TABLE = 7.0, 100, 4000  # of log μ, where moments are computed and interpolated
 
 
+def price(probability: float, power: float, symmetrised: bool, mus: Array) -> Array:
+    """2·log-moment/(λ(λ+1)) of the subsampled factor with each parameter μ > 0, shape (m,)."""
+    return 2.0 / (power * (power + 1.0)) * log_moments(mus, probability, power, symmetrised)
+
+
 class Cost:
-    """μ ↦ 2·log-moment/(λ(λ+1)) of the subsampled factor with parameter μ, interpolated."""
+    """The price of the subsampled factor with parameter μ, interpolated."""
 
     def __init__(self, probability: float, power: float, symmetrised: bool, most: float) -> None:
         from scipy.interpolate import CubicSpline
 
         top = math.log(min(max(most, 1e-6), 60.0))
         knots = np.linspace(top - _RANGE, top, _KNOTS)
-        mus = np.exp(knots)
-        moments = 2.0 / (power * (power + 1.0)) * log_moments(mus, probability, power, symmetrised)
+        moments = price(probability, power, symmetrised, np.exp(knots))
         ratio = np.log(np.maximum(moments, 1e-300)) - 2.0 * knots
         self._log_mu = np.linspace(top - _RANGE, top, _TABLE)
         self._log_ratio = CubicSpline(knots, ratio)(self._log_mu)
@@ -133,7 +137,7 @@ class PayOff:
                         best, best_price = total, price
                         share = np.where(idle, 1.0, 0.0)
                         share[active] = shares[choice]
-                if chosen > 0.0 and price > (demand / chosen) ** 2:
+                if chosen > 0.0 and math.sqrt(price) > demand / chosen:
                     high = price
                 else:
                     low = price

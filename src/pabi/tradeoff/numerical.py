@@ -211,10 +211,12 @@ class ComposedLoss:
     @cached_property
     def profile(self) -> tuple[Array, Array]:
         """(ε ≥ 0, upper values of δ) over the whole range where δ is neither near 1 nor below 1e-15."""
+        nothing = Profile(np.array([0.0]), np.array([0.0]), np.array([1.0]))
+        if self.infinity == 1.0:
+            return nothing.epsilon, nothing.upper
         scale = max(self.scale, 1e-12)
         grids = self._grids(power=1.0 / scale, epsilon=scale, delta=1e-15, rtol=3e-4)
         curves = (self._curve(grid._replace(delta=1e-17), 0.0) for grid in grids)
-        nothing = Profile(np.array([0.0]), np.array([0.0]), np.array([1.0]))
         result = next((curve for curve in curves if curve is not None), nothing)
         inside = result.epsilon >= 0.0
         if not inside.any():

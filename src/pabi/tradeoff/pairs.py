@@ -33,6 +33,9 @@ _BEYOND = 1e-9  # relative: the edge of a cell that holds the largest loss despi
 _LEAST_DEPTH = 1e-12  # where the doubling starts that finds the least loss of a reversed pair
 # e^30 + 1 is e^30 to 13 digits: beyond it logarithms of sums are taken in another form.
 _LARGE = 30.0
+# The μ from which the two parts of a sampled Gaussian are apart: e^(-μ²/8) is less than 1e-540.
+_APART = 100.0
+_VAST = 1e6  # μ of a Gaussian, whose losses are about μ²/2
 
 
 class LossCells(NamedTuple):
@@ -67,6 +70,12 @@ class Pair(ABC):
         """The end of the support at which much of the mass may lie, close together."""
         return None
 
+    @property
+    def simplified(self) -> Pair:
+        """This pair; or where losses are so large that a grid serves no reader, one that reveals no
+        less and has them infinite."""
+        return self
+
     def log_moment(self, power: float) -> float:
         """log E e^(power·Y) for `power` > 0: power times the Rényi divergence of 1 + power."""
         return math.inf if self.infinity > 0.0 else self.finite_log_moment(power)
@@ -98,9 +107,20 @@ class SampledGaussian(Pair):
     p: float
 
     @property
+    def _vast(self) -> bool:
+        return self.mu > (_APART if self.p < 1.0 else _VAST)
+
+    @property
     def edge(self) -> float | None:
         """The least loss log(1 - p), near which most of the mass lies."""
         return math.log1p(-self.p)
+
+    @property
+    def simplified(self) -> Pair:
+        """That of μ = ∞, where the record is not drawn or seen, from a loss of some 5000 on."""
+        if not self._vast:
+            return self
+        return Discrete(np.array([math.log1p(-self.p)]), np.array([1.0 - self.p]), self.p)
 
     def cells(self, edges: Array) -> LossCells:
         """The cells by quadrature, wide ones by differences of normal probabilities."""
@@ -163,6 +183,15 @@ class Symmetrised(SampledGaussian):
     symmetric = True
 
     @property
+    def simplified(self) -> Pair:
+        """The same, in both orders."""
+        if not self._vast:
+            return self
+        if self.p == 1.0:
+            return Labelled((math.inf,), (1.0,))
+        return Labelled((0.0, math.inf), (1.0 - self.p, self.p))
+
+    @property
     def edge(self) -> None:
         """None: the mass near the least loss is at 0 here, an atom."""
 
@@ -204,6 +233,13 @@ class Labelled(Pair):
     def atom(self) -> float:
         """The weight of μ = 0."""
         return math.fsum(w for m, w in self._parts if m == 0.0)
+
+    @property
+    def simplified(self) -> Pair:
+        """With μ = ∞ for every part of a loss over some 10¹¹."""
+        if not any(_VAST < m < math.inf for m in self.mus):
+            return self
+        return Labelled(tuple(m if m <= _VAST else math.inf for m in self.mus), self.weights)
 
     def cells(self, edges: Array) -> LossCells:
         """The weighted sum of the parts' cells."""
@@ -316,10 +352,12 @@ class Discrete(Pair):
     def finite_log_moment(self, power: float) -> float:
         """log E[e^(power·Y); Y < ∞] by its sum."""
         scaled = power * self.values
-        top = max(0.0, float(scaled.max()))
-        if top < 1.0:
-            return math.log1p(float(self.masses @ np.expm1(scaled)) - self.infinity)
-        return top + math.log(float(self.masses @ np.exp(scaled - top)))
+        top = float(scaled.max())
+        if abs(top) < 1.0:
+            total = float(self.masses @ np.expm1(scaled)) - self.infinity
+            return math.log1p(total) if total > -1.0 else -math.inf
+        total = float(self.masses @ np.exp(scaled - top))
+        return top + math.log(total) if total > 0.0 else -math.inf
 
 
 @dataclass(frozen=True)
@@ -332,6 +370,13 @@ class Reversed(Pair):
     def most(self) -> float:
         """The largest loss, -log(1 - p)."""
         return -math.log1p(-self.pair.p)
+
+    @property
+    def simplified(self) -> Pair:
+        """That of μ = ∞, whose loss is the largest."""
+        if not self.pair._vast:
+            return self
+        return Discrete(np.array([self.most]), np.array([1.0]))
 
     @property
     def edge(self) -> float:
@@ -460,6 +505,8 @@ def _log_moment(mu: float, p: float, power: float, symmetrised: bool) -> float:
     whole = 0.5 * order * power * mu * mu  # what all records would give: never less
     if whole > 1e12:
         return whole
+    if mu > _APART:
+        return _log_moment_apart(p, power, whole, symmetrised)
     z, weight = _nodes(mu, p, order=order, low=0.5 * mu if symmetrised else -math.inf)
     ratio = log_ratio(mu, p, z)
     exponent = order * ratio - 0.5 * z * z
@@ -471,16 +518,34 @@ def _log_moment(mu: float, p: float, power: float, symmetrised: bool) -> float:
             rest = density * (np.exp(-power * ratio) - np.exp(np.minimum(ratio, 600.0)) - 1.0)
             total += (1.0 + float(weight @ rest)) * math.exp(-top)
         return top + math.log(total)
-    # Far out the power dwarfs what is subtracted from it, and the terms would overflow.
+    # Far out the terms would overflow, and the difference of two great powers is taken as such.
     far = np.abs(order * ratio) > 40.0
     near = np.where(far, 0.0, ratio)
     x = np.expm1(near)
     if symmetrised:  # (1 + x)^(λ+1) - (1 + x) - 1 + (1 + x)^-λ, as a product
-        terms = np.expm1(power * near) * (x - np.expm1(-power * near))
+        terms, tangent = np.expm1(power * near) * (x - np.expm1(-power * near)), 1.0
     else:
-        terms = _convex_part(x, near, order)
-    value = np.where(far, np.exp(np.minimum(exponent, 1.0)), density * terms)
-    return math.log1p(float(weight @ value))
+        terms, tangent = _convex_part(x, near, order), order
+    plain = np.exp(np.minimum(ratio - 0.5 * z * z, 1.0))
+    close = plain * (np.expm1(np.minimum(power * ratio, 1.0)) + (1.0 - tangent))
+    great = np.exp(np.minimum(exponent, 1.0)) - tangent * plain
+    beyond = np.where(power * ratio < 1.0, close, great) + (tangent - 1.0) * density
+    return math.log1p(float(weight @ np.where(far, beyond, density * terms)))
+
+
+def _log_moment_apart(p: float, power: float, whole: float, symmetrised: bool) -> float:
+    """The same where no outcome is likely both with and without the record.
+
+    L is 1 - p where it is not seen and p·e^(μz - μ²/2) where it is. What lies between changes a moment
+    by a relative e^(-μ²/8)/√p at most.
+    """
+    seen = whole + power * math.log(p)
+    if power < -1.0:
+        return (1.0 + power) * math.log1p(-p)
+    if seen > _LARGE:
+        return seen + math.log(p + (1.0 - p) * math.exp(-seen))
+    unseen = 0.0 if symmetrised else (1.0 - p) * math.expm1(power * math.log1p(-p))
+    return math.log1p(p * math.expm1(seen) + unseen)
 
 
 def _nodes(mu: float, p: float, *, order: float, low: float) -> tuple[Array, Array]:

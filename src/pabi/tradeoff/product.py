@@ -37,9 +37,11 @@ class Product(TradeOff):
     """f_1^⊗k_1 ⊗ f_2^⊗k_2 ⊗ …: several mechanisms run on the same data.
 
     The factors are kept as they are: every reading composes their privacy losses on a grid chosen for it,
-    from above and from below, so that composing further loses nothing. Rényi divergences are the sums of
-    those of the factors, each direction by itself; they are ∞ if anything may fail. `epsilon` is the upper
-    one of `epsilon_bounds`, or a little above it, without computing the lower.
+    from above and from below, so that composing further loses nothing. A random batch of a Gaussian of
+    μ > 100 counts as one that reveals the record if it holds it, and a Gaussian of μ > 10⁶ as one that
+    does; then the lower value is 0. Rényi divergences are the sums of those of the factors, each direction
+    by itself; they are ∞ if anything may fail. `epsilon` is the upper one of `epsilon_bounds`, or a little
+    above it, without computing the lower.
 
     Parameters
     ----------
@@ -143,6 +145,8 @@ class Product(TradeOff):
     def _bounded(self, delta: float, rtol: float) -> tuple[float, float]:
         """(lower, upper) values of the losses' ε at `delta` in [0, 1)."""
         upper = self._upper(delta, rtol)
+        if self._simplified:
+            return 0.0, upper
         # No factor alone reveals more than all of them, and a large Gaussian nearly as much.
         gaussian = next((c for c, _ in self.factors if isinstance(c, Gaussian)), Gaussian(0.0))
         lower, _ = gaussian.epsilon_bounds(delta)
@@ -185,13 +189,17 @@ class Product(TradeOff):
         """
         bounds = [loss.delta_bounds(epsilon, rtol) for loss in self._losses]
         low, high = max(low for low, _ in bounds), max(high for _, high in bounds)
+        low = 0.0 if self._simplified else low
         return min(1.0, low + self.failure), min(1.0, up(high + self.failure))
 
     def _rdp(self, order: float) -> float:
         power = number("order", order, above=1.0) - 1.0
         if self.failure > 0.0:
             return math.inf
-        return worst_divergence((loss.log_moment(power) for loss in self._losses), power)
+        sums = (
+            math.fsum(k * pair.log_moment(power) for pair, k in terms) for terms in self._directions
+        )
+        return worst_divergence(sums, power)
 
     def roughly(self, delta: float) -> tuple[float, float]:
         """A quick reading of ε in the first direction, as a rule the worse one.
@@ -205,7 +213,7 @@ class Product(TradeOff):
         -------
         tuple of float
             (ε, λ): an upper value of ε up to about 1 % above the least, and the tilt whose moment it depends
-            on.
+            on; (∞, that of G(1)) where no ε is proven.
 
         Raises
         ------
@@ -219,6 +227,8 @@ class Product(TradeOff):
         loss = self._losses[0]
         rest = max(delta - self.failure, 0.5 * delta)
         _, epsilon = loss.epsilon_bounds(rest, 10.0 * RTOL, both=False)
+        if epsilon == math.inf:
+            return epsilon, math.sqrt(-2.0 * math.log(delta))
         return epsilon, loss.saddle(epsilon)
 
     @property
@@ -235,14 +245,27 @@ class Product(TradeOff):
     def _power(self, k: int) -> TradeOff:
         return Product(((self, k),))
 
-    @cached_property
-    def _losses(self) -> tuple[ComposedLoss, ...]:
-        """The total privacy loss in each direction that matters."""
+    @property
+    def _directions(self) -> list[tuple[tuple[Pair, int], ...]]:
+        """The pairs and how often each, in each direction that matters."""
         parts = [(curve.losses(), k) for curve, k in self.factors]
         directions = max(len(pairs) for pairs, _ in parts)
-        return tuple(
-            ComposedLoss(tuple((pairs[min(i, len(pairs) - 1)], k) for pairs, k in parts))
+        return [
+            tuple((pairs[min(i, len(pairs) - 1)], k) for pairs, k in parts)
             for i in range(directions)
+        ]
+
+    @cached_property
+    def _simplified(self) -> bool:
+        """Whether `_losses` reveal more than the factors do: then they say nothing from below."""
+        return any(p.simplified is not p for terms in self._directions for p, _ in terms)
+
+    @cached_property
+    def _losses(self) -> tuple[ComposedLoss, ...]:
+        """The total privacy loss in each direction that matters, the very large ones taken for infinite."""
+        return tuple(
+            ComposedLoss(tuple((pair.simplified, k) for pair, k in terms))
+            for terms in self._directions
         )
 
     # A reading may take seconds. Each is kept under all that it depends on beside the factors: (δ, rtol).

@@ -1,0 +1,118 @@
+"""Moments of sampled Gaussians of any size, and what products of very large ones claim."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pabi import Cyclic, FixedSize, Loss, NoisySGD, Poisson, verify
+from pabi.tradeoff import Gaussian, PoissonSubsampled, Product, Subsampled
+from pabi.tradeoff.pairs import log_moment, log_ratio
+
+
+def integrated(mu: float, p: float, order: float) -> float:
+    """log E_Q L^order by a fine sum around everything that may matter: both modes and where they meet."""
+    meet = 0.5 * mu + math.log((1.0 - p) / p) / mu
+    around = np.linspace(-40.0, 40.0, 200_001)
+    z = np.unique(np.concatenate([m + around for m in (0.0, meet, mu, order * mu)]))
+    ratio, density = log_ratio(mu, p, z), -0.5 * z * z - 0.5 * math.log(2.0 * math.pi)
+    exponent = order * ratio + density
+    top = float(exponent.max())
+    if top > 1.0:
+        return top + math.log(float(np.trapezoid(np.exp(exponent - top), z)))
+    # E L = 1, so that what L^order has more than its tangent at L = 1 has the mean E L^order - 1.
+    plain = np.exp(density)
+    more = np.exp(exponent) - plain - order * (np.exp(ratio + density) - plain)
+    return math.log1p(float(np.trapezoid(more, z)))
+
+
+@pytest.mark.parametrize("mu", [5.0, 40.0, 99.0, 101.0, 400.0, 600.0, 1e3, 1e4, 1e6])
+@pytest.mark.parametrize("p", [1e-6, 1e-2, 0.5, 0.9])
+@pytest.mark.parametrize("power", [1e-4, 1e-2, 0.1, 1.0, 10.0])
+def test_moments_are_those_of_a_fine_sum(mu, p, power):
+    truth = integrated(mu, p, 1.0 + power)
+    assert log_moment(mu, p, power) == pytest.approx(truth, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("mu", [5.0, 40.0, 99.0, 101.0, 400.0, 1e4])
+@pytest.mark.parametrize("p", [1e-6, 1e-2, 0.9])
+@pytest.mark.parametrize("power", [1e-6, 1e-4, 0.1])
+def test_moments_of_the_symmetrised_pair_are_those_of_a_fine_sum(mu, p, power):
+    around = np.linspace(-40.0, 40.0, 400_001)
+    z = np.unique(np.concatenate([m + around for m in (0.5 * mu, mu, (1.0 + power) * mu)]))
+    z = np.append(0.5 * mu, z[z > 0.5 * mu])
+    ratio, density = log_ratio(mu, p, z), -0.5 * z * z - 0.5 * math.log(2.0 * math.pi)
+    exponents = density + np.array([1.0 + power, 1.0, 0.0, -power])[:, None] * ratio
+    more = np.array([1.0, -1.0, -1.0, 1.0]) @ np.exp(np.minimum(exponents, 300.0))
+    if exponents.max() < 300.0:
+        truth = math.log1p(float(np.trapezoid(more, z)))
+        assert log_moment(mu, p, power, True) == pytest.approx(truth, rel=1e-6, abs=1e-12)
+
+
+def surely(mu: float, p: float, times: int, extra: float, epsilon: float) -> float:
+    """What δ(ε) of O_p(μ)^⊗times ⊗ G(extra) is at least: k draws seen have a loss of nearly a Gaussian."""
+    k = np.arange(times + 1)
+    square = k * mu**2 + extra**2
+    # A release that does not hold the record has the loss log(1 - p) at least, one that does log p more.
+    least = 0.5 * square + k * math.log(p) + (times - k) * math.log1p(-p)
+    tail = stats.norm.sf((epsilon + 10.0 - least) / np.maximum(np.sqrt(square), 1e-300))
+    return float(stats.binom.pmf(k, times, p) @ tail) * -math.expm1(-10.0)
+
+
+@pytest.mark.parametrize("mu", [20.0, 60.0, 99.0, 200.0, 1e3, 3e3, 1e5, 1e8, 1e150])
+@pytest.mark.parametrize("delta", [1e-3, 1e-8])
+def test_products_of_large_releases_claim_no_less_than_is_sure(mu, delta):
+    for curve in (PoissonSubsampled(mu, 0.1, "remove"), Subsampled(Gaussian(mu), 0.1)):
+        product = Product([(curve, 27), (Gaussian(1.0), 1)])
+        epsilon = product.epsilon(delta)
+        assert epsilon == math.inf or surely(mu, 0.1, 27, 1.0, epsilon) <= delta
+        low, high = product.epsilon_bounds(delta)
+        assert low <= high
+        for at in (1.0, 0.25 * mu * mu):
+            assert surely(mu, 0.1, 27, 1.0, at) <= product.delta(at) * (1.0 + 1e-9)
+
+
+def test_a_large_release_that_is_rare_enough_costs_only_its_probability():
+    # 27 releases hold the record with a probability of at most 2.7e-8: this much of δ is lost.
+    product = Product([(PoissonSubsampled(1e4, 1e-9), 27), (Gaussian(1.0), 1)])
+    assert product.epsilon(1e-3) == pytest.approx(Gaussian(1.0).epsilon(1e-3 - 2.7e-8), rel=1e-3)
+    assert product.epsilon(1e-3) >= Gaussian(1.0).epsilon(1e-3)
+
+
+@pytest.mark.parametrize("multiplier", [1e-300, 1e-200, 1e-154, 1e-77, 1e-10, 1e-3])
+@pytest.mark.parametrize("batches", [Poisson(25), FixedSize(25)])
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+def test_runs_with_next_to_no_noise_are_answered(multiplier, batches, adjacency):
+    for loss, step in ((Loss.unknown(), 0.5), (Loss.logistic(1.0), 0.5), (Loss.softmax(1.0), 4.0)):
+        run = NoisySGD(
+            loss,
+            n=1000,
+            batches=batches,
+            epochs=2,
+            step_size=step,
+            noise_multiplier=multiplier,
+            clip_norm=1.0,
+            adjacency=adjacency,
+        )
+        guarantee = run.guarantee(1e-5)
+        # One step in which the record is seen loses μ²/2 and more, and one of 80 is likely to.
+        assert guarantee.epsilon(1e-5) >= 0.4 / multiplier / multiplier
+        assert verify(guarantee.to_json()).ok
+
+
+def test_numbers_of_numpy_are_shown_as_those_of_python():
+    run = NoisySGD(
+        Loss.logistic(1.0),
+        n=1000,
+        batches=Cyclic(25),
+        epochs=2,
+        step_size=0.5,
+        noise_multiplier=1.0,
+        clip_norm=1.0,
+        diameter=np.float64(1.0),
+    )
+    assert "any two iterates are at most 1.0 apart (diameter)" in run.guarantee(1e-5).assumptions
+    assert verify(run.guarantee(1e-5).to_json()).ok

@@ -28,7 +28,7 @@ SOLVERS = {
     "random": ("pabi.shifts.random.lead_in", "pabi.shifts.random.two_sided"),
     "convolution": ("pabi.tradeoff.convolution.profile",),
 }
-READINGS = 12  # noise levels that a search may try: 1 % of ε between 2 of them, found by secants
+READINGS = 12  # noise levels that a search may try: secants need about half as many
 BATCHES = 40
 STARTS = 20  # where to begin to pay, among 1000 steps: two problems for each halving
 

@@ -29,9 +29,8 @@ from pabi.numbers import encoding
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.shifts.nonlinear import StepPayments, solve
-from pabi.shifts.random import Cost
+from pabi.shifts.random import Cost, price
 from pabi.tradeoff import Product
-from pabi.tradeoff.pairs import log_moments
 
 NAME = "nonlinear one-sided shift"
 SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, for any modulus (docs, Random batches)"
@@ -40,7 +39,7 @@ _SUM = 1.0 + 1e-14  # above the roundings of a modulus and of what is added to i
 _QUOTIENT = 1.0 + 1e-15  # above those of a quotient of products
 _LONGEST = 20_000  # steps of a window
 _FARTHEST = 1_000_000  # steps through which the distance is followed
-_CLOSE = 1e-4  # of log μ: how far parameters are rounded down before their moments are computed
+_CLOSE = 1e-3  # of log μ: how far parameters are rounded down before their moments are computed
 _CLEARLY = 2.0  # times what composition costs: a window that costs so much at one tilt wins at none
 _SHARES = np.concatenate([np.geomspace(1e-4, 0.05, 12), np.linspace(0.1, 0.95, 18)])
 
@@ -159,18 +158,21 @@ class _Windows:
         """
         begin = self.run.steps - steps
         shape = self.moduli.shapes(begin, self.run.steps)
-        slopes = shape.slope.min(axis=0)
-        if shape.functions or shape.shift.min() < 0.0 or not np.isfinite(slopes).all():
+        slopes = shape.least_slopes
+        if not np.isfinite(slopes).all():
             return 0.0
         with np.errstate(divide="ignore"):
             squares = 2.0 * np.log(slopes)
-        later = np.append(
-            np.cumsum(squares[:0:-1])[::-1], 0.0
-        )  # log Π c² over the steps after each
+        # log Π c² over the steps after each
+        later = np.append(np.cumsum(squares[:0:-1])[::-1], 0.0)
         top = float(later.max())
         _, sigma, _ = self._steps
-        room = float(sigma[len(sigma) - steps :] ** 2 @ np.exp(later - top))
-        return self._distance(begin) ** 2 * math.exp(later[0] + squares[0] - top) / room
+        noise = sigma[len(sigma) - steps :]
+        unit = float(noise.max())  # its square may be no double
+        room = float((noise / unit) ** 2 @ np.exp(later - top))
+        factor = math.exp(min(later[0] + squares[0] - top, 700.0)) / room
+        distance = self._distance(begin) / unit
+        return distance * distance * factor if factor > 0.0 else 0.0
 
     def _worth_solving(self, power: float) -> Callable[[int], bool]:
         """Whether a window of so many steps may cost less than `_CLEARLY` times what composition does, at
@@ -178,10 +180,10 @@ class _Windows:
         probability, symmetrised = self.view.probability, not self.view.single
 
         def costs(mus: Array) -> Array:
-            """At most a thousandth less than the truth."""
+            """A little less than the truth."""
             level, index = np.unique(np.floor(np.log(mus) / _CLOSE), return_inverse=True)
-            moments = log_moments(np.exp(level * _CLOSE), probability, power, symmetrised)
-            return 2.0 / (power * (power + 1.0)) * moments[index]
+            prices = price(probability, power, symmetrised, np.exp(level * _CLOSE))
+            return np.asarray(prices[index])
 
         mus, counts = every_step(self.run)
         limit = _CLEARLY * float(costs(mus) @ counts)

@@ -150,10 +150,10 @@ class _Records:
         of the record does.
         """
         run, shape = self.run, self._shape
-        if not run.constant or shape.functions or math.isfinite(run.range_diameter):
+        if not run.constant or math.isfinite(run.range_diameter):
             return
         used, _ = self._steps
-        if shape.slope.min() >= 1.0 and shape.shift.min() >= used.max():
+        if shape.least_slopes.min() >= 1.0 and shape.least_shifts.min() >= used.max():
             raise NotApplicable(
                 "a step apart costs as much as a use of the record: see composition"
             )

@@ -196,6 +196,8 @@ class StatedRun(Accounted):
         for name, value in (("diameter", self.diameter), ("prox.diameter", stated)):
             if value is not None:
                 validate.number(name, value, above=0.0)
+        if isinstance(self.diameter, np.generic):  # assumptions show it as Python writes it
+            keep(self, diameter=self.diameter.item())
         keep(self, update=updates.checked(self.update))
         convert(self, release=RELEASE, clipping=one_of("norm", "coordinates"))
         keep(self, unit=record_only(self.unit))

@@ -83,10 +83,10 @@ class Growth(NamedTuple):
         low, high = 0.0, self.limit * (1.0 - _NEAR)
         if not time <= self.time(high) < math.inf:
             return None
-        return bisected(lambda d: self.time(d) >= time, low, high, close=_near)[1]
+        return bisected(lambda d: self.time(d) >= time, low, high, close=_narrow)[1]
 
 
-def _near(low: float, high: float) -> bool:
+def _narrow(low: float, high: float) -> bool:
     """Whether a bracket is as narrow as it has to be."""
     return high - low <= _WIDTH * high
 

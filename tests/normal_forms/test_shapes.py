@@ -184,3 +184,37 @@ def test_parts_of_a_run_and_other_units():
 def test_roots_only(moduli, only):
     """Whether the closed form for √(κδ² + h) speaks of every step."""
     assert shapes(moduli).roots_only is only
+
+
+@given(parts, st.floats(1e-3, 0.999))
+@settings(deadline=None)
+def test_below_its_bend_a_modulus_is_its_slope(stated, share):
+    shape = shapes([built(stated)])
+    bend, slope = float(shape.bends[0]), float(shape.slopes[0])
+    if math.isnan(slope):
+        assert bend == 0.0
+        return
+    near = share * bend if bend < math.inf else 1e9
+    assert truth(stated, near) >= mp.mpf(slope) * near * (1 - ROUNDINGS)
+    if bend < math.inf:
+        assert truth(stated, 1.001 * bend) < mp.mpf(slope) * 1.001 * bend * (1 + ROUNDINGS)
+
+
+@given(parts, st.sampled_from(DISTANCES))
+@settings(deadline=None)
+def test_a_modulus_is_at_least_a_line_and_what_it_jumps_by(stated, distance):
+    shape = shapes([built(stated)])
+    slope, shift = float(shape.least_slopes[0]), float(shape.least_shifts[0])
+    value = truth(stated, distance)
+    if value < math.inf:
+        assert value >= (mp.mpf(slope) * distance + shift) * (1 - ROUNDINGS)
+
+
+def test_the_pieces_of_a_longer_minimum_do_not_count_for_a_shorter_one():
+    steep, both = (
+        Modulus.linear(2.0),
+        Modulus.minimum(Modulus.linear(3.0), Modulus.affine(0.5, 1.0)),
+    )
+    shape = shapes([steep, both, Modulus.from_function(bent)])
+    assert shape.least_slopes.tolist() == [2.0, 0.5, 0.0]
+    assert shape.bends.tolist() == pytest.approx([math.inf, 0.4, 0.0])

@@ -17,7 +17,7 @@ from pabi.analyses import nonlinear_shifts
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.moduli import Modulus
 from pabi.normal_forms.shapes import shapes
-from pabi.shifts.nonlinear import StepPayments, solve
+from pabi.shifts.nonlinear import StepPayments, _Problem, solve
 
 # (κ, h, σ, D, μ² of Bravo, Flores-Mella, Guzmán, Thm 3.4: 0 is reached in the last step)
 THEOREM_3_4 = [
@@ -254,3 +254,42 @@ def test_squares_below_doubles_are_not_taken_for_nothing(noise, batches):
     share = Fraction(run.batch_size, run.n)
     assert guarantee.curve.advantage >= share * Fraction(2.0 / (run.batch_size * noise)) / 3
     assert pabi.verify(guarantee).ok
+
+
+class TestPathsThatAreNeverFarApart:
+    """Where a path on which a modulus is less than by its slope costs more than the best one for the slopes,
+    nothing else is tried."""
+
+    @pytest.mark.parametrize("seed", range(40))
+    def test_no_path_beyond_costs_less_than_said(self, seed):
+        rng = np.random.default_rng(seed)
+        t = 12
+        moduli = [
+            Modulus.minimum(
+                Modulus.linear(rng.uniform(0.9, 1.6)),
+                Modulus.affine(rng.uniform(0.5, 1.1), rng.uniform(0.05, 2.0)),
+            )
+            for _ in range(t)
+        ]
+        s, sigma = rng.uniform(0.0, 0.5, t), rng.uniform(0.5, 1.5, t)
+        problem = _Problem(shapes(moduli), s, sigma)
+        bends, bound = problem.shape.bends, problem._least_beyond()
+        assert bound > 0.0
+        for _ in range(300):
+            aims = np.append(rng.exponential(rng.choice([0.1, 1.0, 10.0]), t - 1), 0.0)
+            payments = problem.replay(0, aims, 0.0)
+            if (payments.z[:-1] >= bends).any():
+                assert payments.square >= bound
+
+    @pytest.mark.parametrize("seed", range(12))
+    def test_what_is_not_tried_would_not_have_helped(self, seed, monkeypatch):
+        rng = np.random.default_rng(100 + seed)
+        t = 40
+        bent = Modulus.minimum(
+            Modulus.linear(rng.uniform(1.0, 1.5)), Modulus.affine(1.0, rng.uniform(0.1, 8.0))
+        )
+        s = np.where(np.arange(t) % 10 == rng.integers(10), 1.0, 0.0)
+        shape, sigma = shapes([bent] * t), np.full(t, rng.uniform(0.5, 4.0))
+        found = solve(shape, s, sigma, math.inf, 0.0)
+        monkeypatch.setattr(_Problem, "_least_beyond", lambda self: 0.0)
+        assert found.square <= solve(shape, s, sigma, math.inf, 0.0).square * (1.0 + 1e-9)

@@ -62,6 +62,39 @@ class Shapes:
         least = np.where(linear, self.slope, np.inf).min(axis=0)
         return np.where(np.isfinite(least), least, np.nan)
 
+    @property
+    def least_slopes(self) -> Array:
+        """The largest c_k with ω_k(δ) ≥ c_k·δ; 0 where only a function is known, (t,)."""
+        slopes = np.where(self.shift < np.inf, self.slope, np.inf).min(axis=0)
+        slopes[list(self.functions)] = 0.0
+        return np.asarray(slopes)
+
+    @property
+    def least_shifts(self) -> Array:
+        """The largest b_k with ω_k(δ) ≥ c_k·δ + b_k for δ > 0 and the c_k of `least_slopes`, (t,)."""
+        shifts = self.shift.min(axis=0)
+        shifts[list(self.functions)] = 0.0
+        return np.asarray(shifts)
+
+    @property
+    def bends(self) -> Array:
+        """The distance from which on ω_k is less than by its slope in `slopes`, ∞ if it never is; 0 where
+        there is no slope, or ω_k is only a function, (t,)."""
+        slopes = self.slopes
+        with np.errstate(invalid="ignore", divide="ignore"):
+            # Where √(κ²δ² + h²) + e = cδ.
+            squares = slopes**2 - self.slope**2
+            across = squares * (self.shift**2 - self.root**2)
+            root = np.sqrt(np.maximum((slopes * self.shift) ** 2 - across, 0.0))
+            meet = np.where(
+                (squares > 0.0) & (self.shift < np.inf),
+                (slopes * self.shift + root) / squares,
+                np.inf,
+            ).min(axis=0)
+        meet[np.isnan(slopes)] = 0.0
+        meet[list(self.functions)] = 0.0
+        return np.asarray(meet)
+
     def between(self, first: int, end: int) -> Shapes:
         """The moduli of the steps `first`, …, `end` − 1."""
         functions = {k - first: f for k, f in self.functions.items() if first <= k < end}

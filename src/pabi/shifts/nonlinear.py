@@ -33,6 +33,7 @@ _SUM = 1.0 + 3e-16  # above the rounding of one sum
 _TOTAL = 1.0 + 1e-14  # above the roundings of squares of quotients, and of their sum in long double
 _LOST = 5e-324  # the most that a square below TINY loses
 _SETTLED = 1.0 - 1e-12  # a step of Newton's method that gains less is the last
+_SAFELY = 1.0 - 1e-6  # below the roundings of a bound from below
 _WORSE = 1.5  # paths that are so much worse than the best are not improved
 
 
@@ -77,7 +78,12 @@ class _Problem:
         rough = [Rough(0, at_once.z[1:])]
         slopes = shape.slopes
         if not np.isnan(slopes).any():
-            rough.append(self._linear(Steps(slopes, s, sigma), diameter, start))
+            straight = self._linear(Steps(slopes, s, sigma), diameter, start)
+            distance = self.forward(diameter, start)[straight.first]
+            payments = self.replay(straight.first, straight.aims, float(distance))
+            if payments.square <= self._least_beyond():
+                return payments
+            rough.append(straight)
         elif s.any():
             rough.append(self._linear(Steps(self._secants(), s, sigma), diameter, start))
         apart = self.forward(diameter, start)
@@ -97,6 +103,24 @@ class _Problem:
         z = np.append(apart[first : best.first], best.z)
         a = np.append(np.zeros(best.first - first), best.a)
         return StepPayments(first, z, a, best.square)
+
+    def _least_beyond(self) -> float:
+        """A bound from below on the cost of any path that is ever so far apart that a modulus is less than by
+        its slope: paths that are not are paid off as those of the slopes.
+
+        Moduli are at least lines through 0. A payment at step i is worth Π c_j of the later ones at the end,
+        so that by Cauchy and Schwarz the cost from z before step k is at least (z·Π_{j≥k} c_j)²/Σ_{i≥k}
+        (σ_i·Π_{j>i} c_j)².
+        """
+        shape = self.shape
+        bends, least = shape.bends, shape.least_slopes
+        with np.errstate(all="ignore"):
+            whole = np.cumsum(np.log(least)[::-1])[::-1]  # log Π_{j≥k} c_j
+            later = np.append(whole[1:], 0.0)
+            room = np.cumsum((self.sigma**2 * np.exp(2.0 * later))[::-1])[::-1]
+            costs = np.where(bends < np.inf, np.square(bends * np.exp(whole)) / room, np.inf)
+        least_cost = float(np.min(costs, initial=math.inf))
+        return least_cost * _SAFELY if least_cost >= 0.0 else 0.0  # of NaN nothing is known
 
     def _best_start_near(self, best: StepPayments, apart: Array) -> StepPayments:
         """The best of the payments that start a little earlier or later, by whole epochs and then by smaller

@@ -224,3 +224,29 @@ def test_what_cannot_be_calibrated_of_a_sampler():
         pabi.calibrate(function, 1.0, DELTA)
     with pytest.raises(pabi.InvalidInput, match="run"):
         pabi.calibrate(pabi.NoisyIteration(0.9, 0.1, 0.1, steps=3), 1.0, DELTA)
+
+
+@pytest.mark.parametrize(
+    ("batches", "target", "first", "then"),
+    [
+        (pabi.FixedSize(20), 0.2, "two-sided shift", "composition"),
+        (pabi.Poisson(20), 47.0, "composition", "one-sided shift"),
+    ],
+)
+def test_the_best_analysis_may_change_on_the_way(batches, target, first, then):
+    """A search asks one analysis at a time, and goes on with the one that is best where that one ends."""
+    run = pabi.NoisySGD(
+        pabi.Loss.logistic(1.0, l2=0.02),
+        n=1000,
+        batches=batches,
+        steps=200,
+        step_size=1.0,
+        noise_multiplier=1.0,
+        adjacency="zero_out",
+    )
+    assert run.guarantee(1e-5).method == first
+    found = pabi.calibrate(run, target, 1e-5, "noise_multiplier")
+    assert found.guarantee(1e-5).method == then
+    assert found.guarantee(1e-5).epsilon(1e-5) <= target
+    less = replace(found, noise_multiplier=0.98 * found.noise_multiplier)
+    assert less.guarantee(1e-5).epsilon(1e-5) > target

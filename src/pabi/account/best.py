@@ -15,6 +15,7 @@ from pabi.describe.files import Description, understood
 from pabi.guarantees.guarantee import Guarantee, least
 from pabi.numbers import validate
 from pabi.numbers.errors import NotApplicable
+from pabi.numbers.waiting import tick, waiting
 
 # Nothing but the names of analyses and of classes of descriptions, and times: see docs, "Logging".
 _LOGGER = logging.getLogger("pabi")
@@ -29,14 +30,19 @@ class Outcome:
     reason: str | None
 
 
-def outcomes(description: Description, delta: float, position: int | None = None) -> list[Outcome]:
-    """The answer of every analysis of a description at `delta` in [0, 1). Raises InvalidInput for a δ out of
-    range and for what is no description of pabi's."""
+def outcomes(
+    description: Description, delta: float, position: int | None = None, only: str | None = None
+) -> list[Outcome]:
+    """The answer of every analysis of a description at `delta` in [0, 1), or of that one named `only`. Raises
+    InvalidInput for a δ out of range and for what is no description of pabi's."""
     validate.number("delta", delta, at_least=0.0, below=1.0)
     understood(description)
     answers = []
     for analysis in analyses_of(description):
+        if only not in (None, analysis.name):
+            continue
         started = perf_counter()
+        tick()
         try:
             # What overflows becomes ∞ and what is undefined NaN; the solvers treat both as no bound.
             with np.errstate(all="ignore"):
@@ -73,4 +79,5 @@ def best_guarantee(
 ) -> Guarantee:
     """The guarantee of the analysis that proves the least ε at `delta`. Raises NotApplicable where none
     applies, and InvalidInput as `outcomes` does."""
-    return best_of(outcomes(description, delta, position), delta)
+    with waiting("accounting"):
+        return best_of(outcomes(description, delta, position), delta)

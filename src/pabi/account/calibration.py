@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pabi.account.best import best_guarantee
+from pabi.account.best import best_guarantee, outcomes
 from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
@@ -21,6 +21,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.showing import exact, plain, shown
+from pabi.numbers.waiting import waiting
 
 PARAMETERS: dict[type, tuple[str, ...]] = {
     NoisySGD: ("noise_std", "noise_multiplier", "epochs", "steps", "clip_norm", "size"),
@@ -38,6 +39,7 @@ Calibrated = TypeVar(
     IteratedExponentialMechanism,
 )
 
+_ANALYSES = 3  # how many are asked alone in turn before all are asked every time
 _MOST = 10**9  # epochs or steps beyond which "any number" is the answer
 _RELATIVE = 1e-10  # how closely a continuous parameter meets its boundary
 _RELATIVE_SAMPLED = 1e-4  # with random batches, whose ε is composed numerically to 1e-3
@@ -99,7 +101,8 @@ def calibrate(
     parameter = validate.choice("parameter", names[0] if parameter is None else parameter, names)
     warn_of_large_delta(run.n, delta)
     search = _Search(parameter, target, delta, sampled=_sampled(run))
-    calibrated: Calibrated = search.calibrated(run)
+    with waiting(f"calibrating {parameter}"):
+        calibrated: Calibrated = search.calibrated(run)
     return calibrated
 
 
@@ -131,6 +134,8 @@ class _Search:
         self.parameter, self.target, self.delta = parameter, target, delta
         self.close = _RELATIVE_SAMPLED if sampled else _RELATIVE
         self.best, self.at = math.inf, math.nan
+        self.method: str | None = None  # the analysis that is asked alone
+        self._known: dict[tuple[str | None, float], float] = {}
 
     def calibrated(self, run: Any) -> Any:
         """`run` with the parameter changed. Raises TargetUnreachable and InvalidInput."""
@@ -147,10 +152,25 @@ class _Search:
 
     def epsilon(self, run: Any, at: float) -> float:
         """ε of a candidate, whose parameter is `at`."""
-        value = best_guarantee(run, self.delta).epsilon(self.delta)
+        if (self.method, at) not in self._known:
+            self._known[self.method, at] = self._accounted(run, at)
+        value = self._known[self.method, at]
         if value < self.best:
             self.best, self.at = value, at
         return value
+
+    def _accounted(self, run: Any, at: float) -> float:
+        if self.method is not None:
+            [alone] = outcomes(run, self.delta, only=self.method)
+            if alone.guarantee is not None:
+                return alone.guarantee.epsilon(self.delta)
+        return best_guarantee(run, self.delta).epsilon(self.delta)
+
+    def best_analysis(self, run: Any, at: float) -> str:
+        """The name of the best analysis of a candidate."""
+        best = best_guarantee(run, self.delta)
+        self._known[best.method, at] = best.epsilon(self.delta)
+        return best.method
 
     def unreachable(self) -> TargetUnreachable:
         """The error that names the least ε seen."""
@@ -190,8 +210,9 @@ class _Search:
         def scaled(x: float) -> Any:
             return replace(run, **changes, **{name: _resized(value, x)})
 
-        if name == "time" and self.epsilon(far := scaled(_MOST * unit), unit) <= self.target:
-            limit = self.epsilon(far, unit)
+        most = _MOST * unit
+        if name == "time" and self.epsilon(scaled(most), most) <= self.target:
+            limit = self.epsilon(scaled(most), most)
             raise InvalidInput(
                 name,
                 f"any {name} meets epsilon = {exact(self.target)}: it tends to {shown(limit)}; choose one",
@@ -225,10 +246,32 @@ class _Search:
         rising: bool,
         most: float | None = None,
     ) -> float:
-        """The value nearest to the boundary that meets the target."""
+        """The value nearest to the boundary that meets the target.
+
+        The analysis that is best at one value is as a rule the best nearby, so that it is asked alone until
+        its boundary is found. If another one is better there, the search goes on with that one.
+        """
+        x = guess
+        method = self.best_analysis(build(x), x)
+        for _ in range(_ANALYSES):
+            self.method = method
+            try:
+                x = self._boundary_alone(build, x, rising, most)
+            except TargetUnreachable:
+                break
+            method = self.best_analysis(build(x), x)
+            if method == self.method:
+                return x
+        self.method = None
+        return self._boundary_alone(build, x, rising, most)
+
+    def _boundary_alone(
+        self, build: Callable[[float], Any], guess: float, rising: bool, most: float | None
+    ) -> float:
+        """The value nearest to the boundary of the analysis that is asked alone; of all, if that is None."""
 
         def excess(log_x: float) -> float:
-            x = math.exp(log_x)
+            x = guess if log_x == math.log(guess) else math.exp(log_x)
             value = self.epsilon(build(x), x)
             gap = math.log(min(max(value, 1e-300), 1e300)) - math.log(self.target)
             # The logarithms may round to equal; the comparison itself must not.

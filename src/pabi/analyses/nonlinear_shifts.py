@@ -90,7 +90,7 @@ def _of_worst(run: NoisySGD, position: int | None) -> Guarantee:
 def _averaged(run: NoisySGD, order: SecretOrder, delta: float) -> Guarantee:
     if not order.once:
         raise NotApplicable(
-            "with steps that can expand, an earlier use can be worse than a later one"
+            "a record's place changes every epoch: see secret order and latest uses"
         )
     fractions = run.fractions(FAILING * delta)
     records = _Records(run, fractions, None)

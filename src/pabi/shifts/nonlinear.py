@@ -20,6 +20,7 @@ import numpy as np
 from pabi.describe.iteration import Steps
 from pabi.normal_forms.shapes import Shapes
 from pabi.numbers.rounding import TINY, Array, power_of_two_near
+from pabi.numbers.waiting import tick
 from pabi.shifts import start as linear
 from pabi.shifts.programming import Rough, roughly
 from pabi.shifts.quadratic import closed_form
@@ -70,6 +71,7 @@ class _Problem:
     def best(self, diameter: float, start: float) -> StepPayments:
         """The payments of least cost found, from the best start."""
         shape, s, sigma = self.shape, self.s, self.sigma
+        tick()
         at_once = self.replay(0, np.zeros(self.t), start)
         if shape.roots_only and not s.any():
             kappa, h = shape.slope[0] ** 2, shape.root[0] ** 2

@@ -15,6 +15,7 @@ import numpy as np
 
 from pabi.normal_forms.shapes import Shapes
 from pabi.numbers.rounding import Array
+from pabi.numbers.waiting import tick
 
 _COARSE, _FINE = 22, 64  # distances on the grid
 _DECADES = 5.0  # that they span
@@ -133,6 +134,7 @@ def _search(
         best_at = t
         for k in range(t - 1, -1, -1):
             if (t - 1 - k) % _CHUNK == 0:
+                tick()
                 begin = max(0, k + 1 - _CHUNK)
                 owing = _owing(shape, s, grid.z, apart, begin, k + 1)
             least = grid.least(costs, owing[k - begin], weight[k])

@@ -18,6 +18,7 @@ import numpy as np
 
 from pabi.normal_forms.sampled import Blocks
 from pabi.numbers.rounding import Array
+from pabi.numbers.waiting import tick
 from pabi.tradeoff.pairs import log_moments
 
 # Shares 1 - u of a step's noise that may hide the shift; β = 1/√u multiplies the record's factor.
@@ -234,7 +235,9 @@ def two_sided(
     after = np.minimum(highest, c * grid[:, None] + s - actions)
     price = stage(grid[:, None], actions[None, :])
     policies = []
-    for _ in range(min(steps, most)):
+    for k in range(min(steps, most)):
+        if k % 100 == 0:
+            tick()
         options = price + np.interp(after, grid, value)
         best = np.argmin(options, axis=1)
         following = options[np.arange(points), best]

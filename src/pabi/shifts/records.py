@@ -10,6 +10,7 @@ import numpy as np
 from pabi.describe.iteration import Groups, Schedule, Steps
 from pabi.normal_forms.positions import OrderedView, Uses
 from pabi.numbers.rounding import TINY, power_of_two_near
+from pabi.numbers.waiting import tick
 from pabi.shifts import isotonic, periodic
 from pabi.shifts.nonlinear import StepPayments
 from pabi.shifts.periodic import PeriodicShifts
@@ -59,6 +60,7 @@ def solve_schedule(
     schedule: Schedule, diameter: float, start: float = 0.0
 ) -> tuple[Schedule, Shifts]:
     """The best start and payments for a schedule in either form, and the form that was solved."""
+    tick()
     if isinstance(schedule, Groups):
         slopes = [x.c for _, x in schedule.stretches()]
         exact = math.isinf(diameter) or all(c <= 1.0 for c in slopes)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pabi.numbers.margins import MANY_ROUNDINGS
 from pabi.numbers.rounding import Array
 from pabi.numbers.search import bisected, mean
+from pabi.numbers.waiting import tick
 from pabi.tradeoff.grids import Losses
 
 Complex = NDArray[np.complex128]
@@ -131,6 +132,7 @@ class Profile(NamedTuple):
 def profile(total: Sum, power: float, reach: float = math.inf) -> Profile:
     """δ around the tilted mean at λ = `power`, up to `reach` standard deviations from it. Raises
     MemoryError for more than `MOST_POINTS`."""
+    tick()
     step = total.step
     low, high = total.window(power)
     size = _fast_length(max(16, math.ceil((high - low) / step) + 2))

@@ -1,0 +1,68 @@
+"""A sign of life for accounting that takes long: what is being done, and for how long.
+
+Whoever does a piece of the work calls `tick`. From two seconds on that rewrites one line on standard error,
+if that is a terminal or a notebook, and at the end the line is erased. It says nothing of the work's results.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import monotonic
+
+_PATIENCE, _PAUSE = 2.0, 0.2  # seconds before the first line, and between two
+_WIDTH = 60  # characters that the line is erased with
+
+
+class _Line:
+    """The line for one piece of work."""
+
+    def __init__(self, label: str) -> None:
+        self.label, self.begin, self.last = label, monotonic(), 0.0
+
+    def tick(self) -> None:
+        now = monotonic()
+        if now - self.begin >= _PATIENCE and now - self.last >= _PAUSE:
+            self.last = now
+            self._write(f"{self.label} … {now - self.begin:.0f} s")
+
+    def erase(self) -> None:
+        if self.last:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r{text:<{_WIDTH}}" if text else f"\r{'':<{_WIDTH}}\r")
+        sys.stderr.flush()
+
+
+_current: ContextVar[_Line | None] = ContextVar("pabi_waiting", default=None)
+
+
+@contextmanager
+def waiting(label: str) -> Iterator[None]:
+    """Shows `label` and the seconds so far while the body ticks; within another one the outer label stays."""
+    if _current.get() is not None or not _watched():
+        yield
+        return
+    line = _Line(label)
+    token = _current.set(line)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+        line.erase()
+
+
+def tick() -> None:
+    """Says that the work goes on."""
+    line = _current.get()
+    if line is not None:
+        line.tick()
+
+
+def _watched() -> bool:
+    """Whether somebody looks at standard error: a terminal, or a notebook."""
+    stream = sys.stderr
+    return stream is not None and (stream.isatty() or "ipykernel" in sys.modules)

@@ -244,7 +244,7 @@ def test_reasons() -> None:
     assert "every epoch" in (
         reason(a_run(batches=pabi.Reshuffle(2)), "shifted interpolation") or ""
     )
-    assert "can expand" in (reason(a_run(batches=pabi.Reshuffle(2))) or "")
+    assert "changes every epoch" in (reason(a_run(batches=pabi.Reshuffle(2))) or "")
     assert "path" in (reason(a_run(release="path")) or "")
     assert "linear" in (reason(a_run(loss=Loss.convex(1.0, gradient_bound=1.0))) or "")
     step = np.linspace(0.01, 0.02, 200_001)

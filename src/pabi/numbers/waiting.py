@@ -26,7 +26,7 @@ class _Line:
         now = monotonic()
         if now - self.begin >= _PATIENCE and now - self.last >= _PAUSE:
             self.last = now
-            self._write(f"{self.label} … {now - self.begin:.0f} s")
+            self._write(f"{self.label} … {round(now - self.begin)} s")
 
     def erase(self) -> None:
         if self.last:

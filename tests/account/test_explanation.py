@@ -98,13 +98,14 @@ def test_own_bounds_return_trade_off_objects():
 
 def test_prints_as_a_table():
     lines = str(a_run().explain(1e-5)).splitlines()
-    assert len(lines) == 9
+    assert len(lines) == 10
     assert "ε at δ = 1e-05" in lines[0]
     assert [line.split("  ")[0] for line in lines[1:]] == [
         "composition",
         "shifted interpolation",
         "secret order",
         "latest uses",
+        "epoch by epoch",
         "nonlinear shifts",
         "one-sided shift",
         "two-sided shift",

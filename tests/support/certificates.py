@@ -100,6 +100,10 @@ RUNS = {
     "falling": scheduled(30, step_size=FALLING),
     "falling, shuffle once": scheduled(30, step_size=FALLING, batches=ShuffleOnce(7)),
     "falling, reshuffle": scheduled(30, step_size=FALLING, batches=Reshuffle(7)),
+    "falling, reshuffle, short": scheduled(14, step_size=FALLING[:14], batches=Reshuffle(7)),
+    "expanding, reshuffle": scheduled(
+        30, step_size=FALLING, loss=Loss.nonconvex(3.0), batches=Reshuffle(7)
+    ),
     "falling, diameter": scheduled(30, step_size=FALLING, diameter=0.2),
     "falling, expansive": scheduled(30, step_size=FALLING, loss=Loss.nonconvex(0.5)),
     "rising": scheduled(30, step_size=RISING),

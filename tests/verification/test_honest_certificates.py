@@ -47,7 +47,9 @@ def test_the_runs_are_what_their_names_say():
     assert payload_of("bare, diameter")["cases"][0]["tau"] > 0
     assert payload_of("bare, diameter, written")["cases"][0]["tau"] > 0
     assert len(payload_of("falling")["cases"]) == 5
-    assert guarantee_of("falling, reshuffle").method == "latest uses"
+    assert guarantee_of("falling, reshuffle, short").method == "latest uses"
+    for name in ("falling, reshuffle", "expanding, reshuffle"):
+        assert guarantee_of(name).method == "epoch by epoch"
     assert guarantee_of("softmax, clipped").method == "shifted interpolation"
     assert guarantee_of("bare, composition").method == "composition"
     for name in ("reshuffle", "rising, reshuffle", "shuffle once", "falling, shuffle once"):

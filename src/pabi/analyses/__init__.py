@@ -17,6 +17,7 @@ from typing import Any
 from pabi.analyses import (
     composition,
     diffusion,
+    epoch_by_epoch,
     exponential,
     latest_uses,
     nonlinear_one_sided,
@@ -49,6 +50,7 @@ RUNS = (
     Analysis("shifted interpolation", shifted_interpolation.apply),
     Analysis("secret order", secret_order.apply),
     Analysis("latest uses", latest_uses.apply),
+    Analysis("epoch by epoch", epoch_by_epoch.apply),
     Analysis("nonlinear shifts", nonlinear_shifts.apply),
     Analysis("one-sided shift", one_sided_shift.apply),
     Analysis("two-sided shift", two_sided_shift.apply),

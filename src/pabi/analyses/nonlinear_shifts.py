@@ -90,7 +90,7 @@ def _of_worst(run: NoisySGD, position: int | None) -> Guarantee:
 def _averaged(run: NoisySGD, order: SecretOrder, delta: float) -> Guarantee:
     if not order.once:
         raise NotApplicable(
-            "a record's place changes every epoch: see secret order and latest uses"
+            "a record's place changes every epoch: see secret order, latest uses and epoch by epoch"
         )
     fractions = run.fractions(FAILING * delta)
     records = _Records(run, fractions, None)

@@ -27,7 +27,7 @@ from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import OrderedView, Uses
 from pabi.numbers.errors import NotApplicable
-from pabi.numbers.rounding import fraction_up
+from pabi.numbers.rounding import Array, fraction_up
 from pabi.shifts.records import Record, cyclic, record
 from pabi.tradeoff import Product, TradeOff, average
 
@@ -81,7 +81,12 @@ def secret_order(run: NoisySGD) -> SecretOrder:
 
 
 def averaged(
-    name: str, run: NoisySGD, records: Sequence[Record], cases: Sequence[Case], sizes: Fractions
+    name: str,
+    run: NoisySGD,
+    records: Sequence[Record],
+    cases: Sequence[Case],
+    sizes: Fractions,
+    resting: Array | None = None,
 ) -> RunProof:
     """The mixture of G(μ) over the cases, of one record each, and its proof. With the probability that a
     batch is larger than `sizes` cover, nothing is claimed."""
@@ -89,7 +94,7 @@ def averaged(
     if sizes.failure > 0.0:
         curve = Product([(curve, 1)], sizes.failure)
     every = list(zip(records, cases, strict=True))
-    return RunProof(name, run, curve, every, cap=sizes.random_cap)
+    return RunProof(name, run, curve, every, cap=sizes.random_cap, resting=resting)
 
 
 def _buckets(count: int, most: int) -> list[tuple[int, int]]:
@@ -152,8 +157,8 @@ def last_two_epochs(
     run, period = view.run, view.period
     whole, rest = divmod(run.data_steps, period)
     epochs = whole + (1 if rest else 0)
-    previous = _weighted(order, period, most_previous) if epochs > 1 else [(None, Fraction(1))]
-    final = _weighted(order, rest or period, most)
+    previous = places(order, period, most_previous) if epochs > 1 else [(None, Fraction(1))]
+    final = places(order, rest or period, most)
     cases = []
     for last, p in final:
         for before, q in previous:
@@ -167,7 +172,7 @@ def last_two_epochs(
     return cases
 
 
-def _weighted(
+def places(
     order: SecretOrder, length: int, most: int
 ) -> list[tuple[tuple[int, int] | None, Fraction]]:
     """Buckets of the first `length` positions with their probabilities, and the chance of none."""

@@ -19,6 +19,7 @@ from pabi.describe.iteration import Groups, NoisyIteration, Schedule, Steps
 from pabi.describe.runs import NoisySGD
 from pabi.normal_forms.positions import OrderedView
 from pabi.numbers import encoding
+from pabi.numbers.rounding import Array
 from pabi.shifts.nonlinear import StepPayments
 from pabi.shifts.periodic import PeriodicShifts
 from pabi.shifts.records import Record, Shifts
@@ -109,7 +110,8 @@ class RunProof:
     worst, or, each with its case, those that a secret order averages over; none where composition needs none.
     `cap`: of batches of random size, where slopes or moduli cover no more. `view`: whose steps are written
     out where records were solved step by step. `alike`: whether all steps with data are taken to be alike and
-    the cool-down is left out; None where every step has a slope of its own."""
+    the cool-down is left out; None where every step has a slope of its own. `resting`: the distances after
+    all epochs but the last, whose steps alone the cases are about."""
 
     theorem: str
     run: NoisySGD
@@ -119,6 +121,7 @@ class RunProof:
     cap: int | None = None
     view: OrderedView | None = None
     alike: bool | None = None
+    resting: Array | None = None
 
     def written(self) -> dict[str, Any]:
         """The body of the certificate: the run, the claim and what proves it of each record."""
@@ -127,6 +130,8 @@ class RunProof:
             out["cap"] = self.cap
         if self.alike is not None:
             out["alike"] = self.alike
+        if self.resting is not None:
+            out["resting"] = encoding.floats(self.resting)
         written_out = any(isinstance(record.schedule, Steps) for record, _ in self.records)
         if self.view is not None and written_out:
             out["steps"] = _steps_of(self.view)

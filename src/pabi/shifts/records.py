@@ -9,7 +9,7 @@ import numpy as np
 
 from pabi.describe.iteration import Groups, Schedule, Steps
 from pabi.normal_forms.positions import OrderedView, Uses
-from pabi.numbers.rounding import TINY, power_of_two_near
+from pabi.numbers.rounding import TINY, power_of_two_near, up
 from pabi.numbers.waiting import tick
 from pabi.shifts import isotonic, periodic
 from pabi.shifts.nonlinear import StepPayments
@@ -25,17 +25,22 @@ Shifts = PeriodicShifts | Start | StepPayments
 class Record(NamedTuple):
     """A record with these uses, and the shifts that prove how private it is (None: never used).
 
-    `schedule`: for which the shifts were solved, None where it follows from the description.
+    `schedule`: for which the shifts were solved, None where it follows from the description. `paid`: μ² of
+    what is paid before the shifts begin.
     """
 
     uses: Uses
     schedule: Schedule | None = None
     shifts: Shifts | None = None
+    paid: float = 0.0
 
     @property
     def mu(self) -> float:
         """The proven μ."""
-        return 0.0 if self.shifts is None else mu_of(energy_of(self.shifts))
+        if self.shifts is None:
+            return 0.0
+        energy = energy_of(self.shifts)
+        return mu_of(up(energy + self.paid) if self.paid else energy)
 
 
 def energy_of(shifts: Shifts) -> float:

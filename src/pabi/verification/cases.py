@@ -44,13 +44,13 @@ def proven_by(run: OrderedRun, parts: Sequence[Part]) -> Bounds:
 class CaseCheck(ABC):
     """Checks the payments of one case after another against one run, which they pay for up to step `end`.
 
-    `PAYMENTS`: the keys that state them.
+    `start`: how far apart the runs are where the payments begin. `PAYMENTS`: the keys that state them.
     """
 
     PAYMENTS: ClassVar[tuple[str, ...]] = KEYS
 
-    def __init__(self, run: OrderedRun) -> None:
-        self.run, self.end = run, run.total
+    def __init__(self, run: OrderedRun, start: float = 0.0) -> None:
+        self.run, self.end, self.start = run, run.total, start
 
     def __call__(self, case: dict[str, Any], uses: UseSteps) -> float:
         """The μ of the case, if its payments prove it for a record with these uses."""
@@ -60,7 +60,7 @@ class CaseCheck(ABC):
         mu = read_mu(case["mu"])
         if uses.total == 0 or math.isinf(mu):
             return mu
-        distance = arb(check_start(case, self.run.diameter, 0.0))
+        distance = arb(check_start(case, self.run.diameter, self.start))
         check_cost(self.cost(case, uses, distance), mu, f"step {self.end}")
         return mu
 
@@ -180,6 +180,27 @@ def every_pair(
         )
     if len(seen) != len(before) * len(last):
         raise Refused("ranges: some pairs are missing")
+
+
+def every_last_place(
+    run: OrderedRun, cases: Sequence[Any]
+) -> Iterator[tuple[dict[str, Any], Fraction, UseSteps]]:
+    """The cases of a place that changes every epoch, each with its probability and uses: one for every
+    range of positions in the last epoch, at its end, and older uses at the ends of their epochs."""
+    period, data = run.period, run.data
+    older, length = -(-data // period) - 1, data % period or period
+    ranges = []
+    for case in cases:
+        (covered,) = map(read_range, case["ranges"])
+        ranges.append(covered)
+    if len(set(ranges)) != len(ranges):
+        raise Refused("ranges: one comes twice")
+    _check_partition(ranges, length, period)
+    for case, covered in timed(zip(cases, ranges, strict=True)):
+        share = run.share(length, period - 1) if covered is None else run.share(*covered)
+        then = [] if covered is None else [older * period + covered[1]]
+        check_weight(case, fraction_of(share))
+        yield case, fraction_of(share), UseSteps(period - 1, older, period=period, then=then)
 
 
 def _check_partition(ranges: Sequence[Range], length: int, period: int) -> None:

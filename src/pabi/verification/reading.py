@@ -34,6 +34,14 @@ def nonnegative(name: str, value: Any) -> float:
     return x
 
 
+def distances(name: str, value: Any) -> list[float]:
+    """The finite numbers ≥ 0 that a field holds. Refused for anything else."""
+    array = read_floats(name, value)
+    if not ((array >= 0.0) & (array < math.inf)).all():
+        raise Refused(f"{name}: expected finite numbers ≥ 0")
+    return [float(x) for x in array]
+
+
 def closed(what: str, table: dict[str, Any], keys: Collection[str]) -> None:
     """Refuse a key that the checker does not know: what nobody checks, nobody may rely on."""
     for key in table:

@@ -1,0 +1,134 @@
+"""Epoch by epoch: a secret order for every epoch, whatever the steps do, at distances fixed between epochs.
+
+Whoever knows the record's place in every epoch but the last may pay accordingly. So fix how far apart the
+runs may be after each of these epochs; wherever the record is in one, payments bring the distance before
+it to that after it, at the cost of the dearest place (docs, "Secret order"). The last epoch
+begins at the last of these distances and is averaged over, as in `secret_order`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pabi.analyses.cases import Case
+from pabi.analyses.secret_order import averaged, places, secret_order
+from pabi.analyses.shifted_interpolation import require_hidden_path, run_of
+from pabi.analyses.tuning import DEFAULT_DELTA
+from pabi.describe.iteration import NoisyIteration, Steps
+from pabi.describe.orders import FAILING, SecretOrder
+from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.guarantees.guarantee import Guarantee
+from pabi.normal_forms.positions import OrderedView, Uses
+from pabi.numbers.errors import NotApplicable
+from pabi.numbers.rounding import fraction_up, up
+from pabi.shifts.epochs import Resting, Rests
+from pabi.shifts.records import Record, solve_schedule
+from pabi.tradeoff import average
+
+NAME = "epoch by epoch"
+SOURCE = (
+    "Bok, Su, Altschuler 2024, Thm C.3, with shifts within each epoch, averaged over the record's last "
+    "position (docs, Secret order)"
+)
+
+_MOST_STEPS = 1_000_000
+_MOST_RANGES, _FEW_RANGES = (
+    64,
+    12,
+)  # of positions in the last epoch: of the proof, and of a first look
+
+
+def apply(
+    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
+) -> Guarantee:
+    """The guarantee of the last iterate when every epoch has a secret order of its own."""
+    run, at = run_of(description), delta or DEFAULT_DELTA
+    order = secret_order(run)
+    require_hidden_path(run)
+    if order.once:
+        raise NotApplicable("a record keeps its place in all epochs: see secret order")
+    if run.steps > _MOST_STEPS:
+        raise NotApplicable(f"more than {_MOST_STEPS} steps, which are looked at one by one")
+    view = OrderedView(run, FAILING * at)
+    if view.nonexpansive and view.later_is_worse:
+        raise NotApplicable("later uses are worse as they are: see secret order")
+    last = _LastEpoch(view, order)
+    if not last.older:
+        raise NotApplicable("there is one epoch only: see latest uses")
+    rests = Rests(view.arrays, view.period, last.older, run.range_diameter)
+    choices = rests.best()
+    if not choices:
+        raise NotApplicable("the distance between the runs overflows")
+    best = _least(choices, lambda resting: last.epsilon(resting, at))
+    records, cases = last.records(best, _MOST_RANGES)
+    proof = averaged(NAME, run, records, cases, view.fractions, resting=best.r[1:])
+    return Guarantee(proof.curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof)
+
+
+def _least(choices: list[Resting], epsilon: Callable[[Resting], float]) -> Resting:
+    """The one of least ε, if that falls and then rises along the list."""
+    values: dict[int, float] = {}
+
+    def at(i: int) -> float:
+        if i not in values:
+            values[i] = epsilon(choices[i])
+        return values[i]
+
+    low, high = 0, len(choices) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if at(middle) <= at(middle + 1):
+            high = middle
+        else:
+            low = middle + 1
+    return choices[low]
+
+
+class _LastEpoch:
+    """The last epoch, which may be partial, and the cool-down."""
+
+    def __init__(self, view: OrderedView, order: SecretOrder) -> None:
+        self.view, self.order = view, order
+        self.older = -(-view.run.data_steps // view.period) - 1
+        self.first = self.older * view.period
+        self.length = view.run.data_steps - self.first
+        self.steps = Steps(*(x[self.first :] for x in view.arrays))
+
+    def records(self, resting: Resting, most: int) -> tuple[list[Record], list[Case]]:
+        """What is proven of a record in each of at most `most` ranges of positions."""
+        cases = [
+            Case(self._uses(where), weight, (where,))
+            for where, weight in places(self.order, self.length, most)
+        ]
+        return [self._record(case, resting) for case in cases], cases
+
+    def epsilon(self, resting: Resting, delta: float) -> float:
+        """About the ε of these distances."""
+        records, cases = self.records(resting, _FEW_RANGES)
+        weights = [fraction_up(case.weight) for case in cases]
+        return average([r.mu for r in records], weights).epsilon(delta)
+
+    def _uses(self, where: tuple[int, int] | None) -> Uses:
+        then = () if where is None else (self.first + where[1],)
+        return Uses(self.view.period - 1, self.older, then)
+
+    def _record(self, case: Case, resting: Resting) -> Record:
+        own = np.zeros_like(self.steps.s)
+        (where,) = case.ranges
+        if where is not None:
+            own[where[1]] = self._standing(*where)
+        schedule = self.steps._replace(s=own)
+        start = float(resting.r[-1])
+        _, shifts = solve_schedule(schedule, self.view.run.range_diameter, start)
+        return Record(case.uses, shifts=shifts, paid=resting.cost)
+
+    def _standing(self, a: int, b: int) -> float:
+        """The sensitivity at position b that stands for a use at any of a, …, b; rounded up (rule (ii))."""
+        largest = 0.0
+        for slope, own in zip(
+            self.steps.c[a : b + 1].tolist(), self.steps.s[a : b + 1].tolist(), strict=True
+        ):
+            largest = max(own, up(slope * largest) if slope and largest else 0.0)
+        return largest

@@ -1,0 +1,172 @@
+"""Payments epoch by epoch: from one distance before an epoch to one after it, wherever the use is.
+
+In an epoch let W_k be the product of the slopes after step k and V the sum of (σ_k·W_k)². A payment a at
+step k lessens the distance at the end by a·W_k, so that to lessen it by Y costs Y²/V at least. Before
+the use at step i no more can be paid than there is, D = r·ΠC of the distance r before the epoch. So
+to end at distance r' costs, with Y = D + s_i·W_i − r',
+
+    Y²/V  if  D·V ≥ Y·V₁,  and  D²/V₁ + (Y − D)²/V₂  otherwise,
+
+V₁ and V₂ the parts of V before step i and from it on (docs, "Secret order"). The dearest place counts.
+Distances of at least the diameter cost nothing. The distances between epochs are found by dynamic
+programming; whichever are taken, what they cost is a bound.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from pabi.describe.iteration import Steps
+from pabi.numbers.rounding import TINY, Array, power_of_two_near
+from pabi.numbers.waiting import tick
+
+_LEAST, _MOST = 0.02, 8.0  # distances that are tried, in the largest sensitivity of the epoch
+_FARTHER = 12  # distances beyond, up to the one that nothing has to be paid for
+_WORK = 20_000_000  # cells of all tables of one search
+_FEWEST, _FINEST = 8, 48  # distances in a table
+_PLACES = 48  # places of a use that a search looks at
+_LARGEST = 1e307  # of which a few add up to a double
+_CLOSER = (1.3, 1.06)  # factors within which the distances found are varied
+
+
+class Resting(NamedTuple):
+    """Distances `r` (m + 1,) before the first and after each of m epochs, and what they cost in all."""
+
+    r: Array
+    cost: float
+
+
+class _Epoch:
+    """One epoch, for the use at every place."""
+
+    def __init__(self, steps: Steps) -> None:
+        c, s, sigma = steps
+        with np.errstate(all="ignore"):
+            # Products are taken as sums of logarithms: on the way they may leave the doubles and come back.
+            logs = np.log(c)
+            size = float(np.abs(logs, where=np.isfinite(logs), out=np.zeros_like(logs)).sum())
+            self.up = 1.0 + 1e-15 * (c.size + 16.0) * (4.0 + size)  # above all roundings here
+            whole = np.cumsum(logs[::-1])[::-1]
+            later = np.append(whole[1:], 0.0)
+            square = np.square(sigma * np.exp(later) / self.up)
+            self.whole = float(_not_lost(whole[:1])[0]) * self.up
+            use = np.maximum(s * _not_lost(later) * self.up, TINY)
+            self.use = np.where((s > 0.0) & (later > -math.inf), use, 0.0)
+            # Room that overflows is no more than what doubles hold.
+            self.after = np.minimum(np.cumsum(square[::-1])[::-1], _LARGEST) / self.up
+            before = np.minimum(np.cumsum(square), _LARGEST) / self.up
+            self.before = np.append(0.0, before[:-1])
+        self.scale = float(s.max())
+
+    def costs(self, begin: Array, end: Array, places: slice) -> Array:
+        """The dearest place's cost of each pair of distances, (begin, end); rounded up."""
+        use, v1, v2 = (x[places] for x in (self.use, self.before, self.after))
+        with np.errstate(all="ignore"):
+            owed = begin[:, None, None] * self.whole
+            paid = np.maximum((owed + use) * self.up - end[None, :, None], 0.0)
+            even = paid * (v1 / (v1 + v2)) <= owed
+            total = np.where(
+                even,
+                paid * (paid / (v1 + v2)),
+                owed * (owed / v1) + (paid - owed) * ((paid - owed) / v2),
+            )
+            # What is too small for doubles is no less than TINY.
+            cost = np.where(paid > 0.0, np.maximum(total, TINY), 0.0)
+            worst = cost.max(axis=2) * (self.up * self.up)
+        return np.where(np.isnan(worst), math.inf, worst)
+
+    def unpaid(self, begin: float) -> float:
+        """How far apart the runs can be after the epoch where nothing is paid; rounded up."""
+        return float(((begin * self.whole + self.use) * self.up).max())
+
+    def some(self) -> slice:
+        """Places that a search looks at: the last of each of as many stretches."""
+        every = max(1, self.use.size // _PLACES)
+        return slice((self.use.size - 1) % every, None, every)
+
+
+def _not_lost(logs: Array) -> Array:
+    """e^logs; what is too small for doubles is TINY, and 0 only where a slope is."""
+    return np.where(logs == -math.inf, 0.0, np.maximum(np.exp(logs), TINY))
+
+
+class Rests:
+    """The epochs of a run before the last one, and the best distances between them.
+
+    Two iterates are never further apart than `diameter`: to end there costs nothing.
+    """
+
+    def __init__(self, steps: Steps, period: int, epochs: int, diameter: float = math.inf) -> None:
+        # Lengths are measured in a unit near the noise, so that squares stay within the doubles.
+        self._unit = unit = power_of_two_near(float(steps.sigma.max()) or 1.0)
+        self._diameter = diameter / unit
+        s = np.where(steps.s > 0.0, np.maximum(steps.s / unit, TINY), 0.0)
+        steps = Steps(steps.c, s, steps.sigma / unit)
+        parts = [Steps(*(x[e * period : (e + 1) * period] for x in steps)) for e in range(epochs)]
+        keys = [b"".join(x.tobytes() for x in part) for part in parts]
+        epochs_by_key = {
+            key: _Epoch(part) for key, part in dict(zip(keys, parts, strict=True)).items()
+        }
+        self._epochs = [epochs_by_key[key] for key in keys]
+        count = math.isqrt(_WORK // (len(epochs_by_key) * min(period, 2 * _PLACES)))
+        self._points = np.geomspace(_LEAST, _MOST, min(max(count, _FEWEST), _FINEST))
+
+    def best(self) -> list[Resting]:
+        """The best distances found that end at each of several last ones."""
+        grids, apart = [], 0.0
+        for epoch in self._epochs:
+            apart = min(epoch.unpaid(apart), self._diameter)
+            grids.append(self._grid(epoch.scale, apart))
+        return [self._refined(path) for path in self._paths(grids)]
+
+    def _grid(self, scale: float, apart: float) -> Array:
+        """The distances that are tried after an epoch, at most `apart`, beyond which none is worth more."""
+        near = scale * self._points
+        if not apart < math.inf:
+            return np.append(0.0, near)
+        far = np.geomspace(near[-1], apart, _FARTHER) if apart > near[-1] else np.array([apart])
+        return np.concatenate([[0.0], near[near < apart], far])
+
+    def _paths(self, grids: list[Array]) -> list[Array]:
+        """The best path through these distances after each epoch, for each of the last ones."""
+        value, at, back = np.zeros(1), np.zeros(1), []
+        tables: dict[tuple[int, bytes, bytes], Array] = {}
+        for epoch, grid in zip(self._epochs, grids, strict=True):
+            tick()
+            key = id(epoch), at.tobytes(), grid.tobytes()
+            if key not in tables:
+                tables[key] = self._costs(epoch, at, grid, epoch.some())
+            total = value[:, None] + tables[key]
+            back.append(np.argmin(total, axis=0))
+            value, at = np.min(total, axis=0), grid
+        paths = []
+        for last in np.flatnonzero(np.isfinite(value)).tolist():
+            path, place = [], last
+            for grid, best in zip(reversed(grids), reversed(back), strict=True):
+                path.append(float(grid[place]))
+                place = int(best[place])
+            paths.append(np.array([*path[::-1]]))
+        return paths
+
+    def _refined(self, path: Array) -> Resting:
+        """A path with the same end whose other distances are as good as they get nearby."""
+        for factor in _CLOSER:
+            near = np.geomspace(1.0 / factor, factor, 7)
+            grids = [r * near if r else np.zeros(1) for r in path[:-1].tolist()]
+            better = self._paths([*grids, path[-1:]])
+            path = better[0] if better else path
+        return self.costing(np.append(0.0, path) * self._unit)
+
+    def _costs(self, epoch: _Epoch, begin: Array, end: Array, places: slice) -> Array:
+        return np.where(end >= self._diameter, 0.0, epoch.costs(begin, end, places))
+
+    def costing(self, r: Array) -> Resting:
+        """These distances, with what they cost; rounded up."""
+        total, units = 0.0, r / self._unit
+        for k, epoch in enumerate(self._epochs):
+            begin, end = units[k : k + 1], units[k + 1 : k + 2]
+            total += float(self._costs(epoch, begin, end, slice(None))[0, 0])
+        return Resting(r, total * (1.0 + 1e-15 * (len(self._epochs) + 2.0)))

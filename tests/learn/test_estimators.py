@@ -48,9 +48,10 @@ QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01}
 
 @pytest.fixture(autouse=True)
 def quiet():
-    """Rows of these tests may be long, and their δ large for a few records."""
+    """Rows of these tests may be long, targets as they are, and their δ large for a few records."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "some rows exceed feature_norm")
+        warnings.filterwarnings("ignore", "targets are fitted with")
         warnings.filterwarnings("ignore", "delta = ", PrivacyWarning)
         yield
 

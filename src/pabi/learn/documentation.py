@@ -13,8 +13,14 @@ SHARED = {
 epsilon, delta : float, > 0, delta below 1
     The target. Noise is calibrated to meet it exactly. With `noise_std` given, ε is read from
     `guarantee_` instead and `epsilon` only guides the choice of settings.
-feature_norm : float, > 0, in units of the features
-    R, public. Rows of X longer than R are scaled down to it, in fitting and in predicting.""",
+feature_norm : float, > 0, in units of the features, or "auto"
+    R, public. Rows of X longer than R are scaled down to it, in fitting and in predicting. "auto" is √d for
+    d columns with `feature_ranges`, so that no row is too long, and 1 without.""",
+    "$TARGET_RANGE": """\
+target_range : (low, high), in units of y, optional
+    Public bounds of the targets. Targets are clipped to them and mapped onto [−1, 1] for training;
+    `coef_`, `intercept_` and predictions are in units of y all the same. The loss of `run_`, and
+    `noise_std`, are in units of half the range. The guarantee assumes that the range is public.""",
     "$SETTINGS": """\
 l2 : float, ≥ 0, or "auto"
     λ of the regulariser λ‖θ‖²/2 on the mean loss, intercept included. It is 1/(C·n) in scikit-learn's
@@ -35,7 +41,8 @@ random_state : None, int or numpy Generator
     None: noise from the operating system's entropy. Anything else makes the fit reproducible, for tests
     only: the noise can then be subtracted, and the guarantee says so.
 feature_ranges : (low, high), (2, d) array or dict from columns to (low, high), optional
-    Public ranges. Features are clipped to them and mapped onto [−1, 1] before the norm is bounded.
+    Public ranges. Features are clipped to them and mapped onto [−1, 1] before the norm is bounded; give
+    `feature_norm` in those units.
 verbose : bool
     Whether to show a progress bar (steps and time).""",
     "$CLASSES": """\

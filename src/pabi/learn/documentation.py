@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from pabi.learn.other_keywords import OTHER_KEYWORDS
+from pabi.numbers.keywords import answering
 
 T = TypeVar("T", bound=type)
 
@@ -26,7 +29,8 @@ l2 : float, ≥ 0, or "auto"
     λ of the regulariser λ‖θ‖²/2 on the mean loss, intercept included. It is 1/(C·n) in scikit-learn's
     terms. "auto" chooses it together with the schedule.
 epochs, batches, step_size, cooldown_epochs : number, of `batches` a `Batches`, or "auto"
-    The schedule. "auto" takes what `pabi.learn.defaults` predicts to be best from n, the number of
+    The schedule. `step_size` may be a function of the step k, as of `NoisySGD`; the others are then chosen
+    for its value at k = 0. "auto" takes what `pabi.learn.defaults` predicts to be best from n, the number of
     features, ε and δ. It never looks at the data.
 adjacency : str
     "replace_one" or "zero_out".
@@ -81,7 +85,12 @@ leak.
 
 
 def documented(cls: T) -> T:
-    """`cls` with the shared parts in its docstring, so that `help` shows all parameters and attributes."""
+    """`cls` with the shared parts in its docstring, so that `help` shows all parameters and attributes.
+
+    Its constructor answers the keywords of other libraries.
+    """
     text = inspect.cleandoc(cls.__doc__ or "")
     cls.__doc__ = "\n".join(SHARED.get(line, line) for line in text.split("\n"))
+    constructor: Any = cls.__init__  # type: ignore[misc]
+    cls.__init__ = answering(OTHER_KEYWORDS)(constructor)  # type: ignore[misc]
     return cls

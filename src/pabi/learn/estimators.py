@@ -16,6 +16,7 @@ from pabi.describe.batches import Batches
 from pabi.describe.losses import Loss
 from pabi.describe.neighbours import checked_adjacency
 from pabi.describe.runs import NoisySGD
+from pabi.describe.step_sizes import evaluated
 from pabi.execute.engine import train
 from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.records import Records, seen_norm
@@ -54,7 +55,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     intercept_scaling: float = 1.0
     random_state: Any = None
     feature_ranges: Any = None
-    step_size: float | str = "auto"
+    step_size: Any = "auto"
     cooldown_epochs: float | str = "auto"
     verbose: bool = False
 
@@ -153,7 +154,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             n=n,
             batches=chosen.batches,
             epochs=chosen.epochs,
-            step_size=chosen.step_size,
+            step_size=self.step_size if callable(self.step_size) else chosen.step_size,
             noise_std=self.noise_std,
             clip_norm=clip_norm,
             adjacency=self.adjacency,
@@ -173,7 +174,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         fixed = defaults.Fixed(
             self._batches(n),
             _number_or_auto("epochs", self.epochs, above=0.0, at_most=1e9),
-            _number_or_auto("step_size", self.step_size, above=0.0),
+            self._first_step_size(),
             _number_or_auto("cooldown_epochs", self.cooldown_epochs, at_least=0.0),
             self._clip(loss),
             _number_or_auto("l2", self.l2, at_least=0.0),
@@ -192,6 +193,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             clippable=loss.glm,
         )
         return problem, fixed
+
+    def _first_step_size(self) -> float | None:
+        """What the rule takes for the step size, None where it chooses: of a function the value at k = 0."""
+        if callable(self.step_size):
+            return float(evaluated(self.step_size, 1)[0])
+        return _number_or_auto("step_size", self.step_size, above=0.0)
 
     def _batches(self, n: int) -> Batches | None:
         if isinstance(self.batches, str) and self.batches == "auto":

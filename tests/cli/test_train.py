@@ -153,6 +153,25 @@ def test_regression_in_the_units_of_the_target(folder: Path, model: str) -> None
     assert run("verify", "g.json", "--epsilon", "4", "--delta", "1e-4").status == 0
 
 
+@pytest.mark.filterwarnings("ignore:random_state")
+@pytest.mark.parametrize("model", ["linear", "huber", "poisson"])
+def test_the_range_of_the_target_is_the_estimators(folder: Path, model: str) -> None:
+    write_schema(REGRESSION)
+    assert train("--seed", "5", target="children", model=model).status == 0
+    pipeline, frame = load(), people()
+    fitted = pipeline[-1]
+    again = type(fitted)(
+        epsilon=1.0,
+        delta=1e-4,
+        target_range=(0, 8),
+        feature_norm=fitted.feature_norm,
+        random_state=5,
+    ).fit(pipeline[0].transform(frame), frame.children)
+    assert again.run_ == fitted.run_
+    assert np.array_equal(again.predict(pipeline[0].transform(frame)), pipeline.predict(frame))
+    assert "target_range is public" in fitted.guarantee_.assumptions
+
+
 def test_declared_classes_keep_their_type(folder: Path) -> None:
     frame = people()
     frame["rich"] = np.where(frame.rich == "yes", 2, 1)

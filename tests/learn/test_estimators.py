@@ -48,9 +48,10 @@ QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01}
 
 @pytest.fixture(autouse=True)
 def quiet():
-    """Rows of these tests may be long, and their δ large for a few records."""
+    """Rows of these tests may be long, targets as they are, and their δ large for a few records."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "some rows exceed feature_norm")
+        warnings.filterwarnings("ignore", "targets are fitted with")
         warnings.filterwarnings("ignore", "delta = ", PrivacyWarning)
         yield
 
@@ -1018,3 +1019,51 @@ def test_declared_classes_need_not_all_occur(kind):
     assert model.coef_.shape == (3, 3)
     lonely = kind(**QUICK, noise_std=0.1, classes=["a", "b"]).fit(X, np.full(60, "b"))
     assert lonely.classes_.tolist() == ["a", "b"]
+
+
+# Step sizes as functions, and keywords of other libraries.
+
+
+def falling(k):
+    return 0.5 / (1 + k)
+
+
+@each_estimator
+def test_step_sizes_may_be_a_function(kind):
+    X, y = problem(kind)
+    estimator = clone(kind(**{**QUICK, "step_size": falling}, noise_std=0.5))
+    assert estimator.step_size is falling
+    model = estimator.fit(X, y)
+    assert model.run_.step_size.tolist() == [falling(k) for k in range(3)]
+    assert pickle.loads(pickle.dumps(model)).run_ == model.run_
+    chosen = kind(step_size=falling, noise_std=0.5).fit(X, y).run_
+    assert chosen.step_size.tolist() == [falling(k) for k in range(chosen.steps)]
+    with pytest.raises(InvalidInput, match="^step_size: expected a finite number > 0 at k = 1"):
+        kind(**{**QUICK, "step_size": lambda k: 1.0 - k}).fit(X, y)
+
+
+@each_estimator
+@pytest.mark.parametrize(
+    ("keyword", "mention"),
+    [
+        ("momentum", "composition"),
+        ("weight_decay", "l2=0.5"),
+        ("C", "1/(C·n)"),
+        ("lr", "step_size=0.5"),
+        ("learning_rate", "step_size=0.5"),
+        ("batch_size", "batches=pabi.ShuffleOnce(0.5)"),
+        ("max_grad_norm", "clip_norm"),
+    ],
+)
+def test_keywords_of_other_libraries_are_answered(kind, keyword, mention):
+    with pytest.raises(InvalidInput, match=f"^{keyword}: ") as caught:
+        kind(**{keyword: 0.5})
+    assert mention in str(caught.value)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'epoch'"):
+        kind(epoch=3)
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_labels_have_no_range(kind):
+    with pytest.raises(InvalidInput, match="^target_range: .*classes"):
+        kind(target_range=(0, 1))

@@ -18,6 +18,7 @@ from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.runs import NoisySGD
+from pabi.describe.step_sizes import stated_by_function
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.showing import exact, plain, shown
@@ -121,10 +122,12 @@ def _resized(value: Any, x: float) -> Any:
 
 
 def _refuse_schedules(run: Any, reason: str) -> None:
-    """InvalidInput for the first parameter that has one number a step."""
+    """InvalidInput for the first parameter that has one number a step, and no function that gives more."""
     for field in ("step_size", "noise_std", "noise_multiplier"):
-        if isinstance(getattr(run, field, None), np.ndarray):
-            raise InvalidInput(field, f"given one per step, it fixes {reason}")
+        value = getattr(run, field, None)
+        if isinstance(value, np.ndarray) and not stated_by_function(value):
+            hint = "; give a function of the step" if field == "step_size" else ""
+            raise InvalidInput(field, f"given one per step, it fixes {reason}{hint}")
 
 
 class _Search:

@@ -45,6 +45,7 @@ _ELSEWHERE = {
     "noise_std",
     "random_state",
     "feature_ranges",
+    "target_range",
     "verbose",
 }
 
@@ -72,38 +73,19 @@ class Schema:
         """The model's estimator, with what the schema decides; `arguments` come on top."""
         # √p bounds the norm of every row, so that none is scaled down. Never below it by rounding.
         longest = (math.floor(1000.0 * math.sqrt(len(self.columns))) + 1) / 1000.0
-        decided = {"feature_norm": longest} | self._bounds() | self.settings | arguments
+        of_target = {"classes": self.levels} if self.range is None else {"target_range": self.range}
+        decided = {"feature_norm": longest} | of_target | self.settings | arguments
         return getattr(pabi.learn, MODELS[self.model])(**decided)
 
-    def _bounds(self) -> dict[str, Any]:
-        """What the estimator needs to know about the target.
-
-        Few residuals come near half the width of a range. Bounds of a quarter and an eighth of it
-        keep the noise low.
-        """
-        if self.range is None:
-            return {"classes": self.levels}
-        low, high = self.range
-        width = high - low
-        return {
-            "linear": {"residual_bound": width / 4.0},
-            "huber": {"threshold": width / 8.0},
-            "poisson": {"predictor_bound": math.log(high), "count_bound": high},
-        }[self.model]
-
-    def targets(self, name: str, column: Any) -> tuple[NDArray[Any], float]:
-        """(what the estimator is fitted to, what its intercept lacks) from the column `name`."""
+    def targets(self, name: str, column: Any) -> NDArray[Any]:
+        """What the estimator is fitted to, from the column `name`."""
         cells = cells_of(name, column)
         if self.range is None:
-            return _labels(name, cells, self.levels), 0.0
+            return _labels(name, cells, self.levels)
         amounts = _amounts(name, cells)
-        low, high = self.range
-        if self.model == "poisson":
-            if np.any(amounts < 0.0):
-                raise InvalidInput(name, "expected counts ≥ 0 in every row of the target")
-            return amounts, 0.0
-        centre = low / 2.0 + high / 2.0
-        return np.clip(amounts, low, high) - centre, centre
+        if self.model == "poisson" and np.any(amounts < 0.0):
+            raise InvalidInput(name, "expected counts ≥ 0 in every row of the target")
+        return amounts
 
 
 def read_schema(file: str, model: str) -> Schema:

@@ -141,14 +141,12 @@ def _fit(schema: Schema, frame: Any, target: str, **arguments: Any) -> Any:
     """A pipeline from raw columns to predictions, the guarantee with its last step."""
     from sklearn.pipeline import make_pipeline
 
-    y, centre = schema.targets(target, frame[target])
+    y = schema.targets(target, frame[target])
     pipeline = make_pipeline(schema.encoder, schema.estimator(**arguments))
     with warnings.catch_warnings():
         warnings.filterwarnings("always", ".*keep it to yourself")  # for whoever holds the data
         pipeline.fit(frame, y)
     fitted = pipeline[-1]
-    if centre:
-        fitted.intercept_ += centre
     fitted.guarantee_ = fitted.guarantee_.assuming(DECLARED)
     return pipeline
 

@@ -48,8 +48,10 @@ class NoisySGD(StatedRun):
         Passes over the data, rounded up to whole batches. Cool-down steps come on top.
     steps : int, optional
         All steps, cool-down included, in place of `epochs`.
-    step_size : float or (steps,) array
-        η > 0, one per step, cool-down included.
+    step_size : float, (steps,) array or callable
+        η > 0, one per step, cool-down included. A function of the step k is asked for k = 0, …, steps − 1,
+        ten million steps at most. The field then holds the numbers; `dataclasses.replace` and `calibrate`
+        ask for more where there are more steps. Files, copies and pickles have the numbers alone.
     noise_std : float or (steps,) array, optional
         ς > 0, per coordinate, of the noise on (gradient sum)/size, in units of the gradient.
     noise_multiplier : float or (steps,) array, optional

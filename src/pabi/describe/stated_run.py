@@ -15,10 +15,13 @@ from pabi.describe.batches import Batches
 from pabi.describe.losses import Loss, checked_loss
 from pabi.describe.neighbours import Adjacency, Unit, changed, checked_adjacency, record_only
 from pabi.describe.orders import FreshSubsets, KnownUses, Order, SecretOrder
+from pabi.describe.other_keywords import OTHER_KEYWORDS
+from pabi.describe.step_sizes import evaluated, stated_by_function
 from pabi.describe.updates import Update
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import POSITIVE, Check, convert, keep, one_of, optional
+from pabi.numbers.keywords import answering
 
 MOST = 10**18  # records or steps
 COUNT: Check = partial(validate.integer, at_least=1, at_most=MOST)
@@ -61,6 +64,7 @@ class StatedRun(Accounted):
     clipping: str
     unit: Unit
 
+    @answering(OTHER_KEYWORDS)
     def __init__(
         self,
         loss: Loss,
@@ -110,6 +114,8 @@ class StatedRun(Accounted):
         self._check_rest()
 
     def _schedule(self, name: str, value: Any) -> Any:
+        if name == "step_size" and stated_by_function(value):
+            return value  # checked where the function was asked, for so many steps
         schedule = validate.schedule(name, value, positive=True)
         if isinstance(schedule, np.ndarray) and len(schedule) != self.steps:
             raise InvalidInput(
@@ -182,6 +188,7 @@ class StatedRun(Accounted):
         if self.step_size is None:
             raise InvalidInput("step_size", "missing: a run needs it")
         schedule = self._schedule
+        keep(self, step_size=evaluated(self.step_size, self.steps))
         convert(
             self,
             step_size=schedule,
@@ -255,8 +262,10 @@ class StatedRun(Accounted):
     __hash__ = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """The constructor's arguments, those that are None left out."""
+        """The constructor's arguments, those that are None left out; of step sizes only the numbers."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
+        if stated_by_function(self.step_size):
+            values["step_size"] = np.array(self.step_size)
         return {name: value for name, value in values.items() if value is not None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from pabi.learn.other_keywords import OTHER_KEYWORDS
+from pabi.numbers.keywords import answering
 
 T = TypeVar("T", bound=type)
 
@@ -13,14 +16,21 @@ SHARED = {
 epsilon, delta : float, > 0, delta below 1
     The target. Noise is calibrated to meet it exactly. With `noise_std` given, ε is read from
     `guarantee_` instead and `epsilon` only guides the choice of settings.
-feature_norm : float, > 0, in units of the features
-    R, public. Rows of X longer than R are scaled down to it, in fitting and in predicting.""",
+feature_norm : float, > 0, in units of the features, or "auto"
+    R, public. Rows of X longer than R are scaled down to it, in fitting and in predicting. "auto" is √d for
+    d columns with `feature_ranges`, so that no row is too long, and 1 without.""",
+    "$TARGET_RANGE": """\
+target_range : (low, high), in units of y, optional
+    Public bounds of the targets. Targets are clipped to them and mapped onto [−1, 1] for training;
+    `coef_`, `intercept_` and predictions are in units of y all the same. The loss of `run_`, and
+    `noise_std`, are in units of half the range. The guarantee assumes that the range is public.""",
     "$SETTINGS": """\
 l2 : float, ≥ 0, or "auto"
     λ of the regulariser λ‖θ‖²/2 on the mean loss, intercept included. It is 1/(C·n) in scikit-learn's
     terms. "auto" chooses it together with the schedule.
 epochs, batches, step_size, cooldown_epochs : number, of `batches` a `Batches`, or "auto"
-    The schedule. "auto" takes what `pabi.learn.defaults` predicts to be best from n, the number of
+    The schedule. `step_size` may be a function of the step k, as of `NoisySGD`; the others are then chosen
+    for its value at k = 0. "auto" takes what `pabi.learn.defaults` predicts to be best from n, the number of
     features, ε and δ. It never looks at the data.
 adjacency : str
     "replace_one" or "zero_out".
@@ -35,7 +45,8 @@ random_state : None, int or numpy Generator
     None: noise from the operating system's entropy. Anything else makes the fit reproducible, for tests
     only: the noise can then be subtracted, and the guarantee says so.
 feature_ranges : (low, high), (2, d) array or dict from columns to (low, high), optional
-    Public ranges. Features are clipped to them and mapped onto [−1, 1] before the norm is bounded.
+    Public ranges. Features are clipped to them and mapped onto [−1, 1] before the norm is bounded; give
+    `feature_norm` in those units.
 verbose : bool
     Whether to show a progress bar (steps and time).""",
     "$CLASSES": """\
@@ -74,7 +85,12 @@ leak.
 
 
 def documented(cls: T) -> T:
-    """`cls` with the shared parts in its docstring, so that `help` shows all parameters and attributes."""
+    """`cls` with the shared parts in its docstring, so that `help` shows all parameters and attributes.
+
+    Its constructor answers the keywords of other libraries.
+    """
     text = inspect.cleandoc(cls.__doc__ or "")
     cls.__doc__ = "\n".join(SHARED.get(line, line) for line in text.split("\n"))
+    constructor: Any = cls.__init__  # type: ignore[misc]
+    cls.__init__ = answering(OTHER_KEYWORDS)(constructor)  # type: ignore[misc]
     return cls

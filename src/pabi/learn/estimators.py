@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -16,13 +16,16 @@ from pabi.describe.batches import Batches
 from pabi.describe.losses import Loss
 from pabi.describe.neighbours import checked_adjacency
 from pabi.describe.runs import NoisySGD
+from pabi.describe.step_sizes import evaluated
 from pabi.execute.engine import train
 from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.records import Records, seen_norm
 from pabi.learn import defaults
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.margins import HALF_ULP
 from pabi.numbers.rounding import Array
+from pabi.numbers.warning import warn_once
 
 PREPROCESSING = "preprocessing used no private data"
 ONE_FIT = "this is one fit; what searches and refits cost has to be added"
@@ -41,7 +44,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     epsilon: float = 1.0
     delta: float = 1e-5
-    feature_norm: float = 1.0
+    feature_norm: float | str = "auto"
     _: KW_ONLY
     l2: float | str = "auto"
     epochs: float | str = "auto"
@@ -52,7 +55,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     intercept_scaling: float = 1.0
     random_state: Any = None
     feature_ranges: Any = None
-    step_size: float | str = "auto"
+    step_size: Any = "auto"
     cooldown_epochs: float | str = "auto"
     verbose: bool = False
 
@@ -84,7 +87,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _records(self, X: Any) -> Records:
         """The rows of `X` within the declared bounds."""
-        return Records(X, self.feature_norm, self._intercept_feature, self._ranges())
+        return Records(X, self._row_norm(), self._intercept_feature, self._ranges())
+
+    def _row_norm(self) -> float:
+        """R, as stated or √d for d features in [−1, 1]; without ranges 1."""
+        norm = _number_or_auto("feature_norm", self.feature_norm)
+        if norm is not None or self.feature_ranges is None:
+            return 1.0 if norm is None else norm
+        # Above √d by more than `Records` rounds norms up, so that no row within the ranges is scaled.
+        d: int = self.n_features_in_
+        return math.sqrt(d) * (1.0 + (d + 32) * HALF_ULP)
 
     @property
     def _intercept_feature(self) -> float | None:
@@ -104,12 +116,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         `sentences`: what the guarantee assumes beside what is assumed of every fit.
         """
         records = self._records(X)  # checks the bounds that the norm follows from
-        norm = seen_norm(self.feature_norm, self._intercept_feature)
+        norm = seen_norm(self._row_norm(), self._intercept_feature)
         gradients, loss, signal = self._model(records, targets, norm)
         if records.shortened:
-            # One bit, for whoever holds the data; neither stored nor counted.
-            warnings.warn(
-                "some rows exceed feature_norm or feature_ranges and were scaled down; this warning "
+            # One bit, for whoever holds the data; the model does not store it, and nothing is counted.
+            warn_once(
+                "some rows exceed feature_norm or feature_ranges and were scaled down: give wider "
+                "feature_ranges or a larger feature_norm, from public knowledge; this warning "
                 "depends on the data: keep it to yourself",
                 UserWarning,
                 stacklevel=3,
@@ -141,7 +154,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             n=n,
             batches=chosen.batches,
             epochs=chosen.epochs,
-            step_size=chosen.step_size,
+            step_size=self.step_size if callable(self.step_size) else chosen.step_size,
             noise_std=self.noise_std,
             clip_norm=clip_norm,
             adjacency=self.adjacency,
@@ -161,7 +174,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         fixed = defaults.Fixed(
             self._batches(n),
             _number_or_auto("epochs", self.epochs, above=0.0, at_most=1e9),
-            _number_or_auto("step_size", self.step_size, above=0.0),
+            self._first_step_size(),
             _number_or_auto("cooldown_epochs", self.cooldown_epochs, at_least=0.0),
             self._clip(loss),
             _number_or_auto("l2", self.l2, at_least=0.0),
@@ -172,7 +185,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             outputs,
             curvature[1],
             gradient,
-            seen_norm(self.feature_norm, self._intercept_feature),
+            seen_norm(self._row_norm(), self._intercept_feature),
             signal,
             epsilon,
             delta,
@@ -180,6 +193,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             clippable=loss.glm,
         )
         return problem, fixed
+
+    def _first_step_size(self) -> float | None:
+        """What the rule takes for the step size, None where it chooses: of a function the value at k = 0."""
+        if callable(self.step_size):
+            return float(evaluated(self.step_size, 1)[0])
+        return _number_or_auto("step_size", self.step_size, above=0.0)
 
     def _batches(self, n: int) -> Batches | None:
         if isinstance(self.batches, str) and self.batches == "auto":

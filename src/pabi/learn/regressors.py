@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,15 +16,55 @@ from pabi.describe.losses import Loss
 from pabi.execute.linear_gradients import LinearGradients, PoissonGradients, SquaredGradients
 from pabi.execute.records import Records
 from pabi.learn.documentation import documented
-from pabi.learn.estimators import PrivateLinearModel
-from pabi.numbers import validate
+from pabi.learn.estimators import PrivateLinearModel, _number_or_auto
+from pabi.learn.schema import read_range
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
+from pabi.numbers.warning import warn_once
+
+RANGE = "target_range is public"
+
+# Bounds on residuals over half the range of targets. Few residuals come near it, and lower bounds keep
+# the noise low.
+_RESIDUAL, _THRESHOLD = 0.5, 0.25
+_UNSTATED_PEAK = 2.0  # the bound on logarithms of rates where nothing says how large counts are
+
+
+@dataclass(frozen=True)
+class _TargetScale:
+    """Targets as training sees them: clipped to [low, high], then (y − centre)/reach."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    centre: float = 0.0
+    reach: float = 1.0
+
+    @classmethod
+    def of(cls, low: float, high: float) -> _TargetScale:
+        """The map of [low, high] onto [−1, 1]. Raises InvalidInput naming `target_range`."""
+        scale = cls(low, high, centre=low / 2.0 + high / 2.0, reach=high / 2.0 - low / 2.0)
+        if not scale.reach > 0.0:
+            raise InvalidInput("target_range", f"expected a wider range, got {(low, high)!r}")
+        return scale
+
+    def seen(self, y: Array) -> Array:
+        """The targets `y` on this scale."""
+        targets: Array = (np.clip(y, self.low, self.high) - self.centre) / self.reach
+        return targets
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
-    """Numeric targets and the linear prediction."""
+    """Numeric targets and the linear prediction.
+
+    `_BOUND`: the argument that says how large targets are where `target_range` does not, `_UNSTATED`: its
+    value where nothing does.
+    """
+
+    _BOUND: ClassVar[str]
+    _UNSTATED: ClassVar[float] = 1.0
+
+    target_range: Any = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """This estimator, trained on a table and its targets.
@@ -33,7 +74,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         X : (n, d) array-like, pandas frame or scipy sparse matrix
             Features, real and finite.
         y : (n,) array-like
-            Targets, real and finite; counts ≥ 0 for `PrivatePoissonRegressor`.
+            Targets, real and finite, clipped to `target_range`; counts ≥ 0 for `PrivatePoissonRegressor`.
 
         Returns
         -------
@@ -53,7 +94,8 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         Warns
         -----
         UserWarning
-            Some row was scaled down or clipped to its range. Whether it was depends on the data.
+            Some row was scaled down or clipped to its range. Whether it was depends on the data. Also where
+            no argument says how large targets are, whatever the data. Each once in a process.
         PrivacyWarning
             `random_state` is not None.
         """
@@ -64,9 +106,42 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             raise InvalidInput("y", "expected one number a row of X") from None
         if not np.all(np.isfinite(targets)):
             raise InvalidInput("y", "expected finite numbers, got NaN or infinity")
-        self._train(X, targets)
-        self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
+        scale, ranged = self._scale(), self.target_range is not None
+        if not ranged:
+            self._warn_of_unstated_bound()
+        self._train(X, scale.seen(targets), sentences=(RANGE,) * ranged)
+        self.coef_ = scale.reach * self.coef_[0]
+        self.intercept_ = scale.centre + scale.reach * self.intercept_[0]
         return self
+
+    def _limits(self) -> tuple[float, float] | None:
+        """The range of targets, None where none is stated. Raises InvalidInput naming it."""
+        return None if self.target_range is None else read_range("target_range", self.target_range)
+
+    def _scale(self) -> _TargetScale:
+        limits = self._limits()
+        return _TargetScale() if limits is None else _TargetScale.of(*limits)
+
+    def _residual(self, share: float) -> tuple[float, float]:
+        """(bound on residuals, size of predictors) as training sees targets.
+
+        `share`: the bound over half the range, where the argument is "auto".
+        """
+        stated = _number_or_auto(self._BOUND, getattr(self, self._BOUND), above=0.0)
+        if self.target_range is None:
+            bound = self._UNSTATED if stated is None else stated
+            return bound, bound
+        return (share if stated is None else stated / self._scale().reach), 1.0
+
+    def _warn_of_unstated_bound(self) -> None:
+        """Warns, on behalf of the caller of `fit`, where no argument says how large targets are."""
+        if str(getattr(self, self._BOUND)) == "auto":
+            warn_once(
+                f"targets are fitted with {self._BOUND} = {self._UNSTATED:g}, since nothing says how large "
+                f"they are: give target_range=(low, high), public bounds of y, or {self._BOUND}",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -106,9 +181,10 @@ class PrivateLinearRegression(_LinearRegressor):
     Parameters
     ----------
     $TARGET
-    residual_bound : float, > 0, in units of y
-        B, public. Residuals are clipped to it, so that beyond B the loss grows linearly. Choose it, or
-        scale y, so that B is about the size of y. Targets themselves are unbounded.
+    $TARGET_RANGE
+    residual_bound : float, > 0, in units of y, or "auto"
+        B, public. Residuals are clipped to it, so that beyond B the loss grows linearly. "auto" is a quarter
+        of the width of `target_range`, and 1 without one. Without a range targets themselves are unbounded.
     $SETTINGS
 
     Attributes
@@ -125,13 +201,15 @@ class PrivateLinearRegression(_LinearRegressor):
     docs, "Training".
     """
 
-    residual_bound: float = 1.0
+    _BOUND: ClassVar[str] = "residual_bound"
+
+    residual_bound: float | str = "auto"
 
     def _model(
         self, records: Records, targets: NDArray[Any], norm: float
     ) -> tuple[LinearGradients, Loss, float]:
-        bound = validate.number("residual_bound", self.residual_bound, above=0.0)
-        return SquaredGradients(records, targets, bound), Loss.squared(norm, bound), bound
+        bound, signal = self._residual(_RESIDUAL)
+        return SquaredGradients(records, targets, bound), Loss.squared(norm, bound), signal
 
 
 @documented
@@ -142,8 +220,10 @@ class PrivateHuberRegressor(_LinearRegressor):
     Parameters
     ----------
     $TARGET
-    threshold : float, > 0, in units of y
-        A public number. Residuals up to it count squared, beyond it linearly.
+    $TARGET_RANGE
+    threshold : float, > 0, in units of y, or "auto"
+        A public number. Residuals up to it count squared, beyond it linearly. "auto" is an eighth of the
+        width of `target_range`, and 1 without one.
     $SETTINGS
 
     Attributes
@@ -160,13 +240,15 @@ class PrivateHuberRegressor(_LinearRegressor):
     docs, "Training".
     """
 
-    threshold: float = 1.0
+    _BOUND: ClassVar[str] = "threshold"
+
+    threshold: float | str = "auto"
 
     def _model(
         self, records: Records, targets: NDArray[Any], norm: float
     ) -> tuple[LinearGradients, Loss, float]:
-        threshold = validate.number("threshold", self.threshold, above=0.0)
-        return SquaredGradients(records, targets, threshold), Loss.huber(norm, threshold), threshold
+        threshold, signal = self._residual(_THRESHOLD)
+        return SquaredGradients(records, targets, threshold), Loss.huber(norm, threshold), signal
 
 
 @documented
@@ -177,10 +259,15 @@ class PrivatePoissonRegressor(_LinearRegressor):
     Parameters
     ----------
     $TARGET
-    predictor_bound : float, at most 700
+    target_range : (0, high), in counts, optional
+        Public bounds of the counts. Larger counts are taken as `high`, and rates of up to `high` are fitted
+        as such. Counts are not scaled. The guarantee assumes that the range is public.
+    predictor_bound : float, at most 700, or "auto"
         z, public. Beyond it the loss is continued linearly, so that rates of up to e^z are fitted as such.
-    count_bound : float, > 0
+        "auto" is log(high), and 2 without `target_range`.
+    count_bound : float, > 0, or "auto"
         A public number. Larger counts are taken as this one. The noise grows with max(count_bound, e^z).
+        "auto" is `high`, and 10 without `target_range`.
     $SETTINGS
 
     Attributes
@@ -197,13 +284,43 @@ class PrivatePoissonRegressor(_LinearRegressor):
     docs, "Training".
     """
 
-    predictor_bound: float = 2.0
-    count_bound: float = 10.0
+    _BOUND: ClassVar[str] = "count_bound"
+    _UNSTATED: ClassVar[float] = 10.0
+
+    predictor_bound: float | str = "auto"
+    count_bound: float | str = "auto"
+
+    def _limits(self) -> tuple[float, float] | None:
+        limits = super()._limits()
+        if limits is not None and limits[0] != 0.0:
+            raise InvalidInput(
+                "target_range",
+                f"expected (0, high), the counts there may be, got {self.target_range!r}",
+            )
+        return limits
+
+    def _scale(self) -> _TargetScale:
+        self._limits()
+        return (
+            _TargetScale()
+        )  # divided by anything, counts are none; the loss cuts them at its bound
+
+    def _bounds(self) -> dict[str, float]:
+        """The bounds of the loss, those that are "auto" by the rule."""
+        limits = self._limits()
+        high = self._UNSTATED if limits is None else limits[1]
+        peak = _UNSTATED_PEAK if limits is None else math.log(high)
+        z = _number_or_auto("predictor_bound", self.predictor_bound)
+        count = _number_or_auto("count_bound", self.count_bound, above=0.0)
+        return {
+            "predictor_bound": peak if z is None else z,
+            "count_bound": high if count is None else count if limits is None else min(count, high),
+        }
 
     def _model(
         self, records: Records, targets: NDArray[Any], norm: float
     ) -> tuple[LinearGradients, Loss, float]:
-        bounds = {"predictor_bound": self.predictor_bound, "count_bound": self.count_bound}
+        bounds = self._bounds()
         return PoissonGradients(records, targets, **bounds), Loss.poisson(norm, **bounds), 1.0
 
     def predict(self, X: ArrayLike) -> Array:
@@ -227,7 +344,7 @@ class PrivatePoissonRegressor(_LinearRegressor):
         NotFittedError
             `fit` was not called before.
         """
-        return PoissonLoss(self.predictor_bound, self.count_bound).mean(super().predict(X))
+        return PoissonLoss(**self._bounds()).mean(super().predict(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

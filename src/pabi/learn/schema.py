@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -16,6 +15,7 @@ from pabi.describe.files import _unknown
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
+from pabi.numbers.warning import warn_once
 
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "none", "null"})  # of any case
 _TRUTH = dict.fromkeys(("true", "t", "yes", "y", "1"), 1.0) | dict.fromkeys(
@@ -157,6 +157,8 @@ def read_range(field: str, value: Any) -> tuple[float, float]:
     """Finite (low, high), low < high, from [low, high]. Raises InvalidInput naming `field`."""
     if value is None:
         raise InvalidInput(field, "missing: expected [low, high]")
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         raise InvalidInput(field, f"expected [low, high], got {value!r}")
     low, high = (validate.number(field, end) for end in value)
@@ -297,7 +299,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         self.feature_names_in_ = np.array(list(self.columns), dtype=object)
         if any(part.beyond for part in self._encoded(X)):
-            warnings.warn(
+            warn_once(
                 "some cells are outside the declared ranges or levels; this warning depends on the "
                 "data: keep it to yourself",
                 UserWarning,

@@ -1,0 +1,248 @@
+"""Step sizes given as a function of the step: the run is that of the numbers, and `replace` asks again."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import itertools
+import json
+import math
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.describe.files import from_dict, to_dict
+from pabi.describe.step_sizes import MOST_CALLS
+from pabi.numbers.errors import InvalidInput
+
+DELTA = 1e-5
+
+
+def falling(k):
+    return 0.5 / (1 + 0.01 * k)
+
+
+def make(**changes):
+    settings = {
+        "loss": pabi.Loss.logistic(1.0, l2=0.01),
+        "n": 1000,
+        "batches": pabi.Cyclic(100),
+        "noise_std": 0.05,
+        "step_size": falling,
+    }
+    if "steps" not in changes:
+        settings["epochs"] = 3
+    return pabi.NoisySGD(**settings | changes)
+
+
+def numbers(steps):
+    return np.array([falling(k) for k in range(steps)])
+
+
+@pytest.mark.parametrize("changes", [{}, {"cooldown_steps": 4}, {"steps": 17}])
+def test_the_run_is_that_of_the_numbers(changes):
+    run = make(**changes)
+    plain = make(**changes, step_size=numbers(run.steps))
+    assert np.array_equal(run.step_size, numbers(run.steps))
+    assert run == plain
+    assert plain == run
+    assert repr(run) == repr(plain)
+    assert to_dict(run) == to_dict(plain)
+    assert json.loads(json.dumps(to_dict(run))) == to_dict(run)
+    assert from_dict(to_dict(run)) == run
+    mine, other = run.guarantee(DELTA), plain.guarantee(DELTA)
+    assert mine.epsilon(DELTA) == other.epsilon(DELTA)
+    assert mine.to_json() == other.to_json()
+    assert pabi.verify(mine).ok
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"epochs": 7},
+        {"epochs": 1},
+        {"epochs": None, "steps": 55},
+        {"cooldown_steps": 9},
+        {"batches": pabi.Cyclic(50)},
+        {"n": 3000},
+    ],
+)
+def test_replacing_the_number_of_steps_asks_again(changes):
+    run = replace(make(), **changes)
+    assert run.steps != 30
+    assert np.array_equal(run.step_size, numbers(run.steps))
+    again = replace(run, epochs=None, steps=100)
+    assert np.array_equal(again.step_size, numbers(100))
+
+
+def test_replacing_step_sizes_forgets_the_function():
+    run = replace(make(), step_size=0.25)
+    assert replace(run, epochs=4).step_size == 0.25
+    fixed = replace(make(), step_size=np.array(make().step_size))
+    with pytest.raises(InvalidInput, match="^step_size: expected 40 entries"):
+        replace(fixed, epochs=4)
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda run: pickle.loads(pickle.dumps(run))]
+)
+def test_copies_and_pickles_hold_numbers(copied):
+    """A lambda could not be pickled."""
+    run = make(step_size=lambda k: falling(k))
+    again = copied(run)
+    assert again == run
+    assert type(again.step_size) is np.ndarray
+    with pytest.raises(InvalidInput, match="^step_size: expected 40 entries"):
+        replace(again, epochs=4)
+
+
+def test_what_is_computed_from_step_sizes_is_plain():
+    sizes = make().step_size
+    for value in (sizes * 2.0, sizes[3:5], np.sqrt(sizes), np.asarray(sizes), sizes.sum()):
+        assert type(value) in (np.ndarray, np.float64)
+    with pytest.raises(ValueError, match="read-only"):
+        sizes[0] = 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        sizes += 1.0
+    altered = sizes.copy()  # may be written to, and is nobody's function any more
+    altered[3] = -1.0
+    with pytest.raises(InvalidInput, match="^step_size: .* at step 4"):
+        make(step_size=altered)
+
+
+def test_every_step_is_asked_once():
+    """So that what was accounted is what is returned, whatever the function does."""
+    calls = []
+
+    def random(k):
+        calls.append(k)
+        return 0.1 + 0.1 * np.random.default_rng().random()
+
+    run = make(step_size=random)
+    longer = replace(replace(run, noise_std=0.1), epochs=5)
+    assert np.array_equal(replace(longer, epochs=3).step_size, run.step_size)
+    assert np.array_equal(replace(run, epochs=5).step_size, longer.step_size)
+    assert calls == list(range(50))
+
+
+def test_epochs_and_size_are_calibrated_with_a_function():
+    run = make(noise_std=0.1)
+    for parameter in ("epochs", "steps", "noise_std"):
+        found = pabi.calibrate(run, 0.9, DELTA, parameter)
+        assert found.guarantee(DELTA).epsilon(DELTA) <= 0.9
+        assert np.array_equal(found.step_size, numbers(found.steps))
+    most = pabi.calibrate(run, 0.9, DELTA, "epochs")
+    longer = replace(most, epochs=most.epochs + 1)
+    assert longer.guarantee(DELTA).epsilon(DELTA) > 0.9
+    with pytest.raises(
+        InvalidInput, match="^step_size: given one per step.*a function of the step"
+    ):
+        pabi.calibrate(replace(run, step_size=numbers(30)), 0.9, DELTA, "epochs")
+    sized = pabi.calibrate(replace(run, batches=pabi.ShuffleOnce(100)), 0.9, DELTA, "size")
+    assert sized.guarantee(DELTA).epsilon(DELTA) <= 0.9
+    assert np.array_equal(sized.step_size, numbers(sized.steps))
+    with pytest.raises(InvalidInput, match="^noise_std: given one per step"):
+        pabi.calibrate(replace(run, noise_std=np.full(30, 0.1)), 0.9, DELTA, "epochs")
+
+
+@pytest.mark.parametrize(
+    ("function", "mention"),
+    [
+        (lambda: 0.1, "k = 0"),
+        (lambda k, j: 0.1, "(k, j)"),
+        (lambda *, k: 0.1, "k = 0"),
+        (lambda k: "0.1", "k = 0"),
+        (lambda k: None, "k = 0"),
+        (lambda k: True, "k = 0"),
+        (lambda k: 1j, "k = 0"),
+        (lambda k: np.ones(2), "k = 0"),
+        (lambda k: 0.3 - 0.1 * k, "k = 3"),
+        (lambda k: math.nan if k == 7 else 1.0, "k = 7, got nan"),
+        (lambda k: math.inf if k == 29 else 1.0, "k = 29, got inf"),
+        (lambda k: -0.0, "k = 0, got -0.0"),
+    ],
+)
+def test_functions_that_give_no_step_sizes_are_refused(function, mention):
+    with pytest.raises(InvalidInput) as caught:
+        make(step_size=function)
+    assert str(caught.value).startswith("step_size: expected")
+    assert mention in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda k: np.float64(0.1), lambda k: np.array(0.1), lambda k, a=2: 1, (1).__add__],
+)
+def test_numbers_of_every_kind_are_taken(function):
+    run = make(step_size=function)
+    assert run.step_size.dtype == np.float64
+    assert run.step_size[2] == float(function(2))
+
+
+def test_numbers_alone_reach_ten_to_the_eighteenth_step():
+    asked = itertools.count()
+    for steps in (MOST_CALLS + 1, 10**18):
+        with pytest.raises(InvalidInput, match=f"{steps} steps.*{MOST_CALLS}"):
+            make(steps=steps, step_size=lambda k: 0.1 + 0 * next(asked))
+    assert next(asked) == 0
+    assert make(steps=10**18, step_size=0.1).steps == 10**18
+
+
+def test_a_trained_run_takes_the_steps_of_the_function():
+    """Without noise to speak of, descent on ½‖x − 1‖² shrinks the error by Π(1 − η_k)."""
+    run = make(
+        loss=pabi.Loss.squared(1.0, 10.0),
+        n=4,
+        batches=pabi.FullBatch(),
+        epochs=6,
+        noise_std=1e-9,
+        step_size=lambda k: 0.5 / (k + 1),
+    )
+    result = pabi.learn.train(run, lambda x, rows: np.tile(x - 1.0, (len(rows), 1)), np.zeros(1))
+    left = np.prod([1.0 - 0.5 / (k + 1) for k in range(6)])
+    assert 1.0 - result.x[0] == pytest.approx(left, abs=1e-7)
+
+
+# Keywords of other libraries.
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value", "mentions"),
+    [
+        ("momentum", 0.8, ["update=pabi.updates.Momentum(0.8)", "composition"]),
+        ("nesterov", True, ["Momentum(0.9, nesterov=True)", "composition"]),
+        ("dampening", 0.1, ["Momentum", 'update="other"']),
+        ("weight_decay", 0.01, ["loss.with_l2(0.01)"]),
+        ("lr", 0.1, ["step_size=0.1"]),
+        ("learning_rate", np.ones((9, 9)), ["step_size="]),
+        ("batch_size", 32, ["batches=pabi.ShuffleOnce(32)"]),
+        ("max_grad_norm", 1.5, ["clip_norm=1.5"]),
+    ],
+)
+def test_keywords_of_other_libraries_are_answered(keyword, value, mentions):
+    for build in (lambda: make(**{keyword: value}), lambda: replace(make(), **{keyword: value})):
+        with pytest.raises(InvalidInput) as caught:
+            build()
+        assert caught.value.field == keyword
+        assert "\n" not in str(caught.value)
+        assert all(mention in str(caught.value) for mention in mentions)
+
+
+def test_what_is_answered_is_what_helps():
+    """Each answer, written as it says."""
+    run = make(clip_norm=1.5, batches=pabi.ShuffleOnce(32), update=pabi.updates.Momentum(0.8))
+    run = replace(run, loss=run.loss.with_l2(0.01), step_size=0.1)
+    assert run.guarantee(DELTA).method == "composition"
+    assert pabi.updates.Momentum(0.9, nesterov=True).nesterov
+
+
+def test_other_names_get_pythons_words():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'epoch'"):
+        make(epoch=3)
+    names = inspect.signature(pabi.NoisySGD).parameters
+    assert not any(p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in names.values())
+    assert {"loss", "step_size", "clip_norm"} < set(names)

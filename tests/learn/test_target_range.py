@@ -1,0 +1,272 @@
+"""Public ranges of targets and features: training sees scaled targets, users see their own units."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes
+
+import pabi
+from pabi.describe.batches import FullBatch
+from pabi.learn import (
+    PrivateHuberRegressor,
+    PrivateLinearRegression,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+)
+from pabi.numbers import warning as warning_module
+from pabi.numbers.errors import InvalidInput, PrivacyWarning
+
+QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01, "noise_std": 0.3}
+SCALED = [(PrivateLinearRegression, "residual_bound"), (PrivateHuberRegressor, "threshold")]
+REGRESSORS = [PrivateLinearRegression, PrivateHuberRegressor, PrivatePoissonRegressor]
+each_scaled = pytest.mark.parametrize(("kind", "bound"), SCALED, ids=lambda x: str(x))
+each_regressor = pytest.mark.parametrize("kind", REGRESSORS, ids=lambda kind: kind.__name__)
+PUBLIC = "target_range is public"
+LOW, HIGH = -100.0, 300.0
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    """Seeds are what lets these tests compare models, and some state nothing of targets."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "targets are fitted with")
+        warnings.filterwarnings("ignore", category=PrivacyWarning)
+        yield
+
+
+def problem(n=60, seed=0):
+    """Rows of norm below 1, and targets some of which are outside of [LOW, HIGH]."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-0.5, 0.5, size=(n, 3))
+    return X, 100.0 + X @ np.array([400.0, -300.0, 0.0]) + 30.0 * rng.normal(size=n)
+
+
+def fitted(kind, X, y, **changes):
+    return kind(**{"random_state": 0, **QUICK, **changes}).fit(X, y)
+
+
+# What is trained.
+
+
+@each_scaled
+@pytest.mark.parametrize("share", ["auto", 0.2])
+def test_little_noise_ends_at_the_optimum_of_the_scaled_problem(kind, bound, share):
+    """scipy minimises what the docs state: residuals over half the range, clipped, plus ℓ2."""
+    X, y = problem()
+    l2, noise, step = 0.05, 1e-7, 0.4
+    centre, half = (LOW + HIGH) / 2, (HIGH - LOW) / 2
+    default = {"residual_bound": (HIGH - LOW) / 4, "threshold": (HIGH - LOW) / 8}[bound]
+    most = (default if share == "auto" else share * half) / half
+    rows = np.column_stack([X, np.ones(len(X))])
+    targets = (np.clip(y, LOW, HIGH) - centre) / half
+    assert not np.array_equal(np.clip(y, LOW, HIGH), y)
+
+    def objective(theta):
+        r = rows @ theta - targets
+        small = np.clip(r, -most, most)
+        value = np.mean(small * (r - small / 2)) + l2 / 2 * theta @ theta
+        return value, rows.T @ small / len(y) + l2 * theta
+
+    truth = minimize(objective, np.zeros(4), jac=True, options={"gtol": 1e-10}).x
+    model = kind(
+        target_range=(LOW, HIGH),
+        **{bound: share if share == "auto" else share * half},
+        batches=FullBatch(),
+        l2=l2,
+        noise_std=noise,
+        step_size=step,
+        epochs=math.ceil(math.log(1e-9) / math.log1p(-step * l2)),
+    ).fit(X, y)
+    # Ten standard deviations about the optimum, and 1e-10/λ of scipy's, times half the range.
+    spread = step * noise / math.sqrt(1.0 - (1.0 - step * l2) ** 2)
+    tolerance = half * (10.0 * 2.0 * spread + 1e-8)
+    assert np.linalg.norm(model.coef_ - half * truth[:3]) < tolerance
+    assert abs(model.intercept_ - centre - half * truth[3]) < tolerance
+    assert np.linalg.norm(truth) > 0.1
+
+
+@each_scaled
+def test_units_of_the_target_do_not_matter(kind, bound):
+    """Targets and everything in their units times 2, shifted: coefficients times 2, predictions shifted."""
+    X, y = problem()
+    one = fitted(kind, X, y, target_range=(LOW, HIGH), **{bound: 64.0})
+    two = fitted(kind, X, 2 * y + 7, target_range=(2 * LOW + 7, 2 * HIGH + 7), **{bound: 128.0})
+    assert one.run_ == two.run_
+    assert two.coef_ == pytest.approx(2 * one.coef_, rel=1e-12)
+    assert two.predict(X) == pytest.approx(2 * one.predict(X) + 7, rel=1e-12)
+
+
+@each_scaled
+def test_targets_beyond_the_range_count_as_its_ends(kind, bound):
+    X, y = problem()
+    models = [
+        fitted(kind, X, targets, target_range=(LOW, HIGH))
+        for targets in (y, np.clip(y, LOW, HIGH), np.where(y > HIGH, 1e300, y))
+    ]
+    assert np.array_equal(models[0].coef_, models[1].coef_)
+    assert np.array_equal(models[0].coef_, models[2].coef_)
+
+
+@each_scaled
+def test_the_run_states_the_bound_in_units_of_half_the_range(kind, bound):
+    X, y = problem()
+    model = fitted(kind, X, y, target_range=[LOW, HIGH], **{bound: 50.0})
+    assert dict(model.run_.loss.parameters)[bound] == 0.25
+    # √(R² + 1) times the bound, of one record; replacing it moves the sum by twice that.
+    assert model.run_.sensitivity >= 2.0 * math.sqrt(2.0) * 0.25
+
+
+def test_counts_are_cut_at_the_range_and_not_scaled():
+    X, _ = problem()
+    y = np.arange(60) % 30
+    ranged = fitted(PrivatePoissonRegressor, X, y, target_range=(0, 20))
+    stated = fitted(PrivatePoissonRegressor, X, y, count_bound=20.0, predictor_bound=math.log(20.0))
+    assert ranged.run_ == stated.run_
+    assert np.array_equal(ranged.coef_, stated.coef_)
+    assert np.array_equal(ranged.predict(X), stated.predict(X))
+    beyond = fitted(PrivatePoissonRegressor, X, y, target_range=(0, 20), count_bound=25.0)
+    assert dict(beyond.run_.loss.parameters)["count_bound"] == 20.0
+    with pytest.raises(ValueError, match="≥ 0|[Nn]egative"):
+        fitted(PrivatePoissonRegressor, X, y - 1, target_range=(0, 20))
+
+
+@each_regressor
+def test_what_a_range_assumes_is_said(kind):
+    X, y = problem()
+    for given, said in (((0, 200), True), (None, False)):
+        model = fitted(kind, X, np.abs(y), target_range=given, random_state=None)
+        written = pabi.Guarantee.from_json(model.guarantee_.to_json())
+        for guarantee in (model.guarantee_, written):
+            assert (PUBLIC in guarantee.assumptions) is said
+    assert clone(kind(target_range=(0, 9))).target_range == (0, 9)
+
+
+@each_regressor
+@pytest.mark.parametrize(
+    "value", [(1, 0), (1, 1), (0,), (0, math.inf), (0, math.nan), "0..1", 5, [[0, 1]], object()]
+)
+def test_bad_ranges_are_refused_by_name(kind, value):
+    X, y = problem()
+    with pytest.raises(InvalidInput) as caught:
+        fitted(kind, X, np.abs(y), target_range=value)
+    assert caught.value.field == "target_range"
+
+
+def test_where_a_range_makes_no_sense_it_is_refused():
+    X, y = problem()
+    with pytest.raises(InvalidInput, match=r"^target_range: expected a wider range"):
+        fitted(PrivateLinearRegression, X, y, target_range=(0.0, 5e-324))
+    with pytest.raises(InvalidInput, match=r"^target_range: expected \(0, high\)"):
+        fitted(PrivatePoissonRegressor, X, np.abs(y), target_range=(1, 9))
+
+
+# What it is worth.
+
+
+@pytest.mark.parametrize("kind", [PrivateLinearRegression, PrivateHuberRegressor])
+def test_regression_works_without_settings(kind):
+    """The diabetes data of scikit-learn, whose columns are within 0.2 of 0, at ε = 4: least squares that is
+    not private reaches R² = 0.52."""
+    X, y = load_diabetes(return_X_y=True)
+    scores = [
+        kind(
+            epsilon=4, delta=1e-4, target_range=(0, 350), feature_ranges=(-0.2, 0.2), random_state=k
+        )
+        .fit(X, y)
+        .score(X, y)
+        for k in range(10)
+    ]
+    assert np.mean(scores) >= 0.3
+    assert np.max(scores) < 0.52
+
+
+# What is warned of.
+
+
+def warned(words, action):
+    """The messages that hold `words`, of three fits in a process where nothing was said before."""
+
+    def messages(build):
+        with warnings.catch_warnings(record=True) as seen, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(warning_module, "_SHOWN", set())
+            warnings.resetwarnings()
+            if action != "default":
+                warnings.simplefilter(action)
+            for _ in range(3):
+                build()
+        return [(str(w.message), w.filename) for w in seen if words in str(w.message)]
+
+    return messages
+
+
+@pytest.mark.parametrize(("action", "count"), [("default", 1), ("always", 3), ("ignore", 0)])
+def test_long_rows_are_warned_of_once(action, count):
+    X, y = problem()
+
+    def fit():
+        PrivateLinearRegression(**QUICK, residual_bound=1.0).fit(9 * X, y)
+
+    found = warned("scaled down", action)(fit)
+    assert len(found) == count
+    assert all("feature_ranges or a larger feature_norm" in words for words, _ in found)
+    assert all(file == __file__ for _, file in found)
+
+
+def test_a_warning_that_is_an_error_stays_one():
+    X, y = problem()
+    for _ in range(2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(UserWarning, match="scaled down"):
+                PrivateLinearRegression(**QUICK, residual_bound=1.0).fit(9 * X, y)
+
+
+@each_regressor
+def test_targets_of_which_nothing_is_stated_are_warned_of_once(kind):
+    X, y = problem()
+    bound = "count_bound" if kind is PrivatePoissonRegressor else dict(SCALED)[kind]
+
+    def messages(**stated):
+        return warned("targets", "default")(lambda: kind(**QUICK, **stated).fit(X, np.abs(y)))
+
+    ((words, file),) = messages()
+    assert "target_range=(low, high)" in words
+    assert bound in words
+    assert "\n" not in words
+    assert file == __file__
+    assert not messages(target_range=(0, 300))
+    assert not messages(**{bound: 1.0})
+
+
+# The norm that goes with ranges.
+
+
+@pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateLinearSVC, *REGRESSORS])
+@pytest.mark.parametrize("d", [1, 2, 7])
+def test_no_row_within_the_ranges_is_scaled(kind, d):
+    """All corners of the ranges, which have norm √d, and none of which is warned of."""
+    corners = np.array(list(itertools.product([3.0, 5.0], repeat=d)))
+    y = np.arange(len(corners)) % 2
+    changes = {"step_size": 0.01, "feature_ranges": (3, 5)}
+    assert not warned("scaled", "always")(lambda: fitted(kind, corners, y, **changes))
+    model = fitted(kind, corners, y, **changes)
+    norm = dict(model.run_.loss.parameters).get("feature_norm")
+    assert norm is None or math.sqrt(d + 1) <= norm < math.sqrt(d + 1) * (1 + 1e-12)
+    exact = fitted(kind, corners, y, feature_norm=2.0 * math.sqrt(d), **changes)
+    assert exact.run_.loss != model.run_.loss
+
+
+def test_without_ranges_the_norm_is_one():
+    X, y = problem()
+    assert (
+        fitted(PrivateLinearRegression, X, y).run_
+        == fitted(PrivateLinearRegression, X, y, feature_norm=1.0).run_
+    )

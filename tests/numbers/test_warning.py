@@ -1,0 +1,74 @@
+"""Warnings shown once in a process: filters decide as Python lets them, whatever Python forgets."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from pabi.numbers import warning as warning_module
+from pabi.numbers.warning import warn_once
+
+WORDS = "rows were long"
+FILTERS = {
+    "none": [],
+    "always": [{"action": "always"}],
+    "ignored": [{"action": "ignore"}],
+    "ignored by words": [{"action": "ignore", "message": "rows were"}],
+    "other words": [{"action": "ignore", "message": "columns were"}],
+    "this module": [{"action": "always", "module": __name__.replace(".", r"\.")}],
+    "another module": [{"action": "always", "module": "elsewhere"}],
+    "another category": [{"action": "always", "category": DeprecationWarning}],
+    "the later filter": [{"action": "ignore"}, {"action": "always"}],
+    "once": [{"action": "once"}],
+}
+
+
+def counts(warn, monkeypatch, filters):
+    """How many of three warnings are shown, where something enters `catch_warnings` in between."""
+    monkeypatch.setattr(warning_module, "_SHOWN", set())
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.resetwarnings()
+        for one in filters:
+            warnings.filterwarnings(**one)
+        shown = []
+        for _ in range(3):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ResourceWarning)
+            warn()
+            shown.append(len(seen))
+    assert all(record.filename == __file__ for record in seen)
+    return shown
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_decide_and_a_process_is_told_once(monkeypatch, name):
+    def ours():
+        warn_once(WORDS, UserWarning, stacklevel=1)
+
+    def pythons():
+        warnings.warn(WORDS, UserWarning, stacklevel=1)
+
+    mine = counts(ours, monkeypatch, FILTERS[name])
+    first, *_, last = counts(pythons, monkeypatch, FILTERS[name])
+    assert mine[0] == first  # the first warning is Python's to judge
+    always = name in ("always", "this module", "the later filter")
+    assert mine[-1] == (3 if always else first)
+    assert last == 3 * first  # what it is about: Python forgets
+
+
+def test_other_words_are_another_warning(monkeypatch):
+    def both():
+        warn_once(WORDS, UserWarning, stacklevel=1)
+        warn_once("columns were long", UserWarning, stacklevel=1)
+
+    assert counts(both, monkeypatch, []) == [2, 2, 2]
+
+
+def test_errors_are_raised_every_time(monkeypatch):
+    monkeypatch.setattr(warning_module, "_SHOWN", set())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with pytest.raises(UserWarning, match=WORDS):
+                warn_once(WORDS, UserWarning, stacklevel=1)

@@ -51,8 +51,8 @@ def test_expanding_steps_need_not_end_in_composition(step_size):
 
 def test_steps_that_hardly_expand_lose_next_to_nothing():
     """Without expansion the secret order is exact but for its ranges of positions."""
-    run = a_run(loss=Loss.convex(1.0), epochs=5)
-    almost = a_run(loss=Loss.nonconvex(1e-9), epochs=5)
+    run = a_run(loss=Loss.convex(1.0, gradient_bound=1.0), epochs=5)
+    almost = a_run(loss=Loss.nonconvex(1e-9, gradient_bound=1.0), epochs=5)
     assert "see secret order" in rows(run)["epoch by epoch"].reason
     assert epsilon(run, "secret order") == pytest.approx(epsilon(almost), rel=0.01)
 

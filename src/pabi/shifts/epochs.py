@@ -65,7 +65,7 @@ class _Epoch:
         """The dearest place's cost of each pair of distances, (begin, end); rounded up."""
         use, v1, v2 = (x[places] for x in (self.use, self.before, self.after))
         with np.errstate(all="ignore"):
-            owed = begin[:, None, None] * self.whole
+            owed = np.where(begin > 0.0, begin * self.whole, 0.0)[:, None, None]
             paid = np.maximum((owed + use) * self.up - end[None, :, None], 0.0)
             even = paid * (v1 / (v1 + v2)) <= owed
             total = np.where(
@@ -74,13 +74,14 @@ class _Epoch:
                 owed * (owed / v1) + (paid - owed) * ((paid - owed) / v2),
             )
             # What is too small for doubles is no less than TINY.
-            cost = np.where(paid > 0.0, np.maximum(total, TINY), 0.0)
+            cost = np.where(paid <= 0.0, 0.0, np.maximum(total, TINY))  # of NaN nothing is known
             worst = cost.max(axis=2) * (self.up * self.up)
         return np.where(np.isnan(worst), math.inf, worst)
 
     def unpaid(self, begin: float) -> float:
         """How far apart the runs can be after the epoch where nothing is paid; rounded up."""
-        return float(((begin * self.whole + self.use) * self.up).max())
+        grown = begin * self.whole if begin > 0.0 else 0.0
+        return float(((grown + self.use) * self.up).max())
 
     def some(self) -> slice:
         """Places that a search looks at: the last of each of as many stretches."""

@@ -354,13 +354,9 @@ def verify(
     if not verdict.ok:
         emit(f"verdict      refused: {one_line(verdict.reason)}")
         raise typer.Exit(1)
-    where = at if at is not None else stated_at
-    if verdict.product is not None:
-        cost = verdict.product.epsilon(where, limit or 0.0)
-        mu = f"none (a product of {verdict.product.size} factors)"
-    else:
-        curve = _proven(verdict)
-        cost, mu = curve.epsilon(where), shape(curve)
+    read_at = stated_at if verdict.reading is None else verdict.reading[1]
+    where = read_at if at is None else at
+    cost, mu = _epsilon_and_mu(verdict, where, limit)
     met = limit is None or cost <= limit
     scope = {
         "run": "run (slopes, sensitivities and noises derived again from the description)",
@@ -402,6 +398,25 @@ def _toml_ready(table: dict[str, Any]) -> dict[str, Any]:
         if value is not None:
             ready[key] = value
     return ready
+
+
+def _epsilon_and_mu(verdict: Verdict, delta: float, limit: float | None) -> tuple[float, str]:
+    """A proven ε at `delta`, and what there is to say of μ.
+
+    What is stated and proven is said as it is stated, unless that is above `limit`.
+    """
+    product = verdict.product
+    mu = (
+        shape(_proven(verdict))
+        if product is None
+        else f"none (a product of {product.size} factors)"
+    )
+    stated, at = verdict.reading or (math.inf, None)
+    if at == delta and (limit is None or stated <= limit):
+        return stated, mu
+    if product is not None:
+        return product.epsilon(delta, limit or 0.0), mu
+    return _proven(verdict).epsilon(delta), mu
 
 
 def _proven(verdict: Verdict) -> TradeOff:

@@ -26,13 +26,14 @@ def test_rows_agree_with_the_guarantee():
     run = a_run()
     explanation = run.explain(1e-5)
     by_method = {row.method: row for row in explanation}
-    assert next(iter(by_method)) == "composition"
     applied = [row for row in explanation if row.applies]
     assert [row.method for row in applied] == [
-        "composition",
-        "shifted interpolation",
         "secret order",
+        "shifted interpolation",
+        "composition",
     ]
+    assert [row.epsilon for row in applied] == sorted(row.epsilon for row in applied)
+    assert [row.applies for row in explanation] == [True] * 3 + [False] * 5
     assert all(row.reason is None for row in applied)
     guarantee = run.guarantee(1e-5)
     assert guarantee.method == "secret order"
@@ -84,7 +85,10 @@ def test_own_bounds_are_shown_and_never_believed():
     rows = {row.method: row for row in explanation}
     assert rows["too_good"].epsilon == Gaussian(1e-6).epsilon(1e-5)
     assert rows["not_mine"].reason == "wrong phase of the moon"
-    assert explanation.rows[-1].mu is None
+    assert rows["<lambda>"].mu is None
+    assert explanation.rows[0].method == explanation.best.method, "not the smaller one of my own"
+    assert [row.method for row in explanation.rows[3:5]] == ["too_good", "<lambda>"]
+    assert explanation.rows[-1].method == "not_mine"
     assert explanation.best.epsilon(1e-5) == run.guarantee(1e-5).epsilon(1e-5)
 
 
@@ -97,21 +101,21 @@ def test_own_bounds_return_trade_off_objects():
 
 
 def test_prints_as_a_table():
-    lines = str(a_run().explain(1e-5)).splitlines()
-    assert len(lines) == 10
+    explanation = a_run().explain(1e-5)
+    lines = str(explanation).splitlines()
     assert "ε at δ = 1e-05" in lines[0]
-    assert [line.split("  ")[0] for line in lines[1:]] == [
-        "composition",
-        "shifted interpolation",
-        "secret order",
-        "latest uses",
-        "epoch by epoch",
-        "nonlinear shifts",
-        "one-sided shift",
-        "two-sided shift",
-        "nonlinear one-sided shift",
+    closing = lines.index("does not apply")
+    assert [line.split("  ")[0] for line in lines[1:closing]] == [
+        row.method for row in explanation if row.applies
     ]
+    assert "the guarantee" in lines[1]
     assert sum("the guarantee" in line for line in lines) == 1
+    told = {}
+    for line in lines[closing + 1 : lines.index("what another training would cost")]:
+        names, reason = line.strip().split(": ", 1)
+        assert reason not in told.values(), "equal reasons share a line"
+        told |= dict.fromkeys(names.split(", "), reason)
+    assert told == {row.method: row.reason for row in explanation if not row.applies}
 
 
 def test_nothing_applies():
@@ -126,5 +130,7 @@ def test_nothing_applies():
     explanation = it.explain(1e-5)
     assert explanation.best is None
     assert not any(row.applies for row in explanation)
+    assert explanation.changes == explanation.advice == ()
+    assert len(str(explanation).splitlines()) == 2 + len(explanation.refusals)
     with pytest.raises(pabi.NotApplicable, match=r"composition: .*; shifted interpolation: "):
         it.guarantee()

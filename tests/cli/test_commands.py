@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import pabi
 from pabi import cli
+from pabi.numbers.showing import shown
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MNIST = EXAMPLES / "mnist-cyclic.toml"
@@ -287,7 +288,11 @@ def test_explain_lists_every_analysis() -> None:
     lines = result.out.splitlines()
     assert any(line.startswith("composition") and "30.5063" in line for line in lines)
     assert any(line.startswith("shifted interpolation") and "4.33916" in line for line in lines)
-    assert any(line.startswith("secret order") and "no secret order" in line for line in lines)
+    assert any(line.startswith("  secret order") and "no secret order" in line for line in lines)
+    assert lines[1].startswith("shifted interpolation")
+    for change in call_changes():
+        start = f"  with {change['what']}: epsilon {shown(change['epsilon'])} instead of 4.33916 ("
+        assert any(line.startswith(start) for line in lines)
     assert "adjacency    replace_one" in result.out
     assert "assumptions" in result.out
 
@@ -296,6 +301,25 @@ def test_explain_json() -> None:
     data = read_json(call("explain", str(MNIST), "--delta", "1e-5", "--json").out)
     assert data["candidates"] == account_json()["notes"]["candidates"]
     assert data["adjacency"] == "replace_one"
+    assert data["advice"] == []
+
+
+def call_changes() -> list[Any]:
+    return read_json(call("explain", str(MNIST), "--delta", "1e-5", "--json").out)["changes"]
+
+
+def test_explain_names_changes_that_account_confirms() -> None:
+    """The run of a change is a run file, which costs what the change says."""
+    changes = call_changes()
+    assert changes
+    for change in changes:
+        result = call("account", "-", "--delta", "1e-5", "--json", stdin=toml(change["run"]))
+        assert read_json(result.out)["epsilon"] == change["epsilon"] < 0.95 * 4.33916
+
+
+def test_explain_says_what_a_known_loss_would_do() -> None:
+    unknown = toml(RUN | {"loss": {"kind": "unknown"}, "clip_norm": 1.0})
+    assert "Loss.logistic" in call("explain", "-", "--delta", "1e-5", stdin=unknown).out
 
 
 # calibrate

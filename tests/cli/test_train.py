@@ -290,6 +290,21 @@ def test_bad_options(folder: Path, changes: dict[str, str], mentions: list[str])
     assert_refused(train(**changes), *mentions)
 
 
+@pytest.mark.parametrize("lines", [1, 2], ids=["data", "names that are not declared"])
+def test_a_first_line_without_names_is_not_shown(folder: Path, lines: int) -> None:
+    """It may be somebody's record, of which a hint would show a cell."""
+    rows = (folder / "people.csv").read_text("utf-8").splitlines(keepends=True)
+    text = (
+        "".join(rows[1:]) if lines == 1 else "no,ages,jobs,citizens,rihc,kids\n" + "".join(rows[1:])
+    )
+    (folder / "people.csv").write_text(text, "utf-8")
+    result = train()
+    assert_refused(result, "people.csv", "expected a first line with the names of columns")
+    assert "did you mean" not in result.err
+    assert ("the first line looks like data" in result.err) == (lines == 1)
+    assert "rihc" not in result.err
+
+
 def test_options_that_are_needed(folder: Path) -> None:
     assert_refused(run("train", "people.csv"), "Missing option")
     required = ["--schema", "schema.toml", "--target", "rich", "--out", "model", "--guarantee", "g"]

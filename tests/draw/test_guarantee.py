@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import pabi
+from pabi.literature import compare
 
 matplotlib.use("Agg")
 
@@ -57,6 +58,38 @@ def test_draws_into_given_axes():
     assert list(drawn) == list(given)
     with pytest.raises(pabi.InvalidInput, match="pair of axes"):
         RUN.guarantee().plot(given[0])
+
+
+def drawn_in_small_panels(what, size):
+    """The panels that were drawn into, of a figure of this size with two of them."""
+    import matplotlib.pyplot as plt
+
+    _, panels = plt.subplots(1, 2, figsize=size)
+    if what == "guarantee":
+        RUN.guarantee().plot(panels)
+        return list(panels)
+    compare(RUN, delta=1e-5).plot(panels[0])
+    return [panels[0]]
+
+
+@pytest.mark.parametrize("size", [(6.4, 4.8), (8, 4), (5, 5)], ids=str)
+@pytest.mark.parametrize("what", ["guarantee", "comparison"])
+def test_a_legend_stays_in_its_panel_and_off_the_curves(what, size):
+    for ax in drawn_in_small_panels(what, size):
+        ax.figure.draw_without_rendering()
+        panel, legend = ax.get_window_extent(), ax.get_legend().get_window_extent()
+        assert panel.x0 <= legend.x0 < legend.x1 <= panel.x1
+        assert panel.y0 <= legend.y0 < legend.y1 <= panel.y1
+        for line in ax.lines:
+            x, y = line.get_transform().transform(line.get_xydata()).T
+            dense = np.linspace(0, len(x) - 1, 50 * len(x))  # between the vertices as well
+            x, y = (np.interp(dense, np.arange(len(x)), value) for value in (x, y))
+            under = (legend.x0 < x) & (x < legend.x1) & (legend.y0 < y) & (y < legend.y1)
+            assert not under.any()
+        for text in ax.texts:
+            place = text.get_window_extent()
+            assert panel.x0 <= place.x0 < place.x1 <= panel.x1
+            assert not legend.overlaps(place)
 
 
 def test_a_guarantee_without_comparison_or_finite_epsilon():

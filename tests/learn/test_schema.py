@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -112,6 +113,35 @@ def test_names_and_columns() -> None:
 
 def test_dense_without_categories() -> None:
     assert isinstance(SchemaEncoder({"age": AGE}).transform({"age": [40]}), np.ndarray)
+
+
+ROW = {"age": [40], "gain": [0], "job": ["clerk"], "rank": [3], "citizen": ["no"]}
+
+
+def test_arrays_where_they_are_asked_for() -> None:
+    sparse = SchemaEncoder(ALL).fit_transform(ROW)
+    dense = clone(SchemaEncoder(ALL, sparse_output=False)).fit_transform(ROW)
+    assert isinstance(dense, np.ndarray)
+    assert np.array_equal(dense, sparse.toarray())
+    with pytest.raises(InvalidInput, match="sparse_output: expected true or false, got 1"):
+        SchemaEncoder(ALL, sparse_output=1).transform(ROW)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_data_frames_where_they_are_asked_for(everywhere: bool) -> None:
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    table = pandas.DataFrame(ROW, index=[7])
+    encoder = SchemaEncoder(ALL)
+    with config_context(transform_output="pandas" if everywhere else "default"):
+        if not everywhere:
+            encoder.set_output(transform="pandas")
+        frame = encoder.fit(table).transform(table)
+    assert list(frame.columns) == list(encoder.get_feature_names_out())
+    assert list(frame.index) == [7]
+    assert np.array_equal(frame.to_numpy(), SchemaEncoder(ALL).transform(ROW).toarray())
+    # What says nothing else is as it was.
+    if everywhere:
+        assert not isinstance(encoder.transform(table), pandas.DataFrame)
 
 
 def test_data_frames_of_every_type() -> None:

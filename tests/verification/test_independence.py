@@ -60,7 +60,7 @@ SHARED = {
         "rounds_sentences",
     },
     "pabi.numbers.errors": {"InvalidInput"},
-    "pabi.numbers.showing": {"exact"},
+    "pabi.numbers.showing": {"exact", "shown"},
     # The reading of a trade-off function at one δ that a guarantee states.
     "pabi.tradeoff": {"TradeOff"},
 }

@@ -29,6 +29,7 @@ from pabi.cli import main
 from pabi.describe.files import from_dict, to_dict
 from pabi.guarantees.certificate import FORMAT, VERSION, VERSIONS, Certificate
 from pabi.numbers import encoding
+from pabi.numbers.showing import shown
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -339,7 +340,8 @@ def test_a_plan_that_claims_what_it_needs_is_proven(name, theorem):
         run, hidden=theorem != "composition"
     )
     reading = payload["reading"]
-    assert repr(reading["epsilon"]) in verdict.reason
+    assert f"ε = {shown(reading['epsilon'])} at δ = " in verdict.reason
+    assert verdict.reading == (reading["epsilon"], reading["delta"])
     assert f"product of {verdict.product.size} factors" in verdict.reason
     assert verdict.product.epsilon(DELTA) <= reading["epsilon"] * 1.01
 
@@ -911,7 +913,8 @@ def test_the_command_line(capsys, monkeypatch):
         assert status == 0
         assert "a product of" in out
         stated = float(re.search(r"proven +epsilon (\S+) at delta 1e-05", out)[1])
-        assert guarantee.epsilon(DELTA) * 0.999 <= stated <= guarantee.epsilon(DELTA) * 1.004
+        most = float(shown(guarantee.epsilon(DELTA) * 1.004))
+        assert guarantee.epsilon(DELTA) * 0.999 <= stated <= most
         limit = str(guarantee.epsilon(DELTA) * 1.001)
         status, out = call(capsys, monkeypatch, text, "--epsilon", limit, "--delta", "1e-5")
         assert status == 0

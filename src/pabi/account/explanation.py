@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from time import perf_counter
 from typing import Any
 
 from pabi.account.best import best_of, outcomes
+from pabi.account.changes import SLOW, Change, advice, changes
 from pabi.describe.files import Description
+from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.errors import InvalidInput, NotApplicable
-from pabi.numbers.showing import exact, shown
+from pabi.numbers.showing import exact, plain, shown
 from pabi.tradeoff import Gaussian, TradeOff
 
 
@@ -46,16 +51,47 @@ class Explanation:
     Attributes
     ----------
     rows : tuple of AnalysisRow
-        One row for each analysis, and one for each bound of the user's own.
+        One row for each analysis, and one for each bound of the user's own. Analyses that apply come first,
+        the guarantee on top and the others by ε; then own bounds that apply; then what does not apply.
     delta : float in [0, 1)
         The δ asked for.
     best : Guarantee or None
         The guarantee that `guarantee(delta)` returns; None if no analysis applies.
+    description : Description
+        What was explained.
+    seconds : float
+        What the analyses took.
     """
 
     rows: tuple[AnalysisRow, ...]
     delta: float
     best: Guarantee | None
+    description: Description = field(repr=False)
+    seconds: float = field(repr=False, compare=False)
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """Other trainings that would cost at least 5 % less at δ, at most three, the best first.
+
+        They are accounted for on first access, which takes about twice as long as the explanation. None are
+        tried where that took over 2 seconds, nor for what is no run of noisy SGD.
+        """
+        epsilon = math.inf if self.best is None else self.best.epsilon(self.delta)
+        return changes(self.description, self.delta, epsilon, self.seconds)
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What would help as well, in sentences: changes whose ε depends on what only the user knows."""
+        return advice(self.description)
+
+    @property
+    def refusals(self) -> tuple[tuple[str, str], ...]:
+        """(names, reason) for what does not apply; analyses of one reason are named together."""
+        names: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row.reason is not None:
+                names.setdefault(row.reason, []).append(row.method)
+        return tuple((", ".join(alike), reason) for reason, alike in names.items())
 
     def __iter__(self) -> Iterator[AnalysisRow]:
         return iter(self.rows)
@@ -66,18 +102,46 @@ class Explanation:
     def __str__(self) -> str:
         table = [("method", f"ε at δ = {exact(self.delta)}", "μ", "")]
         for row in self.rows:
-            epsilon = "—" if row.epsilon is None else shown(row.epsilon)
-            mu = "—" if row.mu is None else shown(row.mu)
-            best = self.best is not None and row.method == self.best.method
-            note = row.reason if row.reason is not None else ("the guarantee" if best else "")
-            table.append((row.method, epsilon, mu, note))
+            if row.epsilon is not None:
+                mu = "—" if row.mu is None else shown(row.mu)
+                best = self.best is not None and row.method == self.best.method
+                table.append((row.method, shown(row.epsilon), mu, "the guarantee" if best else ""))
         widths = [max(len(line[i]) for line in table) for i in range(3)]
-        return "\n".join(
+        lines = [
             "  ".join(
                 [*(cell.ljust(w) for cell, w in zip(line, widths, strict=False)), line[3]]
             ).rstrip()
             for line in table
-        )
+        ]
+        return "\n".join([*lines, *self.closing("ε = ")])
+
+    def closing(self, epsilon: str) -> list[str]:
+        """The lines below the table: what does not apply, and what to change for a smaller ε.
+
+        Parameters
+        ----------
+        epsilon : str
+            What stands before a value of ε.
+
+        Returns
+        -------
+        list of str
+
+        Raises
+        ------
+        Nothing.
+        """
+        lines = [f"  {names}: {reason}" for names, reason in self.refusals]
+        lines = ["does not apply", *lines] if lines else []
+        now = "" if self.best is None else f" instead of {shown(self.best.epsilon(self.delta))}"
+        better = [
+            f"  with {change.what}: {epsilon}{shown(change.epsilon)}{now} ({change.training})"
+            for change in self.changes
+        ]
+        better += [f"  {sentence}" for sentence in self.advice]
+        if isinstance(self.description, NoisySGD) and self.seconds > SLOW:
+            better.append(f"  no change was tried: accounting took {plain(self.seconds, 2)} s")
+        return [*lines, *(["what another training would cost", *better] if better else [])]
 
 
 def explain(
@@ -108,13 +172,21 @@ def explain(
         For a `delta` outside [0, 1), for what is no description of pabi's, and for a function in `also` that
         returns something else.
     """
+    started = perf_counter()
     answers = outcomes(description, delta)
+    seconds = perf_counter() - started
+    try:
+        best: Guarantee | None = best_of(answers, delta)
+    except NotApplicable:
+        best = None
     rows = [
         AnalysisRow(o.name, False, o.reason, None, None)
         if o.guarantee is None
         else _row(o.name, o.guarantee.curve, delta)
         for o in answers
     ]
+    # Of equals but for roundings the guarantee is on top.
+    rows.sort(key=lambda row: (best is None or row.method != best.method, row.epsilon or 0.0))
     for bound in also:
         name = getattr(bound, "__name__", repr(bound))
         try:
@@ -127,11 +199,8 @@ def explain(
             kind = type(curve).__name__
             raise InvalidInput("also", f"expected {name} to return a trade-off object, got {kind}")
         rows.append(_row(name, curve, delta))
-    try:
-        best: Guarantee | None = best_of(answers, delta)
-    except NotApplicable:
-        best = None
-    return Explanation(tuple(rows), delta, best)
+    rows.sort(key=lambda row: not row.applies)
+    return Explanation(tuple(rows), delta, best, description, seconds)
 
 
 def _row(name: str, curve: TradeOff, delta: float) -> AnalysisRow:

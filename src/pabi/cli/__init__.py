@@ -74,6 +74,20 @@ def _candidates(explanation: Explanation) -> list[dict[str, Any]]:
     return [{name: getattr(row, name) for name in names} for row in explanation]
 
 
+def _changes(explanation: Explanation) -> list[dict[str, Any]]:
+    from pabi.describe.files import to_dict
+
+    return [
+        {
+            "what": c.what,
+            "epsilon": c.epsilon,
+            "training": c.training,
+            "run": to_dict(c.description),
+        }
+        for c in explanation.changes
+    ]
+
+
 # Commands.
 
 File = Annotated[
@@ -197,9 +211,10 @@ def explain(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Every analysis of a run, or why it does not apply.
+    """Every analysis of a run, or why it does not apply, and which other training would cost less.
 
-    Each with its epsilon at D and its mu; the best is the guarantee.
+    Each with its epsilon at D and its mu; the best is the guarantee. Then up to three changes of the run with
+    the epsilon that it would have. A change means training in another way.
 
     \b
     Example:
@@ -212,14 +227,21 @@ def explain(
         chosen = ("adjacency", "method", "source", "assumptions", "mu")
         about = {name: getattr(best, name) for name in chosen}
         cost = best.epsilon(at)
-        emit_json({"delta": at, "epsilon": cost, **about, "candidates": _candidates(explanation)})
+        rest = {"changes": _changes(explanation), "advice": list(explanation.advice)}
+        table = {"delta": at, "epsilon": cost, **about, "candidates": _candidates(explanation)}
+        emit_json(table | rest)
         return
     rows: list[tuple[str, ...]] = [("method", f"epsilon at delta {at!r}", "mu", "")]
     for row in explanation:
-        note = row.reason or ("<- the guarantee" if row.method == best.method else "")
-        values = ["-" if x is None else shown(x) for x in (row.epsilon, row.mu)]
-        rows.append((one_line(row.method), *values, one_line(note)))
-    emit("\n".join([*aligned(rows), "", *basis(best.adjacency, best.assumptions)]))
+        if row.epsilon is not None:
+            mu = "-" if row.mu is None else shown(row.mu)
+            note = "<- the guarantee" if row.method == best.method else ""
+            rows.append((one_line(row.method), shown(row.epsilon), mu, note))
+    closing = (
+        line[: line.startswith(" ") * 2] + one_line(line)
+        for line in explanation.closing("epsilon ")
+    )
+    emit("\n".join([*aligned(rows), *closing, "", *basis(best.adjacency, best.assumptions)]))
 
 
 @app.command()
@@ -332,13 +354,9 @@ def verify(
     if not verdict.ok:
         emit(f"verdict      refused: {one_line(verdict.reason)}")
         raise typer.Exit(1)
-    where = at if at is not None else stated_at
-    if verdict.product is not None:
-        cost = verdict.product.epsilon(where, limit or 0.0)
-        mu = f"none (a product of {verdict.product.size} factors)"
-    else:
-        curve = _proven(verdict)
-        cost, mu = curve.epsilon(where), shape(curve)
+    read_at = stated_at if verdict.reading is None else verdict.reading[1]
+    where = read_at if at is None else at
+    cost, mu = _epsilon_and_mu(verdict, where, limit)
     met = limit is None or cost <= limit
     scope = {
         "run": "run (slopes, sensitivities and noises derived again from the description)",
@@ -380,6 +398,25 @@ def _toml_ready(table: dict[str, Any]) -> dict[str, Any]:
         if value is not None:
             ready[key] = value
     return ready
+
+
+def _epsilon_and_mu(verdict: Verdict, delta: float, limit: float | None) -> tuple[float, str]:
+    """A proven ε at `delta`, and what there is to say of μ.
+
+    What is stated and proven is said as it is stated, unless that is above `limit`.
+    """
+    product = verdict.product
+    mu = (
+        shape(_proven(verdict))
+        if product is None
+        else f"none (a product of {product.size} factors)"
+    )
+    stated, at = verdict.reading or (math.inf, None)
+    if at == delta and (limit is None or stated <= limit):
+        return stated, mu
+    if product is not None:
+        return product.epsilon(delta, limit or 0.0), mu
+    return _proven(verdict).epsilon(delta), mu
 
 
 def _proven(verdict: Verdict) -> TradeOff:

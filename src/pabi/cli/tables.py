@@ -45,6 +45,7 @@ def _read_csv(file: str, columns: list[str]) -> Any:
         warnings.simplefilter("error", pandas.errors.ParserWarning)  # a row longer than the header
         header = pandas.read_csv(file, header=None, nrows=1, **options).iloc[0]
         names = [str(name).strip() for name in header]
+        _require_header(file, columns, names)
         _require(file, columns, names)
         # All columns, or a row that is longer than the header would go unnoticed.
         return pandas.read_csv(file, header=0, names=names, **options)[columns]
@@ -55,6 +56,24 @@ def _read_parquet(file: str, columns: list[str]) -> Any:
     extra("pandas", "train")
     _require(file, columns, parquet.read_schema(file).names)
     return parquet.read_table(file, columns=columns).to_pandas(ignore_metadata=True)
+
+
+def _require_header(file: str, columns: list[str], names: list[str]) -> None:
+    """Refuse a first line with no declared name in it, without showing what it has: that may be a record."""
+    if not any(column in names for column in columns):
+        looks = "the first line looks like data" if any(map(_is_number, names)) else "it has none"
+        raise InvalidInput(
+            file,
+            f"expected a first line with the names of columns, such as {columns[0]!r}; {looks}",
+        )
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _require(file: str, columns: list[str], names: list[str]) -> None:

@@ -13,7 +13,7 @@ from pabi.describe.iteration import Column, NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.describe.runs import NoisySGD
-from pabi.draw.axes import axes_for
+from pabi.draw.axes import axes_for, legend_within
 from pabi.draw.themes import palette
 from pabi.literature.comparison import OURS, Comparison, Description, Row, compare
 from pabi.numbers.errors import InvalidInput
@@ -35,6 +35,7 @@ def draw(comparison: Comparison, ax: Any = None) -> Any:
     Bounds that coincide everywhere share a line.
     """
     run, delta = comparison.description, comparison.delta
+    own = ax is None
     ax = axes_for(ax, figsize=(10, 5.4))
     lengths, unit = _lengths(run)
     columns = [compare(_shortened(run, length), delta).rows for length in lengths]
@@ -62,9 +63,9 @@ def draw(comparison: Comparison, ax: Any = None) -> Any:
             markevery=_marked(curves[first], k) or None,
         )
     if OURS in curves:
-        own = {"color": colours.ours, "label": labels[OURS], "linewidth": 3.6, "zorder": 0.9}
-        ax.plot(x, curves[OURS], "-", **own)
-    _dress(ax, curves, x, unit, delta)
+        thick = {"color": colours.ours, "label": labels[OURS], "linewidth": 3.6, "zorder": 0.9}
+        ax.plot(x, curves[OURS], "-", **thick)
+    _dress(ax, curves, x, unit, delta, own=own)
     return ax
 
 
@@ -168,7 +169,10 @@ def _top(curves: dict[str, Array]) -> float:
     return float(np.max(np.concatenate(shown), initial=0.0))
 
 
-def _dress(ax: Any, curves: dict[str, Array], x: Array, unit: str, delta: float) -> None:
+def _dress(
+    ax: Any, curves: dict[str, Array], x: Array, unit: str, delta: float, *, own: bool
+) -> None:
+    """Axes, title and legend; `own`: whether the figure is ours, with room beside the axes."""
     ax.set_xscale("log")
     ax.set_yscale("log")
     top = _top(curves)
@@ -176,21 +180,23 @@ def _dress(ax: Any, curves: dict[str, Array], x: Array, unit: str, delta: float)
     ax.set(
         xlabel=unit,
         ylabel=f"ε at δ = {exact(delta)}",
-        title="What is known of this run, of which only the last iterate is released",
+        title=("What is known of this run, " if own else "What is known of this run,\n")
+        + "of which only the last iterate is released",
         xlim=(float(x[0]), float(x[-1])) if x[-1] > x[0] else None,
         ylim=(0.8 * low, 1.4 * top),
     )
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter("{x:g}")
-    ax.yaxis.set_minor_formatter("{x:g}" if top < 100.0 * low else "")
     ax.grid(alpha=0.25, which="major")
-    ax.legend(
-        frameon=False,
-        fontsize="small",
-        loc="center left",
-        bbox_to_anchor=(1.01, 0.5),
-        title="solid: sound; dashed: refuted;\ndotted: unverified",
-        title_fontsize="small",
-        alignment="left",
-        labelspacing=0.8,
-    )
+    about: dict[str, Any] = {
+        "title": "solid: sound; dashed: refuted;\ndotted: unverified",
+        "alignment": "left",
+    }
+    about |= {"title_fontsize": "small", "labelspacing": 0.8}
+    if own:
+        beside = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5), "fontsize": "small"}
+        ax.legend(frameon=False, **beside, **about)
+    else:
+        legend_within(ax, loc="best", **about)
+    bottom, top = ax.get_ylim()
+    ax.yaxis.set_minor_formatter("{x:g}" if top < 175.0 * bottom else "")

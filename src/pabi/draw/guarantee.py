@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pabi.draw.axes import axes_for
+from pabi.draw.axes import axes_for, keep_within, legend_within
 from pabi.draw.themes import palette
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -68,13 +68,14 @@ def _draw_tradeoff(guarantee: Guarantee, ax: Any) -> None:
         title="What an attacker must accept",
         xlim=(0, 1),
         ylim=(0, 1.02),
+        yticks=np.linspace(0.0, 1.0, 6),
     )
     ax.set_aspect("equal")
-    ax.legend(frameon=False, loc="upper right", fontsize="small")
+    legend_within(ax, loc="upper right")
 
 
 def _draw_epsilon(guarantee: Guarantee, ax: Any) -> None:
-    top = 0.0
+    top, marks = 0.0, []
     for curve, label, colour, dashes in _curves(guarantee):
         # A product is composed anew for every δ; its curve is smooth.
         deltas = np.logspace(-12, -2, 31 if isinstance(curve, Product) else 161)
@@ -82,13 +83,16 @@ def _draw_epsilon(guarantee: Guarantee, ax: Any) -> None:
         top = max(top, float(np.max(epsilons[np.isfinite(epsilons)], initial=0.0)))
         drawn = epsilons + _between(epsilons)
         ax.plot(deltas, drawn, dashes, color=colour, label=label, linewidth=2)
-        _mark(guarantee, curve, colour, ax)
+        marks.append(_mark(guarantee, curve, colour, ax))
     ax.set_xscale("log")
     ax.set(
         xlabel="δ", ylabel="ε (at most)", title="The (ε, δ) guarantee", ylim=(0, top * 1.08 or 1)
     )
     ax.grid(alpha=0.25)
-    ax.legend(frameon=False, fontsize="small", loc="best")
+    for mark in marks:
+        if mark is not None:
+            keep_within(ax, mark)
+    legend_within(ax, loc="best")
 
 
 def _between(values: Array) -> Array:
@@ -102,18 +106,19 @@ def _between(values: Array) -> Array:
     return np.maximum(np.maximum(wider[:-2], wider[1:-1]), wider[2:])
 
 
-def _mark(guarantee: Guarantee, curve: Any, colour: str, ax: Any) -> None:
-    """The reading at the δ the guarantee was tuned at."""
+def _mark(guarantee: Guarantee, curve: Any, colour: str, ax: Any) -> Any:
+    """The reading at the δ the guarantee was tuned at; None if there is none to show."""
     delta = guarantee.tuned_at
     if not delta or not 1e-12 <= delta <= 1e-2:
-        return
+        return None
     epsilon = curve.epsilon(delta)
     if np.isfinite(epsilon):
         ax.plot([delta], [epsilon], "o", color=colour)
-        ax.annotate(
+        return ax.annotate(
             f"ε = {shown(epsilon, 4)}",
             (delta, epsilon),
             textcoords="offset points",
             xytext=(8, 8),
             color=colour,
         )
+    return None

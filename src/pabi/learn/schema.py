@@ -9,11 +9,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from pabi.describe.files import _unknown
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import flag
 from pabi.numbers.rounding import Array
 from pabi.numbers.warning import warn_once
 
@@ -251,6 +253,9 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         `{"kind": "boolean"}`: 1 for true, −1 for false, 0 for missing.
 
         Levels are compared as text without outer blanks.
+    sparse_output : bool
+        Whether features of categorical columns are a sparse matrix. False for an array. After
+        `set_output(transform="pandas")` they are a data frame in either case.
 
     Attributes
     ----------
@@ -267,8 +272,9 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     docs, "Training".
     """
 
-    def __init__(self, columns: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, columns: dict[str, dict[str, Any]], *, sparse_output: bool = True) -> None:
         self.columns = columns
+        self.sparse_output = sparse_output
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """This encoder, with schema and columns checked; nothing is learned from the data.
@@ -318,12 +324,13 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         CSR matrix or array
-            (n, d) float64, sparse where a column is categorical.
+            (n, d) float64, sparse where a column is categorical, unless `sparse_output` is False. A data
+            frame of the named features where `set_output` says so.
 
         Raises
         ------
         InvalidInput
-            The schema or a column is wrong, as for `fit`.
+            The schema or a column is wrong, as for `fit`; `sparse_output` is no bool.
         """
         from scipy.sparse import csr_matrix
 
@@ -339,7 +346,14 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         )
         rows.eliminate_zeros()
         categorical = any(isinstance(column, Categorical) for column in columns.values())
-        return rows if categorical else rows.toarray()
+        return rows if categorical and self._may_be_sparse else rows.toarray()
+
+    @property
+    def _may_be_sparse(self) -> bool:
+        """Whether neither the user nor the container of the output asks for an array."""
+        chosen = getattr(self, "_sklearn_output_config", {}).get("transform")
+        container = chosen or get_config()["transform_output"]
+        return flag("sparse_output", self.sparse_output) and container == "default"
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """The names of the features: that of the column, for categorical ones with the level.

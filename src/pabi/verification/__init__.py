@@ -14,7 +14,7 @@ not depend on floating-point rounding. It is written to be read:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from flint import ctx
 from pabi.guarantees.certificate import Certificate
 from pabi.guarantees.guarantee import FORMAT, Guarantee
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.showing import exact, shown
 from pabi.tradeoff import TradeOff
 from pabi.verification.arithmetic import BITS
 from pabi.verification.bounds import Bounds, JointBound
@@ -31,6 +32,7 @@ from pabi.verification.claims import implied
 from pabi.verification.factors.gaussians import Gaussians, Part
 from pabi.verification.intake import NoCertificate, reason, received, short
 from pabi.verification.limits import Limits, positions, within
+from pabi.verification.refusal import Refused
 from pabi.verification.theorem import Finding, Names
 
 __all__ = ["Verdict", "implied", "not_implied", "verify"]
@@ -68,6 +70,9 @@ class Verdict:
         All that is claimed and proven. Several bounds hold at the same time.
     names : tuple of Names
         Every (method, source) that a guarantee with this certificate may state.
+    reading : (float, float) or None
+        An (ε, δ) that is proven: the stated one of a guarantee or a certificate. Of a product, ε is what the
+        checker itself proves, where that is more than the guarantee states.
     """
 
     ok: bool
@@ -80,6 +85,7 @@ class Verdict:
     product: JointBound | None = None
     bounds: Bounds = ()
     names: tuple[Names, ...] = ()
+    reading: tuple[float, float] | None = None
 
 
 def verify(
@@ -172,8 +178,29 @@ def _of_guarantee(guarantee: Guarantee, stated: dict[str, Any] | None = None) ->
     verdict = _of_certificate(proof)
     if not verdict.ok:
         return verdict
-    gap = not_implied(verdict, guarantee.to_dict() if stated is None else stated)
-    return verdict if gap is None else _refusal(gap)
+    stated = guarantee.to_dict() if stated is None else stated
+    gap = not_implied(verdict, stated)
+    return _read(verdict, stated) if gap is None else _refusal(gap)
+
+
+def _read(verdict: Verdict, guarantee: dict[str, Any]) -> Verdict:
+    """The verdict with the ε at δ that an implied guarantee states; of a product with what the checker's own
+    composition proves, if that is more."""
+    epsilon, delta = guarantee.get("epsilon", "inf"), guarantee.get("delta", 0.0)
+    if epsilon == "inf" or not 0.0 < delta < 1.0:
+        return verdict
+    epsilon = float(epsilon)
+    if verdict.product is not None:
+        try:
+            own = verdict.product.epsilon(delta, epsilon)
+        except Refused:  # for want of time: the certificate is accepted as it is
+            return verdict
+        epsilon = max(epsilon, own)
+        before, at = verdict.reading or (math.inf, delta)
+        if math.isinf(epsilon) or (at == delta and before < epsilon):
+            return verdict
+    what = " and ".join(bound.text for bound in verdict.bounds)
+    return replace(verdict, reading=(epsilon, delta), reason=_proven((epsilon, delta), what))
 
 
 def _refusal(why: str) -> Verdict:
@@ -186,17 +213,16 @@ def _acceptance(finding: Finding) -> Verdict:
     mu: float | None = None
     parts: tuple[Part, ...] = ()
     product: JointBound | None = None
+    what = " and ".join(bound.text for bound in finding.claimed)
     if others or not one.composed:
-        what = " and ".join(bound.text for bound in finding.claimed)
+        pass
     elif (gaussians := one.only(Gaussians)) is not None and finding.reading is None:
-        what, mu, parts = gaussians.text, gaussians.mu, gaussians.parts
+        mu, parts = gaussians.mu, gaussians.parts
     else:
         what, product = f"product of {one.size} factors", one
-        if finding.reading is not None:
-            what = f"ε = {finding.reading[0]!r} at δ = {finding.reading[1]!r} ({what})"
     return Verdict(
         ok=True,
-        reason=f"proven: {what}",
+        reason=_proven(finding.reading, what),
         mu=mu,
         adjacency=finding.adjacency,
         assumptions=finding.assumptions,
@@ -205,7 +231,15 @@ def _acceptance(finding: Finding) -> Verdict:
         product=product,
         bounds=finding.claimed,
         names=finding.names,
+        reading=finding.reading,
     )
+
+
+def _proven(reading: tuple[float, float] | None, what: str) -> str:
+    """What an accepted certificate proves, in one sentence."""
+    if reading is None:
+        return f"proven: {what}"
+    return f"proven: ε = {shown(reading[0])} at δ = {exact(reading[1])} ({what})"
 
 
 def not_implied(verdict: Verdict, guarantee: dict[str, Any]) -> str | None:

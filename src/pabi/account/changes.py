@@ -1,0 +1,251 @@
+"""Other trainings that would cost less: small changes of a run, each accounted for as any run is.
+
+A change is never a better proof of the same training. It describes another one, which has to be carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from time import perf_counter
+from typing import Any, NamedTuple, assert_never
+
+import numpy as np
+
+from pabi.account.best import best_guarantee
+from pabi.analyses.tuning import DEFAULT_DELTA
+from pabi.describe.batches import Cyclic, FixedSize, Poisson, Reshuffle, ShuffleOnce
+from pabi.describe.files import Description
+from pabi.describe.orders import FAILING, FreshSubsets, KnownUses, SecretOrder
+from pabi.describe.runs import NoisySGD
+from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.rounding import Array
+from pabi.numbers.showing import exact, plain, shown_down
+
+SLOW = 2.0  # seconds of one guarantee, beyond which no other run is accounted for
+_MORE = 2.0  # seconds that changes may take, for each that all analyses of the run took
+_AT_LEAST = 1.0  # seconds that they may always take
+_WORTH = 0.95  # what must be left of ε for a change to be worth telling
+_MOST = 3
+_LEAST = 1e-300  # curvature of which 2 over it is a double
+
+
+@dataclass(frozen=True)
+class Change:
+    """Another training that would cost less.
+
+    Attributes
+    ----------
+    what : str
+        The fields of the description that differ.
+    epsilon : float
+        The ε of its guarantee at the δ asked for, an upper bound.
+    description : NoisySGD
+        The other training. Its guarantee is not one of the run that was explained.
+    training : str
+        What has to be done in another way.
+    """
+
+    what: str
+    epsilon: float
+    description: NoisySGD
+    training: str
+
+
+class _Edit(NamedTuple):
+    """What differs, how to train then, and the fields."""
+
+    what: str
+    training: str
+    fields: Mapping[str, Any]
+
+
+def changes(
+    description: Description, delta: float, epsilon: float, seconds: float
+) -> tuple[Change, ...]:
+    """At most three changes of a run that lower its ε at `delta` by more than 5 %, the best first.
+
+    Parameters
+    ----------
+    description : Description
+        What was explained. Only runs of noisy SGD have changes.
+    delta : float in [0, 1)
+        Where ε is read.
+    epsilon : float
+        The ε of `description` there, ∞ if none is proven.
+    seconds : float
+        What all its analyses took. Above `SLOW` nothing is tried, and no change is begun that would likely
+        end later than after twice as long, or a second.
+
+    Returns
+    -------
+    tuple of Change
+
+    Raises
+    ------
+    Nothing
+        What cannot be described or proven is no change.
+    """
+    if not isinstance(description, NoisySGD) or seconds > SLOW:
+        return ()
+    with np.errstate(all="ignore"):  # what overflows is no change
+        return _better(description, delta, epsilon, seconds)
+
+
+def _better(run: NoisySGD, delta: float, epsilon: float, seconds: float) -> tuple[Change, ...]:
+    first, others = _edits(run, delta)
+    better, dearest = list[Change](), 0.0
+    end = perf_counter() + max(_AT_LEAST, _MORE * seconds)
+    for edit in chain([first] if first is not None else [], others):
+        started = perf_counter()
+        if started + dearest > end:
+            break
+        change = _accounted(run, edit, delta)
+        dearest = max(dearest, perf_counter() - started)
+        if change is not None and change.epsilon < _WORTH * epsilon:
+            better.append(change)
+        if change is not None and edit is first:
+            epsilon = min(epsilon, change.epsilon)  # what comes on top must be worth it
+    return tuple(sorted(better, key=lambda change: change.epsilon)[:_MOST])
+
+
+def advice(description: Description) -> tuple[str, ...]:
+    """Sentences about changes that have no number, because it depends on what only the user knows."""
+    if isinstance(description, NoisySGD) and description.loss.kind == "unknown":
+        return (
+            "nothing is known of this loss, so that no step is known to forget; with a loss of known "
+            "curvature, such as Loss.logistic(feature_norm), forgetting would count",
+        )
+    return ()
+
+
+def _accounted(run: NoisySGD, edit: _Edit, delta: float) -> Change | None:
+    try:
+        other = replace(run, **edit.fields)
+        epsilon = best_guarantee(other, delta).epsilon(delta)
+    except (InvalidInput, NotApplicable):
+        return None
+    return Change(edit.what, epsilon, other, edit.training)
+
+
+def _edits(run: NoisySGD, delta: float) -> tuple[_Edit | None, Iterator[_Edit]]:
+    """What must change before anything else helps, None if nothing must, and every other change with it.
+
+    A run whose path is seen, whose update has no modulus or whose steps expand pays for about every step,
+    whatever else changes.
+    """
+    first = _together([edit for rule in _BLOCKING if (edit := rule(run, delta)) is not None])
+    others = (edit for rule in _RULES if (edit := rule(run)) is not None)
+    if first is None:
+        return None, others
+    both = ([first, edit] for edit in others if not first.fields.keys() & edit.fields.keys())
+    return first, (edit for pair in both if (edit := _together(pair)) is not None)
+
+
+def _together(edits: list[_Edit]) -> _Edit | None:
+    if not edits:
+        return None
+    fields = {name: value for edit in edits for name, value in edit.fields.items()}
+    return _Edit(
+        " and ".join(edit.what for edit in edits),
+        "; ".join(edit.training for edit in edits),
+        fields,
+    )
+
+
+# The changes, each for the runs that it says something to.
+
+
+def _last(run: NoisySGD, _: float) -> _Edit | None:
+    if run.release == "last":
+        return None
+    return _Edit('release="last"', "show nobody an earlier model", {"release": "last"})
+
+
+def _plain(run: NoisySGD, _: float) -> _Edit | None:
+    if run.rule.plain:
+        return None
+    return _Edit('update="sgd"', "train with plain steps of this size", {"update": "sgd"})
+
+
+def _shuffled_once(run: NoisySGD) -> _Edit | None:
+    match run.batches:
+        case Reshuffle(size=size):
+            training = "your loader must shuffle once, not every epoch"
+        case Cyclic(size=size):
+            training = "your loader must shuffle once, in secret"
+        case Poisson(size=size) | FixedSize(size=size):
+            training = "your loader must shuffle once, in place of drawing every batch"
+        case _:
+            return None
+    return _Edit(f"batches=ShuffleOnce({size})", training, {"batches": ShuffleOnce(size)})
+
+
+def _nonexpansive(run: NoisySGD, delta: float) -> _Edit | None:
+    """The largest steps that push no two models apart, where some do."""
+    largest = _largest_nonexpansive(run, delta)
+    if largest is None or np.all(np.asarray(run.step_size) <= largest):
+        return None
+    alike = not isinstance(run.step_size, np.ndarray)
+    steps = largest if alike else np.minimum(run.step_size, largest)
+    what = "step_size=" if alike else "step_size at most "
+    training = "take smaller steps, none of which pushes two models apart"
+    return _Edit(what + exact(largest), training, {"step_size": steps})
+
+
+def _largest_nonexpansive(run: NoisySGD, delta: float) -> float | None:
+    loss, clipping = run.loss, (run.clip_norm, run.clipping)
+    curvature = loss.effective_curvature(*clipping)
+    parts = run.fractions(FAILING * (delta or DEFAULT_DELTA))
+    fractions = {*parts.full, *parts.last}
+    if curvature is None:
+        return None
+    steepest = loss.l2 + float(max(fractions)) * curvature[1]
+    if not _LEAST < steepest < 1.0 / _LEAST:
+        return None
+    largest = float(shown_down(2.0 / steepest, 3))
+    size = np.array([largest])
+    slopes = [loss.slopes(size, clipping[0], f, clipping[1])[0] for f in fractions]
+    return largest if max(slopes) <= 1.0 else None
+
+
+def _constant(run: NoisySGD) -> _Edit | None:
+    if not isinstance(run.step_size, np.ndarray) or np.ptp(run.step_size) == 0.0:
+        return None
+    mean = float(plain(np.mean(run.step_size[: run.data_steps]), 4))
+    training = "take steps of one size, the mean of the schedule"
+    return _Edit(f"step_size={exact(mean)}", training, {"step_size": mean})
+
+
+def _cooled(run: NoisySGD) -> _Edit | None:
+    """One epoch without data at the end, where the worst record is one that is used last."""
+    match run.order:
+        case FreshSubsets():
+            return None
+        case KnownUses() | SecretOrder():
+            more = run.steps_per_epoch
+        case _:
+            assert_never(run.order)
+    if run.cooldown_steps or more > run.steps:
+        return None
+    schedules = {
+        name: getattr(run, name) for name in ("step_size", "noise_std", "noise_multiplier")
+    }
+    longer = {
+        name: _held(value, more)
+        for name, value in schedules.items()
+        if isinstance(value, np.ndarray)
+    }
+    training = "end with an epoch of noise and regulariser alone, which costs accuracy"
+    fields = {"cooldown_steps": more, "total_steps": run.steps + more, **longer}
+    return _Edit(f"cooldown_steps={more}", training, fields)
+
+
+def _held(schedule: Array, more: int) -> Array:
+    """The schedule with its last entry `more` times again."""
+    return np.append(schedule, np.full(more, schedule[-1]))
+
+
+_BLOCKING: tuple[Callable[[NoisySGD, float], _Edit | None], ...] = (_last, _plain, _nonexpansive)
+_RULES: tuple[Callable[[NoisySGD], _Edit | None], ...] = (_constant, _shuffled_once, _cooled)

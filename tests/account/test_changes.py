@@ -1,0 +1,166 @@
+"""What to change for a smaller ε: every number is that of a run which is described, and another training."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.account import changes as module
+from pabi.describe.files import from_dict, to_dict
+from pabi.normal_forms.positions import OrderedView
+
+DELTA = 1e-6
+FALLING = np.linspace(1.0, 0.1, 800)
+
+
+def a_run(**changed):
+    fields = {
+        "loss": pabi.Loss.logistic(feature_norm=1.0, l2=1e-3),
+        "n": 20_000,
+        "batches": pabi.Reshuffle(500),
+        "epochs": 20,
+        "step_size": 1.0,
+        "noise_multiplier": 1.5,
+    }
+    return pabi.NoisySGD(**{**fields, **changed})
+
+
+RUNS = {
+    "reshuffled": a_run(),
+    "falling": a_run(step_size=FALLING),
+    "falling, and noise that varies": a_run(
+        step_size=FALLING, noise_multiplier=np.linspace(1.4, 1.6, 800)
+    ),
+    "cyclic": a_run(batches=pabi.Cyclic(500)),
+    "a number of steps": a_run(batches=pabi.Cyclic(500), epochs=None, steps=790),
+    "Poisson": a_run(batches=pabi.Poisson(500, cap=800)),
+    "fixed size": a_run(batches=pabi.FixedSize(500)),
+    "balls in bins": a_run(batches=pabi.BallsInBins(500)),
+    "full": a_run(batches=pabi.FullBatch()),
+    "path": a_run(release="path"),
+    "momentum": a_run(update=pabi.updates.Momentum()),
+    "momentum and path": a_run(update="other", release="path"),
+    "large steps": a_run(step_size=12.0),
+    "steps of which some are large": a_run(step_size=12.0 * FALLING),
+    "clipped, not linear": a_run(loss=pabi.Loss.convex(smoothness=0.5), clip_norm=1.0),
+    "unknown": a_run(loss=pabi.Loss.unknown(), clip_norm=1.0),
+    "cooled": a_run(cooldown_steps=40),
+}
+
+
+@pytest.fixture(autouse=True)
+def _in_time(monkeypatch):
+    """However slow the machine is that the tests run on."""
+    monkeypatch.setattr(module, "_AT_LEAST", 60.0)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_change_is_a_run_that_costs_as_much(name):
+    run = RUNS[name]
+    explanation = run.explain(DELTA)
+    now = run.guarantee(DELTA).epsilon(DELTA)
+    losses = [change.epsilon for change in explanation.changes]
+    assert losses == sorted(losses)
+    assert len(losses) <= 3
+    for change in explanation.changes:
+        assert change.description != run, "a change is another training"
+        assert change.epsilon < 0.95 * now
+        again = from_dict(to_dict(change.description))
+        assert again == change.description
+        assert again.guarantee(DELTA).epsilon(DELTA) == change.epsilon
+        assert again.data_steps == run.data_steps, "as many steps see data"
+        line = f"  with {change.what}: ε = "
+        assert any(
+            line in shown and change.training in shown for shown in str(explanation).splitlines()
+        )
+
+
+def by_what(run):
+    return {change.what: change for change in run.explain(DELTA).changes}
+
+
+def test_the_fields_that_change_are_those_that_are_named():
+    cyclic = by_what(RUNS["cyclic"])
+    shuffled = cyclic["batches=ShuffleOnce(500)"].description
+    assert shuffled == replace(RUNS["cyclic"], batches=pabi.ShuffleOnce(500))
+    cooled = cyclic["cooldown_steps=40"].description
+    assert cooled == replace(RUNS["cyclic"], cooldown_steps=40)
+    hidden = by_what(RUNS["path"])['release="last"'].description
+    assert hidden == replace(RUNS["path"], release="last")
+    plain = by_what(RUNS["momentum"])['update="sgd"'].description
+    assert plain == replace(RUNS["momentum"], update="sgd")
+    both = by_what(RUNS["momentum and path"])['release="last" and update="sgd"'].description
+    assert both == a_run()
+    longer = by_what(RUNS["a number of steps"])["cooldown_steps=40"].description
+    assert (longer.steps, longer.data_steps, longer.cooldown_steps) == (830, 790, 40)
+
+
+def test_a_constant_step_has_the_mean_of_the_schedule():
+    explanation = module.changes(RUNS["falling"], DELTA, math.inf, 0.0)
+    constant = [c for c in explanation if c.what.startswith("step_size=")]
+    assert [c.description.step_size for c in constant] == [pytest.approx(FALLING.mean(), rel=1e-3)]
+
+
+@pytest.mark.parametrize("name", ["large steps", "steps of which some are large"])
+def test_smaller_steps_expand_nothing_and_are_about_the_largest(name):
+    run = RUNS[name]
+    assert not OrderedView(run).nonexpansive
+    changes = [c for c in run.explain(DELTA).changes if c.what.startswith("step_size")]
+    assert changes
+    for change in changes:
+        sizes = np.asarray(change.description.step_size)
+        assert OrderedView(change.description).nonexpansive
+        largest = 2.0 / (0.25 + 1e-3)  # 2 over the curvature with the regulariser
+        assert 0.99 * largest < sizes.max() <= largest
+        before, _ = run.schedule(0, run.steps)
+        after, _ = change.description.schedule(0, run.steps)
+        assert np.array_equal(after, np.minimum(before, sizes.max()))
+
+
+def test_what_cannot_help_is_not_listed():
+    assert RUNS["unknown"].explain(DELTA).changes == ()
+    assert "cooldown_steps" not in str(RUNS["cooled"].explain(DELTA))
+    assert RUNS["clipped, not linear"].explain(DELTA).advice == ()
+    assert a_run(batches=pabi.FullBatch(), epochs=5).explain(0.0).changes == ()
+
+
+def test_of_a_loss_nobody_knows_it_says_what_would_help_and_no_number():
+    explanation = RUNS["unknown"].explain(DELTA)
+    (sentence,) = explanation.advice
+    assert "Loss.logistic(feature_norm)" in sentence
+    assert sentence in str(explanation)
+
+
+def test_only_runs_of_noisy_sgd_have_changes():
+    bare = pabi.NoisyIteration(1.0, 1.0, 1.0, steps=3).explain(DELTA)
+    assert bare.changes == bare.advice == ()
+
+
+def test_nothing_is_tried_where_one_guarantee_is_slow():
+    run = RUNS["cyclic"]
+    slow = replace(run.explain(DELTA), seconds=2.1)
+    assert slow.changes == ()
+    assert "no change was tried: accounting took 2.1 s" in str(slow)
+    assert replace(slow, seconds=0.0).changes
+
+
+def test_no_change_is_begun_that_would_likely_take_too_long(monkeypatch):
+    """Each takes 0.4 s here: two fit into a second, and one third would not."""
+    tried = []
+
+    def slow(run, delta):
+        tried.append(run)
+        time.sleep(0.4)
+        return run.guarantee(delta)
+
+    monkeypatch.setattr(module, "best_guarantee", slow)
+    monkeypatch.setattr(module, "_AT_LEAST", 1.0)
+    module.changes(
+        replace(RUNS["falling"], n=2000, batches=pabi.Reshuffle(50)), DELTA, math.inf, 0.0
+    )
+    assert 1 <= len(tried) <= 2

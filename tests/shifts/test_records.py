@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pabi import Cyclic, Loss, NoisySGD
 from pabi.describe.iteration import Group, Groups, Steps, Stretch
 from pabi.normal_forms.positions import OrderedView, Uses
-from pabi.shifts.records import cyclic, energy_of, mu_of, record, solve_schedule
+from pabi.shifts.records import Record, cyclic, energy_of, mu_of, record, solve_schedule
 
 QP = 1e-8  # to which programs are solved
 ULP = Fraction(1, 2**52)
@@ -134,7 +134,7 @@ def test_slopes_whose_products_leave_the_doubles():
 def test_a_record_that_is_never_used_costs_nothing():
     view = OrderedView(run_of(6, 2, 1))
     assert [one.mu > 0.0 for one in cyclic(view)] == [True, False, False]
-    assert record(view, Uses(0, 0)) == (Uses(0, 0), None, None)
+    assert record(view, Uses(0, 0)) == Record(Uses(0, 0))
     varying = OrderedView(run_of(6, 2, 1, step_size=np.array([0.3])))
     assert [one.mu > 0.0 for one in cyclic(varying)] == [True, False, False]
 

@@ -20,6 +20,7 @@ from pabi.learn.estimators import PrivateLinearModel, _number_or_auto
 from pabi.learn.schema import read_range
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
+from pabi.numbers.showing import exact
 from pabi.numbers.warning import warn_once
 
 RANGE = "target_range is public"
@@ -137,8 +138,8 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         """Warns, on behalf of the caller of `fit`, where no argument says how large targets are."""
         if str(getattr(self, self._BOUND)) == "auto":
             warn_once(
-                f"targets are fitted with {self._BOUND} = {self._UNSTATED:g}, since nothing says how large "
-                f"they are: give target_range=(low, high), public bounds of y, or {self._BOUND}",
+                f"targets are fitted with {self._BOUND} = {exact(self._UNSTATED)}, since nothing says how "
+                f"large they are: give target_range=(low, high), public bounds of y, or {self._BOUND}",
                 UserWarning,
                 stacklevel=3,
             )

@@ -91,12 +91,12 @@ def _dearest(steps: StepBalls, begin: Any, end: Any) -> Any:
     for s, w, square, after in timed(zip(steps.s, later, squares, rooms, strict=True)):
         paid = (owed + s * w - end).max(arb(0))
         if not paid.is_zero():
-            worst = worst.max(_cost(paid, owed, before, after))
+            worst = worst.max(_cost(paid, owed, before=before, after=after))
         before += square
     return worst
 
 
-def _cost(paid: Any, owed: Any, before: Any, after: Any) -> Any:
+def _cost(paid: Any, owed: Any, *, before: Any, after: Any) -> Any:
     """What taking `paid` off costs, of which no more than `owed` before the use."""
     total = before + after
     if not total > 0:

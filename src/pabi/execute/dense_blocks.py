@@ -12,11 +12,9 @@ from pabi.numbers.rounding import Array
 
 Rows = NDArray[np.intp] | slice
 
-_BLOCK = 1 << 18  # entries of a block, 2 MB: both products read it from the cache
-_GATHERED = (
-    1 << 16
-)  # entries that are gathered in the data's own type, then converted while still at hand
+_BLOCK = 5 << 15  # entries of a block, 1.25 MB: both products read it from the cache
 _MULTIPLE = 32  # of the rows of a block, so that its strips are long (`pabi.execute.products`)
+_GATHERED = 1 << 16  # entries that are gathered as they are, then converted while in the cache
 
 
 def dense_blocks(
@@ -45,9 +43,7 @@ def dense_blocks(
 
 def _read(X: NDArray[Any], rows: Rows, block: Array) -> None:
     """Writes the rows into `block`."""
-    if (
-        isinstance(rows, slice) or not X.flags.c_contiguous
-    ):  # of which `take` would copy all of X first
+    if isinstance(rows, slice) or not X.flags.c_contiguous:  # `take` would copy all of X first
         block[...] = X[rows]
     elif X.dtype == np.float64:
         # Rows are 0..n − 1 here, and "clip" is the mode that writes to `out` directly.

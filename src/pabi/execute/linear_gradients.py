@@ -140,7 +140,7 @@ def _clipped(weight: Array, norm: Array, clip: float) -> Array:
     """Residuals so small that residual·x has norm at most `clip`, where ‖x‖ ≤ `norm`."""
     size = np.abs(weight) if weight.ndim == 1 else np.sqrt(by_row("ij,ij->i", weight, weight))
     longest = size * norm
-    if not np.any(longest > clip):
+    if not (longest > clip).any():
         return weight
     # Row by row: a record that is not clipped must not notice that another one is.
     margin = 1.0 - (16 + weight.size // len(weight)) * HALF_ULP  # as in clip_norms

@@ -30,21 +30,18 @@ def predictors(features: Array, theta: Array) -> Array:
     return product
 
 
-def weighted_sum(features: Array, weight: Array) -> Array:
-    """(d,) or (d, K): Σ weight_i·x_i over the rows x_i of (m, d) `features`, in any order of additions.
+def add_weighted_sum(features: Array, weight: Array, total: Array) -> None:
+    """Adds Σ weight_i·x_i over the rows x_i of (m, d) `features` to `total`, (d,) or (d, K).
 
     `weight`: (m,) or (m, K). No coordinate goes through more than m additions.
     """
-    across = (
-        weight.T
-    )  # the product that reads the features along their rows is several times as fast
+    across, total = weight.T, total.T  # such products read the features along their rows: faster
     if weight.ndim == 1:
-        return np.asarray(across @ features)
-    m, strip = len(features), _strip(features.shape[1], weight.shape[1])
-    total = np.asarray(across[:, :strip] @ features[:strip])
-    for first in range(strip, m, strip):
+        total += across @ features
+        return
+    strip = _strip(features.shape[1], weight.shape[1])
+    for first in range(0, len(features), strip):
         total += across[:, first : first + strip] @ features[first : first + strip]
-    return total.T
 
 
 def _strip(d: int, outputs: int) -> int:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi.execute.clipping import by_row, clip_norms
 from pabi.execute.dense_blocks import Rows, dense_blocks, part_of, rows_in
-from pabi.execute.products import predictors, weighted_sum
+from pabi.execute.products import add_weighted_sum, predictors
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import HALF_ULP
@@ -150,7 +150,7 @@ class Records:
         if self.sparse:
             total[: self.d] += block.features.T @ weight
         else:
-            total[: self.d] += weighted_sum(block.features, weight)
+            add_weighted_sum(block.features, weight, total[: self.d])
 
     # Reading.
 

@@ -95,10 +95,9 @@ class LinearGradients:
     def clipped_sum(self, x: Array, rows: Rows, limit: Limit) -> Array:
         """Σ of the gradients over `rows`, each within `limit`."""
         point = self._point(x)
-        total, room = Total(point.shape), MOST_ROWS
-        term = np.zeros(
-            point.shape, order="C" if self.records.sparse else "F"
-        )  # that of the products
+        total, room = Total(point.shape), MOST_ROWS  # how many more rows `term` may hold
+        # In the order in memory that products come in.
+        term = np.zeros(point.shape, order="C" if self.records.sparse else "F")
         for block in self.records.blocks(rows):
             target = self._of(rows, block.part)
             weight = self._residual(self.records.predictor(block, point, limit.anywhere), target)

@@ -35,7 +35,7 @@ def add_weighted_sum(features: Array, weight: Array, total: Array) -> None:
 
     `weight`: (m,) or (m, K). No coordinate goes through more than m additions.
     """
-    across, total = weight.T, total.T  # such products read the features along their rows: faster
+    across, total = weight.T, total.T  # products that read the features along their rows: faster
     if weight.ndim == 1:
         total += across @ features
         return

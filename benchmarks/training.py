@@ -2,17 +2,25 @@
 
     python benchmarks/training.py [--opacus SECONDS_PER_EPOCH]
 
-The MNIST experiment (60 000 rows of 784 features, 10 classes, batches of 1 500, 50 epochs) against its bare
-matrix products on the same machine, on random data of that shape; the peak of memory beyond the data; one
-epoch over a sparse matrix of 10⁶ × 10⁵ with 10⁷ entries. `--opacus` is what benchmarks/peers/opacus_speed.py
-measured on this machine.
+The MNIST experiment (60 000 rows of 784 features, 10 classes, batches of 1 500) against its bare matrix
+products in the data's own precision, X[B] @ W and X[B].T @ Z, on random data of that shape: float32, float64
+and a fifth of the entries in a sparse matrix, rows as they are and shuffled, with one BLAS thread and with
+two, each in a process of its own. Bare products and training take turns, so that what else the machine does
+slows down both; the least time of each counts. Then the peak of memory beyond the data, and one epoch over a
+sparse matrix of 10⁶ × 10⁵ with 10⁷ entries. `--opacus` is what benchmarks/peers/opacus_speed.py measured on
+this machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import resource
+import subprocess
+import sys
 import time
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -22,7 +30,7 @@ import pabi
 from pabi.learn import LogisticGradients, Records, SoftmaxGradients, train
 from pabi.showing import plain
 
-ROWS, FEATURES, CLASSES, BATCH, EPOCHS = 60_000, 784, 10, 1_500, 50
+ROWS, FEATURES, CLASSES, BATCH, EPOCHS = 60_000, 784, 10, 1_500, 4
 
 
 def peak_mb() -> float:
@@ -30,10 +38,10 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
 
 
-def products(X: np.ndarray, order: np.ndarray | None) -> float:
-    """Seconds for the two matrix products of every step of the experiment."""
-    theta = np.zeros((FEATURES, CLASSES))
-    residual = np.ones((BATCH, CLASSES))
+def products(X: Any, order: np.ndarray | None) -> float:
+    """Seconds for the two matrix products of every step of the experiment, in the type of X."""
+    theta = np.zeros((FEATURES, CLASSES), X.dtype)
+    residual = np.ones((BATCH, CLASSES), X.dtype)
     begin = time.perf_counter()
     for _ in range(EPOCHS):
         for first in range(0, ROWS, BATCH):
@@ -45,6 +53,7 @@ def products(X: np.ndarray, order: np.ndarray | None) -> float:
 
 
 def mnist_like(batches: pabi.Cyclic | pabi.ShuffleOnce, records: Records, y: np.ndarray) -> float:
+    """Seconds to train the experiment, its accounting left out."""
     run = pabi.NoisySGD(
         pabi.Loss.softmax(feature_norm=1.25**0.5),
         n=ROWS,
@@ -57,6 +66,42 @@ def mnist_like(batches: pabi.Cyclic | pabi.ShuffleOnce, records: Records, y: np.
     begin = time.perf_counter()
     train(run, SoftmaxGradients(records, y, CLASSES), np.zeros((records.width, CLASSES)))
     return time.perf_counter() - begin
+
+
+def kinds() -> dict[str, Any]:
+    """The data of the experiment by precision and storage."""
+    from scipy.sparse import random_array
+
+    rng = np.random.default_rng(0)
+    dense = rng.random((ROWS, FEATURES), dtype=np.float32)
+    thin = random_array((ROWS, FEATURES), density=0.2, format="csr", dtype=np.float32, rng=rng)
+    return {"float32": dense, "float64": dense.astype(np.float64), "float32 sparse": thin}
+
+
+def against_products(turns: int) -> list[tuple[str, str, float, float]]:
+    """(data, batches, seconds of the bare products, seconds of training), the least of so many turns."""
+    rng = np.random.default_rng(1)
+    y, order = rng.integers(0, CLASSES, ROWS), rng.permutation(ROWS)
+    found = []
+    for name, X in kinds().items():
+        records = Records(X, feature_norm=1.0, intercept_scaling=0.5)
+        for batches, rows in ((pabi.Cyclic(BATCH), None), (pabi.ShuffleOnce(BATCH), order)):
+            times = [(products(X, rows), mnist_like(batches, records, y)) for _ in range(turns)]
+            bare, trained = (min(side) for side in zip(*times, strict=True))
+            found.append((name, batches.kind, bare, trained))
+    return found
+
+
+def with_threads(threads: int, turns: int) -> list[tuple[str, str, float, float]]:
+    """`against_products` in a process whose BLAS has so many threads."""
+    limits = dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)
+    )
+    command = [sys.executable, __file__, "--only-products", str(turns)]
+    done = subprocess.run(
+        command, env=os.environ | limits, capture_output=True, check=True, text=True
+    )
+    return [tuple(row) for row in json.loads(done.stdout)]
 
 
 def sparse_epoch() -> tuple[float, float, float]:
@@ -89,29 +134,35 @@ def sparse_epoch() -> tuple[float, float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--opacus", type=float, help="seconds an epoch of the same experiment")
+    parser.add_argument("--turns", type=int, default=7, help="how often each time is taken")
+    parser.add_argument(
+        "--only-products", type=int, metavar="TURNS", help="print the ratios as JSON"
+    )
     given = parser.parse_args()
+    if given.only_products:
+        print(json.dumps(against_products(given.only_products)))
+        return
     table = Table(title="Training")
     for column in ("what", "measured", "goal"):
         table.add_column(column)
 
+    for threads in (1, 2):
+        for name, kind, bare, trained in with_threads(threads, given.turns):
+            table.add_row(
+                f"{name}, {kind}, {threads} BLAS thread{'s' if threads > 1 else ''}: an epoch over its "
+                f"bare products ({plain(bare / EPOCHS, decimals=3)} s)",
+                f"{plain(trained / EPOCHS, decimals=3)} s, {plain(trained / bare, decimals=2)}×",
+                "≤ 1.5×",
+            )
+            if given.opacus and threads == 1:
+                faster = plain(given.opacus * EPOCHS / trained, decimals=0)
+                table.add_row("… against Opacus", f"{faster}×", "≥ 20×")
     rng = np.random.default_rng(0)
-    X, y = rng.random((ROWS, FEATURES)), rng.integers(0, CLASSES, ROWS)
-    order = rng.permutation(ROWS)
+    X, y = rng.random((ROWS, FEATURES), dtype=np.float32), rng.integers(0, CLASSES, ROWS)
     before = peak_mb()
-    records = Records(X, feature_norm=1.0, intercept_scaling=0.5)
-    for batches, rows in ((pabi.Cyclic(BATCH), None), (pabi.ShuffleOnce(BATCH), order)):
-        bare = min(products(X, rows) for _ in range(2))
-        trained = min(mnist_like(batches, records, y) for _ in range(2))
-        table.add_row(
-            f"{EPOCHS} epochs, {batches.kind}: over its bare products ({plain(bare, decimals=1)} s)",
-            f"{plain(trained, decimals=1)} s, {plain(trained / bare, decimals=2)}×",
-            "≤ 1.5×",
-        )
-        if given.opacus:
-            faster = plain(given.opacus * EPOCHS / trained, decimals=0)
-            table.add_row("… against Opacus", f"{faster}×", "≥ 20×")
+    mnist_like(pabi.ShuffleOnce(BATCH), Records(X, feature_norm=1.0, intercept_scaling=0.5), y)
     table.add_row(
-        "… peak of memory beyond the data",
+        "peak of memory beyond the data",
         f"{plain(peak_mb() - before, decimals=0)} MB",
         "≤ 200 MB",
     )

@@ -857,6 +857,15 @@ def test_the_estimator_copies_no_large_data_either(large):
     assert peak < PER_ROW * len(X) + BLOCKS
 
 
+def test_columns_in_memory_are_not_copied_for_every_batch():
+    """A frame of one type is held column by column; 40 MB, gathered row by row."""
+    X = np.asfortranarray(np.random.default_rng(16).random((20_000, 500), dtype=np.float32))
+    gradients = LogisticGradients(Records(X, 1.0), np.arange(20_000) % 2)
+    rows = np.random.default_rng(17).permutation(20_000)
+    peak, _ = peak_megabytes(lambda: gradients.clipped_sum(np.zeros(500), rows, Limit(1.0, 1.0)))
+    assert peak < PER_ROW * len(X) + BLOCKS
+
+
 def test_the_memory_check_notices_a_copy(large):
     X, _ = large
     peak, _ = peak_megabytes(lambda: X[::4].astype(np.float64).sum())

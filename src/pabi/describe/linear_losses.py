@@ -144,10 +144,11 @@ class Softmax(LinearLoss):
 
     def differentiate(self, z: Array, y: NDArray[Any]) -> None:
         """Overwrites the predictors by the classes' probabilities, less 1 for the class y."""
-        z -= np.max(z, axis=1, keepdims=True)
-        np.exp(z, out=z)
-        z /= np.sum(z, axis=1, keepdims=True)
-        z[np.arange(len(y)), y] -= 1.0
+        columns = z.T
+        columns -= columns.max(axis=0)
+        np.exp(columns, out=columns)
+        columns /= columns.sum(axis=0)
+        columns[y, np.arange(len(y))] -= 1.0
 
     def mean(self, z: Array) -> Array:
         """The probabilities of the classes, (m, K)."""

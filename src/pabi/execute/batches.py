@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
 from pabi.describe.runs import NoisySGD
 from pabi.execute.binomial import Binomial
-from pabi.execute.records import Rows
+from pabi.execute.dense_blocks import Rows
 from pabi.numbers.errors import InvalidInput
 
 Secret = NDArray[np.intp]

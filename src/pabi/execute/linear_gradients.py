@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from pabi.describe.linear_losses import LinearLoss, Logistic, Softmax, executable
 from pabi.describe.runs import NoisySGD
 from pabi.execute.clipping import by_row
-from pabi.execute.records import MOST_ROWS, Records, Rows, as_labels
+from pabi.execute.dense_blocks import Rows
+from pabi.execute.records import MOST_ROWS, Records, as_labels
 from pabi.execute.sums import GradientSum, Limit, Total
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -94,7 +95,9 @@ class LinearGradients:
     def clipped_sum(self, x: Array, rows: Rows, limit: Limit) -> Array:
         """Σ of the gradients over `rows`, each within `limit`."""
         point = self._point(x)
-        total = Total(point.shape)
+        total, room = Total(point.shape), MOST_ROWS  # how many more rows `term` may hold
+        # In the order in memory that products come in.
+        term = np.zeros(point.shape, order="C" if self.records.sparse else "F")
         for block in self.records.blocks(rows):
             target = self._of(rows, block.part)
             weight = self._residual(self.records.predictor(block, point, limit.anywhere), target)
@@ -104,15 +107,19 @@ class LinearGradients:
                 weight *= limit.shrink
             if limit.clip is not None:
                 weight = _clipped(weight, block.norm, limit.clip)
-            term = np.zeros(point.shape)
+            room -= len(weight)
+            if room < 0:
+                total.add(term)
+                term.fill(0.0)
+                room = MOST_ROWS - len(weight)
             self.records.add_weighted(block, weight, term)
-            total.add(term)
+        total.add(term)
         return total.value
 
     def additions(self, batch: int) -> int:
         """The longest chain of additions in a sum over `batch` rows.
 
-        Within a block every row is one addition; across blocks the sum is compensated.
+        Within `MOST_ROWS` rows every row is one addition; sums of as many are added with compensation.
         """
         return min(batch, MOST_ROWS)
 
@@ -132,7 +139,7 @@ def _clipped(weight: Array, norm: Array, clip: float) -> Array:
     """Residuals so small that residual·x has norm at most `clip`, where ‖x‖ ≤ `norm`."""
     size = np.abs(weight) if weight.ndim == 1 else np.sqrt(by_row("ij,ij->i", weight, weight))
     longest = size * norm
-    if not np.any(longest > clip):
+    if not (longest > clip).any():
         return weight
     # Row by row: a record that is not clipped must not notice that another one is.
     margin = 1.0 - (16 + weight.size // len(weight)) * HALF_ULP  # as in clip_norms

@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pabi.execute.clipping import by_row, clip_norms
+from pabi.execute.dense_blocks import Rows, dense_blocks, part_of, rows_in
+from pabi.execute.products import add_weighted_sum, predictors
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import HALF_ULP
 from pabi.numbers.rounding import Array, up
 
-Rows = NDArray[np.intp] | slice
-
 MOST_ROWS = 4096  # of a block: sums of that many terms round by at most a relative 2⁻⁴¹
 LARGEST = 2.0**250  # of entries, norms and their inverses: products of three stay normal
-_BLOCK = 1 << 18  # entries of a dense block, 2 MB: both products read it from the cache
 # Relative: more than all roundings of a norm's or factor's few operations, and of a range's ends.
 _FEW_ROUNDINGS, _ROUNDINGS_OF_ENDS = 8.0 * HALF_ULP, 2.0**-40
 _SHORTENED = 1.0 - 2.0**-30  # a row whose factor is above it was within the norm, but for roundings
@@ -106,7 +105,7 @@ class Records:
     def blocks(self, rows: Rows) -> Iterator[RowBlock]:
         """The requested rows in order, block by block."""
         for part, features in self._raw(rows):
-            chosen = _part_of(rows, part)
+            chosen = part_of(rows, part)
             scale = None if self._scale is None else self._scale[chosen]
             yield RowBlock(part, features, scale, self._norm[chosen])
 
@@ -132,8 +131,10 @@ class Records:
         if anywhere and not self.sparse:  # products of sparse matrices go row by row
             subscripts = "ij,j->i" if theta.ndim == 1 else "ij,kj->ik"
             product = by_row(subscripts, block.features, np.ascontiguousarray(theta[: self.d].T))
-        else:
+        elif self.sparse:
             product = np.asarray(block.features @ theta[: self.d])
+        else:
+            product = predictors(block.features, theta[: self.d])
         if block.scale is not None:
             product *= block.scale if product.ndim == 1 else block.scale[:, None]
         if self.intercept_scaling is not None:
@@ -148,8 +149,8 @@ class Records:
             weight = weight * (block.scale if weight.ndim == 1 else block.scale[:, None])
         if self.sparse:
             total[: self.d] += block.features.T @ weight
-        else:  # Xᵀ·weight, in the order that reads X along its rows: several times as fast
-            total[: self.d] += (weight.T @ block.features).T
+        else:
+            add_weighted_sum(block.features, weight, total[: self.d])
 
     # Reading.
 
@@ -158,31 +159,18 @@ class Records:
         if self.sparse:
             yield from self._sparse_blocks(rows)
             return
-        count = _count(rows)
-        length = min(MOST_ROWS, max(64, _BLOCK // self.d))
-        gathered = None
-        for first in range(0, count, length):
-            part = slice(first, min(first + length, count))
-            chosen = _part_of(rows, part)
-            if isinstance(chosen, slice):
-                block = np.asarray(self._X[chosen], dtype=np.float64)
-            else:
-                size = part.stop - part.start
-                if gathered is None:
-                    gathered = np.empty((min(length, count), self.d), self._X.dtype)
-                # Rows are 0..n − 1 here, and "clip" is the mode that writes to `out` directly.
-                np.take(self._X, chosen, axis=0, out=gathered[:size], mode="clip")
-                block = np.asarray(gathered[:size], dtype=np.float64)
+        own = self.reach is not None
+        for part, block in dense_blocks(self._X, rows, MOST_ROWS, own):
             yield part, self._within_ranges(block)
 
     def _sparse_blocks(self, rows: Rows) -> Iterator[tuple[slice, Any]]:
         from scipy.sparse import csr_matrix
 
         X = self._X
-        count = _count(rows)
+        count = rows_in(rows)
         for first in range(0, count, MOST_ROWS):
             part = slice(first, min(first + MOST_ROWS, count))
-            chosen = _part_of(rows, part)
+            chosen = part_of(rows, part)
             if isinstance(chosen, slice):  # a view: slicing the matrix would copy it
                 low, high = X.indptr[chosen.start], X.indptr[chosen.stop]
                 block = csr_matrix(
@@ -206,8 +194,9 @@ class Records:
     def _within_ranges(self, block: Array) -> Array:
         if self.reach is None or self.centre is None:
             return block
-        mapped: Array = np.clip((block - self.centre) / self.reach, -1.0, 1.0)
-        return mapped
+        block -= self.centre
+        block /= self.reach
+        return np.clip(block, -1.0, 1.0, out=block)
 
     def _measured(self) -> tuple[Array | None, Array]:
         """(factors that bring every row within the norm or None, norms rounded up), in one pass."""
@@ -270,16 +259,6 @@ def _lengths(features: Any) -> tuple[Array, Array]:
 def numbers_of(rows: Rows) -> NDArray[np.intp]:
     """The numbers of the rows in memory of their own, which whoever gets it may change."""
     return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows.copy()
-
-
-def _count(rows: Rows) -> int:
-    return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-
-
-def _part_of(rows: Rows, part: slice) -> Rows:
-    if isinstance(rows, slice):
-        return slice(rows.start + part.start, rows.start + part.stop)
-    return rows[part]
 
 
 def _matrix(X: Any) -> Any:

@@ -26,8 +26,9 @@ from numpy.typing import ArrayLike
 
 from pabi.describe.runs import NoisySGD
 from pabi.execute.clipping import clip_coordinates, clip_norms
+from pabi.execute.dense_blocks import Rows
 from pabi.execute.hiding import read_only, returned
-from pabi.execute.records import MOST_ROWS, Rows, numbers_of
+from pabi.execute.records import MOST_ROWS, numbers_of
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import HALF_ULP
 from pabi.numbers.rounding import Array, up

@@ -1,6 +1,7 @@
 """Doubles that are coarse against the noise: the attack, the size that no iterate exceeds, and refusals."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -246,3 +247,20 @@ def test_training_refuses_bounds_near_the_least_double(run, field):
     with pytest.raises(InvalidInput, match="1e-290") as refused:
         train(run, constant(1.0), [0.0])
     assert refused.value.field == field
+
+
+def test_a_schedule_that_falls_to_nothing_is_told_to_end_earlier():
+    """The last steps of a cosine are a millionth of the first, and so is their noise."""
+    steps = 4000
+    run = NoisySGD(
+        Loss.logistic(1.0),
+        n=400,
+        batches=Cyclic(4),
+        steps=steps,
+        step_size=0.5 * (1.0 + np.cos(np.pi * np.arange(steps) / steps)),
+        noise_std=0.05,
+    )
+    with pytest.raises(InvalidInput, match=r"^step_size: .*let the schedule end at longer steps"):
+        train(run, lambda x, rows: np.zeros((len(rows), 1)), [0.0])
+    longer = replace(run, step_size=np.maximum(run.step_size, 1e-3))
+    train(longer, lambda x, rows: np.zeros((len(rows), 1)), [0.0])

@@ -32,6 +32,7 @@ FINE = 2.0**-20  # of a step's noise: what the spacing of doubles may be at most
 _RARE = 101.0 * math.log(2.0)
 _A_STEP = 1.0 + 2.0**-48  # above the roundings of the few operations a step takes here
 _MARGIN = 1.0 + 1e-6  # above those of the closed form of equal steps, and of norms
+_FADED = 0.01  # of the largest step's noise: a schedule that falls so far ends in steps too short
 # Below it doubles lose digits; sizes are taken to be at least as large.
 _SMALLEST = 1e-280
 
@@ -128,7 +129,9 @@ def refuse_coarse(walk: Walk) -> None:
     if overstep is None:
         return
     size, spacing, noise_std = overstep
-    field = "noise_std"
+    field, remedy = "noise_std", "take fewer or shorter steps or more noise"
+    if noise_std < _FADED * float(np.max(walk.noise_std)):
+        field, remedy = "step_size", "let the schedule end at longer steps, whose noise is larger"
     if _coarse(walk.start, noise_std) is not None:
         field = "x0"
     elif _coarse(walk.origin, noise_std) is not None:
@@ -137,8 +140,8 @@ def refuse_coarse(walk: Walk) -> None:
         field,
         f"iterates can reach {plain(size, 3)}, where doubles are {plain(spacing, 3)} apart, more "
         f"than 2⁻²⁰ of a step's noise, {plain(noise_std, 3)}: rounding would undo what hides the path. "
-        "Begin nearer to 0, bound the iterates by a prox nearer to 0, take fewer or shorter steps or more "
-        'noise, or account for all iterates (release="path"), which rounding does not harm',
+        f"Begin nearer to 0, bound the iterates by a prox nearer to 0, {remedy}, or account for all iterates "
+        '(release="path"), which rounding does not harm',
     )
 
 

@@ -71,7 +71,8 @@ def test_the_whole_run_costs_no_more_wherever_the_uses_are(seed):
     steps = random_steps(rng, period * epochs)
     rests = Rests(steps, period, epochs - 1)
     last = Steps(*(x[-period:] for x in steps))
-    for resting in rests.best()[::12]:
+    for path in rests.paths()[::12]:
+        resting = rests.refined(path)
         for _ in range(20):
             places = rng.integers(period, size=epochs)
             own = np.zeros(period * epochs)

@@ -8,7 +8,8 @@ begins at the last of these distances and is averaged over, as in `secret_order`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 
 import numpy as np
 
@@ -58,23 +59,30 @@ def apply(
     if not last.older:
         raise NotApplicable("there is one epoch only: see latest uses")
     rests = Rests(view.arrays, view.period, last.older, run.range_diameter)
-    choices = rests.best()
-    if not choices:
+    paths = rests.paths()
+    if not paths:
         raise NotApplicable("the distance between the runs overflows")
-    best = _least(choices, lambda resting: last.epsilon(resting, at))
+    best = _least(
+        [partial(rests.refined, path) for path in paths],
+        lambda resting: last.epsilon(resting, at),
+    )
     records, cases = last.records(best, _MOST_RANGES)
     proof = averaged(NAME, run, records, cases, view.fractions, resting=best.r[1:])
     return Guarantee(proof.curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof)
 
 
-def _least(choices: list[Resting], epsilon: Callable[[Resting], float]) -> Resting:
+def _least(
+    choices: Sequence[Callable[[], Resting]], epsilon: Callable[[Resting], float]
+) -> Resting:
     """The one of least ε, if that falls and then rises along the list."""
-    values: dict[int, float] = {}
 
+    @cache
+    def choice(i: int) -> Resting:
+        return choices[i]()
+
+    @cache
     def at(i: int) -> float:
-        if i not in values:
-            values[i] = epsilon(choices[i])
-        return values[i]
+        return epsilon(choice(i))
 
     low, high = 0, len(choices) - 1
     while low < high:
@@ -83,7 +91,7 @@ def _least(choices: list[Resting], epsilon: Callable[[Resting], float]) -> Resti
             high = middle
         else:
             low = middle + 1
-    return choices[low]
+    return choice(low)
 
 
 class _LastEpoch:

@@ -30,6 +30,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -117,12 +118,20 @@ def slopes(gradients: Gradients, step_sizes: Array, batch_fraction: Fraction, l2
     sizes, places = np.unique(step_sizes, return_inverse=True)
     least = np.empty(sizes.shape)
     for i, size in enumerate(sizes.tolist()):
-        shrunk = 1 - Fraction(size) * Fraction(l2)
-        if shrunk <= 0:
-            raise NotApplicable(f"step_size·l2 = {size * l2!r}, expected less than 1")
-        slope = _data_slope(gradients, Fraction(size) * batch_fraction / shrunk)
-        least[i] = up(fraction_up(shrunk * Fraction(slope)))
+        least[i] = _without_curvature(gradients.facts, gradients.clips, size, batch_fraction, l2)
     return np.asarray(least[places].reshape(step_sizes.shape))
+
+
+@lru_cache(maxsize=1 << 14)
+def _without_curvature(
+    facts: Facts, clips: bool, size: float, batch_fraction: Fraction, l2: float
+) -> float:
+    """The slope of one step, which every reading of a search asks for."""
+    shrunk = 1 - Fraction(size) * Fraction(l2)
+    if shrunk <= 0:
+        raise NotApplicable(f"step_size·l2 = {size * l2!r}, expected less than 1")
+    slope = _data_slope(facts, clips, Fraction(size) * batch_fraction / shrunk)
+    return up(fraction_up(shrunk * Fraction(slope)))
 
 
 def _of_curvature(
@@ -136,15 +145,14 @@ def _of_curvature(
     return np.asarray(np.maximum(shrink, -overshoot))
 
 
-def _data_slope(gradients: Gradients, step: Fraction) -> float:
-    """The slope of x ↦ x − e·g(x) where the gradients, as clipped, have no curvature."""
-    facts = gradients.facts
+def _data_slope(facts: Facts, clips: bool, step: Fraction) -> float:
+    """The slope of x ↦ x − e·g(x) where the gradients, clipped or not, have no curvature."""
     if facts.curvature is not None:
         return clipping_slope(step, *map(Fraction, facts.curvature))
     assert facts.monotone is not None
     steepness = step * Fraction(facts.monotone)
     # ‖x − y − e(F(x) − F(y))‖² ≤ (1 + e²β²)‖x − y‖² for a monotone field F.
-    return fraction_up(1 + steepness) if gradients.clips else _root_up(1 + steepness**2)
+    return fraction_up(1 + steepness) if clips else _root_up(1 + steepness**2)
 
 
 def gaps(gradients: Gradients, step: Fraction, own: OwnRows | None) -> list[Modulus]:

@@ -115,13 +115,13 @@ class Rests:
         count = math.isqrt(_WORK // (len(epochs_by_key) * min(period, 2 * _PLACES)))
         self._points = np.geomspace(_LEAST, _MOST, min(max(count, _FEWEST), _FINEST))
 
-    def best(self) -> list[Resting]:
-        """The best distances found that end at each of several last ones."""
+    def paths(self) -> list[Array]:
+        """The best distances (m,) after each epoch on a coarse grid, for each of several last ones."""
         grids, apart = [], 0.0
         for epoch in self._epochs:
             apart = min(epoch.unpaid(apart), self._diameter)
             grids.append(self._grid(epoch.scale, apart))
-        return [self._refined(path) for path in self._paths(grids)]
+        return self._paths(grids)
 
     def _grid(self, scale: float, apart: float) -> Array:
         """The distances that are tried after an epoch, at most `apart`, beyond which none is worth more."""
@@ -152,22 +152,25 @@ class Rests:
             paths.append(np.array([*path[::-1]]))
         return paths
 
-    def _refined(self, path: Array) -> Resting:
-        """A path with the same end whose other distances are as good as they get nearby."""
+    def refined(self, path: Array) -> Resting:
+        """Distances with the same end, the others as good as they get nearby, and what they cost."""
         for factor in _CLOSER:
             near = np.geomspace(1.0 / factor, factor, 7)
             grids = [r * near if r else np.zeros(1) for r in path[:-1].tolist()]
             better = self._paths([*grids, path[-1:]])
             path = better[0] if better else path
-        return self.costing(np.append(0.0, path) * self._unit)
+        return self._costing(np.append(0.0, path))
 
     def _costs(self, epoch: _Epoch, begin: Array, end: Array, places: slice) -> Array:
         return np.where(end >= self._diameter, 0.0, epoch.costs(begin, end, places))
 
     def costing(self, r: Array) -> Resting:
-        """These distances, with what they cost; rounded up."""
-        total, units = 0.0, r / self._unit
+        """The distances (m + 1,) before the first and after each epoch, with what they cost; rounded up."""
+        return self._costing(r / self._unit)
+
+    def _costing(self, units: Array) -> Resting:
+        total = 0.0
         for k, epoch in enumerate(self._epochs):
             begin, end = units[k : k + 1], units[k + 1 : k + 2]
             total += float(self._costs(epoch, begin, end, slice(None))[0, 0])
-        return Resting(r, total * (1.0 + 1e-15 * (len(self._epochs) + 2.0)))
+        return Resting(units * self._unit, total * (1.0 + 1e-15 * (len(self._epochs) + 2.0)))

@@ -140,7 +140,7 @@ def test_pairs_are_sorted_and_the_least_constant_is_kept():
 STATED = {"gradient_bound": 3.0, "glm": True, "separable": True}
 EXAMPLES = {
     "logistic": (Loss.logistic(1.5), True, True, True),
-    "softmax": (Loss.softmax(1.5), True, True, True),
+    "softmax": (Loss.softmax(1.5, residual_cap=0.25), True, True, True),
     "squared": (Loss.squared(1.5, 0.7), True, True, True),
     "huber": (Loss.huber(1.5, 0.7), True, True, True),
     "smoothed_hinge": (Loss.smoothed_hinge(1.5, 0.7), True, True, True),

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -26,11 +26,13 @@ from pabi.describe.loss_facts import (
     Parameters,
     curvature_known,
 )
+from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.fields import NUMBER, POSITIVE
+from pabi.numbers.fields import NUMBER, POSITIVE, Check
 from pabi.numbers.rounding import Array, fraction_up, up
 from pabi.numbers.showing import exact
 
+RESIDUAL: Check = partial(validate.number, above=0.0, at_most=1.0)
 # What a record's target is: a label ±1, a number, or a class 0..K − 1 with a predictor for each.
 Response = Literal["sign", "number", "class"]
 
@@ -42,11 +44,12 @@ class LinearLoss(ABC):
     Where targets are labels ±1, `z` are the margins ±x·θ and `y` is not looked at; values and derivatives are
     those of the margin.
 
-    `parameters`: by name, each with its constraint; a subclass has a field of each name. `largest`: those up
-    to which sums of values and derivatives stay within the doubles.
+    `parameters` and `optional`, which need not be given: by name, each with its constraint; a subclass has a
+    field of each name. `largest`: those up to which sums of values and derivatives stay within the doubles.
     """
 
     parameters: ClassVar[Constraints] = {}
+    optional: ClassVar[Constraints] = {}
     largest: ClassVar[Mapping[str, float]] = {}
     response: ClassVar[Response]
 
@@ -90,7 +93,8 @@ class LinearLoss(ABC):
     def of(cls, values: Parameters) -> Self:
         """The loss of these parameters; `values` may hold others, such as `feature_norm`."""
         build: Callable[..., Self] = cls
-        return build(**{name: values[name] for name in cls.parameters})
+        options = [name for name in cls.optional if name in values]
+        return build(**{name: values[name] for name in (*cls.parameters, *options)})
 
     def facts(self, feature_norm: float) -> Facts:
         """What holds of one record with ‖x‖ ≤ `feature_norm`, rounded up."""
@@ -130,31 +134,70 @@ class Logistic(LinearLoss):
 
 @dataclass(frozen=True)
 class Softmax(LinearLoss):
-    """log Σ_k e^(z_k) − z_y."""
+    """log Σ_k e^(z_k) − z_y, as far as the class y has at least the probability 1 − a, a = `residual_cap`.
 
+    Beyond, the gradient q − e_y, q the probabilities, is scaled by a/(1 − q_y), and the loss is what has this
+    gradient: the largest convex function below whose residual at y stays above −a. It is
+    a·log Σ_{k≠y} e^(z_k) − a·z_y − a·log a − (1 − a)·log(1 − a) there (docs, "Convex clipping").
+    """
+
+    residual_cap: float = 1.0
+    optional: ClassVar[Constraints] = {"residual_cap": RESIDUAL}
     response = "class"
-    steepness = Fraction(1, 2)
-    slope = Fraction(up(math.sqrt(2.0)))
+
+    @property
+    def steepness(self) -> Fraction:
+        """1/2; 2a(1 − a) for a ≤ 1/2, since the variance under q is at most twice that of y being hit."""
+        cap = min(Fraction(self.residual_cap), Fraction(1, 2))
+        return 2 * cap * (1 - cap)
+
+    @property
+    def slope(self) -> Fraction:
+        """a·√2, the norm where all that y lacks is at one other class."""
+        return Fraction(self.residual_cap) * Fraction(up(math.sqrt(2.0)))
 
     def value(self, z: Array, y: NDArray[Any]) -> Array:
-        """The losses log Σ_k e^(z_k) − z_y, (m,)."""
-        peak = np.max(z, axis=1)
-        total = np.log(np.sum(np.exp(z - peak[:, None]), axis=1))
-        return np.asarray(total + (peak - z[np.arange(len(y)), y]))
+        """The losses, (m,)."""
+        at, cap = (np.arange(len(y)), y), self.residual_cap
+        plain: Array = _log_sum_exp(z) - z[at]
+        if cap == 1.0:
+            return plain
+        others = z.copy()
+        others[at] = -math.inf
+        # 1 − q_y ≤ a as long as log Σ_{k≠y} e^(z_k) − z_y ≤ log(a/(1 − a)).
+        beyond, turn = _log_sum_exp(others) - z[at], math.log(cap) - math.log1p(-cap)
+        constant = cap * math.log(cap) + (1.0 - cap) * math.log1p(-cap)
+        return np.asarray(np.where(beyond <= turn, plain, cap * beyond - constant))
 
     def differentiate(self, z: Array, y: NDArray[Any]) -> None:
-        """Overwrites the predictors by the classes' probabilities, less 1 for the class y."""
-        columns = z.T
+        """Overwrites the predictors by the classes' probabilities, less 1 for the class y, scaled down where
+        that is below −a."""
+        columns, at = z.T, (y, np.arange(len(y)))
         columns -= columns.max(axis=0)
         np.exp(columns, out=columns)
         columns /= columns.sum(axis=0)
-        columns[y, np.arange(len(y))] -= 1.0
+        columns[at] -= 1.0
+        if self.residual_cap < 1.0:
+            columns *= self.residual_cap / np.maximum(-columns[at], self.residual_cap)
 
     def mean(self, z: Array) -> Array:
-        """The probabilities of the classes, (m, K)."""
+        """The probabilities of the classes, (m, K): those at which the expected gradient vanishes.
+
+        With q the probabilities of the plain loss they are in proportion to q_k·max(1, (1 − q_k)/a).
+        """
         from scipy.special import softmax
 
-        return np.asarray(softmax(z, axis=1))
+        plain = softmax(z, axis=1)
+        if self.residual_cap == 1.0:
+            return np.asarray(plain)
+        share = plain * np.maximum(1.0, (1.0 - plain) / self.residual_cap)
+        return np.asarray(share / share.sum(axis=1, keepdims=True))
+
+
+def _log_sum_exp(z: Array) -> Array:
+    """log Σ_k e^(z_k) of every row."""
+    peak = np.max(z, axis=1)
+    return np.asarray(np.log(np.sum(np.exp(z - peak[:, None]), axis=1)) + peak)
 
 
 class _Clipped(LinearLoss):
@@ -317,6 +360,7 @@ def executable(kind: str, **parameters: Any) -> LinearLoss:
     """
     cls = LINEAR_LOSSES[kind]
     values = {name: check(name, parameters[name]) for name, check in cls.parameters.items()}
+    values |= {n: check(n, parameters[n]) for n, check in cls.optional.items() if n in parameters}
     for name, most in cls.largest.items():
         if values[name] > most:
             raise InvalidInput(name, f"expected at most {exact(most)}, got {values[name]!r}")
@@ -327,6 +371,7 @@ def kind_of(cls: type[LinearLoss]) -> Kind:
     """Such a loss as the accountant knows it, for rows of norm at most `feature_norm`."""
     return Kind(
         required={"feature_norm": POSITIVE, **cls.parameters},
+        optional=cls.optional,
         facts=lambda p: cls.of(p).facts(p["feature_norm"]),
         sentences=curvature_known,
     )

@@ -67,11 +67,14 @@ class StatedLoss:
         return cls._of("logistic", l2, feature_norm=feature_norm)
 
     @classmethod
-    def softmax(cls, feature_norm: float, l2: float = 0.0) -> Self:
+    def softmax(
+        cls, feature_norm: float, l2: float = 0.0, residual_cap: float | None = None
+    ) -> Self:
         """The multinomial logistic loss: curvature [0, R²/2], gradient ≤ √2·R.
 
-        It is no GLM in the sense of `glm`: clipping its gradients can break nonexpansiveness, so bound the
-        features instead.
+        With residuals capped at a the gradient is ≤ √2·a·R, and the curvature in [0, 2a(1 − a)R²] if
+        a ≤ 1/2. The loss is no GLM in the sense of `glm`: clipping its gradients can break nonexpansiveness.
+        Cap residuals instead, or bound the features.
 
         Parameters
         ----------
@@ -79,6 +82,10 @@ class StatedLoss:
             R, a bound on the norm of the vector that the model sees, intercept included.
         l2 : float, ≥ 0
             λ of the regulariser (λ/2)‖x‖².
+        residual_cap : float in (0, 1], optional
+            a: a record's gradient is min(1, a/(1 − q_y))·(q − e_y) times its features, q the probabilities of
+            the classes and y its own. That is the gradient of a convex loss, too. Only `SoftmaxGradients` of
+            this cap train it. None: 1, the loss itself.
 
         Returns
         -------
@@ -90,7 +97,7 @@ class StatedLoss:
         InvalidInput
             For a constant outside of its range, or where those that follow from it overflow.
         """
-        return cls._of("softmax", l2, feature_norm=feature_norm)
+        return cls._of("softmax", l2, feature_norm=feature_norm, residual_cap=residual_cap)
 
     @classmethod
     def squared(cls, feature_norm: float, residual_bound: float, l2: float = 0.0) -> Self:

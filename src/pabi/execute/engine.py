@@ -27,7 +27,7 @@ from pabi.execute.hiding import (
     starting_point,
     unseen,
 )
-from pabi.execute.linear_gradients import LinearGradients, fast_sum
+from pabi.execute.linear_gradients import LinearGradients, SoftmaxGradients, fast_sum
 from pabi.execute.precision import checked, walk_of
 from pabi.execute.progress import progress_bar
 from pabi.execute.randomness import randomness_from
@@ -207,6 +207,7 @@ def _gradient_sum(
     ):
         if value is not None and not callable(value):
             raise InvalidInput(name, f"expected a callable, got a {type(value).__name__}")
+    _refuse_other_cap(run, per_record_gradients)
     if clipped_gradient_sum is not None:
         return stated_sum(clipped_gradient_sum, run)
     assert per_record_gradients is not None
@@ -246,6 +247,22 @@ def _refuse_steeper(run: NoisySGD, gradients: LinearGradients) -> None:
             "loss",
             f"expected one of curvature up to {most!r} or more, that of {type(gradients).__name__}, got "
             f"{stated[1]!r}",
+        )
+
+
+def _refuse_other_cap(run: NoisySGD, gradients: PerRecordGradients | None) -> None:
+    """Raises InvalidInput where the loss caps residuals and nothing shows that the gradients do.
+
+    Scaling a gradient down to the same norm is no substitute: steps on what comes out of it can expand.
+    """
+    cap = dict(run.loss.parameters).get("residual_cap", 1.0)
+    if cap < 1.0 and not (
+        isinstance(gradients, SoftmaxGradients) and gradients.residual_cap <= cap
+    ):
+        raise InvalidInput(
+            "residual_cap",
+            f"expected pabi.learn.SoftmaxGradients(…, residual_cap={cap!r}): the loss is one whose residuals "
+            "are capped, which other gradients, or sums of them, are not known to be",
         )
 
 

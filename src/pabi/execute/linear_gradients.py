@@ -13,7 +13,7 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pabi.describe.linear_losses import LinearLoss, Logistic, Softmax, executable
+from pabi.describe.linear_losses import LinearLoss, Logistic, executable
 from pabi.describe.runs import NoisySGD
 from pabi.execute.clipping import by_row
 from pabi.execute.dense_blocks import Rows
@@ -210,19 +210,24 @@ class SoftmaxGradients(LinearGradients):
         Class numbers 0..K − 1. Where ‖x‖ ≤ R the loss is `Loss.softmax(feature_norm=R)`.
     classes : int, ≥ 2
         K.
+    residual_cap : float in (0, 1]
+        a: gradients are scaled by min(1, a/(1 − q_y)), q_y the probability of the record's class, and the
+        loss is `Loss.softmax(feature_norm=R, residual_cap=a)`. 1 leaves them as they are.
 
     Raises
     ------
     InvalidInput
-        `X`, `y` or `classes`; no message shows data.
+        `X`, `y`, `classes` or `residual_cap`; no message shows data.
 
     References
     ----------
     docs, "Training".
     """
 
-    def __init__(self, X: Any, y: ArrayLike, classes: int) -> None:
-        super().__init__(*_of_loss(Softmax(), X, y, classes))
+    def __init__(self, X: Any, y: ArrayLike, classes: int, residual_cap: float = 1.0) -> None:
+        loss = executable("softmax", residual_cap=residual_cap)
+        super().__init__(*_of_loss(loss, X, y, classes))
+        self.residual_cap = float(residual_cap)
 
 
 class SquaredGradients(LinearGradients):

@@ -139,21 +139,26 @@ class _Kind(NamedTuple):
 # Losses of a linear predictor, convex on all of space; R bounds the features.
 
 
-def _linear(
-    parameters: tuple[str, ...], limits: Callable[..., tuple[Any, Any]], scalar: bool = True
-) -> _Kind:
+def _linear(parameters: tuple[str, ...], limits: Callable[..., tuple[Any, Any]]) -> _Kind:
     """A loss of a linear predictor; `limits`: exact parameters ↦ (largest curvature, gradient bound)."""
 
     def facts(p: Parameters) -> DerivedFacts:
         hi, bound = limits(*(exact(p[name]) for name in parameters))
         row = _weakly_smooth_row(((fmpq(0), 2 * bound), (fmpq(1), hi)))
-        return DerivedFacts((fmpq(0), hi), bound, scalar, convex=True, as_they_are=(row,))
+        return DerivedFacts((fmpq(0), hi), bound, True, convex=True, as_they_are=(row,))
 
     return _Kind(parameters, facts)
 
 
-def _softmax(r: Any) -> tuple[Any, Any]:
-    return r * r / 2, above(arb(2).sqrt() * arb(r))
+def _softmax(p: Parameters) -> DerivedFacts:
+    """With a residual that is capped at a the variance that is the curvature is at most 2a(1 − a)."""
+    r, cap = exact(p["feature_norm"]), exact(p.get("residual_cap", 1.0))
+    if not 0 < cap <= 1:
+        raise Refused("residual_cap: expected a number in (0, 1]")
+    hi = r * r * (2 * cap * (1 - cap) if 2 * cap <= 1 else fmpq(1, 2))
+    bound = above(cap * arb(2).sqrt() * arb(r))
+    row = _weakly_smooth_row(((fmpq(0), 2 * bound), (fmpq(1), hi)))
+    return DerivedFacts((fmpq(0), hi), bound, convex=True, as_they_are=(row,))
 
 
 def _poisson(r: Any, predictor_bound: Any, count_bound: Any) -> tuple[Any, Any]:
@@ -176,7 +181,7 @@ def _smooth(
 _KINDS: Mapping[str, _Kind] = MappingProxyType(
     {
         "logistic": _linear(("feature_norm",), lambda r: (r * r / 4, r)),
-        "softmax": _linear(("feature_norm",), _softmax, scalar=False),
+        "softmax": _Kind(("feature_norm", "residual_cap"), _softmax),
         "squared": _linear(("feature_norm", "residual_bound"), lambda r, most: (r * r, r * most)),
         "huber": _linear(("feature_norm", "threshold"), lambda r, most: (r * r, r * most)),
         "smoothed_hinge": _linear(("feature_norm", "smoothing"), lambda r, h: (r * r / h, r)),

@@ -17,6 +17,7 @@ import pabi
 from pabi import Reshuffle, ShuffleOnce
 from pabi.account.best import outcomes
 from pabi.describe.iteration import Steps
+from pabi.shifts.epochs import Rests
 from pabi.shifts.start import best_start
 from support.falsification.affine_maps import exact_mu
 from support.falsification.mixtures import Mixture, hockey_sticks
@@ -351,6 +352,27 @@ def test_latest_uses_are_offered_where_steps_expand_or_fall(c, fall):
         o.guarantee for o in outcomes(found.run(Reshuffle(1)), 1e-3) if o.name == "latest uses"
     )
     assert not refuted(truth_of_permutations(found, True), claim)
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(1500, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(("share", "wrong"), [(1.0, False), (0.5, True)])
+def test_epochs_cost_what_is_said_and_not_half_of_it(count, share, wrong, monkeypatch):
+    """With what the older epochs cost halved, some of the same claims are refuted."""
+    costing = Rests._costing
+    monkeypatch.setattr(
+        Rests,
+        "_costing",
+        lambda self, units: (r := costing(self, units))._replace(cost=share * r.cost),
+    )
+    rng, refutations = np.random.default_rng(count), 0
+    for kind in [*KINDS] * -(-count // len(KINDS)):
+        found = random_quadratics(rng, 4 if kind == "alike" else 3, 3, kind)
+        run, delta = found.run(Reshuffle(found.size)), float(10 ** rng.uniform(-5, -1))
+        truth = truth_of_permutations(found, kind == "alike")
+        for outcome in outcomes(run, delta, only="epoch by epoch"):
+            if outcome.guarantee is not None:
+                refutations += refuted(truth, outcome.guarantee)
+    assert (refutations > 0) == wrong
 
 
 # Wrong bounds.

@@ -2,8 +2,8 @@
 
 Whoever knows the record's place in every epoch but the last may pay accordingly. So fix how far apart the
 runs may be after each of these epochs; wherever the record is in one, payments bring the distance before
-it to that after it, at the cost of the dearest place (docs, "Secret order"). The last epoch
-begins at the last of these distances and is averaged over, as in `secret_order`.
+it to that after it, at the cost of the dearest place (docs, "Secret order"). The last epoch begins at the
+last of these distances and is averaged over, as in `secret_order`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pabi.describe.iteration import NoisyIteration, Steps
 from pabi.describe.orders import FAILING, SecretOrder
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.positions import OrderedView, Uses
+from pabi.normal_forms.positions import OrderedView, Uses, standing
 from pabi.numbers.errors import NotApplicable
-from pabi.numbers.rounding import fraction_up, up
+from pabi.numbers.rounding import fraction_up
 from pabi.shifts.epochs import Resting, Rests
 from pabi.shifts.records import Record, solve_schedule
 from pabi.tradeoff import average
@@ -35,10 +35,8 @@ SOURCE = (
 )
 
 _MOST_STEPS = 1_000_000
-_MOST_RANGES, _FEW_RANGES = (
-    64,
-    12,
-)  # of positions in the last epoch: of the proof, and of a first look
+# Ranges of positions in the last epoch: of the proof, and where distances are compared.
+_MOST_RANGES, _FEW_RANGES = 64, 12
 
 
 def apply(
@@ -126,17 +124,9 @@ class _LastEpoch:
         own = np.zeros_like(self.steps.s)
         (where,) = case.ranges
         if where is not None:
-            own[where[1]] = self._standing(*where)
+            a, b = where
+            own[b] = standing(self.steps.c[a : b + 1], self.steps.s[a : b + 1])
         schedule = self.steps._replace(s=own)
         start = float(resting.r[-1])
         _, shifts = solve_schedule(schedule, self.view.run.range_diameter, start)
         return Record(case.uses, shifts=shifts, paid=resting.cost)
-
-    def _standing(self, a: int, b: int) -> float:
-        """The sensitivity at position b that stands for a use at any of a, …, b; rounded up (rule (ii))."""
-        largest = 0.0
-        for slope, own in zip(
-            self.steps.c[a : b + 1].tolist(), self.steps.s[a : b + 1].tolist(), strict=True
-        ):
-            largest = max(own, up(slope * largest) if slope and largest else 0.0)
-        return largest

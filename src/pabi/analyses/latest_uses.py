@@ -19,9 +19,8 @@ from pabi.describe.iteration import NoisyIteration, Steps
 from pabi.describe.orders import FAILING
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.positions import OrderedView
+from pabi.normal_forms.positions import OrderedView, standing
 from pabi.numbers.errors import NotApplicable
-from pabi.numbers.rounding import TINY, up
 from pabi.shifts.records import Record, solve_schedule
 
 NAME = "latest uses"
@@ -72,13 +71,9 @@ class _Uses:
     def standing(self, epoch: int, a: int, b: int) -> float:
         """The sensitivity at position b of `epoch` that stands for a use at any of a, …, b; rounded up."""
         if (epoch, a, b) not in self._sizes:
-            first, largest = epoch * self.view.period, 0.0
-            c, s = (x[first + a : first + b + 1].tolist() for x in self.steps[:2])
-            for slope, own in zip(c, s, strict=True):
-                # What a slope of 0 forgets is gone, ∞ included; what is small is never nothing.
-                moved = max(up(slope * largest), TINY) if slope and largest else 0.0
-                largest = max(own, moved)
-            self._sizes[epoch, a, b] = largest
+            first = epoch * self.view.period
+            c, s = (x[first + a : first + b + 1] for x in self.steps[:2])
+            self._sizes[epoch, a, b] = standing(c, s)
         return self._sizes[epoch, a, b]
 
     def record(self, case: Case) -> Record:

@@ -170,6 +170,8 @@ class _Windows:
         noise = sigma[len(sigma) - steps :]
         unit = float(noise.max())  # its square may be no double
         room = float((noise / unit) ** 2 @ np.exp(later - top))
+        if room == 0.0:  # it underflows
+            return 0.0
         factor = math.exp(min(later[0] + squares[0] - top, 700.0)) / room
         distance = self._distance(begin) / unit
         return distance * distance * factor if factor > 0.0 else 0.0

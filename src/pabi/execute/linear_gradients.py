@@ -214,6 +214,11 @@ class SoftmaxGradients(LinearGradients):
         a: gradients are scaled by min(1, a/(1 − q_y)), q_y the probability of the record's class, and the
         loss is `Loss.softmax(feature_norm=R, residual_cap=a)`. 1 leaves them as they are.
 
+    Attributes
+    ----------
+    residual_cap : float
+        The cap a, which `train` compares with that of the loss.
+
     Raises
     ------
     InvalidInput

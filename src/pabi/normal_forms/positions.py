@@ -23,7 +23,7 @@ from pabi.describe.iteration import Group, Groups, Schedule, Steps, Stretch
 from pabi.describe.orders import Fractions, KnownUses
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import TINY, Array, up
 
 if TYPE_CHECKING:
     from pabi.describe.runs import NoisySGD
@@ -61,6 +61,20 @@ class Constants(NamedTuple):
     cool: float
     s: float
     sigma: float
+
+
+def standing(c: Array, s: Array) -> float:
+    """The sensitivity at the last of these steps that stands for a use at any of them, by rule (ii) with
+    s_i·Λ_{i+1}⋯Λ_j in place of s_i; rounded up.
+
+    `c`, `s`: slopes and sensitivities, (steps,).
+    """
+    largest = 0.0
+    for slope, own in zip(c.tolist(), s.tolist(), strict=True):
+        # What a slope of 0 forgets is gone, ∞ included; what is small is never nothing.
+        moved = max(up(slope * largest), TINY) if slope and largest else 0.0
+        largest = max(own, moved)
+    return largest
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class Shapes:
 
     @property
     def least_shifts(self) -> Array:
-        """The largest b_k with ω_k(δ) ≥ c_k·δ + b_k for δ > 0 and the c_k of `least_slopes`, (t,)."""
+        """Numbers b_k ≥ 0 with ω_k(δ) ≥ c_k·δ + b_k for δ > 0 and the c_k of `least_slopes`, (t,)."""
         shifts = self.shift.min(axis=0)
         shifts[list(self.functions)] = 0.0
         return np.asarray(shifts)

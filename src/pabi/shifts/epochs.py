@@ -149,7 +149,7 @@ class Rests:
             for grid, best in zip(reversed(grids), reversed(back), strict=True):
                 path.append(float(grid[place]))
                 place = int(best[place])
-            paths.append(np.array([*path[::-1]]))
+            paths.append(np.array(path[::-1]))
         return paths
 
     def refined(self, path: Array) -> Resting:

@@ -78,17 +78,15 @@ class _Problem:
             first, distance, aims = closed_form(kappa, h, sigma, diameter, start)
             return min(at_once, self.replay(first, aims, distance), key=_cost)
         rough = [Rough(0, at_once.z[1:])]
-        slopes = shape.slopes
+        slopes, apart = shape.slopes, self.forward(diameter, start)
         if not np.isnan(slopes).any():
             straight = self._linear(Steps(slopes, s, sigma), diameter, start)
-            distance = self.forward(diameter, start)[straight.first]
-            payments = self.replay(straight.first, straight.aims, float(distance))
+            payments = self.replay(straight.first, straight.aims, float(apart[straight.first]))
             if payments.square <= self._least_beyond():
-                return payments
+                return _from_the_diameter(payments, apart, diameter)
             rough.append(straight)
         elif s.any():
             rough.append(self._linear(Steps(self._secants(), s, sigma), diameter, start))
-        apart = self.forward(diameter, start)
         top = self._top(apart)
         if top > 0.0:
             rough += roughly(shape, self.omega, s, sigma, diameter, apart, top)
@@ -97,14 +95,7 @@ class _Problem:
         for payments in sorted(paths, key=_cost):
             if payments.square <= _WORSE * best.square:
                 best = min(best, self._polished(payments), key=_cost)
-        best = self._best_start_near(best, apart)
-        # The distance at the start follows from the last time that the diameter cut it off, or from w_0, if
-        # nothing is paid on the way.
-        cut = np.flatnonzero((apart[: best.first + 1] == diameter) & (diameter < math.inf))
-        first = int(cut[-1]) if cut.size else 0
-        z = np.append(apart[first : best.first], best.z)
-        a = np.append(np.zeros(best.first - first), best.a)
-        return StepPayments(first, z, a, best.square)
+        return _from_the_diameter(self._best_start_near(best, apart), apart, diameter)
 
     def _least_beyond(self) -> float:
         """A bound from below on the cost of any path that is ever so far apart that a modulus is less than by
@@ -271,6 +262,16 @@ class _Problem:
                 if damping > 1e9:
                     break
         return best
+
+
+def _from_the_diameter(best: StepPayments, apart: Array, diameter: float) -> StepPayments:
+    """The same payments with the steps before them, in which nothing is paid, since the last time that the
+    diameter cut the distance off, or since w_0: from there the distance at their start follows."""
+    cut = np.flatnonzero((apart[: best.first + 1] == diameter) & (diameter < math.inf))
+    first = int(cut[-1]) if cut.size else 0
+    z = np.append(apart[first : best.first], best.z)
+    a = np.append(np.zeros(best.first - first), best.a)
+    return StepPayments(first, z, a, best.square)
 
 
 def _cost(payments: StepPayments) -> float:

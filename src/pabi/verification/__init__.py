@@ -214,12 +214,11 @@ def _acceptance(finding: Finding) -> Verdict:
     parts: tuple[Part, ...] = ()
     product: JointBound | None = None
     what = " and ".join(bound.text for bound in finding.claimed)
-    if others or not one.composed:
-        pass
-    elif (gaussians := one.only(Gaussians)) is not None and finding.reading is None:
-        mu, parts = gaussians.mu, gaussians.parts
-    else:
-        what, product = f"product of {one.size} factors", one
+    if one.composed and not others:
+        if (gaussians := one.only(Gaussians)) is not None and finding.reading is None:
+            mu, parts = gaussians.mu, gaussians.parts
+        else:
+            what, product = f"product of {one.size} factors", one
     return Verdict(
         ok=True,
         reason=_proven(finding.reading, what),

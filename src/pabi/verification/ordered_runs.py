@@ -131,6 +131,14 @@ class OrderedRun(Derived):
             [arb(self.sigma(k)) for k in timed(range(self.total))],
         )
 
+    def standing(self, first: int, last: int) -> Any:
+        """The sensitivity at step `last` that stands for a use at any step from `first` on: the largest of
+        theirs, each times the slopes of the steps after it (rule (ii) of "The worst record")."""
+        largest = arb(0)
+        for k in timed(range(first, last + 1)):
+            largest = self.steps.s[k].max(largest * self.steps.c[k])
+        return largest
+
     def _kind(self, k: int) -> int:
         if k >= self.data:
             return 2

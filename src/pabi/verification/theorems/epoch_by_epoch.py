@@ -70,10 +70,7 @@ class _LastEpoch(CaseCheck):
         (covered,) = map(read_range, case["ranges"])
         if covered is not None:
             a, b = covered
-            largest = arb(0)
-            for k in timed(range(a, b + 1)):
-                largest = self.last.s[k].max(largest * self.last.c[k])
-            own[b] = largest
+            own[b] = self.run.standing(self.first + a, self.first + b)
         return self.older + replay_case(case, self.last._replace(s=own), distance)
 
 

@@ -13,7 +13,6 @@ from flint import arb
 
 from pabi.verification.cases import CaseCheck, every_pair, proven_by, read_range
 from pabi.verification.chains import of_runs
-from pabi.verification.limits import timed
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.payments import replay_case
 from pabi.verification.refusal import Refused
@@ -66,12 +65,8 @@ class _Latest(CaseCheck):
 
     def _standing(self, epoch: int, a: int, b: int) -> Any:
         """The sensitivity at position b of the epoch that stands for a use at any of a..b."""
-        steps, first = self.steps, epoch * self.run.period
-        largest, stretched = arb(0), arb(1)
-        for k in timed(range(first + b, first + a - 1, -1)):
-            largest = largest.max(steps.s[k] * stretched)
-            stretched *= steps.c[k]
-        return largest
+        first = epoch * self.run.period
+        return self.run.standing(first + a, first + b)
 
 
 THEOREMS = {

@@ -250,3 +250,14 @@ def test_the_best_analysis_may_change_on_the_way(batches, target, first, then):
     assert found.guarantee(1e-5).epsilon(1e-5) <= target
     less = replace(found, noise_multiplier=0.98 * found.noise_multiplier)
     assert less.guarantee(1e-5).epsilon(1e-5) > target
+
+
+@pytest.mark.parametrize("guess", [0.1, 0.3, 0.7, 1.7, 2.9])
+def test_a_guess_on_the_boundary_is_returned_as_it_is(guess):
+    """The next double but one, which a logarithm and its inverse lead to, may miss the target."""
+    run = a_run(noise_std=None, noise_multiplier=guess)
+    target = epsilon(run)
+    found = pabi.calibrate(replace(run, noise_multiplier=1.0), target, DELTA, "noise_multiplier")
+    again = pabi.calibrate(found, target, DELTA, "noise_multiplier")
+    assert epsilon(found) <= target
+    assert epsilon(again) <= target

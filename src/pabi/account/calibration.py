@@ -273,8 +273,12 @@ class _Search:
     ) -> float:
         """The value nearest to the boundary of the analysis that is asked alone; of all, if that is None."""
 
+        def parameter(log_x: float) -> float:
+            # The value that was asked for is the value that is returned.
+            return guess if log_x == math.log(guess) else math.exp(log_x)
+
         def excess(log_x: float) -> float:
-            x = guess if log_x == math.log(guess) else math.exp(log_x)
+            x = parameter(log_x)
             value = self.epsilon(build(x), x)
             gap = math.log(min(max(value, 1e-300), 1e300)) - math.log(self.target)
             # The logarithms may round to equal; the comparison itself must not.
@@ -307,9 +311,9 @@ class _Search:
             while excess(root + sign * nudge) > 0.0:
                 nudge = max(2.0 * nudge, self.close)
                 if abs(root + sign * nudge - good) < nudge or nudge > abs(good - bad):
-                    return math.exp(good)
+                    return parameter(good)
             good = root + sign * nudge
-        return math.exp(good)
+        return parameter(good)
 
     # Whole numbers.
 

@@ -302,9 +302,8 @@ class PrivatePoissonRegressor(_LinearRegressor):
 
     def _scale(self) -> _TargetScale:
         self._limits()
-        return (
-            _TargetScale()
-        )  # divided by anything, counts are none; the loss cuts them at its bound
+        # Divided by anything, counts are none; the loss cuts them at its bound.
+        return _TargetScale()
 
     def _bounds(self) -> dict[str, float]:
         """The bounds of the loss, those that are "auto" by the rule."""

@@ -12,17 +12,10 @@ import mpmath
 import numpy as np
 import pytest
 
-from pabi.describe.linear_losses import (
-    LINEAR_LOSSES,
-    Huber,
-    Logistic,
-    PoissonLoss,
-    SmoothedHinge,
-    Softmax,
-    Squared,
-    executable,
-)
+from pabi.describe.linear_losses import LINEAR_LOSSES, executable
 from pabi.describe.losses import Loss
+from pabi.describe.scalar_losses import Huber, Logistic, PoissonLoss, SmoothedHinge, Squared
+from pabi.describe.vector_losses import Softmax
 from pabi.numbers.errors import InvalidInput
 
 ULP = 2.0**-53

@@ -100,6 +100,63 @@ class StatedLoss:
         return cls._of("softmax", l2, feature_norm=feature_norm, residual_cap=residual_cap)
 
     @classmethod
+    def one_vs_rest(
+        cls, feature_norm: float, classes: int, smoothing: float | None = None, l2: float = 0.0
+    ) -> Self:
+        """K losses of a margin, each class against the others: curvature that of one, gradient ≤ √K·R.
+
+        Parameters
+        ----------
+        feature_norm : float, > 0
+            R, a bound on the norm of the vector that the model sees, intercept included.
+        classes : int, ≥ 2
+            K.
+        smoothing : float, > 0, optional
+            γ: smoothed hinge losses, of curvature [0, R²/γ]. None: logistic losses, of curvature [0, R²/4].
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+        """
+        parameters = {"feature_norm": feature_norm, "classes": classes, "smoothing": smoothing}
+        return cls._of("one_vs_rest", l2, **parameters)
+
+    @classmethod
+    def vector_huber(cls, feature_norm: float, threshold: float, l2: float = 0.0) -> Self:
+        """The Huber loss of several outputs with threshold k: curvature [0, R²], gradient ≤ k·R.
+
+        It is ½‖θᵀx − y‖², linear beyond residuals of norm k.
+
+        Parameters
+        ----------
+        feature_norm : float, > 0
+            R, a bound on the norm of the vector that the model sees, intercept included.
+        threshold : float, > 0
+            k, in units of y.
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+        """
+        return cls._of("vector_huber", l2, feature_norm=feature_norm, threshold=threshold)
+
+    @classmethod
     def squared(cls, feature_norm: float, residual_bound: float, l2: float = 0.0) -> Self:
         """½(x·θ − y)² with the residual clipped at B: curvature [0, R²], gradient ≤ R·B.
 

@@ -108,6 +108,9 @@ class Kind:
         from `facts`; None if there are none. They are made of `Modulus.linear`, `affine` and `sqrt`. A mean
         of gradients inherits them, since its step is the mean of their steps. `clips`: whether gradients may
         be clipped, which few rows survive. Trainers raise the noise in place of scaling such gradients down.
+    clipped
+        (parameters, C) ↦ what follows from them of the loss clipped convexly to gradients of norm C; None
+        where nobody knows how.
     """
 
     required: Constraints
@@ -116,6 +119,7 @@ class Kind:
     sentences: Callable[[str, Parameters, Facts], list[str]]
     ordered: tuple[str, str] | None = None
     rows: Callable[[Parameters, Fraction, bool], list[Modulus]] | None = None
+    clipped: Callable[[Parameters, float], Facts] | None = None
 
 
 ITERATES = "a convex set that holds all iterates"

@@ -20,6 +20,7 @@ import numpy as np
 from pabi.describe import gradient_steps
 from pabi.describe.gradient_steps import Gradients
 from pabi.describe.loss_constructors import StatedLoss
+from pabi.describe.loss_facts import Facts
 from pabi.describe.loss_kinds import KINDS
 from pabi.describe.moduli import Modulus, finite_or_unbounded
 from pabi.numbers import validate
@@ -57,7 +58,21 @@ class Loss(StatedLoss):
     """
 
     def _gradients(self, clip_norm: float | None, clipping: str) -> Gradients:
-        return Gradients(self._facts, clip_norm, clipping)
+        if clipping != "residual":
+            return Gradients(self._facts, clip_norm, clipping)
+        # A loss like any other, whose gradients are as they are.
+        return Gradients(self._facts if clip_norm is None else self._clipped(clip_norm))
+
+    def _clipped(self, clip_norm: float) -> Facts:
+        """What is known of the loss clipped convexly. Raises InvalidInput where nobody knows how."""
+        if self._row.clipped is None:
+            raise InvalidInput("clipping", no_residual(self.kind))
+        return self._row.clipped(dict(self.parameters), clip_norm)
+
+    @property
+    def has_residual(self) -> bool:
+        """Whether it is a linear model's loss, which can be clipped convexly (`clipping="residual"`)."""
+        return self._row.clipped is not None
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -122,12 +137,13 @@ class Loss(StatedLoss):
         clip_norm : float or None
             The norm that each record's gradient is clipped to, in its unit; None where it is not clipped.
         clipping : str
-            "norm" or "coordinates", as in a run.
+            "norm", "coordinates" or "residual", as in a run.
 
         Returns
         -------
         bool
-            False where the loss's own gradient bound is as small.
+            False where the loss's own gradient bound is as small, and where the loss itself is clipped
+            ("residual"): the gradients are then its own.
 
         Raises
         ------
@@ -142,14 +158,14 @@ class Loss(StatedLoss):
         """The curvature interval of the clipped gradients.
 
         Where clipping is harmless it only shrinks derivatives, so that [lo, hi] becomes
-        [min(lo, 0), max(hi, 0)].
+        [min(lo, 0), max(hi, 0)]. A loss that is clipped convexly ("residual") has a curvature of its own.
 
         Parameters
         ----------
         clip_norm : float or None
             The norm that each record's gradient is clipped to, in its unit; None where it is not clipped.
         clipping : str
-            "norm" or "coordinates", as in a run.
+            "norm", "coordinates" or "residual", as in a run.
 
         Returns
         -------
@@ -190,7 +206,7 @@ class Loss(StatedLoss):
             The records in the batch over the number that the sum is divided by. 0 is an empty batch, a step
             of regulariser and noise alone.
         clipping : str
-            "norm" or "coordinates", as in a run.
+            "norm", "coordinates" or "residual", as in a run.
 
         Returns
         -------
@@ -235,7 +251,7 @@ class Loss(StatedLoss):
         batch_fraction : float or Fraction, ≥ 0
             The records in the batch over the number that the sum is divided by.
         clipping : str
-            "norm" or "coordinates", as in a run.
+            "norm", "coordinates" or "residual", as in a run.
 
         Returns
         -------
@@ -272,6 +288,12 @@ class Loss(StatedLoss):
             data = gradient_steps.gaps(gradients, eta * fraction / shrunk, own)
             rows.extend(row.scaled(fraction_up(shrunk)) for row in data)
         return Modulus.minimum(*rows)
+
+
+def no_residual(kind: str) -> str:
+    """Why a loss of this kind is not clipped convexly."""
+    able = ", ".join(name for name, row in KINDS.items() if row.clipped is not None)
+    return f'"residual" clips the losses of linear models alone ({able}), got a loss of kind {kind}'
 
 
 def parameter_names(kind: object) -> tuple[str, ...]:

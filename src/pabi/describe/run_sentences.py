@@ -33,6 +33,11 @@ def run_sentences(
             f"one record moves a batch's gradient sum by at most {run.gradient_sensitivity!r} "
             "(gradient_sensitivity)"
         )
+    elif run.clipping == "residual":
+        sentences.append(
+            "each record's loss is clipped convexly, by its residual, so that its gradient has norm at most "
+            f"{run.clip_norm!r}"
+        )
     elif loss.clips(run.clip_norm, run.clipping):
         how = {"norm": "to norm {c!r}", "coordinates": "coordinate by coordinate to {c!r}/√d"}
         sentences.append(

@@ -60,8 +60,10 @@ class NoisySGD(StatedRun):
     clip_norm : float, optional
         C: each record's gradient is clipped to this norm.
     clipping : str
-        "norm", or "coordinates": each of a gradient's d coordinates is clipped to clip_norm/√d, which
-        bounds the norm as well and leaves a separable loss separable.
+        "norm": the gradient is scaled down. "coordinates": each of its d coordinates is clipped to
+        clip_norm/√d, which bounds the norm as well and leaves a separable loss separable. "residual": the
+        loss of a linear model is clipped convexly, to a convex function below it whose gradients are of norm
+        clip_norm at most. The gradients of `pabi.learn` train it, and no others.
     gradient_sensitivity : float, optional
         L: the largest change of the batch's gradient sum between adjacent data sets, where known. Not
         with sampled batches, where one record also displaces others, but for `Poisson` under

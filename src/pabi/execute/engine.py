@@ -15,6 +15,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pabi.describe.linear_losses import executable
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import Update
 from pabi.execute.batches import batch_rows
@@ -27,7 +28,7 @@ from pabi.execute.hiding import (
     starting_point,
     unseen,
 )
-from pabi.execute.linear_gradients import LinearGradients, SoftmaxGradients, fast_sum
+from pabi.execute.linear_gradients import LinearGradients, LossGradients, fast_sum
 from pabi.execute.precision import checked, walk_of
 from pabi.execute.progress import progress_bar
 from pabi.execute.randomness import randomness_from
@@ -207,7 +208,7 @@ def _gradient_sum(
     ):
         if value is not None and not callable(value):
             raise InvalidInput(name, f"expected a callable, got a {type(value).__name__}")
-    _refuse_other_cap(run, per_record_gradients)
+    _refuse_other_loss(run, per_record_gradients)
     if clipped_gradient_sum is not None:
         return stated_sum(clipped_gradient_sum, run)
     assert per_record_gradients is not None
@@ -217,7 +218,7 @@ def _gradient_sum(
             raise InvalidInput("n", f"expected {held}, the rows of X, got {run.n}")
         _refuse_longer_rows(run, per_record_gradients.records)
         _refuse_steeper(run, per_record_gradients)
-        if run.clipping == "norm":
+        if run.clipping in ("norm", "residual"):
             return fast_sum(per_record_gradients, run)
     return per_record_sum(per_record_gradients, run)
 
@@ -250,19 +251,23 @@ def _refuse_steeper(run: NoisySGD, gradients: LinearGradients) -> None:
         )
 
 
-def _refuse_other_cap(run: NoisySGD, gradients: PerRecordGradients | None) -> None:
-    """Raises InvalidInput where the loss caps residuals and nothing shows that the gradients do.
+def _refuse_other_loss(run: NoisySGD, gradients: PerRecordGradients | None) -> None:
+    """Raises InvalidInput where the loss is clipped convexly and nothing shows that the gradients are.
 
     Scaling a gradient down to the same norm is no substitute: steps on what comes out of it can expand.
     """
-    cap = dict(run.loss.parameters).get("residual_cap", 1.0)
-    if cap < 1.0 and not (
-        isinstance(gradients, SoftmaxGradients) and gradients.residual_cap <= cap
-    ):
+    parameters = dict(run.loss.parameters)
+    if run.clipping != "residual" and parameters.get("residual_cap", 1.0) == 1.0:
+        return
+    loss, field = executable(run.loss.kind, **parameters), "clipping"
+    if run.clipping != "residual":
+        field = "residual_cap"
+    own = gradients.loss if isinstance(gradients, LossGradients) else None
+    if own is None or not loss.covers(own):
         raise InvalidInput(
-            "residual_cap",
-            f"expected pabi.learn.SoftmaxGradients(…, residual_cap={cap!r}): the loss is one whose residuals "
-            "are capped, which other gradients, or sums of them, are not known to be",
+            field,
+            f"expected the gradients of pabi.learn for {loss!r}, which is clipped by its residuals; other "
+            "gradients, or sums of them, are not known to be",
         )
 
 

@@ -13,8 +13,10 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pabi.describe.linear_losses import LinearLoss, Logistic, executable
+from pabi.describe.linear_loss import LinearLoss
+from pabi.describe.linear_losses import executable
 from pabi.describe.runs import NoisySGD
+from pabi.describe.scalar_losses import Logistic
 from pabi.execute.clipping import by_row
 from pabi.execute.dense_blocks import Rows
 from pabi.execute.records import MOST_ROWS, Records, as_labels
@@ -24,7 +26,7 @@ from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import HALF_ULP
 from pabi.numbers.rounding import Array, fraction_up
 
-Residual = Callable[[Array, Any], Array]
+Residual = Callable[..., Array]
 
 
 class LinearGradients:
@@ -100,7 +102,11 @@ class LinearGradients:
         term = np.zeros(point.shape, order="C" if self.records.sparse else "F")
         for block in self.records.blocks(rows):
             target = self._of(rows, block.part)
-            weight = self._residual(self.records.predictor(block, point, limit.anywhere), target)
+            weight = self._residual(
+                self.records.predictor(block, point, limit.anywhere),
+                target,
+                *limit.of_residuals(block.norm),
+            )
             # Where a predictor overflows, the record is left out: it must not turn the sum into NaN.
             weight[~np.isfinite(weight)] = 0.0
             if limit.shrink != 1.0:
@@ -148,7 +154,21 @@ def _clipped(weight: Array, norm: Array, clip: float) -> Array:
     return clipped
 
 
-class LogisticGradients(LinearGradients):
+class LossGradients(LinearGradients):
+    """The gradients of one of pabi's own losses, which alone can be clipped convexly.
+
+    `classes`: K, where targets are classes.
+    """
+
+    def __init__(self, loss: LinearLoss, X: Any, y: ArrayLike, classes: int | None = None) -> None:
+        records = X if isinstance(X, Records) else Records(X)
+        targets = targets_of(loss, y, records.n, classes)
+        outputs = targets.shape[1] if loss.response == "vector" else classes
+        super().__init__(records, targets, _residual_of(loss), outputs, fraction_up(loss.steepness))
+        self.loss = loss
+
+
+class LogisticGradients(LossGradients):
     """Gradients of the logistic loss log(1 + exp(−y·xᵀθ)), which are −y·x/(1 + exp(y·xᵀθ)).
 
     Parameters
@@ -170,10 +190,10 @@ class LogisticGradients(LinearGradients):
     """
 
     def __init__(self, X: Any, y: ArrayLike) -> None:
-        super().__init__(*_of_loss(Logistic(), X, y))
+        super().__init__(Logistic(), X, y)
 
 
-class OneVsRestGradients(LinearGradients):
+class OneVsRestGradients(LossGradients):
     """Gradients of K logistic losses at once, class k against the others; θ has shape (width, K).
 
     Parameters
@@ -181,7 +201,7 @@ class OneVsRestGradients(LinearGradients):
     X : (n, d) array-like, memory-mapped array, scipy sparse matrix or Records
         Features, finite; with `Records` they are brought within a public norm.
     y : (n,) array-like
-        Class numbers 0..K − 1. Where ‖x‖ ≤ R a record's gradient has norm at most √K·R.
+        Class numbers 0..K − 1. Where ‖x‖ ≤ R the loss is `Loss.one_vs_rest(feature_norm=R, classes=K)`.
     classes : int, ≥ 2
         K.
 
@@ -196,10 +216,10 @@ class OneVsRestGradients(LinearGradients):
     """
 
     def __init__(self, X: Any, y: ArrayLike, classes: int) -> None:
-        super().__init__(*_one_vs_rest(Logistic(), X, y, classes))
+        super().__init__(executable("one_vs_rest", classes=classes), X, y, classes)
 
 
-class SoftmaxGradients(LinearGradients):
+class SoftmaxGradients(LossGradients):
     """Gradients of the softmax loss log Σ_k exp(x·θ_k) − x·θ_y; θ has shape (width, K).
 
     Parameters
@@ -230,12 +250,11 @@ class SoftmaxGradients(LinearGradients):
     """
 
     def __init__(self, X: Any, y: ArrayLike, classes: int, residual_cap: float = 1.0) -> None:
-        loss = executable("softmax", residual_cap=residual_cap)
-        super().__init__(*_of_loss(loss, X, y, classes))
+        super().__init__(executable("softmax", residual_cap=residual_cap), X, y, classes)
         self.residual_cap = float(residual_cap)
 
 
-class SquaredGradients(LinearGradients):
+class SquaredGradients(LossGradients):
     """Gradients of ½(x·θ − y)² with the residual clipped.
 
     It is also the Huber loss of that threshold: `Loss.squared`, `Loss.huber`.
@@ -260,11 +279,36 @@ class SquaredGradients(LinearGradients):
     """
 
     def __init__(self, X: Any, y: ArrayLike, residual_bound: float) -> None:
-        loss = executable("squared", residual_bound=residual_bound)
-        super().__init__(*_of_loss(loss, X, y))
+        super().__init__(executable("squared", residual_bound=residual_bound), X, y)
 
 
-class SmoothedHingeGradients(LinearGradients):
+class VectorHuberGradients(LossGradients):
+    """Gradients of ½‖θᵀx − y‖² with residual vectors scaled down to a norm; θ has shape (width, K).
+
+    Parameters
+    ----------
+    X : (n, d) array-like, memory-mapped array, scipy sparse matrix or Records
+        Features, finite; with `Records` they are brought within a public norm.
+    y : (n, K) array-like
+        Targets, finite. Where ‖x‖ ≤ R the loss is `Loss.vector_huber(feature_norm=R, threshold=threshold)`.
+    threshold : float, > 0, in units of y
+        The norm of the longest residual vector that counts as it is.
+
+    Raises
+    ------
+    InvalidInput
+        `X`, `y` or `threshold`; no message shows data.
+
+    References
+    ----------
+    docs, "Convex clipping".
+    """
+
+    def __init__(self, X: Any, y: ArrayLike, threshold: float) -> None:
+        super().__init__(executable("vector_huber", threshold=threshold), X, y)
+
+
+class SmoothedHingeGradients(LossGradients):
     """Gradients of a smoothed hinge loss: −y·x times min(1, max(0, 1 − y·xᵀθ)/γ).
 
     The hinge loss max(0, 1 − y·xᵀθ) is smoothed over a width γ: `Loss.smoothed_hinge`.
@@ -278,8 +322,8 @@ class SmoothedHingeGradients(LinearGradients):
     smoothing : float, > 0
         γ.
     classes : int, ≥ 2, optional
-        K: each class has a loss of its own, of this class against the others, and θ has shape (width, K).
-        None: two classes, and θ has shape (width,).
+        K: each class has a loss of its own, of this class against the others, and θ has shape (width, K):
+        `Loss.one_vs_rest`. None: two classes, and θ has shape (width,).
 
     Raises
     ------
@@ -292,14 +336,14 @@ class SmoothedHingeGradients(LinearGradients):
     """
 
     def __init__(self, X: Any, y: ArrayLike, smoothing: float, classes: int | None = None) -> None:
-        loss = executable("smoothed_hinge", smoothing=smoothing)
         if classes is None:
-            super().__init__(*_of_loss(loss, X, y))
+            super().__init__(executable("smoothed_hinge", smoothing=smoothing), X, y)
         else:
-            super().__init__(*_one_vs_rest(loss, X, y, classes))
+            loss = executable("one_vs_rest", classes=classes, smoothing=smoothing)
+            super().__init__(loss, X, y, classes)
 
 
-class PoissonGradients(LinearGradients):
+class PoissonGradients(LossGradients):
     """Gradients of the Poisson loss exp(x·θ) − y·xᵀθ, continued linearly: `Loss.poisson`.
 
     Parameters
@@ -325,7 +369,7 @@ class PoissonGradients(LinearGradients):
 
     def __init__(self, X: Any, y: ArrayLike, predictor_bound: float, count_bound: float) -> None:
         bounds = {"predictor_bound": predictor_bound, "count_bound": count_bound}
-        super().__init__(*_of_loss(executable("poisson", **bounds), X, y))
+        super().__init__(executable("poisson", **bounds), X, y)
 
 
 def fast_sum(gradients: LinearGradients, run: NoisySGD) -> GradientSum:
@@ -337,58 +381,28 @@ def fast_sum(gradients: LinearGradients, run: NoisySGD) -> GradientSum:
 # Residuals: derivatives in the predictor, which is overwritten. They own what they return, so that it may be
 # scaled in place.
 
-_Arguments = tuple[Records, NDArray[Any], Residual, int | None, float]  # of LinearGradients
 
+def _residual_of(loss: LinearLoss) -> Residual:
+    """(predictor, targets, most) ↦ the derivatives of `loss`; `most`: see `LinearLoss.differentiate`."""
 
-def _of_loss(loss: LinearLoss, X: Any, y: ArrayLike, classes: int | None = None) -> _Arguments:
-    """Arguments for the gradients of `loss`; `classes`: K, where targets are classes."""
-    records = X if isinstance(X, Records) else Records(X)
-    targets = targets_of(loss, y, records.n, classes)
-
-    def residual(predictor: Array, target: Any) -> Array:
-        _differentiate(loss, predictor, target)
+    def residual(predictor: Array, target: Any, most: Array | None = None) -> Array:
+        with np.errstate(over="ignore"):  # of exponentials: derivatives are then the right limits
+            loss.differentiate(predictor, target, most)
         return predictor
 
-    def signed(predictor: Array, sign: Array) -> Array:
+    def signed(predictor: Array, sign: Array, most: Array | None = None) -> Array:
         predictor *= sign
-        _differentiate(loss, predictor, sign)
+        residual(predictor, sign, most)
         predictor *= sign
         return predictor
 
-    steepness = fraction_up(loss.steepness)
     match loss.response:
         case "sign":
-            return records, targets, signed, classes, steepness
-        case "number" | "class":
-            return records, targets, residual, classes, steepness
+            return signed
+        case "number" | "vector" | "class":
+            return residual
         case _:
             assert_never(loss.response)
-
-
-def _differentiate(loss: LinearLoss, predictor: Array, target: NDArray[Any]) -> None:
-    with np.errstate(over="ignore"):  # of exponentials: derivatives are then the right limits
-        loss.differentiate(predictor, target)
-
-
-def _one_vs_rest(loss: LinearLoss, X: Any, y: ArrayLike, classes: int) -> _Arguments:
-    """K losses of a margin at once, that of a record's own class with the label 1 and the others with −1."""
-    records = X if isinstance(X, Records) else Records(X)
-
-    def residual(predictor: Array, code: NDArray[np.intp]) -> Array:
-        own = np.arange(len(code)), code
-        _turn_others(predictor, own)
-        _differentiate(loss, predictor, code)
-        _turn_others(predictor, own)
-        return predictor
-
-    codes = _codes(y, records.n, classes)
-    return records, codes, residual, classes, fraction_up(loss.steepness)
-
-
-def _turn_others(array: Array, own: tuple[NDArray[np.intp], NDArray[np.intp]]) -> None:
-    """Changes all signs but those at `own`."""
-    np.negative(array, out=array)
-    array[own] *= -1.0
 
 
 # Targets.
@@ -401,10 +415,23 @@ def targets_of(loss: LinearLoss, y: ArrayLike, n: int, classes: int | None = Non
             return signs(y, n)
         case "number":
             return loss.admitted(finite_targets(y, n))
+        case "vector":
+            return finite_vectors(y, n)
         case "class":
             return _codes(y, n, classes)
         case _:
             assert_never(loss.response)
+
+
+def finite_vectors(y: ArrayLike, n: int) -> Array:
+    """(n, K) numbers as float64. Raises InvalidInput naming `y`."""
+    shape = np.shape(y)
+    if len(shape) != 2 or shape[0] != n or shape[1] == 0:
+        raise InvalidInput(
+            "y", f"expected shape ({n}, K), a row of K numbers a row of X, got {shape}"
+        )
+    columns = [finite_targets(column, n) for column in np.asarray(y).T]
+    return np.column_stack(columns)
 
 
 def signs(y: ArrayLike, n: int) -> Array:

@@ -31,7 +31,7 @@ from pabi.execute.hiding import read_only, returned
 from pabi.execute.records import MOST_ROWS, numbers_of
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import HALF_ULP
-from pabi.numbers.rounding import Array, up
+from pabi.numbers.rounding import TINY, Array, up
 
 _HELD = 1 << 23  # numbers of per-record gradients in memory at once (64 MB)
 
@@ -43,6 +43,8 @@ class Limit:
     Its gradient is multiplied by `shrink` and then clipped to norm `clip`, which leaves room for the rounding
     of the sum, unless the noise does (`noise_factor`). `clip` is None where a run states its own sensitivity.
     `anywhere`: whether the gradient must be the same to the last bit wherever in a batch the record stands.
+    `residual`: the gradient norm to which the loss itself is clipped convexly before that, None where it is
+    not.
     `coordinates`: first each of d coordinates is clipped to `coordinates`/√d, if it is not None; then `clip`
     is the loss's own promise, if it promises less.
     """
@@ -51,6 +53,14 @@ class Limit:
     shrink: float
     anywhere: bool = False
     coordinates: float | None = None
+    residual: float | None = None
+
+    def of_residuals(self, norms: Array) -> tuple[Array, ...]:
+        """The sizes to which derivatives in the predictor are clipped, for records of these norms.
+
+        Empty where the loss is not clipped.
+        """
+        return () if self.residual is None else (self.residual / np.maximum(norms, TINY),)
 
     @classmethod
     def of(cls, run: NoisySGD, additions: int) -> Limit:
@@ -62,15 +72,19 @@ class Limit:
         assert bound is not None
         room = _room(run, additions)
         shrink = 1.0 - room if run.loss.scalable else 1.0
+        clip = bound * shrink
         match run.clipping:
             case "norm":
-                each = None
+                return cls(clip, shrink, anywhere)
             case "coordinates":
                 assert run.clip_norm is not None
-                each = run.clip_norm * shrink
+                return cls(clip, shrink, anywhere, coordinates=run.clip_norm * shrink)
+            case "residual":
+                return cls(clip, shrink, anywhere, residual=run.clip_norm)
             case other:
-                raise InvalidInput("clipping", f"expected norm or coordinates, got {other!r}")
-        return cls(bound * shrink, shrink, anywhere, each)
+                raise InvalidInput(
+                    "clipping", f"expected norm, coordinates or residual, got {other!r}"
+                )
 
 
 def noise_factor(run: NoisySGD) -> float:

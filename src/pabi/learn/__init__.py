@@ -17,11 +17,16 @@ from pabi.execute.linear_gradients import (
     SmoothedHingeGradients,
     SoftmaxGradients,
     SquaredGradients,
+    VectorHuberGradients,
 )
 from pabi.execute.records import Records, bound_rows, with_intercept
 
 if TYPE_CHECKING:
-    from pabi.learn.classifiers import PrivateLinearSVC, PrivateLogisticRegression
+    from pabi.learn.classifiers import (
+        PrivateLinearSVC,
+        PrivateLogisticRegression,
+        PrivateRidgeClassifier,
+    )
     from pabi.learn.regressors import (
         PrivateHuberRegressor,
         PrivateLinearRegression,
@@ -39,12 +44,14 @@ __all__ = [
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
     "PrivatePoissonRegressor",
+    "PrivateRidgeClassifier",
     "Records",
     "SchemaEncoder",
     "SmoothedHingeGradients",
     "SoftmaxGradients",
     "SquaredGradients",
     "Trained",
+    "VectorHuberGradients",
     "bound_rows",
     "train",
     "with_intercept",
@@ -57,6 +64,7 @@ _LAZY = {
     "PrivateLinearSVC": "pabi.learn.classifiers",
     "PrivateLogisticRegression": "pabi.learn.classifiers",
     "PrivatePoissonRegressor": "pabi.learn.regressors",
+    "PrivateRidgeClassifier": "pabi.learn.classifiers",
     "SchemaEncoder": "pabi.learn.schema",
 }
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
@@ -12,26 +12,30 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from pabi.describe.linear_losses import LinearLoss, Logistic, Softmax, executable
 from pabi.describe.losses import Loss
+from pabi.describe.scalar_losses import Logistic
+from pabi.describe.vector_losses import OneVsRest, Softmax, VectorHuber
 from pabi.execute.linear_gradients import (
     LinearGradients,
     LogisticGradients,
     OneVsRestGradients,
     SmoothedHingeGradients,
     SoftmaxGradients,
+    SquaredGradients,
+    VectorHuberGradients,
 )
 from pabi.execute.records import Records
 from pabi.learn.documentation import documented
-from pabi.learn.estimators import LABELS, PrivateLinearModel, _number_or_auto
+from pabi.learn.estimators import LABELS, PrivateLinearModel, number_or_auto
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.rounding import Array, fraction_up, up
+from pabi.numbers.rounding import Array
 
 _SIGNAL = 3.0  # logits of linear models on real data, over rows at their bound
-_TIE = 1e-9  # weight of the unclipped probability
-_LEAST = 1e-300  # a divisor that is not 0
+_TIE = 1e-9  # weight of the unclipped probabilities
 _MARGIN = 1.0  # a hinge loss is done at a margin of one
+_THRESHOLD = 0.5  # of residuals, where all lie between −1 and 1
+_LABEL = 0.5  # ± this are the targets of two classes, so that predictors plus 1/2 are probabilities
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -157,10 +161,6 @@ class PrivateLogisticRegression(_LinearClassifier):
     multi_class : str
         "auto" and "multinomial": one softmax model. "ovr": one logistic model a class, trained and
         accounted together.
-    clip_norm : float, > 0, None or "auto"
-        Clips each record's gradient; None: only to the loss's own bound. With two classes clipping is
-        harmless and `predict_proba` takes it into account; with more it leaves composition alone,
-        which costs nothing on full batches. "auto" leaves the choice to the rule.
     $CLASSES
     $SETTINGS
 
@@ -179,7 +179,6 @@ class PrivateLogisticRegression(_LinearClassifier):
     """
 
     multi_class: str = "auto"
-    clip_norm: float | str | None = "auto"
 
     def _model(
         self, records: Records, targets: NDArray[Any], norm: float
@@ -190,21 +189,18 @@ class PrivateLogisticRegression(_LinearClassifier):
             return LogisticGradients(records, targets), Loss.logistic(norm), _SIGNAL
         if self.multi_class == "ovr":
             gradients = OneVsRestGradients(records, targets, classes)
-            return gradients, _joint(Logistic(), norm, classes), _SIGNAL
+            return gradients, Loss.one_vs_rest(norm, classes), _SIGNAL
         return SoftmaxGradients(records, targets, classes), Loss.softmax(norm), _SIGNAL
 
-    def _clip(self, loss: Loss) -> float | None:
-        if self.clip_norm is None:
-            return 1.0
-        clip = _number_or_auto("clip_norm", self.clip_norm, above=0.0)
-        assert loss.gradient_bound is not None
-        return None if clip is None else min(1.0, clip / loss.gradient_bound)
+    @property
+    def _unstated_clip(self) -> None:
+        return None
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """The probability of each class for each row.
 
-        Where gradients were clipped to C, a record's residual stops at c = C/‖x‖, and what minimises
-        p·min(σ(−z), c) + … is the z with p : 1 − p = min(σ(z), c) : min(σ(−z), c); that p is returned.
+        Where losses were clipped it is the one at which the expected gradient of the clipped loss vanishes
+        (docs, "Convex clipping").
 
         Parameters
         ----------
@@ -222,20 +218,13 @@ class PrivateLogisticRegression(_LinearClassifier):
             As for `decision_function`.
         """
         scores, norm = self._predictor(X)
-        if len(self.classes_) > 2:
-            if self.multi_class == "ovr":
-                each = Logistic().mean(scores)
-                shares: Array = each / np.maximum(each.sum(axis=1, keepdims=True), _LEAST)
-                return shares
-            return Softmax().mean(scores)
-        both = Logistic().mean(np.column_stack([-scores[:, 0], scores[:, 0]]))
-        if self.run_.clip_norm is not None:
-            most = self.run_.clip_norm / np.maximum(norm, _LEAST)
-            clipped = np.minimum(both, most[:, None])
-            clipped /= clipped.sum(axis=1, keepdims=True)
-            # Where both are clipped every z is a minimiser at p = 1/2; the score breaks the tie.
-            both = (1.0 - _TIE) * clipped + _TIE * both
-        return both
+        most, classes = self._most(norm), len(self.classes_)
+        link: Callable[..., Array] = Softmax().mean
+        if classes == 2:
+            scores, link = np.column_stack([-scores[:, 0], scores[:, 0]]), Logistic().mean
+        elif self.multi_class == "ovr":
+            link = OneVsRest(classes).probabilities
+        return _in_order(link(scores, most), link(scores))
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """The logarithms of `predict_proba`.
@@ -300,21 +289,97 @@ class PrivateLinearSVC(_LinearClassifier):
             gradients = SmoothedHingeGradients(records, targets, width)
             return gradients, Loss.smoothed_hinge(norm, width), _MARGIN
         gradients = SmoothedHingeGradients(records, targets, width, classes)
-        loss = executable("smoothed_hinge", smoothing=width)
-        return gradients, _joint(loss, norm, classes), _MARGIN
+        return gradients, Loss.one_vs_rest(norm, classes, width), _MARGIN
 
 
-def _joint(loss: LinearLoss, norm: float, classes: int) -> Loss:
-    """K losses of linear models side by side, for rows of norm at most `norm`.
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class PrivateRidgeClassifier(_LinearClassifier):
+    """Least squares on indicators of the classes with a proven (ε, δ), residual vectors clipped.
 
-    Each acts on parameters of its own, so that the curvature is that of one of them, while a record's
-    gradient has up to √K times its norm.
+    Predictors are the classes' probabilities, as far as they are linear. Only the last iterate of noisy SGD
+    is released.
+
+    Parameters
+    ----------
+    $TARGET
+    threshold : float, > 0, or "auto"
+        The norm of a record's longest residual vector, target less prediction, that counts as it is; longer
+        ones are scaled down to it (the vector Huber loss). With two classes it is one residual, of a target
+        ±1/2. "auto" is 1/2.
+    $CLASSES
+    $SETTINGS
+
+    Attributes
+    ----------
+    $COEFFICIENTS_OF_CLASSES
+    $RELEASED
+
+    Notes
+    -----
+    $WEIGHTS
+
+    References
+    ----------
+    docs, "Convex clipping".
     """
-    r, root = Fraction(norm), Fraction(up(float(np.sqrt(classes))))
-    return Loss.convex(
-        smoothness=fraction_up(r * r * loss.steepness),
-        gradient_bound=fraction_up(r * root * loss.slope),
-    )
+
+    threshold: float | str = "auto"
+
+    def _model(
+        self, records: Records, targets: NDArray[Any], norm: float
+    ) -> tuple[LinearGradients, Loss, float]:
+        threshold, classes = self._longest, len(self.classes_)
+        if classes == 2:
+            labels = np.where(targets == 1, _LABEL, -_LABEL)
+            gradients = SquaredGradients(records, labels, threshold)
+            return gradients, Loss.huber(norm, threshold), _LABEL
+        indicators = np.eye(classes)[targets]
+        loss = Loss.vector_huber(norm, threshold)
+        return VectorHuberGradients(records, indicators, threshold), loss, _LABEL
+
+    @property
+    def _longest(self) -> float:
+        stated = number_or_auto("threshold", self.threshold, above=0.0)
+        return _THRESHOLD if stated is None else stated
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """The probability of each class for each row.
+
+        It is the one at which the expected gradient of the clipped loss vanishes (docs, "Convex clipping").
+        Predictors below 0 count as 0, and they are scaled to the sum 1.
+
+        Parameters
+        ----------
+        X : (m, d) array-like, pandas frame or scipy sparse matrix
+            Features, real and finite.
+
+        Returns
+        -------
+        array
+            (m, K), in the order of `classes_`; rows sum to 1.
+
+        Raises
+        ------
+        InvalidInput, NotFittedError
+            As for `decision_function`.
+        """
+        scores, norm = self._predictor(X)
+        most, threshold = self._most(norm), self._longest
+        if len(self.classes_) == 2:
+            # One residual r of two classes is the vector (−r, r), √2 as long.
+            scores = np.column_stack([_LABEL - scores[:, 0], _LABEL + scores[:, 0]])
+            most, threshold = (
+                None if most is None else np.sqrt(2.0) * most,
+                np.sqrt(2.0) * threshold,
+            )
+        plain = VectorHuber(np.inf).shares(scores)
+        return _in_order(VectorHuber(threshold).shares(scores, most), plain)
+
+
+def _in_order(clipped: Array, plain: Array) -> Array:
+    """The probabilities `clipped`, in the order of the predictors where clipping makes them equal."""
+    return np.asarray((1.0 - _TIE) * clipped + _TIE * plain)
 
 
 def _class_set(classes: Any) -> NDArray[Any]:

@@ -32,6 +32,13 @@ epochs, batches, step_size, cooldown_epochs : number, of `batches` a `Batches`, 
     The schedule. `step_size` may be a function of the step k, as of `NoisySGD`; the others are then chosen
     for its value at k = 0. "auto" takes what `pabi.learn.defaults` predicts to be best from n, the number of
     features, ε and δ. It never looks at the data.
+clip_norm : float, > 0, None or "auto"
+    C: bounds the norm of each record's gradient. None: only by the loss's own bound. "auto" leaves the choice
+    to the rule for `PrivateLogisticRegression`, and is None for the other estimators.
+clipping : str
+    How. "residual": the loss is clipped convexly, by the record's residual, which leaves every proof for
+    convex losses as it is. "norm": the gradient is scaled down. With one predictor that is the same; with a
+    predictor for each class it leaves composition alone, which costs nothing on full batches.
 adjacency : str
     "replace_one" or "zero_out".
 noise_std : float, > 0, optional

@@ -24,7 +24,7 @@ from pabi.learn import defaults
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import HALF_ULP
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import TINY, Array
 from pabi.numbers.warning import warn_once
 
 PREPROCESSING = "preprocessing used no private data"
@@ -57,6 +57,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     feature_ranges: Any = None
     step_size: Any = "auto"
     cooldown_epochs: float | str = "auto"
+    clip_norm: float | str | None = "auto"
+    clipping: str = "residual"
     verbose: bool = False
 
     def _model(
@@ -91,7 +93,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _row_norm(self) -> float:
         """R, as stated or √d for d features in [−1, 1]; without ranges 1."""
-        norm = _number_or_auto("feature_norm", self.feature_norm)
+        norm = number_or_auto("feature_norm", self.feature_norm)
         if norm is not None or self.feature_ranges is None:
             return 1.0 if norm is None else norm
         # Above √d by more than `Records` rounds norms up, so that no row within the ranges is scaled.
@@ -145,10 +147,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """The run that the arguments ask for, noise included."""
         problem, fixed = self._problem(loss, n, width, outputs, signal)
         chosen = defaults.settings(problem, fixed)
-        clip_norm = None
-        if chosen.clip < 1.0:
-            assert loss.gradient_bound is not None
-            clip_norm = chosen.clip * loss.gradient_bound
+        assert loss.gradient_bound is not None
+        clip_norm = chosen.clip * loss.gradient_bound if chosen.clip < 1.0 else None
         run = NoisySGD(
             loss.with_l2(chosen.l2),
             n=n,
@@ -157,6 +157,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             step_size=self.step_size if callable(self.step_size) else chosen.step_size,
             noise_std=self.noise_std,
             clip_norm=clip_norm,
+            clipping="norm" if clip_norm is None else self.clipping,
             adjacency=self.adjacency,
             cooldown_steps=chosen.cooldown_steps,
         )
@@ -173,11 +174,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         adjacency = checked_adjacency(self.adjacency)
         fixed = defaults.Fixed(
             self._batches(n),
-            _number_or_auto("epochs", self.epochs, above=0.0, at_most=1e9),
+            number_or_auto("epochs", self.epochs, above=0.0, at_most=1e9),
             self._first_step_size(),
-            _number_or_auto("cooldown_epochs", self.cooldown_epochs, at_least=0.0),
+            number_or_auto("cooldown_epochs", self.cooldown_epochs, at_least=0.0),
             self._clip(loss),
-            _number_or_auto("l2", self.l2, at_least=0.0),
+            number_or_auto("l2", self.l2, at_least=0.0),
         )
         problem = defaults.Task(
             n,
@@ -190,7 +191,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             epsilon,
             delta,
             adjacency,
-            clippable=loss.glm,
+            clippable=loss.glm or self.clipping == "residual",
         )
         return problem, fixed
 
@@ -198,7 +199,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """What the rule takes for the step size, None where it chooses: of a function the value at k = 0."""
         if callable(self.step_size):
             return float(evaluated(self.step_size, 1)[0])
-        return _number_or_auto("step_size", self.step_size, above=0.0)
+        return number_or_auto("step_size", self.step_size, above=0.0)
 
     def _batches(self, n: int) -> Batches | None:
         if isinstance(self.batches, str) and self.batches == "auto":
@@ -213,6 +214,18 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _clip(self, loss: Loss) -> float | None:
         """The gradient bound over the loss's own; None leaves it to the rule."""
+        validate.choice("clipping", self.clipping, ("norm", "residual"))
+        if self.clip_norm is None:
+            return 1.0
+        clip = number_or_auto("clip_norm", self.clip_norm, above=0.0)
+        if clip is None:
+            return self._unstated_clip
+        assert loss.gradient_bound is not None
+        return min(1.0, clip / loss.gradient_bound)
+
+    @property
+    def _unstated_clip(self) -> float | None:
+        """The same where `clip_norm` is "auto"."""
         return 1.0
 
     # Reading a fitted model.
@@ -256,13 +269,25 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             norm[block.part] = block.norm
         return predictor, norm
 
+    def _most(self, norm: Array) -> Array | None:
+        """(m, 1): the sizes to which residuals of records of these norms were clipped, None if they were not.
+
+        With one predictor that is what scaling a gradient down does, too.
+        """
+        if self.run_.clip_norm is None or not (
+            self.run_.clipping == "residual" or self.run_.loss.glm
+        ):
+            return None
+        most: Array = self.run_.clip_norm / np.maximum(norm, TINY)[:, None]
+        return most
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
 
-def _number_or_auto(name: str, value: Any, **bounds: float) -> float | None:
+def number_or_auto(name: str, value: Any, **bounds: float) -> float | None:
     """A number the user gave, None for "auto"."""
     if isinstance(value, str):
         if value != "auto":

@@ -6,8 +6,6 @@ _PLAIN = (
     "estimators take plain steps: train a pabi.NoisySGD with update=pabi.updates.Momentum(…) by "
     "pabi.learn.train, which charges every iterate (composition)"
 )
-_NOT_CLIPPED = "the loss bounds gradients by itself; PrivateLogisticRegression takes a clip_norm"
-
 OTHER_KEYWORDS = {
     "momentum": _PLAIN,
     "nesterov": _PLAIN,
@@ -20,7 +18,6 @@ OTHER_KEYWORDS = {
     "batch_size": "write batches=pabi.ShuffleOnce({}), or another scheme",
     "max_iter": "write epochs, passes over the data; every pass is charged",
     "data_norm": "write feature_norm={}",
-    "max_grad_norm": _NOT_CLIPPED,
-    "clip_norm": _NOT_CLIPPED,
+    "max_grad_norm": "write clip_norm={}",
     "target_range": "labels have no range: classes is the public label set",
 }

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
-from pabi.describe.linear_losses import PoissonLoss
 from pabi.describe.losses import Loss
+from pabi.describe.scalar_losses import PoissonLoss
 from pabi.execute.linear_gradients import LinearGradients, PoissonGradients, SquaredGradients
 from pabi.execute.records import Records
 from pabi.learn.documentation import documented
-from pabi.learn.estimators import PrivateLinearModel, _number_or_auto
+from pabi.learn.estimators import PrivateLinearModel, number_or_auto
 from pabi.learn.schema import read_range
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -128,7 +128,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
         `share`: the bound over half the range, where the argument is "auto".
         """
-        stated = _number_or_auto(self._BOUND, getattr(self, self._BOUND), above=0.0)
+        stated = number_or_auto(self._BOUND, getattr(self, self._BOUND), above=0.0)
         if self.target_range is None:
             bound = self._UNSTATED if stated is None else stated
             return bound, bound
@@ -310,8 +310,8 @@ class PrivatePoissonRegressor(_LinearRegressor):
         limits = self._limits()
         high = self._UNSTATED if limits is None else limits[1]
         peak = _UNSTATED_PEAK if limits is None else math.log(high)
-        z = _number_or_auto("predictor_bound", self.predictor_bound)
-        count = _number_or_auto("count_bound", self.count_bound, above=0.0)
+        z = number_or_auto("predictor_bound", self.predictor_bound)
+        count = number_or_auto("count_bound", self.count_bound, above=0.0)
         return {
             "predictor_bound": peak if z is None else z,
             "count_bound": high if count is None else count if limits is None else min(count, high),

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pabi.describe.linear_losses import LINEAR_LOSSES, LinearLoss, Logistic, Squared, executable
+from pabi.describe.linear_loss import LinearLoss
+from pabi.describe.linear_losses import LINEAR_LOSSES, executable
 from pabi.describe.losses import Loss
+from pabi.describe.scalar_losses import Logistic, Squared
 from pabi.execute.clipping import by_row
 from pabi.execute.linear_gradients import targets_of
 from pabi.execute.records import Records

@@ -13,7 +13,7 @@ from flint import arb, fmpq
 
 from pabi.describe.runs import NoisySGD
 from pabi.verification.arithmetic import above, exact
-from pabi.verification.losses import DerivedFacts, facts_of
+from pabi.verification.losses import DerivedFacts, clipped_facts_of, facts_of
 from pabi.verification.moduli import ModulusRow, Omega, Root, largest_of, least_of, linear
 from pabi.verification.refusal import Refused
 
@@ -28,9 +28,11 @@ class ClippedGradients:
     """
 
     def __init__(self, run: NoisySGD) -> None:
-        facts = facts_of(run.loss)
-        self.facts, self.l2 = facts, exact(run.loss.l2)
         norm = None if run.clip_norm is None else exact(run.clip_norm)
+        # A loss that is clipped convexly is one like any other, whose gradients are as they are.
+        whole = run.clipping == "residual" and norm is not None
+        facts = clipped_facts_of(run.loss, norm) if whole else facts_of(run.loss)
+        self.facts, self.l2 = facts, exact(run.loss.l2)
         self.clips, same_kind = _clipping(run.clipping, norm, facts)
         self.harmless = same_kind or not self.clips
         bounds = [x for x in (norm, facts.bound) if x is not None]
@@ -101,6 +103,8 @@ def _clipping(clipping: str, norm: Any, facts: DerivedFacts) -> tuple[bool, bool
             return norm is not None and (facts.bound is None or norm < facts.bound), facts.scalar
         case "coordinates":
             return norm is not None, facts.separable
+        case "residual":
+            return False, True
         case _:
             raise Refused(f"clipping: the checker knows no {clipping!r}")
 

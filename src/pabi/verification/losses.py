@@ -53,6 +53,23 @@ class DerivedFacts(NamedTuple):
 
 def facts_of(loss: Loss) -> DerivedFacts:
     """What is known of a loss of a known kind, with the parameters of that kind."""
+    kind, parameters = _read(loss)
+    return kind.facts(parameters)
+
+
+def clipped_facts_of(loss: Loss, norm: Any) -> DerivedFacts:
+    """What is known of a loss of a linear model that is clipped convexly to gradients of this norm, > 0."""
+    kind, parameters = _read(loss)
+    if kind.clipped is None:
+        raise Refused(f"clipping: the checker knows no residual of a loss of kind {loss.kind!r}")
+    own = kind.facts(parameters)
+    assert own.curvature is not None
+    hi = min(own.curvature[1], kind.clipped(parameters, exact(parameters["feature_norm"]), norm))
+    return _convex(hi, min(own.bound, norm), scalar=own.scalar)
+
+
+def _read(loss: Loss) -> tuple[_Kind, dict[str, Any]]:
+    """The row of a loss's kind, and its parameters."""
     if type(loss) is not Loss:
         raise Refused(f"loss: the checker knows no {type(loss).__name__}")
     if loss.kind not in _KINDS:
@@ -61,7 +78,7 @@ def facts_of(loss: Loss) -> DerivedFacts:
     for name in parameters:
         if name not in kind.parameters:
             raise Refused(f"loss: the checker knows no {name!r} of a loss of kind {loss.kind!r}")
-    return kind.facts(parameters)
+    return kind, parameters
 
 
 # Generic losses.
@@ -130,24 +147,59 @@ def _saddle(p: Parameters) -> DerivedFacts:
 
 
 class _Kind(NamedTuple):
-    """The parameters that are read of one kind of loss, and what follows from them."""
+    """The parameters that are read of one kind of loss, and what follows from them.
+
+    `clipped`: (parameters, R, C) ↦ a bound on the curvature of the loss that is clipped convexly to gradients
+    of norm C, of rows of norm up to R; None where nobody knows how.
+    """
 
     parameters: tuple[str, ...]
     facts: Callable[[Parameters], DerivedFacts]
+    clipped: Callable[[Parameters, Any, Any], Any] | None = None
 
 
-# Losses of a linear predictor, convex on all of space; R bounds the features.
+# Losses of a linear predictor, convex on all of space; R bounds the features. Clipped convexly to C they have
+# derivatives of size C/‖x‖ in the predictor, and their curvature is largest at rows of norm R.
 
 
-def _linear(parameters: tuple[str, ...], limits: Callable[..., tuple[Any, Any]]) -> _Kind:
+def _convex(hi: Any, bound: Any, *, scalar: bool) -> DerivedFacts:
+    """A convex loss of curvature up to `hi` and gradients of norm `bound` on all of space."""
+    row = _weakly_smooth_row(((fmpq(0), 2 * bound), (fmpq(1), hi)))
+    return DerivedFacts((fmpq(0), hi), bound, scalar, convex=True, as_they_are=(row,))
+
+
+def _linear(
+    parameters: tuple[str, ...],
+    limits: Callable[..., tuple[Any, Any]],
+    clipped: Callable[[Parameters, Any, Any], Any],
+    scalar: bool = True,
+) -> _Kind:
     """A loss of a linear predictor; `limits`: exact parameters ↦ (largest curvature, gradient bound)."""
 
     def facts(p: Parameters) -> DerivedFacts:
         hi, bound = limits(*(exact(p[name]) for name in parameters))
-        row = _weakly_smooth_row(((fmpq(0), 2 * bound), (fmpq(1), hi)))
-        return DerivedFacts((fmpq(0), hi), bound, True, convex=True, as_they_are=(row,))
+        return _convex(hi, bound, scalar=scalar)
 
-    return _Kind(parameters, facts)
+    return _Kind(parameters, facts, clipped)
+
+
+def _as_steep(p: Parameters, r: Any, norm: Any) -> Any:
+    """A quadratic is as steep as before within the residuals that are left."""
+    return r * r
+
+
+def _logistic_within(p: Parameters, r: Any, norm: Any) -> Any:
+    """r²s(1 − s) at the largest derivative s = C/r, up to 1/2."""
+    return norm * (r - norm) if 2 * norm <= r else r * r / 4
+
+
+def _hinge_within(p: Parameters, r: Any, norm: Any) -> Any:
+    return r * r / exact(p["smoothing"])
+
+
+def _poisson_within(p: Parameters, r: Any, norm: Any) -> Any:
+    """r² times the largest rate that leaves a residual of C/r."""
+    return r * (r * exact(p["count_bound"]) + norm)
 
 
 def _softmax(p: Parameters) -> DerivedFacts:
@@ -156,9 +208,33 @@ def _softmax(p: Parameters) -> DerivedFacts:
     if not 0 < cap <= 1:
         raise Refused("residual_cap: expected a number in (0, 1]")
     hi = r * r * (2 * cap * (1 - cap) if 2 * cap <= 1 else fmpq(1, 2))
-    bound = above(cap * arb(2).sqrt() * arb(r))
-    row = _weakly_smooth_row(((fmpq(0), 2 * bound), (fmpq(1), hi)))
-    return DerivedFacts((fmpq(0), hi), bound, convex=True, as_they_are=(row,))
+    return _convex(hi, above(cap * arb(2).sqrt() * arb(r)), scalar=False)
+
+
+def _softmax_within(p: Parameters, r: Any, norm: Any) -> Any:
+    """2a(1 − a)r² at a = C/(√2·r), up to a = 1/2."""
+    if 2 * norm * norm >= r * r:
+        return r * r / 2
+    return above(arb(2).sqrt() * arb(norm * r) - arb(norm * norm))
+
+
+def _one_vs_rest(p: Parameters) -> DerivedFacts:
+    """K losses of predictors of their own: as steep as one, with gradients √K times as long."""
+    r, classes = exact(p["feature_norm"]), exact(p["classes"])
+    if not classes >= 2:
+        raise Refused("classes: expected at least 2")
+    hi = r * r / 4 if p.get("smoothing") is None else _hinge_within(p, r, None)
+    return _convex(hi, above(arb(classes).sqrt() * arb(r)), scalar=False)
+
+
+def _one_vs_rest_within(p: Parameters, r: Any, norm: Any) -> Any:
+    """No derivative is larger than all of them together."""
+    within = _logistic_within if p.get("smoothing") is None else _hinge_within
+    return within(p, r, norm)
+
+
+def _quadratic(r: Any, most: Any) -> tuple[Any, Any]:
+    return r * r, r * most
 
 
 def _poisson(r: Any, predictor_bound: Any, count_bound: Any) -> tuple[Any, Any]:
@@ -180,12 +256,20 @@ def _smooth(
 
 _KINDS: Mapping[str, _Kind] = MappingProxyType(
     {
-        "logistic": _linear(("feature_norm",), lambda r: (r * r / 4, r)),
-        "softmax": _Kind(("feature_norm", "residual_cap"), _softmax),
-        "squared": _linear(("feature_norm", "residual_bound"), lambda r, most: (r * r, r * most)),
-        "huber": _linear(("feature_norm", "threshold"), lambda r, most: (r * r, r * most)),
-        "smoothed_hinge": _linear(("feature_norm", "smoothing"), lambda r, h: (r * r / h, r)),
-        "poisson": _linear(("feature_norm", "predictor_bound", "count_bound"), _poisson),
+        "logistic": _linear(("feature_norm",), lambda r: (r * r / 4, r), _logistic_within),
+        "softmax": _Kind(("feature_norm", "residual_cap"), _softmax, _softmax_within),
+        "one_vs_rest": _Kind(
+            ("feature_norm", "classes", "smoothing"), _one_vs_rest, _one_vs_rest_within
+        ),
+        "squared": _linear(("feature_norm", "residual_bound"), _quadratic, _as_steep),
+        "huber": _linear(("feature_norm", "threshold"), _quadratic, _as_steep),
+        "vector_huber": _linear(("feature_norm", "threshold"), _quadratic, _as_steep, scalar=False),
+        "smoothed_hinge": _linear(
+            ("feature_norm", "smoothing"), lambda r, h: (r * r / h, r), _hinge_within
+        ),
+        "poisson": _linear(
+            ("feature_norm", "predictor_bound", "count_bound"), _poisson, _poisson_within
+        ),
         "convex": _smooth(("smoothness",), lambda h: (fmpq(0), h), convex=True),
         "strongly_convex": _smooth(
             ("strong_convexity", "smoothness"), lambda m, h: (m, h), convex=True

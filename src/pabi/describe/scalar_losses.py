@@ -1,0 +1,218 @@
+"""The losses of linear models with one predictor: of a margin or of a number."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pabi.describe.linear_loss import LinearLoss
+from pabi.describe.loss_facts import Constraints
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import NUMBER, POSITIVE
+from pabi.numbers.rounding import Array, up
+
+
+@dataclass(frozen=True)
+class Logistic(LinearLoss):
+    """log(1 + e^−z) of the margin z."""
+
+    response = "sign"
+    steepness = Fraction(1, 4)
+    slope = Fraction(1)
+
+    def value(self, z: Array, y: NDArray[Any]) -> Array:
+        """The losses log(1 + e^−z)."""
+        # Several times as fast as `np.logaddexp`.
+        return np.asarray(np.log1p(np.exp(-np.abs(z))) + np.maximum(-z, 0.0))
+
+    def steepness_within(self, most: Fraction) -> Fraction:
+        """B(1 − B) for B ≤ 1/2: where the derivative is −s the curvature is s(1 − s)."""
+        most = min(most, Fraction(1, 2))
+        return most * (1 - most)
+
+    def differentiate(self, z: Array, y: NDArray[Any], most: Array | None = None) -> None:
+        """Overwrites the margins by −1/(1 + e^z), no less than −`most`."""
+        # −1/(1 + e^z): no cancellation, and −0 where the exponential overflows.
+        np.exp(z, out=z)
+        z += 1.0
+        np.divide(-1.0, z, out=z)
+        if most is not None:
+            np.maximum(z, -most, out=z)
+
+    def mean(self, z: Array, most: Array | None = None) -> Array:
+        """The probability p of the label 1, 1/(1 + e^−z).
+
+        Clipped to c, p : 1 − p = min(σ(z), c) : min(σ(−z), c) with σ(z) = 1/(1 + e^−z).
+        """
+        from scipy.special import expit
+
+        plain = np.asarray(expit(z))
+        if most is None:
+            return plain
+        up, down = np.minimum(plain, most), np.minimum(expit(-z), most)
+        return np.asarray(up / (up + down))
+
+
+class _Clipped(LinearLoss):
+    """½(z − y)² with the residual z − y clipped at `bound`: linear beyond it."""
+
+    response = "number"
+    steepness = Fraction(1)
+
+    @property
+    @abstractmethod
+    def bound(self) -> float:
+        """The largest residual that is not clipped, in units of y."""
+
+    @property
+    def slope(self) -> Fraction:
+        """The largest clipped residual."""
+        return Fraction(self.bound)
+
+    def value(self, z: Array, y: NDArray[Any]) -> Array:
+        """The losses, linear beyond residuals of size `bound`."""
+        residual = z - y
+        inner = np.clip(residual, -self.bound, self.bound)
+        return np.asarray(inner * (residual - 0.5 * inner))
+
+    def differentiate(self, z: Array, y: NDArray[Any], most: Array | None = None) -> None:
+        """Overwrites the predictors by the clipped residuals."""
+        bound = self.bound if most is None else np.minimum(most, self.bound)
+        z -= y
+        np.clip(z, -bound, bound, out=z)
+
+    def mean(self, z: Array, most: Array | None = None) -> Array:
+        """The predictors themselves."""
+        return z
+
+    def covers(self, other: LinearLoss) -> bool:
+        """True for one by either name whose residuals are clipped at no more."""
+        return isinstance(other, _Clipped) and other.bound <= self.bound
+
+
+@dataclass(frozen=True)
+class Squared(_Clipped):
+    """½(z − y)², the residual clipped at `residual_bound`; ∞ where nobody needs a bound."""
+
+    residual_bound: float
+    parameters: ClassVar[Constraints] = {"residual_bound": POSITIVE}
+
+    @property
+    def bound(self) -> float:
+        """The field `residual_bound`."""
+        return self.residual_bound
+
+
+@dataclass(frozen=True)
+class Huber(_Clipped):
+    """½(z − y)², linear beyond residuals of size `threshold`: the function of `Squared` by another name."""
+
+    threshold: float
+    parameters: ClassVar[Constraints] = {"threshold": POSITIVE}
+
+    @property
+    def bound(self) -> float:
+        """The field `threshold`."""
+        return self.threshold
+
+
+@dataclass(frozen=True)
+class SmoothedHinge(LinearLoss):
+    """max(0, 1 − z) of the margin z, a parabola for z in [1 − γ, 1], γ = `smoothing`."""
+
+    smoothing: float
+    parameters: ClassVar[Constraints] = {"smoothing": POSITIVE}
+    response = "sign"
+    slope = Fraction(1)
+
+    @property
+    def steepness(self) -> Fraction:
+        """The curvature 1/γ of the parabola."""
+        return 1 / Fraction(self.smoothing)
+
+    def value(self, z: Array, y: NDArray[Any]) -> Array:
+        """The losses of margins z."""
+        short = np.maximum(1.0 - z, 0.0)
+        inner = np.minimum(short, self.smoothing)
+        return np.asarray(inner * (short - 0.5 * inner) / self.smoothing)
+
+    def differentiate(self, z: Array, y: NDArray[Any], most: Array | None = None) -> None:
+        """Overwrites the margins by derivatives in [−1, 0], no less than −`most`."""
+        z -= 1.0
+        z /= self.smoothing
+        np.clip(z, -1.0 if most is None else np.maximum(-most, -1.0), 0.0, out=z)
+
+    def mean(self, z: Array, most: Array | None = None) -> None:
+        """None: the expected loss is least within γ of a margin of 1, whatever the probability."""
+        return None
+
+
+@dataclass(frozen=True)
+class PoissonLoss(LinearLoss):
+    """e^z − yz, continued linearly beyond z = `predictor_bound`; counts are cut off at `count_bound`."""
+
+    predictor_bound: float
+    count_bound: float
+    parameters: ClassVar[Constraints] = {"predictor_bound": NUMBER, "count_bound": POSITIVE}
+    largest: ClassVar[Mapping[str, float]] = {"predictor_bound": 700.0}
+    response = "number"
+
+    @property
+    def steepness(self) -> Fraction:
+        """e^bound, the largest rate, rounded up. Raises InvalidInput where it is no finite number."""
+        try:
+            return Fraction(up(up(math.exp(self.predictor_bound))))
+        except OverflowError:
+            raise InvalidInput(
+                "predictor_bound", f"exp({self.predictor_bound!r}) is not a finite number"
+            ) from None
+
+    @property
+    def slope(self) -> Fraction:
+        """The largest count or rate."""
+        return max(Fraction(self.count_bound), self.steepness)
+
+    @cached_property
+    def _rate(self) -> float:
+        """e^z at the bound, one unit short, so that its rounding cannot exceed `slope`."""
+        return math.exp(self.predictor_bound) * (1.0 - 2.0**-52)
+
+    def value(self, z: Array, y: NDArray[Any]) -> Array:
+        """The losses e^z − yz, continued linearly."""
+        grown = np.minimum(np.exp(np.minimum(z, self.predictor_bound)), self._rate)
+        beyond = np.maximum(z - self.predictor_bound, 0.0)
+        return np.asarray(grown + self._rate * beyond - y * z)
+
+    def steepness_within(self, most: Fraction) -> Fraction:
+        """The largest count and B together: where e^z − y ≤ B, e^z is no more."""
+        return min(self.steepness, Fraction(self.count_bound) + most)
+
+    def differentiate(self, z: Array, y: NDArray[Any], most: Array | None = None) -> None:
+        """Overwrites the predictors by min(e^z, e^bound) − y, clipped to ±`most`."""
+        np.minimum(z, self.predictor_bound, out=z)
+        np.exp(z, out=z)
+        np.minimum(z, self._rate, out=z)
+        z -= y
+        if most is not None:
+            np.clip(z, -most, most, out=z)
+
+    def mean(self, z: Array, most: Array | None = None) -> Array:
+        """Up to `predictor_bound` as described; beyond it no z minimises the expected loss.
+
+        Where residuals are clipped it is that of counts which are symmetric about it.
+        """
+        return np.asarray(np.exp(z))
+
+    def admitted(self, y: Array) -> Array:
+        """Counts, cut off at `count_bound`. Raises InvalidInput for a negative one."""
+        if np.any(y < 0.0):
+            raise InvalidInput("y", "expected counts ≥ 0")
+        return np.minimum(y, self.count_bound)

@@ -1,0 +1,245 @@
+"""The losses of linear models with K predictors, of one class out of K or of K numbers.
+
+None of them has gradients that are a number times a fixed vector, so that scaling a gradient down is not
+harmless (docs, "Clipping"). Convex clipping is: the maximiser p of ⟨p, z⟩ − ℓ*(p), ℓ* the conjugate, is the
+gradient of a convex loss of z over any convex set of p's, and here it has closed forms or takes a root.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pabi.describe.joint_clipping import hinge_within, logistic_within, row_norms
+from pabi.describe.linear_loss import LinearLoss
+from pabi.describe.loss_facts import Constraints
+from pabi.describe.scalar_losses import Logistic, SmoothedHinge
+from pabi.numbers import validate
+from pabi.numbers.fields import POSITIVE, Check
+from pabi.numbers.rounding import Array, up
+
+RESIDUAL: Check = partial(validate.number, above=0.0, at_most=1.0)
+CLASSES: Check = partial(validate.integer, at_least=2)
+
+
+@dataclass(frozen=True)
+class Softmax(LinearLoss):
+    """log Σ_k e^(z_k) − z_y, as far as the class y has at least the probability 1 − a, a = `residual_cap`.
+
+    Beyond, the gradient q − e_y, q the probabilities, is scaled by a/(1 − q_y), and the loss is what has this
+    gradient: the largest convex function below whose residual at y stays above −a. It is
+    a·log Σ_{k≠y} e^(z_k) − a·z_y − a·log a − (1 − a)·log(1 − a) there (docs, "Convex clipping").
+    """
+
+    residual_cap: float = 1.0
+    optional: ClassVar[Constraints] = {"residual_cap": RESIDUAL}
+    response = "class"
+
+    @property
+    def steepness(self) -> Fraction:
+        """1/2; 2a(1 − a) for a ≤ 1/2, since the variance under q is at most twice that of y being hit."""
+        cap = min(Fraction(self.residual_cap), Fraction(1, 2))
+        return 2 * cap * (1 - cap)
+
+    @property
+    def slope(self) -> Fraction:
+        """a·√2, the norm where all that y lacks is at one other class."""
+        return Fraction(self.residual_cap) * Fraction(up(math.sqrt(2.0)))
+
+    def steepness_within(self, most: Fraction) -> Fraction:
+        """2a(1 − a) = √2·B − B² for a = B/√2 ≤ 1/2."""
+        if 2 * most * most >= 1:
+            return self.steepness
+        return min(self.steepness, most * (Fraction(up(math.sqrt(2.0))) - most))
+
+    def covers(self, other: LinearLoss) -> bool:
+        """True for one whose residuals are capped at no more."""
+        return isinstance(other, Softmax) and other.residual_cap <= self.residual_cap
+
+    def value(self, z: Array, y: NDArray[Any]) -> Array:
+        """The losses, (m,)."""
+        at, cap = (np.arange(len(y)), y), self.residual_cap
+        plain: Array = _log_sum_exp(z) - z[at]
+        if cap == 1.0:
+            return plain
+        others = z.copy()
+        others[at] = -math.inf
+        # 1 − q_y ≤ a as long as log Σ_{k≠y} e^(z_k) − z_y ≤ log(a/(1 − a)).
+        beyond, turn = _log_sum_exp(others) - z[at], math.log(cap) - math.log1p(-cap)
+        constant = cap * math.log(cap) + (1.0 - cap) * math.log1p(-cap)
+        return np.asarray(np.where(beyond <= turn, plain, cap * beyond - constant))
+
+    def differentiate(self, z: Array, y: NDArray[Any], most: Array | None = None) -> None:
+        """Overwrites the predictors by the classes' probabilities, less 1 for the class y, scaled down where
+        that is below −a. Clipped to B, a is B/√2 if that is less."""
+        columns, at = z.T, (y, np.arange(len(y)))
+        columns -= columns.max(axis=0)
+        np.exp(columns, out=columns)
+        columns /= columns.sum(axis=0)
+        columns[at] -= 1.0
+        if self.residual_cap < 1.0 or most is not None:
+            cap = self._cap(most)
+            columns *= cap / np.maximum(-columns[at], cap)
+
+    def _cap(self, most: Array | None) -> Any:
+        """a of every record: a number, or (m,)."""
+        if most is None:
+            return self.residual_cap
+        return np.minimum(most * math.sqrt(0.5), self.residual_cap)
+
+    def mean(self, z: Array, most: Array | None = None) -> Array:
+        """The probabilities of the classes, (m, K): those at which the expected gradient vanishes.
+
+        With q the probabilities of the plain loss they are in proportion to q_k·max(1, (1 − q_k)/a).
+        """
+        from scipy.special import softmax
+
+        plain = softmax(z, axis=1)
+        if self.residual_cap == 1.0 and most is None:
+            return np.asarray(plain)
+        return _normalised(plain * np.maximum(1.0, (1.0 - plain) / self._cap(most)))
+
+
+def _log_sum_exp(z: Array) -> Array:
+    """log Σ_k e^(z_k) of every row."""
+    peak = np.max(z, axis=1)
+    return np.asarray(np.log(np.sum(np.exp(z - peak[:, None]), axis=1)) + peak)
+
+
+@dataclass(frozen=True)
+class OneVsRest(LinearLoss):
+    """K losses of a margin side by side, of each class against the others.
+
+    They are logistic losses or, with `smoothing`, smoothed hinge losses. Clipped to B, the K derivatives
+    together have the norm B: each is that of its loss at a margin which is larger by a multiple of the
+    derivative, the same multiple for all of them.
+    """
+
+    classes: int
+    smoothing: float | None = None
+    parameters: ClassVar[Constraints] = {"classes": CLASSES}
+    optional: ClassVar[Constraints] = {"smoothing": POSITIVE}
+    response = "class"
+
+    @property
+    def base(self) -> Logistic | SmoothedHinge:
+        """The loss of one class's margin."""
+        return Logistic() if self.smoothing is None else SmoothedHinge(self.smoothing)
+
+    @property
+    def steepness(self) -> Fraction:
+        """That of one loss: each has a predictor of its own."""
+        return self.base.steepness
+
+    def steepness_within(self, most: Fraction) -> Fraction:
+        """That of one loss clipped to as much."""
+        return self.base.steepness_within(most)
+
+    @property
+    def slope(self) -> Fraction:
+        """√K times that of one loss."""
+        return Fraction(up(math.sqrt(self.classes))) * self.base.slope
+
+    def value(self, z: Array, y: NDArray[Any]) -> Array:
+        """The losses, (m,)."""
+        margins = z.copy()
+        _turn_others(margins, y)
+        return np.asarray(self.base.value(margins, y).sum(axis=1))
+
+    def differentiate(self, z: Array, y: NDArray[Any], most: Array | None = None) -> None:
+        """Overwrites the predictors by the derivatives of the K losses."""
+        _turn_others(z, y)
+        margins = None if most is None else z.copy()
+        self.base.differentiate(z, y)
+        if most is not None and margins is not None:
+            beyond = row_norms(z) > most
+            if beyond.any():
+                z[beyond] = self._within(margins[beyond], most[beyond])
+        _turn_others(z, y)
+
+    def _within(self, margins: Array, most: Array) -> Array:
+        """Derivatives of norm `most`, of records whose own are longer."""
+        if self.smoothing is None:
+            return logistic_within(margins, most)
+        return hinge_within(margins, most, self.smoothing)
+
+    def mean(self, z: Array, most: Array | None = None) -> Array | None:
+        """`probabilities`; None for hinge losses."""
+        return self.probabilities(z, most) if self.smoothing is None else None
+
+    def probabilities(self, z: Array, most: Array | None = None) -> Array:
+        """Those of K logistic models, each by itself, scaled to the sum 1."""
+        return _normalised(Logistic().mean(z, most))
+
+
+@dataclass(frozen=True)
+class VectorHuber(LinearLoss):
+    """½‖z − y‖², linear beyond residuals z − y of norm `threshold`."""
+
+    threshold: float
+    parameters: ClassVar[Constraints] = {"threshold": POSITIVE}
+    response = "vector"
+    steepness = Fraction(1)
+
+    @property
+    def slope(self) -> Fraction:
+        """The norm of the longest clipped residual."""
+        return Fraction(self.threshold)
+
+    def covers(self, other: LinearLoss) -> bool:
+        """True for one of no larger threshold."""
+        return isinstance(other, VectorHuber) and other.threshold <= self.threshold
+
+    def value(self, z: Array, y: NDArray[Any]) -> Array:
+        """The losses, (m,)."""
+        length = row_norms(z - y)
+        inner = np.minimum(length, self.threshold)
+        return np.asarray(inner * (length - 0.5 * inner))
+
+    def differentiate(self, z: Array, y: NDArray[Any], most: Array | None = None) -> None:
+        """Overwrites the predictors by the residuals, those that are too long scaled down."""
+        z -= y
+        longest = self._longest(most)
+        z *= (longest / np.maximum(row_norms(z), longest))[:, None]
+
+    def _longest(self, most: Array | None) -> Any:
+        """The norm to which residuals are scaled: a number, or one a record."""
+        return self.threshold if most is None else np.minimum(most, self.threshold)
+
+    def mean(self, z: Array, most: Array | None = None) -> Array:
+        """The predictors themselves."""
+        return z
+
+    def shares(self, z: Array, most: Array | None = None) -> Array:
+        """The probabilities of the classes, (m, K), where the targets are the K unit vectors e_k.
+
+        At probabilities z the expected gradient vanishes for classes in proportion to
+        z_k·max(1, ‖z − e_k‖/C), C the threshold. Of other predictors those below 0 are taken as 0, and they
+        are scaled to the sum 1.
+        """
+        near = _normalised(np.maximum(z, _LEAST))
+        # ‖z − e_k‖² = ‖z‖² − 2z_k + 1.
+        square = np.square(near).sum(axis=1, keepdims=True) - 2.0 * near + 1.0
+        longest = self._longest(most)
+        distance = np.sqrt(np.maximum(square, 0.0))
+        return _normalised(near * np.maximum(1.0, distance / longest))
+
+
+_LEAST = 1e-300  # a probability that is not 0, so that some class has one
+
+
+def _normalised(shares: Array) -> Array:
+    """Rows scaled to the sum 1."""
+    return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), _LEAST))
+
+
+def _turn_others(array: Array, y: NDArray[np.intp]) -> None:
+    """Changes all signs but those of the records' own classes."""
+    np.negative(array, out=array)
+    array[np.arange(len(y)), y] *= -1.0

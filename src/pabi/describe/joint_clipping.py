@@ -79,8 +79,8 @@ def hinge_within(margins: Array, most: Array, smoothing: float) -> Array:
 
     Their own exceed it.
 
-    s_k = min(1, d_k/g) with d = max(0, 1 − t) and g = γ + λ, so that ‖s‖² is the least, over j, of j and the sum
-    of d_k²/g² for all but the j largest: g is the least number at which one of these is B².
+    s_k = min(1, d_k/g) with d = max(0, 1 − t) and g = γ + λ, so that ‖s‖² is the least, over j, of j and the
+    sum of d_k²/g² for all but the j largest: g is the least number at which one of these is B².
     """
     d = np.maximum(1.0 - margins, 0.0)
     rest = np.cumsum(np.square(np.sort(d, axis=1)), axis=1)[:, ::-1]  # without the j largest

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
         PrivateLinearRegression,
         PrivatePoissonRegressor,
     )
+    from pabi.learn.pipelines import guarantee_of
     from pabi.learn.schema import SchemaEncoder
+    from pabi.learn.whitener import PrivateWhitener
 
 __all__ = [
     "LinearGradients",
@@ -45,6 +47,7 @@ __all__ = [
     "PrivateLogisticRegression",
     "PrivatePoissonRegressor",
     "PrivateRidgeClassifier",
+    "PrivateWhitener",
     "Records",
     "SchemaEncoder",
     "SmoothedHingeGradients",
@@ -53,6 +56,7 @@ __all__ = [
     "Trained",
     "VectorHuberGradients",
     "bound_rows",
+    "guarantee_of",
     "train",
     "with_intercept",
 ]
@@ -65,6 +69,8 @@ _LAZY = {
     "PrivateLogisticRegression": "pabi.learn.classifiers",
     "PrivatePoissonRegressor": "pabi.learn.regressors",
     "PrivateRidgeClassifier": "pabi.learn.classifiers",
+    "PrivateWhitener": "pabi.learn.whitener",
+    "guarantee_of": "pabi.learn.pipelines",
     "SchemaEncoder": "pabi.learn.schema",
 }
 

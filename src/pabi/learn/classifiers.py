@@ -26,7 +26,9 @@ from pabi.execute.linear_gradients import (
 )
 from pabi.execute.records import Records
 from pabi.learn.documentation import documented
-from pabi.learn.estimators import LABELS, PrivateLinearModel, number_or_auto
+from pabi.learn.estimators import PrivateLinearModel
+from pabi.learn.rows import number_or_auto
+from pabi.learn.sentences import LABELS
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array

@@ -39,23 +39,29 @@ clipping : str
     How. "residual": the loss is clipped convexly, by the record's residual, which leaves every proof for
     convex losses as it is. "norm": the gradient is scaled down. With one predictor that is the same; with a
     predictor for each class it leaves composition alone, which costs nothing on full batches.
+precondition : float in (0, 1), None or "auto"
+    The share of the budget's μ² that is spent on second moments of the rows, with which rows are made alike in
+    all directions before training (docs, "Private preconditioning"). Both releases are one guarantee. None: no
+    such release. "auto" is 0.04 where n, d and ε let the noise leave something to see, and None otherwise. Of
+    more than 4096 columns the second moments of each column alone are released.
 adjacency : str
     "replace_one" or "zero_out".
 noise_std : float, > 0, optional
     ς of the noise on the mean gradient, in place of `epsilon`.
+$ROWS
+verbose : bool
+    Whether to show a progress bar (steps and time).""",
+    "$ROWS": """\
 fit_intercept : bool
     Whether to add a feature of constant `intercept_scaling`.
 intercept_scaling : float, > 0, in units of the features
-    The public constant of that feature. The loss then sees vectors of norm
-    √(feature_norm² + intercept_scaling²).
+    The public constant of that feature. Vectors of norm √(feature_norm² + intercept_scaling²) are then seen.
 random_state : None, int or numpy Generator
     None: noise from the operating system's entropy. Anything else makes the fit reproducible, for tests
     only: the noise can then be subtracted, and the guarantee says so.
 feature_ranges : (low, high), (2, d) array or dict from columns to (low, high), optional
     Public ranges. Features are clipped to them and mapped onto [−1, 1] before the norm is bounded; give
-    `feature_norm` in those units.
-verbose : bool
-    Whether to show a progress bar (steps and time).""",
+    `feature_norm` in those units.""",
     "$CLASSES": """\
 classes : array-like, optional
     The public label set. None: the labels seen, and the guarantee assumes that they are public.""",
@@ -76,6 +82,11 @@ guarantee_ : Guarantee
     What the release of this model costs.
 run_ : NoisySGD
     The run that was accounted and executed.
+moments_ : NoisySecondMoments or None
+    The release before it, for preconditioning.
+preconditioner_ : RowMap or None
+    The map that followed from it. `coef_` and `intercept_` are weights of rows that are not mapped; predictors
+    are these times `preconditioner_.scales`, a number for each row.
 n_iter_ : int
     Steps.
 n_features_in_ : int
@@ -90,6 +101,8 @@ leak.
 `fit` checks the arguments. The constructor only stores them, as scikit-learn asks.""",
 }
 
+_NESTED = 2  # a shared part may hold another
+
 
 def documented(cls: T) -> T:
     """`cls` with the shared parts in its docstring, so that `help` shows all parameters and attributes.
@@ -97,7 +110,9 @@ def documented(cls: T) -> T:
     Its constructor answers the keywords of other libraries.
     """
     text = inspect.cleandoc(cls.__doc__ or "")
-    cls.__doc__ = "\n".join(SHARED.get(line, line) for line in text.split("\n"))
+    for _ in range(_NESTED):
+        text = "\n".join(SHARED.get(line, line) for line in text.split("\n"))
+    cls.__doc__ = text
     constructor: Any = cls.__init__  # type: ignore[misc]
     cls.__init__ = answering(OTHER_KEYWORDS)(constructor)  # type: ignore[misc]
     return cls

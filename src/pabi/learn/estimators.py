@@ -4,38 +4,44 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from pabi.account.calibration import calibrate
 from pabi.describe.batches import Batches
 from pabi.describe.losses import Loss
 from pabi.describe.neighbours import checked_adjacency
 from pabi.describe.runs import NoisySGD
+from pabi.describe.second_moments import NoisySecondMoments
 from pabi.describe.step_sizes import evaluated
 from pabi.execute.engine import train
 from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.records import Records, seen_norm
+from pabi.guarantees.guarantee import Guarantee
 from pabi.learn import defaults
+from pabi.learn.sentences import ONE_FIT, PREPROCESSING
+from pabi.learn.rows import BoundedRows, number_or_auto, warn_if_shortened
+from pabi.learn.whitening import (
+    SHARE,
+    TOO_NOISY,
+    planned,
+    released_moments,
+    resolves,
+    together,
+    whitening,
+)
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import HALF_ULP
 from pabi.numbers.rounding import TINY, Array
 from pabi.numbers.warning import warn_once
 
-PREPROCESSING = "preprocessing used no private data"
-ONE_FIT = "this is one fit; what searches and refits cost has to be added"
-LABELS = "the label set is public"
-
-_DTYPES = (np.float64, np.float32, np.uint8, np.int8, np.int16, np.int32, np.int64)
-
-
 @dataclass(eq=False, repr=False)
-class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
     """Shared by the estimators; it knows features, schedules and noise, not losses.
 
     As a dataclass it has a constructor that stores its arguments as they are, with the signature from which
@@ -59,7 +65,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     cooldown_epochs: float | str = "auto"
     clip_norm: float | str | None = "auto"
     clipping: str = "residual"
+    precondition: float | str | None = "auto"
     verbose: bool = False
+
+    _EQUAL: ClassVar[bool] = True  # whether preconditioned rows are brought to one norm
 
     def _model(
         self, records: Records, targets: NDArray[Any], norm: float
@@ -68,47 +77,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     # Fitting.
-
-    def _checked(self, X: Any, **kwargs: Any) -> Any:
-        """scikit-learn's checks, without the data that some of its complaints show."""
-        try:
-            return validate_data(self, X, accept_sparse="csr", dtype=_DTYPES, **kwargs)
-        except ValueError as bad:
-            problem = str(bad)
-            if "could not convert" in problem:
-                problem = "expected numbers, got text"
-            elif "array=" in problem:
-                problem = (
-                    problem.partition(":\narray=")[0] + ". Reshape your data: one row a record"
-                )
-            elif "Complex data" in problem:
-                problem = "Complex data not supported"
-            else:
-                raise
-            raise InvalidInput("X", problem) from None
-
-    def _records(self, X: Any) -> Records:
-        """The rows of `X` within the declared bounds."""
-        return Records(X, self._row_norm(), self._intercept_feature, self._ranges())
-
-    def _row_norm(self) -> float:
-        """R, as stated or √d for d features in [−1, 1]; without ranges 1."""
-        norm = number_or_auto("feature_norm", self.feature_norm)
-        if norm is not None or self.feature_ranges is None:
-            return 1.0 if norm is None else norm
-        # Above √d by more than `Records` rounds norms up, so that no row within the ranges is scaled.
-        d: int = self.n_features_in_
-        return math.sqrt(d) * (1.0 + (d + 32) * HALF_ULP)
-
-    @property
-    def _intercept_feature(self) -> float | None:
-        return self.intercept_scaling if self.fit_intercept else None
-
-    def _ranges(self) -> Any:
-        if not isinstance(self.feature_ranges, dict):
-            return self.feature_ranges
-        names = getattr(self, "feature_names_in_", None)
-        return _by_column(self.feature_ranges, names, self.n_features_in_)
 
     def _train(
         self, X: Any, targets: NDArray[Any], outputs: int = 1, sentences: tuple[str, ...] = ()
@@ -120,16 +88,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         records = self._records(X)  # checks the bounds that the norm follows from
         norm = seen_norm(self._row_norm(), self._intercept_feature)
         gradients, loss, signal = self._model(records, targets, norm)
-        if records.shortened:
-            # One bit, for whoever holds the data; the model does not store it, and nothing is counted.
-            warn_once(
-                "some rows exceed feature_norm or feature_ranges and were scaled down: give wider "
-                "feature_ranges or a larger feature_norm, from public knowledge; this warning "
-                "depends on the data: keep it to yourself",
-                UserWarning,
-                stacklevel=3,
-            )
-        run = self._run(loss, records.n, records.width, outputs, signal)
+        moments = self._moments(records.n, records.width, norm)
+        warn_if_shortened(records, stacklevel=4)
+        before = () if moments is None else (moments.guarantee(self.delta),)
+        run = self._run(loss, records.n, records.width, outputs, signal, before)
+        released, preconditioner = (), None
+        if moments is not None:
+            one = released_moments(moments, records, self.random_state, self.delta)
+            released = (one.guarantee,)
+            preconditioner = whitening(one.values, moments, norm=norm, equal=self._EQUAL)
+            gradients, _, _ = self._model(preconditioner.mapped(records), targets, norm)
         result = train(
             run,
             gradients,
@@ -138,13 +106,44 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             delta=self.delta,
             progress=bool(self.verbose),
         )
-        self.guarantee_ = result.guarantee.assuming(PREPROCESSING, ONE_FIT, *sentences)
-        self.run_ = run
+        self.guarantee_ = together(*released, result.guarantee).assuming(
+            PREPROCESSING, ONE_FIT, *sentences
+        )
+        self.run_, self.moments_, self.preconditioner_ = run, moments, preconditioner
         self.n_iter_ = int(run.steps)
         self._set_coefficients(result.x.reshape(records.width, outputs))
 
-    def _run(self, loss: Loss, n: int, width: int, outputs: int, signal: float) -> NoisySGD:
-        """The run that the arguments ask for, noise included."""
+    def _moments(self, n: int, width: int, norm: float) -> NoisySecondMoments | None:
+        """The release for preconditioning, None where there is none."""
+        if self.precondition is None:
+            return None
+        share = number_or_auto("precondition", self.precondition, above=0.0, below=1.0)
+        epsilon, delta = self._target()
+        moments = planned(
+            n,
+            width,
+            norm=norm,
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=self.adjacency,
+            share=SHARE if share is None else share,
+        )
+        if resolves(moments):
+            return moments
+        if share is not None:
+            warn_once(TOO_NOISY, UserWarning, stacklevel=4)
+        return None
+
+    def _run(
+        self,
+        loss: Loss,
+        n: int,
+        width: int,
+        outputs: int,
+        signal: float,
+        besides: tuple[Guarantee, ...],
+    ) -> NoisySGD:
+        """The run that the arguments ask for, noise included, beside what else is released."""
         problem, fixed = self._problem(loss, n, width, outputs, signal)
         chosen = defaults.settings(problem, fixed)
         assert loss.gradient_bound is not None
@@ -161,13 +160,18 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             adjacency=self.adjacency,
             cooldown_steps=chosen.cooldown_steps,
         )
-        return run if self.noise_std is not None else calibrate(run, self.epsilon, self.delta)
+        if self.noise_std is not None:
+            return run
+        return calibrate(run, self.epsilon, self.delta, besides=besides)
+
+    def _target(self) -> tuple[float, float]:
+        epsilon = validate.number("epsilon", self.epsilon, above=0.0)
+        return epsilon, validate.number("delta", self.delta, above=0.0, below=1.0)
 
     def _problem(
         self, loss: Loss, n: int, width: int, outputs: int, signal: float
     ) -> tuple[defaults.Task, defaults.Fixed]:
-        epsilon = validate.number("epsilon", self.epsilon, above=0.0)
-        delta = validate.number("delta", self.delta, above=0.0, below=1.0)
+        epsilon, delta = self._target()
         curvature, gradient = loss.curvature, loss.gradient_bound
         assert curvature is not None
         assert gradient is not None
@@ -232,6 +236,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _set_coefficients(self, theta: Array) -> None:
         """`coef_` (K, d) and `intercept_` (K,) in the units of X, from θ of shape (width, K)."""
+        if self.preconditioner_ is not None:
+            theta = self.preconditioner_.applied(theta)
         weights = theta[: self.n_features_in_].T.copy()
         constant = np.zeros(len(weights))
         if self.fit_intercept:
@@ -239,15 +245,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         centre, reach = self._map()
         self.coef_ = weights / reach
         self.intercept_ = constant - self.coef_ @ centre
-
-    def _map(self) -> tuple[Array, Array]:
-        """Centres and half widths of the declared ranges, 0 and 1 without them."""
-        d = self.n_features_in_
-        blank = Records(np.zeros((1, d)), ranges=self._ranges())
-        return (
-            np.zeros(d) if blank.centre is None else blank.centre,
-            np.ones(d) if blank.reach is None else blank.reach,
-        )
 
     def _predictor(self, X: Any) -> tuple[Array, Array]:
         """(linear predictor (n, K), norms (n,)) of the vectors the model sees.
@@ -267,6 +264,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         for block in records.blocks(slice(0, records.n)):
             predictor[block.part] = records.predictor(block, theta)
             norm[block.part] = block.norm
+        if self.preconditioner_ is not None:
+            factors, norm = self.preconditioner_.scales(records)
+            predictor *= factors[:, None]
         return predictor, norm
 
     def _most(self, norm: Array) -> Array | None:
@@ -280,32 +280,3 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return None
         most: Array = self.run_.clip_norm / np.maximum(norm, TINY)[:, None]
         return most
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-def number_or_auto(name: str, value: Any, **bounds: float) -> float | None:
-    """A number the user gave, None for "auto"."""
-    if isinstance(value, str):
-        if value != "auto":
-            raise InvalidInput(name, f'expected "auto" or a number, got {value!r}')
-        return None
-    return validate.number(name, value, **bounds)
-
-
-def _by_column(ranges: dict[Any, Any], names: Any, d: int) -> Array:
-    """Ranges given by column name or number, as (2, d)."""
-    columns = list(range(d)) if names is None else [str(name) for name in names]
-    for name in ranges:
-        if name not in columns:
-            raise InvalidInput("feature_ranges", f"there is no column {name!r}")
-    for name in columns:
-        if name not in ranges:
-            raise InvalidInput("feature_ranges", f"missing: a range for column {name!r}")
-    try:
-        return np.array([ranges[name] for name in columns], dtype=np.float64).reshape(d, 2).T
-    except (TypeError, ValueError):
-        raise InvalidInput("feature_ranges", "expected pairs (low, high)") from None

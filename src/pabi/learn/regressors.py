@@ -16,7 +16,8 @@ from pabi.describe.scalar_losses import PoissonLoss
 from pabi.execute.linear_gradients import LinearGradients, PoissonGradients, SquaredGradients
 from pabi.execute.records import Records
 from pabi.learn.documentation import documented
-from pabi.learn.estimators import PrivateLinearModel, number_or_auto
+from pabi.learn.estimators import PrivateLinearModel
+from pabi.learn.rows import number_or_auto
 from pabi.learn.schema import read_range
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -64,6 +65,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
     _BOUND: ClassVar[str]
     _UNSTATED: ClassVar[float] = 1.0
+    _EQUAL: ClassVar[bool] = False  # the size of a row matters to a number
 
     target_range: Any = None
 

@@ -1,0 +1,128 @@
+"""Rows mapped by a matrix that is public, such as one that was released, and brought within a norm again.
+
+What becomes of a row depends on that row, the matrix and public numbers alone. So a guarantee for training on
+the mapped rows is one for the rows themselves, once the matrix is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pabi.execute.dense_blocks import Rows
+from pabi.execute.records import MOST_ROWS, Records
+from pabi.numbers.rounding import Array
+
+# Relative: more than single precision rounds a norm by, so that no row of a mapped table is scaled again.
+_SHORT = 2.0**-18
+_HELD = 1 << 22  # numbers of mapped rows in memory at once, beside the table
+
+
+@dataclass(frozen=True, eq=False)
+class RowMap:
+    """x ↦ s·P·x/U, x as a linear model sees it, the constant of an intercept included.
+
+    Parameters
+    ----------
+    matrix : (w, w) symmetric or (w,) array
+        P, or its diagonal.
+    unit : float, > 0
+        U, the largest norm of a row before it is mapped.
+    norm : float, > 0
+        R, the largest norm of a mapped row.
+    equal : bool
+        Whether s brings every row to the norm R; 0 stays 0. If not, s is R, or less for rows that would be longer
+        than R.
+
+    References
+    ----------
+    docs, "Private preconditioning".
+    """
+
+    matrix: Array
+    unit: float
+    norm: float
+    equal: bool
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether P is a diagonal matrix, which keeps zeros."""
+        return self.matrix.ndim == 1
+
+    def applied(self, theta: Array) -> Array:
+        """P·θ/U, for θ of shape (w,) or (w, K): the weights of the rows before they are mapped, s aside."""
+        product = (self.matrix * theta.T).T if self.diagonal else self.matrix @ theta
+        return np.asarray(product / self.unit)
+
+    def factors(self, lengths: Array) -> Array:
+        """s of rows for which P·x/U has these norms."""
+        longest = np.where(lengths > 0.0, lengths, 1.0) if self.equal else np.maximum(lengths, 1.0)
+        return np.where(lengths > 0.0, self.norm * (1.0 - _SHORT) / longest, 0.0)
+
+    def mapped(self, records: Records) -> Records:
+        """The table of mapped rows, in single precision; sparse where the map is diagonal and `records` are."""
+        width = records.width
+        if records.sparse and self.diagonal:
+            from scipy.sparse import vstack
+
+            parts = [self._scaled_rows(block) for _, block in _sparse_rows(records)]
+            return Records(vstack(parts, format="csr"), self.norm)
+        table = np.empty((records.n, width), dtype=np.float32)
+        for part, image in self._images(records):
+            table[part] = image * self.factors(_lengths(image))[:, None]
+        return Records(table, self.norm)
+
+    def scales(self, records: Records) -> tuple[Array, Array]:
+        """(s, norms of the mapped rows) of all rows."""
+        lengths = np.empty(records.n)
+        for part, image in self._images(records):
+            lengths[part] = _lengths(image)
+        factors = self.factors(lengths)
+        return factors, factors * lengths
+
+    def _images(self, records: Records) -> Iterator[tuple[slice, Any]]:
+        """(part, P·x/U of its rows) in single precision, dense or CSR."""
+        if records.sparse and self.diagonal:
+            for part, rows in _sparse_rows(records):
+                yield part, self._image_of_sparse(rows)
+            return
+        matrix = self.matrix.astype(np.float32)
+        count = max(1, min(MOST_ROWS, _HELD // records.width))
+        for first in range(0, records.n, count):
+            part = slice(first, min(first + count, records.n))
+            rows = (records.dense(part) / self.unit).astype(np.float32)
+            yield part, rows * matrix if self.diagonal else rows @ matrix
+
+    def _scaled_rows(self, rows: Any) -> Any:
+        image = self._image_of_sparse(rows)
+        return image.multiply(self.factors(_lengths(image))[:, None]).tocsr()
+
+
+    def _image_of_sparse(self, rows: Any) -> Any:
+        return rows.multiply((self.matrix / self.unit)[None, :]).tocsr()
+
+
+def _lengths(image: Any) -> Array:
+    """Norms of rows, dense or CSR, in double precision."""
+    if isinstance(image, np.ndarray):
+        return np.sqrt(np.einsum("ij,ij->i", image, image, dtype=np.float64))
+    row = np.repeat(np.arange(image.shape[0]), np.diff(image.indptr))
+    squares = np.bincount(row, np.square(image.data), minlength=image.shape[0])
+    return np.asarray(np.sqrt(squares))
+
+
+def _sparse_rows(records: Records) -> Iterator[tuple[Rows, Any]]:
+    """(part, rows as the model sees them), CSR."""
+    from scipy.sparse import csr_matrix, diags_array, hstack
+
+    for block in records.blocks(slice(0, records.n)):
+        rows = block.features
+        if block.scale is not None:
+            rows = diags_array(block.scale) @ rows
+        if records.intercept_scaling is not None:
+            constant = np.full((rows.shape[0], 1), records.intercept_scaling)
+            rows = hstack([rows, csr_matrix(constant)], format="csr")
+        yield block.part, csr_matrix(rows)

@@ -1,0 +1,124 @@
+"""Rows within public bounds: what estimators and transformers have in common before anything is learnt."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from pabi.execute.records import Records
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.margins import HALF_ULP
+from pabi.numbers.rounding import Array
+from pabi.numbers.warning import warn_once
+
+_DTYPES = (np.float64, np.float32, np.uint8, np.int8, np.int16, np.int32, np.int64)
+_SHORTENED = (
+    "some rows exceed feature_norm or feature_ranges and were scaled down: give wider feature_ranges or a larger "
+    "feature_norm, from public knowledge; this warning depends on the data: keep it to yourself"
+)
+
+
+class BoundedRows:
+    """scikit-learn's checks of X, and its rows within the bounds that the constructor declares.
+
+    `feature_norm`: R or "auto". `feature_ranges`: of every column, None without any. `intercept_scaling`: of a
+    constant column, which `fit_intercept` adds.
+    """
+
+    feature_norm: float | str
+    feature_ranges: Any
+    fit_intercept: bool
+    intercept_scaling: float
+    n_features_in_: int
+
+    def _checked(self, X: Any, **kwargs: Any) -> Any:
+        """scikit-learn's checks, without the data that some of its complaints show."""
+        try:
+            return validate_data(self, X, accept_sparse="csr", dtype=_DTYPES, **kwargs)
+        except ValueError as bad:
+            problem = str(bad)
+            if "could not convert" in problem:
+                problem = "expected numbers, got text"
+            elif "array=" in problem:
+                problem = (
+                    problem.partition(":\narray=")[0] + ". Reshape your data: one row a record"
+                )
+            elif "Complex data" in problem:
+                problem = "Complex data not supported"
+            else:
+                raise
+            raise InvalidInput("X", problem) from None
+
+    def _records(self, X: Any) -> Records:
+        """The rows of `X` within the declared bounds."""
+        return Records(X, self._row_norm(), self._intercept_feature, self._ranges())
+
+    def _row_norm(self) -> float:
+        """R, as stated or √d for d features in [−1, 1]; without ranges 1."""
+        norm = number_or_auto("feature_norm", self.feature_norm)
+        if norm is not None or self.feature_ranges is None:
+            return 1.0 if norm is None else norm
+        # Above √d by more than `Records` rounds norms up, so that no row within the ranges is scaled.
+        d: int = self.n_features_in_
+        return math.sqrt(d) * (1.0 + (d + 32) * HALF_ULP)
+
+    @property
+    def _intercept_feature(self) -> float | None:
+        return self.intercept_scaling if self.fit_intercept else None
+
+    def _ranges(self) -> Any:
+        if not isinstance(self.feature_ranges, dict):
+            return self.feature_ranges
+        names = getattr(self, "feature_names_in_", None)
+        return _by_column(self.feature_ranges, names, self.n_features_in_)
+
+    def _map(self) -> tuple[Array, Array]:
+        """Centres and half widths of the declared ranges, 0 and 1 without them."""
+        d = self.n_features_in_
+        blank = Records(np.zeros((1, d)), ranges=self._ranges())
+        return (
+            np.zeros(d) if blank.centre is None else blank.centre,
+            np.ones(d) if blank.reach is None else blank.reach,
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags: Any = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = True
+        return tags
+
+
+def warn_if_shortened(records: Records, *, stacklevel: int) -> None:
+    """Warns, on behalf of a caller so many frames up, where some row was scaled down or clipped.
+
+    One bit, for whoever holds the data; no model stores it, and nothing is counted.
+    """
+    if records.shortened:
+        warn_once(_SHORTENED, UserWarning, stacklevel=stacklevel)
+
+
+def number_or_auto(name: str, value: Any, **bounds: float) -> float | None:
+    """A number the user gave, None for "auto"."""
+    if isinstance(value, str):
+        if value != "auto":
+            raise InvalidInput(name, f'expected "auto" or a number, got {value!r}')
+        return None
+    return validate.number(name, value, **bounds)
+
+
+def _by_column(ranges: dict[Any, Any], names: Any, d: int) -> Array:
+    """Ranges given by column name or number, as (2, d)."""
+    columns = list(range(d)) if names is None else [str(name) for name in names]
+    for name in ranges:
+        if name not in columns:
+            raise InvalidInput("feature_ranges", f"there is no column {name!r}")
+    for name in columns:
+        if name not in ranges:
+            raise InvalidInput("feature_ranges", f"missing: a range for column {name!r}")
+    try:
+        return np.array([ranges[name] for name in columns], dtype=np.float64).reshape(d, 2).T
+    except (TypeError, ValueError):
+        raise InvalidInput("feature_ranges", "expected pairs (low, high)") from None

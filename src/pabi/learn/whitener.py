@@ -1,0 +1,171 @@
+"""A transformer that makes features alike in all directions, privately, for pipelines."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from pabi.execute.randomness import randomness_from
+from pabi.execute.records import seen_norm
+from pabi.learn.documentation import documented
+from pabi.learn.rows import BoundedRows, warn_if_shortened
+from pabi.learn.sentences import ONE_FIT, PREPROCESSING
+from pabi.learn.whitening import planned, released_moments, resolves, whitening
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.numbers.showing import exact
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class PrivateWhitener(
+    BoundedRows, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator  # type: ignore[misc]
+):
+    """Whitens features by noisy second moments, which are released with a proven (ε, δ).
+
+    Rows x, a constant included, become s·(Σ̃₊ + λI)^(−1/2)·x with Σ̃ the noisy mean of x·xᵀ, λ the size of its
+    noise and s such that all rows have one norm. It centres as well, since the constant is one of the features.
+
+    Parameters
+    ----------
+    $TARGET
+    equal_norms : bool
+        Whether every row is scaled to `output_norm`; a row of zeros stays one. If not, only longer rows are
+        scaled down to it, and the map is such that the mean square of norms is about half of its square.
+    output_norm : float, > 0
+        The norm of rows that come out: `feature_norm` of the estimator that follows.
+    adjacency : str
+        "replace_one" or "zero_out".
+    noise_std : float, > 0, optional
+        σ of the noise on the sum of x·xᵀ, in place of `epsilon`.
+    $ROWS
+
+    Attributes
+    ----------
+    guarantee_ : Guarantee
+        What the release of the second moments costs. What is made of them costs nothing more.
+    moments_ : NoisySecondMoments
+        The release that was accounted and executed.
+    preconditioner_ : RowMap
+        The map.
+    n_features_in_ : int
+        d, the columns of X.
+    feature_names_in_ : (d,) array
+        Their names, where X has names.
+
+    Raises
+    ------
+    TargetUnreachable
+        In `fit`, where ε is so small that noise would hide all second moments there can be.
+
+    Notes
+    -----
+    Of more than 4096 columns only the diagonal of Σ̃ is released, and features are scaled one by one; a sparse
+    table then stays sparse.
+
+    References
+    ----------
+    docs, "Private preconditioning".
+    """
+
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    feature_norm: float | str = "auto"
+    _: KW_ONLY
+    equal_norms: bool = True
+    output_norm: float = 1.0
+    adjacency: str = "replace_one"
+    noise_std: float | None = None
+    fit_intercept: bool = True
+    intercept_scaling: float = 1.0
+    random_state: Any = None
+    feature_ranges: Any = None
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """This transformer, with second moments of the table released.
+
+        Parameters
+        ----------
+        X : (n, d) array-like, pandas frame or scipy sparse matrix
+            Features, real and finite.
+        y : ignored
+            For pipelines.
+
+        Returns
+        -------
+        self
+            The transformer, with the attributes that end in an underscore.
+
+        Raises
+        ------
+        InvalidInput
+            An argument of the constructor or X is wrong; the error names it. It is a ValueError, as
+            scikit-learn's own checks of X raise.
+        TargetUnreachable
+            ε is so small that noise would hide all second moments there can be.
+
+        Warns
+        -----
+        UserWarning
+            Some row was scaled down or clipped to its range. Whether it was depends on the data.
+        PrivacyWarning
+            `random_state` is not None.
+        """
+        records = self._records(self._checked(X))
+        norm = seen_norm(self._row_norm(), self._intercept_feature)
+        output = validate.number("output_norm", self.output_norm, above=0.0)
+        delta = validate.number("delta", self.delta, above=0.0, below=1.0)
+        moments = planned(
+            records.n,
+            records.width,
+            norm=norm,
+            epsilon=validate.number("epsilon", self.epsilon, above=0.0),
+            delta=delta,
+            adjacency=self.adjacency,
+            noise_std=self.noise_std,
+        )
+        if not resolves(moments):
+            raise TargetUnreachable(
+                f"epsilon = {exact(self.epsilon)} is too small to see second moments of {records.width} "
+                f"columns in {records.n} rows: the noise would hide all there can be",
+                float("inf"),
+            )
+        warn_if_shortened(records, stacklevel=3)
+        randomness_from(self.random_state, stacklevel=2)
+        one = released_moments(moments, records, self.random_state, delta)
+        self.preconditioner_ = whitening(
+            one.values, moments, norm=output, equal=bool(self.equal_norms)
+        )
+        self.guarantee_ = one.guarantee.assuming(PREPROCESSING, ONE_FIT)
+        self.moments_ = moments
+        self._n_features_out = records.width
+        return self
+
+    def transform(self, X: ArrayLike) -> Any:
+        """The rows within the declared bounds, mapped.
+
+        Parameters
+        ----------
+        X : (m, d) array-like, pandas frame or scipy sparse matrix
+            Features, real and finite.
+
+        Returns
+        -------
+        array or CSR matrix
+            (m, d) float32, one column more where the constant is one; sparse where X is and each feature is
+            scaled by itself. No row is longer than `output_norm`.
+
+        Raises
+        ------
+        InvalidInput
+            X is not what the transformer was fitted to, or holds what is no number. It is a ValueError, as
+            scikit-learn's own checks of X raise.
+        NotFittedError
+            `fit` was not called before.
+        """
+        check_is_fitted(self)
+        return self.preconditioner_.mapped(self._records(self._checked(X, reset=False))).table

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from pabi.execute.dense_blocks import Rows
 from pabi.execute.records import MOST_ROWS, Records
 from pabi.numbers.rounding import Array
 
@@ -34,8 +33,8 @@ class RowMap:
     norm : float, > 0
         R, the largest norm of a mapped row.
     equal : bool
-        Whether s brings every row to the norm R; 0 stays 0. If not, s is R, or less for rows that would be longer
-        than R.
+        Whether s brings every row to the norm R; 0 stays 0. If not, s is R, or less for rows that would be
+        longer than R.
 
     References
     ----------
@@ -63,17 +62,19 @@ class RowMap:
         return np.where(lengths > 0.0, self.norm * (1.0 - _SHORT) / longest, 0.0)
 
     def mapped(self, records: Records) -> Records:
-        """The table of mapped rows, in single precision; sparse where the map is diagonal and `records` are."""
-        width = records.width
+        """The mapped rows."""
+        return Records(self.table(records), self.norm)
+
+    def table(self, records: Records) -> Any:
+        """(n, w) mapped rows: float32, or CSR where the map is diagonal and `records` are sparse."""
         if records.sparse and self.diagonal:
             from scipy.sparse import vstack
 
-            parts = [self._scaled_rows(block) for _, block in _sparse_rows(records)]
-            return Records(vstack(parts, format="csr"), self.norm)
-        table = np.empty((records.n, width), dtype=np.float32)
+            return vstack([self._scaled(image) for _, image in self._images(records)], format="csr")
+        table = np.empty((records.n, records.width), dtype=np.float32)
         for part, image in self._images(records):
-            table[part] = image * self.factors(_lengths(image))[:, None]
-        return Records(table, self.norm)
+            table[part] = self._scaled(image)
+        return table
 
     def scales(self, records: Records) -> tuple[Array, Array]:
         """(s, norms of the mapped rows) of all rows."""
@@ -87,7 +88,7 @@ class RowMap:
         """(part, P·x/U of its rows) in single precision, dense or CSR."""
         if records.sparse and self.diagonal:
             for part, rows in _sparse_rows(records):
-                yield part, self._image_of_sparse(rows)
+                yield part, rows.multiply((self.matrix / self.unit)[None, :]).tocsr()
             return
         matrix = self.matrix.astype(np.float32)
         count = max(1, min(MOST_ROWS, _HELD // records.width))
@@ -96,25 +97,23 @@ class RowMap:
             rows = (records.dense(part) / self.unit).astype(np.float32)
             yield part, rows * matrix if self.diagonal else rows @ matrix
 
-    def _scaled_rows(self, rows: Any) -> Any:
-        image = self._image_of_sparse(rows)
-        return image.multiply(self.factors(_lengths(image))[:, None]).tocsr()
-
-
-    def _image_of_sparse(self, rows: Any) -> Any:
-        return rows.multiply((self.matrix / self.unit)[None, :]).tocsr()
+    def _scaled(self, image: Any) -> Any:
+        factors = self.factors(_lengths(image))[:, None]
+        if isinstance(image, np.ndarray):
+            return np.asarray(image * factors)
+        return image.multiply(factors).tocsr()
 
 
 def _lengths(image: Any) -> Array:
     """Norms of rows, dense or CSR, in double precision."""
     if isinstance(image, np.ndarray):
-        return np.sqrt(np.einsum("ij,ij->i", image, image, dtype=np.float64))
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", image, image, dtype=np.float64)))
     row = np.repeat(np.arange(image.shape[0]), np.diff(image.indptr))
     squares = np.bincount(row, np.square(image.data), minlength=image.shape[0])
     return np.asarray(np.sqrt(squares))
 
 
-def _sparse_rows(records: Records) -> Iterator[tuple[Rows, Any]]:
+def _sparse_rows(records: Records) -> Iterator[tuple[slice, Any]]:
     """(part, rows as the model sees them), CSR."""
     from scipy.sparse import csr_matrix, diags_array, hstack
 

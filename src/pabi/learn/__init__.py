@@ -27,12 +27,12 @@ if TYPE_CHECKING:
         PrivateLogisticRegression,
         PrivateRidgeClassifier,
     )
+    from pabi.learn.pipelines import guarantee_of
     from pabi.learn.regressors import (
         PrivateHuberRegressor,
         PrivateLinearRegression,
         PrivatePoissonRegressor,
     )
-    from pabi.learn.pipelines import guarantee_of
     from pabi.learn.schema import SchemaEncoder
     from pabi.learn.whitener import PrivateWhitener
 

@@ -40,10 +40,10 @@ clipping : str
     convex losses as it is. "norm": the gradient is scaled down. With one predictor that is the same; with a
     predictor for each class it leaves composition alone, which costs nothing on full batches.
 precondition : float in (0, 1), None or "auto"
-    The share of the budget's μ² that is spent on second moments of the rows, with which rows are made alike in
-    all directions before training (docs, "Private preconditioning"). Both releases are one guarantee. None: no
-    such release. "auto" is 0.04 where n, d and ε let the noise leave something to see, and None otherwise. Of
-    more than 4096 columns the second moments of each column alone are released.
+    The share of the budget's μ² that is spent on second moments of the rows, with which rows are made alike
+    in all directions before training (docs, "Private preconditioning"). Both releases are one guarantee.
+    None: no such release. "auto" is 0.04 where n, d and ε let the noise leave something to see, and None
+    otherwise. Of more than 4096 columns the second moments of each column alone are released.
 adjacency : str
     "replace_one" or "zero_out".
 noise_std : float, > 0, optional
@@ -85,8 +85,8 @@ run_ : NoisySGD
 moments_ : NoisySecondMoments or None
     The release before it, for preconditioning.
 preconditioner_ : RowMap or None
-    The map that followed from it. `coef_` and `intercept_` are weights of rows that are not mapped; predictors
-    are these times `preconditioner_.scales`, a number for each row.
+    The map that followed from it. `coef_` and `intercept_` are weights of rows that are not mapped;
+    predictors are their values times `preconditioner_.scales`, a number for each row.
 n_iter_ : int
     Steps.
 n_features_in_ : int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -23,8 +22,8 @@ from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.records import Records, seen_norm
 from pabi.guarantees.guarantee import Guarantee
 from pabi.learn import defaults
-from pabi.learn.sentences import ONE_FIT, PREPROCESSING
 from pabi.learn.rows import BoundedRows, number_or_auto, warn_if_shortened
+from pabi.learn.sentences import ONE_FIT, PREPROCESSING
 from pabi.learn.whitening import (
     SHARE,
     TOO_NOISY,
@@ -36,9 +35,9 @@ from pabi.learn.whitening import (
 )
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.margins import HALF_ULP
 from pabi.numbers.rounding import TINY, Array
 from pabi.numbers.warning import warn_once
+
 
 @dataclass(eq=False, repr=False)
 class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
@@ -92,11 +91,11 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         warn_if_shortened(records, stacklevel=4)
         before = () if moments is None else (moments.guarantee(self.delta),)
         run = self._run(loss, records.n, records.width, outputs, signal, before)
-        released, preconditioner = (), None
+        preconditioner = None
         if moments is not None:
-            one = released_moments(moments, records, self.random_state, self.delta)
-            released = (one.guarantee,)
-            preconditioner = whitening(one.values, moments, norm=norm, equal=self._EQUAL)
+            released = released_moments(moments, records, self.random_state, self.delta)
+            before = (released.guarantee,)
+            preconditioner = whitening(released.values, moments, norm=norm, equal=self._EQUAL)
             gradients, _, _ = self._model(preconditioner.mapped(records), targets, norm)
         result = train(
             run,
@@ -106,7 +105,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
             delta=self.delta,
             progress=bool(self.verbose),
         )
-        self.guarantee_ = together(*released, result.guarantee).assuming(
+        self.guarantee_ = together(*before, result.guarantee).assuming(
             PREPROCESSING, ONE_FIT, *sentences
         )
         self.run_, self.moments_, self.preconditioner_ = run, moments, preconditioner

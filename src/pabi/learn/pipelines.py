@@ -10,9 +10,7 @@ from pabi.learn.whitening import together
 from pabi.numbers.errors import InvalidInput
 
 # What a fitted transformer may hold that says nothing of the records but how many columns they have.
-_SHAPE = frozenset(
-    {"n_features_in_", "feature_names_in_", "n_output_features_", "n_features_out_"}
-)
+_SHAPE = frozenset({"n_features_in_", "feature_names_in_", "n_output_features_", "n_features_out_"})
 
 
 def guarantee_of(model: Any) -> Guarantee:

@@ -17,16 +17,16 @@ from pabi.numbers.warning import warn_once
 
 _DTYPES = (np.float64, np.float32, np.uint8, np.int8, np.int16, np.int32, np.int64)
 _SHORTENED = (
-    "some rows exceed feature_norm or feature_ranges and were scaled down: give wider feature_ranges or a larger "
-    "feature_norm, from public knowledge; this warning depends on the data: keep it to yourself"
+    "some rows exceed feature_norm or feature_ranges and were scaled down: give wider feature_ranges or a "
+    "larger feature_norm, from public knowledge; this warning depends on the data: keep it to yourself"
 )
 
 
 class BoundedRows:
     """scikit-learn's checks of X, and its rows within the bounds that the constructor declares.
 
-    `feature_norm`: R or "auto". `feature_ranges`: of every column, None without any. `intercept_scaling`: of a
-    constant column, which `fit_intercept` adds.
+    `feature_norm`: R or "auto". `feature_ranges`: of every column, None without any. `intercept_scaling`: of
+    a constant column, which `fit_intercept` adds.
     """
 
     feature_norm: float | str

@@ -16,19 +16,23 @@ from pabi.learn.rows import BoundedRows, warn_if_shortened
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
 from pabi.learn.whitening import planned, released_moments, resolves, whitening
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.numbers.errors import TargetUnreachable
 from pabi.numbers.showing import exact
 
 
 @documented
 @dataclass(eq=False, repr=False)
 class PrivateWhitener(
-    BoundedRows, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator  # type: ignore[misc]
+    BoundedRows,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,  # type: ignore[misc]
 ):
     """Whitens features by noisy second moments, which are released with a proven (ε, δ).
 
     Rows x, a constant included, become s·(Σ̃₊ + λI)^(−1/2)·x with Σ̃ the noisy mean of x·xᵀ, λ the size of its
-    noise and s such that all rows have one norm. It centres as well, since the constant is one of the features.
+    noise and s such that all rows have one norm. It centres as well, since the constant is one of the
+    features.
 
     Parameters
     ----------
@@ -168,4 +172,4 @@ class PrivateWhitener(
             `fit` was not called before.
         """
         check_is_fitted(self)
-        return self.preconditioner_.mapped(self._records(self._checked(X, reset=False))).table
+        return self.preconditioner_.table(self._records(self._checked(X, reset=False)))

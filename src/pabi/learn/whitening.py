@@ -1,15 +1,14 @@
 """The map that makes features alike in all directions, from noisy second moments.
 
-Isotropic noise and one step size for all directions make features dear whose second moments differ by orders of
-magnitude. Second moments Σ̃ are released once, with noise; the map is (Σ̃₊ + λI)^(−1/2), Σ̃₊ the part of Σ̃ above
-0 and λ the size of the noise's own eigenvalues. It sees the release and public numbers only, so that it costs
-nothing more (docs, "Private preconditioning").
+Noise and step size are the same in all directions, so that features are dear whose second moments differ by
+orders of magnitude. Second moments Σ̃ are released once, with noise; the map is (Σ̃₊ + λI)^(−1/2), Σ̃₊ the
+part of Σ̃ above 0 and λ the size of the noise's own eigenvalues. It sees the release and public numbers only,
+so that it costs nothing more (docs, "Private preconditioning").
 """
 
 from __future__ import annotations
 
 import math
-
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -29,11 +28,13 @@ from pabi.numbers.rounding import Array
 SHARE = 0.04  # of the budget's μ², by default: a fifth of μ
 WIDEST = 4096  # columns of a matrix of second moments; of wider data only the diagonal is released
 TOO_NOISY = (
-    "epsilon is too small for preconditioning so many columns of so few rows: the model is trained without, and "
-    "nothing is spent on it; give precondition=None, or a larger share of the budget"
+    "epsilon is too small for preconditioning so many columns of so few rows: the model is trained without, "
+    "and nothing is spent on it; give precondition=None, or a larger share of the budget"
 )
-_FLAT = 0.25  # noise eigenvalues over the largest second moment there can be, from which on nothing is resolved
-_TYPICAL = 2.0  # R² over the mean square of mapped rows' norms, where rows are not scaled to one norm
+_FLAT = (
+    0.25  # eigenvalues of noise over the largest second moment, from which on nothing is resolved
+)
+_TYPICAL = 2.0  # R² over the mean square of norms, where rows are not scaled to one norm
 
 
 def planned(
@@ -57,7 +58,11 @@ def planned(
     if noise_std is not None:
         return replace(blank, noise_std=noise_std)
     whole = calibrate(blank, epsilon, delta)
-    return whole if share == 1.0 else replace(whole, noise_std=whole.moment_noise_std / math.sqrt(share))
+    return (
+        whole
+        if share == 1.0
+        else replace(whole, noise_std=whole.moment_noise_std / math.sqrt(share))
+    )
 
 
 def noise_level(moments: NoisySecondMoments) -> float:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pabi import (
         convert,
         erm,
+        features,
         learn,
         literature,
         mixing,
@@ -73,6 +74,7 @@ __all__ = [
     "compose",
     "convert",
     "erm",
+    "features",
     "learn",
     "literature",
     "mixing",
@@ -96,6 +98,7 @@ _LAZY = {
     "verify": "pabi.verification",
     "convert": "",
     "erm": "",
+    "features": "",
     "learn": "",
     "literature": "",
     "mixing": "",

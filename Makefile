@@ -29,6 +29,7 @@ bench: .venv/ready
 	$(BIN)/python benchmarks/random_batches.py
 	$(BIN)/python benchmarks/nonlinear_shifts.py
 	$(BIN)/python benchmarks/sampling.py
+	$(BIN)/python benchmarks/features.py
 	$(BIN)/python benchmarks/erm.py
 	$(BIN)/python benchmarks/reproduction.py
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pabi import (
         convert,
         erm,
+        features,
         learn,
         literature,
         mixing,
@@ -75,6 +76,7 @@ __all__ = [
     "compose",
     "convert",
     "erm",
+    "features",
     "learn",
     "literature",
     "mixing",
@@ -98,6 +100,7 @@ _LAZY = {
     "verify": "pabi.verification",
     "convert": "",
     "erm": "",
+    "features": "",
     "learn": "",
     "literature": "",
     "mixing": "",

@@ -1,0 +1,215 @@
+"""The transform against plain sums in space, against Kymatio, and against what its theory promises."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pabi.features.cascade import Cascade, cascade, paths, scattered
+from pabi.features.wavelets import low_pass, morlets
+
+# Single precision: a coefficient's error is some units of 2⁻²⁴ of the largest pixel.
+ROUNDING = 8 * 2.0**-24
+
+
+def images(n: int, shape: tuple[int, int], seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).random((n, *shape), dtype=np.float32)
+
+
+def without_border(plan: Cascade) -> Cascade:
+    """The same transform of periodic images, which have the size of the bordered ones."""
+    height, width = plan.wavelets[0, 0].shape[1:]
+    return replace(plan, rows=np.arange(height)[:, None], columns=np.arange(width))
+
+
+# Plain sums.
+
+
+def periodic(shape: tuple[int, int], value) -> np.ndarray:
+    """A function of pixels, made periodic, on the grid of one period."""
+    y, x = np.mgrid[-3 * shape[0] : 4 * shape[0], -3 * shape[1] : 4 * shape[1]]
+    return value(y, x).reshape(7, shape[0], 7, shape[1]).sum(axis=(0, 2))
+
+
+def blur(shape: tuple[int, int], scales: int) -> np.ndarray:
+    variance = (0.8 * 2 ** (scales - 1)) ** 2
+
+    def value(y, x):
+        return np.exp(-(x**2 + y**2) / (2 * variance)) / (2 * math.pi * variance)
+
+    return periodic(shape, value)
+
+
+def wavelet(shape: tuple[int, int], j: int, k: int, angles: int) -> np.ndarray:
+    turn, slant = math.pi * (angles // 2 - 1 - k) / angles, 4 / angles
+    width, xi = 0.8 * 2**j, 0.75 * math.pi / 2**j
+
+    def gauss(y, x, frequency=0.0):
+        along = y * math.cos(turn) + x * math.sin(turn)
+        across = x * math.cos(turn) - y * math.sin(turn)
+        exponent = -(along**2 + slant**2 * across**2) / (2 * width**2) + 1j * frequency * along
+        return slant / (2 * math.pi * width**2) * np.exp(exponent)
+
+    wave = periodic(shape, lambda y, x: gauss(y, x, xi))
+    envelope = periodic(shape, gauss)
+    return wave - wave.sum() / envelope.sum() * envelope
+
+
+def on_level(kernel: np.ndarray, level: int) -> np.ndarray:
+    """The kernel between pixels of a coarser grid: its waves that such a grid can hold."""
+    waves = []
+    for n in kernel.shape:
+        m = n >> level
+        k, u = np.arange(-m // 2, m // 2), np.arange(n)
+        there = np.exp(-2j * math.pi * np.outer(k, u) / n)
+        back = np.exp(2j * math.pi * np.outer(np.arange(m), k) / m) / m
+        waves.append(back @ there)
+    return waves[0] @ kernel @ waves[1].T
+
+
+def convolved(x: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+    """The sum over all pixels of their value times the kernel that is moved there."""
+    total = np.zeros(x.shape, complex)
+    for place in np.ndindex(x.shape):
+        total += x[place] * np.roll(kernel, place, axis=(0, 1))
+    return total
+
+
+def directly(x: np.ndarray, scales: int, angles: int) -> dict:
+    """The averages by path of a bordered image, at every 2ᴶ-th pixel."""
+    low, level = blur(x.shape, scales), {(): 0}
+    responses = {(): x}
+    for path in paths(scales, angles, 2)[1:]:
+        (j, k), before = path[-1], level[path[:-1]]
+        kernel = on_level(wavelet(x.shape, j, k, angles), before)
+        step = 2 ** (j - before)
+        responses[path] = np.abs(convolved(responses[path[:-1]], kernel))[::step, ::step]
+        level[path] = j
+    return {
+        path: convolved(u, on_level(low, level[path])).real[
+            :: 2 ** (scales - level[path]), :: 2 ** (scales - level[path])
+        ]
+        for path, u in responses.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("shape", "scales", "angles"), [((8, 9), 2, 3), ((7, 10), 1, 8), ((9, 8), 3, 2)]
+)
+def test_coefficients_are_plain_sums_in_space(shape, scales, angles):
+    plan = cascade(shape, scales, angles, 2)
+    (x,) = images(1, shape)
+    size = 2**scales
+    extra = [(n // size + 2) * size - n for n in shape]
+    bordered = np.pad(x, [(e // 2, e - e // 2) for e in extra], mode="reflect")
+    truth = directly(bordered.astype(float), scales, angles)
+    coefficients = scattered(plan, x[None])[0]
+    assert coefficients.shape[1:] == tuple(n // size for n in shape)
+    for path, channel in zip(paths(scales, angles, 2), coefficients, strict=True):
+        np.testing.assert_allclose(channel, truth[path][1:-1, 1:-1], rtol=0, atol=ROUNDING)
+
+
+# Kymatio 0.3.0, backend numpy, on numpy 1.26 and scipy 1.14: Scattering2D(J, (h, w), L, 2) of the image
+# ((3r² + 5c + rc) mod 17)/16 in row r and column c. (channel's path, position, coefficient)
+
+KYMATIO = {
+    (18, 21, 2, 8): [
+        ((), (0, 0), 0.47735112405772),
+        ((), (3, 4), 0.5952912253911835),
+        (((0, 0),), (1, 2), 0.0964777694017573),
+        (((0, 3),), (0, 0), 0.0553402091581704),
+        (((0, 7),), (2, 3), 0.05074474878362269),
+        (((1, 0),), (3, 0), 0.03981427460932165),
+        (((1, 4),), (1, 1), 0.019725666677126306),
+        (((1, 7),), (3, 4), 0.03280474246706189),
+        (((0, 0), (1, 0)), (0, 4), 0.01867967519915243),
+        (((0, 2), (1, 5)), (2, 2), 0.002635036789358982),
+        (((0, 5), (1, 2)), (1, 3), 0.002803803819935906),
+        (((0, 7), (1, 7)), (3, 4), 0.003275489734618737),
+    ],
+    (9, 8, 3, 3): [
+        ((), (0, 0), 0.5016620064677892),
+        (((0, 1),), (0, 0), 0.128580402236626),
+        (((1, 2),), (0, 0), 0.044813147528814684),
+        (((2, 2),), (0, 0), 0.039866781707178826),
+        (((0, 0), (1, 2)), (0, 0), 0.00980559900897852),
+        (((0, 1), (2, 1)), (0, 0), 0.006424121316574766),
+        (((1, 2), (2, 2)), (0, 0), 0.00476960971502616),
+    ],
+}
+
+
+@pytest.mark.parametrize("setting", KYMATIO)
+def test_coefficients_are_those_of_kymatio(setting):
+    height, width, scales, angles = setting
+    r, c = np.mgrid[:height, :width]
+    x = ((3 * r * r + 5 * c + r * c) % 17) / 16
+    coefficients = scattered(cascade((height, width), scales, angles, 2), x[None].astype("f4"))[0]
+    channels = paths(scales, angles, 2)
+    for path, position, theirs in KYMATIO[setting]:
+        # Every filter of theirs is divided by 3.1415 in place of π.
+        filters = len(path) + 1
+        ours = coefficients[channels.index(path)][position] * (math.pi / 3.1415) ** filters
+        assert ours == pytest.approx(theirs, rel=1e-6)  # both in part in single precision
+
+
+# What the theory promises.
+
+
+@pytest.mark.parametrize(("scales", "angles"), [(1, 8), (2, 8), (3, 5)])
+def test_channels_are_counted_as_the_formula_says(scales, angles):
+    first = 1 + scales * angles
+    assert len(paths(scales, angles, 1)) == first
+    assert len(paths(scales, angles, 2)) == first + angles**2 * scales * (scales - 1) // 2
+    plan = cascade((16, 8), scales, angles, 1)
+    truth = scattered(cascade((16, 8), scales, angles, 2), images(2, (16, 8)))[:, :first]
+    assert np.array_equal(scattered(plan, images(2, (16, 8))), truth)
+
+
+def test_a_constant_image_has_its_average_and_nothing_else():
+    plan = cascade((16, 12), 2, 8, 2)
+    coefficients = scattered(plan, np.full((1, 16, 12), 0.7, np.float32))[0]
+    np.testing.assert_allclose(coefficients[0], 0.7, rtol=ROUNDING)
+    np.testing.assert_allclose(coefficients[1:], 0.0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize(("scales", "shape"), [(1, (8, 10)), (2, (16, 12)), (3, (16, 16))])
+def test_periodic_images_that_move_by_the_scale_move_their_coefficients(scales, shape):
+    plan = without_border(cascade(shape, scales, 4, 2))
+    x = images(3, (len(plan.rows), len(plan.columns)))
+    there = scattered(plan, np.roll(x, (2**scales, 2**scales), axis=(1, 2)))
+    np.testing.assert_allclose(
+        there[:, :, 1:, 1:], scattered(plan, x)[:, :, :-1, :-1], rtol=0, atol=ROUNDING
+    )
+    nearer = scattered(plan, np.roll(x, (1, 0), axis=(1, 2)))
+    assert np.abs(nearer - scattered(plan, x)).max() > 1e4 * ROUNDING
+
+
+def everywhere(plan: Cascade, x: np.ndarray) -> np.ndarray:
+    """The coefficients of a periodic image at all pixels: those at one, of all translations."""
+    moved = [np.roll(x, place, axis=(0, 1)) for place in np.ndindex(x.shape)]
+    return scattered(plan, np.stack(moved))[:, :, 0, 0]
+
+
+@pytest.mark.parametrize(("scales", "angles"), [(1, 8), (2, 8), (2, 3)])
+def test_distances_grow_by_the_bound_of_the_filters_at_most(scales, angles):
+    plan = without_border(cascade((8, 4), scales, angles, 2))
+    shape = len(plan.rows), len(plan.columns)
+    waves = sum(np.square(morlets(shape, j, angles)).sum(axis=0) for j in range(scales))
+    opposite = np.roll(waves[::-1, ::-1], (1, 1), axis=(0, 1))
+    low = np.square(np.outer(low_pass(shape[0], scales), low_pass(shape[1], scales)))
+    frame = (low + (waves + opposite) / 2).max()  # of a real image, by Parseval's theorem
+    x, y = images(2, shape)
+    for other in (y, x + 0.5, 0 * x, x + 0.1 * y):
+        distance = np.sum((everywhere(plan, x) - everywhere(plan, other)) ** 2, dtype=float)
+        # Once for every layer: wavelets, wavelets of moduli, and averages of these.
+        most = max(1.0, frame) ** 3 * np.sum((x - other) ** 2, dtype=float)
+        assert distance <= most * (1 + ROUNDING)
+    dark, grey = np.zeros(shape, np.float32), np.full(shape, 0.5, np.float32)
+    apart = np.linalg.norm(everywhere(plan, grey) - everywhere(plan, dark))
+    # Averages keep a constant, but for what the samples of a Gaussian add up to by Poisson's formula.
+    mass = (1 + 2 * math.exp(-2 * (math.pi * 0.8 * 2 ** (scales - 1)) ** 2)) ** 2
+    assert apart == pytest.approx(mass * np.linalg.norm(grey), rel=ROUNDING)

@@ -1,0 +1,223 @@
+"""The transformer: shapes, kinds of input, rows that stay apart, and one clear line for what is wrong."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import traceback
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+import pabi
+from pabi.features import Scattering
+from pabi.features.cascade import cascade, paths, scattered
+from pabi.features.groups import group_normalised
+from pabi.learn import PrivateLogisticRegression
+
+SMALL = Scattering((8, 8), J=1, groups=3, scale=16.0)
+
+
+@pytest.fixture(scope="module")
+def digits() -> np.ndarray:
+    """(200, 64) floats from 0 to 16."""
+    return load_digits().data[:200]
+
+
+def noise(n: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (n, *shape), dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("shape", "J", "L", "order", "groups", "width"),
+    [
+        ((28, 28), 2, 8, 2, 27, 3969),
+        ((28, 28), 2, 8, 1, 17, 17 * 49),
+        ((32, 32), 3, 8, 2, None, 217 * 16),
+        ((11, 6), 1, 4, 2, 5, 5 * 5 * 3),
+        ((4, 4), 2, 8, 2, None, 81),
+    ],
+)
+def test_widths_follow_from_the_settings(shape, J, L, order, groups, width):
+    transformer = Scattering(shape, J, L, max_order=order, groups=groups, scale=255)
+    features = transformer.fit_transform(noise(3, *shape))
+    assert features.shape == (3, width)
+    assert features.dtype == np.float32
+    assert np.isfinite(features).all()
+    names = transformer.get_feature_names_out()
+    assert len(set(names)) == len(names) == width
+
+
+def test_features_are_the_transform_of_scaled_pixels_then_groups(digits):
+    plain = scattered(cascade((8, 8), 1, 8, 2), (digits / 16).astype("f4").reshape(-1, 8, 8))
+    truth = group_normalised(plain, 3).reshape(200, -1)
+    np.testing.assert_allclose(SMALL.transform(digits), truth, rtol=0, atol=1e-5)
+    without = clone(SMALL).set_params(groups=None).transform(digits)
+    np.testing.assert_allclose(without, plain.reshape(200, -1), rtol=0, atol=1e-6)
+
+
+def test_every_kind_of_input_has_the_same_features(digits, tmp_path):
+    truth = SMALL.transform(digits)
+    np.save(tmp_path / "digits.npy", digits.astype(np.uint8))
+    mapped = np.load(tmp_path / "digits.npy", mmap_mode="r")
+    frame = pd.DataFrame(digits)
+    for same in (
+        digits.reshape(-1, 8, 8),
+        digits.astype(np.uint8),
+        digits.astype(np.float32),
+        digits.astype(object),
+        digits.tolist(),
+        np.asfortranarray(digits),
+        mapped,
+        frame,
+    ):
+        assert np.array_equal(SMALL.transform(same), truth)
+        assert np.array_equal(clone(SMALL).fit(same).transform(same), truth)
+
+
+def test_a_row_is_the_same_to_the_last_bit_whatever_stands_beside_it(digits):
+    rows = np.random.default_rng(1).permutation(200)
+    for transformer in (SMALL, clone(SMALL).set_params(groups=None)):
+        truth = transformer.transform(digits)
+        assert np.array_equal(transformer.transform(digits[rows]), truth[rows])
+        for first, last in ((0, 1), (199, 200), (3, 10), (50, 187)):
+            assert np.array_equal(transformer.transform(digits[first:last]), truth[first:last])
+
+
+def test_more_images_than_are_transformed_at_once(monkeypatch):
+    x = noise(9, 28, 28)
+    transformer = Scattering((28, 28), scale=255.0)
+    truth = transformer.transform(x)
+    for most in (1, 28 * 28 * 2, 28 * 28 * 9):
+        monkeypatch.setattr("pabi.features.scattering._BATCH", most)
+        assert np.array_equal(transformer.transform(x), truth)
+
+
+def test_names_say_path_and_position(digits):
+    names = Scattering((28, 20)).get_feature_names_out().tolist()
+    assert names[3:6] == ["average_0_3", "average_0_4", "average_1_0"]
+    channels = paths(2, 8, 2)
+    assert names[35 * channels.index(((0, 3), (1, 5))) + 34] == "j0a3_j1a5_6_4"
+    frame = clone(SMALL).set_output(transform="pandas").fit_transform(digits)
+    assert frame.columns.tolist() == SMALL.get_feature_names_out().tolist()
+    assert np.array_equal(frame.to_numpy(), SMALL.transform(digits))
+
+
+def test_nothing_is_learnt(digits):
+    model = clone(SMALL).fit(digits)
+    assert set(vars(model)) - set(SMALL.get_params()) == {"n_features_in_"}
+    assert model.n_features_in_ == 64
+    assert clone(SMALL).fit(digits.reshape(-1, 8, 8)).n_features_in_ == 64
+    assert pickle.loads(pickle.dumps(model)).get_params() == SMALL.get_params()
+    assert pabi.features.Scattering is Scattering
+
+
+def test_named_columns_are_remembered_and_compared(digits):
+    frame = pd.DataFrame(digits).add_prefix("p")
+    model = clone(SMALL).fit(frame)
+    assert model.feature_names_in_.tolist() == frame.columns.tolist()
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.transform(frame.rename(columns={"p0": "q0"}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SMALL.transform(frame)  # without a fit there is nothing to compare
+
+
+def test_in_front_of_private_training(digits):
+    model = make_pipeline(SMALL, PrivateLogisticRegression(8.0, 1e-5, feature_norm=12.0))
+    labels = load_digits().target[:200] < 5
+    guarantee = model.fit(digits, labels)[-1].guarantee_
+    assert guarantee.epsilon(1e-5) <= 8.0
+    assert model.predict(digits).shape == (200,)
+
+
+# What is wrong.
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"shape": 8}, "shape: expected two integers, (h, w), got 8"),
+        ({"shape": (8, 8, 3)}, "shape: expected two integers, (h, w), got (8, 8, 3)"),
+        ({"shape": (8, 8.5)}, "shape: expected an integer ≥ 2, got 8.5"),
+        ({"shape": (1, 64)}, "shape: expected an integer ≥ 2, got 1"),
+        ({"shape": (8, 7), "J": 3}, "J: expected an integer in 1..⌊log₂ min(h, w)⌋ = 2, got 3"),
+        ({"shape": (3, 8), "J": 2}, "J: expected an integer in 1..⌊log₂ min(h, w)⌋ = 1, got 2"),
+        ({"J": -1}, "J: expected an integer in 1..⌊log₂ min(h, w)⌋ = 3, got -1"),
+        ({"J": True}, "J: expected an integer in 1..⌊log₂ min(h, w)⌋ = 3, got True"),
+        ({"L": 0}, "L: expected an integer ≥ 1, got 0"),
+        ({"max_order": 3}, "max_order: expected an integer in 1..2, got 3"),
+        ({"groups": 27}, "groups: expected a divisor of the 9 channels or None, got 27"),
+        ({"groups": 0}, "groups: expected an integer ≥ 1, got 0"),
+        ({"scale": 0}, "scale: expected a finite number > 0, got 0"),
+    ],
+)
+def test_settings_are_refused_in_one_line(settings, message, digits):
+    transformer = clone(SMALL).set_params(**settings)
+    for use in (transformer.fit, transformer.transform):
+        with pytest.raises(pabi.InvalidInput) as refusal:
+            use(digits)
+        assert str(refusal.value) == message
+    with pytest.raises(pabi.InvalidInput, match="^" + re.escape(message)):
+        transformer.get_feature_names_out()
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.zeros((5, 63)), "rows of 64 pixels or images of 8 × 8, got entries of shape (63,)"),
+        (np.zeros((5, 8, 9)), "rows of 64 pixels or images of 8 × 8, got entries of shape (8, 9)"),
+        (np.zeros(64), "rows of 64 pixels or images of 8 × 8, got entries of shape ()"),
+        (np.zeros((0, 64)), "at least one image, got none"),
+        (csr_matrix((5, 64)), "an array, got a sparse matrix"),
+        ([["secret"] * 64], "an array of numbers, got something else"),
+        (np.array([["secret"] * 64], object), "an array of numbers, got something else"),
+        ([[1.0], [2.0, 3.0]], "an array of numbers, got something else"),
+    ],
+)
+def test_what_is_no_image_is_refused_in_one_line(X, message):
+    for use in (clone(SMALL).fit, SMALL.transform):
+        with pytest.raises(pabi.InvalidInput) as refusal:
+            use(X)
+        assert str(refusal.value) == f"X: expected {message}"
+        assert "secret" not in "".join(traceback.format_exception(refusal.value.__cause__))
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1e14, -1e300])
+def test_pixels_without_a_size_are_refused_and_not_shown(wrong, digits):
+    x = digits.copy()
+    x[150, 7] = wrong
+    assert SMALL.fit(x) is SMALL  # which does not look at pixels
+    with pytest.raises(pabi.InvalidInput) as refusal:
+        SMALL.transform(x)
+    assert str(refusal.value) == "X: expected finite pixels of at most 10¹² times `scale`"
+
+
+def test_the_largest_pixels_have_finite_features():
+    x = np.sign(np.random.default_rng(0).normal(size=(4, 28, 28))) * 1e12
+    assert np.isfinite(Scattering((28, 28)).transform(x)).all()
+    assert np.isfinite(Scattering((28, 28), scale=1e-300).transform(x * 1e-300)).all()
+
+
+# scikit-learn's own checks know tables of some widths only. Those that come with another end in its refusal.
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("shape", [(2, 2), (2, 5)])
+def test_scikit_learn_checks(shape):
+    results = check_estimator(Scattering(shape, J=1, groups=3), on_fail=None)
+    assert sum(result["status"] == "passed" for result in results) >= 15
+    failures = {
+        result["check_name"]
+        for result in results
+        if result["status"] == "failed"
+        and "got entries of shape" not in "".join(traceback.format_exception(result["exception"]))
+    }
+    assert failures <= {"check_dtype_object"}  # which wants a TypeError where ours is a ValueError

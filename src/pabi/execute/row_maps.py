@@ -22,7 +22,7 @@ _HELD = 1 << 22  # numbers of mapped rows in memory at once, beside the table
 
 @dataclass(frozen=True, eq=False)
 class RowMap:
-    """x ↦ s·P·x/U, x as a linear model sees it, the constant of an intercept included.
+    """x ↦ s·R·P·x/U, x as a linear model sees it, the constant of an intercept included.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class RowMap:
     norm : float, > 0
         R, the largest norm of a mapped row.
     equal : bool
-        Whether s brings every row to the norm R; 0 stays 0. If not, s is R, or less for rows that would be
+        Whether s brings every row to the norm R; 0 stays 0. If not, s is 1, or less for rows that would be
         longer than R.
 
     References
@@ -52,14 +52,14 @@ class RowMap:
         return self.matrix.ndim == 1
 
     def applied(self, theta: Array) -> Array:
-        """P·θ/U, for θ of shape (w,) or (w, K): the weights of the rows before they are mapped, s aside."""
+        """R·P·θ/U, for θ of shape (w,) or (w, K): the weights of rows before they are mapped, s aside."""
         product = (self.matrix * theta.T).T if self.diagonal else self.matrix @ theta
-        return np.asarray(product / self.unit)
+        return np.asarray(self.norm / self.unit * product)
 
     def factors(self, lengths: Array) -> Array:
         """s of rows for which P·x/U has these norms."""
         longest = np.where(lengths > 0.0, lengths, 1.0) if self.equal else np.maximum(lengths, 1.0)
-        return np.where(lengths > 0.0, self.norm * (1.0 - _SHORT) / longest, 0.0)
+        return np.where(lengths > 0.0, (1.0 - _SHORT) / longest, 0.0)
 
     def mapped(self, records: Records) -> Records:
         """The mapped rows."""
@@ -82,7 +82,7 @@ class RowMap:
         for part, image in self._images(records):
             lengths[part] = _lengths(image)
         factors = self.factors(lengths)
-        return factors, factors * lengths
+        return factors, self.norm * factors * lengths
 
     def _images(self, records: Records) -> Iterator[tuple[slice, Any]]:
         """(part, P·x/U of its rows) in single precision, dense or CSR."""
@@ -98,7 +98,7 @@ class RowMap:
             yield part, rows * matrix if self.diagonal else rows @ matrix
 
     def _scaled(self, image: Any) -> Any:
-        factors = self.factors(_lengths(image))[:, None]
+        factors = self.norm * self.factors(_lengths(image))[:, None]
         if isinstance(image, np.ndarray):
             return np.asarray(image * factors)
         return image.multiply(factors).tocsr()

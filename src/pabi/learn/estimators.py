@@ -114,7 +114,8 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
 
     def _moments(self, n: int, width: int, norm: float) -> NoisySecondMoments | None:
         """The release for preconditioning, None where there is none."""
-        if self.precondition is None:
+        automatic = isinstance(self.precondition, str) and self.precondition == "auto"
+        if self.precondition is None or (automatic and self.noise_std is not None):
             return None
         share = number_or_auto("precondition", self.precondition, above=0.0, below=1.0)
         epsilon, delta = self._target()
@@ -245,6 +246,11 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         self.coef_ = weights / reach
         self.intercept_ = constant - self.coef_ @ centre
 
+    @property
+    def _offset(self) -> float:
+        """The prediction at weights 0, a part of `intercept_`."""
+        return 0.0
+
     def _predictor(self, X: Any) -> tuple[Array, Array]:
         """(linear predictor (n, K), norms (n,)) of the vectors the model sees.
 
@@ -253,7 +259,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         records = self._records(self._checked(X, reset=False))
         centre, reach = self._map()
-        coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
+        coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_) - self._offset
         theta = (coef * reach).T
         if records.intercept_scaling is not None:
             # The constant's weight, so that intercept_ is unaffected by the scaling of rows.
@@ -266,7 +272,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         if self.preconditioner_ is not None:
             factors, norm = self.preconditioner_.scales(records)
             predictor *= factors[:, None]
-        return predictor, norm
+        return predictor + self._offset, norm
 
     def _most(self, norm: Array) -> Array | None:
         """(m, 1): the sizes to which residuals of records of these norms were clipped, None if they were not.

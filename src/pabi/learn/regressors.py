@@ -117,6 +117,10 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         self.intercept_ = scale.centre + scale.reach * self.intercept_[0]
         return self
 
+    @property
+    def _offset(self) -> float:
+        return self._scale().centre
+
     def _limits(self) -> tuple[float, float] | None:
         """The range of targets, None where none is stated. Raises InvalidInput naming it."""
         return None if self.target_range is None else read_range("target_range", self.target_range)

@@ -24,8 +24,8 @@ from pabi.numbers.showing import exact
 @dataclass(eq=False, repr=False)
 class PrivateWhitener(
     BoundedRows,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
     """Whitens features by noisy second moments, which are released with a proven (ε, δ).

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,7 +30,7 @@ from pabi.execute.linear_gradients import LinearGradients, SoftmaxGradients, fas
 from pabi.execute.precision import checked, walk_of
 from pabi.execute.progress import progress_bar
 from pabi.execute.randomness import randomness_from
-from pabi.execute.records import Records, seen_norm
+from pabi.execute.records import Records, longer_than, seen_norm
 from pabi.execute.sums import GradientSum, noise_factor, per_record_sum, stated_sum
 from pabi.guarantees.guarantee import TESTING, Guarantee
 from pabi.numbers import validate
@@ -227,8 +226,7 @@ def _refuse_longer_rows(run: NoisySGD, records: Records) -> None:
     stated = dict(run.loss.parameters).get("feature_norm")
     if stated is None or records.feature_norm is None:
         return
-    declared = Fraction(records.feature_norm) ** 2 + Fraction(records.intercept_scaling or 0.0) ** 2
-    if declared > Fraction(stated) ** 2:
+    if longer_than(records, stated):
         least = seen_norm(records.feature_norm, records.intercept_scaling)
         raise InvalidInput(
             "feature_norm",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -238,6 +239,14 @@ def seen_norm(feature_norm: float, intercept_scaling: float | None) -> float:
     if intercept_scaling is None:
         return feature_norm
     return up(up(float(np.hypot(feature_norm, intercept_scaling))))
+
+
+def longer_than(records: Records, norm: float) -> bool:
+    """Whether rows are declared longer than `norm`, intercept included; False where none is declared."""
+    if records.feature_norm is None:
+        return False
+    declared = Fraction(records.feature_norm) ** 2 + Fraction(records.intercept_scaling or 0.0) ** 2
+    return declared > Fraction(norm) ** 2
 
 
 def _lengths(features: Any) -> tuple[Array, Array]:

@@ -89,12 +89,18 @@ def noise_factor(run: NoisySGD) -> float:
 def _room(run: NoisySGD, additions: int) -> float:
     """How much of the bound of a gradient two sums may differ by, because of rounding alone."""
     most = run.order.sizes.most
-    room = 2.0 * most * (additions + 16.0) * HALF_ULP
+    room = rounding_room(most, additions)
     if not room < 0.5:
         raise InvalidInput(
             "batches", f"batches of up to {most} records are too large for sums in float64"
         )
     return room
+
+
+def rounding_room(most: int, additions: int) -> float:
+    """How much two sums of at most `most` terms may differ by because of rounding alone, if each coordinate
+    sees `additions` in a chain; relative to the bound on a term."""
+    return 2.0 * most * (additions + 16.0) * HALF_ULP
 
 
 class GradientSum(Protocol):
@@ -121,6 +127,14 @@ class Total:
             risen = self.value + term
             self._lost = (risen - self.value) - term
             self.value = risen
+        self._terms += 1
+
+    def add_at(self, where: Any, term: Array) -> None:
+        """Adds `term` to the entries of `value` at the index `where`, which names none of them twice."""
+        term = term - self._lost[where]
+        risen = self.value[where] + term
+        self._lost[where] = (risen - self.value[where]) - term
+        self.value[where] = risen
         self._terms += 1
 
 

@@ -20,6 +20,7 @@ from pabi.describe.losses import Loss
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.moduli import Modulus
 from pabi.describe.runs import NoisySGD
+from pabi.describe.second_moments import NoisySecondMoments
 from pabi.numbers.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ __all__ = [
     "Modulus",
     "NoisyIteration",
     "NoisySGD",
+    "NoisySecondMoments",
     "NotApplicable",
     "Poisson",
     "PrivacyWarning",

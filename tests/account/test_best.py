@@ -44,6 +44,7 @@ DESCRIPTIONS = {
     "an exponential mechanism": pabi.ExponentialMechanism(
         Loss.logistic(1.0), n=100, dimension=3, diameter=2.0, epsilon=0.5
     ),
+    "second moments": pabi.NoisySecondMoments(100, 3, 1.0, noise_std=5.0),
     "a diffusion": pabi.LangevinDiffusion(
         Loss.logistic(1.0, l2=0.5), n=100, inverse_temperature=20.0, time=3.0
     ),

@@ -64,6 +64,7 @@ DESCRIPTIONS = {
     "a diffusion": pabi.LangevinDiffusion(
         Loss.logistic(1.0, l2=0.5), n=50, inverse_temperature=20.0, time=3.0
     ),
+    "second moments": pabi.NoisySecondMoments(50, 3, 1.0, noise_multiplier=5.0),
     "a mechanism": pabi.ExponentialMechanism(
         Loss.logistic(1.0, l2=0.5), n=50, dimension=3, diameter=2.0, epsilon=0.5
     ),

@@ -59,6 +59,7 @@ SHARED = {
         "mechanism_sentences",
         "rounds_sentences",
     },
+    "pabi.describe.second_moments": {"NoisySecondMoments", "second_moments_sentences"},
     "pabi.numbers.errors": {"InvalidInput"},
     "pabi.numbers.showing": {"exact", "shown"},
     # The reading of a trade-off function at one δ that a guarantee states.
@@ -144,8 +145,11 @@ def test_the_checker_reads_no_other_derived_number(monkeypatch):
         prox=pabi.prox.ball(2.0),
     )
     files.append(run.guarantee(1e-5).to_json())
+    moments = pabi.NoisySecondMoments(100, 3, 1.0, noise_multiplier=9.0)
+    files.append(moments.guarantee(1e-5).to_json())
     found, owners = set(), set(described())
     assert {pabi.NoisySGD, pabi.Loss, pabi.Cyclic, pabi.LangevinChain, pabi.prox.ball} <= owners
+    assert pabi.NoisySecondMoments in owners
     for owner in owners:
         for name, given in list(vars(owner).items()):
             derived = isinstance(given, property | functools.cached_property)

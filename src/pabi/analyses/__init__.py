@@ -1,9 +1,9 @@
 """One proof technique a file, each a pure function from a description to a guarantee.
 
 An analysis raises NotApplicable, with the reason, where it does not cover a description. To add one, add a
-file and a line to the table of what it covers: `RUNS`, `DIFFUSION` or `MECHANISM`. Other files help: `cases`
-and `writing` with proofs, `tuning` with the free parameters of random batches, and `langevin_chain` takes
-the analyses of runs to chains.
+file and a line to the table of what it covers: `RUNS`, `DIFFUSION`, `MECHANISM` or `MOMENTS`. Other files
+help: `cases` and `writing` with proofs, `tuning` with the free parameters of random batches, and
+`langevin_chain` takes the analyses of runs to chains.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pabi.analyses import (
     diffusion,
     epoch_by_epoch,
     exponential,
+    gaussian_mechanism,
     latest_uses,
     nonlinear_one_sided,
     nonlinear_shifts,
@@ -33,6 +34,7 @@ from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.runs import NoisySGD
+from pabi.describe.second_moments import NoisySecondMoments
 from pabi.guarantees.guarantee import Guarantee
 
 
@@ -66,6 +68,7 @@ MECHANISM = (
     Analysis(exponential.RANGE, exponential.bounded_range),
     Analysis(exponential.GIBBS, exponential.gibbs),
 )
+MOMENTS = (Analysis(gaussian_mechanism.NAME, gaussian_mechanism.apply),)
 EVERY_ITERATE = (composition.NAME, diffusion.PATH)  # those which hide nothing
 
 
@@ -83,6 +86,7 @@ _OF: Mapping[type[Description], tuple[Analysis, ...]] = MappingProxyType(
         LangevinDiffusion: DIFFUSION,
         ExponentialMechanism: MECHANISM,
         IteratedExponentialMechanism: MECHANISM,
+        NoisySecondMoments: MOMENTS,
     }
 )
 

@@ -22,6 +22,7 @@ from pabi.describe.moduli import Modulus
 from pabi.describe.prox import KINDS as PROXIMAL_MAPS
 from pabi.describe.prox import ProximalMap
 from pabi.describe.runs import NoisySGD, Prox
+from pabi.describe.second_moments import NoisySecondMoments
 from pabi.describe.updates import Update
 from pabi.numbers import encoding
 from pabi.numbers.errors import InvalidInput
@@ -33,6 +34,7 @@ Description = (
     | LangevinDiffusion
     | ExponentialMechanism
     | IteratedExponentialMechanism
+    | NoisySecondMoments
 )
 
 _KIND: Mapping[str, type[Description]] = {
@@ -42,6 +44,7 @@ _KIND: Mapping[str, type[Description]] = {
     "langevin_diffusion": LangevinDiffusion,
     "exponential_mechanism": ExponentialMechanism,
     "iterated_exponential_mechanism": IteratedExponentialMechanism,
+    "noisy_second_moments": NoisySecondMoments,
 }
 _KEYS = {"total_steps": "steps"}  # of fields with a name of their own in files
 _NAME = 80  # characters of a name that another could be meant by

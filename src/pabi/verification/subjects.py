@@ -13,6 +13,7 @@ from pabi.describe.files import from_dict
 from pabi.describe.langevin import FOLLOWED_EXACTLY, LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.runs import NoisySGD
+from pabi.describe.second_moments import NoisySecondMoments
 from pabi.verification.adjacency import read_adjacency
 from pabi.verification.chains import Chains
 from pabi.verification.drawn_runs import DrawnRun
@@ -29,6 +30,7 @@ from pabi.verification.schemes import (
     SecretOnce,
     scheme_of,
 )
+from pabi.verification.second_moments import SecondMoments
 from pabi.verification.theorem import About, Check, Finding, Payload
 
 
@@ -80,6 +82,7 @@ Subject = (
     | Diffusion
     | Mechanism
     | IteratedMechanism
+    | SecondMoments
     | Iteration
     | Releases
 )
@@ -127,5 +130,6 @@ _DERIVATIONS: Mapping[type[Any], Callable[[Any, Payload, Check], Subject]] = Map
         IteratedExponentialMechanism: lambda description, payload, check: IteratedMechanism(
             description
         ),
+        NoisySecondMoments: lambda description, payload, check: SecondMoments(description),
     }
 )

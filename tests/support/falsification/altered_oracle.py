@@ -25,6 +25,7 @@ from pabi.describe.langevin import chain_sentences, diffusion_sentences
 from pabi.describe.mechanisms import mechanism_sentences, rounds_sentences
 from pabi.describe.moduli import Modulus
 from pabi.describe.runs import run_sentences
+from pabi.describe.second_moments import second_moments_sentences
 from pabi.guarantees.guarantee import INDEPENDENT
 from pabi.numbers import encoding
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
@@ -167,6 +168,8 @@ def _sentences(proof):
         found = diffusion_sentences(run, hidden)
     elif isinstance(run, pabi.ExponentialMechanism):
         found = mechanism_sentences(run, theorem != "bounded range")
+    elif isinstance(run, pabi.NoisySecondMoments):
+        found = second_moments_sentences(run)
     else:
         found = rounds_sentences(run)
     return [*found, *proof.get("assumes", ())]

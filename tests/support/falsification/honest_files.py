@@ -76,6 +76,10 @@ def _descriptions():
         "new exponential": pabi.ExponentialMechanism(
             bounded, n=100, inverse_temperature=2.0, dimension=2, diameter=0.4
         ),
+        "new moments": pabi.NoisySecondMoments(100, 5, 1.5, noise_std=9.0),
+        "new moments, diagonal": pabi.NoisySecondMoments(
+            100, 5, 1.5, noise_multiplier=7.0, adjacency="zero_out", diagonal=True
+        ),
     }
 
 

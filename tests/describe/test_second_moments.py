@@ -1,0 +1,137 @@
+"""The sensitivity of second moments against pairs of records, what follows from it, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.describe.files import from_dict, to_dict
+from pabi.numbers.rounding import root_of_fraction_up
+
+CHANGED = {"replace_one": 2, "zero_out": 1}
+both = pytest.mark.parametrize("adjacency", CHANGED)
+forms = pytest.mark.parametrize("diagonal", [False, True])
+
+
+def described(**changes):
+    return pabi.NoisySecondMoments(**{"n": 100, "dimension": 3, "feature_norm": 1.5} | changes)
+
+
+def moments_of(x, diagonal):
+    """The matrices x·xᵀ of the rows of x, or their diagonals, flattened."""
+    return x * x if diagonal else np.einsum("ki,kj->kij", x, x).reshape(len(x), -1)
+
+
+@both
+@forms
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_no_pair_of_records_moves_the_sum_farther(adjacency, diagonal, d):
+    """Random directions and lengths up to R, and pairs of which one entry is nearly all."""
+    rng = np.random.default_rng(1)
+    radius = 1.5
+    x, y = rng.standard_normal((2, 100_000, d)) * rng.exponential(size=(2, 100_000, d)) ** 3
+    for one in (x, y):
+        lengths = radius * rng.uniform(0.5, 1.0, (len(one), 1)).clip(max=0.999) / 0.999
+        one *= lengths / np.linalg.norm(one, axis=1, keepdims=True)
+    if adjacency == "zero_out":
+        y[:] = 0.0
+    moved = np.linalg.norm(moments_of(x, diagonal) - moments_of(y, diagonal), axis=1)
+    bound = described(adjacency=adjacency).sensitivity
+    assert np.max(moved) <= bound * (1.0 + 1e-12)
+    assert np.max(moved) >= (0.9 if d > 1 or adjacency == "zero_out" else 0.5) * bound
+
+
+@both
+@forms
+def test_a_pair_of_records_attains_the_sensitivity(adjacency, diagonal):
+    """Two orthogonal records of full length, or one that becomes zero: in exact arithmetic."""
+    radius = Fraction(3, 2)
+    x = [radius, Fraction(0)]
+    y = [Fraction(0), radius if adjacency == "replace_one" else Fraction(0)]
+    places = [(0, 0), (1, 1)] if diagonal else [(i, j) for i in range(2) for j in range(2)]
+    square = sum((x[i] * x[j] - y[i] * y[j]) ** 2 for i, j in places)
+    moments = described(adjacency=adjacency, diagonal=diagonal)
+    assert moments.sensitivity == root_of_fraction_up(square)
+
+
+@both
+@pytest.mark.parametrize("radius", [1e-150, 0.1, 1.0, 1.5, math.sqrt(7.0), 1e150])
+def test_the_sensitivity_is_the_least_double_above(adjacency, radius):
+    found = described(feature_norm=radius, adjacency=adjacency).sensitivity
+    truth = CHANGED[adjacency] * Fraction(radius) ** 4
+    assert Fraction(math.nextafter(found, 0.0)) ** 2 < truth <= Fraction(found) ** 2
+
+
+@pytest.mark.parametrize(("radius", "multiplier"), [(1.5, 3.0), (0.1, 0.7), (math.pi, 1e5)])
+def test_a_multiplier_is_in_units_of_the_square_of_the_norm(radius, multiplier):
+    noise = described(feature_norm=radius, noise_multiplier=multiplier).moment_noise_std
+    truth = Fraction(multiplier) * Fraction(radius) ** 2
+    assert Fraction(noise) <= truth < Fraction(math.nextafter(noise, math.inf))
+    assert described(noise_std=2.5).moment_noise_std == 2.5
+
+
+def test_without_noise_there_is_nothing_to_account():
+    with pytest.raises(pabi.InvalidInput) as caught:
+        described().guarantee(1e-3)
+    assert caught.value.field == "noise_std"
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"n": 0}, "n"),
+        ({"n": 2.5}, "n"),
+        ({"dimension": 0}, "dimension"),
+        ({"dimension": True}, "dimension"),
+        ({"feature_norm": 0.0}, "feature_norm"),
+        ({"feature_norm": math.nan}, "feature_norm"),
+        ({"feature_norm": None}, "feature_norm"),
+        ({"feature_norm": 1e155}, "feature_norm"),
+        ({"noise_std": 0.0}, "noise_std"),
+        ({"noise_std": -1.0}, "noise_std"),
+        ({"noise_std": np.ones(3)}, "noise_std"),
+        ({"noise_multiplier": math.inf}, "noise_multiplier"),
+        ({"noise_std": 1.0, "noise_multiplier": 1.0}, "noise_multiplier"),
+        ({"feature_norm": 1e-160, "noise_multiplier": 1e-10}, "noise_multiplier"),
+        ({"feature_norm": 1e150, "noise_multiplier": 1e10}, "noise_multiplier"),
+        ({"adjacency": "add_or_remove_one"}, "adjacency"),
+        ({"adjacency": "swap"}, "adjacency"),
+        ({"diagonal": 1}, "diagonal"),
+        ({"unit": "user"}, "unit"),
+    ],
+)
+def test_bad_input_names_the_field(changes, field):
+    with pytest.raises(pabi.InvalidInput) as caught:
+        described(**changes)
+    assert caught.value.field == field
+    assert "\n" not in str(caught.value)
+
+
+@both
+@forms
+@pytest.mark.parametrize("noise", [{}, {"noise_std": 0.1}, {"noise_multiplier": 1 / 3}])
+def test_files_hold_the_description(adjacency, diagonal, noise):
+    moments = described(adjacency=adjacency, diagonal=diagonal, **noise)
+    table = json.loads(json.dumps(to_dict(moments)))
+    assert table["kind"] == "noisy_second_moments"
+    assert from_dict(table) == moments
+    assert from_dict(table | {"n": 101}) != moments
+
+
+def test_assumptions_say_what_is_released_and_who_is_adjacent():
+    told = {
+        (adjacency, diagonal): described(adjacency=adjacency, diagonal=diagonal).assumptions
+        for adjacency in CHANGED
+        for diagonal in (False, True)
+    }
+    assert len(set(told.values())) == 4
+    for (adjacency, diagonal), sentences in told.items():
+        assert adjacency in sentences[0]
+        assert any("norm at most 1.5" in s for s in sentences)
+        assert any("sums of squared features" in s for s in sentences) == diagonal
+        assert any("x·xᵀ" in s for s in sentences) != diagonal

@@ -1,6 +1,7 @@
 """Training that executes exactly the run that was accounted.
 
 `train` runs any differentiable model; the estimators are scikit-learn's linear models, private.
+`second_moments` releases the second moments of records with noise.
 Nothing but numpy is imported here: the rest loads when it is first used.
 """
 
@@ -19,6 +20,7 @@ from pabi.execute.linear_gradients import (
     SquaredGradients,
 )
 from pabi.execute.records import Records, bound_rows, with_intercept
+from pabi.execute.second_moments import ReleasedMoments, second_moments
 
 if TYPE_CHECKING:
     from pabi.learn.classifiers import PrivateLinearSVC, PrivateLogisticRegression
@@ -40,12 +42,14 @@ __all__ = [
     "PrivateLogisticRegression",
     "PrivatePoissonRegressor",
     "Records",
+    "ReleasedMoments",
     "SchemaEncoder",
     "SmoothedHingeGradients",
     "SoftmaxGradients",
     "SquaredGradients",
     "Trained",
     "bound_rows",
+    "second_moments",
     "train",
     "with_intercept",
 ]

@@ -1,0 +1,244 @@
+"""Releases the noisy second moments that were accounted: the same description, executed on bounded rows.
+
+Rows are added up in blocks of at most 4096, and the sums of blocks with compensation. By the argument of
+`pabi.execute.sums` two computed sums, of adjacent data sets of n rows of norm R, are farther apart than the
+exact ones by at most R²·2n(m + 16)·2⁻⁵³ in Frobenius norm, m the rows of a block. The noise that is drawn is
+raised by as much. What is released is rounded to a grid of 2⁻²⁰ of the noise (`pabi.execute.hiding`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pabi.describe.second_moments import NoisySecondMoments
+from pabi.execute.hiding import on_grid, released
+from pabi.execute.randomness import randomness_from
+from pabi.execute.records import MOST_ROWS, Records, RowBlock, longer_than, seen_norm
+from pabi.execute.sums import Total, rounding_room
+from pabi.guarantees.guarantee import TESTING, Guarantee
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array, up
+
+_HELD = 1 << 23  # numbers of dense rows in memory at once (64 MB)
+_STRIP = 256  # rows of the matrix that one product adds to
+_SPARSE = 64  # rows of which one number in so many is not 0 are multiplied faster as dense ones
+_ROOT_HALF = up(math.sqrt(0.5))
+
+
+class ReleasedMoments(NamedTuple):
+    """Noisy second moments, with what their release costs.
+
+    Attributes
+    ----------
+    values : float64 array
+        S = Σ x·xᵀ + noise, (d, d) and symmetric, or its diagonal (d,); read-only. It is a sum, not a mean.
+        Noise may make eigenvalues and sums of squares negative.
+    guarantee : Guarantee
+        What its release costs.
+
+    References
+    ----------
+    docs, "Second moments".
+    """
+
+    values: Array
+    guarantee: Guarantee
+
+
+def second_moments(
+    moments: NoisySecondMoments,
+    records: Records,
+    random_state: int | np.random.Generator | None = None,
+    *,
+    delta: float = 1e-5,
+) -> ReleasedMoments:
+    """The noisy second moments of `records`, with their guarantee.
+
+    Rows are those that a linear model sees: scaled down to the norm that the records declare, with the
+    constant of an intercept at the end.
+
+    Parameters
+    ----------
+    moments : NoisySecondMoments
+        What to release.
+    records : Records
+        n rows of length `dimension`, with a declared `feature_norm`.
+    random_state : None, int or numpy Generator
+        None (default): noise from a ChaCha generator keyed by the operating system. Anything else is for
+        tests: a PrivacyWarning, and a guarantee that says so.
+    delta : float, in [0, 1)
+        At which the guarantee is read; it is valid at every δ.
+
+    Returns
+    -------
+    ReleasedMoments
+        The matrix or its diagonal, and the guarantee.
+
+    Raises
+    ------
+    InvalidInput
+        `moments` that have no noise, or that do not agree with the records in `n`, `dimension` or
+        `feature_norm`; `records` or `random_state` of another type; δ out of its range.
+
+    Warns
+    -----
+    PrivacyWarning
+        `random_state` is not None, or δ is large for n records.
+
+    References
+    ----------
+    Dong, Roth, Su 2022, Theorem 2.7; docs, "Second moments".
+    """
+    _refuse_others(moments, records)
+    noise_std = up(moments.moment_noise_std * noise_factor(moments.n))
+    randomness = randomness_from(random_state)
+    sentences = [] if randomness.secret else [TESTING]
+    guarantee = moments.guarantee(delta).assuming(*sentences)
+
+    def execute() -> Array:
+        release = _noisy_sums_of_squares if moments.diagonal else _noisy_matrix
+        return release(records, noise_std, randomness.generator())
+
+    return ReleasedMoments(released(execute), guarantee)
+
+
+def noise_factor(n: int) -> float:
+    """What the noise on sums over n records is multiplied by, at least 1, to hide what rounding may add.
+
+    Raises InvalidInput naming `n` where there are too many for sums in float64.
+    """
+    room = rounding_room(n, min(n, MOST_ROWS))
+    if not room < 0.5:
+        raise InvalidInput("n", f"{n} records are too many for sums in float64")
+    return up(1.0 / (1.0 - room))
+
+
+def _refuse_others(moments: NoisySecondMoments, records: Records) -> None:
+    """Raises InvalidInput unless the records are as described."""
+    if type(moments) is not NoisySecondMoments:
+        kind = type(moments).__name__
+        raise InvalidInput("moments", f"expected a pabi.NoisySecondMoments, got a {kind}")
+    if not isinstance(records, Records):
+        kind = type(records).__name__
+        raise InvalidInput("records", f"expected pabi.learn.Records, got a {kind}")
+    for name, own in (("n", records.n), ("dimension", records.width)):
+        stated = getattr(moments, name)
+        if stated != own:
+            raise InvalidInput(name, f"expected {own}, that of the records, got {stated}")
+    if records.feature_norm is None:
+        raise InvalidInput("feature_norm", "missing from the records: nothing bounds their rows")
+    if longer_than(records, moments.feature_norm):
+        least = seen_norm(records.feature_norm, records.intercept_scaling)
+        raise InvalidInput(
+            "feature_norm",
+            f"expected at least {least!r}, the norm of the rows declared, got {moments.feature_norm!r}",
+        )
+
+
+# Every local below is secret but what is returned.
+
+
+def _noisy_sums_of_squares(
+    records: Records, noise_std: float, generator: np.random.Generator
+) -> Array:
+    sums = _sums_of_squares(records)
+    return on_grid(sums + noise_std * generator.standard_normal(sums.shape), noise_std)
+
+
+def _noisy_matrix(records: Records, noise_std: float, generator: np.random.Generator) -> Array:
+    """Row by row, from the diagonal on; what stands below it is overwritten by what is released."""
+    matrix = _products(records)
+    beside = up(noise_std * _ROOT_HALF)
+    for i in range(len(matrix)):
+        noise = generator.standard_normal(len(matrix) - i)
+        noise[:1] *= noise_std
+        noise[1:] *= beside
+        matrix[i, i:] = matrix[i:, i] = on_grid(matrix[i, i:] + noise, beside)
+    return matrix
+
+
+def _sums_of_squares(records: Records) -> Array:
+    """(width,): Σ x_j² over all rows."""
+    total = Total((records.width,))
+    for rows in _rows(records):
+        if isinstance(rows, np.ndarray):
+            total.add(np.einsum("ij,ij->j", rows, rows))
+        else:
+            squares = np.bincount(rows.indices, rows.data**2, minlength=records.width)
+            total.add(np.asarray(squares, dtype=np.float64))
+    return total.value
+
+
+def _products(records: Records) -> Array:
+    """(width, width): Σ x·xᵀ over all rows, of which only the triangle from the diagonal up is meant."""
+    total = Total((records.width, records.width))
+    for rows in _rows(records):
+        if isinstance(rows, np.ndarray):
+            _add_dense(total, rows)
+        else:
+            product = (rows.T @ rows).tocoo()
+            upper = product.row <= product.col
+            total.add_at((product.row[upper], product.col[upper]), product.data[upper])
+    return total.value
+
+
+def _add_dense(total: Total, rows: Array) -> None:
+    """Adds rowsᵀ·rows, strip by strip, each from the diagonal on: half of the work."""
+    for first in range(0, rows.shape[1], _STRIP):
+        strip = slice(first, first + _STRIP)
+        total.add_at((strip, slice(first, None)), rows[:, strip].T @ rows[:, first:])
+
+
+def _rows(records: Records) -> Iterator[Any]:
+    """All rows in turn as the model sees them: (m, width) float64 arrays, m ≤ 4096, or CSR matrices.
+
+    The next array may overwrite the one before it.
+    """
+    length = min(records.n, MOST_ROWS, max(1, _HELD // records.width))
+    return (_sparse_rows if records.sparse else _dense_rows)(records, length)
+
+
+def _dense_rows(records: Records, length: int) -> Iterator[Array]:
+    memory = np.empty((length, records.width))
+    memory[:, records.d :] = records.intercept_scaling or 0.0
+    for first in range(0, records.n, length):
+        part = slice(first, min(first + length, records.n))
+        for block in records.blocks(part):
+            _write(block, memory[block.part, : records.d])
+        yield memory[: part.stop - part.start]
+
+
+def _write(block: RowBlock, features: Array) -> None:
+    """Writes the block's scaled rows into `features`."""
+    if block.scale is None:
+        features[...] = block.features
+    else:
+        np.multiply(block.features, block.scale[:, None], out=features)
+
+
+def _sparse_rows(records: Records, length: int) -> Iterator[Any]:
+    for block in records.blocks(slice(0, records.n)):
+        rows = _with_constant(records, block)
+        if rows.nnz * _SPARSE <= rows.shape[0] * rows.shape[1]:
+            yield rows
+            continue
+        for first in range(0, rows.shape[0], length):
+            yield rows[first : first + length].toarray()
+
+
+def _with_constant(records: Records, block: RowBlock) -> Any:
+    """The block's scaled rows as a CSR matrix, with the constant of an intercept at the end."""
+    from scipy.sparse import csr_matrix, hstack
+
+    rows = block.features
+    if block.scale is not None:
+        data = rows.data * np.repeat(block.scale, np.diff(rows.indptr))
+        rows = csr_matrix((data, rows.indices, rows.indptr), rows.shape)
+    if records.intercept_scaling is None:
+        return rows
+    constant = np.full((rows.shape[0], 1), records.intercept_scaling)
+    return hstack([rows, csr_matrix(constant)], format="csr")

@@ -1,0 +1,111 @@
+"""Attacks on released second moments: with the best test on the worst pair, and with odd numbers."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.execute import second_moments as module
+from pabi.execute.second_moments import second_moments
+from pabi.learn import Records
+from pabi.numbers.errors import InvalidInput
+
+RADIUS, NOISE, TIMES = 1.5, 2.0, 4000
+FAR = 4.0  # standard deviations of a share of so many releases
+# What surrounds the record: rows of full length in between, whose sums are far larger than the noise.
+CROWD = RADIUS * np.array([[math.cos(a), math.sin(a)] for a in np.linspace(0.0, 3.0, 50)])
+FIRST, SECOND = RADIUS * np.eye(2)
+WORST = {"replace_one": (FIRST, SECOND), "zero_out": (FIRST, np.zeros(2))}
+
+
+def statistics(record, seed, **changes):
+    """What the attacker sees of data with this record, along the direction in which it moves the sum."""
+    records = Records(np.vstack([CROWD, record]), feature_norm=RADIUS)
+    moments = pabi.NoisySecondMoments(51, 2, RADIUS, noise_std=NOISE, **changes)
+    one, other = (np.outer(x, x) for x in WORST[moments.adjacency])
+    direction = one - other
+    direction = np.diag(direction) if moments.diagonal else direction
+    generator = np.random.default_rng(seed)
+    released = (second_moments(moments, records, generator, delta=0.01) for _ in range(TIMES))
+    return np.array([np.sum(r.values * direction) for r in released]) / np.linalg.norm(direction)
+
+
+def advantage(**changes):
+    """TPR − FPR of the test that takes the side on which the sum is nearer."""
+    one, other = (
+        statistics(record, seed, **changes)
+        for seed, record in enumerate(WORST[changes["adjacency"]])
+    )
+    threshold = (np.mean(one) + np.mean(other)) / 2.0
+    return float(np.mean(one > threshold) - np.mean(other > threshold))
+
+
+@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+@pytest.mark.parametrize("adjacency", WORST)
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_the_best_test_tells_no_more_than_the_guarantee_and_no_less(adjacency, diagonal):
+    changes = {"adjacency": adjacency, "diagonal": diagonal}
+    bound = pabi.NoisySecondMoments(51, 2, RADIUS, noise_std=NOISE, **changes).guarantee(0.01)
+    spread = FAR * math.sqrt(0.5 / TIMES)
+    assert abs(advantage(**changes) - bound.advantage) < spread
+
+
+@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+@pytest.mark.parametrize(
+    "planted", ["half of the noise", "R² in place of √2·R²", "too little beside the diagonal"]
+)
+def test_planted_mistakes_are_seen(monkeypatch, planted):
+    """Less noise, be it everywhere or in some directions only, tells more than is proven."""
+    changes = {"adjacency": "replace_one", "diagonal": False}
+    bound = pabi.NoisySecondMoments(51, 2, RADIUS, noise_std=NOISE, **changes).guarantee(0.01)
+    spread = FAR * math.sqrt(0.5 / TIMES)
+    if planted == "too little beside the diagonal":
+        slanted = math.sqrt(0.5) * RADIUS * np.array([[1.0, 1.0], [1.0, -1.0]])
+        monkeypatch.setitem(WORST, "replace_one", tuple(slanted))
+        monkeypatch.setattr(module, "_ROOT_HALF", 0.5)
+    else:
+        factor = 0.5 if planted == "half of the noise" else math.sqrt(0.5)
+        monkeypatch.setattr(module, "noise_factor", lambda n: factor)
+    assert advantage(**changes) > bound.advantage + spread
+
+
+ODD = [0, -1, 1e-320, 1e-200, 1e200, 1e308, 10**400, math.inf, math.nan, True, "1", None, [1.0], 1j]
+
+
+def accounted(**fields):
+    """The guarantee, or why there is none."""
+    try:
+        return pabi.NoisySecondMoments(**fields).guarantee(1e-3)
+    except InvalidInput as refused:
+        return refused
+
+
+@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+@pytest.mark.parametrize("adjacency", WORST)
+def test_odd_numbers_are_refused_by_name_or_accounted(adjacency):
+    fields = {"n": 10, "dimension": 2, "feature_norm": 1.0, "noise_multiplier": 2.0}
+    for field in (*fields, "noise_std"):
+        base = {k: v for k, v in fields.items() if (k, field) != ("noise_multiplier", "noise_std")}
+        for value in ODD:
+            found = accounted(**base | {field: value}, adjacency=adjacency)
+            if isinstance(found, InvalidInput):
+                follows = {"noise_std"} if value is None else {"noise_multiplier"}
+                assert found.field in {field} | follows, (field, value)
+                assert "\n" not in str(found)
+                continue
+            assert found.advantage > 0.0
+            assert pabi.verify(found).ok, (field, value)
+
+
+@pytest.mark.parametrize("noise_std", [1e-300, sys.float_info.max / 8.0])
+@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+def test_noise_at_the_ends_of_the_doubles_is_drawn(noise_std):
+    moments = pabi.NoisySecondMoments(51, 2, RADIUS, noise_std=noise_std)
+    records = Records(np.vstack([CROWD, FIRST]), feature_norm=RADIUS)
+    values, guarantee = second_moments(moments, records, 1, delta=0.01)
+    assert np.all(np.isfinite(values))
+    assert guarantee.mu == pytest.approx(moments.sensitivity / noise_std, rel=1e-12)

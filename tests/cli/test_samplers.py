@@ -1,4 +1,7 @@
-"""Samplers and mechanisms on the command line: run files in, readings, certificates and run files out."""
+"""Samplers, mechanisms and second moments on the command line.
+
+Run files go in; readings, certificates and run files come out.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,15 @@ FILES = {
         "epsilons": [0.1, 0.2],
         "failure": 0.01,
     },
+    "noisy_second_moments": {
+        "n": 1000,
+        "dimension": 3,
+        "feature_norm": 2.0,
+        "noise_multiplier": 4.0,
+        "diagonal": True,
+    },
 }
+WITHOUT_LOSS = {"noisy_second_moments"}
 
 
 def call(*arguments, stdin=""):
@@ -48,7 +59,8 @@ def call(*arguments, stdin=""):
 
 
 def written(kind, **changes):
-    table = {"kind": kind, **FILES[kind], **changes, "loss": LOSS}
+    loss = None if kind in WITHOUT_LOSS else LOSS
+    table = {"kind": kind, **FILES[kind], **changes, "loss": loss}
     return tomli_w.dumps({k: v for k, v in table.items() if v is not None})
 
 
@@ -90,6 +102,12 @@ def test_account_explain_verify_calibrate(kind):
         ("exponential_mechanism", {"inverse_temperature": 1.0}, "expected exactly one of"),
         ("iterated_exponential_mechanism", {"epsilons": []}, "epsilons"),
         ("iterated_exponential_mechanism", {"split": 5000}, "split"),
+        ("noisy_second_moments", {"feature_norm": None}, "feature_norm: missing"),
+        ("noisy_second_moments", {"noise_std": 1.0}, "expected at most one of"),
+        ("noisy_second_moments", {"noise_multiplier": None}, "noise_std: missing"),
+        ("noisy_second_moments", {"noise_multiplier": [1.0, 2.0]}, "noise_multiplier"),
+        ("noisy_second_moments", {"diagonal": 1}, "diagonal: expected true or false"),
+        ("noisy_second_moments", {"diagnoal": True}, "did you mean diagonal"),
     ],
 )
 def test_bad_files_get_one_line(kind, changes, said):

@@ -7,8 +7,9 @@ returned has been accounted and meets the target, whatever the search did.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from functools import reduce
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,11 +19,14 @@ from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.runs import NoisySGD
+from pabi.describe.second_moments import NoisySecondMoments
 from pabi.describe.step_sizes import stated_by_function
+from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.showing import exact, plain, shown
 from pabi.numbers.waiting import waiting
+from pabi.tradeoff import Gaussian, Mixture, TradeOff
 
 PARAMETERS: dict[type, tuple[str, ...]] = {
     NoisySGD: ("noise_std", "noise_multiplier", "epochs", "steps", "clip_norm", "size"),
@@ -30,6 +34,7 @@ PARAMETERS: dict[type, tuple[str, ...]] = {
     LangevinDiffusion: ("inverse_temperature", "time"),
     ExponentialMechanism: ("inverse_temperature", "epsilon"),
     IteratedExponentialMechanism: ("epsilons",),
+    NoisySecondMoments: ("noise_std", "noise_multiplier"),
 }
 Calibrated = TypeVar(
     "Calibrated",
@@ -38,25 +43,31 @@ Calibrated = TypeVar(
     LangevinDiffusion,
     ExponentialMechanism,
     IteratedExponentialMechanism,
+    NoisySecondMoments,
 )
 
 _ANALYSES = 3  # how many are asked alone in turn before all are asked every time
 _MOST = 10**9  # epochs or steps beyond which "any number" is the answer
 _RELATIVE = 1e-10  # how closely a continuous parameter meets its boundary
-_RELATIVE_SAMPLED = 1e-4  # with random batches, whose ε is composed numerically to 1e-3
+_RELATIVE_COMPOSED = 1e-4  # where ε is composed numerically to 1e-3, as with random batches
 
 
 def calibrate(
-    run: Calibrated, epsilon: float, delta: float, parameter: str | None = None
+    run: Calibrated,
+    epsilon: float,
+    delta: float,
+    parameter: str | None = None,
+    *,
+    besides: Sequence[Guarantee] = (),
 ) -> Calibrated:
     """`run` with `parameter` changed so that its guarantee at `delta` is at most `epsilon`.
 
-    Continuous parameters meet the boundary to a relative 1e-9, with random batches to about 1e-2. Nothing
-    depends on data.
+    Continuous parameters meet the boundary to a relative 1e-9; with random batches, and where `besides` are
+    composed with the run numerically, to about 1e-2. Nothing depends on data.
 
     Parameters
     ----------
-    run : NoisySGD, LangevinChain, LangevinDiffusion, ExponentialMechanism or IteratedExponentialMechanism
+    run : NoisySGD, a sampler, a mechanism or NoisySecondMoments
         The description to be changed.
     epsilon : float > 0
         The target.
@@ -67,21 +78,26 @@ def calibrate(
         "noise_multiplier" (a schedule is scaled as a whole), the most "epochs", "steps" or "clip_norm", or
         the "size" of batches nearest to the boundary. Of a Langevin chain the most "inverse_temperature" or
         "steps". Of a diffusion the most "inverse_temperature" or "time". Of an exponential mechanism the
-        most "inverse_temperature" or "epsilon". Of an iterated one its "epsilons", scaled as a whole. Units
-        are those of the parameter.
+        most "inverse_temperature" or "epsilon". Of an iterated one its "epsilons", scaled as a whole. Of
+        second moments the least "noise_std" or "noise_multiplier". Units are those of the parameter.
+    besides : sequence of Guarantee
+        What other releases from the same data cost, which share the budget: the target is that of
+        `pabi.compose(*besides, run.guarantee(delta))`.
 
     Returns
     -------
     same type as `run`
-        Its guarantee has been computed and meets the target.
+        Its guarantee has been computed and, with those of `besides`, meets the target.
 
     Raises
     ------
     TargetUnreachable
-        When no value meets the target; its `best` is the least ε seen.
+        When no value meets the target, or `besides` exceed it; its `best` is the least ε seen, that of
+        `besides` where they exceed it.
     InvalidInput
         Where the parameter cannot change the guarantee, where any number of epochs or steps or any time meets
-        the target, and for an argument that is out of range or of another type.
+        the target, and for an argument that is out of range or of another type; for `besides` of another
+        adjacency or unit than the run's.
 
     Warns
     -----
@@ -100,11 +116,37 @@ def calibrate(
     target = validate.number("epsilon", epsilon, above=0.0)
     validate.number("delta", delta, above=0.0, below=1.0)
     parameter = validate.choice("parameter", names[0] if parameter is None else parameter, names)
+    spent = _composed(besides, run)
     warn_of_large_delta(run.n, delta)
-    search = _Search(parameter, target, delta, sampled=_sampled(run))
+    if spent is not None and (cost := spent.epsilon(delta)) > target:
+        raise TargetUnreachable(
+            f"epsilon = {exact(target)} at delta = {exact(delta)} cannot be met: the releases in besides "
+            f"alone cost epsilon = {shown(cost)}",
+            cost,
+        )
+    search = _Search(parameter, target, delta, sampled=_sampled(run), spent=spent)
     with waiting(f"calibrating {parameter}"):
         calibrated: Calibrated = search.calibrated(run)
     return calibrated
+
+
+def _composed(besides: Sequence[Guarantee], run: Any) -> TradeOff | None:
+    """What the releases beside `run` cost together, None without any; InvalidInput unless they compose."""
+    try:
+        others = tuple(besides)
+    except TypeError:
+        kind = type(besides).__name__
+        raise InvalidInput("besides", f"expected a sequence of guarantees, got a {kind}") from None
+    for other in others:
+        if type(other) is not Guarantee:
+            kind = type(other).__name__
+            raise InvalidInput("besides", f"expected pabi.Guarantee objects, got a {kind}")
+        for name in ("adjacency", "unit"):
+            own, its = getattr(run, name), getattr(other, name)
+            if its != own:
+                raise InvalidInput("besides", f"expected {name} {own!r} as of the run, got {its!r}")
+    # In the order of `pabi.compose`, so that every candidate costs what it says.
+    return reduce(TradeOff.compose, (other.curve for other in others)) if others else None
 
 
 def _sampled(description: Any) -> bool:
@@ -133,9 +175,12 @@ def _refuse_schedules(run: Any, reason: str) -> None:
 class _Search:
     """Accounts candidates and remembers the least ε."""
 
-    def __init__(self, parameter: str, target: float, delta: float, sampled: bool) -> None:
+    def __init__(
+        self, parameter: str, target: float, delta: float, *, sampled: bool, spent: TradeOff | None
+    ) -> None:
         self.parameter, self.target, self.delta = parameter, target, delta
-        self.close = _RELATIVE_SAMPLED if sampled else _RELATIVE
+        self.spent = spent
+        self.close = _RELATIVE_COMPOSED if sampled else _RELATIVE
         self.best, self.at = math.inf, math.nan
         self.method: str | None = None  # the analysis that is asked alone
         self._known: dict[tuple[str | None, float], float] = {}
@@ -166,13 +211,22 @@ class _Search:
         if self.method is not None:
             [alone] = outcomes(run, self.delta, only=self.method)
             if alone.guarantee is not None:
-                return alone.guarantee.epsilon(self.delta)
-        return best_guarantee(run, self.delta).epsilon(self.delta)
+                return self._in_all(alone.guarantee)
+        return self._in_all(best_guarantee(run, self.delta))
+
+    def _in_all(self, guarantee: Guarantee) -> float:
+        """ε of a candidate together with what is spent."""
+        if self.spent is None:
+            return guarantee.epsilon(self.delta)
+        curve = self.spent.compose(guarantee.curve)
+        if not isinstance(curve, (Gaussian, Mixture)):
+            self.close = _RELATIVE_COMPOSED
+        return curve.epsilon(self.delta)
 
     def best_analysis(self, run: Any, at: float) -> str:
         """The name of the best analysis of a candidate."""
         best = best_guarantee(run, self.delta)
-        self._known[best.method, at] = best.epsilon(self.delta)
+        self._known[best.method, at] = self._in_all(best)
         return best.method
 
     def unreachable(self) -> TargetUnreachable:
@@ -180,22 +234,24 @@ class _Search:
         return TargetUnreachable(
             f"epsilon = {exact(self.target)} at delta = {exact(self.delta)} cannot be met by "
             f"{self.parameter}: the best reachable is epsilon = {shown(self.best)}, "
-            f"at {self.parameter} = {plain(self.at)}",
+            f"at {self.parameter} = {plain(self.at)}{'' if self.spent is None else ', besides included'}",
             self.best,
         )
 
     # Continuous parameters.
 
-    def noise(self, run: NoisySGD) -> NoisySGD:
-        """The run with the least noise."""
+    def noise(self, run: Any) -> Any:
+        """The description with the least noise."""
         name = self.parameter
         other = "noise_multiplier" if name == "noise_std" else "noise_std"
 
-        def with_noise(x: float) -> NoisySGD:
+        def with_noise(x: float) -> Any:
             changes: dict[str, Any] = {name: _resized(getattr(run, name), x), other: None}
             return replace(run, **changes)
 
-        guess = 1.0 if name == "noise_multiplier" else run.sensitivity / run.batch_size
+        guess = 1.0
+        if name == "noise_std":
+            guess = run.sensitivity / (run.batch_size if isinstance(run, NoisySGD) else 1)
         return with_noise(self._boundary(with_noise, guess, rising=False))
 
     def scale(self, run: Any) -> Any:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import replace
 
+import mpmath
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 import pabi
 
@@ -261,3 +264,144 @@ def test_a_guess_on_the_boundary_is_returned_as_it_is(guess):
     again = pabi.calibrate(found, target, DELTA, "noise_multiplier")
     assert epsilon(found) <= target
     assert epsilon(again) <= target
+
+
+# Second moments, and what shares the budget.
+
+MOMENTS = pabi.NoisySecondMoments(10_000, dimension=20, feature_norm=1.5)
+BESIDE = replace(MOMENTS, noise_multiplier=20.0).guarantee(DELTA)
+SHUFFLED = a_run(pabi.ShuffleOnce(130), noise_std=0.1).guarantee(DELTA)
+
+
+def mu_of(target):
+    """The μ for which G(μ) has δ(target) = DELTA, from the formula to 40 digits."""
+
+    def excess(m):
+        with mpmath.workdps(40):
+            near, far = (mpmath.ncdf(x * mpmath.mpf(m) / 2 - target / m) for x in (1, -1))
+            return float(near - mpmath.exp(target) * far - DELTA)
+
+    return brentq(excess, 1e-3, 30.0, xtol=1e-13, rtol=1e-13)
+
+
+def together(besides, run):
+    return pabi.compose(*besides, run.guarantee(DELTA)).epsilon(DELTA)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+@pytest.mark.parametrize("target", [0.01, 1.0, 30.0])
+def test_noise_on_second_moments_is_the_sensitivity_over_mu(target, adjacency):
+    mu = mu_of(target)
+    described = replace(MOMENTS, adjacency=adjacency)
+    sensitivity = 1.5**2 * (math.sqrt(2.0) if adjacency == "replace_one" else 1.0)
+    std = pabi.calibrate(described, target, DELTA)
+    assert std.noise_std == pytest.approx(sensitivity / mu, rel=1e-8)
+    assert epsilon(std) <= target < epsilon(replace(std, noise_std=std.noise_std * (1 - 1e-8)))
+    times = pabi.calibrate(described, target, DELTA, "noise_multiplier")
+    assert times.noise_std is None
+    assert times.noise_multiplier == pytest.approx(std.noise_std / 1.5**2, rel=1e-8)
+    assert epsilon(times) <= target
+
+
+@pytest.mark.parametrize("beside", [0.05, 0.2, 0.25])
+def test_gaussians_share_the_budget_by_their_squares(beside):
+    """μ² of the target is what is left, plus that of what is spent."""
+    mu = mu_of(1.0)
+    first = replace(MOMENTS, noise_multiplier=math.sqrt(2.0) / beside).guarantee(DELTA)
+    second = replace(MOMENTS, noise_multiplier=math.sqrt(2.0) / 0.05).guarantee(DELTA)
+    for besides in ((), (first,), [first, second]):
+        found = pabi.calibrate(MOMENTS, 1.0, DELTA, besides=besides)
+        left = mu**2 - sum(g.mu**2 for g in besides)
+        assert left > 0.0
+        assert found.guarantee(DELTA).mu == pytest.approx(math.sqrt(left), rel=1e-8)
+        assert together(besides, found) <= 1.0
+
+
+def test_nothing_beside_is_what_it_was():
+    run = a_run(pabi.ShuffleOnce(130), noise_std=None)
+    assert pabi.calibrate(run, 2.0, DELTA, besides=()) == pabi.calibrate(run, 2.0, DELTA)
+
+
+# Of every kind what is changed, and those of its parameters that ε tells apart there.
+EVERY = {
+    "run": (a_run(pabi.Cyclic(100)), ["noise_std", "noise_multiplier"]),
+    "clipped": (a_run(pabi.Cyclic(100), clip_norm=0.5), ["clip_norm"]),
+    "forgetting little": (
+        replace(a_run(pabi.Cyclic(100)), loss=pabi.Loss.logistic(feature_norm=1.0)),
+        ["epochs", "steps"],
+    ),
+    "shuffled": (a_run(pabi.ShuffleOnce(130)), ["noise_std", "size"]),
+    "sampled": (a_run(pabi.Poisson(100), epochs=1), ["noise_std"]),
+    "moments": (replace(MOMENTS, noise_std=20.0), ["noise_std", "noise_multiplier"]),
+    **SAMPLERS,
+    "chain": (
+        replace(SAMPLERS["chain"][0], inverse_temperature=500.0, steps=50),
+        ["inverse_temperature", "steps"],
+    ),
+    "diffusion": (replace(SAMPLERS["diffusion"][0], time=0.1), ["inverse_temperature", "time"]),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"), [(n, p) for n, (_, names) in EVERY.items() for p in names]
+)
+@pytest.mark.parametrize("besides", [(BESIDE,), (SHUFFLED, BESIDE)], ids=["Gaussian", "mixture"])
+def test_everything_can_share_a_budget(name, parameter, besides):
+    """What is composed meets the target, and nothing closer to the boundary does."""
+    described = EVERY[name][0]
+    target = 1.02 * together(besides, described)
+    found = pabi.calibrate(described, target, DELTA, parameter, besides=besides)
+    assert together(besides, found) <= target
+    curve = pabi.compose(*besides, found.guarantee(DELTA)).curve
+    closed = len(besides) == 1 and isinstance(curve, pabi.tradeoff.Gaussian | pabi.tradeoff.Mixture)
+    more = beyond(
+        found, parameter, 1e-7 if closed else 3e-2
+    )  # or what numerical composition errs by
+    assert together(besides, more) > target
+
+
+def beyond(found, parameter, little):
+    """The same with a little more of what costs privacy."""
+    match parameter:
+        case "epochs" | "steps":
+            numbers = {"epochs": None, "steps": None} if type(found) is pabi.NoisySGD else {}
+            return replace(found, **numbers | {parameter: getattr(found, parameter) + 1})
+        case "size":
+            return replace(found, batches=pabi.ShuffleOnce(found.batches.size - 1))
+        case "noise_std" | "noise_multiplier":
+            return replace(found, **{parameter: (1.0 - little) * getattr(found, parameter)})
+        case _:
+            return replace(
+                found, **{parameter: np.multiply(getattr(found, parameter), 1.0 + little)}
+            )
+
+
+def test_what_is_spent_already():
+    """It is said plainly, before anything is searched."""
+    with pytest.raises(pabi.TargetUnreachable, match="besides alone cost") as caught:
+        pabi.calibrate(MOMENTS, 0.1, DELTA, besides=(BESIDE, SHUFFLED))
+    assert caught.value.best == pabi.compose(BESIDE, SHUFFLED).epsilon(DELTA)
+    spent = BESIDE.epsilon(DELTA)
+    with pytest.raises(pabi.TargetUnreachable, match="besides included") as caught:
+        pabi.calibrate(a_run(), 1.001 * spent, DELTA, "epochs", besides=(BESIDE,))
+    assert caught.value.best == together((BESIDE,), a_run(epochs=1))
+
+
+@pytest.mark.parametrize(
+    "besides",
+    [
+        (replace(MOMENTS, noise_std=9.0, adjacency="zero_out").guarantee(DELTA),),
+        (BESIDE, replace(BESIDE, unit="user")),
+        (BESIDE, BESIDE.curve),
+        (replace(MOMENTS, noise_std=9.0),),
+        BESIDE,
+        None,
+        0.5,
+        "no",
+    ],
+)
+def test_what_cannot_stand_beside(besides):
+    with pytest.raises(pabi.InvalidInput) as caught:
+        pabi.calibrate(MOMENTS, 1.0, DELTA, besides=besides)
+    assert caught.value.field == "besides"
+    assert "\n" not in str(caught.value)

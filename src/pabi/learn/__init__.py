@@ -1,6 +1,7 @@
 """Training that executes exactly the run that was accounted.
 
 `train` runs any differentiable model; the estimators are scikit-learn's linear models, private.
+`second_moments` releases the second moments of records with noise.
 Nothing but numpy is imported here: the rest loads when it is first used.
 """
 
@@ -20,6 +21,7 @@ from pabi.execute.linear_gradients import (
     VectorHuberGradients,
 )
 from pabi.execute.records import Records, bound_rows, with_intercept
+from pabi.execute.second_moments import ReleasedMoments, second_moments
 
 if TYPE_CHECKING:
     from pabi.learn.classifiers import (
@@ -49,6 +51,7 @@ __all__ = [
     "PrivateRidgeClassifier",
     "PrivateWhitener",
     "Records",
+    "ReleasedMoments",
     "SchemaEncoder",
     "SmoothedHingeGradients",
     "SoftmaxGradients",
@@ -57,6 +60,7 @@ __all__ = [
     "VectorHuberGradients",
     "bound_rows",
     "guarantee_of",
+    "second_moments",
     "train",
     "with_intercept",
 ]

@@ -123,6 +123,19 @@ class Records:
             parts.append(features)
         return np.concatenate(parts) if parts else np.zeros((0, self.width))
 
+    def as_seen(self, block: RowBlock) -> Any:
+        """(m, width) CSR: the block's rows of a sparse table as the model sees them."""
+        from scipy.sparse import csr_matrix, hstack
+
+        rows = block.features
+        if block.scale is not None:
+            data = rows.data * np.repeat(block.scale, np.diff(rows.indptr))
+            rows = csr_matrix((data, rows.indices, rows.indptr), rows.shape)
+        if self.intercept_scaling is None:
+            return rows
+        constant = np.full((rows.shape[0], 1), self.intercept_scaling)
+        return hstack([rows, csr_matrix(constant)], format="csr")
+
     def predictor(self, block: RowBlock, theta: Array, anywhere: bool = False) -> Array:
         """(m,) or (m, K): x·θ of the block's rows, for θ of shape (width,) or (width, K).
 

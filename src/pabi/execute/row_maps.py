@@ -87,8 +87,9 @@ class RowMap:
     def _images(self, records: Records) -> Iterator[tuple[slice, Any]]:
         """(part, P·x/U of its rows) in single precision, dense or CSR."""
         if records.sparse and self.diagonal:
-            for part, rows in _sparse_rows(records):
-                yield part, rows.multiply((self.matrix / self.unit)[None, :]).tocsr()
+            for block in records.blocks(slice(0, records.n)):
+                rows = records.as_seen(block)
+                yield block.part, rows.multiply((self.matrix / self.unit)[None, :]).tocsr()
             return
         matrix = self.matrix.astype(np.float32)
         count = max(1, min(MOST_ROWS, _HELD // records.width))
@@ -111,17 +112,3 @@ def _lengths(image: Any) -> Array:
     row = np.repeat(np.arange(image.shape[0]), np.diff(image.indptr))
     squares = np.bincount(row, np.square(image.data), minlength=image.shape[0])
     return np.asarray(np.sqrt(squares))
-
-
-def _sparse_rows(records: Records) -> Iterator[tuple[slice, Any]]:
-    """(part, rows as the model sees them), CSR."""
-    from scipy.sparse import csr_matrix, diags_array, hstack
-
-    for block in records.blocks(slice(0, records.n)):
-        rows = block.features
-        if block.scale is not None:
-            rows = diags_array(block.scale) @ rows
-        if records.intercept_scaling is not None:
-            constant = np.full((rows.shape[0], 1), records.intercept_scaling)
-            rows = hstack([rows, csr_matrix(constant)], format="csr")
-        yield block.part, csr_matrix(rows)

@@ -222,23 +222,9 @@ def _write(block: RowBlock, features: Array) -> None:
 
 def _sparse_rows(records: Records, length: int) -> Iterator[Any]:
     for block in records.blocks(slice(0, records.n)):
-        rows = _with_constant(records, block)
+        rows = records.as_seen(block)
         if rows.nnz * _SPARSE <= rows.shape[0] * rows.shape[1]:
             yield rows
             continue
         for first in range(0, rows.shape[0], length):
             yield rows[first : first + length].toarray()
-
-
-def _with_constant(records: Records, block: RowBlock) -> Any:
-    """The block's scaled rows as a CSR matrix, with the constant of an intercept at the end."""
-    from scipy.sparse import csr_matrix, hstack
-
-    rows = block.features
-    if block.scale is not None:
-        data = rows.data * np.repeat(block.scale, np.diff(rows.indptr))
-        rows = csr_matrix((data, rows.indices, rows.indptr), rows.shape)
-    if records.intercept_scaling is None:
-        return rows
-    constant = np.full((rows.shape[0], 1), records.intercept_scaling)
-    return hstack([rows, csr_matrix(constant)], format="csr")

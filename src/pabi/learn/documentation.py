@@ -21,7 +21,7 @@ feature_norm : float, > 0, in units of the features, or "auto"
     d columns with `feature_ranges`, so that no row is too long, and 1 without.""",
     "$TARGET_RANGE": """\
 target_range : (low, high), in units of y, optional
-    Public bounds of the targets. Targets are clipped to them and mapped onto [−1, 1] for training;
+    Public bounds of every target. Targets are clipped to them and mapped onto [−1, 1] for training;
     `coef_`, `intercept_` and predictions are in units of y all the same. The loss of `run_`, and
     `noise_std`, are in units of half the range. The guarantee assumes that the range is public.""",
     "$SETTINGS": """\
@@ -74,9 +74,9 @@ intercept_ : (1,) or (K,) array
 classes_ : (K,) array
     The labels, ascending.""",
     "$COEFFICIENTS": """\
-coef_ : (d,) array
-    The weights, in the units of X.
-intercept_ : float
+coef_ : (d,) or (K, d) array
+    The weights, in the units of X; a row for each target, where there are several.
+intercept_ : float or (K,) array
     The constant.""",
     "$RELEASED": """\
 guarantee_ : Guarantee

@@ -118,7 +118,9 @@ def test_values_are_those_of_the_definition(kind, size):
     with mpmath.workdps(50):
         for value, at, target in zip(got, rows(z), y, strict=True):
             truth = definition(at, target)
-            scale = abs(truth) + float(loss.slope) * (1 + max(map(abs, at)) + np.max(np.abs(target)))
+            scale = abs(truth) + float(loss.slope) * (
+                1 + max(map(abs, at)) + np.max(np.abs(target))
+            )
             assert abs(value - truth) <= 16 * ULP * scale
 
 

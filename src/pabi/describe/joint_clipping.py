@@ -86,9 +86,10 @@ def hinge_within(margins: Array, most: Array, smoothing: float) -> Array:
     of d_k²/g² for all but the j largest: g is the least number at which one of these is B².
     """
     d = np.maximum(1.0 - margins, 0.0)
-    rest = np.cumsum(np.square(np.sort(d, axis=1)), axis=1)[:, ::-1]  # without the j largest
+    peak = np.max(d, axis=1)[:, None]  # in units of which no square overflows
+    rest = np.cumsum(np.square(np.sort(d / peak, axis=1)), axis=1)[:, ::-1]  # without the j largest
     left = np.square(most)[:, None] - np.arange(d.shape[1])
-    widths = np.sqrt(rest / np.where(left > 0.0, left, 1.0))
+    widths = peak * np.sqrt(rest / np.where(left > 0.0, left, 1.0))
     width = np.maximum(np.min(np.where(left > 0.0, widths, np.inf), axis=1), smoothing)
     s = np.minimum(1.0, d / width[:, None])
     return np.asarray(-s * (most / row_norms(s))[:, None])

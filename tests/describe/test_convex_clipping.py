@@ -1,14 +1,15 @@
-"""Losses of linear models that are clipped convexly: gradients of one convex function, no steeper than claimed.
+"""Losses of linear models that are clipped convexly: gradients of one convex function, as steep as claimed.
 
 What is claimed of a record is checked from its gradients alone: they are cocoercive, as those of a convex
-function of that curvature are and no others; round triangles they add up to nothing; no smaller curvature would
-do; and they are the maximisers that the conjugate asks for, found by a general solver.
+function of that curvature are and no others; round triangles they add up to nothing; no smaller curvature
+would do; and they are the maximisers that the conjugate asks for, found by a general solver.
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -127,7 +128,7 @@ def _two_classes(a):
 @each_loss
 @pytest.mark.parametrize("norm", NORMS)
 def test_two_hundredths_less_curvature_would_be_too_little(name, norm):
-    """The curvature is that of rows of norm R; for losses that are linear after a short way the step is short."""
+    """It is that of rows of norm R. Where a loss is linear after a short way the step is short."""
     loss, b = executed(name), norm / R
     most = Fraction(LOSSES[name].effective_curvature(norm, "residual")[1]) / Fraction(R) ** 2
     z, y, direction = STEEPEST[name](b)
@@ -150,7 +151,7 @@ def test_larger_norms_and_longer_rows_are_no_less_steep():
         within = [loss.steepness_within(b) for b in grid]
         assert within == sorted(within)
         rows = [r * r * loss.steepness_within(Fraction(1, 2) / r) for r in grid]
-        assert all(a <= b * (1 + Fraction(1, 10**15)) for a, b in zip(rows, rows[1:], strict=False))
+        assert all(a <= b * (1 + Fraction(1, 10**15)) for a, b in pairwise(rows))
 
 
 # One function.
@@ -216,7 +217,7 @@ COUNTEREXAMPLES = [
     ("loss", "z", "other", "y", "least"), COUNTEREXAMPLES, ids=lambda v: str(v)
 )
 def test_scaling_the_vector_of_derivatives_is_not_monotone(loss, z, other, y, least):
-    """To norm 1/2, at an explicit pair; so steps on scaled gradients can expand. Clipped convexly they do not."""
+    """To norm 1/2, at an explicit pair, so that a short step expands. Clipped convexly it does not."""
     z, other = np.array([z]), np.array([other])
     classes, half = np.array([y]), np.array([0.5])
     for clipped, low, high in ((Scaled(loss), -1.0, least), (loss, 0.0, math.inf)):
@@ -280,7 +281,8 @@ def maximiser(goal, start, *, norm, bounds=None, total=None):
 @pytest.mark.parametrize("b", [0.15, 0.5, 1.2])
 @pytest.mark.parametrize("smoothing", [None, 0.4])
 def test_one_vs_rest_is_the_maximiser_over_a_box_and_a_ball(smoothing, b):
-    """Of ⟨p, t⟩ − Σ ℓ*(p_k) at margins t, p = −s. Strongly concave: a goal within 10⁻¹⁴ is at most 10⁻⁶ away."""
+    """Of ⟨p, t⟩ − Σ ℓ*(p_k) at margins t, p = −s. It is strongly concave: what is within 10⁻¹⁴ of the
+    maximum is within 10⁻⁶ of the maximiser."""
     rng, loss = np.random.default_rng(10), OneVsRest(K, smoothing)
     for _ in range(8):
         t = rng.normal(size=K) * 2.0
@@ -327,8 +329,8 @@ def test_softmax_is_the_maximiser_over_residuals_of_its_own_class(b):
 
 
 def test_small_residuals_keep_their_digits():
-    """1 − q_y = 3·10⁻¹³ of a class that is nearly certain, clipped to a third of that: had it lost its digits,
-    the others' shares would be off by 10⁻⁴ of the bound."""
+    """1 − q_y = 3·10⁻¹³ of a class that is nearly certain, clipped below that: had it lost its digits, the
+    others' shares would be off by 10⁻⁴ of the bound."""
     z = np.array([[30.0, 0.0, math.log(2.0)]])
     a = 1e-14
     got = derivative(Softmax(), z, np.array([0]), np.array([a * math.sqrt(2.0)]))[0]

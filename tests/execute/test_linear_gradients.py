@@ -32,7 +32,6 @@ from pabi.learn import (
     train,
 )
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from pabi.numbers.rounding import fraction_up
 
 ULP = 2.0**-53
 K = 3  # classes
@@ -577,6 +576,17 @@ def test_no_record_contributes_more_than_its_bound(name, stored, intercept, rows
 @pytest.mark.one_in(3)
 def test_no_clipped_record_contributes_more_than_the_clip(name, stored, rows):
     for i, got, bound in contributions(name, WORST[rows], None, stored, [0.5, 1e-15]):
+        assert np.all(np.isfinite(got)), i
+        assert norm_squared(got) <= Fraction(bound) ** 2, i
+
+
+@each_family
+@pytest.mark.parametrize("stored", ["dense", "csr"])
+@pytest.mark.parametrize("rows", WORST)
+@pytest.mark.one_in(4)
+def test_nor_does_one_whose_loss_is_clipped_convexly(name, stored, rows):
+    found = contributions(name, WORST[rows], None, stored, [0.5, 1e-15, 1e-200], "residual")
+    for i, got, bound in found:
         assert np.all(np.isfinite(got)), i
         assert norm_squared(got) <= Fraction(bound) ** 2, i
 

@@ -66,12 +66,13 @@ def _logistic_sizes(margins: Array, multiplier: Array) -> Array:
     from −t where that is nearer: it is no less than the root.
     """
     u = np.where(margins + 0.5 * multiplier >= 0.0, np.minimum(-margins, 0.0), 0.0)
+    unit = _ULPS * (1.0 + np.abs(margins))  # what is computed of a step is off by so much
     open_ = np.ones(u.shape, dtype=bool)
     for _ in range(_TURNS):
         s = 1.0 / (1.0 + np.exp(-u))
         move = (u + multiplier * s + margins) / (1.0 + multiplier * s * (1.0 - s))
         u = np.where(open_, u - move, u)
-        open_ &= np.abs(move) > _ULPS * (1.0 + np.abs(u))
+        open_ &= np.abs(move) > unit + _ULPS * np.abs(u)
         if not open_.any():
             break
     return np.asarray(1.0 / (1.0 + np.exp(-u)))
@@ -82,8 +83,8 @@ def hinge_within(margins: Array, most: Array, smoothing: float) -> Array:
 
     Their own exceed it.
 
-    s_k = min(1, d_k/g) with d = max(0, 1 − t) and g = γ + λ, so that ‖s‖² is the least, over j, of j and the sum
-    of d_k²/g² for all but the j largest: g is the least number at which one of these is B².
+    s_k = min(1, d_k/g) with d = max(0, 1 − t) and g = γ + λ, so that ‖s‖² is the least, over j, of j and the
+    sum of d_k²/g² for all but the j largest: g is the least number at which one of these is B².
     """
     d = np.maximum(1.0 - margins, 0.0)
     peak = np.max(d, axis=1)[:, None]  # in units of which no square overflows

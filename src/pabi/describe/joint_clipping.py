@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import TINY, Array
 
-_TURNS = 200  # of Newton's method, which takes about ten
+_TURNS = 1_000  # of Newton's method: about ten, and for minute norms one for every unit of a logit
 _ULPS = 4.0 * np.finfo(np.float64).eps
+_FAR = 1e300  # beyond all margins and multipliers that occur, so that their products end somewhere
 
 
 def row_norms(vectors: Array) -> Array:
@@ -26,7 +27,8 @@ def row_norms(vectors: Array) -> Array:
 
 def logistic_within(margins: Array, most: Array) -> Array:
     """(m, K) derivatives of K logistic losses clipped together to the norms `most`, which theirs exceed."""
-    low, high = np.zeros(len(margins)), _largest_multiplier(margins, most)
+    margins = np.clip(margins, -_FAR, _FAR)
+    low, high = np.zeros(len(margins)), np.minimum(_largest_multiplier(margins, most), _FAR)
     multiplier, open_ = 0.5 * high, np.ones(len(margins), dtype=bool)
     s = np.zeros(margins.shape)
     for _ in range(_TURNS):
@@ -35,13 +37,14 @@ def logistic_within(margins: Array, most: Array) -> Array:
         low = np.where(open_ & (length > most), multiplier, low)
         high = np.where(open_ & (length <= most), multiplier, high)
         # Newton's method for 1/‖s‖, which is nearly linear in the multiplier.
-        bend = s * (1.0 - s)
-        fall = (s * s * bend / (1.0 + multiplier[:, None] * bend)).sum(axis=1) / length
-        guess = multiplier + (length - most) / most * length / fall
+        bend, unit = s * (1.0 - s), s / np.maximum(length, TINY)[:, None]
+        fall = (unit * unit * bend / (1.0 + multiplier[:, None] * bend)).sum(axis=1)
+        guess = multiplier + (length / most - 1.0) / np.maximum(fall, TINY)
         middle = 0.5 * (low + high)
         turn = np.where((guess > low) & (guess < high), guess, middle)
-        done = (np.abs(length - most) <= _ULPS * most) | (high - low <= _ULPS * high)
-        open_ = open_ & ~done
+        # What is NaN, of a predictor that is, stays so.
+        near = ~(np.abs(length - most) > _ULPS * most) | (high - low <= _ULPS * high)
+        open_ = open_ & ~near
         multiplier = np.where(open_, turn, multiplier)
         if not open_.any():
             break
@@ -63,12 +66,13 @@ def _logistic_sizes(margins: Array, multiplier: Array) -> Array:
     from −t where that is nearer: it is no less than the root.
     """
     u = np.where(margins + 0.5 * multiplier >= 0.0, np.minimum(-margins, 0.0), 0.0)
+    unit = _ULPS * (1.0 + np.abs(margins))  # what is computed of a step is off by so much
     open_ = np.ones(u.shape, dtype=bool)
     for _ in range(_TURNS):
         s = 1.0 / (1.0 + np.exp(-u))
         move = (u + multiplier * s + margins) / (1.0 + multiplier * s * (1.0 - s))
         u = np.where(open_, u - move, u)
-        open_ &= np.abs(move) > _ULPS * (1.0 + np.abs(u))
+        open_ &= np.abs(move) > unit + _ULPS * np.abs(u)
         if not open_.any():
             break
     return np.asarray(1.0 / (1.0 + np.exp(-u)))
@@ -83,9 +87,10 @@ def hinge_within(margins: Array, most: Array, smoothing: float) -> Array:
     sum of d_k²/g² for all but the j largest: g is the least number at which one of these is B².
     """
     d = np.maximum(1.0 - margins, 0.0)
-    rest = np.cumsum(np.square(np.sort(d, axis=1)), axis=1)[:, ::-1]  # without the j largest
+    peak = np.max(d, axis=1)[:, None]  # in units of which no square overflows
+    rest = np.cumsum(np.square(np.sort(d / peak, axis=1)), axis=1)[:, ::-1]  # without the j largest
     left = np.square(most)[:, None] - np.arange(d.shape[1])
-    widths = np.sqrt(rest / np.where(left > 0.0, left, 1.0))
+    widths = peak * np.sqrt(rest / np.where(left > 0.0, left, 1.0))
     width = np.maximum(np.min(np.where(left > 0.0, widths, np.inf), axis=1), smoothing)
     s = np.minimum(1.0, d / width[:, None])
     return np.asarray(-s * (most / row_norms(s))[:, None])

@@ -81,11 +81,18 @@ class Softmax(LinearLoss):
         columns, at = z.T, (y, np.arange(len(y)))
         columns -= columns.max(axis=0)
         np.exp(columns, out=columns)
-        columns /= columns.sum(axis=0)
-        columns[at] -= 1.0
+        own = columns[at]
+        columns[at] = 0.0
+        others = columns.sum(axis=0)
+        total = others + own
+        lacking = (
+            others / total
+        )  # 1 − q_y, without the cancellation, which a small cap would magnify
+        columns /= total
+        columns[at] = -lacking
         if self.residual_cap < 1.0 or most is not None:
             cap = self._cap(most)
-            columns *= cap / np.maximum(-columns[at], cap)
+            columns *= cap / np.maximum(lacking, cap)
 
     def _cap(self, most: Array | None) -> Any:
         """a of every record: a number, or (m,)."""

@@ -37,8 +37,10 @@ clip_norm : float, > 0, None or "auto"
     to the rule for `PrivateLogisticRegression`, and is None for the other estimators.
 clipping : str
     How. "residual": the loss is clipped convexly, by the record's residual, which leaves every proof for
-    convex losses as it is. "norm": the gradient is scaled down. With one predictor that is the same; with a
-    predictor for each class it leaves composition alone, which costs nothing on full batches.
+    convex losses as it is. "ball": the same, but for softmax models by the norm of all K residuals: better at
+    small ε, and several times the work of a step. "norm": the gradient is scaled down. With one predictor
+    that is the same; with a predictor for each class it leaves composition alone, which costs nothing on full
+    batches.
 precondition : float in (0, 1), None or "auto"
     The share of the budget's μ² that is spent on second moments of the rows, with which rows are made alike
     in all directions before training (docs, "Private preconditioning"). Both releases are one guarantee.

@@ -1,4 +1,4 @@
-"""The softmax loss clipped by the norm of its residuals: maximisers over the ball, one function's gradients."""
+"""The softmax loss clipped by the norm of its residuals: maximisers over the ball, gradients of one loss."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ and is off by a few units in the last place. It depends on the record alone, wha
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,7 +130,7 @@ def _in_ball(t: Array, most: Array) -> tuple[Array, Array]:
     unit = _ULPS * (1.0 + np.abs(t).max(axis=0))
     some = np.arange(len(most))
     for _ in range(_TURNS):
-        here = _Balance.at(multiplier[some], level[some], t[:, some], most[some])
+        here = _Balance.at(multiplier[some], level[some], t=t[:, some], most=most[some])
         rho[:, some], beta[some], level[some] = here.rho, here.beta, here.level
         length, at = np.sqrt(here.square), multiplier[some]
         low[some] = np.where(length > 1.0, at, low[some])
@@ -148,7 +148,8 @@ def _in_ball(t: Array, most: Array) -> tuple[Array, Array]:
     return rho, beta
 
 
-class _Balance(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class _Balance:
     """What there is at Λ where Σ ρ = β: ν, ρ, β, β² + Σ ρ², by how much that falls and ν grows with Λ."""
 
     level: Array
@@ -159,7 +160,7 @@ class _Balance(NamedTuple):
     drift: Array
 
     @classmethod
-    def at(cls, multiplier: Array, level: Array, t: Array, most: Array) -> _Balance:
+    def at(cls, multiplier: Array, level: Array, *, t: Array, most: Array) -> _Balance:
         """Newton's method for ν, from `level`.
 
         β − Σ ρ rises with ν and is concave, so that it goes straight to the root once it is below.
@@ -180,8 +181,14 @@ class _Balance(NamedTuple):
             level = np.where(open_, level + rise, level)
         w1 = (weight * rho).sum(axis=0) - beta / stiff
         w2 = (weight * rho * rho).sum(axis=0) + beta * beta / stiff
-        square = np.square(beta) + np.square(rho).sum(axis=0)
-        return cls(level, rho, beta, square, 2.0 * (w2 - w1 * w1 / w0), -w1 / w0)
+        return cls(
+            level=level,
+            rho=rho,
+            beta=beta,
+            square=np.square(beta) + np.square(rho).sum(axis=0),
+            fall=2.0 * (w2 - w1 * w1 / w0),
+            drift=-w1 / w0,
+        )
 
 
 def _own(multiplier: Array, level: Array, most: Array) -> tuple[Array, Array]:

@@ -202,7 +202,8 @@ class PrivateLogisticRegression(_LinearClassifier):
         """The probability of each class for each row.
 
         Where losses were clipped it is the one at which the expected gradient of the clipped loss vanishes
-        (docs, "Convex clipping").
+        (docs, "Convex clipping"). With multi_class="ovr" each class's logistic model is inverted by itself,
+        and the probabilities are scaled to the sum 1.
 
         Parameters
         ----------

@@ -107,24 +107,31 @@ def _adult_file(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def mnist(folder: Path | None = None) -> Arrays:
     """Which digit was written? 60 000 + 10 000 rows, 784 pixels, 10 classes."""
-    return _images((folder or data_folder()) / "mnist.npz")
+    return _images("mnist", folder)
 
 
 def fashion_mnist(folder: Path | None = None) -> Arrays:
     """Which piece of clothing is it? 60 000 + 10 000 rows, 784 pixels, 10 classes."""
-    return _images((folder or data_folder()) / "fashion-mnist.npz")
+    return _images("fashion_mnist", folder)
 
 
-def _images(path: Path) -> Arrays:
+def raw_images(name: str, folder: Path | None = None) -> Arrays:
+    """The images of `mnist` or `fashion_mnist`: (n, 28, 28) bytes instead of rows."""
+    path = (folder or data_folder()) / f"{name.replace('_', '-')}.npz"
     with np.load(path) as arrays:
         x_train, y_train, x_test, y_test = (
-            arrays[name] for name in ("x_train", "y_train", "x_test", "y_test")
+            arrays[key] for key in ("x_train", "y_train", "x_test", "y_test")
         )
+    return x_train, y_train.astype(np.int64), x_test, y_test.astype(np.int64)
+
+
+def _images(name: str, folder: Path | None) -> Arrays:
+    x_train, y_train, x_test, y_test = raw_images(name, folder)
     return (
         unit_rows(x_train.reshape(-1, 784) / 255.0),
-        y_train.astype(np.int64),
+        y_train,
         unit_rows(x_test.reshape(-1, 784) / 255.0),
-        y_test.astype(np.int64),
+        y_test,
     )
 
 

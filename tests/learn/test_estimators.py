@@ -475,7 +475,7 @@ def bad_inputs():
         "one number": (SECRET, y, None),
         "three-dimensional": (X[:, :, None], y, None),
         "complex": (X * 1j, y, None),
-        "y two-dimensional": (X, np.column_stack([y, y]), None),
+        "y three-dimensional": (X, np.tile(y[:, None, None], (1, 2, 2)), None),
         "sparse NaN": (sparse.csr_matrix(hole), y, None),
     }
 

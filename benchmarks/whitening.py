@@ -2,9 +2,10 @@
 
     OMP_NUM_THREADS=1 python benchmarks/whitening.py [--only NAME]
 
-Random tables, dense in float32 and sparse; what they show does not matter. What is timed is the release of the noisy second
-moments, the map that follows from it, and the mapped table. Seconds are of processor time, the least of the turns. Each table has a
-process of its own; its peak of memory is what it held beyond its data.
+Random tables, dense in float32 and sparse; what they show does not matter. What is timed is the release of
+the noisy second moments, the map that follows from it, and the mapped table. Seconds are of processor time,
+the least of the turns. Each table has a process of its own; its peak of memory is what that held beyond the
+table and the mapped table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mapped rows: against a direct computation in double precision, within their norm, each from itself alone."""
+"""Mapped rows: against a direct computation in double precision, within their norm, each from itself."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ class RowMap:
     norm : float, > 0
         R, the largest norm of a mapped row.
     equal : bool
-        Whether s brings every row to the norm R, less what single precision rounds by; 0 stays 0. If not, s is
-        1, or less for rows that would be longer than that.
+        Whether s brings every row to the norm R, less what single precision rounds by; 0 stays 0. If not, s
+        is 1, or less for rows that would be longer than that.
 
     References
     ----------

@@ -80,7 +80,7 @@ def _costs(name: str, step: Any) -> list[Guarantee]:
 
 
 def _beside_settings(step: Any) -> list[str]:
-    """The attributes that are no settings, and the settings that may have learned: estimators, their methods."""
+    """The attributes that are no settings, and the settings that may have learned: estimators and methods."""
     settings = step.get_params(deep=True)
     own = {name for name in vars(step) if not name.startswith("_")} - settings.keys() - _SHAPE
     return sorted(own | {name for name, value in settings.items() if _fits(value)})

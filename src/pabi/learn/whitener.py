@@ -113,8 +113,8 @@ class PrivateWhitener(
             An argument of the constructor or X is wrong; the error names it. It is a ValueError, as
             scikit-learn's own checks of X raise.
         TargetUnreachable
-            ε is so small that noise would hide all second moments there can be; its `best` is the ε above which
-            it would not.
+            ε is so small that noise would hide all second moments there can be; its `best` is the ε above
+            which it would not.
 
         Warns
         -----
@@ -175,7 +175,8 @@ class PrivateWhitener(
         -------
         array or CSR matrix
             (m, d), one column more where the constant is one; sparse where X is and each feature is scaled by
-            itself. No row is longer than `output_norm`. Arrays are float32, unless that norm is out of its range.
+            itself. No row is longer than `output_norm`. Arrays are float32, unless that norm is out of its
+            range.
 
         Raises
         ------
@@ -187,3 +188,8 @@ class PrivateWhitener(
         """
         check_is_fitted(self)
         return self.preconditioner_.table(self._records(self._checked(X, reset=False)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags

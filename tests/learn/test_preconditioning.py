@@ -12,9 +12,12 @@ import pandas as pd
 import pytest
 import skops.io
 from scipy import sparse
+from scipy.integrate import quad
+from scipy.stats import norm
 from sklearn.base import clone
 
 import pabi
+from pabi.convert import gdp_to_delta
 from pabi.describe.batches import Cyclic, FullBatch, ShuffleOnce
 from pabi.execute import engine as engine_module
 from pabi.execute.row_maps import RowMap
@@ -109,6 +112,34 @@ def test_both_releases_meet_the_target_together(kind, batches, adjacency):
     assert all(part.epsilon(DELTA) < EPSILON for part in parts)
     assert whole.adjacency == adjacency == model.moments_.adjacency == model.run_.adjacency
     assert pabi.verify(whole).ok
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+def test_a_gaussian_and_an_average_over_positions_compose_exactly(epsilon):
+    """δ is the average of those of G(√(μ² + μ_j²)); and the mean of δ_j(ε − ℓ) over the loss ℓ of G(μ)."""
+    model = fitted(PrivateLinearRegression, batches=ShuffleOnce(40), epochs=4)
+    moments, run = model.moments_.guarantee(DELTA), model.run_.guarantee(DELTA)
+    mus, weights = [part.mu for part in run.curve.parts], run.curve.weights
+    assert len(mus) > 3
+    each = [gdp_to_delta(math.hypot(moments.mu, mu), epsilon) for mu in mus]
+    composed = model.guarantee_.delta(epsilon)
+    assert composed == pytest.approx(np.dot(weights, each), abs=1e-9)
+
+    def integrand(z):
+        loss = moments.mu**2 / 2.0 + moments.mu * z
+        return norm.pdf(z) * sum(
+            w * plainly(mu, epsilon - loss) for w, mu in zip(weights, mus, strict=True)
+        )
+
+    truth, error = quad(integrand, -9.0, 9.0, epsabs=1e-11, limit=200)
+    assert error < 1e-9
+    assert composed == pytest.approx(truth, abs=2e-9)
+
+
+def plainly(mu, epsilon):
+    """δ of G(μ) in doubles."""
+    low, high = -epsilon / mu - mu / 2.0, -epsilon / mu + mu / 2.0
+    return norm.cdf(high) - math.exp(epsilon + norm.logcdf(low))
 
 
 @each_estimator

@@ -6,7 +6,7 @@ For each data set and ε: the default estimator, which never sees the data befor
 cell of a small grid around it. Like the peers' grids in benchmarks/peers, ours is chosen by test
 accuracy over two seeds and then measured over ten others, which flatters everybody alike. The
 adjacency is zero_out, the counterpart of the peers' add/remove. Accuracies of the peers come from
-benchmarks/peers/*.py, run in environments of their own.
+benchmarks/peers/*.py, run in environments of their own; dp_sgd.py needs none.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""Four classification problems, prepared by fixed constants, whatever the data.
+"""Classification problems, prepared by fixed constants, whatever the data.
 
 Every function returns `(X_train, y_train, X_test, y_test)`: features as float64 with each row of
 Euclidean norm 1, labels as int64 counted from 0. A row is prepared from that row and from constants
 declared in this file, never from a statistic of the data set, so that a guarantee for the training
 which follows covers the preparation too. No constant column is added.
 
-Adult and MNIST are read from a folder (see `data_folder`) with `adult-train.csv`, `adult-test.csv`
-and `mnist.npz`; digits and breast cancer come with scikit-learn.
+Adult, MNIST and Fashion-MNIST are read from a folder (see `data_folder`) with `adult-train.csv`,
+`adult-test.csv`, `mnist.npz` and `fashion-mnist.npz`; digits and breast cancer come with scikit-learn;
+mixtures of Gaussians are drawn.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -55,9 +57,12 @@ BREAST_CANCER_HIGHEST = (
     (30, 50, 200, 2000, 0.25, 0.8, 0.8, 0.3, 0.6, 0.2),
 )
 
+MIXTURE_TEST = 10_000  # rows
+MIXTURE_DISTANCE = 5.0  # of two means, in standard deviations, on average
+
 
 def data_folder() -> Path:
-    """The folder of Adult and MNIST: `$PABI_DATA`, or else a folder kept beside the repository."""
+    """The folder of the data that are read: `$PABI_DATA`, or else a folder kept beside the repository."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     return Path(os.environ.get("PABI_DATA", beside))
 
@@ -102,7 +107,16 @@ def _adult_file(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def mnist(folder: Path | None = None) -> Arrays:
     """Which digit was written? 60 000 + 10 000 rows, 784 pixels, 10 classes."""
-    with np.load((folder or data_folder()) / "mnist.npz") as arrays:
+    return _images((folder or data_folder()) / "mnist.npz")
+
+
+def fashion_mnist(folder: Path | None = None) -> Arrays:
+    """Which piece of clothing is it? 60 000 + 10 000 rows, 784 pixels, 10 classes."""
+    return _images((folder or data_folder()) / "fashion-mnist.npz")
+
+
+def _images(path: Path) -> Arrays:
+    with np.load(path) as arrays:
         x_train, y_train, x_test, y_test = (
             arrays[name] for name in ("x_train", "y_train", "x_test", "y_test")
         )
@@ -131,12 +145,35 @@ def breast_cancer() -> Arrays:
     return split(unit_rows(from_range(X, np.zeros(30), highest)), y.astype(np.int64), 400)
 
 
+def gaussian_mixture(n: int, d: int, *, classes: int, condition: float, seed: int) -> Arrays:
+    """From which of several Gaussians, equally likely, was a row drawn? n + 10 000 rows, d features.
+
+    All have the same covariance, diagonal, with the condition number `condition`, and means at random that
+    are about as far apart as unlike images: weak directions say as much of the class as strong ones.
+    """
+    rng = np.random.default_rng(seed)
+    scales = condition ** (-0.5 * np.linspace(0.0, 1.0, d))
+    means = rng.normal(size=(classes, d)) * (MIXTURE_DISTANCE / (2.0 * d) ** 0.5)
+    y = rng.integers(classes, size=n + MIXTURE_TEST)
+    X = unit_rows((means[y] + rng.normal(size=(len(y), d))) * scales)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
 DATASETS: dict[str, Callable[[], Arrays]] = {
     "adult": adult,
     "breast_cancer": breast_cancer,
     "digits": digits,
+    "fashion_mnist": fashion_mnist,
+    "mixture": partial(gaussian_mixture, 10_000, 200, classes=10, condition=100.0, seed=0),
     "mnist": mnist,
 }
-CLASSES: dict[str, int] = {"adult": 2, "breast_cancer": 2, "digits": 10, "mnist": 10}
+CLASSES: dict[str, int] = {
+    "adult": 2,
+    "breast_cancer": 2,
+    "digits": 10,
+    "fashion_mnist": 10,
+    "mixture": 10,
+    "mnist": 10,
+}
 EPSILONS: Sequence[float] = (0.1, 0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-5

@@ -6,9 +6,9 @@ The MNIST experiment (60 000 rows of 784 features, 10 classes, batches of 1 500)
 products in the data's own precision, X[B] @ W and X[B].T @ Z, on random data of that shape: float32, float64
 and a fifth of the entries in a sparse matrix, rows as they are and shuffled, with one BLAS thread and with
 two, each in a process of its own. Bare products and training take turns, so that what else the machine does
-slows down both; the least time of each counts. Then the peak of memory beyond the data, and one epoch over a
-sparse matrix of 10⁶ × 10⁵ with 10⁷ entries. `--opacus` is what benchmarks/peers/opacus_speed.py measured on
-this machine.
+slows down both; the least time of each counts. Then clipped softmax losses against plain ones, the peak of
+memory beyond the data, and one epoch over a sparse matrix of 10⁶ × 10⁵ with 10⁷ entries. `--opacus` is what
+benchmarks/peers/opacus_speed.py measured on this machine.
 """
 
 from __future__ import annotations
@@ -52,20 +52,48 @@ def products(X: Any, order: np.ndarray | None) -> float:
     return time.perf_counter() - begin
 
 
-def mnist_like(batches: pabi.Cyclic | pabi.ShuffleOnce, records: Records, y: np.ndarray) -> float:
+def mnist_like(
+    batches: pabi.Cyclic | pabi.ShuffleOnce,
+    records: Records,
+    y: np.ndarray,
+    cap: float = 1.0,
+    **clipping: Any,
+) -> float:
     """Seconds to train the experiment, its accounting left out."""
     run = pabi.NoisySGD(
-        pabi.Loss.softmax(feature_norm=1.25**0.5),
+        pabi.Loss.softmax(feature_norm=1.25**0.5, residual_cap=cap),
         n=ROWS,
         batches=batches,
         epochs=EPOCHS,
         step_size=2.0,
         noise_std=0.003,
+        **clipping,
     )
     run.guarantee(1e-5)
+    gradients = SoftmaxGradients(records, y, CLASSES, residual_cap=cap)
     begin = time.perf_counter()
-    train(run, SoftmaxGradients(records, y, CLASSES), np.zeros((records.width, CLASSES)))
+    train(run, gradients, np.zeros((records.width, CLASSES)))
     return time.perf_counter() - begin
+
+
+CLIPPED: dict[str, dict[str, Any]] = {
+    "residuals capped at 0.25": {"cap": 0.25},
+    'clipping="residual"': {"clip_norm": 0.25, "clipping": "residual"},
+}
+
+
+def against_plain(turns: int) -> dict[str, float]:
+    """Training on clipped softmax losses over that on plain ones, the least times of so many turns."""
+    rng = np.random.default_rng(2)
+    X, y = rng.random((ROWS, FEATURES), dtype=np.float32), rng.integers(0, CLASSES, ROWS)
+    records = Records(X, feature_norm=1.0, intercept_scaling=0.5)
+    ways = {"": {}, **CLIPPED}
+    times = [
+        [mnist_like(pabi.Cyclic(BATCH), records, y, **way) for way in ways.values()]
+        for _ in range(turns)
+    ]
+    plain_least, *least = np.min(times, axis=0).tolist()
+    return {name: t / plain_least for name, t in zip(CLIPPED, least, strict=True)}
 
 
 def kinds() -> dict[str, Any]:
@@ -157,6 +185,8 @@ def main() -> None:
             if given.opacus and threads == 1:
                 faster = plain(given.opacus * EPOCHS / trained, decimals=0)
                 table.add_row("… against Opacus", f"{faster}×", "≥ 20×")
+    for name, ratio in against_plain(given.turns).items():
+        table.add_row(f"softmax, {name}, over plain", f"{plain(ratio, decimals=2)}×", "≤ 1.1×")
     rng = np.random.default_rng(0)
     X, y = rng.random((ROWS, FEATURES), dtype=np.float32), rng.integers(0, CLASSES, ROWS)
     before = peak_mb()

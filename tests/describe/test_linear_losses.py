@@ -15,7 +15,7 @@ import pytest
 from pabi.describe.linear_losses import LINEAR_LOSSES, executable
 from pabi.describe.losses import Loss
 from pabi.describe.scalar_losses import Huber, Logistic, PoissonLoss, SmoothedHinge, Squared
-from pabi.describe.vector_losses import Softmax
+from pabi.describe.vector_losses import OneVsRest, Softmax, VectorHuber
 from pabi.numbers.errors import InvalidInput
 
 ULP = 2.0**-53
@@ -31,9 +31,13 @@ def softmax(z, y):
     return mpmath.log(sum(map(mpmath.exp, z))) - z[int(y)]
 
 
+def one_vs_rest(z, y):
+    return sum(mpmath.log1p(mpmath.exp(-v if k == y else v)) for k, v in enumerate(z))
+
+
 def huber(bound):
     def value(z, y):
-        r, k = abs(z[0] - y), mpmath.mpf(bound)
+        r, k = mpmath.norm([v - w for v, w in zip(z, np.ravel(y), strict=True)]), mpmath.mpf(bound)
         return r**2 / 2 if r <= k else k * r - k**2 / 2
 
     return value
@@ -57,8 +61,15 @@ def poisson(z, y):
 LOSSES = {
     "logistic": (Logistic(), logistic, (1.0,), ([0.0], 1.0, [1.0])),
     "softmax": (Softmax(), softmax, (0, 1, 2), ([0.0, 0.0, -80.0], 1, [1.0, -1.0, 0.0])),
+    "one_vs_rest": (OneVsRest(3), one_vs_rest, (0, 1, 2), ([0.0, 0.0, 0.0], 1, [0.0, 1.0, 0.0])),
     "squared": (Squared(B), huber(B), (-2.0, 0.0, 0.3), ([0.2], 0.0, [1.0])),
     "huber": (Huber(K_HUBER), huber(K_HUBER), (-2.0, 0.0, 0.3), ([0.2], 0.0, [1.0])),
+    "vector_huber": (
+        VectorHuber(K_HUBER),
+        huber(K_HUBER),
+        ([0.0, 0.0, 0.0], [-2.0, 0.3, 1.0]),
+        ([0.2, 0.1, 0.0], [0.0, 0.0, 0.0], [0.2, -0.7, 0.1]),
+    ),
     "smoothed_hinge": (SmoothedHinge(GAMMA), hinge, (1.0,), ([0.9], 1.0, [1.0])),
     "poisson": (
         PoissonLoss(Z_MAX, COUNT_MAX),
@@ -67,6 +78,7 @@ LOSSES = {
         ([Z_MAX - 1e-12], 0.0, [1.0]),
     ),
 }
+SEVERAL = ("class", "vector")  # responses with a predictor for each of K numbers
 each = pytest.mark.parametrize("kind", LOSSES)
 
 
@@ -79,8 +91,8 @@ def cases(kind, size, count=40):
     """(predictors, targets) in the shape that the loss takes, none of them at a kink."""
     rng = np.random.default_rng(3)
     loss, _, targets, _ = LOSSES[kind]
-    y = rng.choice(targets, size=count)
-    return rng.normal(size=(count, 3) if loss.response == "class" else count) * size, y
+    y = rng.choice(np.array(targets), size=count)
+    return rng.normal(size=(count, 3) if loss.response in SEVERAL else count) * size, y
 
 
 def derivatives(loss, z, y):
@@ -102,11 +114,13 @@ def test_values_are_those_of_the_definition(kind, size):
     loss, definition, _, _ = LOSSES[kind]
     z, y = cases(kind, size)
     got = loss.value(z, y)
-    assert got.shape == y.shape
+    assert got.shape == y.shape[:1]
     with mpmath.workdps(50):
         for value, at, target in zip(got, rows(z), y, strict=True):
             truth = definition(at, target)
-            scale = abs(truth) + float(loss.slope) * (1 + max(map(abs, at)) + abs(target))
+            scale = abs(truth) + float(loss.slope) * (
+                1 + max(map(abs, at)) + np.max(np.abs(target))
+            )
             assert abs(value - truth) <= 16 * ULP * scale
 
 
@@ -122,7 +136,8 @@ def test_derivatives_are_those_of_the_definition(kind, size):
     with mpmath.workdps(60):
         h = mpmath.mpf(10) ** -20
         for record, (at, target) in enumerate(zip(rows(z), y, strict=True)):
-            scale = float(loss.slope) + float(loss.steepness) * (max(map(abs, at)) + abs(target))
+            largest = max(map(abs, at)) + np.max(np.abs(target))
+            scale = float(loss.slope) + float(loss.steepness) * largest
             for j in range(len(at)):
                 up, down = (
                     [v + (s * h if i == j else 0) for i, v in enumerate(at)] for s in (1, -1)
@@ -165,16 +180,16 @@ def test_no_derivative_exceeds_the_slope_which_is_reached(kind):
     grid = np.array([s * v for v in EXTREME for s in (1.0, -1.0)])
     largest = Fraction(0)
     for target in targets:
-        if loss.response == "class":
+        if loss.response in SEVERAL:
             z = np.array([(a, b, c) for a in grid for b in grid for c in (0.0, -1e3, 1e300)])
         else:
             z = grid
-        found = derivatives(loss, z, np.full(len(z), target))
+        found = derivatives(loss, z, np.array([target] * len(z)))
         assert np.all(np.isfinite(found))
         squares = [sum(Fraction(v) ** 2 for v in np.ravel(row).tolist()) for row in found]
         largest = max(largest, *squares)
-    # Softmax rounds K quotients and a sum: a few units of what its norm is at most.
-    room = 1 + (8 * Fraction(ULP) if loss.response == "class" else 0)
+    # Vectors round K quotients and a sum: a few units of what their norm is at most.
+    room = 1 + (8 * Fraction(ULP) if loss.response in SEVERAL else 0)
     assert loss.slope**2 * (1 - Fraction(1, 10**15)) <= largest <= (loss.slope * room) ** 2
 
 
@@ -195,6 +210,18 @@ def test_the_mean_is_the_response_of_which_the_predictor_is_the_minimiser(kind):
         p = loss.mean(points)
         assert np.allclose(p.sum(axis=1), 1.0, rtol=0.0, atol=8 * ULP)
         expected = np.array([p[:, [k]] * at(points, k) for k in range(3)]).sum(axis=0)
+    elif kind == "one_vs_rest":
+        # What K predictors model by themselves is one distribution where it adds up to 1.
+        p = np.random.default_rng(5).dirichlet(np.ones(3), 45)
+        points = np.log(p) - np.log1p(-p)
+        assert loss.mean(points) == pytest.approx(p, rel=1e-13)
+        expected = np.array([p[:, [k]] * at(points, k) for k in range(3)]).sum(axis=0)
+    elif kind == "vector_huber":
+        points = np.column_stack([z, -z, np.sin(z)])
+        spread = np.repeat([[0.1, 0.0, 0.05], [3.0, -0.2, 0.5]], [20, 25], axis=0)
+        below, above = (derivatives(loss, points, points + s * spread) for s in (-1.0, 1.0))
+        assert np.array_equal(loss.mean(points), points)
+        expected = below + above
     elif kind in ("squared", "huber"):
         spread = np.repeat([0.1, 0.5, 3.0], 15)
         mean = loss.mean(z)
@@ -228,7 +255,7 @@ def test_a_derivative_does_not_depend_on_its_place(kind):
         for length in (1, 2, 3, 5, 8, 13):
             part = slice(first, first + length)
             assert np.array_equal(derivatives(loss, z[part].copy(), y[part]), whole[part])
-    if loss.response != "class":
+    if loss.response not in SEVERAL:
         many = derivatives(loss, np.tile(z, (5, 1)), y)
         assert np.array_equal(many, np.tile(whole, (5, 1)))
 
@@ -242,8 +269,22 @@ def test_the_accountant_reads_the_same_constants(kind):
     for found, truth in zip((told.curvature[1], told.gradient_bound), exact, strict=True):
         assert truth <= Fraction(found) <= truth * (1 + Fraction(1, 2**52))
     assert told.curvature[0] == 0.0
-    assert told.glm is (kind != "softmax")
+    assert told.glm is (loss.response not in SEVERAL)
     assert executable(kind, feature_norm=R, **given) == loss
+
+
+@pytest.mark.parametrize("smoothing", [None, GAMMA])
+def test_one_against_the_rest_is_a_sum_of_losses_of_a_margin(smoothing):
+    """Of each class's own predictor; the curvature is that of one, the norm of gradients √K times as much."""
+    loss, z = OneVsRest(4, smoothing), np.random.default_rng(6).normal(size=(60, 4)) * 2.0
+    one = Logistic() if smoothing is None else SmoothedHinge(smoothing)
+    y = np.arange(60) % 4
+    sign = np.where(y[:, None] == np.arange(4), 1.0, -1.0)
+    wanted = sign * derivatives(one, sign * z, sign)
+    assert np.array_equal(derivatives(loss, z, y), wanted)
+    assert loss.value(z, y) == pytest.approx(one.value(sign * z, sign).sum(axis=1), rel=1e-15)
+    assert loss.steepness == one.steepness
+    assert 4 * one.slope**2 <= loss.slope**2 <= 4 * one.slope**2 * (1 + Fraction(1, 10**15))
 
 
 def test_counts_are_admitted_up_to_the_bound():
@@ -260,6 +301,10 @@ def test_counts_are_admitted_up_to_the_bound():
         ("squared", {"residual_bound": 0.0}, "residual_bound"),
         ("squared", {"residual_bound": math.inf}, "residual_bound"),
         ("huber", {"threshold": -1.0}, "threshold"),
+        ("vector_huber", {"threshold": 0.0}, "threshold"),
+        ("one_vs_rest", {"classes": 1}, "classes"),
+        ("one_vs_rest", {"classes": 2.5}, "classes"),
+        ("one_vs_rest", {"classes": 3, "smoothing": 0.0}, "smoothing"),
         ("smoothed_hinge", {"smoothing": math.nan}, "smoothing"),
         ("poisson", {"predictor_bound": 700.1, "count_bound": 1.0}, "predictor_bound"),
         ("poisson", {"predictor_bound": 1.0, "count_bound": 0.0}, "count_bound"),

@@ -141,8 +141,10 @@ STATED = {"gradient_bound": 3.0, "glm": True, "separable": True}
 EXAMPLES = {
     "logistic": (Loss.logistic(1.5), True, True, True),
     "softmax": (Loss.softmax(1.5, residual_cap=0.25), True, True, True),
+    "one_vs_rest": (Loss.one_vs_rest(1.5, 3, 0.7), True, True, True),
     "squared": (Loss.squared(1.5, 0.7), True, True, True),
     "huber": (Loss.huber(1.5, 0.7), True, True, True),
+    "vector_huber": (Loss.vector_huber(1.5, 0.7), True, True, True),
     "smoothed_hinge": (Loss.smoothed_hinge(1.5, 0.7), True, True, True),
     "poisson": (Loss.poisson(1.5, 0.7, 9.0), True, True, True),
     "convex": (Loss.convex(2.0, **STATED), True, True, True),

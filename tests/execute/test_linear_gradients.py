@@ -28,10 +28,10 @@ from pabi.learn import (
     SmoothedHingeGradients,
     SoftmaxGradients,
     SquaredGradients,
+    VectorHuberGradients,
     train,
 )
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from pabi.numbers.rounding import fraction_up
 
 ULP = 2.0**-53
 K = 3  # classes
@@ -56,7 +56,7 @@ def softmax_loss(z, y):
 
 
 def huber_loss(z, y):
-    r = abs(z[0] - y)
+    r = mpmath.norm([v - w for v, w in zip(z, np.ravel(y), strict=True)])
     return r**2 / 2 if r <= B else B * r - mpmath.mpf(B) ** 2 / 2
 
 
@@ -88,15 +88,8 @@ def poisson_loss(z, y):
 LABELS = np.array([0, 1])
 CLASSES = np.arange(K)
 REALS = np.array([-2.0, -0.3, 0.0, 0.1, 1.7])
+VECTORS = np.array([[-2.0, 0.3, 1.0], [0.0, 0.0, 0.0], [0.1, 0.0, -0.2], [40.0, 0.0, 1.0]])
 COUNTS = np.array([0.0, 1.0, 3.0, 6.0, 40.0])
-
-
-def joint(norm, flatness):
-    """K losses side by side: curvature of one, K gradients at once."""
-    return Loss.convex(
-        smoothness=fraction_up(Fraction(norm) ** 2 / Fraction(flatness)),
-        gradient_bound=math.nextafter(math.sqrt(K), 2.0) * norm * (1 + 2 * ULP),
-    )
 
 
 FAMILY = {
@@ -114,7 +107,7 @@ FAMILY = {
         CLASSES,
         math.sqrt(K),
         0.25,
-        lambda R: joint(R, 4.0),
+        lambda R: Loss.one_vs_rest(R, K),
     ),
     "softmax": (
         lambda X, y: SoftmaxGradients(X, y, K),
@@ -132,6 +125,14 @@ FAMILY = {
         1.0,
         lambda R: Loss.squared(R, B),
     ),
+    "vector_huber": (
+        lambda X, y: VectorHuberGradients(X, y, B),
+        huber_loss,
+        VECTORS,
+        B,
+        1.0,
+        lambda R: Loss.vector_huber(R, B),
+    ),
     "hinge": (
         lambda X, y: SmoothedHingeGradients(X, y, GAMMA),
         hinge_loss,
@@ -146,7 +147,7 @@ FAMILY = {
         CLASSES,
         math.sqrt(K),
         1.0 / GAMMA,
-        lambda R: joint(R, GAMMA),
+        lambda R: Loss.one_vs_rest(R, K, GAMMA),
     ),
     "poisson": (
         lambda X, y: PoissonGradients(X, y, Z_MAX, COUNT_MAX),
@@ -169,7 +170,7 @@ def norm_squared(array):
     return sum((Fraction(float(v)) ** 2 for v in np.ravel(array)), Fraction(0))
 
 
-def one_step(loss, n, clip_norm=None, adjacency="replace_one"):
+def one_step(loss, n, clip_norm=None, adjacency="replace_one", clipping="norm"):
     return NoisySGD(
         loss,
         n=n,
@@ -178,6 +179,7 @@ def one_step(loss, n, clip_norm=None, adjacency="replace_one"):
         step_size=1.0,
         noise_std=1.0,
         clip_norm=clip_norm,
+        clipping="norm" if clip_norm is None else clipping,
         adjacency=adjacency,
     )
 
@@ -227,7 +229,7 @@ def test_gradients_are_the_derivatives_of_the_loss(name, size):
             z_error = (d + 2) * ULP * length * np.linalg.norm(theta)
             allowed = length * (steepness * (z_error + 1e-12 * length) + 16 * ULP * largest)
             for at in np.ndindex(*gradients.shape):
-                truth = slope(loss, X[i], theta, y[i].item(), at)
+                truth = slope(loss, X[i], theta, y[i], at)
                 assert abs(got[i][at] - float(truth)) <= allowed
 
 
@@ -253,7 +255,7 @@ def test_residuals_of_extreme_predictors_are_exact_limits(name):
         with mpmath.workdps(40):
             for i, at in np.ndindex(len(y), gradients.shape[-1]):
                 at = (0, at) if len(gradients.shape) == 2 else (0,)
-                truth = float(slope(loss, [1.0], theta, y[i].item(), at))
+                truth = float(slope(loss, [1.0], theta, y[i], at))
                 assert got[i][at] == pytest.approx(truth, abs=16 * ULP * largest)
 
 
@@ -272,6 +274,9 @@ def weights_by_hand(name, z, y):
         return [math.exp(z[k] - max(z)) / whole - (k == y) for k in range(K)]
     if name == "squared":
         return [max(-B, min(B, z[0] - y))]
+    if name == "vector_huber":
+        r = [v - w for v, w in zip(z, y, strict=True)]
+        return [v * min(1.0, B / max(math.hypot(*r), B)) for v in r]
     if name == "poisson":
         return [math.exp(min(z[0], Z_MAX)) - min(y, COUNT_MAX)]
     signs = [1 if y == 1 else -1] if name == "hinge" else [1 if k == y else -1 for k in range(K)]
@@ -533,17 +538,17 @@ def accepted(rows, feature_norm, intercept, stored):
     return Records(X if stored == "dense" else sparse.csr_matrix(X), feature_norm, intercept)
 
 
-def contributions(name, rows, intercept, stored, clips):
+def contributions(name, rows, intercept, stored, clips, clipping="norm"):
     """(row, what it adds, the bound it must keep) for both extreme targets, every point and clip."""
     build, _, known, _, _, describe = FAMILY[name]
     records = accepted(rows, 1.0, intercept, stored)
     loss = describe(seen_norm(1.0, intercept))
     for y in (known[0], known[-1]):
-        gradients = build(records, np.full(records.n, y))
+        gradients = build(records, np.array([y] * records.n))
         for clip in clips:
             bound = loss.gradient_bound if clip is None else clip * loss.gradient_bound
             # The last, partial batch of two: room for the rounding of two records.
-            run = one_step(loss, 2, None if clip is None else bound)
+            run = one_step(loss, 2, None if clip is None else bound, clipping=clipping)
             total = fast_sum(gradients, run)
             for point in POINTS.values():
                 theta = point(gradients.shape, np.random.default_rng(4))
@@ -571,6 +576,17 @@ def test_no_record_contributes_more_than_its_bound(name, stored, intercept, rows
 @pytest.mark.one_in(3)
 def test_no_clipped_record_contributes_more_than_the_clip(name, stored, rows):
     for i, got, bound in contributions(name, WORST[rows], None, stored, [0.5, 1e-15]):
+        assert np.all(np.isfinite(got)), i
+        assert norm_squared(got) <= Fraction(bound) ** 2, i
+
+
+@each_family
+@pytest.mark.parametrize("stored", ["dense", "csr"])
+@pytest.mark.parametrize("rows", WORST)
+@pytest.mark.one_in(4)
+def test_nor_does_one_whose_loss_is_clipped_convexly(name, stored, rows):
+    found = contributions(name, WORST[rows], None, stored, [0.5, 1e-15, 1e-200], "residual")
+    for i, got, bound in found:
         assert np.all(np.isfinite(got)), i
         assert norm_squared(got) <= Fraction(bound) ** 2, i
 
@@ -611,18 +627,18 @@ def test_rows_keep_their_direction_and_short_ones_their_length(feature_norm, int
 # Adjacent data sets.
 
 
-def aligned_sums(name, adjacency, limit_of, n, rng):
+def aligned_sums(name, adjacency, limit_of, n, rng, clipping="norm"):
     """Two sums over adjacent data sets made to round badly: all rows alike, so that errors add up, and
     gradients as long as the limit lets them be. Replacing a record turns its gradient round, where the
     loss allows that; zeroing it takes it away."""
     build, _, known, _, _, describe = FAMILY[name]
     loss = describe(1.0)
     # At θ = 0 gradients are still longer than this, whatever the label.
-    clip = 0.2 * loss.gradient_bound if loss.glm else None
-    run = one_step(loss, n, clip, adjacency)
+    clips = loss.glm or clipping == "residual"
+    run = one_step(loss, n, 0.2 * loss.gradient_bound if clips else None, adjacency, clipping)
     row = rng.normal(size=3)
     X = np.tile(5.0 * row / np.linalg.norm(row), (n, 1))
-    y = np.full(n, known[-1])
+    y = np.repeat(known[-1:], n, axis=0)
     at = int(rng.integers(n))
     other_X, other_y = X.copy(), y.copy()
     if adjacency == "zero_out":
@@ -654,11 +670,12 @@ def without_room(run, gradients):
 @each_family
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 @pytest.mark.parametrize("n", [1, 2, 3, 100, 5000])
-@pytest.mark.one_in(2)
-def test_adjacent_sums_differ_by_at_most_the_sensitivity(name, adjacency, n):
+@pytest.mark.parametrize("clipping", ["norm", "residual"])
+@pytest.mark.one_in(4)
+def test_adjacent_sums_differ_by_at_most_the_sensitivity(name, adjacency, n, clipping):
     rng = np.random.default_rng(n)
     for _ in range(10):
-        apart, limit = aligned_sums(name, adjacency, with_room, n, rng)
+        apart, limit = aligned_sums(name, adjacency, with_room, n, rng, clipping)
         assert apart <= limit
 
 
@@ -738,6 +755,12 @@ SECRET = 6172.25
         (lambda: SquaredGradients([[1.0]], [math.inf], B), "y"),
         (lambda: SquaredGradients([[1.0]], ["x6172"], B), "y"),
         (lambda: SquaredGradients([[1.0]], [1.0], 0.0), "residual_bound"),
+        (lambda: VectorHuberGradients([[1.0]], [[SECRET, math.nan]], B), "y"),
+        (lambda: VectorHuberGradients([[1.0]], [SECRET], B), "y"),
+        (lambda: VectorHuberGradients([[1.0]], [[SECRET], [1.0]], B), "y"),
+        (lambda: VectorHuberGradients([[1.0]], [["x6172"]], B), "y"),
+        (lambda: VectorHuberGradients([[1.0]], [[]], B), "y"),
+        (lambda: VectorHuberGradients([[1.0]], [[1.0]], 0.0), "threshold"),
         (lambda: SmoothedHingeGradients([[1.0]], [SECRET], GAMMA), "y"),
         (lambda: SmoothedHingeGradients([[1.0]], [1], -1.0), "smoothing"),
         (lambda: PoissonGradients([[1.0]], [-SECRET], 1.0, 2.0), "y"),

@@ -23,6 +23,7 @@ from pabi.learn import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
+    PrivateRidgeClassifier,
     defaults,
 )
 from pabi.learn.defaults import Fixed, Schedule, Task, noise_needed, settings
@@ -80,6 +81,7 @@ KINDS = [
     PrivateLinearRegression,
     PrivateHuberRegressor,
     PrivatePoissonRegressor,
+    PrivateRidgeClassifier,
 ]
 
 

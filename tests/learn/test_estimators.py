@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 import pickle
 import pydoc
@@ -27,17 +28,20 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import pabi
 from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.execute import engine as engine_module
+from pabi.execute.records import Records
+from pabi.execute.sums import Limit
 from pabi.learn import (
     PrivateHuberRegressor,
     PrivateLinearRegression,
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
+    PrivateRidgeClassifier,
 )
 from pabi.learn import estimators as estimators_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, TargetUnreachable
 
-CLASSIFIERS = [PrivateLogisticRegression, PrivateLinearSVC]
+CLASSIFIERS = [PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier]
 REGRESSORS = [PrivateLinearRegression, PrivateHuberRegressor, PrivatePoissonRegressor]
 ALL = CLASSIFIERS + REGRESSORS
 each_estimator = pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
@@ -248,6 +252,7 @@ def test_multiclass_predictors_and_labels():
         PrivateLogisticRegression(**QUICK, noise_std=0.1),
         PrivateLogisticRegression(**QUICK, noise_std=0.1, multi_class="ovr"),
         PrivateLinearSVC(**QUICK, noise_std=0.1),
+        PrivateRidgeClassifier(**QUICK, noise_std=0.1),
     ):
         model = kind.fit(X, names[y])
         assert model.classes_.tolist() == ["blue", "green", "red"]
@@ -579,6 +584,10 @@ def test_bad_arguments_are_refused_by_name(kind, changes, field):
         (PrivateLinearRegression, "residual_bound", math.nan),
         (PrivateHuberRegressor, "threshold", -1.0),
         (PrivateLinearSVC, "smoothing", 0.0),
+        (PrivateRidgeClassifier, "threshold", 0.0),
+        (PrivateRidgeClassifier, "threshold", "half"),
+        (PrivateLogisticRegression, "clipping", "coordinates"),
+        (PrivateLogisticRegression, "clipping", "residuals"),
         (PrivatePoissonRegressor, "predictor_bound", math.nan),
         (PrivatePoissonRegressor, "predictor_bound", 1e4),
         (PrivatePoissonRegressor, "count_bound", 0.0),
@@ -796,6 +805,17 @@ def huber(bound):
     return loss
 
 
+def indicators(bound):
+    """The vector Huber loss of z − e_y, or of z − (±1/2) for two classes."""
+
+    def loss(z, y):
+        target = y[:, None] - 0.5 if z.shape[1] == 1 else np.eye(z.shape[1])[y]
+        r = np.linalg.norm(z - target, axis=1)
+        return np.where(r <= bound, r**2 / 2, bound * r - bound**2 / 2)
+
+    return loss
+
+
 def hinge(gamma):
     def loss(z, y):
         sign = np.where(y == 1, 1, -1)[:, None] if z.shape[1] == 1 else None
@@ -828,6 +848,8 @@ OPTIMA = {
     ),
     "svc": (PrivateLinearSVC, {"smoothing": 0.5}, hinge(0.5), 2, 0.2),
     "svc, classes": (PrivateLinearSVC, {"smoothing": 0.5}, hinge(0.5), 3, 0.2),
+    "ridge": (PrivateRidgeClassifier, {"threshold": 0.4}, indicators(0.4), 2, 0.4),
+    "ridge, classes": (PrivateRidgeClassifier, {}, indicators(0.5), 3, 0.4),
     "least squares": (PrivateLinearRegression, {"residual_bound": 20.0}, huber(20.0), 2, 0.4),
     "residuals clipped": (PrivateLinearRegression, {"residual_bound": 0.4}, huber(0.4), 2, 0.4),
     "huber": (PrivateHuberRegressor, {"threshold": 0.3}, huber(0.3), 2, 0.4),
@@ -958,20 +980,91 @@ def test_probabilities_without_clipping_are_the_logistic_model():
     assert ovr.predict_proba(X) == pytest.approx(each / each.sum(axis=1, keepdims=True), rel=1e-13)
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("changes", [{}, {"clip_norm": None}, {"clip_norm": 0.2}])
+PROBABILISTIC = {
+    "logistic": (PrivateLogisticRegression, {}),
+    "ovr": (PrivateLogisticRegression, {"multi_class": "ovr"}),
+    "ridge": (PrivateRidgeClassifier, {}),
+}
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"clip_norm": None}, {"clip_norm": 0.2}, {"clip_norm": 0.2, "clipping": "norm"}],
+    ids=str,
+)
 @pytest.mark.parametrize("size", [1.0, 1e3])
-def test_probabilities_sum_to_one_and_agree_with_predictions(classes, changes, size):
-    X, y = problem(PrivateLogisticRegression, classes=classes)
-    model = PrivateLogisticRegression(**QUICK, **changes).fit(X, y)
+@pytest.mark.parametrize("name", PROBABILISTIC)
+def test_probabilities_sum_to_one_and_agree_with_predictions(name, classes, changes, size):
+    """The predicted class has the largest probability; where predictors say nothing several may."""
+    kind, own = PROBABILISTIC[name]
+    X, y = problem(kind, classes=classes)
+    model = kind(**QUICK, **changes, **own).fit(X, y)
     model.coef_ = model.coef_ * size
-    probabilities = model.predict_proba(X)
+    probabilities, predicted = model.predict_proba(X), model.predict(X)
     assert probabilities.shape == (60, classes)
     assert np.all(probabilities >= 0.0)
     assert probabilities.sum(axis=1) == pytest.approx(np.ones(60), rel=1e-14)
-    assert np.array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X))
+    largest = probabilities.max(axis=1)
+    assert np.array_equal(probabilities[np.arange(60), predicted], largest)
+    informed = np.sum(probabilities == largest[:, None], axis=1) == 1
+    assert np.array_equal(probabilities.argmax(axis=1)[informed], predicted[informed])
+    assert np.any(informed)
+    # Weakly, clipping keeps the order of all classes.
+    scores = model.decision_function(X)
+    scores = np.column_stack([-scores, scores]) if classes == 2 else scores
+    for i, j in itertools.permutations(range(classes), 2):
+        above = scores[:, i] >= scores[:, j]
+        assert np.all(probabilities[above, i] >= probabilities[above, j] * (1.0 - 1e-13))
+
+
+def test_logarithms_of_probabilities_are_theirs():
+    X, y = problem(PrivateLogisticRegression, classes=3)
+    model = PrivateLogisticRegression(**QUICK).fit(X, y)
     with np.errstate(divide="ignore"):
-        assert np.array_equal(model.predict_log_proba(X), np.log(probabilities))
+        assert np.array_equal(model.predict_log_proba(X), np.log(model.predict_proba(X)))
+
+
+@pytest.mark.parametrize("name", PROBABILISTIC)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_row_of_zeros_has_probabilities(name, classes):
+    """Its gradient is 0, so that nothing of it is clipped."""
+    kind, own = PROBABILISTIC[name]
+    X, y = problem(kind, classes=classes)
+    model = kind(**QUICK, clip_norm=0.2, fit_intercept=False, **own).fit(X, y)
+    probabilities = model.predict_proba(np.zeros((1, 3)))
+    assert probabilities[0] == pytest.approx(np.full(classes, 1.0 / classes), abs=1e-8)
+
+
+@pytest.mark.parametrize("clip_norm", [0.1, 0.3, 0.6])
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateRidgeClassifier])
+def test_at_the_probabilities_the_expected_gradient_vanishes(kind, classes, clip_norm):
+    """Of a record whose label is drawn from them, as the trainer computes it, clipping included: the model
+    is then where training on such labels would stop."""
+    X, y = problem(kind, classes=classes)
+    model = kind(**QUICK, clip_norm=clip_norm, fit_intercept=False).fit(X, y)
+    rng = np.random.default_rng(3)
+    rows = within(X)[:12]
+    if kind is PrivateRidgeClassifier:
+        # Predictors on the simplex, as probabilities are; two classes have one, the second less a half.
+        shares = rng.dirichlet(np.ones(classes), len(rows))
+        scores = shares[:, 1:] - 0.5 if classes == 2 else shares
+    else:
+        scores = rng.normal(size=(len(rows), 1 if classes == 2 else classes)) * 1.5
+    for row, score in zip(rows, scores, strict=True):
+        theta = np.outer(row / (row @ row), score)  # whose predictor at the row it is
+        model.coef_ = theta.T
+        probabilities = model.predict_proba(row[None])[0]
+        records = Records(np.tile(row, (classes, 1)), 1.0)
+        gradients, _, _ = model._model(records, np.arange(classes), 1.0)
+        limit = Limit(None, 1.0, residual=clip_norm)
+        at = theta if classes > 2 else theta[:, 0]
+        each = [gradients.clipped_sum(at, slice(k, k + 1), limit) for k in range(classes)]
+        expected = sum(p * g for p, g in zip(probabilities, each, strict=True))
+        # Up to the 10⁻⁹ of the unclipped probabilities that keeps ties apart.
+        assert np.linalg.norm(expected) <= 3e-9
+        assert max(map(np.linalg.norm, each)) <= clip_norm * (1.0 + 1e-12)
 
 
 def test_poisson_predictions_are_rates():

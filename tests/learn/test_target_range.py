@@ -20,6 +20,7 @@ from pabi.learn import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
+    PrivateRidgeClassifier,
 )
 from pabi.numbers import warning as warning_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
@@ -27,6 +28,7 @@ from pabi.numbers.errors import InvalidInput, PrivacyWarning
 QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01, "noise_std": 0.3}
 SCALED = [(PrivateLinearRegression, "residual_bound"), (PrivateHuberRegressor, "threshold")]
 REGRESSORS = [PrivateLinearRegression, PrivateHuberRegressor, PrivatePoissonRegressor]
+CLASSIFIERS = [PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier]
 each_scaled = pytest.mark.parametrize(("kind", "bound"), SCALED, ids=lambda x: str(x))
 each_regressor = pytest.mark.parametrize("kind", REGRESSORS, ids=lambda kind: kind.__name__)
 PUBLIC = "target_range is public"
@@ -249,7 +251,9 @@ def test_targets_of_which_nothing_is_stated_are_warned_of_once(kind):
 # The norm that goes with ranges.
 
 
-@pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateLinearSVC, *REGRESSORS])
+@pytest.mark.parametrize(
+    "kind", [PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier, *REGRESSORS]
+)
 @pytest.mark.parametrize("d", [1, 2, 7])
 def test_no_row_within_the_ranges_is_scaled(kind, d):
     """All corners of the ranges, which have norm √d, and none of which is warned of."""

@@ -121,6 +121,13 @@ RUNS = {
     "logistic, clip above the bound": sgd(loss=Loss.logistic(1.5, l2=0.1), **CLIPPED),
     "softmax": sgd(loss=Loss.softmax(1.0, l2=0.1), **PER_FEATURE),
     "softmax, clipped": sgd(loss=Loss.softmax(3.0, l2=0.1), **CLIPPED),
+    "softmax, residual": sgd(loss=Loss.softmax(3.0, l2=0.1), clipping="residual", **CLIPPED),
+    "one against the rest, residual": sgd(
+        loss=Loss.one_vs_rest(3.0, 4), clipping="residual", batches=Reshuffle(7), **CLIPPED
+    ),
+    "vector huber, residual": sgd(
+        loss=Loss.vector_huber(1.2, 3.0), clipping="residual", batches=ShuffleOnce(7), **CLIPPED
+    ),
     "poisson": sgd(loss=POISSON, **PER_FEATURE),
     "poisson, clipped": sgd(loss=POISSON, **CLIPPED),
     "squared": sgd(loss=Loss.squared(1.2, 2.0), **PER_FEATURE),

@@ -1,19 +1,26 @@
-"""Losses of K margins clipped together: the multiplier that brings their derivatives to a norm.
+"""Losses of K predictors clipped together: the multiplier that brings their derivatives to a norm.
 
-The maximiser over ‖p‖ ≤ B of ⟨p, t⟩ − Σ ℓ*(p_k), at margins t, is p = −s with s_k = −ℓ'(t_k + λs_k), where
-λ ≥ 0 is such that ‖s‖ = B if the derivatives at t are longer (docs, "Convex clipping"). ‖s‖ falls as λ grows.
-What is returned has the norm B, and is off by a few units in the last place. It depends on the record alone,
-whatever others there are.
+For losses of K margins the maximiser over ‖p‖ ≤ B of ⟨p, t⟩ − Σ ℓ*(p_k), at margins t, is p = −s with
+s_k = −ℓ'(t_k + λs_k), where λ ≥ 0 is such that ‖s‖ = B if the derivatives at t are longer (docs, "Convex
+clipping"). ‖s‖ falls as λ grows. For the softmax loss see `softmax_within`. What is returned has the norm B,
+and is off by a few units in the last place. It depends on the record alone, whatever others there are.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import TINY, Array
 
-_TURNS = 200  # of Newton's method, which takes about ten
+_TURNS = 1_000  # of Newton's method: about ten, and for minute norms one for every unit of a logit
 _ULPS = 4.0 * np.finfo(np.float64).eps
+_LEAST_GUESS = 1e-3  # of a multiplier
+_OWN_TURNS, _BELOW_ONE = 8, 0.999  # the latter of a first guess
+_FAR_APART = 1e100  # beyond all predictors that occur
+_FAR = 1e300  # beyond all margins and multipliers that occur, so that their products end somewhere
 
 
 def row_norms(vectors: Array) -> Array:
@@ -26,7 +33,8 @@ def row_norms(vectors: Array) -> Array:
 
 def logistic_within(margins: Array, most: Array) -> Array:
     """(m, K) derivatives of K logistic losses clipped together to the norms `most`, which theirs exceed."""
-    low, high = np.zeros(len(margins)), _largest_multiplier(margins, most)
+    margins = np.clip(margins, -_FAR, _FAR)
+    low, high = np.zeros(len(margins)), np.minimum(_largest_multiplier(margins, most), _FAR)
     multiplier, open_ = 0.5 * high, np.ones(len(margins), dtype=bool)
     s = np.zeros(margins.shape)
     for _ in range(_TURNS):
@@ -35,13 +43,14 @@ def logistic_within(margins: Array, most: Array) -> Array:
         low = np.where(open_ & (length > most), multiplier, low)
         high = np.where(open_ & (length <= most), multiplier, high)
         # Newton's method for 1/‖s‖, which is nearly linear in the multiplier.
-        bend = s * (1.0 - s)
-        fall = (s * s * bend / (1.0 + multiplier[:, None] * bend)).sum(axis=1) / length
-        guess = multiplier + (length - most) / most * length / fall
+        bend, unit = s * (1.0 - s), s / np.maximum(length, TINY)[:, None]
+        fall = (unit * unit * bend / (1.0 + multiplier[:, None] * bend)).sum(axis=1)
+        guess = multiplier + (length / most - 1.0) / np.maximum(fall, TINY)
         middle = 0.5 * (low + high)
         turn = np.where((guess > low) & (guess < high), guess, middle)
-        done = (np.abs(length - most) <= _ULPS * most) | (high - low <= _ULPS * high)
-        open_ = open_ & ~done
+        # What is NaN, of a predictor that is, stays so.
+        near = ~(np.abs(length - most) > _ULPS * most) | (high - low <= _ULPS * high)
+        open_ = open_ & ~near
         multiplier = np.where(open_, turn, multiplier)
         if not open_.any():
             break
@@ -63,12 +72,13 @@ def _logistic_sizes(margins: Array, multiplier: Array) -> Array:
     from −t where that is nearer: it is no less than the root.
     """
     u = np.where(margins + 0.5 * multiplier >= 0.0, np.minimum(-margins, 0.0), 0.0)
+    unit = _ULPS * (1.0 + np.abs(margins))  # what is computed of a step is off by so much
     open_ = np.ones(u.shape, dtype=bool)
     for _ in range(_TURNS):
         s = 1.0 / (1.0 + np.exp(-u))
         move = (u + multiplier * s + margins) / (1.0 + multiplier * s * (1.0 - s))
         u = np.where(open_, u - move, u)
-        open_ &= np.abs(move) > _ULPS * (1.0 + np.abs(u))
+        open_ &= np.abs(move) > unit + _ULPS * np.abs(u)
         if not open_.any():
             break
     return np.asarray(1.0 / (1.0 + np.exp(-u)))
@@ -83,9 +93,131 @@ def hinge_within(margins: Array, most: Array, smoothing: float) -> Array:
     sum of d_k²/g² for all but the j largest: g is the least number at which one of these is B².
     """
     d = np.maximum(1.0 - margins, 0.0)
-    rest = np.cumsum(np.square(np.sort(d, axis=1)), axis=1)[:, ::-1]  # without the j largest
+    peak = np.max(d, axis=1)[:, None]  # in units of which no square overflows
+    rest = np.cumsum(np.square(np.sort(d / peak, axis=1)), axis=1)[:, ::-1]  # without the j largest
     left = np.square(most)[:, None] - np.arange(d.shape[1])
-    widths = np.sqrt(rest / np.where(left > 0.0, left, 1.0))
+    widths = peak * np.sqrt(rest / np.where(left > 0.0, left, 1.0))
     width = np.maximum(np.min(np.where(left > 0.0, widths, np.inf), axis=1), smoothing)
     s = np.minimum(1.0, d / width[:, None])
     return np.asarray(-s * (most / row_norms(s))[:, None])
+
+
+def softmax_within(z: Array, y: NDArray[np.intp], most: Array) -> Array:
+    """(m, K) derivatives of the softmax loss clipped to the norms `most`, which its own exceed.
+
+    They are p = q − e_y with log q = z − λp + const, for the λ and the constant at which Σ p = 0 and ‖p‖ = B.
+    In units of B, with q_k = Bρ_k for the other classes, p_y = −Bβ, Λ = λB and t = z − z_y,
+
+        log ρ_k + Λρ_k = t_k − ν − log B,   Λβ − log(1 − Bβ) = ν,   Σ ρ = β,   β² + Σ ρ² = 1,
+
+    which loses no digits however small B is. β² + Σ ρ² falls as Λ grows, with the ν at which Σ ρ = β.
+    """
+    every = np.arange(len(y))
+    other = np.arange(z.shape[1]) != y[:, None]
+    gaps = z[other].reshape(len(y), -1) - z[every, y][:, None]
+    rho, beta = _in_ball(np.clip(gaps, -_FAR_APART, _FAR_APART).T, most)
+    length = np.sqrt(np.square(beta) + np.square(rho).sum(axis=0))
+    p = np.empty(z.shape)
+    p[other] = (most / length * rho).T.ravel()
+    p[every, y] = -most / length * beta
+    return p
+
+
+def _in_ball(t: Array, most: Array) -> tuple[Array, Array]:
+    """(ρ, β): Newton's method for Λ, within an interval that holds it."""
+    rho, beta = np.empty(t.shape), np.empty(len(most))
+    low, multiplier, high, level = _where(t, most)
+    unit = _ULPS * (1.0 + np.abs(t).max(axis=0))
+    some = np.arange(len(most))
+    for _ in range(_TURNS):
+        here = _Balance.at(multiplier[some], level[some], t=t[:, some], most=most[some])
+        rho[:, some], beta[some], level[some] = here.rho, here.beta, here.level
+        length, at = np.sqrt(here.square), multiplier[some]
+        low[some] = np.where(length > 1.0, at, low[some])
+        high[some] = np.where(length > 1.0, high[some], at)
+        # For 1/length, which is nearly linear.
+        guess = at + 2.0 * (length - 1.0) * here.square / np.maximum(here.fall, TINY)
+        inside = (guess > low[some]) & (guess < high[some])
+        multiplier[some] = np.where(inside, guess, 0.5 * (low[some] + high[some]))
+        level[some] += here.drift * (multiplier[some] - at)
+        # What is NaN, of a predictor that is, stays so.
+        open_ = (np.abs(length - 1.0) > unit[some]) & (high[some] - low[some] > _ULPS * high[some])
+        some = some[open_]
+        if not len(some):
+            break
+    return rho, beta
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Balance:
+    """What there is at Λ where Σ ρ = β: ν, ρ, β, β² + Σ ρ², by how much that falls and ν grows with Λ."""
+
+    level: Array
+    rho: Array
+    beta: Array
+    square: Array
+    fall: Array
+    drift: Array
+
+    @classmethod
+    def at(cls, multiplier: Array, level: Array, *, t: Array, most: Array) -> _Balance:
+        """Newton's method for ν, from `level`.
+
+        β − Σ ρ rises with ν and is concave, so that it goes straight to the root once it is below.
+        """
+        from scipy.special import wrightomega
+
+        top, open_ = np.log(multiplier / most) + t, np.ones(len(most), dtype=bool)
+        unit = _ULPS * (1.0 + np.abs(t).max(axis=0))
+        for _ in range(_TURNS):
+            rho = wrightomega(top - level) / multiplier
+            beta, rest = _own(multiplier, level, most)
+            weight, stiff = rho / (1.0 + multiplier * rho), multiplier + most / rest
+            w0 = weight.sum(axis=0) + 1.0 / stiff
+            rise = (rho.sum(axis=0) - beta) / w0
+            open_ &= np.abs(rise) > unit + _ULPS * np.abs(level)
+            if not open_.any():
+                break
+            level = np.where(open_, level + rise, level)
+        w1 = (weight * rho).sum(axis=0) - beta / stiff
+        w2 = (weight * rho * rho).sum(axis=0) + beta * beta / stiff
+        return cls(
+            level=level,
+            rho=rho,
+            beta=beta,
+            square=np.square(beta) + np.square(rho).sum(axis=0),
+            fall=2.0 * (w2 - w1 * w1 / w0),
+            drift=-w1 / w0,
+        )
+
+
+def _own(multiplier: Array, level: Array, most: Array) -> tuple[Array, Array]:
+    """β with Λβ − log(1 − Bβ) = ν, and 1 − Bβ, each without loss of digits.
+
+    By Newton's method from above, since the left side is convex; where Bβ is nearly 1 by Wright's function.
+    """
+    from scipy.special import wrightomega
+
+    slope = multiplier / most
+    rest = wrightomega(np.log(slope) + slope - level) / slope
+    small = rest > 0.5
+    beta = np.where(small, np.minimum(level / (multiplier + most), 0.5 / most), (1.0 - rest) / most)
+    for _ in range(_OWN_TURNS):
+        part = np.where(small, most * beta, 0.0)
+        move = (multiplier * beta - np.log1p(-part) - level) / (multiplier + most / (1.0 - part))
+        beta = np.where(small, beta - move, beta)
+    return beta, np.where(small, 1.0 - most * beta, rest)
+
+
+def _where(t: Array, most: Array) -> tuple[Array, Array, Array, Array]:
+    """Λ at least, at first and at most, and ν at first: if the other classes kept their proportions."""
+    peak, classes = t.max(axis=0), len(t) + 1
+    share = np.exp(t - peak)
+    total = share.sum(axis=0)
+    ratio = np.square(share / total).sum(axis=0)
+    beta = np.minimum(1.0 / np.sqrt(1.0 + ratio), _BELOW_ONE / most)
+    logit = np.log(most * beta) - np.log1p(-most * beta)
+    # The largest ρ is between 1/K and β, and the logarithm of its share at most t − Λ(ρ + β).
+    high = classes * (np.maximum(peak, 0.0) + np.maximum(np.log(classes / most), 0.0) + 1.0)
+    first = np.clip((peak + np.log(total) - logit) / (beta * (1.0 + ratio)), _LEAST_GUESS, high)
+    return np.zeros(len(most)), first, high, first * beta - np.log1p(-most * beta)

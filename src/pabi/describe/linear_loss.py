@@ -84,6 +84,10 @@ class LinearLoss(ABC):
         """
         return self.steepness
 
+    def in_ball(self) -> LinearLoss:
+        """The loss that is clipped to B by the norm of all its derivatives: this one, but for `Softmax`."""
+        return self
+
     def covers(self, other: LinearLoss) -> bool:
         """Whether all that the accountant knows of this loss, clipped or not, holds of `other` as well."""
         return self == other

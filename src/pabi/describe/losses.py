@@ -27,6 +27,8 @@ from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import Array, fraction_up
 
+CONVEX = ("residual", "ball")  # the ways to clip that make another convex loss of a loss
+
 
 @final
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Loss(StatedLoss):
     """
 
     def _gradients(self, clip_norm: float | None, clipping: str) -> Gradients:
-        if clipping != "residual":
+        if clipping not in CONVEX:
             return Gradients(self._facts, clip_norm, clipping)
         # A loss like any other, whose gradients are as they are.
         return Gradients(self._facts if clip_norm is None else self._clipped(clip_norm))
@@ -137,13 +139,13 @@ class Loss(StatedLoss):
         clip_norm : float or None
             The norm that each record's gradient is clipped to, in its unit; None where it is not clipped.
         clipping : str
-            "norm", "coordinates" or "residual", as in a run.
+            "norm", "coordinates", "residual" or "ball", as in a run.
 
         Returns
         -------
         bool
             False where the loss's own gradient bound is as small, and where the loss itself is clipped
-            ("residual"): the gradients are then its own.
+            ("residual", "ball"): the gradients are then its own.
 
         Raises
         ------
@@ -158,14 +160,15 @@ class Loss(StatedLoss):
         """The curvature interval of the clipped gradients.
 
         Where clipping is harmless it only shrinks derivatives, so that [lo, hi] becomes
-        [min(lo, 0), max(hi, 0)]. A loss that is clipped convexly ("residual") has a curvature of its own.
+        [min(lo, 0), max(hi, 0)]. A loss that is clipped convexly ("residual", "ball") has a curvature of its
+        own.
 
         Parameters
         ----------
         clip_norm : float or None
             The norm that each record's gradient is clipped to, in its unit; None where it is not clipped.
         clipping : str
-            "norm", "coordinates" or "residual", as in a run.
+            "norm", "coordinates", "residual" or "ball", as in a run.
 
         Returns
         -------
@@ -206,7 +209,7 @@ class Loss(StatedLoss):
             The records in the batch over the number that the sum is divided by. 0 is an empty batch, a step
             of regulariser and noise alone.
         clipping : str
-            "norm", "coordinates" or "residual", as in a run.
+            "norm", "coordinates", "residual" or "ball", as in a run.
 
         Returns
         -------
@@ -251,7 +254,7 @@ class Loss(StatedLoss):
         batch_fraction : float or Fraction, ≥ 0
             The records in the batch over the number that the sum is divided by.
         clipping : str
-            "norm", "coordinates" or "residual", as in a run.
+            "norm", "coordinates", "residual" or "ball", as in a run.
 
         Returns
         -------
@@ -293,7 +296,7 @@ class Loss(StatedLoss):
 def no_residual(kind: str) -> str:
     """Why a loss of this kind is not clipped convexly."""
     able = ", ".join(name for name, row in KINDS.items() if row.clipped is not None)
-    return f'"residual" clips the losses of linear models alone ({able}), got a loss of kind {kind}'
+    return f'"residual" and "ball" clip the losses of linear models alone ({able}), got a loss of kind {kind}'
 
 
 def parameter_names(kind: object) -> tuple[str, ...]:

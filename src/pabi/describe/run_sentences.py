@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from pabi.describe.assumptions import ADJACENT, HIDDEN, SHOWN
+from pabi.describe.losses import CONVEX
 from pabi.describe.neighbours import changed
 from pabi.describe.orders import FixedSizes, RandomSizes
 from pabi.describe.stated_run import StatedRun
@@ -33,9 +34,10 @@ def run_sentences(
             f"one record moves a batch's gradient sum by at most {run.gradient_sensitivity!r} "
             "(gradient_sensitivity)"
         )
-    elif run.clipping == "residual":
+    elif run.clipping in CONVEX:
+        by = {"residual": "by its residual", "ball": "by the norm of its residuals"}[run.clipping]
         sentences.append(
-            "each record's loss is clipped convexly, by its residual, so that its gradient has norm at most "
+            f"each record's loss is clipped convexly, {by}, so that its gradient has norm at most "
             f"{run.clip_norm!r}"
         )
     elif loss.clips(run.clip_norm, run.clipping):

@@ -63,7 +63,9 @@ class NoisySGD(StatedRun):
         "norm": the gradient is scaled down. "coordinates": each of its d coordinates is clipped to
         clip_norm/√d, which bounds the norm as well and leaves a separable loss separable. "residual": the
         loss of a linear model is clipped convexly, to a convex function below it whose gradients are of norm
-        clip_norm at most. The gradients of `pabi.learn` train it, and no others.
+        clip_norm at most. "ball": the same, but for the softmax loss, whose K residuals are bounded by their
+        norm, not by the one of the record's class: longer gradients within the same bounds, and a root to be
+        found for each record. The gradients of `pabi.learn` train both, and no others.
     gradient_sensitivity : float, optional
         L: the largest change of the batch's gradient sum between adjacent data sets, where known. Not
         with sampled batches, where one record also displaces others, but for `Poisson` under

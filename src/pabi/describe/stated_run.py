@@ -12,7 +12,7 @@ import numpy as np
 from pabi.describe import batches, updates
 from pabi.describe.accounted import Accounted, same
 from pabi.describe.batches import Batches
-from pabi.describe.losses import Loss, checked_loss, no_residual
+from pabi.describe.losses import CONVEX, Loss, checked_loss, no_residual
 from pabi.describe.neighbours import Adjacency, Unit, changed, checked_adjacency, record_only
 from pabi.describe.orders import FreshSubsets, KnownUses, Order, SecretOrder
 from pabi.describe.other_keywords import OTHER_KEYWORDS
@@ -206,12 +206,16 @@ class StatedRun(Accounted):
         if isinstance(self.diameter, np.generic):  # assumptions show it as Python writes it
             keep(self, diameter=self.diameter.item())
         keep(self, update=updates.checked(self.update))
-        convert(self, release=RELEASE, clipping=one_of("norm", "coordinates", "residual"))
+        convert(self, release=RELEASE, clipping=one_of("norm", "coordinates", *CONVEX))
         keep(self, unit=record_only(self.unit))
         if self.clipping != "norm" and self.clip_norm is None:
             raise InvalidInput("clip_norm", f"missing: clipping={self.clipping!r} needs a norm")
-        if self.clipping == "residual" and not self.loss.has_residual:
+        if self.clipping in CONVEX and not self.loss.has_residual:
             raise InvalidInput("clipping", no_residual(self.loss.kind))
+        if self.clipping == "ball" and "residual_cap" in dict(self.loss.parameters):
+            raise InvalidInput(
+                "clipping", 'expected "residual" for a loss with a residual_cap, got "ball"'
+            )
 
     @property
     def steps(self) -> int:

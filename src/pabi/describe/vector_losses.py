@@ -16,7 +16,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.describe.joint_clipping import hinge_within, logistic_within, row_norms
+from pabi.describe.joint_clipping import (
+    hinge_within,
+    logistic_within,
+    row_norms,
+    softmax_within,
+)
 from pabi.describe.linear_loss import LinearLoss
 from pabi.describe.loss_facts import Constraints
 from pabi.describe.scalar_losses import Logistic, SmoothedHinge
@@ -58,6 +63,10 @@ class Softmax(LinearLoss):
             return self.steepness
         return min(self.steepness, most * (Fraction(up(math.sqrt(2.0))) - most))
 
+    def in_ball(self) -> LinearLoss:
+        """`BallSoftmax`; with a cap of its own it is clipped by that alone."""
+        return BallSoftmax() if self.residual_cap == 1.0 else self
+
     def covers(self, other: LinearLoss) -> bool:
         """True for one whose residuals are capped at no more."""
         return isinstance(other, Softmax) and other.residual_cap <= self.residual_cap
@@ -81,11 +90,18 @@ class Softmax(LinearLoss):
         columns, at = z.T, (y, np.arange(len(y)))
         columns -= columns.max(axis=0)
         np.exp(columns, out=columns)
-        columns /= columns.sum(axis=0)
-        columns[at] -= 1.0
+        own = columns[at]
+        columns[at] = 0.0
+        others = columns.sum(axis=0)
+        total = others + own
+        lacking = (
+            others / total
+        )  # 1 − q_y, without the cancellation, which a small cap would magnify
+        columns /= total
+        columns[at] = -lacking
         if self.residual_cap < 1.0 or most is not None:
             cap = self._cap(most)
-            columns *= cap / np.maximum(-columns[at], cap)
+            columns *= cap / np.maximum(lacking, cap)
 
     def _cap(self, most: Array | None) -> Any:
         """a of every record: a number, or (m,)."""
@@ -110,6 +126,43 @@ def _log_sum_exp(z: Array) -> Array:
     """log Σ_k e^(z_k) of every row."""
     peak = np.max(z, axis=1)
     return np.asarray(np.log(np.sum(np.exp(z - peak[:, None]), axis=1)) + peak)
+
+
+@dataclass(frozen=True)
+class BallSoftmax(Softmax):
+    """The softmax loss, clipped to B by the norm of q − e_y, where `Softmax` is by its entry at y.
+
+    Clipped gradients are longer in the mean, and the bounds are the same; it takes a root.
+    """
+
+    def differentiate(self, z: Array, y: NDArray[Any], most: Array | None = None) -> None:
+        """Overwrites the predictors by q − e_y or, where that is too long, the maximiser over the ball."""
+        if most is None:
+            super().differentiate(z, y)
+            return
+        plain = z.copy()
+        super().differentiate(plain, y)
+        beyond = row_norms(plain) > most
+        if beyond.any():
+            plain[beyond] = softmax_within(z[beyond], y[beyond], most[beyond])
+        z[...] = plain
+
+    def mean(self, z: Array, most: Array | None = None) -> Array:
+        """The probabilities of the classes, (m, K): those at which the expected gradient vanishes.
+
+        With q⁽ʸ⁾ = e_y plus the derivative for the class y they are the π with π = Σ π_y q⁽ʸ⁾, which a walk
+        among the classes with these probabilities leaves as they are.
+        """
+        if most is None:
+            return super().mean(z)
+        m, classes = z.shape
+        walk = np.empty((m, classes, classes))
+        bound = np.broadcast_to(np.ravel(most), (m,))
+        for k in range(classes):
+            walk[:, k] = z
+            self.differentiate(walk[:, k], np.full(m, k), bound)
+            walk[:, k, k] += 1.0
+        return _standing(walk)
 
 
 @dataclass(frozen=True)
@@ -237,6 +290,16 @@ _LEAST = 1e-300  # a probability that is not 0, so that some class has one
 def _normalised(shares: Array) -> Array:
     """Rows scaled to the sum 1."""
     return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), _LEAST))
+
+
+def _standing(walk: Array) -> Array:
+    """The distribution that (m, K, K) transition probabilities leave as it is, (m, K)."""
+    classes = walk.shape[1]
+    system = np.eye(classes) - walk.transpose(0, 2, 1)
+    system[:, -1] = 1.0  # in place of an equation that follows from the others: the sum
+    right = np.zeros((len(walk), classes, 1))
+    right[:, -1] = 1.0
+    return _normalised(np.maximum(np.linalg.solve(system, right)[..., 0], 0.0))
 
 
 def _turn_others(array: Array, y: NDArray[np.intp]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pabi.describe.linear_losses import executable
+from pabi.describe.losses import CONVEX
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import Update
 from pabi.execute.batches import batch_rows
@@ -217,7 +218,7 @@ def _gradient_sum(
             raise InvalidInput("n", f"expected {held}, the rows of X, got {run.n}")
         _refuse_longer_rows(run, per_record_gradients.records)
         _refuse_steeper(run, per_record_gradients)
-        if run.clipping in ("norm", "residual"):
+        if run.clipping != "coordinates":
             return fast_sum(per_record_gradients, run)
     return per_record_sum(per_record_gradients, run)
 
@@ -255,11 +256,10 @@ def _refuse_other_loss(run: NoisySGD, gradients: PerRecordGradients | None) -> N
     Scaling a gradient down to the same norm is no substitute: steps on what comes out of it can expand.
     """
     parameters = dict(run.loss.parameters)
-    if run.clipping != "residual" and parameters.get("residual_cap", 1.0) == 1.0:
+    if run.clipping not in CONVEX and parameters.get("residual_cap", 1.0) == 1.0:
         return
-    loss, field = executable(run.loss.kind, **parameters), "clipping"
-    if run.clipping != "residual":
-        field = "residual_cap"
+    loss = executable(run.loss.kind, **parameters)
+    field = "clipping" if run.clipping in CONVEX else "residual_cap"
     own = gradients.loss if isinstance(gradients, LossGradients) else None
     if own is None or not loss.covers(own):
         raise InvalidInput(

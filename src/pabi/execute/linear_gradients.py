@@ -101,12 +101,8 @@ class LinearGradients:
         # In the order in memory that products come in.
         term = np.zeros(point.shape, order="C" if self.records.sparse else "F")
         for block in self.records.blocks(rows):
-            target = self._of(rows, block.part)
-            weight = self._residual(
-                self.records.predictor(block, point, limit.anywhere),
-                target,
-                *limit.of_residuals(block.norm),
-            )
+            predictor = self.records.predictor(block, point, limit.anywhere)
+            weight = self._cut(predictor, self._of(rows, block.part), block.norm, limit)
             # Where a predictor overflows, the record is left out: it must not turn the sum into NaN.
             weight[~np.isfinite(weight)] = 0.0
             if limit.shrink != 1.0:
@@ -128,6 +124,11 @@ class LinearGradients:
         Within `MOST_ROWS` rows every row is one addition; sums of as many are added with compensation.
         """
         return min(batch, MOST_ROWS)
+
+    def _cut(self, predictor: Array, target: Any, norm: Array, limit: Limit) -> Array:
+        """The residuals of records of these norms, of the loss as `limit` clips it."""
+        assert limit.residual is None  # a loss that nobody knows is not clipped (`engine`)
+        return self._residual(predictor, target)
 
     def _of(self, rows: Rows, part: slice) -> Any:
         if isinstance(rows, slice):
@@ -166,6 +167,11 @@ class LossGradients(LinearGradients):
         outputs = targets.shape[1] if loss.response == "vector" else classes
         super().__init__(records, targets, _residual_of(loss), outputs, fraction_up(loss.steepness))
         self.loss = loss
+        self._in_ball = _residual_of(loss.in_ball())
+
+    def _cut(self, predictor: Array, target: Any, norm: Array, limit: Limit) -> Array:
+        residual = self._in_ball if limit.in_ball else self._residual
+        return residual(predictor, target, *limit.of_residuals(norm))
 
 
 class LogisticGradients(LossGradients):

@@ -44,7 +44,7 @@ class Limit:
     of the sum, unless the noise does (`noise_factor`). `clip` is None where a run states its own sensitivity.
     `anywhere`: whether the gradient must be the same to the last bit wherever in a batch the record stands.
     `residual`: the gradient norm to which the loss itself is clipped convexly before that, None where it is
-    not.
+    not; `in_ball`: by the norm of all residuals.
     `coordinates`: first each of d coordinates is clipped to `coordinates`/√d, if it is not None; then `clip`
     is the loss's own promise, if it promises less.
     """
@@ -54,6 +54,7 @@ class Limit:
     anywhere: bool = False
     coordinates: float | None = None
     residual: float | None = None
+    in_ball: bool = False
 
     def of_residuals(self, norms: Array) -> tuple[Array, ...]:
         """The sizes to which derivatives in the predictor are clipped, for records of these norms.
@@ -79,11 +80,12 @@ class Limit:
             case "coordinates":
                 assert run.clip_norm is not None
                 return cls(clip, shrink, anywhere, coordinates=run.clip_norm * shrink)
-            case "residual":
-                return cls(clip, shrink, anywhere, residual=run.clip_norm)
+            case "residual" | "ball":
+                whole = run.clipping == "ball"
+                return cls(clip, shrink, anywhere, residual=run.clip_norm, in_ball=whole)
             case other:
                 raise InvalidInput(
-                    "clipping", f"expected norm, coordinates or residual, got {other!r}"
+                    "clipping", f"expected norm, coordinates, residual or ball, got {other!r}"
                 )
 
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from pabi.describe.losses import Loss
 from pabi.describe.scalar_losses import Logistic
-from pabi.describe.vector_losses import OneVsRest, Softmax, VectorHuber
+from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorHuber
 from pabi.execute.linear_gradients import (
     LinearGradients,
     LogisticGradients,
@@ -202,7 +202,8 @@ class PrivateLogisticRegression(_LinearClassifier):
         """The probability of each class for each row.
 
         Where losses were clipped it is the one at which the expected gradient of the clipped loss vanishes
-        (docs, "Convex clipping").
+        (docs, "Convex clipping"). With multi_class="ovr" each class's logistic model is inverted by itself,
+        and the probabilities are scaled to the sum 1.
 
         Parameters
         ----------
@@ -221,7 +222,8 @@ class PrivateLogisticRegression(_LinearClassifier):
         """
         scores, norm = self._predictor(X)
         most, classes = self._most(norm), len(self.classes_)
-        link: Callable[..., Array] = Softmax().mean
+        in_ball = self.run_.clipping == "ball"
+        link: Callable[..., Array] = (BallSoftmax() if in_ball else Softmax()).mean
         if classes == 2:
             scores, link = np.column_stack([-scores[:, 0], scores[:, 0]]), Logistic().mean
         elif self.multi_class == "ovr":

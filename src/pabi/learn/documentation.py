@@ -21,7 +21,7 @@ feature_norm : float, > 0, in units of the features, or "auto"
     d columns with `feature_ranges`, so that no row is too long, and 1 without.""",
     "$TARGET_RANGE": """\
 target_range : (low, high), in units of y, optional
-    Public bounds of the targets. Targets are clipped to them and mapped onto [−1, 1] for training;
+    Public bounds of every target. Targets are clipped to them and mapped onto [−1, 1] for training;
     `coef_`, `intercept_` and predictions are in units of y all the same. The loss of `run_`, and
     `noise_std`, are in units of half the range. The guarantee assumes that the range is public.""",
     "$SETTINGS": """\
@@ -37,8 +37,10 @@ clip_norm : float, > 0, None or "auto"
     to the rule for `PrivateLogisticRegression`, and is None for the other estimators.
 clipping : str
     How. "residual": the loss is clipped convexly, by the record's residual, which leaves every proof for
-    convex losses as it is. "norm": the gradient is scaled down. With one predictor that is the same; with a
-    predictor for each class it leaves composition alone, which costs nothing on full batches.
+    convex losses as it is. "ball": the same, but for softmax models by the norm of all K residuals: better at
+    small ε, and several times the work of a step. "norm": the gradient is scaled down. With one predictor
+    that is the same; with a predictor for each class it leaves composition alone, which costs nothing on full
+    batches.
 precondition : float in (0, 1), None or "auto"
     The share of the budget's μ² that is spent on second moments of the rows, with which rows are made alike
     in all directions before training (docs, "Private preconditioning"). Both releases are one guarantee.
@@ -74,9 +76,9 @@ intercept_ : (1,) or (K,) array
 classes_ : (K,) array
     The labels, ascending.""",
     "$COEFFICIENTS": """\
-coef_ : (d,) array
-    The weights, in the units of X.
-intercept_ : float
+coef_ : (d,) or (K, d) array
+    The weights, in the units of X; a row for each target, where there are several.
+intercept_ : float or (K,) array
     The constant.""",
     "$RELEASED": """\
 guarantee_ : Guarantee

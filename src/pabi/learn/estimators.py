@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pabi.account.calibration import calibrate
 from pabi.describe.batches import Batches
-from pabi.describe.losses import Loss
+from pabi.describe.losses import CONVEX, Loss
 from pabi.describe.neighbours import checked_adjacency
 from pabi.describe.runs import NoisySGD
 from pabi.describe.second_moments import NoisySecondMoments
@@ -195,7 +195,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
             epsilon,
             delta,
             adjacency,
-            clippable=loss.glm or self.clipping == "residual",
+            clippable=loss.glm or self.clipping in CONVEX,
         )
         return problem, fixed
 
@@ -218,7 +218,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
 
     def _clip(self, loss: Loss) -> float | None:
         """The gradient bound over the loss's own; None leaves it to the rule."""
-        validate.choice("clipping", self.clipping, ("norm", "residual"))
+        validate.choice("clipping", self.clipping, ("norm", *CONVEX))
         if self.clip_norm is None:
             return 1.0
         clip = number_or_auto("clip_norm", self.clip_norm, above=0.0)
@@ -279,9 +279,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
 
         With one predictor that is what scaling a gradient down does, too.
         """
-        if self.run_.clip_norm is None or not (
-            self.run_.clipping == "residual" or self.run_.loss.glm
-        ):
+        if self.run_.clip_norm is None or not (self.run_.clipping in CONVEX or self.run_.loss.glm):
             return None
         most: Array = self.run_.clip_norm / np.maximum(norm, TINY)[:, None]
         return most

@@ -13,7 +13,12 @@ from sklearn.utils.validation import column_or_1d
 
 from pabi.describe.losses import Loss
 from pabi.describe.scalar_losses import PoissonLoss
-from pabi.execute.linear_gradients import LinearGradients, PoissonGradients, SquaredGradients
+from pabi.execute.linear_gradients import (
+    LinearGradients,
+    PoissonGradients,
+    SquaredGradients,
+    VectorHuberGradients,
+)
 from pabi.execute.records import Records
 from pabi.learn.documentation import documented
 from pabi.learn.estimators import PrivateLinearModel
@@ -66,6 +71,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     _BOUND: ClassVar[str]
     _UNSTATED: ClassVar[float] = 1.0
     _EQUAL: ClassVar[bool] = False  # the size of a row matters to a number
+    _SEVERAL: ClassVar[bool] = True  # whether a record may have several targets
 
     target_range: Any = None
 
@@ -76,8 +82,9 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         ----------
         X : (n, d) array-like, pandas frame or scipy sparse matrix
             Features, real and finite.
-        y : (n,) array-like
-            Targets, real and finite, clipped to `target_range`; counts ≥ 0 for `PrivatePoissonRegressor`.
+        y : (n,) or (n, K) array-like
+            Targets, real and finite, clipped to `target_range`; K of them a record, if there are several. For
+            `PrivatePoissonRegressor` counts ≥ 0, (n,).
 
         Returns
         -------
@@ -102,9 +109,10 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         PrivacyWarning
             `random_state` is not None.
         """
-        X, y = self._checked(X, y=y)
+        X, y = self._checked(X, y=y, multi_output=self._SEVERAL)
+        several = self._SEVERAL and np.ndim(y) == 2 and np.shape(y)[1] > 1
         try:
-            targets = column_or_1d(y, warn=True).astype(np.float64)
+            targets = np.asarray(y if several else column_or_1d(y, warn=True), dtype=np.float64)
         except (TypeError, ValueError):
             raise InvalidInput("y", "expected one number a row of X") from None
         if not np.all(np.isfinite(targets)):
@@ -112,9 +120,12 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         scale, ranged = self._scale(), self.target_range is not None
         if not ranged:
             self._warn_of_unstated_bound()
-        self._train(X, scale.seen(targets), sentences=(RANGE,) * ranged)
-        self.coef_ = scale.reach * self.coef_[0]
-        self.intercept_ = scale.centre + scale.reach * self.intercept_[0]
+        outputs = targets.shape[1] if several else 1
+        self._train(X, scale.seen(targets), outputs, (RANGE,) * ranged)
+        self.coef_ = scale.reach * self.coef_
+        self.intercept_ = scale.centre + scale.reach * self.intercept_
+        if not several:
+            self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
         return self
 
     @property
@@ -154,6 +165,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         tags = super().__sklearn_tags__()
         # On a few hundred records and at a small ε noise is most of the model: that is the point.
         tags.regressor_tags.poor_score = True
+        tags.target_tags.multi_output = self._SEVERAL
         return tags
 
     def predict(self, X: ArrayLike) -> Array:
@@ -167,7 +179,8 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         Returns
         -------
         array
-            (m,), in units of y. For rows within the bounds it is `X @ coef_ + intercept_`.
+            (m,), or (m, K) for K targets, in units of y. For rows within the bounds it is
+            `X @ coef_.T + intercept_`.
 
         Raises
         ------
@@ -177,7 +190,15 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         NotFittedError
             `fit` was not called before.
         """
-        return self._predictor(X)[0][:, 0]
+        predictor, _ = self._predictor(X)
+        return predictor[:, 0] if np.ndim(self.coef_) == 1 else predictor
+
+
+def _several(
+    records: Records, targets: NDArray[Any], norm: float, bound: float
+) -> tuple[LinearGradients, Loss]:
+    """Several targets a record: residual vectors are scaled down to the norm `bound`."""
+    return VectorHuberGradients(records, targets, bound), Loss.vector_huber(norm, bound)
 
 
 @documented
@@ -190,8 +211,9 @@ class PrivateLinearRegression(_LinearRegressor):
     $TARGET
     $TARGET_RANGE
     residual_bound : float, > 0, in units of y, or "auto"
-        B, public. Residuals are clipped to it, so that beyond B the loss grows linearly. "auto" is a quarter
-        of the width of `target_range`, and 1 without one. Without a range targets themselves are unbounded.
+        B, public. Residuals are clipped to it, so that beyond B the loss grows linearly; for several targets
+        that is the norm of their residuals. "auto" is a quarter of the width of `target_range`, and 1 without
+        one. Without a range targets themselves are unbounded.
     $SETTINGS
 
     Attributes
@@ -216,6 +238,8 @@ class PrivateLinearRegression(_LinearRegressor):
         self, records: Records, targets: NDArray[Any], norm: float
     ) -> tuple[LinearGradients, Loss, float]:
         bound, signal = self._residual(_RESIDUAL)
+        if targets.ndim == 2:
+            return *_several(records, targets, norm, bound), signal
         return SquaredGradients(records, targets, bound), Loss.squared(norm, bound), signal
 
 
@@ -255,6 +279,8 @@ class PrivateHuberRegressor(_LinearRegressor):
         self, records: Records, targets: NDArray[Any], norm: float
     ) -> tuple[LinearGradients, Loss, float]:
         threshold, signal = self._residual(_THRESHOLD)
+        if targets.ndim == 2:
+            return *_several(records, targets, norm, threshold), signal
         return SquaredGradients(records, targets, threshold), Loss.huber(norm, threshold), signal
 
 
@@ -292,6 +318,7 @@ class PrivatePoissonRegressor(_LinearRegressor):
     """
 
     _BOUND: ClassVar[str] = "count_bound"
+    _SEVERAL: ClassVar[bool] = False
     _UNSTATED: ClassVar[float] = 10.0
 
     predictor_bound: float | str = "auto"

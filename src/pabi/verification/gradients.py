@@ -30,7 +30,9 @@ class ClippedGradients:
     def __init__(self, run: NoisySGD) -> None:
         norm = None if run.clip_norm is None else exact(run.clip_norm)
         # A loss that is clipped convexly is one like any other, whose gradients are as they are.
-        whole = run.clipping == "residual" and norm is not None
+        whole = run.clipping in ("residual", "ball") and norm is not None
+        if run.clipping == "ball" and "residual_cap" in dict(run.loss.parameters):
+            raise Refused("clipping: the checker knows no ball beside a residual_cap")
         facts = clipped_facts_of(run.loss, norm) if whole else facts_of(run.loss)
         self.facts, self.l2 = facts, exact(run.loss.l2)
         self.clips, same_kind = _clipping(run.clipping, norm, facts)
@@ -103,7 +105,7 @@ def _clipping(clipping: str, norm: Any, facts: DerivedFacts) -> tuple[bool, bool
             return norm is not None and (facts.bound is None or norm < facts.bound), facts.scalar
         case "coordinates":
             return norm is not None, facts.separable
-        case "residual":
+        case "residual" | "ball":
             return False, True
         case _:
             raise Refused(f"clipping: the checker knows no {clipping!r}")

@@ -1,0 +1,231 @@
+"""The softmax loss clipped by the norm of its residuals: maximisers over the ball, gradients of one loss."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import pabi
+from pabi import Cyclic, InvalidInput, Loss, NoisySGD, Poisson, ShuffleOnce
+from pabi.describe.linear_losses import executable
+from pabi.describe.vector_losses import BallSoftmax, Softmax
+from pabi.description import from_dict, to_dict
+from pabi.learn import SoftmaxGradients, train
+
+ULP = 2.0**-53
+NORMS = [1e-3, 0.1, 0.5, 0.9, 1.3]
+
+
+def derivative(z, y, most):
+    out = np.array(z, dtype=np.float64)
+    with np.errstate(all="ignore"):
+        BallSoftmax().differentiate(out, np.asarray(y), np.broadcast_to(most, len(out)))
+    return out
+
+
+def points(rng, count, classes, scale=4.0):
+    return rng.normal(size=(count, classes)) * rng.exponential(scale, size=(count, 1))
+
+
+def steepness(norm):
+    return float(BallSoftmax().steepness_within(Fraction(norm)))
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_steps_never_expand_and_norms_never_exceed(norm, classes):
+    """10⁵ pairs in all: gradients of a convex loss of curvature L are L-cocoercive, and no other ones are."""
+    rng = np.random.default_rng(classes)
+    z, y = points(rng, 7_000, classes), rng.integers(classes, size=7_000)
+    other = z + rng.choice([1e-3, 0.1, 3.0], size=(7_000, 1)) * rng.normal(size=z.shape)
+    g, h = derivative(z, y, norm), derivative(other, y, norm)
+    assert np.linalg.norm(g, axis=1).max() <= norm * (1.0 + 8 * ULP)
+    along, square = np.sum((g - h) * (z - other), axis=1), np.sum((g - h) ** 2, axis=1)
+    # Roundings of predictors, over the lengths that they are multiplied with.
+    error = 64 * ULP * (1.0 + np.abs(z).max(axis=1)) * norm * np.linalg.norm(z - other, axis=1)
+    assert np.all(along - square / steepness(norm) >= -error)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_no_smaller_curvature_would_do(norm):
+    """All that the class lacks is at one other class; the step goes where less is lacking."""
+    share = min(norm / math.sqrt(2.0), 0.5)
+    z = np.array([[0.0, math.log(share / (1.0 - share)), -60.0]])
+    step = 1e-4 * np.array([[1.0, -1.0, 0.0]]) / math.sqrt(2.0)
+    change = derivative(z + step, [0], norm) - derivative(z, [0], norm)
+    assert np.linalg.norm(change) / 1e-4 == pytest.approx(steepness(norm), rel=2e-3)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_gradients_are_the_maximisers_that_a_general_solver_finds(seed):
+    rng = np.random.default_rng(seed)
+    classes, norm = int(rng.integers(2, 7)), float(rng.uniform(0.1, 1.2))
+    z, y = points(rng, 1, classes, 2.0)[0], int(rng.integers(classes))
+    own = np.eye(classes)[y]
+
+    def negative(q):
+        return float(np.sum(q * np.log(np.maximum(q, 1e-300)))) - float(q @ z)
+
+    limits = (
+        {"type": "eq", "fun": lambda q: q.sum() - 1.0},
+        {"type": "ineq", "fun": lambda q: norm**2 - np.sum((q - own) ** 2)},
+    )
+    start = own + 0.1 * norm * (1.0 / classes - own)
+    best = minimize(
+        negative,
+        start,
+        bounds=[(1e-12, 1.0)] * classes,
+        constraints=limits,
+        options={"ftol": 1e-15, "maxiter": 1_000},
+    )
+    mine = derivative([z], [y], norm)[0] + own
+    assert negative(mine) <= best.fun + 1e-7 * (1.0 + abs(best.fun))
+    assert mine == pytest.approx(best.x, abs=1e-4)
+
+
+@pytest.mark.parametrize("norm", [1e-12, 1e-3, 0.3, 1.0, 1.4])
+@pytest.mark.parametrize("scale", [0.5, 5.0, 60.0, 300.0])
+def test_the_root_is_met_to_a_few_units_in_the_last_place(norm, scale):
+    """p solves log q_k + λp_k = z_k + c with Σ p = 0 and ‖p‖ = B: in 60 digits, from what is returned."""
+    rng = np.random.default_rng(int(scale))
+    z, y = rng.normal(size=(40, 5)) * scale, rng.integers(5, size=40)
+    g, plain = derivative(z, y, norm), derivative(z, y, 2.0)
+    room = 40.0 * ULP * (4.0 + np.abs(z).max(axis=1))
+    assert np.all(np.abs(g.sum(axis=1)) <= norm * room)
+    clipped = np.linalg.norm(plain, axis=1) > norm
+    assert np.all(np.abs(np.linalg.norm(g[clipped], axis=1) / norm - 1.0) <= 8 * ULP)
+    with mpmath.workdps(60):
+        for i in np.flatnonzero(clipped & (g[np.arange(40), y] > -0.999)):
+            others = [k for k in range(5) if k != y[i] and g[i, k] > 1e-280]
+            p = [mpmath.mpf(float(g[i, k])) for k in range(5)]
+            own = -sum(p[k] for k in others)
+            lhs = [mpmath.log(p[k]) - mpmath.mpf(float(z[i, k])) for k in others]
+            first = mpmath.log1p(own) - mpmath.mpf(float(z[i, y[i]]))
+            # λ from the largest of the others; what is left of the equations is rounding of λp and of log q.
+            top = max(range(len(others)), key=lambda j: p[others[j]])
+            multiplier = (first - lhs[top]) / (p[others[top]] - own)
+            assert multiplier > -1e-9
+            for j, k in enumerate(others):
+                gap = abs(lhs[j] + multiplier * p[k] - first - multiplier * own)
+                assert gap <= 1_000.0 * room[i]
+
+
+def test_a_record_is_clipped_alone_whatever_others_there_are():
+    rng = np.random.default_rng(5)
+    z, y, most = points(rng, 400, 6), rng.integers(6, size=400), rng.uniform(0.05, 1.4, size=400)
+    together = derivative(z, y, most)
+    order = rng.permutation(400)
+    assert np.array_equal(derivative(z[order], y[order], most[order]), together[order])
+    for i in range(0, 400, 29):
+        assert np.array_equal(
+            derivative(z[i : i + 1], y[i : i + 1], most[i : i + 1])[0], together[i]
+        )
+
+
+def test_two_classes_are_clipped_as_by_their_cap():
+    rng = np.random.default_rng(6)
+    z, y = points(rng, 500, 2), rng.integers(2, size=500)
+    most = rng.uniform(0.05, 1.4, size=500)
+    capped = z.copy()
+    Softmax().differentiate(capped, y, most)
+    assert derivative(z, y, most) == pytest.approx(capped, rel=1e-9)
+
+
+@pytest.mark.parametrize("most", [1e-12, 1e-3, 0.5, 1.3])
+def test_extreme_predictors_have_gradients(most):
+    z = np.array(
+        [[800.0, 0.0, -800.0], [0.0, 0.0, 1e308], [-1e308, 1e308, 0.0], [1e-300, 0.0, 0.0]]
+    )
+    for y in range(3):
+        g = derivative(z, np.full(4, y), most)
+        assert np.isfinite(g).all()
+        assert np.linalg.norm(g, axis=1).max() <= most * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("norm", [0.05, 0.3, 1.0])
+def test_the_inverse_link_makes_the_expected_gradient_vanish(norm):
+    rng = np.random.default_rng(7)
+    z = points(rng, 300, 5, 1.5)
+    mean = BallSoftmax().mean(z, np.full((300, 1), norm))
+    expected = sum(mean[:, [k]] * derivative(z, np.full(300, k), norm) for k in range(5))
+    assert mean.sum(axis=1) == pytest.approx(1.0, rel=1e-12)
+    assert np.abs(expected).max() < 1e-11 * norm
+    assert mean[np.arange(300), z.argmax(axis=1)] == pytest.approx(mean.max(axis=1), rel=1e-9)
+
+
+# As the clipping of a run.
+
+
+def a_run(batches=None, **changes):
+    settings = {"epochs": 3, "step_size": 2.0, "noise_multiplier": 2.0, "adjacency": "zero_out"}
+    settings |= {"clip_norm": 0.4, "clipping": "ball"}
+    loss = Loss.softmax(1.0, l2=1e-3)
+    return NoisySGD(loss, n=600, batches=batches or ShuffleOnce(50), **settings | changes)
+
+
+@pytest.mark.parametrize(
+    "batches", [Cyclic(50), ShuffleOnce(50), Poisson(50)], ids=lambda b: b.kind
+)
+def test_runs_cost_what_those_of_a_residual_do_and_are_verified(batches):
+    run = a_run(batches)
+    guarantee = run.guarantee(1e-5)
+    other = a_run(batches, clipping="residual").guarantee(1e-5)
+    assert guarantee.epsilon(1e-5) == other.epsilon(1e-5)
+    assert pabi.verify(guarantee.to_json()).ok
+    assert any("by the norm of its residuals" in sentence for sentence in guarantee.assumptions)
+    assert from_dict(to_dict(run)) == run
+
+
+def test_a_file_with_a_larger_norm_is_refused():
+    run = a_run(Cyclic(50), step_size=4.0)
+    payload = run.guarantee(1e-5).certificate.payload
+    assert pabi.verify(payload).ok
+    for change in ({"clip_norm": 0.9}, {"clipping": "norm"}):
+        assert not pabi.verify({**payload, "run": {**payload["run"], **change}}).ok
+
+
+def test_beside_a_cap_it_is_refused():
+    with pytest.raises(InvalidInput, match='^clipping: expected "residual"'):
+        NoisySGD(
+            Loss.softmax(1.0, residual_cap=0.3),
+            n=600,
+            batches=Cyclic(50),
+            epochs=1,
+            step_size=1.0,
+            noise_std=1.0,
+            clip_norm=0.2,
+            clipping="ball",
+        )
+    payload = a_run(Cyclic(50)).guarantee(1e-5).certificate.payload
+    loss = {**payload["run"]["loss"], "residual_cap": 0.3}
+    assert not pabi.verify({**payload, "run": {**payload["run"], "loss": loss}}).ok
+
+
+def test_steps_are_those_of_the_maximisers():
+    """One noiseless-to-rounding step from 0 on one batch: the sum of x⊗p over the records, B = C/‖x‖."""
+    rng = np.random.default_rng(8)
+    X, y = rng.normal(size=(600, 4)), rng.integers(3, size=600)
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
+    run = a_run(Cyclic(600), epochs=1, noise_multiplier=1e-4, step_size=1.0)
+    x = train(run, SoftmaxGradients(X, y, 3), np.zeros((4, 3)), random_state=0).x
+    p = derivative(np.zeros((600, 3)), y, 0.4 / np.linalg.norm(X, axis=1))
+    noise = 5.0 * 1e-4 * 0.4 / 600 * 4.0
+    assert x == pytest.approx(-(X.T @ p) / 600, abs=noise)
+    plain = SoftmaxGradients(X, y, 3)
+    with pytest.raises(InvalidInput, match="^clipping"):
+        train(run, lambda x, rows: plain(x, rows), np.zeros((4, 3)))
+
+
+def test_other_losses_have_one_convex_clipping():
+    for kind, parameters in (
+        ("logistic", {}),
+        ("one_vs_rest", {"classes": 3}),
+        ("vector_huber", {"threshold": 1.0}),
+    ):
+        loss = executable(kind, **parameters)
+        assert loss.in_ball() is loss

@@ -1,0 +1,401 @@
+"""Losses of linear models that are clipped convexly: gradients of one convex function, as steep as claimed.
+
+What is claimed of a record is checked from its gradients alone: they are cocoercive, as those of a convex
+function of that curvature are and no others; round triangles they add up to nothing; no smaller curvature
+would do; and they are the maximisers that the conjugate asks for, found by a general solver.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from pabi import Loss
+from pabi.describe.linear_losses import executable
+from pabi.describe.scalar_losses import Logistic
+from pabi.describe.vector_losses import OneVsRest, Softmax, VectorHuber
+
+ULP = 2.0**-53
+R, K = 1.6, 4
+LOSSES = {
+    "logistic": Loss.logistic(R),
+    "softmax": Loss.softmax(R),
+    "softmax, capped": Loss.softmax(R, residual_cap=0.3),
+    "one_vs_rest": Loss.one_vs_rest(R, K),
+    "one_vs_rest, hinge": Loss.one_vs_rest(R, K, 0.4),
+    "squared": Loss.squared(R, 0.7),
+    "huber": Loss.huber(R, 0.7),
+    "vector_huber": Loss.vector_huber(R, 0.7),
+    "smoothed_hinge": Loss.smoothed_hinge(R, 0.4),
+    "poisson": Loss.poisson(R, 1.5, 3.0),
+}
+each_loss = pytest.mark.parametrize("name", LOSSES)
+NORMS = [1e-3, 0.1, 0.4, 0.75, 1.5]  # C, on both sides of R/2 and of the losses' own bounds
+
+
+def executed(name):
+    return executable(LOSSES[name].kind, **dict(LOSSES[name].parameters))
+
+
+def derivative(loss, z, y, most):
+    out = np.array(z, dtype=np.float64)
+    with np.errstate(all="ignore"):
+        loss.differentiate(out, y, most)
+    return out
+
+
+def as_rows(array):
+    return array.reshape(len(array), -1)
+
+
+def records(name, rng, count):
+    """(predictors, targets, norms of the rows), a third of them of norm R."""
+    response = executed(name).response
+    r = np.where(rng.random(count) < 1 / 3, R, R * np.maximum(rng.random(count) ** 0.5, 1e-3))
+    shape = (count,) if response in ("sign", "number") else (count, K)
+    z = rng.normal(size=shape) * rng.choice([0.3, 2.0, 8.0], size=(count, *(1,) * (len(shape) - 1)))
+    match response:
+        case "sign":
+            y = np.ones(count)
+        case "class":
+            y = rng.integers(K, size=count)
+        case _:
+            y = rng.normal(size=shape)
+    if LOSSES[name].kind == "poisson":
+        y = rng.integers(0, 4, size=count).astype(float)
+    return z, y, r
+
+
+def pairs(name, rng, count):
+    """`records`, and predictors near and far from theirs."""
+    z, y, r = records(name, rng, count)
+    near = rng.choice([1e-4, 0.05, 1.0, 10.0], size=(count, *(1,) * (z.ndim - 1)))
+    return z, z + near * rng.normal(size=z.shape), y, r
+
+
+@each_loss
+@pytest.mark.parametrize("norm", NORMS)
+def test_gradients_are_cocoercive_bounded_and_steps_do_not_expand(name, norm):
+    """10⁵ pairs in all. A row x of norm r at iterates that differ by x⊗Δz/r² has predictors that differ by Δz
+    and gradients by x⊗Δg: lengths Δz/r and r·Δg."""
+    rng, loss = np.random.default_rng(int(1000 * norm)), executed(name)
+    most = LOSSES[name].effective_curvature(norm, "residual")[1]
+    z, other, y, r = pairs(name, rng, 2_000)
+    g, h = (as_rows(derivative(loss, at, y, norm / r)) for at in (z, other))
+    assert np.max(np.linalg.norm(g, axis=1) * r) <= norm * (1.0 + 8 * ULP)
+    moved, change = as_rows(z - other) / r[:, None], (g - h) * r[:, None]
+    along, square = np.sum(moved * change, axis=1), np.sum(change**2, axis=1)
+    # Roundings of predictors and derivatives, over the lengths that they are multiplied with.
+    size = np.linalg.norm(moved, axis=1)
+    error = 1e-13 * norm * size + 1e-13 * np.max(np.abs(as_rows(z)), axis=1) * most * size
+    assert np.all(along - square / most >= -error)
+    after = np.linalg.norm(moved - 2.0 / most * change, axis=1)
+    assert np.all(after <= size * (1.0 + 1e-12) + 1e-12 * norm / most)
+
+
+# (predictors, target, direction) near which a loss that is clipped to `b` bends the most.
+STEEPEST = {
+    "logistic": lambda b: ([_logit(1.0 - min(b, 0.5))], 1.0, [1.0]),
+    "softmax": lambda b: _two_classes(min(b / math.sqrt(2.0), 0.5)),
+    "softmax, capped": lambda b: _two_classes(min(b / math.sqrt(2.0), 0.3)),
+    "one_vs_rest": lambda b: (
+        [_logit(1.0 - min(b, 0.5)), *[-40.0] * (K - 1)],
+        0,
+        [1.0] + [0.0] * 3,
+    ),
+    "one_vs_rest, hinge": lambda b: ([1.0, -9.0, -9.0, -9.0], 0, [-1.0, 0.0, 0.0, 0.0]),
+    "squared": lambda b: ([0.0], 0.0, [1.0]),
+    "huber": lambda b: ([0.0], 0.0, [1.0]),
+    "vector_huber": lambda b: ([0.0] * K, [0.0] * K, [0.5] * K),
+    "smoothed_hinge": lambda b: ([1.0], 1.0, [-1.0]),
+    "poisson": lambda b: ([min(math.log(3.0 + b), 1.5)], 3.0, [-1.0]),
+}
+
+
+def _logit(p):
+    return math.log(p) - math.log1p(-p)
+
+
+def _two_classes(a):
+    return [0.0, _logit(a), -60.0, -60.0], 0, [math.sqrt(0.5), -math.sqrt(0.5), 0.0, 0.0]
+
+
+@each_loss
+@pytest.mark.parametrize("norm", NORMS)
+def test_two_hundredths_less_curvature_would_be_too_little(name, norm):
+    """It is that of rows of norm R. Where a loss is linear after a short way the step is short."""
+    loss, b = executed(name), norm / R
+    most = Fraction(LOSSES[name].effective_curvature(norm, "residual")[1]) / Fraction(R) ** 2
+    z, y, direction = STEEPEST[name](b)
+    h = 1e-3 * min(b, 1.0)
+    y, most_of_one = np.array([y]), np.array([b])
+    at = np.array(z) if executed(name).response in ("sign", "number") else np.array([z])
+    step = h * np.array(direction).reshape(at.shape)
+    change = derivative(loss, at + step, y, most_of_one) - derivative(loss, at, y, most_of_one)
+    found = float(np.linalg.norm(change)) / h
+    assert 0.98 * most < found <= most * (1 + Fraction(1, 10**9))
+    along, square = float(np.sum(change * step)), float(np.sum(change**2))
+    assert along < square / (0.98 * float(most))  # not cocoercive with so little
+
+
+def test_larger_norms_and_longer_rows_are_no_less_steep():
+    """As `steepness_within` says: rows of norm up to R, clipped to C/‖x‖, are as steep as those of norm R."""
+    grid = [Fraction(i, 40) for i in range(1, 121)]
+    for name in LOSSES:
+        loss = executed(name)
+        within = [loss.steepness_within(b) for b in grid]
+        assert within == sorted(within)
+        rows = [r * r * loss.steepness_within(Fraction(1, 2) / r) for r in grid]
+        assert all(a <= b * (1 + Fraction(1, 10**15)) for a, b in pairwise(rows))
+
+
+# One function.
+
+
+def around(loss, corners, y, most, nodes=4_000):
+    """∮⟨D, dz⟩ round each triangle, of (m, 3, K) corners."""
+    total = np.zeros(len(corners))
+    share = (np.arange(nodes) + 0.5) / nodes
+    for a, b in ((0, 1), (1, 2), (2, 0)):
+        side = corners[:, b] - corners[:, a]
+        z = corners[:, a, None] + share[:, None] * side[:, None]
+        at = z.reshape(-1, z.shape[-1])
+        g = derivative(loss, at, np.repeat(y, nodes, axis=0), np.repeat(most, nodes))
+        total += np.einsum("imk,ik->i", g.reshape(z.shape), side) / nodes
+    return total
+
+
+SEVERAL = [name for name in LOSSES if executed(name).response in ("class", "vector")]
+
+
+def triangles(name, rng, count):
+    z, y, _ = records(name, rng, count)
+    return z[:, None] + 2.0 * rng.normal(size=(count, 3, K)), y
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.parametrize("b", [0.2, 0.6])
+def test_derivatives_round_a_triangle_add_up_to_nothing(name, b):
+    """By the midpoint rule, off by the square of a side's 4 000th part, also at the kinks."""
+    rng, loss = np.random.default_rng(7), executed(name)
+    corners, y = triangles(name, rng, 12)
+    assert np.max(np.abs(around(loss, corners, y, np.full(12, b)))) < 1e-4
+
+
+class Scaled:
+    """The derivatives of a loss, each vector of them scaled down to the norm."""
+
+    def __init__(self, loss):
+        self.loss = loss
+
+    def differentiate(self, z, y, most):
+        self.loss.differentiate(z, y)
+        z *= np.minimum(1.0, most / np.linalg.norm(z, axis=1))[:, None]
+
+
+@pytest.mark.parametrize("loss", [OneVsRest(K), OneVsRest(K, 0.4), Softmax()], ids=str)
+def test_scaled_vectors_round_a_triangle_do_not(loss):
+    rng = np.random.default_rng(8)
+    corners, y = 3.0 * rng.normal(size=(12, 3, K)), rng.integers(K, size=12)
+    assert np.max(np.abs(around(Scaled(loss), corners, y, np.full(12, 0.5)))) > 1e-2
+
+
+# Both fall apart along the line from one predictor to the other: ⟨g − g', z − z'⟩ < 0.
+COUNTEREXAMPLES = [
+    (OneVsRest(2), [20.0, 0.0], [17.0, 1.0], 1, -0.013),
+    (OneVsRest(2, 1.0), [20.0, 0.5], [17.0, 0.8], 1, -0.09),
+    (Softmax(), [0.0, 0.7, 1.7], [-7.0, 1.6, 4.3], 0, -0.14),
+]
+
+
+@pytest.mark.parametrize(
+    ("loss", "z", "other", "y", "least"), COUNTEREXAMPLES, ids=lambda v: str(v)
+)
+def test_scaling_the_vector_of_derivatives_is_not_monotone(loss, z, other, y, least):
+    """To norm 1/2, at an explicit pair, so that a short step expands. Clipped convexly it does not."""
+    z, other = np.array([z]), np.array([other])
+    classes, half = np.array([y]), np.array([0.5])
+    for clipped, low, high in ((Scaled(loss), -1.0, least), (loss, 0.0, math.inf)):
+        g, h = (derivative(clipped, at, classes, half) for at in (z, other))
+        along = float(np.sum((g - h) * (z - other)))
+        assert low <= along <= high
+        assert np.linalg.norm(g) <= 0.5 * (1.0 + 8 * ULP)
+        # A short step on the scaled gradients expands.
+        after = np.linalg.norm(z - other - 0.01 * (g - h))
+        assert (after > np.linalg.norm(z - other)) == (along < 0.0)
+
+
+@each_loss
+@pytest.mark.parametrize("b", [0.2, 0.6])
+def test_it_is_below_the_loss_and_equal_where_that_is_not_steep(name, b):
+    """From a point where nothing is clipped, along a line: what the clipped derivatives add up to."""
+    rng, loss = np.random.default_rng(9), executed(name)
+    start, y, _ = records(name, rng, 6_000)
+    if loss.response == "vector":
+        start = y + 0.1 * start
+    plain = as_rows(derivative(loss, start, y, None))
+    # Of softmax the residual at the own class counts, up to b/√2; it is part of the norm.
+    short = np.linalg.norm(plain, axis=1) <= 0.7 * b
+    start, y = start[short][:20], y[short][:20]
+    own = derivative(loss, start, y, np.full(len(start), b))
+    assert len(start) == 20
+    assert np.array_equal(as_rows(own), plain[short][:20])
+    side, nodes = 4.0 * rng.normal(size=start.shape), 4_000
+    value = np.asarray(loss.value(start, y))
+    for share in (np.arange(nodes) + 0.5) / nodes:
+        g = as_rows(derivative(loss, start + share * side, y, np.full(20, b)))
+        value = value + np.sum(g * as_rows(side), axis=1) / nodes
+    assert np.all(value <= loss.value(start + side, y) + 1e-4)
+    clips = b < float(loss.slope)
+    assert np.any(value < loss.value(start + side, y) - 1e-2) == clips
+
+
+# The maximiser, by a general solver.
+
+
+def entropy(s):
+    return float(np.sum(s * np.log(np.maximum(s, 1e-300))))
+
+
+def maximiser(goal, start, *, norm, bounds=None, total=None):
+    """argmax of a concave goal over vectors of at most this norm, in a box, of a given sum."""
+    constraints = [{"type": "ineq", "fun": lambda p: norm**2 - float(p @ p)}]
+    if total is not None:
+        constraints.append({"type": "eq", "fun": lambda p: float(p.sum()) - total})
+    best = minimize(
+        lambda p: -goal(p),
+        start,
+        bounds=bounds,
+        constraints=constraints,
+        method="SLSQP",
+        options={"ftol": 1e-15, "maxiter": 1_000},
+    )
+    return best.x
+
+
+@pytest.mark.parametrize("b", [0.15, 0.5, 1.2])
+@pytest.mark.parametrize("smoothing", [None, 0.4])
+def test_one_vs_rest_is_the_maximiser_over_a_box_and_a_ball(smoothing, b):
+    """Of ⟨p, t⟩ − Σ ℓ*(p_k) at margins t, p = −s. It is strongly concave: what is within 10⁻¹⁴ of the
+    maximum is within 10⁻⁶ of the maximiser."""
+    rng, loss = np.random.default_rng(10), OneVsRest(K, smoothing)
+    for _ in range(8):
+        t = rng.normal(size=K) * 2.0
+
+        def goal(s, t=t):
+            if smoothing is None:
+                return -float(s @ t) - entropy(s) - entropy(1.0 - s)
+            return -float(s @ t) + float(s.sum()) - 0.5 * smoothing * float(s @ s)
+
+        start = np.full(K, min(0.4, 0.9 * b / math.sqrt(K)))
+        best = maximiser(goal, start, norm=b, bounds=[(0.0, 1.0)] * K)
+        margins = t * np.where(np.arange(K) == 1, 1.0, -1.0)
+        got = derivative(loss, [margins], np.array([1]), np.array([b]))[0]
+        assert np.abs(got) == pytest.approx(best, abs=3e-6)
+
+
+@pytest.mark.parametrize("b", [0.15, 0.5, 1.2])
+def test_vector_huber_is_the_maximiser_over_a_ball(b):
+    rng = np.random.default_rng(11)
+    for _ in range(8):
+        z, y = rng.normal(size=(2, K))
+        best = maximiser(lambda p, r=z - y: float(p @ r) - 0.5 * float(p @ p), np.zeros(K), norm=b)
+        got = derivative(VectorHuber(9.0), [z], np.array([y]), np.array([b]))[0]
+        assert got == pytest.approx(best, abs=3e-6)
+
+
+@pytest.mark.parametrize("b", [0.15, 0.5, 1.2])
+def test_softmax_is_the_maximiser_over_residuals_of_its_own_class(b):
+    """Over distributions π with 1 − π_y ≤ b/√2, a set that lies within the ball of radius b."""
+    rng = np.random.default_rng(12)
+    for _ in range(8):
+        z = rng.normal(size=K) * 2.0
+        a = min(b / math.sqrt(2.0), 1.0)
+        bounds = [(1.0 - a, 1.0), *[(0.0, 1.0)] * (K - 1)]
+        start = np.array([1.0 - a / 2.0, *[a / 2.0 / (K - 1)] * (K - 1)])
+        best = maximiser(
+            lambda q, z=z: float(q @ z) - entropy(q), start, norm=9.0, bounds=bounds, total=1.0
+        )
+        got = derivative(Softmax(), [z], np.array([0]), np.array([b]))[0]
+        assert got == pytest.approx(best - np.eye(K)[0], abs=3e-6)
+
+
+# Rounding.
+
+
+def test_small_residuals_keep_their_digits():
+    """1 − q_y = 3·10⁻¹³ of a class that is nearly certain, clipped below that: had it lost its digits, the
+    others' shares would be off by 10⁻⁴ of the bound."""
+    z = np.array([[30.0, 0.0, math.log(2.0)]])
+    a = 1e-14
+    got = derivative(Softmax(), z, np.array([0]), np.array([a * math.sqrt(2.0)]))[0]
+    assert got == pytest.approx([-a, a / 3.0, 2.0 * a / 3.0], rel=1e-14)
+    got = derivative(Softmax(), z, np.array([0]), None)[0]
+    rest = 3.0 * math.exp(-30.0)
+    assert got[0] == pytest.approx(-rest / (1.0 + rest), rel=1e-14)
+
+
+@each_loss
+def test_a_clipped_derivative_does_not_depend_on_its_place(name):
+    """Bit for bit: alone, in any part of an array, and in another order."""
+    rng, loss = np.random.default_rng(13), executed(name)
+    z, y, r = records(name, rng, 67)
+    most = 0.4 / r
+    whole = derivative(loss, z, y, most)
+    for first in range(0, 67, 3):
+        for length in (1, 2, 3, 5, 8, 13):
+            part = slice(first, first + length)
+            assert np.array_equal(derivative(loss, z[part], y[part], most[part]), whole[part])
+    order = rng.permutation(67)
+    assert np.array_equal(derivative(loss, z[order], y[order], most[order]), whole[order])
+
+
+@pytest.mark.parametrize("classes", [2, 9, 33, 150])
+def test_nor_does_it_with_many_classes(classes):
+    """Whose sums are cut into strips."""
+    rng = np.random.default_rng(classes)
+    z, y = 3.0 * rng.normal(size=(40, classes)), rng.integers(classes, size=40)
+    most = rng.uniform(0.05, 0.9, size=40)
+    for loss in (OneVsRest(classes), OneVsRest(classes, 0.4), Softmax()):
+        whole = derivative(loss, z, y, most)
+        assert np.max(np.linalg.norm(whole, axis=1) / most) <= 1.0 + (classes + 8) * ULP
+        for i in range(40):
+            one = slice(i, i + 1)
+            assert np.array_equal(derivative(loss, z[one], y[one], most[one]), whole[one])
+
+
+@each_loss
+def test_a_threshold_above_the_slope_changes_nothing(name):
+    rng, loss = np.random.default_rng(14), executed(name)
+    z, y, _ = records(name, rng, 50)
+    plain = derivative(loss, z, y, None)
+    assert np.array_equal(derivative(loss, z, y, np.full(50, 4.0 * float(loss.slope))), plain)
+
+
+@each_loss
+@pytest.mark.parametrize("b", [1e-12, 0.3, 1.2])
+def test_extreme_predictors_have_bounded_derivatives(name, b):
+    ends = np.array([0.0, 1e-300, 1.0, 37.0, 708.0, 745.0, 1e4, 1e16, 1e200, np.inf])
+    _, y, _ = records(name, np.random.default_rng(15), 1)
+    loss = executed(name)
+    for a in (*ends, *-ends):
+        z = np.full(y.shape if loss.response == "vector" else (1,), a)
+        if loss.response == "class":
+            z = np.array([[a, -a, 0.5, -1.0]])
+        g = derivative(loss, z, y, np.array([b]))
+        assert np.all(np.isfinite(g)) or not math.isfinite(a)
+        assert not np.linalg.norm(g) > b * (1.0 + 16 * ULP)
+
+
+def test_a_logistic_loss_alone_and_as_one_of_several_is_the_same():
+    """With the other margins so large that they do not count."""
+    t = np.linspace(-9.0, 9.0, 41)
+    z = np.column_stack([t, *[np.full(41, -800.0)] * 3])
+    alone = derivative(Logistic(), t, np.ones(41), np.full(41, 0.2))
+    got = derivative(OneVsRest(4), z, np.zeros(41, dtype=int), np.full(41, 0.2))
+    assert got[:, 0] == pytest.approx(alone, rel=1e-14)

@@ -1,0 +1,177 @@
+"""Derivatives of K losses clipped together: the multiplier against 50 digits, and at extremes."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from pabi.describe.joint_clipping import hinge_within, logistic_within, row_norms
+
+ULP = 2.0**-53
+SMOOTHING = 0.4
+
+
+def own(margins):
+    with np.errstate(over="ignore"):
+        return 1.0 / (1.0 + np.exp(np.asarray(margins)))
+
+
+# In 50 digits.
+
+
+def falling_root(function, low, high):
+    """Where a decreasing function of a positive number is 0, by halving its logarithm."""
+    low, high = mpmath.log(low), mpmath.log(high)
+    for _ in range(130):
+        middle = (low + high) / 2
+        if function(mpmath.exp(middle)) > 0:
+            low = middle
+        else:
+            high = middle
+    return mpmath.exp(low)
+
+
+def logistic_size(margin, multiplier):
+    """s = 1/(1 + e^(t + λs)): Newton's method on λs + log s − log(1 − s) + t in u = log s − log(1 − s)."""
+    u = min(-margin, mpmath.mpf(0)) if margin + multiplier / 2 >= 0 else mpmath.mpf(0)
+    for _ in range(2_000):
+        s = 1 / (1 + mpmath.exp(-u))
+        move = (u + multiplier * s + margin) / (1 + multiplier * s * (1 - s))
+        u -= move
+        if abs(move) < mpmath.mpf(10) ** -30:
+            break
+    return 1 / (1 + mpmath.exp(-u))
+
+
+def hinge_size(margin, multiplier):
+    return min(1, max(0, 1 - margin) / (mpmath.mpf(SMOOTHING) + multiplier))
+
+
+def exactly(size, margins, most):
+    """s of norm `most`, from a multiplier between 10⁻⁴⁰ and 10⁴⁰/most."""
+    margins, most = [mpmath.mpf(float(t)) for t in margins], mpmath.mpf(most)
+
+    def excess(multiplier):
+        return mpmath.norm([size(t, multiplier) for t in margins]) - most
+
+    root = falling_root(excess, mpmath.mpf(10) ** -25, 10**6 / most)
+    return [size(t, root) for t in margins]
+
+
+CASES = [
+    ([0.0, 1.0, 2.0], 0.3),
+    ([-2.0, 3.0, 0.5, -0.1], 0.9),
+    ([-700.0, -699.5, 700.0], 1e-12),
+    ([700.0, -700.0, 3.0], 0.5),
+    ([0.0, 0.0, 0.0, 0.0, 0.0], 1e-12),
+    ([-700.0, -700.0, -700.0], 1.7),
+    ([-700.0, -699.0, -650.0], 1.7320508),
+    ([-700.0, 30.0, 29.0], 1.0 - 1e-9),
+    ([-1e-9, 5.0, 700.0], 1e-6),
+    ([0.0, 0.0], math.sqrt(0.5) * (1.0 - 1e-12)),
+    ([-30.0, 0.0], 1.1),
+]
+
+
+@pytest.mark.parametrize(("margins", "most"), CASES, ids=str)
+@pytest.mark.parametrize("within", ["logistic", "hinge"])
+def test_it_is_the_root(within, margins, most):
+    """Within eight units in the last place of the norm, and as many of the margins, since u = −t − λs."""
+    rows, norms = np.array([margins]), np.array([most])
+    with mpmath.workdps(40):
+        if within == "logistic":
+            got, wanted = logistic_within(rows, norms)[0], exactly(logistic_size, margins, most)
+        else:
+            longer = np.linalg.norm(np.clip((1.0 - rows) / SMOOTHING, 0.0, 1.0)) > most
+            assert longer
+            got, wanted = (
+                hinge_within(rows, norms, SMOOTHING)[0],
+                exactly(hinge_size, margins, most),
+            )
+    for value, truth, margin in zip(got, wanted, margins, strict=True):
+        turned = abs(margin) * float(truth) * float(1 - truth)  # of a margin rounded by one unit
+        assert abs(value + truth) <= 8 * ULP * (most + turned)
+    assert np.linalg.norm(got) == pytest.approx(most, rel=8 * ULP)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10, 40])
+def test_random_margins_have_one_multiplier(classes):
+    """λ = −(t + log s − log(1 − s))/s is the same for all of a record's losses, and not below 0."""
+    rng = np.random.default_rng(classes)
+    margins = rng.normal(size=(3_000, classes)) * rng.choice([0.5, 3.0, 10.0], size=(3_000, 1))
+    plain = np.linalg.norm(own(margins), axis=1)
+    most = plain * rng.choice([1.0 - 1e-9, 0.9, 0.5, 0.1, 1e-6], size=3_000)
+    s = -logistic_within(margins, most)
+    assert np.linalg.norm(s, axis=1) == pytest.approx(most, rel=1e-14)
+    short = np.maximum(1.0 - s, ULP)
+    multiplier = -(margins + np.log(s) - np.log(short)) / s
+    # Steps of the search end at eight units of a logit, and what scales s to its norm is as much of s, which
+    # is more of 1 − s.
+    unit = 16 * ULP * (1.0 + np.abs(margins) + np.abs(np.log(s)) + 1.0 / short) / s
+    low, high = np.max(multiplier - unit, axis=1), np.min(multiplier + unit, axis=1)
+    assert np.all(low <= high)
+    assert np.all(high >= 0.0)
+
+
+@pytest.mark.parametrize("most", [1e-280, 1e-100, 1e-20])
+def test_minute_norms_have_one_too(most):
+    """s is so small that u = log s, and λs differ from each other by what margins do."""
+    margins = np.array([[0.0, 1.0, 2.0], [-700.0, -690.0, 5.0]])
+    s = -logistic_within(margins, np.full(2, most)) / most
+    # λ·most = −(t + log most + log s)/s.
+    scaled = -(margins + math.log(most) + np.log(s)) / s
+    assert np.ptp(scaled, axis=1) == pytest.approx(0.0, abs=1e-11 * scaled.max())
+    assert np.linalg.norm(s, axis=1) == pytest.approx(1.0, rel=1e-14)
+
+
+def test_hinge_losses_have_one_width():
+    """s = min(1, d/g) for one g ≥ γ, whichever margins are saturated."""
+    rng = np.random.default_rng(3)
+    margins = rng.normal(size=(5_000, 6)) * rng.choice([0.5, 3.0, 30.0], size=(5_000, 1))
+    d = np.maximum(1.0 - margins, 0.0)
+    plain = np.linalg.norm(np.minimum(d / SMOOTHING, 1.0), axis=1)
+    used = plain > 0.0
+    margins, d, plain = margins[used], d[used], plain[used]
+    most = plain * rng.choice([1.0 - 1e-9, 0.9, 0.5, 1e-6], size=len(plain))
+    s = -hinge_within(margins, most, SMOOTHING)
+    assert np.linalg.norm(s, axis=1) == pytest.approx(most, rel=1e-14)
+    assert np.all((s == 0.0) == (d == 0.0))
+    width = np.where(s < 1.0 - 1e-12, d / np.where(s > 0.0, s, 1.0), np.nan)
+    width[d == 0.0] = np.nan
+    some = ~np.all(np.isnan(width), axis=1)
+    lowest, highest = np.nanmin(width[some], axis=1), np.nanmax(width[some], axis=1)
+    assert highest == pytest.approx(lowest, rel=1e-13)
+    assert np.all(lowest >= SMOOTHING * (1.0 - 1e-13))
+    full = np.where(s >= 1.0 - 1e-12, d, np.inf)[some].min(axis=1)
+    assert np.all(full >= lowest * (1.0 - 1e-12))
+    assert np.any(np.isfinite(full))
+
+
+def test_predictors_that_overflow_end_the_search():
+    """At once, with derivatives within the norm or none at all."""
+    wild = np.array(
+        [[np.inf, -np.inf, 0.0], [-np.inf] * 3, [-1e308, 1e308, 0.0], [np.nan, 0.0, 0.0]]
+    )
+    with np.errstate(all="ignore"):
+        for most in (1e-280, 1e-12, 0.4):
+            got = logistic_within(wild, np.full(4, most))
+            assert np.all(np.isnan(got[3]))
+            assert np.linalg.norm(got[:3] / most, axis=1) == pytest.approx(1.0, rel=1e-14)
+
+
+def test_nothing_is_warned_of(recwarn):
+    """A floating-point warning would tell of a record."""
+    margins = np.array([[-700.0] * 3, [700.0, 0.0, -700.0], [-800.0] * 3, [0.0] * 3])
+    with np.errstate(all="warn", over="ignore", under="ignore"):
+        logistic_within(margins, np.array([1.7, 0.3, 1e-12, 0.1]))
+        hinge_within(margins, np.array([1.7, 0.3, 1e-12, 0.1]), SMOOTHING)
+    assert not recwarn.list
+
+
+def test_norms_of_rows_neither_overflow_nor_vanish():
+    rows = np.array([[3e300, 4e300], [3e-300, 4e-300], [0.0, 0.0], [0.0, -2.0]])
+    assert row_norms(rows) == pytest.approx([5e300, 5e-300, 0.0, 2.0], rel=4 * ULP)
+    assert row_norms(np.array([[np.inf, 1.0]])) == np.inf

@@ -1,0 +1,362 @@
+"""Training on losses that are clipped convexly: sums of what is described, and refusals of all else."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi import (
+    BallsInBins,
+    Cyclic,
+    FixedSize,
+    FullBatch,
+    InvalidInput,
+    Loss,
+    NoisySGD,
+    Poisson,
+    Reshuffle,
+    ShuffleOnce,
+)
+from pabi.describe.files import from_dict, to_dict
+from pabi.describe.linear_losses import executable
+from pabi.execute.linear_gradients import LossGradients
+from pabi.execute.sums import Limit
+from pabi.learn import (
+    LinearGradients,
+    LogisticGradients,
+    OneVsRestGradients,
+    PoissonGradients,
+    Records,
+    SmoothedHingeGradients,
+    SoftmaxGradients,
+    SquaredGradients,
+    VectorHuberGradients,
+    train,
+)
+
+ULP = 2.0**-53
+N, D, K, R = 48, 5, 3, 1.3
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, D)) * RNG.choice([0.1, 0.5, 3.0], size=(N, 1))
+X[7] = 0.0
+LABELS, CLASSES = np.arange(N) % 2, np.arange(N) % K
+NUMBERS, COUNTS = RNG.normal(size=N), np.arange(N) % 4
+VECTORS = RNG.normal(size=(N, K))
+
+# The gradients of (X, y), the targets, and the loss of rows of norm R.
+KINDS = {
+    "logistic": (LogisticGradients, LABELS, Loss.logistic(R)),
+    "softmax": (lambda x, y: SoftmaxGradients(x, y, K), CLASSES, Loss.softmax(R)),
+    "softmax, capped": (
+        lambda x, y: SoftmaxGradients(x, y, K, residual_cap=0.4),
+        CLASSES,
+        Loss.softmax(R, residual_cap=0.4),
+    ),
+    "one_vs_rest": (
+        lambda x, y: OneVsRestGradients(x, y, K),
+        CLASSES,
+        Loss.one_vs_rest(R, K),
+    ),
+    "one_vs_rest, hinge": (
+        lambda x, y: SmoothedHingeGradients(x, y, 0.4, K),
+        CLASSES,
+        Loss.one_vs_rest(R, K, 0.4),
+    ),
+    "squared": (lambda x, y: SquaredGradients(x, y, 0.7), NUMBERS, Loss.squared(R, 0.7)),
+    "huber": (lambda x, y: SquaredGradients(x, y, 0.7), NUMBERS, Loss.huber(R, 0.7)),
+    "vector_huber": (
+        lambda x, y: VectorHuberGradients(x, y, 0.7),
+        VECTORS,
+        Loss.vector_huber(R, 0.7),
+    ),
+    "smoothed_hinge": (
+        lambda x, y: SmoothedHingeGradients(x, y, 0.4),
+        LABELS,
+        Loss.smoothed_hinge(R, 0.4),
+    ),
+    "poisson": (
+        lambda x, y: PoissonGradients(x, y, 1.5, 3.0),
+        COUNTS,
+        Loss.poisson(R, 1.5, 3.0),
+    ),
+}
+each_kind = pytest.mark.parametrize("name", KINDS)
+NORM = 0.3  # C, below every gradient bound
+
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+
+
+def run_of(name, batches=None, **changes):
+    settings = {"epochs": 2, "step_size": 0.5, "noise_std": 0.05, "clip_norm": NORM}
+    return NoisySGD(
+        KINDS[name][2],
+        n=N,
+        batches=batches or FullBatch(),
+        clipping="residual",
+        **settings | changes,
+    )
+
+
+def gradients_of(name, features=None):
+    build, y, _ = KINDS[name]
+    return build(Records(X if features is None else features, R), y)
+
+
+# Sums.
+
+
+def alone(name, theta, i, limit=None):
+    gradients = gradients_of(name)
+    limit = limit or Limit.of(run_of(name, Poisson(4)), gradients.additions(N))
+    with np.errstate(all="ignore"):
+        return gradients.clipped_sum(theta, np.array([i]), limit)
+
+
+@each_kind
+@pytest.mark.parametrize("size", [0.2, 2.0, 300.0])
+def test_a_records_share_is_its_clipped_derivative_times_its_row(name, size):
+    """Within C in norm, and within the room for sums of the derivative at the threshold C/‖x‖."""
+    gradients = gradients_of(name)
+    theta = size * np.random.default_rng(1).normal(size=gradients.shape)
+    loss = executable(KINDS[name][2].kind, **dict(KINDS[name][2].parameters))
+    rows, y = gradients.records.dense(slice(0, N)), np.asarray(KINDS[name][1])
+    room = 1e-12
+    for i in range(N):
+        x, target = rows[i], y[i : i + 1]
+        sign = 1.0
+        if loss.response == "sign":
+            sign = target = np.where(target == 1, 1.0, -1.0)
+        z = sign * np.atleast_1d(x @ theta)
+        z = z[None] if loss.response in ("class", "vector") else z
+        most = np.array([NORM / max(float(np.linalg.norm(x)), 1e-300)])
+        with np.errstate(all="ignore"):
+            loss.differentiate(z, target, most)
+        wanted = x[:, None] * (sign * z).reshape(1, -1)
+        got = alone(name, theta, i)
+        assert np.linalg.norm(got) <= NORM
+        error = room * NORM + 16 * ULP * np.linalg.norm(x) ** 2 * float(loss.steepness) * size * 10
+        assert np.max(np.abs(got - wanted.reshape(got.shape))) <= error
+
+
+@each_kind
+def test_some_records_are_clipped_and_some_are_not(name):
+    """So that what these tests compare is both."""
+    gradients = gradients_of(name)
+    theta = 0.5 * np.random.default_rng(1).normal(size=gradients.shape)
+    lengths = np.array([np.linalg.norm(alone(name, theta, i)) for i in range(N)])
+    whole = np.array([np.linalg.norm(alone(name, theta, i, Limit(None, 1.0))) for i in range(N)])
+    assert np.any(whole > 1.01 * lengths)
+    assert np.any((whole > 0.0) & (whole <= lengths * (1.0 + 1e-9)))
+
+
+@each_kind
+def test_where_batches_are_drawn_a_share_does_not_depend_on_the_others(name):
+    """To the last bit: a record beside others whose rows are zero, and which add nothing."""
+    build, y, _ = KINDS[name]
+    theta = np.random.default_rng(2).normal(size=gradients_of(name).shape)
+    for i in (0, 1, 8, 20):
+        wanted = alone(name, theta, i)
+        for n in (2, 3, 5, 8, 31):
+            for at in {0, n // 2, n - 1}:
+                features, targets = np.zeros((n, D)), y[np.arange(n) % N].copy()
+                features[at], targets[at] = X[i], y[i]
+                if not {0, 1} <= set(np.ravel(targets)) and y is LABELS:
+                    continue
+                some = build(Records(features, R), targets)
+                run = run_of(name, Poisson(4))
+                limit = Limit.of(run, gradients_of(name).additions(N))
+                with np.errstate(all="ignore"):
+                    got = some.clipped_sum(theta, slice(0, n), limit)
+                assert np.array_equal(got, wanted)
+
+
+BATCHES = [
+    FullBatch(),
+    Cyclic(10),
+    ShuffleOnce(10),
+    Reshuffle(10),
+    BallsInBins(10),
+    FixedSize(10),
+    Poisson(10),
+]
+
+
+@each_kind
+@pytest.mark.parametrize("batches", BATCHES, ids=lambda b: b.kind)
+@pytest.mark.one_in(3)
+def test_runs_are_trained_and_accounted(name, batches):
+    run = run_of(name, batches, noise_std=0.5)
+    gradients = gradients_of(name)
+    result = train(run, gradients, np.zeros(gradients.shape), delta=1e-2)
+    assert np.all(np.isfinite(result.x))
+    assert result.guarantee.epsilon(1e-2) < np.inf
+    assert any("clipped convexly" in sentence for sentence in result.guarantee.assumptions)
+    assert from_dict(to_dict(run)) == run
+
+
+@pytest.mark.parametrize("name", ["one_vs_rest", "softmax", "vector_huber"])
+def test_training_ends_at_the_optimum_of_the_clipped_loss(name):
+    """Where the clipped gradients and the regulariser cancel, as no scaled gradients do."""
+    run = run_of(name, epochs=4_000, step_size=1.0, noise_std=1e-6)
+    run = NoisySGD(**{**vars_of(run), "loss": run.loss.with_l2(0.05)})
+    gradients = gradients_of(name)
+    theta = train(run, gradients, np.zeros(gradients.shape), delta=1e-2).x
+    limits = {
+        "residual": Limit(NORM, 1.0, residual=NORM),
+        "norm": Limit(NORM, 1.0),
+    }
+    left = {
+        how: np.linalg.norm(gradients.clipped_sum(theta, slice(0, N), limit) / N + 0.05 * theta)
+        for how, limit in limits.items()
+    }
+    assert left["residual"] < 1e-5
+    if name != "vector_huber":  # whose residual vector is scaled either way
+        assert left["norm"] > 1e-4
+
+
+def vars_of(run):
+    names = ("loss", "n", "batches", "epochs", "step_size", "noise_std", "clip_norm", "clipping")
+    return {name: getattr(run, name) for name in names}
+
+
+# Refusals.
+
+
+class Mine(LinearGradients):
+    """Somebody's own."""
+
+
+OTHERS = {
+    "callable": lambda x, rows: np.zeros((len(rows), D)),
+    "own residual": LinearGradients(X, LABELS * 2.0 - 1.0, lambda z, y: z),
+    "own class": Mine(X, LABELS * 2.0 - 1.0, lambda z, y: z),
+    "another loss": SmoothedHingeGradients(X, LABELS, 4.0),
+}
+
+
+def refused(field, action):
+    with pytest.raises(InvalidInput) as error:
+        action()
+    assert error.value.field == field
+    assert "\n" not in str(error.value)
+    assert (
+        "expected" in str(error.value)
+        or "missing" in str(error.value)
+        or "alone" in str(error.value)
+    )
+
+
+@pytest.mark.parametrize("gradients", OTHERS.values(), ids=OTHERS.keys())
+def test_gradients_that_are_not_the_losss_own_are_refused(gradients):
+    refused("clipping", lambda: train(run_of("logistic"), gradients, np.zeros(D)))
+
+
+def test_a_sum_from_elsewhere_is_refused():
+    def total(x, rows, clip_norm):
+        return np.zeros(D)
+
+    run = run_of("logistic")
+    refused("clipping", lambda: train(run, None, np.zeros(D), clipped_gradient_sum=total))
+
+
+@pytest.mark.parametrize(
+    ("name", "gradients"),
+    [
+        ("softmax, capped", SoftmaxGradients(X, CLASSES, K)),
+        ("softmax, capped", SoftmaxGradients(X, CLASSES, K, residual_cap=0.5)),
+        ("squared", SquaredGradients(X, NUMBERS, 0.8)),
+        ("huber", SquaredGradients(X, NUMBERS, 0.8)),
+        ("vector_huber", VectorHuberGradients(X, VECTORS, 0.8)),
+        ("one_vs_rest", OneVsRestGradients(X, CLASSES, 4)),
+        ("one_vs_rest", SmoothedHingeGradients(X, CLASSES, 4.0, K)),
+        ("one_vs_rest, hinge", OneVsRestGradients(X, CLASSES, K)),
+        ("smoothed_hinge", SmoothedHingeGradients(X, LABELS, 0.5)),
+        ("poisson", PoissonGradients(X, COUNTS, 1.4, 3.0)),
+        ("softmax", OneVsRestGradients(X, CLASSES, K)),
+    ],
+)
+def test_gradients_of_a_wider_or_another_loss_are_refused(name, gradients):
+    refused("clipping", lambda: train(run_of(name), gradients, np.zeros(gradients.shape)))
+
+
+@pytest.mark.parametrize(
+    ("name", "gradients"),
+    [
+        ("softmax", SoftmaxGradients(X, CLASSES, K, residual_cap=0.5)),
+        ("softmax, capped", SoftmaxGradients(X, CLASSES, K, residual_cap=0.3)),
+        ("squared", SquaredGradients(X, NUMBERS, 0.6)),
+        ("huber", SquaredGradients(X, NUMBERS, 0.7)),
+        ("vector_huber", VectorHuberGradients(X, VECTORS, 0.6)),
+    ],
+)
+def test_gradients_of_a_loss_that_is_clipped_at_less_are_taken(name, gradients):
+    """They are those of a loss of which everything that is accounted holds."""
+    own = executable(KINDS[name][2].kind, **dict(KINDS[name][2].parameters))
+    assert isinstance(gradients, LossGradients)
+    for most in (None, 0.2):
+        bound = [
+            loss.steepness if most is None else loss.steepness_within(Fraction(most))
+            for loss in (gradients.loss, own)
+        ]
+        assert bound[0] <= bound[1]
+        assert gradients.loss.slope <= own.slope
+    run = run_of(name, noise_std=1.0)
+    assert np.all(np.isfinite(train(run, gradients, np.zeros(gradients.shape), delta=1e-2).x))
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"loss": Loss.convex(1.0)}, "clipping"),
+        ({"loss": Loss.convex(1.0, gradient_bound=1.0, glm=True)}, "clipping"),
+        ({"loss": Loss.strongly_convex(0.1, 1.0)}, "clipping"),
+        ({"loss": Loss.lipschitz(1.0)}, "clipping"),
+        ({"loss": Loss.unknown()}, "clipping"),
+        ({"clip_norm": None}, "clip_norm"),
+        ({"clip_norm": 0.0}, "clip_norm"),
+        ({"clipping": "residuals"}, "clipping"),
+        ({"clipping": "Residual"}, "clipping"),
+        ({"clipping": None}, "clipping"),
+    ],
+    ids=lambda v: str(v)[:40],
+)
+def test_descriptions_that_cannot_be_clipped_so_are_refused(changes, field):
+    settings = {"loss": Loss.logistic(R), "clip_norm": NORM, "clipping": "residual"} | changes
+    refused(
+        field,
+        lambda: NoisySGD(
+            **settings, n=N, batches=Cyclic(8), epochs=2, step_size=0.5, noise_std=1.0
+        ),
+    )
+
+
+@pytest.mark.parametrize("way", ["clips", "effective_curvature", "modulus", "slopes"])
+def test_so_are_questions_to_losses(way):
+    loss = Loss.convex(1.0, gradient_bound=1.0)
+    ask = {
+        "clips": lambda: loss.clips(0.5, "residual"),
+        "effective_curvature": lambda: loss.effective_curvature(0.5, "residual"),
+        "modulus": lambda: loss.modulus(0.1, 0.5, 1.0, "residual"),
+        "slopes": lambda: loss.slopes(np.array([0.1]), 0.5, clipping="residual"),
+    }[way]
+    refused("clipping", ask)
+
+
+def test_a_refusal_says_which_losses_can_be():
+    with pytest.raises(InvalidInput, match="one_vs_rest") as error:
+        Loss.convex(1.0).effective_curvature(1.0, "residual")
+    assert "convex" in str(error.value)
+    assert not Loss.convex(1.0).has_residual
+    assert all(loss.has_residual for _, _, loss in KINDS.values())
+
+
+def test_nothing_is_said_of_iterates(capfd, recwarn):
+    """Wild predictors, thresholds far below the derivatives: no floating-point warning, no output."""
+    gradients = OneVsRestGradients(Records(X, R), CLASSES, K)
+    run = run_of("one_vs_rest", clip_norm=1e-9, noise_std=1.0)
+    train(run, gradients, 1e3 * np.ones(gradients.shape), delta=1e-2)
+    assert capfd.readouterr() == ("", "")
+    assert not [w for w in recwarn.list if not issubclass(w.category, pabi.PrivacyWarning)]

@@ -1,0 +1,243 @@
+"""Certificates of runs on convexly clipped losses: honest ones verify, altered ones do not; and what the
+checker derives of such a loss, against the accountant and against values computed by hand."""
+
+from __future__ import annotations
+
+import copy
+import json
+from fractions import Fraction
+
+import mpmath
+import pytest
+from flint import fmpq
+
+import pabi
+from pabi import (
+    BallsInBins,
+    Cyclic,
+    FixedSize,
+    FullBatch,
+    Loss,
+    NoisySGD,
+    Poisson,
+    Reshuffle,
+    ShuffleOnce,
+)
+from pabi.describe.files import from_dict
+from pabi.verification.arithmetic import exact, fraction_of
+from pabi.verification.gradients import ClippedGradients
+from pabi.verification.losses import clipped_facts_of
+from pabi.verification.refusal import Refused
+
+R = 1.7
+LOSSES = {
+    "logistic": Loss.logistic(R, l2=0.05),
+    "softmax": Loss.softmax(R),
+    "softmax, capped": Loss.softmax(R, residual_cap=0.3),
+    "one_vs_rest": Loss.one_vs_rest(R, 4),
+    "one_vs_rest, hinge": Loss.one_vs_rest(R, 4, 0.4),
+    "squared": Loss.squared(R, 0.7, l2=0.05),
+    "huber": Loss.huber(R, 0.7),
+    "vector_huber": Loss.vector_huber(R, 0.7),
+    "smoothed_hinge": Loss.smoothed_hinge(R, 0.4),
+    "poisson": Loss.poisson(R, 1.5, 3.0),
+}
+each_loss = pytest.mark.parametrize("name", LOSSES)
+NORMS = [1e-3, 0.3, 0.85, 1.2, 2.5]
+BATCHES = [
+    FullBatch(),
+    Cyclic(8),
+    ShuffleOnce(7),
+    Reshuffle(8),
+    BallsInBins(8),
+    FixedSize(8),
+    Poisson(8),
+]
+
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+
+
+def run_of(loss, batches=None, **changes):
+    settings = {"epochs": 3, "step_size": 0.6, "noise_std": 0.5, "clip_norm": 0.3}
+    return NoisySGD(
+        loss, n=40, batches=batches or Cyclic(8), clipping="residual", **settings | changes
+    )
+
+
+# Certificates.
+
+
+@each_loss
+@pytest.mark.parametrize("batches", BATCHES, ids=lambda b: b.kind)
+@pytest.mark.one_in(3)
+def test_honest_certificates_verify(name, batches):
+    run = run_of(LOSSES[name], batches)
+    guarantee = run.guarantee(1e-3)
+    verdict = pabi.verify(guarantee.to_json())
+    assert verdict.ok, verdict
+    assert any("clipped convexly" in sentence for sentence in verdict.assumptions)
+
+
+def altered(payload, path, value):
+    changed = copy.deepcopy(payload)
+    table = changed["run"]
+    for key in path[:-1]:
+        table = table[key]
+    table[path[-1]] = value
+    return changed
+
+
+ALTERED = [
+    (["clip_norm"], 0.31),
+    (["clip_norm"], 3.0),
+    (["loss", "feature_norm"], 1.9),
+    (["loss", "feature_norm"], 1.6),
+    (["clipping"], "norm"),
+    (["clipping"], "coordinates"),
+    (["clipping"], "residuals"),
+    (["loss", "kind"], "logistic"),
+    (["loss", "kind"], "softmax"),
+    (["loss"], {"kind": "convex", "smoothness": 1.0, "gradient_bound": 0.3}),
+]
+
+
+def rerun(payload):
+    """The guarantee of the run that a file describes, None where there is no such run."""
+    try:
+        run = from_dict(payload["run"])
+        return run.guarantee(1e-3)
+    except (pabi.InvalidInput, pabi.NotApplicable):
+        return None
+
+
+@each_loss
+@pytest.mark.parametrize("step_size", [0.6, "longest"])
+@pytest.mark.parametrize(("path", "value"), ALTERED, ids=lambda v: str(v)[:40])
+@pytest.mark.one_in(4)
+def test_altered_runs_are_refused_where_they_cost_more(name, step_size, path, value):
+    """Or are no runs at all. `longest`: a step that does not expand on this loss, and may on others."""
+    loss = LOSSES[name]
+    if step_size == "longest":
+        step_size = 1.9 / (loss.effective_curvature(0.3, "residual")[1] + loss.l2)
+    guarantee = run_of(loss, step_size=step_size).guarantee(1e-3)
+    payload = json.loads(guarantee.certificate.to_json())
+    changed = altered(payload, path, value)
+    verdict, own = pabi.verify(changed), rerun(changed)
+    epsilon = guarantee.epsilon(1e-3)
+    costs_more = own is None or own.epsilon(1e-3) > epsilon * (1.0 + 1e-9)
+    assert not (verdict.ok and costs_more), (verdict, own)
+
+
+@pytest.mark.parametrize(
+    ("loss", "path", "value"),
+    [
+        (Loss.logistic(R), ["clip_norm"], 0.31),
+        (Loss.logistic(R), ["clipping"], "norm"),  # the same steps, but curvature R²/4
+        (Loss.softmax(R), ["clipping"], "norm"),
+        (Loss.one_vs_rest(R, 4), ["clipping"], "norm"),
+        (Loss.vector_huber(R, 0.7), ["clipping"], "norm"),
+        (Loss.poisson(R, 1.5, 3.0), ["clipping"], "norm"),
+        (Loss.softmax(R), ["loss", "feature_norm"], 1.9),
+        (Loss.poisson(R, 1.5, 3.0), ["loss", "count_bound"], 3.5),
+        (Loss.smoothed_hinge(R, 0.4), ["loss", "smoothing"], 0.3),
+        (Loss.one_vs_rest(R, 4, 0.4), ["loss", "smoothing"], 0.3),
+    ],
+    ids=lambda v: str(v)[:40],
+)
+def test_these_cost_more_and_are_refused(loss, path, value):
+    """At the longest step that does not expand; so that the test above compares something."""
+    step_size = 2.0 / loss.effective_curvature(0.3, "residual")[1]
+    guarantee = run_of(loss, step_size=step_size).guarantee(1e-3)
+    payload = json.loads(guarantee.certificate.to_json())
+    assert pabi.verify(payload).ok
+    changed = altered(payload, path, value)
+    assert rerun(changed).epsilon(1e-3) > guarantee.epsilon(1e-3)
+    assert not pabi.verify(changed).ok
+
+
+@pytest.mark.parametrize(
+    "loss", [Loss.convex(1.0), Loss.lipschitz(1.0), Loss.nonconvex(1.0)], ids=str
+)
+def test_the_checker_knows_no_residual_of_generic_losses(loss):
+    with pytest.raises(Refused, match="^clipping: the checker knows no residual"):
+        clipped_facts_of(loss, exact(0.5))
+
+
+# What is derived.
+
+
+@each_loss
+@pytest.mark.parametrize("norm", NORMS)
+def test_checker_and_accountant_agree(name, norm):
+    """To 10⁻¹², the accountant above: it rounds up."""
+    loss = LOSSES[name]
+    own = clipped_facts_of(loss, exact(norm))
+    lo, hi = (fraction_of(h) for h in own.curvature)
+    said = loss.effective_curvature(norm, "residual")
+    assert lo == said[0] == 0.0
+    assert hi <= Fraction(said[1]) * (1 + Fraction(1, 10**12))
+    assert Fraction(said[1]) <= hi * (1 + Fraction(1, 10**12))
+    bound = run_of(loss, clip_norm=norm).record_gradient_bound
+    assert float(fraction_of(own.bound)) == pytest.approx(bound, rel=1e-12)
+    assert own.convex
+    assert own.scalar is loss.glm
+
+
+def by_hand(name, norm):
+    """The largest curvature in 40 digits, over rows of norm up to R and all that residuals may be: the
+    largest second derivative of ℓ where its own derivative is within C/r, by brute force."""
+    c, r = mpmath.mpf(norm), mpmath.mpf(R)
+    b = c / r
+    root = mpmath.sqrt(2)
+    match name:
+        case "logistic" | "one_vs_rest":
+            s = min(b, mpmath.mpf(1) / 2)
+            return r * r * s * (1 - s)
+        case "softmax" | "softmax, capped":
+            cap = mpmath.mpf(0.3) if "capped" in name else mpmath.mpf(1)
+            a = min(b / root, cap, mpmath.mpf(1) / 2)
+            return r * r * 2 * a * (1 - a)
+        case "poisson":
+            return r * r * min(mpmath.exp(mpmath.mpf(1.5)), 3 + b)
+        case "smoothed_hinge" | "one_vs_rest, hinge":
+            return r * r / mpmath.mpf(0.4)
+        case _:
+            return r * r
+
+
+@each_loss
+@pytest.mark.parametrize("norm", NORMS)
+def test_nothing_derived_is_below_what_is_true(name, norm):
+    with mpmath.workdps(60):
+        truth = by_hand(name, norm)
+        derived = fraction_of(clipped_facts_of(LOSSES[name], exact(norm)).curvature[1])
+        said = Fraction(LOSSES[name].effective_curvature(norm, "residual")[1])
+        for value in (derived, said):
+            number = mpmath.mpf(value.numerator) / value.denominator
+            assert number >= truth * (1 - mpmath.mpf(10) ** -50)
+            assert number <= truth * (1 + mpmath.mpf(10) ** -12)
+
+
+@pytest.mark.parametrize(
+    "name", ["logistic", "softmax", "softmax, capped", "poisson", "one_vs_rest"]
+)
+def test_no_shorter_row_is_steeper(name):
+    """r²M(C/r) over rows of norm up to R, in exact numbers: the checker takes it at R."""
+    loss, norm = LOSSES[name], 0.6
+    hi = clipped_facts_of(loss, exact(norm)).curvature[1]
+    for share in range(1, 60):
+        parameters = {**dict(loss.parameters), "feature_norm": R * share / 60}
+        shorter = Loss(loss.kind, tuple(parameters.items()))
+        assert clipped_facts_of(shorter, exact(norm)).curvature[1] <= hi
+
+
+def test_the_margin_of_a_step_at_the_bound_is_exact():
+    """A step of 2/M on the clipped logistic loss has slope 1 in the checker, and a longer one more."""
+    run = run_of(Loss.logistic(2.0), clip_norm=0.5)
+    gradients = ClippedGradients(run)
+    m = fmpq(1, 2) * (2 - fmpq(1, 2))
+    assert gradients.curvature == (0, m)
+    assert gradients.slope(2 / m, fmpq(1)) == 1
+    assert gradients.slope(3 / m, fmpq(1)) == 2
+    assert gradients.bound == fmpq(1, 2)
+    assert not gradients.clips

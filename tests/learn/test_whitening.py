@@ -90,7 +90,7 @@ def test_what_resolves_is_decided_by_public_numbers(width, diagonal):
     assert resolves(moments_of(width, edge * (1.0 - 1e-9), diagonal=diagonal))
     assert not resolves(moments_of(width, edge * (1.0 + 1e-9), diagonal=diagonal))
     at = moments_of(width, edge, diagonal=diagonal)
-    assert noise_level(at) == pytest.approx(0.25, rel=1e-12)
+    assert noise_level(at) == pytest.approx(0.5, rel=1e-12)
     assert resolving(moments_of(width, 77.0, diagonal=diagonal)) == edge
 
 

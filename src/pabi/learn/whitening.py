@@ -31,9 +31,7 @@ TOO_NOISY = (
     "epsilon is too small for preconditioning so many columns of so few rows: the model is trained without, "
     "and nothing is spent on it; give precondition=None, or a larger share of the budget"
 )
-_FLAT = (
-    0.25  # eigenvalues of noise over the largest second moment, from which on nothing is resolved
-)
+_FLAT = 0.5  # noise over the largest second moment there can be: from it on nothing is seen
 _FINEST = 2.0**-40  # of the largest second moment: rows are mapped in single precision
 _TYPICAL = 2.0  # R² over the mean square of norms, where rows are not scaled to one norm
 

@@ -25,6 +25,7 @@ INNER = {
     "additions",
     "clipped_sum",
     "add_weighted",
+    "as_seen",
     "blocks",
     "dense",
     "predictor",

@@ -18,6 +18,7 @@ from pabi.numbers.rounding import Array
 # Relative: more than single precision rounds a norm by, so that no row of a mapped table is scaled again.
 _SHORT = 2.0**-18
 _HELD = 1 << 22  # numbers of mapped rows in memory at once, beside the table
+_SINGLE = 2.0**100  # norms up to it, and inverses, whose rows single precision holds without loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +34,8 @@ class RowMap:
     norm : float, > 0
         R, the largest norm of a mapped row.
     equal : bool
-        Whether s brings every row to the norm R; 0 stays 0. If not, s is 1, or less for rows that would be
-        longer than R.
+        Whether s brings every row to the norm R, less what single precision rounds by; 0 stays 0. If not, s
+        is 1, or less for rows that would be longer than that.
 
     References
     ----------
@@ -58,20 +59,26 @@ class RowMap:
 
     def factors(self, lengths: Array) -> Array:
         """s of rows for which P·x/U has these norms."""
-        longest = np.where(lengths > 0.0, lengths, 1.0) if self.equal else np.maximum(lengths, 1.0)
-        return np.where(lengths > 0.0, (1.0 - _SHORT) / longest, 0.0)
+        most = 1.0 - _SHORT
+        if not self.equal:
+            return np.asarray(most / np.maximum(lengths, most))
+        return np.where(lengths > 0.0, most / np.where(lengths > 0.0, lengths, 1.0), 0.0)
 
     def mapped(self, records: Records) -> Records:
         """The mapped rows."""
         return Records(self.table(records), self.norm)
 
     def table(self, records: Records) -> Any:
-        """(n, w) mapped rows: float32, or CSR where the map is diagonal and `records` are sparse."""
+        """(n, w) mapped rows, or CSR where the map is diagonal and `records` are sparse.
+
+        They are float32, unless their norm is out of its range.
+        """
         if records.sparse and self.diagonal:
             from scipy.sparse import vstack
 
             return vstack([self._scaled(image) for _, image in self._images(records)], format="csr")
-        table = np.empty((records.n, records.width), dtype=np.float32)
+        fits = 1.0 / _SINGLE <= self.norm <= _SINGLE
+        table = np.empty((records.n, records.width), dtype=np.float32 if fits else np.float64)
         for part, image in self._images(records):
             table[part] = self._scaled(image)
         return table

@@ -115,7 +115,8 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         -------
         array
             (m,) for two classes, else (m, K). For rows within the bounds it is
-            `X @ coef_.T + intercept_`.
+            `X @ coef_.T + intercept_`, times `preconditioner_.scales` where rows are mapped. Those scales are
+            positive, one a row.
 
         Raises
         ------

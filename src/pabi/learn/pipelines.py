@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+
 from pabi.guarantees.guarantee import Guarantee
+from pabi.learn.rows import BoundedRows
 from pabi.learn.whitening import together
 from pabi.numbers.errors import InvalidInput
 
@@ -29,8 +33,12 @@ def guarantee_of(model: Any) -> Guarantee:
     Raises
     ------
     InvalidInput
-        `model` is neither, is not fitted, or has a step that learned from the data without a guarantee; the
-        message names the step and what it learned.
+        `model` is neither, is not fitted, or has a step that holds something beside its settings, or another
+        estimator, without a guarantee; the message names the step and what it holds.
+
+    Notes
+    -----
+    A step's own code is not read: one that computes with other rows when it transforms is not seen.
 
     References
     ----------
@@ -44,7 +52,7 @@ def guarantee_of(model: Any) -> Guarantee:
 
 def _steps(name: str, model: Any) -> Iterator[tuple[str, Any]]:
     """(name, step) of everything that was fitted, pipelines within pipelines included."""
-    if not hasattr(model, "steps"):
+    if not isinstance(model, Pipeline):
         yield name, model
         return
     for inner, step in model.steps:
@@ -54,18 +62,30 @@ def _steps(name: str, model: Any) -> Iterator[tuple[str, Any]]:
 
 def _costs(name: str, step: Any) -> list[Guarantee]:
     """The guarantee of a step, none where it learned nothing."""
-    guarantee = vars(step).get("guarantee_") if hasattr(step, "__dict__") else None
+    guarantee = getattr(step, "__dict__", {}).get("guarantee_")
     if type(guarantee) is Guarantee:
         return [guarantee]
-    learned = sorted(
-        attribute
-        for attribute in vars(step)
-        if attribute.endswith("_") and not attribute.startswith("_") and attribute not in _SHAPE
-    )
-    if learned:
+    kind = type(step).__name__
+    if isinstance(step, BoundedRows):
+        raise InvalidInput(name, f"expected a fitted {kind}: this one has no guarantee yet")
+    if not isinstance(step, BaseEstimator):
+        raise InvalidInput(name, f"expected an estimator of scikit-learn's kind, got {kind}")
+    if held := _beside_settings(step):
         raise InvalidInput(
             name,
-            f"a {type(step).__name__} without a guarantee learned {', '.join(learned)}: expected a step that "
-            "learns nothing from the data, or one of pabi.learn",
+            f"a {kind} without a guarantee holds {', '.join(held)}: expected a step that learns nothing from "
+            "the data, or one of pabi.learn",
         )
     return []
+
+
+def _beside_settings(step: Any) -> list[str]:
+    """The attributes that are no settings, and the settings that may have learned: estimators and methods."""
+    settings = step.get_params(deep=True)
+    own = {name for name in vars(step) if not name.startswith("_")} - settings.keys() - _SHAPE
+    return sorted(own | {name for name, value in settings.items() if _fits(value)})
+
+
+def _fits(setting: Any) -> bool:
+    """Whether it is an estimator or a method of one."""
+    return hasattr(getattr(setting, "__self__", setting), "fit")

@@ -179,8 +179,8 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         Returns
         -------
         array
-            (m,), or (m, K) for K targets, in units of y. For rows within the bounds it is
-            `X @ coef_.T + intercept_`.
+            (m,), or (m, K) for K targets, in units of y. For rows within the bounds, which `preconditioner_`
+            does not scale down either, it is `X @ coef_.T + intercept_`.
 
         Raises
         ------

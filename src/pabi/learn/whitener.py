@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from pabi.describe.second_moments import NoisySecondMoments
 from pabi.execute.randomness import randomness_from
-from pabi.execute.records import seen_norm
+from pabi.execute.records import LARGEST, Records, seen_norm
 from pabi.learn.documentation import documented
 from pabi.learn.rows import BoundedRows, warn_if_shortened
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
-from pabi.learn.whitening import planned, released_moments, resolves, whitening
+from pabi.learn.whitening import planned, released_moments, resolves, resolving, whitening
 from pabi.numbers import validate
-from pabi.numbers.errors import TargetUnreachable
-from pabi.numbers.showing import exact
+from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.numbers.fields import flag
+from pabi.numbers.showing import exact, plain, shown
 
 
 @documented
@@ -64,7 +66,8 @@ class PrivateWhitener(
     Raises
     ------
     TargetUnreachable
-        In `fit`, where ε is so small that noise would hide all second moments there can be.
+        In `fit`, where ε is so small that noise would hide all second moments there can be; its `best` is the
+        ε above which it would not.
 
     Notes
     -----
@@ -110,7 +113,8 @@ class PrivateWhitener(
             An argument of the constructor or X is wrong; the error names it. It is a ValueError, as
             scikit-learn's own checks of X raise.
         TargetUnreachable
-            ε is so small that noise would hide all second moments there can be.
+            ε is so small that noise would hide all second moments there can be; its `best` is the ε above
+            which it would not.
 
         Warns
         -----
@@ -120,34 +124,44 @@ class PrivateWhitener(
             `random_state` is not None.
         """
         records = self._records(self._checked(X))
-        norm = seen_norm(self._row_norm(), self._intercept_feature)
-        output = validate.number("output_norm", self.output_norm, above=0.0)
+        equal = flag("equal_norms", self.equal_norms)
+        output = validate.number(
+            "output_norm", self.output_norm, at_least=1.0 / LARGEST, at_most=LARGEST
+        )
+        moments = self._moments(records)
+        warn_if_shortened(records, stacklevel=3)
+        randomness_from(self.random_state, stacklevel=2)
+        one = released_moments(moments, records, self.random_state, self.delta)
+        self.preconditioner_ = whitening(one.values, moments, norm=output, equal=equal)
+        self.guarantee_ = one.guarantee.assuming(PREPROCESSING, ONE_FIT)
+        self.moments_ = moments
+        self._n_features_out = records.width
+        return self
+
+    def _moments(self, records: Records) -> NoisySecondMoments:
+        """The release, which depends on public numbers alone, or an error where noise hides everything."""
         delta = validate.number("delta", self.delta, above=0.0, below=1.0)
         moments = planned(
             records.n,
             records.width,
-            norm=norm,
+            norm=seen_norm(self._row_norm(), self._intercept_feature),
             epsilon=validate.number("epsilon", self.epsilon, above=0.0),
             delta=delta,
             adjacency=self.adjacency,
             noise_std=self.noise_std,
         )
-        if not resolves(moments):
-            raise TargetUnreachable(
-                f"epsilon = {exact(self.epsilon)} is too small to see second moments of {records.width} "
-                f"columns in {records.n} rows: the noise would hide all there can be",
-                float("inf"),
-            )
-        warn_if_shortened(records, stacklevel=3)
-        randomness_from(self.random_state, stacklevel=2)
-        one = released_moments(moments, records, self.random_state, delta)
-        self.preconditioner_ = whitening(
-            one.values, moments, norm=output, equal=bool(self.equal_norms)
+        if resolves(moments):
+            return moments
+        hidden = f"noise hides the second moments of {records.width} columns in {records.n} rows"
+        most = resolving(moments)
+        if self.noise_std is not None:
+            raise InvalidInput("noise_std", f"{hidden}: expected less than {plain(most)}")
+        least = replace(moments, noise_std=most).guarantee(delta).epsilon(delta)
+        raise TargetUnreachable(
+            f"at epsilon = {exact(self.epsilon)}, delta = {exact(delta)} {hidden}: expected an epsilon above "
+            f"{shown(least)}, more rows or fewer columns",
+            least,
         )
-        self.guarantee_ = one.guarantee.assuming(PREPROCESSING, ONE_FIT)
-        self.moments_ = moments
-        self._n_features_out = records.width
-        return self
 
     def transform(self, X: ArrayLike) -> Any:
         """The rows within the declared bounds, mapped.
@@ -160,8 +174,9 @@ class PrivateWhitener(
         Returns
         -------
         array or CSR matrix
-            (m, d) float32, one column more where the constant is one; sparse where X is and each feature is
-            scaled by itself. No row is longer than `output_norm`.
+            (m, d), one column more where the constant is one; sparse where X is and each feature is scaled by
+            itself. No row is longer than `output_norm`. Arrays are float32, unless that norm is out of its
+            range.
 
         Raises
         ------
@@ -173,3 +188,8 @@ class PrivateWhitener(
         """
         check_is_fitted(self)
         return self.preconditioner_.table(self._records(self._checked(X, reset=False)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags

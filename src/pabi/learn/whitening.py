@@ -31,9 +31,8 @@ TOO_NOISY = (
     "epsilon is too small for preconditioning so many columns of so few rows: the model is trained without, "
     "and nothing is spent on it; give precondition=None, or a larger share of the budget"
 )
-_FLAT = (
-    0.25  # eigenvalues of noise over the largest second moment, from which on nothing is resolved
-)
+_FLAT = 0.5  # noise over the largest second moment there can be: from it on nothing is seen
+_FINEST = 2.0**-40  # of the largest second moment: rows are mapped in single precision
 _TYPICAL = 2.0  # R² over the mean square of norms, where rows are not scaled to one norm
 
 
@@ -67,14 +66,23 @@ def planned(
 
 def noise_level(moments: NoisySecondMoments) -> float:
     """About the largest eigenvalue, or entry of the diagonal, of the noise on Σ x·xᵀ/n, over R²."""
+    return moments.moment_noise_std / moments.feature_norm**2 * _spread(moments) / moments.n
+
+
+def _spread(moments: NoisySecondMoments) -> float:
+    """The same of noise of standard deviation 1 on the sum itself."""
     d = moments.dimension
-    spread = math.sqrt(2.0 * math.log(2.0 * d)) if moments.diagonal else math.sqrt(2.0 * d)
-    return moments.moment_noise_std / moments.feature_norm**2 * spread / moments.n
+    return math.sqrt(2.0 * math.log(2.0 * d)) if moments.diagonal else math.sqrt(2.0 * d)
 
 
 def resolves(moments: NoisySecondMoments) -> bool:
     """Whether the noise leaves anything to be seen: no second moment is above R²."""
     return noise_level(moments) < _FLAT
+
+
+def resolving(moments: NoisySecondMoments) -> float:
+    """The standard deviation of noise below which `resolves` says yes of such moments."""
+    return _FLAT * moments.n * moments.feature_norm**2 / _spread(moments)
 
 
 def released_moments(
@@ -102,7 +110,8 @@ def whitening(values: Array, moments: NoisySecondMoments, *, norm: float, equal:
     Where rows keep their proportions, it is scaled such that the mean square of their norms is about half of
     `norm`², so that few are longer than that.
     """
-    mean, noise = values / (moments.n * moments.feature_norm**2), noise_level(moments)
+    mean = values / (moments.n * moments.feature_norm**2)
+    noise = max(noise_level(moments), _FINEST)
     if moments.diagonal:
         square = np.maximum(mean, 0.0)
         matrix, shrunk = 1.0 / np.sqrt(square + noise), square / (square + noise)

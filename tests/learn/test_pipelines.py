@@ -1,0 +1,283 @@
+"""What a pipeline costs: all that was released of the data, as one guarantee, or a refusal by name."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA
+from sklearn.feature_selection import SelectFromModel
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    MinMaxScaler,
+    Normalizer,
+    PolynomialFeatures,
+    StandardScaler,
+)
+from sklearn.utils import all_estimators
+
+import pabi
+from pabi.describe.batches import FullBatch, ShuffleOnce
+from pabi.features import Scattering
+from pabi.learn import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivateWhitener,
+    SchemaEncoder,
+    guarantee_of,
+)
+from pabi.numbers.errors import InvalidInput
+
+DELTA = 1e-4
+QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01}
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "some rows exceed feature_norm")
+        yield
+
+
+rng = np.random.default_rng(0)
+X = rng.uniform(0.0, 0.5, (400, 4))
+Y = (X[:, 0] > X[:, 1]).astype(int)
+
+
+def classifier(epsilon=1.0, **changes):
+    return PrivateLogisticRegression(epsilon, DELTA, **{**QUICK, "precondition": None, **changes})
+
+
+def whitener(epsilon=3.0, **changes):
+    return PrivateWhitener(epsilon, DELTA, **{"fit_intercept": False, **changes})
+
+
+def cost(*steps):
+    return guarantee_of(make_pipeline(*steps).fit(X, Y))
+
+
+# One guarantee.
+
+
+@pytest.mark.parametrize("batches", [FullBatch(), ShuffleOnce(100)])
+def test_a_whitener_and_a_model_cost_what_composes(batches):
+    model = make_pipeline(whitener(), classifier(batches=batches)).fit(X, Y)
+    parts = [step.guarantee_ for step in model]
+    whole = guarantee_of(model)
+    assert whole.epsilon(DELTA) == pabi.compose(*parts).epsilon(DELTA)
+    assert max(part.epsilon(DELTA) for part in parts) < whole.epsilon(DELTA)
+    assert whole.epsilon(DELTA) < sum(part.epsilon(DELTA) for part in parts)
+    verdict = pabi.verify(whole)
+    assert verdict.ok, verdict.reason
+    assert verdict.scope == "run"
+    assert set(whole.assumptions) >= set(parts[0].assumptions) | set(parts[1].assumptions)
+
+
+def test_one_step_costs_what_it_costs():
+    for step in (classifier(), PrivateLinearRegression(1.0, DELTA, target_range=(0, 1), **QUICK)):
+        fitted = step.fit(X, Y)
+        assert guarantee_of(fitted) is fitted.guarantee_
+        assert guarantee_of(make_pipeline(Normalizer(), fitted)) is fitted.guarantee_
+
+
+def test_a_preconditioned_model_behind_a_whitener_is_three_releases():
+    model = make_pipeline(whitener(), classifier(epsilon=8.0, precondition=0.3)).fit(X, Y)
+    assert model[-1].moments_ is not None
+    moments, run = (x.guarantee(DELTA) for x in (model[-1].moments_, model[-1].run_))
+    each = pabi.compose(model[0].guarantee_, moments, run)
+    whole = guarantee_of(model)
+    assert whole.epsilon(DELTA) == pytest.approx(each.epsilon(DELTA), rel=1e-12)
+    assert pabi.verify(whole).ok
+
+
+def test_pipelines_within_pipelines():
+    inner = make_pipeline(Normalizer(), whitener())
+    nested = cost(inner, make_pipeline(FunctionTransformer(), classifier()))
+    flat = cost(Normalizer(), whitener(), FunctionTransformer(), classifier())
+    assert nested.epsilon(DELTA) == pytest.approx(flat.epsilon(DELTA), rel=1e-12)
+    assert nested.epsilon(DELTA) > 3.0
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "passthrough",
+        None,
+        Normalizer(),
+        Binarizer(threshold=0.25),
+        FunctionTransformer(np.tanh),
+        FunctionTransformer(),
+        PolynomialFeatures(2),
+        Scattering((2, 2), J=1, groups=3),
+    ],
+    ids=lambda step: type(step).__name__,
+)
+def test_steps_that_learn_nothing_cost_nothing(step):
+    model = Pipeline([("step", step), ("model", classifier())]).fit(X, Y)
+    assert guarantee_of(model) is model[-1].guarantee_
+
+
+def test_declared_columns_cost_nothing():
+    schema = {"a": {"kind": "numeric", "range": [0, 1]}, "b": {"kind": "boolean"}}
+    data = {"a": X[:, 0], "b": Y}
+    model = make_pipeline(SchemaEncoder(schema), classifier()).fit(data, Y)
+    assert guarantee_of(model) is model[-1].guarantee_
+
+
+def test_a_pipeline_that_was_stored_costs_the_same():
+    model = make_pipeline(whitener(), classifier()).fit(X, Y)
+    again = guarantee_of(pickle.loads(pickle.dumps(model)))
+    assert again.epsilon(DELTA) == guarantee_of(model).epsilon(DELTA)
+    assert pabi.verify(again).ok
+
+
+# Refusals.
+
+
+class Hidden(TransformerMixin, BaseEstimator):
+    """Learns the mean of a column, and says so in an attribute of its own."""
+
+    def __init__(self, scale=1.0):
+        self.scale = scale
+
+    def fit(self, X, y=None):
+        self.centre = np.mean(X, axis=0)
+        return self
+
+    def transform(self, X):
+        return (X - self.centre) * self.scale
+
+
+def fitted_pca():
+    return PCA(2).fit(X)
+
+
+def frozen():
+    return pytest.importorskip("sklearn.frozen").FrozenEstimator(fitted_pca())
+
+
+@pytest.mark.parametrize(
+    ("step", "named"),
+    [
+        (StandardScaler, "mean_"),
+        (MinMaxScaler, "data_max_"),
+        (lambda: PCA(2), "components_"),
+        (Hidden, "centre"),
+        (lambda: FeatureUnion([("all", "passthrough"), ("pca", PCA(2))]), "pca"),
+        (lambda: ColumnTransformer([("scaled", StandardScaler(), [0, 1])]), "scaled"),
+        (lambda: SelectFromModel(LogisticRegression()), "estimator_"),
+        (frozen, "estimator"),
+        (lambda: FunctionTransformer(fitted_pca().transform), "func"),
+    ],
+)
+@pytest.mark.parametrize("place", ["before a whitener", "within a pipeline", "after a whitener"])
+def test_steps_that_learn_are_refused_by_name(step, named, place):
+    step = step()
+    steps = {
+        "before a whitener": [("odd", step), ("w", whitener()), ("m", classifier())],
+        "within a pipeline": [("inner", Pipeline([("odd", step)])), ("m", classifier())],
+        "after a whitener": [("w", whitener()), ("odd", step), ("m", classifier())],
+    }[place]
+    model = Pipeline(steps).fit(X, Y)
+    with pytest.raises(InvalidInput) as caught:
+        guarantee_of(model)
+    assert caught.value.field == "odd"
+    assert named in str(caught.value)
+    assert type(step).__name__ in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda: GridSearchCV(classifier(), {"l2": [0.1]}, cv=2),
+        lambda: CalibratedClassifierCV(classifier(), cv=2),
+        LogisticRegression,
+    ],
+)
+def test_models_without_a_guarantee_of_their_own_are_refused(wrapped):
+    model = wrapped().fit(X, Y)
+    for whole in (model, make_pipeline(whitener().fit(X), model)):
+        with pytest.raises(InvalidInput, match="without a guarantee"):
+            guarantee_of(whole)
+
+
+FEW, LABELS = X[:30], Y[:30]
+
+
+def changes_with_the_data(transformer):
+    """Whether it maps one table in two ways after two fits."""
+    tables = [transformer.fit(data, LABELS).transform(FEW) for data in (FEW, 1.0 - FEW[::-1])]
+    one, two = (t.toarray() if hasattr(t, "toarray") else np.asarray(t) for t in tables)
+    return one.shape != two.shape or not np.array_equal(one, two)
+
+
+def transformers():
+    """All of scikit-learn's that can be fitted to the table without further arguments."""
+    for name, kind in all_estimators(type_filter="transformer"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                fitted = kind().fit(FEW, LABELS)
+                fitted.transform(FEW)
+            except Exception:  # of whatever kind: this one needs other data or arguments
+                continue
+        yield name, fitted
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_transformer_that_depends_on_the_data_passes():
+    """Of scikit-learn's own: what passes transforms alike after fits to two tables."""
+    released, passed, refused = classifier().fit(X, Y), [], 0
+    for name, fitted in transformers():
+        try:
+            guarantee_of(Pipeline([("step", fitted), ("model", released)]))
+        except InvalidInput:
+            refused += 1
+            continue
+        passed.append(name)
+        assert not changes_with_the_data(fitted), name
+    assert {"Normalizer", "FunctionTransformer", "PolynomialFeatures"} <= set(passed)
+    assert refused > 30
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda: classifier(),
+        lambda: whitener(),
+        lambda: make_pipeline(whitener(), classifier()),
+        lambda: make_pipeline(whitener(), classifier().fit(X, Y)),
+        lambda: make_pipeline(whitener().fit(X), classifier()),
+    ],
+)
+def test_what_is_not_fitted_is_refused(model):
+    with pytest.raises(InvalidInput, match="no guarantee yet"):
+        guarantee_of(model())
+
+
+@pytest.mark.parametrize("model", [None, "model", 3, object(), PCA, X, [classifier()]])
+def test_what_is_no_model_is_refused(model):
+    with pytest.raises(InvalidInput, match="^model: expected"):
+        guarantee_of(model)
+
+
+def test_a_pipeline_without_a_release_is_refused():
+    with pytest.raises(InvalidInput, match="^model: expected a fitted step with a guarantee"):
+        guarantee_of(make_pipeline(Normalizer(), FunctionTransformer()).fit(X))
+
+
+def test_adjacencies_are_not_mixed():
+    with pytest.raises(InvalidInput, match="^adjacency: "):
+        cost(whitener(adjacency="zero_out"), classifier())
+    same = cost(whitener(adjacency="zero_out"), classifier(adjacency="zero_out"))
+    assert same.adjacency == "zero_out"

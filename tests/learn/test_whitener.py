@@ -1,0 +1,357 @@
+"""The private whitener: scikit-learn's in manner, its release as accounted, its rows within their norm."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import pickle
+import re
+import warnings
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import pabi
+from pabi.learn import PrivateLinearRegression, PrivateWhitener
+from pabi.learn import whitening as whitening_module
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, TargetUnreachable
+
+EPSILON, DELTA = 5.0, 1e-4
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    """Rows of these tests may be long."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "some rows exceed feature_norm")
+        yield
+
+
+def table(n=500, d=4, seed=0):
+    """Rows within and beyond the norm 1, of columns of different sizes, one of them off centre."""
+    X = np.random.default_rng(seed).standard_normal((n, d)) * np.geomspace(0.6, 0.05, d)
+    X[:, 0] += 0.3
+    return X
+
+
+def fitted(X=None, **changes):
+    return PrivateWhitener(EPSILON, DELTA, **changes).fit(table() if X is None else X)
+
+
+# scikit-learn's own checks, which are about tables of 20 to 50 rows: their noise is given and small. All
+# of them are passed.
+
+
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks([PrivateWhitener(noise_std=1e-3, fit_intercept=False)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(
+    [PrivateWhitener(noise_std=1e-3), PrivateWhitener(noise_std=1e-3, equal_norms=False)]
+)
+def test_scikit_learn_checks_of_other_settings(estimator, check):
+    check(estimator)
+
+
+def test_arguments_are_stored_as_they_are_and_cloned():
+    odd = {name: object() for name in inspect.signature(PrivateWhitener).parameters}
+    whitener = PrivateWhitener(**odd)
+    assert all(getattr(whitener, name) is value for name, value in odd.items())
+    assert clone(PrivateWhitener(2.0, equal_norms=False)).get_params()["equal_norms"] is False
+
+
+def test_help_lists_all_parameters_and_attributes():
+    text = inspect.getdoc(PrivateWhitener)
+    sections = dict(re.findall(r"^(\w+)\n-{3,}\n(.*?)(?=^\w+\n-{3,}|\Z)", text, re.M | re.S))
+    listed = {
+        title: [
+            name for line in re.findall(r"^([\w, ]+) :", body, re.M) for name in line.split(", ")
+        ]
+        for title, body in sections.items()
+    }
+    assert sorted(listed["Parameters"]) == sorted(inspect.signature(PrivateWhitener).parameters)
+    whitener = fitted(pd.DataFrame(table(), columns=list("abcd")))
+    held = [name for name in vars(whitener) if name.endswith("_") and not name.startswith("_")]
+    assert sorted(listed["Attributes"]) == sorted(held)
+    assert "$" not in text
+
+
+# What it costs.
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_release_meets_the_target(adjacency, intercept):
+    whitener = fitted(adjacency=adjacency, fit_intercept=intercept)
+    guarantee = whitener.guarantee_
+    assert EPSILON * (1.0 - 1e-8) <= guarantee.epsilon(DELTA) <= EPSILON
+    assert guarantee.adjacency == adjacency
+    assert pabi.verify(guarantee).ok
+    assert whitener.moments_.guarantee(DELTA).epsilon(DELTA) == guarantee.epsilon(DELTA)
+    assert whitener.moments_.dimension == 4 + intercept
+    assert "preprocessing used no private data" in guarantee.assumptions
+    assert "this is one fit; what searches and refits cost has to be added" in guarantee.assumptions
+
+
+def test_noise_may_be_stated_in_place_of_epsilon():
+    one, two = (fitted(noise_std=noise).guarantee_.mu for noise in (4.0, 8.0))
+    assert one == pytest.approx(2.0 * two, rel=1e-12)
+    assert one == pytest.approx(math.sqrt(2.0) * 2.0 / 4.0, rel=1e-12)  # of rows of norm √2
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_release_executed_is_the_release_accounted(monkeypatch, intercept):
+    calls = []
+    execute = whitening_module.second_moments
+
+    def recorded(moments, records, *others, **keywords):
+        calls.append((moments, records.feature_norm, records.intercept_scaling))
+        return execute(moments, records, *others, **keywords)
+
+    monkeypatch.setattr(whitening_module, "second_moments", recorded)
+    whitener = fitted(fit_intercept=intercept, feature_norm=0.5, intercept_scaling=0.25)
+    ((moments, norm, constant),) = calls
+    assert moments is whitener.moments_
+    assert norm == 0.5
+    assert constant == (0.25 if intercept else None)
+    assert moments.feature_norm >= math.hypot(0.5, 0.25 * intercept)
+
+
+def test_a_seed_is_for_testing():
+    with pytest.warns(PrivacyWarning, match="testing only") as seen:
+        whitener = fitted(random_state=3)
+    assert [warning.filename for warning in seen].count(__file__) >= 1
+    assert whitener.guarantee_.certificate is None
+    with pytest.warns(PrivacyWarning):
+        again = fitted(random_state=3)
+    assert np.array_equal(whitener.preconditioner_.matrix, again.preconditioner_.matrix)
+    assert not np.array_equal(fitted().preconditioner_.matrix, fitted().preconditioner_.matrix)
+
+
+# What it does to rows.
+
+
+@pytest.mark.parametrize("equal", [True, False])
+@pytest.mark.parametrize("norm", [0.25, 1.0, 8.0])
+def test_rows_come_out_within_the_norm(equal, norm):
+    whitener = fitted(equal_norms=equal, output_norm=norm)
+    X = table(seed=5) * 10.0
+    lengths = np.linalg.norm(whitener.transform(X).astype(np.float64), axis=1)
+    assert np.max(lengths) <= norm
+    assert (np.min(lengths) >= norm * (1.0 - 2.0**-17)) == equal
+
+
+def test_mean_squares_become_alike():
+    """With little noise the second moments of mapped rows, before they have one norm, are the identity."""
+    X = table(n=4000)
+    X *= 0.9 / np.max(np.linalg.norm(X, axis=1))
+    whitener = fitted(X, noise_std=1e-9)
+    seen = np.column_stack([X, np.ones(len(X))])
+    image = seen @ whitener.preconditioner_.matrix / whitener.preconditioner_.unit
+    np.testing.assert_allclose(image.T @ image / len(X), np.eye(5), atol=1e-6)
+    columns = whitener.transform(X)
+    expected = image / np.linalg.norm(image, axis=1, keepdims=True)
+    np.testing.assert_allclose(columns, expected, atol=1e-4)
+
+
+def test_whitening_makes_badly_scaled_targets_fit():
+    """One column a hundredth as large as another, and what is predicted hangs on it."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (20_000, 2)) * [0.9, 0.009]
+    y = 50.0 * X[:, 1]
+    arguments = {"feature_norm": 1.0, "target_range": (-1, 1), "precondition": None}
+    plain = PrivateLinearRegression(4.0, 1e-5, **arguments).fit(X, y)
+    whitener = PrivateWhitener(2.0, 1e-5, fit_intercept=False, equal_norms=False)
+    whitened = make_pipeline(whitener, PrivateLinearRegression(2.0, 1e-5, **arguments)).fit(X, y)
+    assert whitened.score(X, y) > 0.6 > 0.3 > plain.score(X, y)
+
+
+def test_tables_of_all_kinds_are_mapped_alike():
+    X = table() * (np.random.default_rng(1).random((500, 4)) < 0.5)
+    whitener = fitted(X)
+    expected = whitener.transform(X)
+    assert expected.dtype == np.float32
+    for held in (sparse.csr_matrix(X), pd.DataFrame(X), X.tolist(), np.asfortranarray(X)):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X has feature names")
+            np.testing.assert_allclose(whitener.transform(held), expected, atol=1e-6)
+
+
+def test_a_wide_sparse_table_stays_sparse():
+    X = sparse.random(3000, 5000, 0.002, format="csr", random_state=np.random.default_rng(0))
+    whitener = fitted(X, fit_intercept=False)
+    mapped = whitener.transform(X)
+    assert sparse.issparse(mapped)
+    assert mapped.nnz == X.nnz
+    assert whitener.moments_.diagonal
+    assert whitener.preconditioner_.matrix.shape == (5000,)
+    dense = whitener.transform(X.toarray())
+    assert np.max(np.abs(mapped.toarray() - dense)) < 1e-6
+
+
+@pytest.mark.parametrize(
+    "ranges", [(-2.0, 2.0), {"a": (-2, 2), "b": (0, 1), "c": (-1, 3), "d": (0, 9)}]
+)
+def test_ranges_come_before_the_map(ranges):
+    frame = pd.DataFrame(table(), columns=list("abcd"))
+    whitener = fitted(frame, feature_ranges=ranges)
+    low, high = np.transpose([ranges[c] if isinstance(ranges, dict) else ranges for c in "abcd"])
+    wild = pd.DataFrame(table(seed=2) * 20.0, columns=list("abcd"))
+    clipped = np.clip(wild, low, high)
+    np.testing.assert_allclose(whitener.transform(wild), whitener.transform(clipped), atol=1e-6)
+    assert whitener.moments_.feature_norm >= math.sqrt(4.0 + 1.0)
+
+
+def test_output_has_names_and_containers():
+    frame = pd.DataFrame(table(), columns=list("abcd"))
+    whitener = PrivateWhitener(EPSILON, DELTA).set_output(transform="pandas")
+    mapped = whitener.fit_transform(frame)
+    assert list(mapped.columns) == [f"privatewhitener{i}" for i in range(5)]
+    assert list(whitener.get_feature_names_out()) == list(mapped.columns)
+    assert list(whitener.feature_names_in_) == list("abcd")
+    without = PrivateWhitener(EPSILON, DELTA, fit_intercept=False).fit(frame)
+    assert len(without.get_feature_names_out()) == 4
+
+
+def test_round_trips(tmp_path):
+    whitener = fitted()
+    joblib.dump(whitener, tmp_path / "whitener.joblib")
+    written = skops.io.dumps(whitener)
+    wanted = skops.io.get_untrusted_types(data=written)
+    assert all(name.startswith("pabi.") for name in wanted)
+    for again in (
+        pickle.loads(pickle.dumps(whitener)),
+        joblib.load(tmp_path / "whitener.joblib"),
+        skops.io.loads(written, trusted=wanted),
+    ):
+        assert np.array_equal(again.transform(table(seed=4)), whitener.transform(table(seed=4)))
+        assert again.guarantee_.epsilon(DELTA) == whitener.guarantee_.epsilon(DELTA)
+        assert pabi.verify(again.guarantee_.certificate).ok
+        assert again.moments_ == whitener.moments_
+
+
+def test_nothing_but_the_release_is_kept():
+    """The same released values of other data, the same state but for what depends on nothing private."""
+    states = []
+    for X in (table(), np.zeros((500, 4))):
+        with pytest.MonkeyPatch.context() as patch:
+            fixed = pabi.learn.ReleasedMoments(500.0 * np.eye(5), fitted(noise_std=3.0).guarantee_)
+            patch.setattr(whitening_module, "second_moments", lambda *a, fixed=fixed, **k: fixed)
+            states.append(fitted(X, noise_std=3.0).__getstate__())
+    assert pickle.dumps(states[0]) == pickle.dumps(states[1])
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": "one"}, "epsilon"),
+        ({"delta": 1.0}, "delta"),
+        ({"feature_norm": -1.0}, "feature_norm"),
+        ({"feature_norm": "one"}, "feature_norm"),
+        ({"equal_norms": "yes"}, "equal_norms"),
+        ({"equal_norms": 1}, "equal_norms"),
+        ({"output_norm": 0.0}, "output_norm"),
+        ({"output_norm": math.inf}, "output_norm"),
+        ({"output_norm": 1e300}, "output_norm"),
+        ({"adjacency": "add_or_remove_one"}, "adjacency"),
+        ({"noise_std": 0.0}, "noise_std"),
+        ({"noise_std": math.nan}, "noise_std"),
+        ({"noise_std": 1e6}, "noise_std"),
+        ({"intercept_scaling": 0.0}, "intercept_scaling"),
+        ({"random_state": "seed"}, "random_state"),
+        ({"feature_ranges": (1.0, -1.0)}, "feature_ranges"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(monkeypatch, changes, field):
+    """Before anything is released."""
+    monkeypatch.setattr(whitening_module, "second_moments", lambda *a, **k: pytest.fail("released"))
+    fields = {"epsilon": EPSILON, "delta": DELTA} | changes
+    with pytest.raises(InvalidInput) as caught:
+        PrivateWhitener(**fields).fit(table())
+    assert caught.value.field == field
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.zeros((300, 3)),
+        np.ones((300, 3)),
+        np.repeat(table(300, 1), 3, axis=1),
+        np.outer(np.arange(300.0), [1e-9, 0.0, 1.0]),
+        np.full((300, 3), 1e70),
+        table(300, 1),
+    ],
+    ids=["zeros", "constant", "one direction", "one column of zeros", "huge", "one column"],
+)
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("equal", [True, False])
+def test_poor_tables_have_finite_rows(X, intercept, equal):
+    whitener = PrivateWhitener(8.0, DELTA, fit_intercept=intercept, equal_norms=equal).fit(X)
+    mapped = whitener.transform(X)
+    assert np.all(np.isfinite(mapped))
+    assert np.max(np.linalg.norm(mapped.astype(np.float64), axis=1)) <= 1.0
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 1), (1, 5), (40, 200)])
+def test_what_noise_would_hide_is_refused_with_the_epsilon_that_is_needed(n, d):
+    X = table(n, d)
+    with pytest.raises(TargetUnreachable) as caught:
+        PrivateWhitener(1.0, 1e-3).fit(X)
+    least = caught.value.best
+    assert re.search(
+        r"expected an epsilon above [\d.]+, more rows or fewer columns$", str(caught.value)
+    )
+    assert "\n" not in str(caught.value)
+    assert 1.0 < least < math.inf
+    with pytest.raises(TargetUnreachable):
+        PrivateWhitener(least * (1.0 - 1e-6), 1e-3).fit(X)
+    assert PrivateWhitener(least * (1.0 + 1e-6), 1e-3).fit(X).guarantee_.epsilon(1e-3) > least
+
+
+def test_stated_noise_that_would_hide_everything_is_refused_with_the_most_that_would_not():
+    with pytest.raises(
+        InvalidInput, match="noise hides .* expected less than ([0-9.]+)$"
+    ) as caught:
+        fitted(noise_std=1e5)
+    most = float(str(caught.value).split()[-1])
+    assert fitted(noise_std=most * (1.0 - 1e-5)).moments_.noise_std < most
+    with pytest.raises(InvalidInput):
+        fitted(noise_std=most * (1.0 + 1e-5))
+
+
+SECRET = 6172.25
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e200, "x6172"])
+def test_bad_data_is_refused_without_showing_it(value):
+    X = np.full((20, 2), SECRET, dtype=object)
+    X[3, 1] = value
+    X = X if isinstance(value, str) else X.astype(float)
+    whitener = fitted(table(d=2))
+    for call in (PrivateWhitener(EPSILON, DELTA).fit, whitener.transform):
+        with pytest.raises(ValueError) as caught:
+            call(X)
+        assert "617" not in str(caught.value)
+
+
+def test_other_columns_are_refused_when_transforming():
+    with pytest.raises(ValueError, match="features"):
+        fitted().transform(table(d=3))
+    with pytest.raises(ValueError, match="not fitted"):
+        PrivateWhitener().transform(table())

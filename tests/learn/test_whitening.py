@@ -1,0 +1,228 @@
+"""The map from released second moments: its budget, its noise level, and what it makes of moments."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.convert import gdp_to_epsilon
+from pabi.execute.randomness import randomness_from
+from pabi.execute.records import Records
+from pabi.learn.whitening import (
+    WIDEST,
+    noise_level,
+    planned,
+    released_moments,
+    resolves,
+    resolving,
+    whitening,
+)
+
+EPSILON, DELTA = 0.7, 1e-5
+adjacencies = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+diagonals = pytest.mark.parametrize("diagonal", [False, True])
+
+
+def plan(n=1000, width=6, norm=1.5, **changes):
+    fields = {"epsilon": EPSILON, "delta": DELTA, "adjacency": "replace_one"}
+    return planned(n, width, norm=norm, **fields | changes)
+
+
+def moments_of(width, noise_std, *, n=1000, norm=1.5, diagonal=False):
+    return pabi.NoisySecondMoments(n, width, norm, noise_std=noise_std, diagonal=diagonal)
+
+
+# The budget.
+
+
+@adjacencies
+@pytest.mark.parametrize("width", [1, 5, WIDEST, WIDEST + 1, 20_000])
+def test_a_share_of_the_square_of_mu_is_spent(adjacency, width):
+    whole, part = (plan(width=width, adjacency=adjacency, share=s) for s in (1.0, 0.04))
+    assert whole.guarantee(DELTA).epsilon(DELTA) <= EPSILON
+    assert whole.guarantee(DELTA).epsilon(DELTA) >= EPSILON * (1.0 - 1e-8)
+    mu = whole.guarantee(DELTA).mu
+    assert part.guarantee(DELTA).mu == pytest.approx(0.2 * mu, rel=1e-12)
+    # The rest for a Gaussian run is what composition leaves.
+    rest = pabi.compose(
+        part.guarantee(DELTA), plan(adjacency=adjacency, share=0.96).guarantee(DELTA)
+    )
+    assert rest.epsilon(DELTA) == pytest.approx(gdp_to_epsilon(mu, DELTA), rel=1e-9)
+    assert part.diagonal == whole.diagonal == (width > WIDEST)
+    assert (part.n, part.dimension, part.feature_norm) == (1000, width, 1.5)
+
+
+def test_noise_may_be_stated():
+    assert plan(noise_std=3.5, share=0.04).moment_noise_std == 3.5
+
+
+# The noise.
+
+
+def symmetric_noise(d, rng):
+    """Of standard deviation 1 on the diagonal and √½ above it."""
+    upper = np.triu(rng.standard_normal((d, d)) * math.sqrt(0.5), 1)
+    return upper + upper.T + np.diag(rng.standard_normal(d))
+
+
+def test_the_noise_level_is_the_largest_eigenvalue_of_noise():
+    rng, d = np.random.default_rng(0), 600
+    for noise_std in (0.3, 40.0):
+        largest = np.linalg.eigvalsh(noise_std * symmetric_noise(d, rng) / (1000 * 1.5**2))[-1]
+        assert noise_level(moments_of(d, noise_std)) == pytest.approx(largest, rel=0.03)
+
+
+def test_the_noise_level_of_a_diagonal_is_the_largest_of_its_entries():
+    rng, d = np.random.default_rng(0), 5000
+    largest = np.max(np.abs(rng.standard_normal((50, d))), axis=1) / (1000 * 1.5**2)
+    level = noise_level(moments_of(d, 1.0, diagonal=True))
+    assert level == pytest.approx(float(np.mean(largest)), rel=0.15)
+
+
+@diagonals
+@pytest.mark.parametrize("width", [1, 2, 50, 5000])
+def test_what_resolves_is_decided_by_public_numbers(width, diagonal):
+    edge = resolving(moments_of(width, 1.0, diagonal=diagonal))
+    assert resolves(moments_of(width, edge * (1.0 - 1e-9), diagonal=diagonal))
+    assert not resolves(moments_of(width, edge * (1.0 + 1e-9), diagonal=diagonal))
+    at = moments_of(width, edge, diagonal=diagonal)
+    assert noise_level(at) == pytest.approx(0.5, rel=1e-12)
+    assert resolving(moments_of(width, 77.0, diagonal=diagonal)) == edge
+
+
+# The map.
+
+
+def spectrum(d, rng):
+    """A matrix of mean squares of rows of norm below 1, with eigenvalues over four orders."""
+    values = np.geomspace(0.5, 5e-5, d)
+    basis, _ = np.linalg.qr(rng.standard_normal((d, d)))
+    return (basis * values) @ basis.T, values, basis
+
+
+def released(mean, moments):
+    """Sums as they are released, of this mean over R²."""
+    return moments.n * moments.feature_norm**2 * mean
+
+
+def test_exact_moments_become_the_identity():
+    rng, d = np.random.default_rng(1), 12
+    mean, *_ = spectrum(d, rng)
+    moments = moments_of(d, 1e-9)
+    P = whitening(released(mean, moments), moments, norm=2.0, equal=True).matrix
+    np.testing.assert_allclose(P @ mean @ P, np.eye(d), atol=1e-6)
+    np.testing.assert_allclose(P, P.T, atol=1e-10)
+    assert np.all(np.linalg.eigvalsh(P) > 0.0)
+
+
+@pytest.mark.parametrize("noise_std", [0.01, 1.0, 30.0])
+def test_directions_below_the_noise_are_left_as_they_are(noise_std):
+    """Mean squares become v/(v + λ), about 1 above the noise's level λ and small below it."""
+    rng, d = np.random.default_rng(2), 12
+    mean, values, basis = spectrum(d, rng)
+    moments = moments_of(d, noise_std)
+    P = whitening(released(mean, moments), moments, norm=2.0, equal=True).matrix
+    level = noise_std * math.sqrt(2.0 * d) / (1000 * 1.5**2)
+    truth = (basis * (values / (values + level))) @ basis.T
+    np.testing.assert_allclose(P @ mean @ P, truth, atol=1e-9)
+
+
+def test_sums_of_squares_are_mapped_one_by_one():
+    values = np.array([0.5, 1e-3, 0.0, -0.2])
+    moments = moments_of(4, 2.0, diagonal=True)
+    row_map = whitening(released(values, moments), moments, norm=2.0, equal=True)
+    level = 2.0 * math.sqrt(2.0 * math.log(8.0)) / (1000 * 1.5**2)
+    truth = 1.0 / np.sqrt(np.maximum(values, 0.0) + level)
+    np.testing.assert_allclose(row_map.matrix, truth, rtol=1e-12)
+    assert row_map.diagonal
+
+
+def test_negative_eigenvalues_count_as_zeros():
+    rng, d = np.random.default_rng(3), 6
+    _, _, basis = spectrum(d, rng)
+    values = np.array([0.5, 0.1, 0.0, -0.01, -0.1, -0.5])
+    moments = moments_of(d, 1.0)
+    P = whitening(
+        released((basis * values) @ basis.T, moments), moments, norm=1.0, equal=True
+    ).matrix
+    level = noise_level(moments)
+    truth = (basis / np.sqrt(np.maximum(values, 0.0) + level)) @ basis.T
+    np.testing.assert_allclose(P, truth, rtol=0.0, atol=1e-9)
+
+
+@diagonals
+@pytest.mark.parametrize("values", ["zeros", "one direction", "noise alone"])
+def test_odd_moments_have_a_finite_map(values, diagonal):
+    d, rng = 5, np.random.default_rng(4)
+    for noise_std in (1e-300, 1e-12, 1.0):
+        moments = moments_of(d, noise_std, diagonal=diagonal)
+        matrix = {
+            "zeros": np.zeros((d, d)),
+            "one direction": np.full((d, d), 0.2),
+            "noise alone": noise_std * symmetric_noise(d, rng) / (1000 * 1.5**2),
+        }[values]
+        given_values = released(np.diag(matrix) if diagonal else matrix, moments)
+        for equal in (False, True):
+            row_map = whitening(given_values, moments, norm=1.0, equal=equal)
+            table = row_map.table(Records(np.eye(d)[:3], 1.0))
+            assert np.all(np.isfinite(table))
+
+
+@pytest.mark.parametrize("noise_std", [1e-6, 20.0])
+def test_rows_that_keep_proportions_are_half_as_long_in_the_mean_square(noise_std):
+    """Of exact moments; where all of them are below the noise, rows are shorter."""
+    rng, d = np.random.default_rng(5), 8
+    X = rng.standard_normal((1000, d)) * np.geomspace(0.4, 0.01, d)
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1) / 1.5)[:, None]
+    moments = moments_of(d, noise_std)
+    row_map = whitening(X.T @ X, moments, norm=3.0, equal=False)
+    image = X @ row_map.matrix / row_map.unit * row_map.norm
+    square = float(np.mean(np.sum(image**2, axis=1)))
+    values = np.linalg.eigvalsh(X.T @ X / (1000 * 1.5**2))
+    shrunk = float(np.sum(values / (values + noise_level(moments))))
+    assert square == pytest.approx(3.0**2 / 2.0 * shrunk / max(shrunk, 1.0), rel=1e-9)
+
+
+# Randomness.
+
+
+def noise_drawn(random_state, d=60):
+    """What is drawn for a release of nothing, in units of its law."""
+    moments = moments_of(d, 1.0, n=10, norm=1.0)
+    values = released_moments(moments, Records(np.zeros((10, d)), 1.0), random_state, 1e-3).values
+    unit = np.where(np.eye(d) == 1.0, 1.0, math.sqrt(0.5))
+    return (values / unit)[np.triu_indices(d)]
+
+
+def later(random_state, count):
+    """What a training draws from the same state."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pabi.PrivacyWarning)
+        generator = randomness_from(random_state).generator()
+    return generator.standard_normal(count)
+
+
+@pytest.mark.parametrize("seed", [0, 1, np.int64(7), 2**40])
+def test_release_and_training_draw_other_noise_from_one_seed(seed):
+    drawn = noise_drawn(seed)
+    training = later(seed, len(drawn))
+    spread = 4.0 / math.sqrt(len(drawn))
+    assert abs(np.corrcoef(drawn, training)[0, 1]) < spread
+    # As the same stream would not: that of the release is `default_rng([1, seed])`.
+    same = np.random.default_rng([1, int(seed)]).standard_normal(len(drawn))
+    assert np.corrcoef(drawn, same)[0, 1] > 0.99
+
+
+def test_a_generator_goes_on_where_the_release_stopped():
+    generator = np.random.default_rng(3)
+    drawn = noise_drawn(generator)
+    assert abs(np.corrcoef(drawn, later(generator, len(drawn)))[0, 1]) < 4.0 / math.sqrt(len(drawn))
+
+
+def test_secret_noise_is_fresh():
+    one, other = noise_drawn(None), noise_drawn(None)
+    assert abs(np.corrcoef(one, other)[0, 1]) < 4.0 / math.sqrt(len(one))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -181,6 +181,8 @@ class PrivateLogisticRegression(_LinearClassifier):
     docs, "Training".
     """
 
+    _CLIP: ClassVar[float | None] = 0.5
+
     multi_class: str = "auto"
 
     def _model(
@@ -194,10 +196,6 @@ class PrivateLogisticRegression(_LinearClassifier):
             gradients = OneVsRestGradients(records, targets, classes)
             return gradients, Loss.one_vs_rest(norm, classes), _SIGNAL
         return SoftmaxGradients(records, targets, classes), Loss.softmax(norm), _SIGNAL
-
-    @property
-    def _unstated_clip(self) -> None:
-        return None
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """The probability of each class for each row.

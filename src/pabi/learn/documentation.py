@@ -27,24 +27,24 @@ target_range : (low, high), in units of y, optional
     "$SETTINGS": """\
 l2 : float, ≥ 0, or "auto"
     λ of the regulariser λ‖θ‖²/2 on the mean loss, intercept included. It is 1/(C·n) in scikit-learn's
-    terms. "auto" chooses it together with the schedule.
+    terms. "auto" is 0.
 epochs, batches, step_size, cooldown_epochs : number, of `batches` a `Batches`, or "auto"
     The schedule. `step_size` may be a function of the step k, as of `NoisySGD`; the others are then chosen
-    for its value at k = 0. "auto" takes what `pabi.learn.defaults` predicts to be best from n, the number of
-    features, ε and δ. It never looks at the data.
+    for its value at k = 0. "auto" takes as long a path as noise allows, by a rule of `pabi.learn.defaults`
+    that knows n, ε, δ and the declared bounds. It never looks at the data.
 clip_norm : float, > 0, None or "auto"
-    C: bounds the norm of each record's gradient. None: only by the loss's own bound. "auto" leaves the choice
-    to the rule for `PrivateLogisticRegression`, and is None for the other estimators.
+    C: bounds the norm of each record's gradient. None: only by the loss's own bound. "auto" is half the norm
+    of rows as the model sees them for `PrivateLogisticRegression`, and None for the other estimators.
 clipping : str
     How. "residual": the loss is clipped convexly, by the record's residual, which leaves every proof for
     convex losses as it is. "ball": the same, but for softmax models by the norm of all K residuals: better at
     small ε, and several times the work of a step. "norm": the gradient is scaled down. With one predictor
     that is the same; with a predictor for each class it leaves composition alone, which costs nothing on full
-    batches.
+    batches. "auto": "ball" where n·K is at most 200 000, else "residual".
 precondition : float in (0, 1), None or "auto"
     The share of the budget's μ² that is spent on second moments of the rows, with which rows are made alike
     in all directions before training (docs, "Private preconditioning"). Both releases are one guarantee.
-    None: no such release. "auto" is 0.04 where n, d and ε let the noise leave something to see and no
+    None: no such release. "auto" is 0.1 where n, d and ε let the noise leave something to see and no
     `noise_std` is stated, and None otherwise. Of more than 4096 columns the second moments of each column
     alone are released.
 adjacency : str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -38,6 +39,9 @@ from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import TINY, Array
 from pabi.numbers.warning import warn_once
 
+_ROOTS = 200_000  # records times classes for which roots are found in some seconds
+_LEAST_LEFT = 1e-6  # of a budget
+
 
 @dataclass(eq=False, repr=False)
 class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
@@ -63,11 +67,14 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
     step_size: Any = "auto"
     cooldown_epochs: float | str = "auto"
     clip_norm: float | str | None = "auto"
-    clipping: str = "residual"
+    clipping: str = "auto"
     precondition: float | str | None = "auto"
     verbose: bool = False
 
     _EQUAL: ClassVar[bool] = True  # whether preconditioned rows are brought to one norm
+    _CLIP: ClassVar[float | None] = None  # clip_norm by default, over the norm of rows
+    # How much of predictors noise may be, of one and of several.
+    _PARTS: ClassVar[tuple[float, float]] = (defaults.PART_OF_ONE, defaults.PART_OF_CLASSES)
 
     def _model(
         self, records: Records, targets: NDArray[Any], norm: float
@@ -90,7 +97,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         moments = self._moments(records.n, records.width, norm)
         warn_if_shortened(records, stacklevel=4)
         before = () if moments is None else (moments.guarantee(self.delta),)
-        run = self._run(loss, records.n, records.width, outputs, signal, before)
+        run = self._run(loss, records.n, outputs, signal, before)
         preconditioner = None
         if moments is not None:
             released = released_moments(moments, records, self.random_state, self.delta)
@@ -135,69 +142,57 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         return None
 
     def _run(
-        self,
-        loss: Loss,
-        n: int,
-        width: int,
-        outputs: int,
-        signal: float,
-        besides: tuple[Guarantee, ...],
+        self, loss: Loss, n: int, outputs: int, signal: float, before: tuple[Guarantee, ...]
     ) -> NoisySGD:
-        """The run that the arguments ask for, noise included, beside what else is released."""
-        problem, fixed = self._problem(loss, n, width, outputs, signal)
-        chosen = defaults.settings(problem, fixed)
-        assert loss.gradient_bound is not None
-        clip_norm = chosen.clip * loss.gradient_bound if chosen.clip < 1.0 else None
+        """The run that the arguments ask for, noise included, after what is released `before`."""
+        epsilon, delta = self._target()
+        clip_norm = self._clip(loss)
+        clipping = self._way_to_clip(n, outputs) if clip_norm is not None else "norm"
+        curvature = loss.effective_curvature(clip_norm, clipping) or loss.curvature
+        bound = clip_norm or loss.gradient_bound
+        assert curvature is not None
+        assert bound is not None
+        l2 = number_or_auto("l2", self.l2, at_least=0.0) or 0.0
+        task = defaults.Task(
+            n=n,
+            gradient=bound,
+            curvature=curvature[1] + l2,
+            feature_norm=seen_norm(self._row_norm(), self._intercept_feature),
+            drift=signal * self._PARTS[outputs > 1],
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=checked_adjacency(self.adjacency),
+            left=_left(before, defaults.budget(epsilon, delta)),
+        )
+        chosen = defaults.settings(task, self._fixed(n))
         run = NoisySGD(
-            loss.with_l2(chosen.l2),
+            loss.with_l2(l2),
             n=n,
             batches=chosen.batches,
             epochs=chosen.epochs,
             step_size=self.step_size if callable(self.step_size) else chosen.step_size,
             noise_std=self.noise_std,
             clip_norm=clip_norm,
-            clipping="norm" if clip_norm is None else self.clipping,
+            clipping=clipping,
             adjacency=self.adjacency,
             cooldown_steps=chosen.cooldown_steps,
         )
         if self.noise_std is not None:
             return run
-        return calibrate(run, self.epsilon, self.delta, besides=besides)
+        return calibrate(run, epsilon, delta, besides=before)
 
     def _target(self) -> tuple[float, float]:
         epsilon = validate.number("epsilon", self.epsilon, above=0.0)
         return epsilon, validate.number("delta", self.delta, above=0.0, below=1.0)
 
-    def _problem(
-        self, loss: Loss, n: int, width: int, outputs: int, signal: float
-    ) -> tuple[defaults.Task, defaults.Fixed]:
-        epsilon, delta = self._target()
-        curvature, gradient = loss.curvature, loss.gradient_bound
-        assert curvature is not None
-        assert gradient is not None
-        adjacency = checked_adjacency(self.adjacency)
-        fixed = defaults.Fixed(
+    def _fixed(self, n: int) -> defaults.Fixed:
+        """The settings that the arguments decide."""
+        return defaults.Fixed(
             self._batches(n),
             number_or_auto("epochs", self.epochs, above=0.0, at_most=1e9),
             self._first_step_size(),
             number_or_auto("cooldown_epochs", self.cooldown_epochs, at_least=0.0),
-            self._clip(loss),
-            number_or_auto("l2", self.l2, at_least=0.0),
         )
-        problem = defaults.Task(
-            n,
-            width,
-            outputs,
-            curvature[1],
-            gradient,
-            seen_norm(self._row_norm(), self._intercept_feature),
-            signal,
-            epsilon,
-            delta,
-            adjacency,
-            clippable=loss.glm or self.clipping in CONVEX,
-        )
-        return problem, fixed
 
     def _first_step_size(self) -> float | None:
         """What the rule takes for the step size, None where it chooses: of a function the value at k = 0."""
@@ -217,20 +212,22 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         return self.batches
 
     def _clip(self, loss: Loss) -> float | None:
-        """The gradient bound over the loss's own; None leaves it to the rule."""
-        validate.choice("clipping", self.clipping, ("norm", *CONVEX))
+        """The norm that gradients are clipped to, None where the loss's own bound is as small."""
+        assert loss.gradient_bound is not None
+        validate.choice("clipping", self.clipping, ("auto", "norm", *CONVEX))
         if self.clip_norm is None:
-            return 1.0
+            return None
         clip = number_or_auto("clip_norm", self.clip_norm, above=0.0)
         if clip is None:
-            return self._unstated_clip
-        assert loss.gradient_bound is not None
-        return min(1.0, clip / loss.gradient_bound)
+            norm = seen_norm(self._row_norm(), self._intercept_feature)
+            clip = math.inf if self._CLIP is None else self._CLIP * norm
+        return clip if clip < loss.gradient_bound else None
 
-    @property
-    def _unstated_clip(self) -> float | None:
-        """The same where `clip_norm` is "auto"."""
-        return 1.0
+    def _way_to_clip(self, n: int, outputs: int) -> str:
+        """How; "auto": by the norm of all residuals where there are several and roots take some seconds."""
+        if self.clipping != "auto":
+            return self.clipping
+        return "ball" if outputs > 1 and n * outputs <= _ROOTS else "residual"
 
     # Reading a fitted model.
 
@@ -283,3 +280,9 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
             return None
         most: Array = self.run_.clip_norm / np.maximum(norm, TINY)[:, None]
         return most
+
+
+def _left(before: tuple[Guarantee, ...], mu: float) -> float:
+    """The share of a budget's μ² that Gaussian releases leave."""
+    spent = sum((one.mu or 0.0) ** 2 for one in before)
+    return max(1.0 - spent / mu**2, _LEAST_LEFT)

@@ -20,6 +20,7 @@ from pabi.execute.linear_gradients import (
     VectorHuberGradients,
 )
 from pabi.execute.records import Records
+from pabi.learn import defaults
 from pabi.learn.documentation import documented
 from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.rows import number_or_auto
@@ -71,6 +72,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     _BOUND: ClassVar[str]
     _UNSTATED: ClassVar[float] = 1.0
     _EQUAL: ClassVar[bool] = False  # the size of a row matters to a number
+    _PARTS: ClassVar[tuple[float, float]] = (defaults.PART_OF_ONE, defaults.PART_OF_ONE)
     _SEVERAL: ClassVar[bool] = True  # whether a record may have several targets
 
     target_range: Any = None

@@ -25,7 +25,7 @@ from pabi.guarantees.guarantee import Guarantee, compose
 from pabi.numbers.errors import PrivacyWarning
 from pabi.numbers.rounding import Array
 
-SHARE = 0.04  # of the budget's μ², by default: a fifth of μ
+SHARE = 0.1  # of the budget's μ², by default: about a third of μ
 WIDEST = 4096  # columns of a matrix of second moments; of wider data only the diagonal is released
 TOO_NOISY = (
     "epsilon is too small for preconditioning so many columns of so few rows: the model is trained without, "

@@ -174,7 +174,7 @@ def test_whitening_makes_badly_scaled_targets_fit():
     plain = PrivateLinearRegression(4.0, 1e-5, **arguments).fit(X, y)
     whitener = PrivateWhitener(2.0, 1e-5, fit_intercept=False, equal_norms=False)
     whitened = make_pipeline(whitener, PrivateLinearRegression(2.0, 1e-5, **arguments)).fit(X, y)
-    assert whitened.score(X, y) > 0.6 > 0.3 > plain.score(X, y)
+    assert whitened.score(X, y) > 0.4 > 0.1 > plain.score(X, y)
 
 
 def test_tables_of_all_kinds_are_mapped_alike():

@@ -26,7 +26,7 @@ from pabi.execute.records import Records, seen_norm
 from pabi.learn.whitening import planned, released_moments, whitening
 from pabi.showing import plain
 
-TARGET = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "replace_one", "share": 0.04}
+TARGET = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "replace_one", "share": 0.1}
 GOAL = 60.0  # seconds in all, for the widest dense table
 # By name: rows, columns, numbers a row that are not 0 (None: dense), and turns.
 TABLES: dict[str, tuple[int, int, int | None, int]] = {

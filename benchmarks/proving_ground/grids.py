@@ -44,7 +44,7 @@ CHOOSING, MEASURING = 1_000, 0  # the first seeds of either
 SEEDS = {"chooses": 2, "measures": 10}
 SEEDS_OF_MOMENTS = {"chooses": 10, "measures": 10}  # a fit of AdaSSP takes no time, and scatters
 LARGE = 10_000_000  # entries of the rows
-SEEDS_OF_LARGE = {"chooses": 1, "measures": 5}  # of mechanisms that solve a problem to its end
+SEEDS_OF_LARGE = {"chooses": 1, "measures": 5}
 L2 = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 STEPS_OF_SQUARES = (0.5, 1.0, 2.0)
 CONSTANTS, RIDGES = (0.125, 0.25, 0.5, 1.0), (2.0, 1.0, 0.6, 0.3, 0.1)  # of AdaSSP
@@ -84,7 +84,8 @@ def sgd(problem: Problem) -> Peer:
         return np.hstack([1.0 - shares, shares]) if problem.classes == 2 else shares
 
     cells = [vars(cell) for cell in dp_sgd.grid(n, problem.classes)]
-    return Peer("DP-SGD", DELTA, "add_remove", cells, predictions, SEEDS)
+    seeds = SEEDS_OF_LARGE if train.rows.size > LARGE else SEEDS
+    return Peer("DP-SGD", DELTA, "add_remove", cells, predictions, seeds)
 
 
 def noise_of(settings: dp_sgd.Settings, n: int, epsilon: float) -> float:

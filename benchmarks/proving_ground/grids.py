@@ -46,7 +46,7 @@ SEEDS_OF_MOMENTS = {"chooses": 10, "measures": 10}  # a fit of AdaSSP takes no t
 LARGE = 10_000_000  # entries of the rows
 SEEDS_OF_LARGE = {"chooses": 1, "measures": 5}
 L2 = (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
-STEPS_OF_SQUARES = (0.5, 1.0, 2.0)
+STEPS_OF_SQUARES = (0.5, 1.0, 2.0, 4.0)
 CONSTANTS, RIDGES = (0.125, 0.25, 0.5, 1.0), (2.0, 1.0, 0.6, 0.3, 0.1)  # of AdaSSP
 DIGITS = 5  # that are written
 
@@ -106,10 +106,14 @@ def squared_sgd(problem: Problem) -> Peer:
         theta = dp_sgd.train(train, noise, seed, settings, slopes=np.subtract)
         return scale.meant((test.rows @ theta)[:, 0])
 
+    return Peer("DP-SGD", DELTA, "add_remove", cells_of_squares(n), predictions, SEEDS)
+
+
+def cells_of_squares(n: int) -> list[Cell]:
+    """Those for two classes, with other step sizes."""
     cells = [vars(cell) for cell in dp_sgd.grid(n, 2)]
-    steps = dict(zip(sorted({cell["step_size"] for cell in cells}), STEPS_OF_SQUARES, strict=True))
-    cells = [cell | {"step_size": steps[cell["step_size"]]} for cell in cells]
-    return Peer("DP-SGD", DELTA, "add_remove", cells, predictions, SEEDS)
+    first = [cell for cell in cells if cell["step_size"] == cells[0]["step_size"]]
+    return [cell | {"step_size": step} for step, cell in product(STEPS_OF_SQUARES, first)]
 
 
 def perturbed(problem: Problem) -> Iterator[Peer]:

@@ -24,7 +24,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -47,6 +47,8 @@ CHOOSING, MEASURING = 1_000, 0  # the first seeds of either
 CHOOSING_SEEDS = 2
 TINY = 1e-6  # Opacus adds it to norms
 LEAST_LOGIT = -60.0  # below the largest; products of subnormal numbers take several times as long
+
+Slopes = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,13 @@ def residuals(logits: np.ndarray, targets: np.ndarray) -> np.ndarray:
     return logits
 
 
-def train(table: Table, noise: float, seed: int, settings: Settings) -> np.ndarray:
-    """The weights, the bias in the last row; `noise` is the multiplier σ."""
+def train(
+    table: Table, noise: float, seed: int, settings: Settings, *, slopes: Slopes = residuals
+) -> np.ndarray:
+    """The weights, the bias in the last row; `noise` is the multiplier σ.
+
+    `slopes`: the derivatives of the loss by the logits, from logits and targets.
+    """
     rng = np.random.default_rng(seed)
     n, d = len(table.rows), table.rows.shape[1]
     size = (d, table.targets.shape[1])
@@ -121,7 +128,7 @@ def train(table: Table, noise: float, seed: int, settings: Settings) -> np.ndarr
     for _ in range(settings.epochs * batches):
         batch = np.flatnonzero(rng.random(n) < 1.0 / batches)
         x = table.rows[batch]
-        weights = residuals(x @ theta, table.targets[batch])
+        weights = slopes(x @ theta, table.targets[batch])
         norms = np.linalg.norm(weights, axis=1) * table.norms[batch]
         weights *= np.minimum(clip / (norms + TINY), 1.0)[:, None]
         noisy = x.T @ weights + noise * clip * rng.standard_normal(size, np.float32)

@@ -54,6 +54,7 @@ def test_the_rule_takes_numbers_and_no_arrays():
         "delta": "float",
         "adjacency": "Adjacency",
         "left": "float",
+        "longest": "float",
     }
     assert {f.name for f in fields(Fixed)} == {"batches", "epochs", "step_size", "cooldown_epochs"}
 
@@ -193,6 +194,12 @@ def test_larger_budgets_and_more_records_make_longer_paths():
     assert path(replace(PROBLEM, adjacency="zero_out")) == pytest.approx(
         2.0 * path(PROBLEM), rel=0.05
     )
+
+
+def test_no_path_is_longer_than_there_is_something_to_learn():
+    free = path(PROBLEM)
+    assert path(replace(PROBLEM, longest=free / 10.0)) == pytest.approx(free / 10.0, rel=0.1)
+    assert path(replace(PROBLEM, longest=10.0 * free)) == free
 
 
 def test_the_budget_is_that_of_a_gaussian_release():

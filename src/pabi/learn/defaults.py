@@ -21,6 +21,9 @@ from pabi.describe.second_moments import NoisySecondMoments
 # The part of predictors that noise may be, where there is one, and where those of K classes are compared.
 # Set on the problems for setting of benchmarks/proving_ground, as everything here was.
 PART_OF_ONE, PART_OF_CLASSES = 0.2, 0.4
+# Regression is done once S is so many times 1/M for every column: with features alike in all directions the
+# curvature of a column is about M over their number. Classes want ever larger predictors.
+ENOUGH = 30.0
 EPOCHS = 20.0
 COOLDOWN = 0.5  # epochs
 STEEP, STEEPEST = 1.0, 1.9  # step size times curvature: what is aimed at; beyond 2 steps expand
@@ -35,7 +38,8 @@ class Task:
 
     `gradient`: C, the bound of one record's gradient, and `curvature`: M, of its loss, both as clipped.
     `feature_norm`: R as the model sees it. `drift`: by how much noise may move the predictor of such a row.
-    `left`: the share of the budget's μ² that is left for training.
+    `left`: the share of the budget's μ² that is left for training. `longest`: the path beyond which there is
+    nothing to learn.
     """
 
     n: int
@@ -47,13 +51,14 @@ class Task:
     delta: float
     adjacency: Adjacency
     left: float = 1.0
+    longest: float = math.inf
 
     @property
     def path(self) -> float:
-        """S, the sum of step sizes at which noise moves a predictor by `drift`."""
+        """S, the sum of step sizes at which noise moves a predictor by `drift`, at most `longest`."""
         mu = budget(self.epsilon, self.delta) * math.sqrt(self.left)
         moved = changed(self.adjacency) * self.gradient * self.feature_norm
-        return self.drift * self.n * mu / moved
+        return min(self.drift * self.n * mu / moved, self.longest)
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
 
     _EQUAL: ClassVar[bool] = True  # whether preconditioned rows are brought to one norm
     _CLIP: ClassVar[float | None] = None  # clip_norm by default, over the norm of rows
+    _ENOUGH: ClassVar[float] = math.inf  # times 1/M for every column: the longest path worth taking
     # How much of predictors noise may be, of one and of several.
     _PARTS: ClassVar[tuple[float, float]] = (defaults.PART_OF_ONE, defaults.PART_OF_CLASSES)
 
@@ -97,7 +98,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         moments = self._moments(records.n, records.width, norm)
         warn_if_shortened(records, stacklevel=4)
         before = () if moments is None else (moments.guarantee(self.delta),)
-        run = self._run(loss, records.n, outputs, signal, before)
+        run = self._run(loss, records.n, records.width, outputs, signal, before)
         preconditioner = None
         if moments is not None:
             released = released_moments(moments, records, self.random_state, self.delta)
@@ -142,7 +143,13 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         return None
 
     def _run(
-        self, loss: Loss, n: int, outputs: int, signal: float, before: tuple[Guarantee, ...]
+        self,
+        loss: Loss,
+        n: int,
+        width: int,
+        outputs: int,
+        signal: float,
+        before: tuple[Guarantee, ...],
     ) -> NoisySGD:
         """The run that the arguments ask for, noise included, after what is released `before`."""
         epsilon, delta = self._target()
@@ -163,6 +170,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
             delta=delta,
             adjacency=checked_adjacency(self.adjacency),
             left=_left(before, defaults.budget(epsilon, delta)),
+            longest=self._ENOUGH * width / curvature[1],
         )
         chosen = defaults.settings(task, self._fixed(n))
         run = NoisySGD(
@@ -266,8 +274,9 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         for block in records.blocks(slice(0, records.n)):
             predictor[block.part] = records.predictor(block, theta)
             norm[block.part] = block.norm
-        if self.preconditioner_ is not None:
-            factors, norm = self.preconditioner_.scales(records)
+        preconditioner = getattr(self, "preconditioner_", None)  # models of 0.1.0 have none
+        if preconditioner is not None:
+            factors, norm = preconditioner.scales(records)
             predictor *= factors[:, None]
         return predictor + self._offset, norm
 

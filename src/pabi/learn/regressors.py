@@ -72,6 +72,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     _BOUND: ClassVar[str]
     _UNSTATED: ClassVar[float] = 1.0
     _EQUAL: ClassVar[bool] = False  # the size of a row matters to a number
+    _ENOUGH: ClassVar[float] = defaults.ENOUGH
     _PARTS: ClassVar[tuple[float, float]] = (defaults.PART_OF_ONE, defaults.PART_OF_ONE)
     _SEVERAL: ClassVar[bool] = True  # whether a record may have several targets
 

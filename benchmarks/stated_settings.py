@@ -26,7 +26,7 @@ import pabi
 from pabi.features import Scattering
 from pabi.learn import PrivateLogisticRegression
 from pabi.numbers.errors import PrivacyWarning
-from pabi.showing import plain, shown
+from pabi.showing import exact, plain, shown
 
 DELTA = 1e-5
 FIRST_SEED = 100  # of those that measure
@@ -104,8 +104,8 @@ def peers(path: str | None) -> dict[tuple[str, float], dict[str, Any]]:
 
 def shown_mean(result: dict[str, Any]) -> str:
     """Mean and standard error in per cent."""
-    error = 100.0 * (result["standard_error"] or 0.0)
-    return f"{100.0 * result['mean']:.2f} ± {error:.2f}"
+    mean, error = result["mean"], result["standard_error"] or 0.0
+    return f"{plain(mean, decimals=2, percent=True)} ± {plain(error, decimals=2, percent=True)}"
 
 
 def main() -> None:
@@ -125,7 +125,7 @@ def main() -> None:
             beside = "" if other is None else f", DP-SGD {shown_mean(other)}"
             seconds = shown(one["seconds"], 2)
             print(
-                f"{name}, ε = {plain(epsilon)}: {shown_mean(one)}{beside}; {seconds} s", flush=True
+                f"{name}, ε = {exact(epsilon)}: {shown_mean(one)}{beside}; {seconds} s", flush=True
             )
             Path(arguments.out).write_text(json.dumps(results, indent=1))
 

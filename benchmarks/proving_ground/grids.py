@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -35,6 +35,8 @@ from poisson_accountant import noise_multiplier
 from problem import Problem
 from problems import PROBLEMS, load
 from sets import JUDGING, SETTING
+
+from pabi.showing import plain
 
 RESULTS = Path(__file__).resolve().parent / "results" / "peers"
 EPSILONS = (0.5, 1.0, 4.0)
@@ -176,16 +178,19 @@ def trials(problem: Problem, peer: Peer, epsilon: float, cell: Cell, seeds: rang
     ]
 
 
+def short(x: SupportsFloat) -> float:
+    """As many digits as a file needs."""
+    return float(plain(x, decimals=DIGITS))
+
+
 def means(several: list[Scores]) -> Scores:
-    return {m: round(float(np.mean([s[m] for s in several])), DIGITS) for m in several[0]}
+    return {m: short(np.mean([s[m] for s in several])) for m in several[0]}
 
 
 def errors(several: list[Scores]) -> Scores:
     """Standard errors of the means."""
     root = len(several) ** 0.5
-    return {
-        m: round(float(np.std([s[m] for s in several], ddof=1)) / root, DIGITS) for m in several[0]
-    }
+    return {m: short(np.std([s[m] for s in several], ddof=1) / root) for m in several[0]}
 
 
 def measure(problem: Problem, peer: Peer, epsilon: float) -> dict[str, Any]:
@@ -207,7 +212,7 @@ def measure(problem: Problem, peer: Peer, epsilon: float) -> dict[str, Any]:
         "delta": peer.delta,
         "adjacency": peer.adjacency,
         "seeds": peer.seeds,
-        "minutes": round((time.perf_counter() - begin) / 60.0, 2),
+        "minutes": short((time.perf_counter() - begin) / 60.0),
         "best": {
             metric: {
                 "cell": i,

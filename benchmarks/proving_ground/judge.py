@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from grids import DELTA, EPSILONS, FURTHER, errors, means, stored
+from grids import DELTA, EPSILONS, FURTHER, errors, means, short, stored
 from metrics import METRICS, Scores, scores, sign
 from problem import Problem
 from problems import load
@@ -94,7 +94,7 @@ def measure(name: str, problem: Problem, epsilon: float, options: argparse.Names
         "epsilon": epsilon,
         "means": ours,
         "standard_errors": widths,
-        "seconds": round((time.perf_counter() - begin) / options.seeds, 3),
+        "seconds": short((time.perf_counter() - begin) / options.seeds),
         "peers": peers,
         "ahead": {
             m: sign(m) * in_errors(ours[m] - p["mean"], math.hypot(widths[m], p["standard_error"]))

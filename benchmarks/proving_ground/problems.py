@@ -18,6 +18,7 @@ from problem import Problem
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import datasets
+from pabi.showing import plain
 
 NORM = 1.0 + 1e-12  # no row is longer
 
@@ -85,11 +86,17 @@ def checked(name: str) -> str:
     if p.target_range is not None:
         low, high = p.target_range
         outside = np.mean((p.y_train < low) | (p.y_train > high))
-        return shape + f"targets in [{low}, {high}], {outside:.1%} outside"
+        return (
+            shape
+            + f"targets in [{low}, {high}], {plain(outside, decimals=1, percent=True)} outside"
+        )
     counts = np.bincount(p.y_train, minlength=p.classes)
     assert len(counts) == p.classes
     assert counts.min() > 0
-    return shape + f"{p.classes} classes, the smallest {counts.min() / counts.sum():.1%}"
+    return (
+        shape
+        + f"{p.classes} classes, the smallest {plain(counts.min() / counts.sum(), decimals=1, percent=True)}"
+    )
 
 
 def main() -> None:

@@ -59,7 +59,7 @@ STATED = {
     ("mnist", 0.1): settings(1500, 2.0, 0.5, 0.04),
     ("mnist", 1.0): settings(234, 2.0, 0.7, 0.04),
     ("mnist", 4.0): settings(117, 2.0, 1.0, 0.04),
-    ("mnist scattering", 3.0): settings(150, 2.0, 1.0, 0.04),
+    ("mnist scattering", 3.0): settings(60, 2.0, 0.7, 0.1),
     ("fashion_mnist scattering", 3.0): settings(75, 2.0, 1.0, 0.04),
 }
 

@@ -281,3 +281,20 @@ def test_adjacencies_are_not_mixed():
         cost(whitener(adjacency="zero_out"), classifier())
     same = cost(whitener(adjacency="zero_out"), classifier(adjacency="zero_out"))
     assert same.adjacency == "zero_out"
+
+
+class Secretive(TransformerMixin, BaseEstimator):
+    """What it learns has a private name."""
+
+    def fit(self, X, y=None):
+        self._centre = np.mean(X, axis=0)
+        return self
+
+    def transform(self, X):
+        return X - self._centre
+
+
+def test_what_is_learnt_under_a_private_name_is_seen():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.raises(InvalidInput, match="^model: .*_centre"):
+        guarantee_of(Secretive().fit(X))

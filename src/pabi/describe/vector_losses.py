@@ -94,9 +94,7 @@ class Softmax(LinearLoss):
         columns[at] = 0.0
         others = columns.sum(axis=0)
         total = others + own
-        lacking = (
-            others / total
-        )  # 1 − q_y, without the cancellation, which a small cap would magnify
+        lacking = others / total  # 1 − q_y, without the cancellation that a small cap would magnify
         columns /= total
         columns[at] = -lacking
         if self.residual_cap < 1.0 or most is not None:

@@ -14,7 +14,17 @@ from pabi.learn.whitening import together
 from pabi.numbers.errors import InvalidInput
 
 # What a fitted transformer may hold that says nothing of the records but how many columns they have.
-_SHAPE = frozenset({"n_features_in_", "feature_names_in_", "n_output_features_", "n_features_out_"})
+_SHAPE = frozenset(
+    {
+        *("n_features_in_", "feature_names_in_", "n_output_features_", "n_features_out_"),
+        *("_n_features_out", "_sklearn_output_config", "_metadata_request"),
+        *(
+            "_min_degree",
+            "_max_degree",
+            "_n_out_full",
+        ),  # of PolynomialFeatures: degrees and columns
+    }
+)
 
 
 def guarantee_of(model: Any) -> Guarantee:
@@ -82,7 +92,7 @@ def _costs(name: str, step: Any) -> list[Guarantee]:
 def _beside_settings(step: Any) -> list[str]:
     """The attributes that are no settings, and the settings that may have learned: estimators and methods."""
     settings = step.get_params(deep=True)
-    own = {name for name in vars(step) if not name.startswith("_")} - settings.keys() - _SHAPE
+    own = vars(step).keys() - settings.keys() - _SHAPE  # a private name hides no less
     return sorted(own | {name for name, value in settings.items() if _fits(value)})
 
 

@@ -218,6 +218,7 @@ def _gradient_sum(
             raise InvalidInput("n", f"expected {held}, the rows of X, got {run.n}")
         _refuse_longer_rows(run, per_record_gradients.records)
         _refuse_steeper(run, per_record_gradients)
+        _refuse_weights(run, per_record_gradients)
         if run.clipping != "coordinates":
             return fast_sum(per_record_gradients, run)
     return per_record_sum(per_record_gradients, run)
@@ -247,6 +248,14 @@ def _refuse_steeper(run: NoisySGD, gradients: LinearGradients) -> None:
             "loss",
             f"expected one of curvature up to {most!r} or more, that of {type(gradients).__name__}, got "
             f"{stated[1]!r}",
+        )
+
+
+def _refuse_weights(run: NoisySGD, gradients: LinearGradients) -> None:
+    """Raises InvalidInput where what is known of the loss does not hold of smaller multiples of it."""
+    if gradients.has_weights and not run.loss.scalable:
+        raise InvalidInput(
+            "loss", "expected one without strong convexity, which weights of records would lessen"
         )
 
 

@@ -8,7 +8,8 @@ residual, and the sum over a batch is Xᵀ·residuals: no gradient of a single r
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, assert_never
+from copy import copy
+from typing import Any, Self, assert_never
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +19,7 @@ from pabi.describe.linear_losses import executable
 from pabi.describe.runs import NoisySGD
 from pabi.describe.scalar_losses import Logistic
 from pabi.execute.clipping import by_row
-from pabi.execute.dense_blocks import Rows
+from pabi.execute.dense_blocks import Rows, part_of
 from pabi.execute.records import MOST_ROWS, Records, as_labels
 from pabi.execute.sums import GradientSum, Limit, Total
 from pabi.numbers import validate
@@ -80,13 +81,18 @@ class LinearGradients:
         self._targets = targets
         self._residual = residual
         self.steepness = steepness
+        self._weights: Array | None = None
         self.shape = (self.records.width,) if outputs is None else (self.records.width, outputs)
 
     def __call__(self, theta: ArrayLike, rows: NDArray[np.intp]) -> Array:
         """(m, *θ.shape): each gradient at `theta` of the m `rows`, unclipped."""
         point = self._point(theta)
         weights = [
-            self._residual(self.records.predictor(block, point), self._of(rows, block.part))
+            self._weighted(
+                self._residual(self.records.predictor(block, point), self._of(rows, block.part)),
+                rows,
+                block.part,
+            )
             for block in self.records.blocks(rows)
         ]
         weight = np.concatenate(weights) if weights else np.zeros((0, *self.shape[1:]))
@@ -103,6 +109,7 @@ class LinearGradients:
         for block in self.records.blocks(rows):
             predictor = self.records.predictor(block, point, limit.anywhere)
             weight = self._cut(predictor, self._of(rows, block.part), block.norm, limit)
+            weight = self._weighted(weight, rows, block.part)
             # Where a predictor overflows, the record is left out: it must not turn the sum into NaN.
             weight[~np.isfinite(weight)] = 0.0
             if limit.shrink != 1.0:
@@ -118,6 +125,42 @@ class LinearGradients:
         total.add(term)
         return total.value
 
+    def weighted(self, weights: ArrayLike) -> Self:
+        """The same gradients, each times the weight of its record.
+
+        Weights are applied after residuals are clipped. Since no weight is above 1, no gradient is longer and
+        no loss more curved than without.
+
+        Parameters
+        ----------
+        weights : (n,) array-like, in [0, 1]
+            A record's depends on that record and public numbers alone.
+
+        Returns
+        -------
+        LinearGradients
+            Of the same class.
+
+        Raises
+        ------
+        InvalidInput
+            `weights`; no message shows them.
+        """
+        n, values = self.records.n, np.asarray(weights)
+        if values.shape != (n,) or values.dtype.kind not in "biuf":
+            raise InvalidInput("weights", f"expected {n} numbers, one a row of X")
+        values = values.astype(np.float64)
+        if not np.all((values >= 0.0) & (values <= 1.0)):
+            raise InvalidInput("weights", "expected numbers in [0, 1]")
+        other = copy(self)
+        other._weights = values
+        return other
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether records have weights."""
+        return self._weights is not None
+
     def additions(self, batch: int) -> int:
         """The longest chain of additions in a sum over `batch` rows.
 
@@ -130,10 +173,14 @@ class LinearGradients:
         assert limit.residual is None  # a loss that nobody knows is not clipped (`engine`)
         return self._residual(predictor, target)
 
+    def _weighted(self, residual: Array, rows: Rows, part: slice) -> Array:
+        if self._weights is not None:
+            weights = self._weights[part_of(rows, part)]
+            residual *= weights if residual.ndim == 1 else weights[:, None]
+        return residual
+
     def _of(self, rows: Rows, part: slice) -> Any:
-        if isinstance(rows, slice):
-            return self._targets[rows.start + part.start : rows.start + part.stop]
-        return self._targets[rows[part]]
+        return self._targets[part_of(rows, part)]
 
     def _point(self, theta: ArrayLike) -> Array:
         point = np.asarray(theta, dtype=np.float64)

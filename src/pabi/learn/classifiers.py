@@ -12,23 +12,18 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
+from pabi.describe.linear_losses import executable
 from pabi.describe.losses import Loss
 from pabi.describe.scalar_losses import Logistic
 from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorHuber
-from pabi.execute.linear_gradients import (
-    LinearGradients,
-    LogisticGradients,
-    OneVsRestGradients,
-    SmoothedHingeGradients,
-    SoftmaxGradients,
-    SquaredGradients,
-    VectorHuberGradients,
-)
+from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
+from pabi.learn.class_weights import class_weights
 from pabi.learn.documentation import documented
 from pabi.learn.estimators import PrivateLinearModel
+from pabi.learn.plans import Plan, Size
 from pabi.learn.rows import number_or_auto
-from pabi.learn.sentences import LABELS
+from pabi.learn.sentences import LABELS, WEIGHTS
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -45,6 +40,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     """Labels, classes and the choice of the largest predictor."""
 
     classes: Any = None
+    class_weight: Any = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """This estimator, trained on a table and its labels.
@@ -81,9 +77,57 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         X, y = self._checked(X, y=y)
         check_classification_targets(y)
         codes, sentences = self._codes_of(column_or_1d(y))
-        outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
-        self._train(X, codes, outputs, sentences)
+        weights, of_weights = self._weights(codes)
+        self._train(
+            X,
+            codes,
+            _outputs(len(self.classes_)),
+            weights=weights,
+            sentences=sentences + of_weights,
+        )
         return self
+
+    def plan(self, n: int, d: int, classes: int | None = None) -> Plan:
+        """What `fit` would do with a table of this size, and what to expect of it, without any data.
+
+        Parameters
+        ----------
+        n, d : int, ≥ 1
+            Rows and columns of X.
+        classes : int, ≥ 2, optional
+            K. None: the number of `classes` of the constructor.
+
+        Returns
+        -------
+        Plan
+            The release for preconditioning, the training, what they cost together and how much noise moves
+            predictors. `print` shows it.
+
+        Raises
+        ------
+        InvalidInput, TargetUnreachable, NotApplicable
+            As for `fit`. InvalidInput also if nothing says how many classes there are.
+
+        References
+        ----------
+        docs, "How the defaults are chosen".
+        """
+        if classes is None and self.classes is None:
+            raise InvalidInput("classes", "missing: give their number")
+        count = len(_class_set(self.classes)) if classes is None else classes
+        return self._planned(n, d, _outputs(validate.integer("classes", count, at_least=2)))
+
+    def _gradients(self, records: Records, targets: NDArray[Any], loss: Loss) -> LinearGradients:
+        linear = executable(loss.kind, **dict(loss.parameters))
+        classes = len(self.classes_) if linear.response == "class" else None
+        return LossGradients(linear, records, targets, classes)
+
+    def _weights(self, codes: NDArray[np.intp]) -> tuple[Array | None, tuple[str, ...]]:
+        """(weights of the records in (0, 1], what the guarantee assumes of them), if any are stated."""
+        if self.class_weight is None:
+            return None, ()
+        each = class_weights(self.class_weight, self.classes_)
+        return each[codes], (WEIGHTS,)
 
     def _codes_of(self, y: NDArray[Any]) -> tuple[NDArray[np.intp], tuple[str, ...]]:
         """(class numbers, what the guarantee assumes of the labels); sets `classes_`."""
@@ -182,20 +226,17 @@ class PrivateLogisticRegression(_LinearClassifier):
     """
 
     _CLIP: ClassVar[float | None] = 0.5
+    _UNIT: ClassVar[str] = "logits"
 
     multi_class: str = "auto"
 
-    def _model(
-        self, records: Records, targets: NDArray[Any], norm: float
-    ) -> tuple[LinearGradients, Loss, float]:
+    def _loss(self, size: Size) -> tuple[Loss, float]:
         validate.choice("multi_class", self.multi_class, ("auto", "multinomial", "ovr"))
-        classes = len(self.classes_)
-        if classes == 2:
-            return LogisticGradients(records, targets), Loss.logistic(norm), _SIGNAL
+        if size.outputs == 1:
+            return Loss.logistic(size.norm), _SIGNAL
         if self.multi_class == "ovr":
-            gradients = OneVsRestGradients(records, targets, classes)
-            return gradients, Loss.one_vs_rest(norm, classes), _SIGNAL
-        return SoftmaxGradients(records, targets, classes), Loss.softmax(norm), _SIGNAL
+            return Loss.one_vs_rest(size.norm, size.outputs), _SIGNAL
+        return Loss.softmax(size.norm), _SIGNAL
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """The probability of each class for each row.
@@ -281,18 +322,15 @@ class PrivateLinearSVC(_LinearClassifier):
     docs, "Training".
     """
 
+    _UNIT: ClassVar[str] = "margins"
+
     smoothing: float = 1.0
 
-    def _model(
-        self, records: Records, targets: NDArray[Any], norm: float
-    ) -> tuple[LinearGradients, Loss, float]:
+    def _loss(self, size: Size) -> tuple[Loss, float]:
         width = validate.number("smoothing", self.smoothing, above=0.0)
-        classes = len(self.classes_)
-        if classes == 2:
-            gradients = SmoothedHingeGradients(records, targets, width)
-            return gradients, Loss.smoothed_hinge(norm, width), _MARGIN
-        gradients = SmoothedHingeGradients(records, targets, width, classes)
-        return gradients, Loss.one_vs_rest(norm, classes, width), _MARGIN
+        if size.outputs == 1:
+            return Loss.smoothed_hinge(size.norm, width), _MARGIN
+        return Loss.one_vs_rest(size.norm, size.outputs, width), _MARGIN
 
 
 @documented
@@ -327,19 +365,21 @@ class PrivateRidgeClassifier(_LinearClassifier):
     docs, "Convex clipping".
     """
 
+    _UNIT: ClassVar[str] = "probabilities"
+
     threshold: float | str = "auto"
 
-    def _model(
-        self, records: Records, targets: NDArray[Any], norm: float
-    ) -> tuple[LinearGradients, Loss, float]:
-        threshold, classes = self._longest, len(self.classes_)
-        if classes == 2:
-            labels = np.where(targets == 1, _LABEL, -_LABEL)
-            gradients = SquaredGradients(records, labels, threshold)
-            return gradients, Loss.huber(norm, threshold), _LABEL
-        indicators = np.eye(classes)[targets]
-        loss = Loss.vector_huber(norm, threshold)
-        return VectorHuberGradients(records, indicators, threshold), loss, _LABEL
+    def _loss(self, size: Size) -> tuple[Loss, float]:
+        if size.outputs == 1:
+            return Loss.huber(size.norm, self._longest), _LABEL
+        return Loss.vector_huber(size.norm, self._longest), _LABEL
+
+    def _gradients(self, records: Records, targets: NDArray[Any], loss: Loss) -> LinearGradients:
+        classes = len(self.classes_)
+        indicators = (
+            np.where(targets == 1, _LABEL, -_LABEL) if classes == 2 else np.eye(classes)[targets]
+        )
+        return super()._gradients(records, indicators, loss)
 
     @property
     def _longest(self) -> float:
@@ -383,6 +423,11 @@ class PrivateRidgeClassifier(_LinearClassifier):
 def _in_order(clipped: Array, plain: Array) -> Array:
     """The probabilities `clipped`, in the order of the predictors where clipping makes them equal."""
     return np.asarray((1.0 - _TIE) * clipped + _TIE * plain)
+
+
+def _outputs(classes: int) -> int:
+    """How many predictors tell them apart."""
+    return 1 if classes == 2 else classes
 
 
 def _class_set(classes: Any) -> NDArray[Any]:

@@ -21,12 +21,15 @@ from pabi.describe.second_moments import NoisySecondMoments
 # The part of predictors that noise may be, where there is one, and where those of K classes are compared.
 # Set on the problems for setting of benchmarks/proving_ground, as everything here was.
 PART_OF_ONE, PART_OF_CLASSES = 0.2, 0.4
+# The same where step sizes fall: noise is then damped in more directions than it is left in (docs, the same).
+PART_WHERE_FALLING = 0.4
 # Regression is done once S is so many times 1/M for every column: with features alike in all directions the
 # curvature of a column is about M over their number. Classes want ever larger predictors.
 ENOUGH = 30.0
 EPOCHS = 20.0
 COOLDOWN = 0.5  # epochs
 STEEP, STEEPEST = 1.0, 1.9  # step size times curvature: what is aimed at; beyond 2 steps expand
+PIECES = 40  # of step sizes that fall: constant on each, which leaves little to account for
 FEWEST_STEPS = 80  # losses are not quadratic: a few large steps do worse
 MOST_STEPS = 20_000  # a step costs time however small its batch is
 SMALLEST = 16  # records of a batch
@@ -39,7 +42,7 @@ class Task:
     `gradient`: C, the bound of one record's gradient, and `curvature`: M, of its loss, both as clipped.
     `feature_norm`: R as the model sees it. `drift`: by how much noise may move the predictor of such a row.
     `left`: the share of the budget's μ² that is left for training. `longest`: the path beyond which there is
-    nothing to learn.
+    nothing to learn. `falling`: whether step sizes fall to 0 in a straight line, twice as steep at first.
     """
 
     n: int
@@ -52,6 +55,12 @@ class Task:
     adjacency: Adjacency
     left: float = 1.0
     longest: float = math.inf
+    falling: bool = False
+
+    @property
+    def steepest(self) -> float:
+        """The largest mean step size with which no step expands."""
+        return STEEPEST / self.curvature / (2.0 if self.falling else 1.0)
 
     @property
     def path(self) -> float:
@@ -77,28 +86,41 @@ class Schedule:
 
     batches: Batches
     epochs: float
-    step_size: float
+    step_size: float | Falling
     cooldown_steps: int
+
+
+@dataclass(frozen=True)
+class Falling:
+    """k ↦ η_k: step sizes of this mean that fall to 0 in a straight line over so many steps, in 40 pieces."""
+
+    mean: float
+    steps: int
+
+    def __call__(self, k: int) -> float:
+        piece = min(k * PIECES // self.steps, PIECES - 1)
+        return self.mean * (2 * (PIECES - piece) - 1) / PIECES
 
 
 def settings(task: Task, fixed: Fixed = Fixed()) -> Schedule:
     """The schedule that respects `fixed`: step sizes near 1/M, and batches of the size that this leaves."""
     n, epochs = task.n, EPOCHS if fixed.epochs is None else fixed.epochs
-    steepest = STEEPEST / task.curvature
     batches = fixed.batches or _batches(task, epochs, fixed.step_size)
     per_epoch = -(-n // batches.batch_size(n))
-    step = fixed.step_size
-    if step is None:
-        step = min(task.path / math.ceil(epochs * per_epoch), steepest)
     waiting = fixed.cooldown_epochs
     if waiting is None:  # with one batch every record is in every step: waiting helps nobody
         waiting = COOLDOWN if per_epoch > 1 else 0.0
-    return Schedule(batches, epochs, step, math.ceil(waiting * per_epoch))
+    steps, cooldown = math.ceil(epochs * per_epoch), math.ceil(waiting * per_epoch)
+    if fixed.step_size is not None:
+        return Schedule(batches, epochs, fixed.step_size, cooldown)
+    step = min(task.path / steps, task.steepest)
+    sizes = Falling(step, steps + cooldown) if task.falling else step
+    return Schedule(batches, epochs, sizes, cooldown)
 
 
 def _batches(task: Task, epochs: float, step_size: float | None) -> Batches:
     """One secret shuffle, into batches that make for the right number of steps."""
-    aimed = STEEP / task.curvature if step_size is None else step_size
+    aimed = min(STEEP / task.curvature, task.steepest) if step_size is None else step_size
     steps = min(max(task.path / aimed, FEWEST_STEPS), MOST_STEPS)
     size = min(max(math.ceil(epochs * task.n / steps), SMALLEST), task.n)
     return FullBatch() if size == task.n else ShuffleOnce(size)

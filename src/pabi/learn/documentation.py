@@ -67,7 +67,11 @@ feature_ranges : (low, high), (2, d) array or dict from columns to (low, high), 
     `feature_norm` in those units.""",
     "$CLASSES": """\
 classes : array-like, optional
-    The public label set. None: the labels seen, and the guarantee assumes that they are public.""",
+    The public label set. None: the labels seen, and the guarantee assumes that they are public.
+class_weight : dict from every class to a number > 0, optional
+    Public weights of the losses of a class's records, divided by the largest. Noise is that of records of
+    weight 1, so that light classes are learnt the more slowly. Probabilities are those of a world in which
+    classes are as frequent as weights make them. "balanced" would count private labels and is refused.""",
     "$COEFFICIENTS_OF_CLASSES": """\
 coef_ : (1, d) or (K, d) array
     The weights, in the units of X: one row for two classes, K rows for K > 2 classes.

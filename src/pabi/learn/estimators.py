@@ -17,15 +17,19 @@ from pabi.describe.losses import CONVEX, Loss
 from pabi.describe.neighbours import checked_adjacency
 from pabi.describe.runs import NoisySGD
 from pabi.describe.second_moments import NoisySecondMoments
+from pabi.describe.stated_run import COUNT
 from pabi.describe.step_sizes import evaluated
 from pabi.execute.engine import train
 from pabi.execute.linear_gradients import LinearGradients
-from pabi.execute.records import Records, seen_norm
+from pabi.execute.records import Records
 from pabi.guarantees.guarantee import Guarantee
 from pabi.learn import defaults
+from pabi.learn.plans import Plan, Size
 from pabi.learn.rows import BoundedRows, number_or_auto, warn_if_shortened
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
 from pabi.learn.whitening import (
+    POWER,
+    POWER_OF_ONE,
     SHARE,
     TOO_NOISY,
     planned,
@@ -76,38 +80,71 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
     _ENOUGH: ClassVar[float] = math.inf  # times 1/M for every column: the longest path worth taking
     # How much of predictors noise may be, of one and of several.
     _PARTS: ClassVar[tuple[float, float]] = (defaults.PART_OF_ONE, defaults.PART_OF_CLASSES)
+    _POWERS: ClassVar[tuple[float, float]] = (POWER_OF_ONE, POWER)  # of preconditioning, alike
+    _UNIT: ClassVar[str] = "units of y"  # of predictors
+    _FALLING: ClassVar[bool] = False  # whether step sizes fall by default
 
-    def _model(
-        self, records: Records, targets: NDArray[Any], norm: float
-    ) -> tuple[LinearGradients, Loss, float]:
-        """(gradients, what is known of the loss, size of predictors) for rows of norm ≤ `norm`."""
+    def _loss(self, size: Size) -> tuple[Loss, float]:
+        """(what is known of the loss, how large predictors usually are) for a table of this size."""
         raise NotImplementedError
+
+    def _gradients(self, records: Records, targets: NDArray[Any], loss: Loss) -> LinearGradients:
+        """The gradients of that loss at rows of at most its norm."""
+        raise NotImplementedError
+
+    def _scale_of_predictors(self) -> float:
+        """What one unit of the predictor that is trained amounts to, in `_UNIT`."""
+        return 1.0
 
     # Fitting.
 
+    def _planned(self, n: int, d: int, outputs: int) -> Plan:
+        """What is to be done with n rows of d columns, for so many predictors."""
+        n, d = COUNT("n", n), COUNT("d", d)
+        width = d + (self._intercept_feature is not None)
+        size = Size(n, width, outputs, self._seen_norm(d))
+        loss, signal = self._loss(size)
+        moments = self._moments(size)
+        before = () if moments is None else (moments.guarantee(self.delta),)
+        run = self._run(loss, size, signal, before)
+        scale = self._scale_of_predictors()
+        return Plan(run, moments, self.delta, size, scale * signal, self._UNIT, scale)
+
     def _train(
-        self, X: Any, targets: NDArray[Any], outputs: int = 1, sentences: tuple[str, ...] = ()
+        self,
+        X: Any,
+        targets: NDArray[Any],
+        outputs: int = 1,
+        *,
+        weights: Array | None = None,
+        sentences: tuple[str, ...] = (),
     ) -> None:
         """Accounts and executes the run on checked `X` and `targets`; sets what `fit` sets.
 
-        `sentences`: what the guarantee assumes beside what is assumed of every fit.
+        `weights`: of the records, in [0, 1]. `sentences`: what the guarantee assumes beside what is assumed
+        of every fit.
         """
         records = self._records(X)  # checks the bounds that the norm follows from
-        norm = seen_norm(self._row_norm(), self._intercept_feature)
-        gradients, loss, signal = self._model(records, targets, norm)
-        moments = self._moments(records.n, records.width, norm)
+        plan = self._planned(records.n, records.d, outputs)
+        run, moments = plan.run, plan.moments
         warn_if_shortened(records, stacklevel=4)
-        before = () if moments is None else (moments.guarantee(self.delta),)
-        run = self._run(loss, records.n, records.width, outputs, signal, before)
-        preconditioner = None
+        before: tuple[Guarantee, ...] = ()
+        preconditioner, seen = None, records
         if moments is not None:
             released = released_moments(moments, records, self.random_state, self.delta)
             before = (released.guarantee,)
-            preconditioner = whitening(released.values, moments, norm=norm, equal=self._EQUAL)
-            gradients, _, _ = self._model(preconditioner.mapped(records), targets, norm)
+            preconditioner = whitening(
+                released.values,
+                moments,
+                norm=plan.size.norm,
+                equal=self._EQUAL,
+                power=self._POWERS[outputs > 1],
+            )
+            seen = preconditioner.mapped(records)
+        gradients = self._gradients(seen, targets, run.loss)
         result = train(
             run,
-            gradients,
+            gradients if weights is None else gradients.weighted(weights),
             np.zeros(gradients.shape),
             self.random_state,
             delta=self.delta,
@@ -120,7 +157,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = int(run.steps)
         self._set_coefficients(result.x.reshape(records.width, outputs))
 
-    def _moments(self, n: int, width: int, norm: float) -> NoisySecondMoments | None:
+    def _moments(self, size: Size) -> NoisySecondMoments | None:
         """The release for preconditioning, None where there is none."""
         automatic = isinstance(self.precondition, str) and self.precondition == "auto"
         if self.precondition is None or (automatic and self.noise_std is not None):
@@ -128,9 +165,9 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         share = number_or_auto("precondition", self.precondition, above=0.0, below=1.0)
         epsilon, delta = self._target()
         moments = planned(
-            n,
-            width,
-            norm=norm,
+            size.n,
+            size.width,
+            norm=size.norm,
             epsilon=epsilon,
             delta=delta,
             adjacency=self.adjacency,
@@ -139,22 +176,16 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         if resolves(moments):
             return moments
         if share is not None:
-            warn_once(TOO_NOISY, UserWarning, stacklevel=4)
+            warn_once(TOO_NOISY, UserWarning, stacklevel=5)
         return None
 
     def _run(
-        self,
-        loss: Loss,
-        n: int,
-        width: int,
-        outputs: int,
-        signal: float,
-        before: tuple[Guarantee, ...],
+        self, loss: Loss, size: Size, signal: float, before: tuple[Guarantee, ...]
     ) -> NoisySGD:
         """The run that the arguments ask for, noise included, after what is released `before`."""
         epsilon, delta = self._target()
-        clip_norm = self._clip(loss)
-        clipping = self._way_to_clip(n, outputs) if clip_norm is not None else "norm"
+        n, clip_norm = size.n, self._clip(loss, size.norm)
+        clipping = self._way_to_clip(n, size.outputs) if clip_norm is not None else "norm"
         curvature = loss.effective_curvature(clip_norm, clipping) or loss.curvature
         bound = clip_norm or loss.gradient_bound
         assert curvature is not None
@@ -164,13 +195,14 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
             n=n,
             gradient=bound,
             curvature=curvature[1] + l2,
-            feature_norm=seen_norm(self._row_norm(), self._intercept_feature),
-            drift=signal * self._PARTS[outputs > 1],
+            feature_norm=size.norm,
+            drift=signal * self._PARTS[size.outputs > 1],
             epsilon=epsilon,
             delta=delta,
             adjacency=checked_adjacency(self.adjacency),
             left=_left(before, defaults.budget(epsilon, delta)),
-            longest=self._ENOUGH * width / curvature[1],
+            longest=self._ENOUGH * size.width / curvature[1],
+            falling=self._FALLING,
         )
         chosen = defaults.settings(task, self._fixed(n))
         run = NoisySGD(
@@ -219,7 +251,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         self.batches.batch_size(n)
         return self.batches
 
-    def _clip(self, loss: Loss) -> float | None:
+    def _clip(self, loss: Loss, norm: float) -> float | None:
         """The norm that gradients are clipped to, None where the loss's own bound is as small."""
         assert loss.gradient_bound is not None
         validate.choice("clipping", self.clipping, ("auto", "norm", *CONVEX))
@@ -227,7 +259,6 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
             return None
         clip = number_or_auto("clip_norm", self.clip_norm, above=0.0)
         if clip is None:
-            norm = seen_norm(self._row_norm(), self._intercept_feature)
             clip = math.inf if self._CLIP is None else self._CLIP * norm
         return clip if clip < loss.gradient_bound else None
 

@@ -11,20 +11,20 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
+from pabi.describe.linear_losses import executable
 from pabi.describe.losses import Loss
+from pabi.describe.neighbours import changed, checked_adjacency
 from pabi.describe.scalar_losses import PoissonLoss
-from pabi.execute.linear_gradients import (
-    LinearGradients,
-    PoissonGradients,
-    SquaredGradients,
-    VectorHuberGradients,
-)
+from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
 from pabi.learn import defaults
 from pabi.learn.documentation import documented
 from pabi.learn.estimators import PrivateLinearModel
+from pabi.learn.plans import Plan, Size
 from pabi.learn.rows import number_or_auto
 from pabi.learn.schema import read_range
+from pabi.learn.whitening import POWER
+from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact
@@ -32,9 +32,9 @@ from pabi.numbers.warning import warn_once
 
 RANGE = "target_range is public"
 
-# Bounds on residuals over half the range of targets. Few residuals come near it, and lower bounds keep
-# the noise low.
-_RESIDUAL, _THRESHOLD = 0.5, 0.25
+# Bounds on residuals over half the range of targets. Few residuals come near the wide one, which leaves means
+# as they are; the narrow one keeps the noise low.
+_NARROW, _WIDE = 0.25, 0.5
 _UNSTATED_PEAK = 2.0  # the bound on logarithms of rates where nothing says how large counts are
 
 
@@ -73,7 +73,12 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     _UNSTATED: ClassVar[float] = 1.0
     _EQUAL: ClassVar[bool] = False  # the size of a row matters to a number
     _ENOUGH: ClassVar[float] = defaults.ENOUGH
-    _PARTS: ClassVar[tuple[float, float]] = (defaults.PART_OF_ONE, defaults.PART_OF_ONE)
+    _PARTS: ClassVar[tuple[float, float]] = (
+        defaults.PART_WHERE_FALLING,
+        defaults.PART_WHERE_FALLING,
+    )
+    _POWERS: ClassVar[tuple[float, float]] = (POWER, POWER)
+    _FALLING: ClassVar[bool] = True
     _SEVERAL: ClassVar[bool] = True  # whether a record may have several targets
 
     target_range: Any = None
@@ -124,12 +129,41 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         if not ranged:
             self._warn_of_unstated_bound()
         outputs = targets.shape[1] if several else 1
-        self._train(X, scale.seen(targets), outputs, (RANGE,) * ranged)
+        self._train(X, scale.seen(targets), outputs, sentences=(RANGE,) * ranged)
         self.coef_ = scale.reach * self.coef_
         self.intercept_ = scale.centre + scale.reach * self.intercept_
         if not several:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
         return self
+
+    def plan(self, n: int, d: int, targets: int = 1) -> Plan:
+        """What `fit` would do with a table of this size, and what to expect of it, without any data.
+
+        Parameters
+        ----------
+        n, d : int, ≥ 1
+            Rows and columns of X.
+        targets : int, ≥ 1
+            K, the targets of a record.
+
+        Returns
+        -------
+        Plan
+            The release for preconditioning, the training, what they cost together and how much noise moves
+            predictors. `print` shows it.
+
+        Raises
+        ------
+        InvalidInput, TargetUnreachable, NotApplicable
+            As for `fit`.
+
+        References
+        ----------
+        docs, "How the defaults are chosen".
+        """
+        most = None if self._SEVERAL else 1
+        outputs = validate.integer("targets", targets, at_least=1, at_most=most)
+        return self._planned(n, d, outputs)
 
     @property
     def _offset(self) -> float:
@@ -143,6 +177,12 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         limits = self._limits()
         return _TargetScale() if limits is None else _TargetScale.of(*limits)
 
+    def _gradients(self, records: Records, targets: NDArray[Any], loss: Loss) -> LinearGradients:
+        return LossGradients(executable(loss.kind, **dict(loss.parameters)), records, targets)
+
+    def _scale_of_predictors(self) -> float:
+        return self._scale().reach
+
     def _residual(self, share: float) -> tuple[float, float]:
         """(bound on residuals, size of predictors) as training sees targets.
 
@@ -153,6 +193,12 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             bound = self._UNSTATED if stated is None else stated
             return bound, bound
         return (share if stated is None else stated / self._scale().reach), 1.0
+
+    def _affordable(self, size: Size) -> float:
+        """The widest bound on residuals over half the range with which noise allows the whole path."""
+        whole = changed(checked_adjacency(self.adjacency)) * self._ENOUGH * size.width
+        mu = defaults.budget(*self._target())
+        return min(max(self._PARTS[0] * size.n * mu / whole, _NARROW), _WIDE)
 
     def _warn_of_unstated_bound(self) -> None:
         """Warns, on behalf of the caller of `fit`, where no argument says how large targets are."""
@@ -197,13 +243,6 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         return predictor[:, 0] if np.ndim(self.coef_) == 1 else predictor
 
 
-def _several(
-    records: Records, targets: NDArray[Any], norm: float, bound: float
-) -> tuple[LinearGradients, Loss]:
-    """Several targets a record: residual vectors are scaled down to the norm `bound`."""
-    return VectorHuberGradients(records, targets, bound), Loss.vector_huber(norm, bound)
-
-
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrivateLinearRegression(_LinearRegressor):
@@ -237,13 +276,11 @@ class PrivateLinearRegression(_LinearRegressor):
 
     residual_bound: float | str = "auto"
 
-    def _model(
-        self, records: Records, targets: NDArray[Any], norm: float
-    ) -> tuple[LinearGradients, Loss, float]:
-        bound, signal = self._residual(_RESIDUAL)
-        if targets.ndim == 2:
-            return *_several(records, targets, norm, bound), signal
-        return SquaredGradients(records, targets, bound), Loss.squared(norm, bound), signal
+    def _loss(self, size: Size) -> tuple[Loss, float]:
+        bound, signal = self._residual(self._affordable(size))
+        if size.outputs > 1:
+            return Loss.vector_huber(size.norm, bound), signal
+        return Loss.squared(size.norm, bound), signal
 
 
 @documented
@@ -278,13 +315,11 @@ class PrivateHuberRegressor(_LinearRegressor):
 
     threshold: float | str = "auto"
 
-    def _model(
-        self, records: Records, targets: NDArray[Any], norm: float
-    ) -> tuple[LinearGradients, Loss, float]:
-        threshold, signal = self._residual(_THRESHOLD)
-        if targets.ndim == 2:
-            return *_several(records, targets, norm, threshold), signal
-        return SquaredGradients(records, targets, threshold), Loss.huber(norm, threshold), signal
+    def _loss(self, size: Size) -> tuple[Loss, float]:
+        threshold, signal = self._residual(_NARROW)
+        if size.outputs > 1:
+            return Loss.vector_huber(size.norm, threshold), signal
+        return Loss.huber(size.norm, threshold), signal
 
 
 @documented
@@ -323,6 +358,7 @@ class PrivatePoissonRegressor(_LinearRegressor):
     _BOUND: ClassVar[str] = "count_bound"
     _SEVERAL: ClassVar[bool] = False
     _UNSTATED: ClassVar[float] = 10.0
+    _UNIT: ClassVar[str] = "logarithms of rates"
 
     predictor_bound: float | str = "auto"
     count_bound: float | str = "auto"
@@ -353,11 +389,8 @@ class PrivatePoissonRegressor(_LinearRegressor):
             "count_bound": high if count is None else count if limits is None else min(count, high),
         }
 
-    def _model(
-        self, records: Records, targets: NDArray[Any], norm: float
-    ) -> tuple[LinearGradients, Loss, float]:
-        bounds = self._bounds()
-        return PoissonGradients(records, targets, **bounds), Loss.poisson(norm, **bounds), 1.0
+    def _loss(self, size: Size) -> tuple[Loss, float]:
+        return Loss.poisson(size.norm, **self._bounds()), 1.0
 
     def predict(self, X: ArrayLike) -> Array:
         """The expected count of each row, exp of its linear predictor.

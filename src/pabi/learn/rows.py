@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from pabi.execute.records import Records
+from pabi.execute.records import Records, seen_norm
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import HALF_ULP
@@ -55,15 +55,16 @@ class BoundedRows:
 
     def _records(self, X: Any) -> Records:
         """The rows of `X` within the declared bounds."""
-        return Records(X, self._row_norm(), self._intercept_feature, self._ranges())
+        return Records(
+            X, self._row_norm(self.n_features_in_), self._intercept_feature, self._ranges()
+        )
 
-    def _row_norm(self) -> float:
-        """R, as stated or √d for d features in [−1, 1]; without ranges 1."""
+    def _row_norm(self, d: int) -> float:
+        """R for d columns, as stated or √d for features in [−1, 1]; without ranges 1."""
         norm = number_or_auto("feature_norm", self.feature_norm)
         if norm is not None or self.feature_ranges is None:
             return 1.0 if norm is None else norm
         # Above √d by more than `Records` rounds norms up, so that no row within the ranges is scaled.
-        d: int = self.n_features_in_
         return math.sqrt(d) * (1.0 + (d + 32) * HALF_ULP)
 
     @property
@@ -75,6 +76,10 @@ class BoundedRows:
             return self.feature_ranges
         names = getattr(self, "feature_names_in_", None)
         return _by_column(self.feature_ranges, names, self.n_features_in_)
+
+    def _seen_norm(self, d: int) -> float:
+        """The largest norm of a row of d columns as the model sees it, the constant included."""
+        return seen_norm(self._row_norm(d), self._intercept_feature)
 
     def _map(self) -> tuple[Array, Array]:
         """Centres and half widths of the declared ranges, 0 and 1 without them."""

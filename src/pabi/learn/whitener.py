@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pabi.describe.second_moments import NoisySecondMoments
 from pabi.execute.randomness import randomness_from
-from pabi.execute.records import LARGEST, Records, seen_norm
+from pabi.execute.records import LARGEST, Records
 from pabi.learn.documentation import documented
 from pabi.learn.rows import BoundedRows, warn_if_shortened
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
@@ -144,7 +144,7 @@ class PrivateWhitener(
         moments = planned(
             records.n,
             records.width,
-            norm=seen_norm(self._row_norm(), self._intercept_feature),
+            norm=self._seen_norm(records.d),
             epsilon=validate.number("epsilon", self.epsilon, above=0.0),
             delta=delta,
             adjacency=self.adjacency,

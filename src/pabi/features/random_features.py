@@ -215,7 +215,10 @@ class RandomFeatures(
         size = max(1, _BATCH // max(rows.shape[1], self.n_components))
         for first in range(0, rows.shape[0], size):
             part = slice(first, first + size)
-            yield part, _within(rows[part].astype(np.float64), centre, reach)
+            block = rows[part].astype(np.float64)  # a copy
+            if issparse(block):
+                block.sum_duplicates()  # entries are clipped, not the parts that they are stored in
+            yield part, _within(block, centre, reach)
 
     def _short(self, mapped: Any) -> Array:
         """Mapped columns with at most half of a row's squared norm, which is at most R² within ranges."""

@@ -63,13 +63,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=np.load, help="the images and labels, as .npz")
     parser.add_argument("--train", type=int, default=20_000, help="train on the first so many")
-    data, n = (options := parser.parse_args()).file, options.train
+    options = parser.parse_args()
+    data, n, scattering = options.file, options.train, Scattering((SIDE, SIDE), scale=255.0)
     table = Table("features", "number", "seconds", *(f"ε = {exact(e)}" for e in EPSILONS))
-    for features in (np.float32, Scattering((SIDE, SIDE), scale=255.0).fit_transform, network):
+    kinds = {"pixels": np.float32, "scattering": scattering.transform, "network": network}
+    for name, features in kinds.items():
         begin = time.process_time()
         X, X_test = features(data["x_train"][:n]), features(data["x_test"])
         seconds = plain(time.process_time() - begin, decimals=0)
-        table.add_row(features.__name__, f"{X.shape[1]}", seconds, *accuracies(X, X_test, data))
+        table.add_row(name, f"{X.shape[1]}", seconds, *accuracies(X, X_test, data))
     Console().print(table)
 
 

@@ -22,7 +22,7 @@ def frequencies(seed: int, d: int, count: int) -> Array:
     NumPy. NumPy promises that of `RandomState` alone (NEP 19).
     """
     drawn = np.random.RandomState(seed)
-    blocks = [_orthonormal(drawn, d, min(d, count - done)) for done in range(0, count, d)]
+    blocks = [_orthonormal(drawn, d, min(d, count - first)) for first in range(0, count, d)]
     lengths = np.sqrt(drawn.chisquare(d, size=count))
     result = np.concatenate(blocks, axis=1) * lengths
     result.flags.writeable = False

@@ -1,6 +1,6 @@
 """A private linear head on a public network, beside pixels and scattering features of the same images.
 
-    pip install . --group torch
+    pip install . --group torch  # pip 25.1 or later
     python examples/imagenet_head.py mnist.npz [--train 20000]
 
 The file has bytes `x_train` and `x_test`, 28 × 28 an image, and labels `y_train` and `y_test`, 0 to 9. The

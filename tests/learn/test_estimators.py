@@ -1072,7 +1072,7 @@ def test_at_the_probabilities_the_expected_gradient_vanishes(kind, classes, clip
         model.coef_ = theta.T
         probabilities = model.predict_proba(row[None])[0]
         records = Records(np.tile(row, (classes, 1)), 1.0)
-        gradients, _, _ = model._model(records, np.arange(classes), 1.0)
+        gradients = model._gradients(records, np.arange(classes), model.run_.loss)
         limit = Limit(None, 1.0, residual=clip_norm, in_ball=clipping == "ball")
         at = theta if classes > 2 else theta[:, 0]
         each = [gradients.clipped_sum(at, slice(k, k + 1), limit) for k in range(classes)]

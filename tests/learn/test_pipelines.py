@@ -27,7 +27,7 @@ from sklearn.utils import all_estimators
 
 import pabi
 from pabi.describe.batches import FullBatch, ShuffleOnce
-from pabi.features import Scattering
+from pabi.features import RandomFeatures, Scattering
 from pabi.learn import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -118,6 +118,8 @@ def test_pipelines_within_pipelines():
         FunctionTransformer(),
         PolynomialFeatures(2),
         Scattering((2, 2), J=1, groups=3),
+        RandomFeatures((0, 1), 20),
+        RandomFeatures(dict.fromkeys(range(4), (0, 1)), 20, linear=False),
     ],
     ids=lambda step: type(step).__name__,
 )

@@ -16,6 +16,7 @@ from pabi.execute.products import add_weighted_sum, predictors
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import HALF_ULP
+from pabi.numbers.ranges import centres_and_reaches
 from pabi.numbers.rounding import Array, up
 
 MOST_ROWS = 4096  # of a block: sums of that many terms round by at most a relative 2⁻⁴¹
@@ -91,7 +92,7 @@ class Records:
         for field, norm in norms.items():
             if norm is not None:
                 validate.number(field, norm, at_least=1.0 / LARGEST, at_most=LARGEST)
-        self.centre, self.reach = _ranges(ranges, self.d, self.sparse)
+        self.centre, self.reach = centres_and_reaches(ranges, self.d, sparse=self.sparse)
         self.shortened = False
         self._scale, self._norm = self._measured()
 
@@ -304,29 +305,6 @@ def _matrix(X: Any) -> Any:
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InvalidInput("X", f"expected shape (n, d), not empty, got {matrix.shape}")
     return matrix
-
-
-def _ranges(ranges: Any, d: int, sparse: bool) -> tuple[Array | None, Array | None]:
-    """(centres, half widths), (None, None) where no ranges are given."""
-    if ranges is None:
-        return None, None
-    try:
-        bounds = np.asarray(ranges, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput("feature_ranges", "expected pairs (low, high)") from None
-    if bounds.shape not in ((2,), (2, d)):
-        raise InvalidInput(
-            "feature_ranges", f"expected (low, high) or shape (2, {d}), got shape {bounds.shape}"
-        )
-    low, high = (np.broadcast_to(side, (d,)) for side in bounds)
-    if not np.all(np.isfinite(bounds)) or not np.all(low < high):
-        raise InvalidInput("feature_ranges", "expected finite low < high for every feature")
-    if sparse and not np.all(low == -high):
-        raise InvalidInput(
-            "feature_ranges", "expected (−h, h) for a sparse X, which keeps its zeros"
-        )
-    centre, reach = low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
-    return np.ascontiguousarray(centre), np.ascontiguousarray(reach)
 
 
 def as_labels(y: ArrayLike, n: int) -> NDArray[Any]:

@@ -1,5 +1,6 @@
-"""Public features of images: maps that no data have a say in, so that they need no privacy budget."""
+"""Public features of images and tables: maps in which no data have a say, so they need no privacy budget."""
 
+from pabi.features.random_features import RandomFeatures
 from pabi.features.scattering import Scattering
 
-__all__ = ["Scattering"]
+__all__ = ["RandomFeatures", "Scattering"]

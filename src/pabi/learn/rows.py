@@ -6,16 +6,16 @@ import math
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from pabi.execute.records import Records, seen_norm
+from pabi.features.tables import checked
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import HALF_ULP
+from pabi.numbers.ranges import by_column
 from pabi.numbers.rounding import Array
 from pabi.numbers.warning import warn_once
 
-_DTYPES = (np.float64, np.float32, np.uint8, np.int8, np.int16, np.int32, np.int64)
 _SHORTENED = (
     "some rows exceed feature_norm or feature_ranges and were scaled down: give wider feature_ranges or a "
     "larger feature_norm, from public knowledge; this warning depends on the data: keep it to yourself"
@@ -36,22 +36,7 @@ class BoundedRows:
     n_features_in_: int
 
     def _checked(self, X: Any, **kwargs: Any) -> Any:
-        """scikit-learn's checks, without the data that some of its complaints show."""
-        try:
-            return validate_data(self, X, accept_sparse="csr", dtype=_DTYPES, **kwargs)
-        except ValueError as bad:
-            problem = str(bad)
-            if "could not convert" in problem:
-                problem = "expected numbers, got text"
-            elif "array=" in problem:
-                problem = (
-                    problem.partition(":\narray=")[0] + ". Reshape your data: one row a record"
-                )
-            elif "Complex data" in problem:
-                problem = "Complex data not supported"
-            else:
-                raise
-            raise InvalidInput("X", problem) from None
+        return checked(self, X, **kwargs)
 
     def _records(self, X: Any) -> Records:
         """The rows of `X` within the declared bounds."""
@@ -72,10 +57,8 @@ class BoundedRows:
         return self.intercept_scaling if self.fit_intercept else None
 
     def _ranges(self) -> Any:
-        if not isinstance(self.feature_ranges, dict):
-            return self.feature_ranges
         names = getattr(self, "feature_names_in_", None)
-        return _by_column(self.feature_ranges, names, self.n_features_in_)
+        return by_column(self.feature_ranges, names, self.n_features_in_)
 
     def _seen_norm(self, d: int) -> float:
         """The largest norm of a row of d columns as the model sees it, the constant included."""
@@ -112,18 +95,3 @@ def number_or_auto(name: str, value: Any, **bounds: float) -> float | None:
             raise InvalidInput(name, f'expected "auto" or a number, got {value!r}')
         return None
     return validate.number(name, value, **bounds)
-
-
-def _by_column(ranges: dict[Any, Any], names: Any, d: int) -> Array:
-    """Ranges given by column name or number, as (2, d)."""
-    columns = list(range(d)) if names is None else [str(name) for name in names]
-    for name in ranges:
-        if name not in columns:
-            raise InvalidInput("feature_ranges", f"there is no column {name!r}")
-    for name in columns:
-        if name not in ranges:
-            raise InvalidInput("feature_ranges", f"missing: a range for column {name!r}")
-    try:
-        return np.array([ranges[name] for name in columns], dtype=np.float64).reshape(d, 2).T
-    except (TypeError, ValueError):
-        raise InvalidInput("feature_ranges", "expected pairs (low, high)") from None

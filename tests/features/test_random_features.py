@@ -1,0 +1,248 @@
+"""Random features: their kernel, norms, rows that stay apart, and one clear line for what is wrong."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import traceback
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import coo_matrix, csr_matrix
+from sklearn.base import clone
+from sklearn.datasets import make_circles
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+import pabi
+from pabi.features import RandomFeatures
+from pabi.features.frequencies import frequencies
+from pabi.learn import PrivateLogisticRegression, guarantee_of
+
+PLAIN = RandomFeatures(n_components=40, linear=False)
+
+
+@pytest.fixture(scope="module")
+def rows() -> np.ndarray:
+    """(300, 6), mostly between −3 and 3."""
+    return np.random.default_rng(0).normal(size=(300, 6))
+
+
+def kernels(d: int, count: int, distance: float) -> np.ndarray:
+    """Products of the features of two rows at this distance over the length, over seeds."""
+    pair = np.zeros((2, d))
+    pair[1, 0] = 2.0 * distance
+    each = (
+        RandomFeatures(None, count, length=2.0, linear=False, seed=seed).fit_transform(pair)
+        for seed in range(400)
+    )
+    return np.array([one.astype(float) @ other.astype(float) for one, other in each])
+
+
+@pytest.mark.parametrize("distance", [0.3, 1.0, 2.0])
+def test_products_average_to_the_gaussian_kernel(distance):
+    values = kernels(16, 32, distance)
+    error = values.std(ddof=1) / len(values) ** 0.5
+    assert abs(values.mean() - np.exp(-0.5 * distance**2)) < 5.0 * error + 1e-6
+
+
+@pytest.mark.parametrize("distance", [1.0, 1.5])
+def test_orthogonal_frequencies_scatter_less_than_independent_ones(distance):
+    """Of m independent frequencies the product has variance (1 − k²)²/(2m) (Yu et al. 2016, Lemma 1)."""
+    independent = (1.0 - np.exp(-(distance**2))) ** 2 / (2.0 * 16)
+    assert kernels(16, 32, distance).var(ddof=1) < 0.8 * independent
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 40])
+def test_features_are_cosines_and_sines(rows, count):
+    features = RandomFeatures(None, count, length=3.0, linear=False, seed=2).fit_transform(rows)
+    waves = -(-count // 2)
+    phases = rows @ frequencies(2, 6, waves) / 3.0
+    truth = np.hstack([np.cos(phases), np.sin(phases)])[:, :count] / waves**0.5
+    assert features.dtype == np.float32
+    np.testing.assert_allclose(features, truth, rtol=0, atol=3e-7)
+
+
+def test_mapped_columns_stand_before_the_others(rows):
+    both = RandomFeatures((-2, 6), 40, length=1.5).fit_transform(rows)
+    mapped = np.clip((rows - 2.0) / 4.0, -1.0, 1.0)
+    waves = clone(PLAIN).set_params(length=1.5).fit_transform(mapped)
+    truth = np.hstack([mapped / 6**0.5, waves]) / 2**0.5
+    np.testing.assert_allclose(both, truth, rtol=0, atol=5e-7)
+    alone = RandomFeatures(None, 40).fit_transform(rows)[:, :6]
+    unit = rows / np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
+    np.testing.assert_allclose(alone, unit / 2**0.5, rtol=0, atol=3e-7)
+
+
+def test_the_length_of_the_kernel_is_the_norm_that_rows_may_have(rows):
+    for ranges, length in ((None, 1.0), ((-3, 3), 6**0.5)):
+        auto = RandomFeatures(ranges, 10).fit_transform(rows)
+        assert np.array_equal(auto, RandomFeatures(ranges, 10, length=length).fit_transform(rows))
+
+
+@pytest.mark.parametrize("linear", [True, False])
+@pytest.mark.parametrize("ranges", [None, (-1, 1), (-0.01, 5)])
+@pytest.mark.parametrize("size", [0.0, 1e-30, 1.0, 1e11])
+def test_no_row_is_longer_than_one(linear, ranges, size):
+    X = size * np.random.default_rng(1).choice([-1.0, 0.5, 1.0], size=(50, 7))
+    for count in (1, 7, 256):
+        features = RandomFeatures(ranges, count, linear=linear).fit_transform(X)
+        for row in features:
+            assert sum(Fraction(float(x)) ** 2 for x in row) <= 1
+        if not linear and count > 1 and count % 2 == 0:
+            assert np.linalg.norm(features.astype(float), axis=1).min() > 1.0 - 3e-7
+
+
+def test_every_form_of_ranges_is_the_same_map(rows):
+    frame = pd.DataFrame(rows, columns=list("abcdef"))
+    ends = np.array([[-1.0] * 6, [2.0] * 6])
+    truth = RandomFeatures((-1, 2), 20).fit_transform(rows)
+    assert np.array_equal(RandomFeatures(ends, 20).fit_transform(rows), truth)
+    named = RandomFeatures(dict.fromkeys("fedcba", (-1, 2)), 20)
+    assert np.array_equal(named.fit_transform(frame), truth)
+    numbered = RandomFeatures(dict.fromkeys(range(6), (-1, 2)), 20)
+    assert np.array_equal(numbered.fit_transform(rows), truth)
+    inside = np.clip(rows, -1, 2)
+    assert np.array_equal(RandomFeatures((-1, 2), 20).fit_transform(inside), truth)
+
+
+def test_sparse_rows_have_the_features_of_dense_ones(rows):
+    holes = np.where(rows > 0.3, rows, 0.0)
+    holes[7] = 0.0
+    twice = coo_matrix((np.full(2, 0.4), ([0, 0], [1, 1])), (1, 6))
+    for ranges in (None, (-1, 1)):
+        for linear in (True, False):
+            model = RandomFeatures(ranges, 30, linear=linear).fit(holes)
+            truth = model.transform(holes)
+            np.testing.assert_allclose(model.transform(csr_matrix(holes)), truth, rtol=0, atol=1e-6)
+            one = model.transform([[0.0, 0.8, 0.0, 0.0, 0.0, 0.0]])
+            np.testing.assert_allclose(model.transform(twice), one, rtol=0, atol=1e-6)
+
+
+def test_repeated_entries_of_a_sparse_row_are_added_before_they_are_clipped():
+    repeated = csr_matrix((np.full(2, 0.8), [1, 1], [0, 2]), (1, 3))
+    model = RandomFeatures((-1, 1), 10).fit(np.zeros((2, 3)))
+    np.testing.assert_allclose(model.transform(repeated), model.transform([[0, 1, 0]]), atol=1e-6)
+    assert repeated.nnz == 2  # the caller's matrix is as it was
+
+
+def test_every_kind_of_input_has_the_same_features(rows):
+    whole = np.round(10 * rows)
+    truth = RandomFeatures((-20, 20), 30).fit_transform(whole)
+    for same in (
+        whole.astype(np.int8),
+        whole.astype(np.float32),
+        whole.tolist(),
+        pd.DataFrame(whole),
+    ):
+        assert np.array_equal(RandomFeatures((-20, 20), 30).fit_transform(same), truth)
+
+
+def test_a_row_depends_on_itself_alone(rows, monkeypatch):
+    order = np.random.default_rng(1).permutation(300)
+    for model in (RandomFeatures((-2, 2), 30).fit(rows), clone(PLAIN).fit(rows)):
+        truth = model.transform(rows)
+        np.testing.assert_allclose(model.transform(rows[order]), truth[order], rtol=0, atol=2e-7)
+        np.testing.assert_allclose(model.transform(rows[5:6]), truth[5:6], rtol=0, atol=2e-7)
+        changed = rows.copy()
+        changed[3] = 50.0
+        assert np.array_equal(np.delete(model.transform(changed), 3, 0), np.delete(truth, 3, 0))
+        with monkeypatch.context() as patch:
+            patch.setattr("pabi.features.random_features._BATCH", 100)
+            np.testing.assert_allclose(model.transform(rows), truth, rtol=0, atol=2e-7)
+
+
+def test_nothing_is_learnt(rows):
+    model, other = RandomFeatures().fit(rows), RandomFeatures().fit(1e-3 * rows[::-1][:9])
+    assert set(vars(model)) - set(model.get_params()) == {"n_features_in_"}
+    assert np.array_equal(model.transform(rows), other.transform(rows))
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.transform(rows), model.transform(rows))
+    assert not np.array_equal(RandomFeatures(seed=1).fit_transform(rows), model.transform(rows))
+
+
+def test_names_say_column_or_wave(rows):
+    frame = pd.DataFrame(rows, columns=list("abcdef"))
+    model = RandomFeatures(None, 5).set_output(transform="pandas").fit(frame)
+    names = [*"abcdef", "cos0", "cos1", "cos2", "sin0", "sin1"]
+    assert model.transform(frame).columns.tolist() == names
+    assert clone(PLAIN).fit(rows).get_feature_names_out()[[0, 20, 39]].tolist() == [
+        "cos0",
+        "sin0",
+        "sin19",
+    ]
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.transform(frame.rename(columns={"a": "z"}))
+
+
+@pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning")
+def test_a_private_kernel_machine_tells_circles_apart():
+    """No line can: the circles have one centre. Radii of 1 and 0.4 with noise of 0.08 hardly overlap."""
+    X, y = make_circles(4_000, noise=0.08, factor=0.4, random_state=0)
+    head = PrivateLogisticRegression(2.0, 1e-5, classes=[0, 1], random_state=0)
+    model = make_pipeline(RandomFeatures((-1.5, 1.5), 100, length=0.5), head).fit(
+        X[:3_000], y[:3_000]
+    )
+    assert model.score(X[3_000:], y[3_000:]) > 0.95
+    line = clone(head).set_params(feature_ranges=(-1.5, 1.5)).fit(X[:3_000], y[:3_000])
+    assert line.score(X[3_000:], y[3_000:]) < 0.7
+    assert guarantee_of(model) is model[-1].guarantee_
+    assert guarantee_of(model).epsilon(1e-5) <= 2.0
+
+
+# What is wrong.
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_components": 0}, "n_components: expected an integer ≥ 1, got 0"),
+        ({"n_components": 2.5}, "n_components: expected an integer ≥ 1, got 2.5"),
+        ({"length": "scale"}, "length: expected \"auto\" or a number, got 'scale'"),
+        ({"length": 0}, "length: expected a finite number ≥ 1e-12 and ≤ 1000000000000, got 0"),
+        ({"linear": 0.5}, "linear: expected true or false, got 0.5"),
+        ({"seed": None}, "seed: expected an integer in 0..4294967295, got None"),
+        ({"seed": -1}, "seed: expected an integer in 0..4294967295, got -1"),
+        (
+            {"feature_ranges": (1, 0)},
+            "feature_ranges: expected finite low < high for every feature",
+        ),
+        ({"feature_ranges": {0: (0, 1)}}, "feature_ranges: missing: a range for column 1"),
+    ],
+)
+def test_settings_are_refused_in_one_line(settings, message, rows):
+    model = RandomFeatures().fit(rows)
+    for use in (clone(model).set_params(**settings).fit, model.set_params(**settings).transform):
+        with pytest.raises(pabi.InvalidInput, match="^" + re.escape(message) + "$"):
+            use(rows)
+
+
+def test_sparse_rows_need_ranges_that_keep_zeros(rows):
+    with pytest.raises(pabi.InvalidInput, match="for a sparse X, which keeps its zeros"):
+        RandomFeatures((0, 1)).fit(csr_matrix(rows))
+
+
+def test_tables_are_refused_without_showing_them(rows):
+    model = RandomFeatures(None, 10).fit(rows)
+    huge = rows.copy()
+    huge[5, 2] = 4.321e15
+    for X in (huge, csr_matrix(huge), [["secret"] * 6], huge[0]):
+        with pytest.raises(pabi.InvalidInput, match=r"^X: ") as refusal:
+            model.transform(X)
+        shown = "".join(traceback.format_exception_only(refusal.value))
+        assert "4.32" not in shown
+        assert "secret" not in shown
+    assert np.isfinite(clone(model).set_params(feature_ranges=(-1, 1)).fit_transform(huge)).all()
+    with pytest.raises(NotFittedError):
+        RandomFeatures().transform(rows)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("linear", [True, False])
+def test_scikit_learn_checks(linear):
+    results = check_estimator(RandomFeatures(n_components=20, linear=linear), on_fail=None)
+    assert sum(result["status"] == "passed" for result in results) >= 40
+    assert [result["check_name"] for result in results if result["status"] == "failed"] == []

@@ -24,7 +24,17 @@ from pabi.learn import (
     PrivatePoissonRegressor,
     PrivateRidgeClassifier,
 )
-from pabi.learn.defaults import EPOCHS, MOST_STEPS, Fixed, Schedule, Task, budget, settings
+from pabi.learn.defaults import (
+    EPOCHS,
+    LONGEST_FALL,
+    MOST_STEPS,
+    Falling,
+    Fixed,
+    Schedule,
+    Task,
+    budget,
+    settings,
+)
 
 PROBLEM = Task(
     n=10_000,
@@ -55,6 +65,7 @@ def test_the_rule_takes_numbers_and_no_arrays():
         "adjacency": "Adjacency",
         "left": "float",
         "longest": "float",
+        "falling": "bool",
     }
     assert {f.name for f in fields(Fixed)} == {"batches", "epochs", "step_size", "cooldown_epochs"}
 
@@ -207,6 +218,41 @@ def test_the_budget_is_that_of_a_gaussian_release():
         assert pabi.tradeoff.Gaussian(budget(epsilon, delta)).epsilon(delta) == pytest.approx(
             epsilon, rel=1e-6
         )
+
+
+# Step sizes that fall.
+
+FALLING = replace(PROBLEM, falling=True)
+
+
+@pytest.mark.parametrize("steps", [1, 7, 40, 41, 1000, 20_500])
+def test_falling_step_sizes_end_near_zero_and_have_their_mean(steps):
+    fall = Falling(0.3, steps)
+    sizes = np.array([fall(k) for k in range(steps)])
+    assert np.all(np.diff(sizes) <= 0.0)
+    assert np.all((sizes > 0.0) & (sizes < 0.6))
+    line = 0.6 * (1.0 - (np.arange(steps) + 0.5) / steps)
+    assert np.max(np.abs(sizes - line)) <= 0.6 * (0.5 / 40 + 0.5 / steps) * (1.0 + 1e-12)
+    if steps % 40 == 0:
+        assert sizes.mean() == pytest.approx(0.3, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize(("epsilon", "delta"), TARGETS)
+def test_no_falling_step_expands(n, epsilon, delta):
+    for curvature in (1e-6, 0.5, 1e6):
+        chosen = settings(replace(FALLING, n=n, epsilon=epsilon, delta=delta, curvature=curvature))
+        assert 0.0 < chosen.step_size(0) * curvature < 2.0
+        size = chosen.batches.batch_size(n)
+        assert EPOCHS * n / size <= MOST_STEPS * (1.0 + 1e-9)
+        assert chosen.step_size.steps == math.ceil(EPOCHS * -(-n // size)) + chosen.cooldown_steps
+
+
+def test_what_the_user_states_does_not_fall():
+    assert settings(FALLING, Fixed(step_size=0.25)).step_size == 0.25
+    assert isinstance(settings(FALLING, Fixed(epochs=3.0)).step_size, Falling)
+    many = settings(FALLING, Fixed(batches=FullBatch(), epochs=2.0 * LONGEST_FALL))
+    assert isinstance(many.step_size, float)
 
 
 # Its prediction of noise, against the accountant.

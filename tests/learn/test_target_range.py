@@ -13,7 +13,9 @@ from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 
 import pabi
+from pabi.account.calibration import calibrate
 from pabi.describe.batches import FullBatch
+from pabi.describe.second_moments import NoisySecondMoments
 from pabi.learn import (
     PrivateHuberRegressor,
     PrivateLinearRegression,
@@ -65,7 +67,7 @@ def test_little_noise_ends_at_the_optimum_of_the_scaled_problem(kind, bound, sha
     X, y = problem()
     l2, noise, step = 0.05, 1e-7, 0.4
     centre, half = (LOW + HIGH) / 2, (HIGH - LOW) / 2
-    default = {"residual_bound": (HIGH - LOW) / 4, "threshold": (HIGH - LOW) / 8}[bound]
+    default = (HIGH - LOW) / 8  # of so few records
     most = (default if share == "auto" else share * half) / half
     rows = np.column_stack([X, np.ones(len(X))])
     targets = (np.clip(y, LOW, HIGH) - centre) / half
@@ -93,6 +95,31 @@ def test_little_noise_ends_at_the_optimum_of_the_scaled_problem(kind, bound, sha
     assert np.linalg.norm(model.coef_ - half * truth[:3]) < tolerance
     assert abs(model.intercept_ - centre - half * truth[3]) < tolerance
     assert np.linalg.norm(truth) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("n", "adjacency", "over_half_the_range"),
+    [
+        (100, "zero_out", 0.25),
+        (20_000, "zero_out", None),
+        (40_000, "replace_one", None),
+        (10**7, "replace_one", 0.5),
+    ],
+)
+def test_residuals_are_bounded_as_widely_as_noise_allows(n, adjacency, over_half_the_range):
+    """Between: so that S·C/(nμ), on a path of 30/M a column, moves the predictor of the longest row by 0.4 of
+    half the range."""
+    model = PrivateLinearRegression(1.0, 1e-5, target_range=(LOW, HIGH), adjacency=adjacency)
+    plan = model.plan(n, 200)
+    bound = plan.run.loss.gradient_bound / plan.size.norm
+    if over_half_the_range is None:
+        mu = calibrate(NoisySecondMoments(1, 1, 1.0, adjacency="zero_out"), 1.0, 1e-5)
+        moved = {"replace_one": 2, "zero_out": 1}[adjacency]
+        path = 30.0 * 201 / plan.run.loss.curvature[1]
+        over_half_the_range = 0.4 * n / mu.moment_noise_std
+        over_half_the_range /= moved * plan.size.norm**2 * path
+        assert 0.25 < over_half_the_range < 0.5
+    assert bound == pytest.approx(over_half_the_range, rel=1e-9)
 
 
 @each_scaled

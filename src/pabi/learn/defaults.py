@@ -30,6 +30,7 @@ EPOCHS = 20.0
 COOLDOWN = 0.5  # epochs
 STEEP, STEEPEST = 1.0, 1.9  # step size times curvature: what is aimed at; beyond 2 steps expand
 PIECES = 40  # of step sizes that fall: constant on each, which leaves little to account for
+LONGEST_FALL = 1_000_000  # steps; whoever states more of them gets constant step sizes
 FEWEST_STEPS = 80  # losses are not quadratic: a few large steps do worse
 MOST_STEPS = 20_000  # a step costs time however small its batch is
 SMALLEST = 16  # records of a batch
@@ -114,7 +115,8 @@ def settings(task: Task, fixed: Fixed = Fixed()) -> Schedule:
     if fixed.step_size is not None:
         return Schedule(batches, epochs, fixed.step_size, cooldown)
     step = min(task.path / steps, task.steepest)
-    sizes = Falling(step, steps + cooldown) if task.falling else step
+    falling = task.falling and steps + cooldown <= LONGEST_FALL
+    sizes = Falling(step, steps + cooldown) if falling else step
     return Schedule(batches, epochs, sizes, cooldown)
 
 

@@ -31,7 +31,8 @@ l2 : float, ≥ 0, or "auto"
 epochs, batches, step_size, cooldown_epochs : number, of `batches` a `Batches`, or "auto"
     The schedule. `step_size` may be a function of the step k, as of `NoisySGD`; the others are then chosen
     for its value at k = 0. "auto" takes as long a path as noise allows, by a rule of `pabi.learn.defaults`
-    that knows n, ε, δ and the declared bounds. It never looks at the data.
+    that knows n, ε, δ and the declared bounds. It never looks at the data; `plan` shows what it chooses. Step
+    sizes of regressors then fall to 0 in a straight line.
 clip_norm : float, > 0, None or "auto"
     C: bounds the norm of each record's gradient. None: only by the loss's own bound. "auto" is half the norm
     of rows as the model sees them for `PrivateLogisticRegression`, and None for the other estimators.
@@ -43,7 +44,8 @@ clipping : str
     batches. "auto": "ball" where n·K is at most 200 000, else "residual".
 precondition : float in (0, 1), None or "auto"
     The share of the budget's μ² that is spent on second moments of the rows, with which rows are made alike
-    in all directions before training (docs, "Private preconditioning"). Both releases are one guarantee.
+    in all directions before training, or more alike where one predictor tells two classes apart (docs,
+    "Private preconditioning"). Both releases are one guarantee.
     None: no such release. "auto" is 0.1 where n, d and ε let the noise leave something to see and no
     `noise_std` is stated, and None otherwise. Of more than 4096 columns the second moments of each column
     alone are released.

@@ -254,8 +254,8 @@ class PrivateLinearRegression(_LinearRegressor):
     $TARGET_RANGE
     residual_bound : float, > 0, in units of y, or "auto"
         B, public. Residuals are clipped to it, so that beyond B the loss grows linearly; for several targets
-        that is the norm of their residuals. "auto" is a quarter of the width of `target_range`, and 1 without
-        one. Without a range targets themselves are unbounded.
+        that is the norm of their residuals. "auto" is as much of the width of `target_range` as noise allows,
+        from an eighth to a quarter, and 1 without one. Without a range targets themselves are unbounded.
     $SETTINGS
 
     Attributes

@@ -31,7 +31,7 @@ from scipy.optimize import brentq
 import pabi
 from pabi.learn import PrivateLogisticRegression
 from pabi.learn.defaults import Falling, budget
-from pabi.showing import plain
+from pabi.showing import exact, plain
 
 Array = NDArray[np.float64]
 
@@ -277,7 +277,7 @@ def classifiers() -> Table:
         damping = 0.6 * N * budget(epsilon, DELTA) / 0.5 * float(np.mean(curvature))
         table.add_row(
             f"{d}, {name}",
-            plain(epsilon),
+            exact(epsilon),
             plain(damping, decimals=1),
             *(
                 f"{plain(m, decimals=2)} ± {plain(e, decimals=2)}"
@@ -289,7 +289,7 @@ def classifiers() -> Table:
 
 def quadratics() -> Table:
     table = Table(
-        title=f"Quadratics, ε = {plain(EPSILON)}, δ = 1e-5: all over the first row of the part",
+        title=f"Quadratics, ε = {exact(EPSILON)}, δ = 1e-5: all over the first row of the part",
         caption="In brackets the best path; * where steps would expand on a longer one. "
         f"@: on the path {plain(COMMON)}. Noise: its variance where nothing is damped. Even: at this λS.",
     )

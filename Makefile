@@ -31,6 +31,7 @@ bench: .venv/ready
 	$(BIN)/python benchmarks/sampling.py
 	$(BIN)/python benchmarks/features.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/whitening.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/schedules.py
 	$(BIN)/python benchmarks/erm.py
 	$(BIN)/python benchmarks/reproduction.py
 

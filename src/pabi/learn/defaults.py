@@ -27,7 +27,7 @@ PART_WHERE_FALLING = 0.4
 # curvature of a column is about M over their number. Classes want ever larger predictors.
 ENOUGH = 30.0
 EPOCHS = 20.0
-COOLDOWN = 0.5  # epochs
+COOLDOWN, COOLDOWN_OF_FALLING = 0.5, 1.0  # epochs
 STEEP, STEEPEST = 1.0, 1.9  # step size times curvature: what is aimed at; beyond 2 steps expand
 PIECES = 40  # of step sizes that fall: constant on each, which leaves little to account for
 LONGEST_FALL = 1_000_000  # steps; whoever states more of them gets constant step sizes
@@ -110,7 +110,9 @@ def settings(task: Task, fixed: Fixed = Fixed()) -> Schedule:
     per_epoch = -(-n // batches.batch_size(n))
     waiting = fixed.cooldown_epochs
     if waiting is None:  # with one batch every record is in every step: waiting helps nobody
-        waiting = COOLDOWN if per_epoch > 1 else 0.0
+        waiting = 0.0
+        if per_epoch > 1:
+            waiting = COOLDOWN_OF_FALLING if task.falling else COOLDOWN
     steps, cooldown = math.ceil(epochs * per_epoch), math.ceil(waiting * per_epoch)
     if fixed.step_size is not None:
         return Schedule(batches, epochs, fixed.step_size, cooldown)

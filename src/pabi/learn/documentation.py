@@ -44,8 +44,7 @@ clipping : str
     batches. "auto": "ball" where n·K is at most 200 000, else "residual".
 precondition : float in (0, 1), None or "auto"
     The share of the budget's μ² that is spent on second moments of the rows, with which rows are made alike
-    in all directions before training, or more alike where one predictor tells two classes apart (docs,
-    "Private preconditioning"). Both releases are one guarantee.
+    in all directions before training (docs, "Private preconditioning"). Both releases are one guarantee.
     None: no such release. "auto" is 0.1 where n, d and ε let the noise leave something to see and no
     `noise_std` is stated, and None otherwise. Of more than 4096 columns the second moments of each column
     alone are released.

@@ -28,8 +28,6 @@ from pabi.learn.plans import Plan, Size
 from pabi.learn.rows import BoundedRows, number_or_auto, warn_if_shortened
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
 from pabi.learn.whitening import (
-    POWER,
-    POWER_OF_ONE,
     SHARE,
     TOO_NOISY,
     planned,
@@ -80,7 +78,6 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
     _ENOUGH: ClassVar[float] = math.inf  # times 1/M for every column: the longest path worth taking
     # How much of predictors noise may be, of one and of several.
     _PARTS: ClassVar[tuple[float, float]] = (defaults.PART_OF_ONE, defaults.PART_OF_CLASSES)
-    _POWERS: ClassVar[tuple[float, float]] = (POWER_OF_ONE, POWER)  # of preconditioning, alike
     _UNIT: ClassVar[str] = "units of y"  # of predictors
     _FALLING: ClassVar[bool] = False  # whether step sizes fall by default
 
@@ -134,11 +131,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
             released = released_moments(moments, records, self.random_state, self.delta)
             before = (released.guarantee,)
             preconditioner = whitening(
-                released.values,
-                moments,
-                norm=plan.size.norm,
-                equal=self._EQUAL,
-                power=self._POWERS[outputs > 1],
+                released.values, moments, norm=plan.size.norm, equal=self._EQUAL
             )
             seen = preconditioner.mapped(records)
         gradients = self._gradients(seen, targets, run.loss)

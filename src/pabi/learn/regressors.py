@@ -23,7 +23,6 @@ from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.plans import Plan, Size
 from pabi.learn.rows import number_or_auto
 from pabi.learn.schema import read_range
-from pabi.learn.whitening import POWER
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -77,7 +76,6 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         defaults.PART_WHERE_FALLING,
         defaults.PART_WHERE_FALLING,
     )
-    _POWERS: ClassVar[tuple[float, float]] = (POWER, POWER)
     _FALLING: ClassVar[bool] = True
     _SEVERAL: ClassVar[bool] = True  # whether a record may have several targets
 

@@ -26,9 +26,6 @@ from pabi.numbers.errors import PrivacyWarning
 from pabi.numbers.rounding import Array
 
 SHARE = 0.1  # of the budget's μ², by default: about a third of μ
-# The map is (Σ̃₊ + λI) to minus this power. Half whitens. A quarter serves as well where one predictor is
-# learnt, which noise harms less, and makes less of rare features.
-POWER, POWER_OF_ONE = 0.5, 0.25
 WIDEST = 4096  # columns of a matrix of second moments; of wider data only the diagonal is released
 TOO_NOISY = (
     "epsilon is too small for preconditioning so many columns of so few rows: the model is trained without, "
@@ -107,14 +104,7 @@ def together(*guarantees: Guarantee) -> Guarantee:
     return guarantees[0] if len(guarantees) == 1 else compose(*guarantees)
 
 
-def whitening(
-    values: Array,
-    moments: NoisySecondMoments,
-    *,
-    norm: float,
-    equal: bool,
-    power: float = POWER,
-) -> RowMap:
+def whitening(values: Array, moments: NoisySecondMoments, *, norm: float, equal: bool) -> RowMap:
     """The map from the released `values`, to rows of norm `norm`, all of them (`equal`) or at most.
 
     Where rows keep their proportions, it is scaled such that the mean square of their norms is about half of
@@ -124,14 +114,14 @@ def whitening(
     noise = max(noise_level(moments), _FINEST)
     if moments.diagonal:
         square = np.maximum(mean, 0.0)
-        matrix = (square + noise) ** -power
+        matrix = 1.0 / np.sqrt(square + noise)
     else:
         from scipy.linalg import eigh
 
         eigenvalues, vectors = eigh(mean, driver="evd")
         square = np.maximum(eigenvalues, 0.0)
-        matrix = (vectors * (square + noise) ** -power) @ vectors.T
+        matrix = (vectors / np.sqrt(square + noise)) @ vectors.T
     if not equal:
-        mapped = float(np.sum(square * (square + noise) ** (-2.0 * power)))  # mean square of norms
+        mapped = float(np.sum(square / (square + noise)))  # mean square of norms
         matrix = matrix / math.sqrt(_TYPICAL * max(mapped, 1.0))
     return RowMap(matrix, moments.feature_norm, norm, equal)

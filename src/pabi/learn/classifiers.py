@@ -21,7 +21,7 @@ from pabi.execute.records import Records
 from pabi.learn.class_weights import class_weights
 from pabi.learn.documentation import documented
 from pabi.learn.estimators import PrivateLinearModel
-from pabi.learn.plans import Plan, Size
+from pabi.learn.plans import Size, TrainingPlan
 from pabi.learn.rows import number_or_auto
 from pabi.learn.sentences import LABELS, WEIGHTS
 from pabi.numbers import validate
@@ -87,7 +87,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         )
         return self
 
-    def plan(self, n: int, d: int, classes: int | None = None) -> Plan:
+    def plan(self, n: int, d: int, classes: int | None = None) -> TrainingPlan:
         """What `fit` would do with a table of this size, and what to expect of it, without any data.
 
         Parameters
@@ -99,7 +99,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
 
         Returns
         -------
-        Plan
+        TrainingPlan
             The release for preconditioning, the training, what they cost together and how much noise moves
             predictors. `print` shows it.
 

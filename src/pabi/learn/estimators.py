@@ -24,7 +24,7 @@ from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.records import Records
 from pabi.guarantees.guarantee import Guarantee
 from pabi.learn import defaults
-from pabi.learn.plans import Plan, Size
+from pabi.learn.plans import Size, TrainingPlan
 from pabi.learn.rows import BoundedRows, number_or_auto, warn_if_shortened
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
 from pabi.learn.whitening import (
@@ -95,7 +95,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
 
     # Fitting.
 
-    def _planned(self, n: int, d: int, outputs: int) -> Plan:
+    def _planned(self, n: int, d: int, outputs: int) -> TrainingPlan:
         """What is to be done with n rows of d columns, for so many predictors."""
         n, d = COUNT("n", n), COUNT("d", d)
         width = d + (self._intercept_feature is not None)
@@ -105,7 +105,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         before = () if moments is None else (moments.guarantee(self.delta),)
         run = self._run(loss, size, signal, before)
         scale = self._scale_of_predictors()
-        return Plan(run, moments, self.delta, size, scale * signal, self._UNIT, scale)
+        return TrainingPlan(run, moments, self.delta, size, scale * signal, self._UNIT, scale)
 
     def _train(
         self,

@@ -29,7 +29,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """What `fit` would do with a table of this size, and what the rule expects of it.
 
     All of it follows from public numbers. An estimator's method `plan` makes one; `fit` executes the same.
@@ -96,7 +96,7 @@ class Plan:
             ("gradients", f"{_bounded(run)}, noise {plain(run.gradient_noise_std)} on their mean"),
             ("regulariser", f"{exact(run.loss.l2)}·‖θ‖²/2" if run.loss.l2 else ""),
             ("expected", f"predictors of about {plain(self.signal)} {self.unit}"),
-            ("", f"moved by noise of at most {plain(self.noise)}"),
+            ("", f"moved by noise of at most {shown(self.noise)}"),
         )
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows if value)
@@ -109,5 +109,5 @@ def _spent(moments: NoisySecondMoments, delta: float) -> str:
 
 def _bounded(run: NoisySGD) -> str:
     if run.clip_norm is None:
-        return f"bounded by {plain(run.loss.gradient_bound or math.inf)}"
-    return f"clipped to {plain(run.clip_norm)} ({run.clipping})"
+        return f"bounded by {shown(run.loss.gradient_bound or math.inf)}"
+    return f"clipped to {shown(run.clip_norm)} ({run.clipping})"

@@ -20,7 +20,7 @@ from pabi.execute.records import Records
 from pabi.learn import defaults
 from pabi.learn.documentation import documented
 from pabi.learn.estimators import PrivateLinearModel
-from pabi.learn.plans import Plan, Size
+from pabi.learn.plans import Size, TrainingPlan
 from pabi.learn.rows import number_or_auto
 from pabi.learn.schema import read_range
 from pabi.numbers import validate
@@ -134,7 +134,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
         return self
 
-    def plan(self, n: int, d: int, targets: int = 1) -> Plan:
+    def plan(self, n: int, d: int, targets: int = 1) -> TrainingPlan:
         """What `fit` would do with a table of this size, and what to expect of it, without any data.
 
         Parameters
@@ -146,7 +146,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
         Returns
         -------
-        Plan
+        TrainingPlan
             The release for preconditioning, the training, what they cost together and how much noise moves
             predictors. `print` shows it.
 

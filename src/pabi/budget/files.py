@@ -26,7 +26,7 @@ _SEAL = 67  # bytes at the end of a line: its hash and what closes it
 
 def read_book(path: Path, book: Book | None = None) -> Book:
     """What the whole lines of the file say, after those that `book` has. Raises InvalidInput."""
-    with _named(path), _opened(path, os.O_RDONLY) as file:
+    with named(path), _opened(path, os.O_RDONLY) as file:
         newer = _read(file, book)
         if newer is None:
             raise InvalidInput("format", "expected a ledger, got no whole line")
@@ -41,14 +41,14 @@ def writing(path: Path, *, create: bool) -> Iterator[int]:
     """
     if fcntl is None:
         raise InvalidInput(
-            "ledger", "expected a system with flock: a ledger is read here, not written"
+            str(path), "expected a system with flock: a ledger is read here, not written"
         )
     flags = os.O_RDWR | (os.O_CREAT if create else 0)
-    with _named(path), _opened(path, flags) as file:
+    with _opened(path, flags) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         try:
             if not _is_still(path, file):
-                raise InvalidInput("ledger", "it was replaced while this process waited for it")
+                raise InvalidInput(str(path), "the ledger was replaced while this process waited")
             yield file
         finally:
             # Closing does not release it while a fork of this process has the file open.
@@ -117,7 +117,7 @@ def _read(file: int, book: Book | None) -> Book | None:
     if book is not None:
         before = os.pread(file, _SEAL, max(0, start - _SEAL))
         if os.fstat(file).st_size < start or seal_of(before) != book.seal:
-            raise InvalidInput("ledger", "it does not go on from what was read of it before")
+            raise InvalidInput("ledger", "it does not continue what was read of it before")
     data = _pieces(file, start)
     whole = data[: data.rfind(b"\n") + 1]
     # Blocks that a loss of power kept from the disk read as zeros. No line of ours has one.
@@ -144,9 +144,7 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
     try:
         file = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o666)
     except OSError as bad:
-        raise InvalidInput(
-            "ledger", f"expected a file that can be opened: {bad.strerror}"
-        ) from None
+        raise InvalidInput(str(path), f"expected a ledger: {bad.strerror}") from None
     try:
         yield file
     finally:
@@ -154,12 +152,13 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
+def named(path: Path) -> Iterator[None]:
     """Errors about the file's content name the file."""
     try:
         yield
     except InvalidInput as bad:
-        raise InvalidInput(str(path), str(bad)) from None
+        own = bad.field == str(path)
+        raise (bad if own else InvalidInput(str(path), str(bad))) from None
 
 
 def _is_still(path: Path, file: int) -> bool:

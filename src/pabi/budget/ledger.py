@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pabi.budget.files import append, brought_up_to_date, read_book, sync_folder, writing
+from pabi.budget.files import append, brought_up_to_date, named, read_book, sync_folder, writing
 from pabi.budget.filters import GaussianFilter, RenyiFilter, filter_of
 from pabi.budget.lines import START, Book, Line, Opening, book_of, budget_text, now, sealed
 from pabi.budget.reports import LedgerReport, report_of
@@ -258,10 +258,11 @@ class Ledger:
     def _writing(self, *, create: bool = False) -> Iterator[tuple[Book, Callable[[Line], None]]]:
         """(what the locked file says now, a function that appends an entry)."""
         with writing(self._path, create=create) as file:
-            book = brought_up_to_date(file, self._book)
+            with named(self._path):
+                book = brought_up_to_date(file, self._book)
             if book is None:
                 if not create:
-                    raise InvalidInput("format", "expected a ledger, got an empty file")
+                    raise InvalidInput(str(self._path), "expected a ledger, got an empty file")
                 filters = filter_of(self._epsilon, self._delta, self._order)
                 opening = Opening(self._epsilon, self._delta, filters)
                 line = sealed(opening.body(), START)
@@ -285,7 +286,7 @@ class Ledger:
         if (opening.epsilon, opening.delta, opening.order) != mine:
             expected = budget_text(*mine)
             raise InvalidInput(
-                str(self._path), f"ledger: expected the budget {expected}, got {opening}"
+                str(self._path), f"expected a ledger of {expected}, got one of {opening}"
             )
 
     # Copies and pickles: the path and the budget. They never make a file that is gone anew.

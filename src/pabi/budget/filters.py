@@ -118,12 +118,8 @@ class RenyiFilter:
 
     @classmethod
     def of(cls, epsilon: float, delta: float, order: float) -> RenyiFilter:
-        """That with the largest ρ from which (ε, δ) follows. Raises InvalidInput where there is none."""
+        """That with the largest ρ from which (ε, δ) follows."""
         largest, _ = bisected(lambda rho: not cls(order, rho).meets(epsilon, delta), 0.0, _LARGEST)
-        if not cls(order, largest).meets(epsilon, delta):
-            raise InvalidInput(
-                "order", f"expected one at which epsilon and delta leave something, got {order!r}"
-            )
         return cls(order, largest)
 
     @property

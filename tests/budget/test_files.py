@@ -57,7 +57,7 @@ def test_a_line_that_was_cut_anywhere_was_never_granted(ledger, entries):
     lines = ledger.path.read_bytes().splitlines(keepends=True)
     whole, last = b"".join(lines[:entries]), lines[entries]
     granted = sum(b'"charge"' in line for line in lines[1:entries])
-    for cut in {1, 2, len(last) // 2, *range(5, len(last), 211), len(last) - 2, len(last) - 1}:
+    for cut in {1, 2, len(last) // 2, *range(5, len(last) - 1, 211), len(last) - 2}:
         ledger.path.write_bytes(whole + last[:cut])
         if entries:  # a reader takes no notice of it, and takes nothing off
             assert len(files.read_book(ledger.path).granted) == granted
@@ -66,6 +66,25 @@ def test_a_line_that_was_cut_anywhere_was_never_granted(ledger, entries):
             again = pabi.Ledger(ledger.path, EPSILON, DELTA)
         again.spend(release(MU))
         assert len(opened(ledger.path).report().entries) == granted + 1
+
+
+@pytest.mark.parametrize("entries", [1, 2, 3, 4])
+def test_a_line_that_lacks_its_end_alone_counts(ledger, entries):
+    """Editors take the end of the last line off, and nothing that was granted may be lost."""
+    lines = ledger.path.read_bytes().splitlines(keepends=True)[:entries]
+    granted = sum(b'"charge"' in line for line in lines)
+    ledger.path.write_bytes(b"".join(lines)[:-1])
+    assert len(files.read_book(ledger.path).granted) == granted
+    assert len(opened(ledger.path).report().entries) == granted
+    assert ledger.path.read_bytes() == b"".join(lines)
+    opened(ledger.path).spend(release(MU))
+    assert len(opened(ledger.path).report().entries) == granted + 1
+
+
+def test_a_ledger_whose_lines_were_joined_is_no_new_one(ledger):
+    for end in (b"", b"\r"):
+        ledger.path.write_bytes(ledger.path.read_bytes().replace(b"\n", end))
+        refused(ledger.path)
 
 
 def test_the_notice_says_how_much_was_taken_off_and_nothing_else(ledger):

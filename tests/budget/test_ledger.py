@@ -60,7 +60,7 @@ def test_what_is_granted_adds_up_and_what_is_not_leaves_no_trace(ledger):
     with pytest.raises(BudgetExceeded, match=f"^{expected}$") as caught:
         ledger.reserve(release(MU))
     assert ledger.path.read_bytes() == before
-    assert caught.value.asked == MU
+    assert caught.value.needed == MU
     assert caught.value.left == ledger.report().left
     assert caught.value.left**2 == pytest.approx(budget**2 - granted * MU**2)
     ledger.spend(release(0.9 * caught.value.left))
@@ -542,7 +542,7 @@ def test_estimators_with_a_ledger_are_cloned_and_pickled(ledger):
 def test_errors_go_through_pools_of_workers():
     error = BudgetExceeded("nothing is left", 0.5, 0.25)
     again = pickle.loads(pickle.dumps(error))
-    assert (str(again), again.asked, again.left) == ("nothing is left", 0.5, 0.25)
+    assert (str(again), again.needed, again.left) == ("nothing is left", 0.5, 0.25)
 
 
 def test_a_torn_line_is_noticed_by_whoever_reserves(ledger):

@@ -2,7 +2,8 @@
 
 Writers hold the system's advisory lock on the file itself (flock). A line is granted only after fsync. What a
 crash leaves of a line has no end, or holds bytes that were never written: it was never granted, and the next
-writer takes it off. Readers need no lock, because they read whole lines only.
+writer takes it off. A last line that lacks its end alone counts: an editor may have taken that off. Readers
+need no lock, because lines are only added.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ except ImportError:  # Windows has no flock: nothing is written there
     fcntl = None  # type: ignore[assignment]
 
 _SEAL = 67  # bytes at the end of a line: its hash and what closes it
+_LONGEST_OPENING = 1000  # bytes; an opening and an entry are longer together
 
 
 def read_book(path: Path, book: Book | None = None) -> Book:
     """What the whole lines of the file say, after those that `book` has. Raises InvalidInput."""
     with named(path), _opened(path, os.O_RDONLY) as file:
-        newer = _read(file, book)
+        newer, rest = _read(file, book)
+        newer = _with_last(newer, rest) or newer
         if newer is None:
             raise InvalidInput("format", "expected a ledger, got no whole line")
         return newer
@@ -57,20 +60,24 @@ def writing(path: Path, *, create: bool) -> Iterator[int]:
 
 def brought_up_to_date(file: int, book: Book | None) -> Book | None:
     """The book of a locked file, what a crash left at its end taken off; None if nothing is left."""
-    newer = _read(file, book)
-    end, size = (0 if newer is None else newer.length), os.fstat(file).st_size
-    if size > end:
-        rest = os.pread(file, size - end, end)
-        if newer is None and not BEGINNING.startswith(rest[: len(BEGINNING)].rstrip(b"\0")):
-            raise InvalidInput("format", "expected a ledger, got another file")
-        warnings.warn(
-            f"a ledger ended in {size - end} bytes of an entry that a crash cut off: it was never granted, "
-            "and is taken off",
-            PrivacyWarning,
-            stacklevel=5,
-        )
-        os.ftruncate(file, end)
-        _sync(file)
+    newer, rest = _read(file, book)
+    end = 0 if newer is None else newer.length
+    if not rest:
+        return newer
+    if (completed := _with_last(newer, rest)) is not None:
+        append(file, b"\n", end + len(rest))
+        return completed
+    begun = BEGINNING.startswith(rest[: len(BEGINNING)].rstrip(b"\0"))
+    if newer is None and not (begun and len(rest) < _LONGEST_OPENING):
+        raise InvalidInput("format", "expected a ledger, got another file")
+    warnings.warn(
+        f"a ledger ended in {len(rest)} bytes of an entry that a crash cut off: it was never granted, and is "
+        "taken off",
+        PrivacyWarning,
+        stacklevel=5,
+    )
+    os.ftruncate(file, end)
+    _sync(file)
     return newer
 
 
@@ -111,8 +118,25 @@ def _sync(file: int) -> None:
         fcntl.fcntl(file, full)
 
 
-def _read(file: int, book: Book | None) -> Book | None:
-    """The book of all whole lines, None where there is none. Raises InvalidInput for changed lines."""
+def _with_last(book: Book | None, rest: bytes) -> Book | None:
+    """The book with a last line that lacks its end alone, None where it lacks more."""
+    if not rest or rest.endswith(b"\n"):
+        return None
+    try:
+        return _continued(book, rest + b"\n")
+    except InvalidInput:
+        return None
+
+
+def _continued(book: Book | None, whole: bytes) -> Book | None:
+    """The book with more whole lines. Raises InvalidInput for changed ones."""
+    if not whole:
+        return book
+    return book_of(whole) if book is None else book.with_lines(whole)
+
+
+def _read(file: int, book: Book | None) -> tuple[Book | None, bytes]:
+    """(the book of all whole lines, None where there is none; what is left). Raises InvalidInput."""
     start = 0 if book is None else book.length
     if book is not None:
         before = os.pread(file, _SEAL, max(0, start - _SEAL))
@@ -125,9 +149,7 @@ def _read(file: int, book: Book | None) -> Book | None:
         last = whole.rfind(b"\n", 0, -1) + 1
         if b"\0" not in whole[:last]:
             whole = whole[:last]
-    if not whole:
-        return book
-    return book_of(whole) if book is None else book.with_lines(whole)
+    return _continued(book, whole), data[len(whole) :]
 
 
 def _pieces(file: int, start: int) -> bytes:

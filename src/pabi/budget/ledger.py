@@ -250,9 +250,9 @@ class Ledger:
 
     def _read(self) -> Book:
         """What the file says now, without its lock."""
-        self._book = read_book(self._path, self._book)
-        self._refuse_another(self._book)
-        return self._book
+        book = read_book(self._path, self._book)
+        self._refuse_another(book)
+        return book
 
     @contextlib.contextmanager
     def _writing(self, *, create: bool = False) -> Iterator[tuple[Book, Callable[[Line], None]]]:

@@ -78,8 +78,8 @@ class Opening:
     def read(cls, body: dict[str, Any]) -> Opening:
         """The opening with this content. Raises InvalidInput."""
         if body.get("format") != FORMAT or body.get("version") != VERSION:
-            got = f"{body.get('format')!r}, version {body.get('version')!r}"
-            raise InvalidInput("format", f"expected {FORMAT!r}, version {VERSION}, got {got}")
+            other = f"{body.get('format')!r}, version {body.get('version')!r}"
+            raise InvalidInput("format", f"expected {FORMAT!r}, version {VERSION}, got {other}")
         _require(body, _OPENING)
         epsilon = validate.number("epsilon", body["epsilon"], above=0.0)
         delta = validate.number("delta", body["delta"], above=0.0, below=1.0)

@@ -58,20 +58,20 @@ class BudgetExceeded(ValueError):
 
     Attributes
     ----------
-    asked : float
+    needed : float
         What the release would spend, in the unit of the ledger: μ, or a Rényi divergence in nats.
     left : float
         What is left, in the same unit.
     """
 
-    def __init__(self, message: str, asked: float, left: float) -> None:
+    def __init__(self, message: str, needed: float, left: float) -> None:
         super().__init__(message)
-        self.asked = asked
+        self.needed = needed
         self.left = left
 
     def __reduce__(self) -> tuple[type[BudgetExceeded], tuple[str, float, float]]:
         """For pools of workers, which pass errors on by pickling them."""
-        return type(self), (str(self), self.asked, self.left)
+        return type(self), (str(self), self.needed, self.left)
 
 
 class PrivacyWarning(UserWarning):

@@ -186,7 +186,7 @@ def train(
     # Neither depends on the data.
     proven = checked(run.guarantee(delta), *walk_of(run, start[None]))
     proven = proven.assuming(*(sentence for sentence in sentences if sentence != TESTING))
-    guarantee = proven if secret else proven.for_testing()
+    guarantee = proven if secret else proven.assuming(TESTING)
 
     def execute() -> Array:
         state = files.state(start, run.rule)

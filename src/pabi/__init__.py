@@ -21,7 +21,13 @@ from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMe
 from pabi.describe.moduli import Modulus
 from pabi.describe.runs import NoisySGD
 from pabi.describe.second_moments import NoisySecondMoments
-from pabi.numbers.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
+from pabi.numbers.errors import (
+    BudgetExceeded,
+    InvalidInput,
+    NotApplicable,
+    PrivacyWarning,
+    TargetUnreachable,
+)
 
 if TYPE_CHECKING:
     from pabi import (
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
     )
     from pabi.account.calibration import calibrate
     from pabi.account.mixing import mixing_time
+    from pabi.budget.ledger import Ledger
     from pabi.guarantees.certificate import Certificate
     from pabi.guarantees.guarantee import Guarantee, compose
     from pabi.verification import Verdict, verify
@@ -50,6 +57,7 @@ logging.getLogger("pabi").addHandler(logging.NullHandler())
 
 __all__ = [
     "BallsInBins",
+    "BudgetExceeded",
     "Certificate",
     "Cyclic",
     "ExponentialMechanism",
@@ -60,6 +68,7 @@ __all__ = [
     "IteratedExponentialMechanism",
     "LangevinChain",
     "LangevinDiffusion",
+    "Ledger",
     "Loss",
     "Modulus",
     "NoisyIteration",
@@ -93,6 +102,7 @@ __all__ = [
 _LAZY = {
     "Certificate": "pabi.guarantees.certificate",
     "Guarantee": "pabi.guarantees.guarantee",
+    "Ledger": "pabi.budget.ledger",
     "Verdict": "pabi.verification",
     "calibrate": "pabi.account.calibration",
     "compose": "pabi.guarantees.guarantee",

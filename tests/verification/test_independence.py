@@ -23,6 +23,7 @@ SHARED = {
     # What certificates and guarantees are called, and their text.
     "pabi.guarantees.certificate": {"FORMAT", "VERSIONS", "Certificate", "check_format"},
     "pabi.guarantees.guarantee": {"FORMAT", "VERSIONS", "INDEPENDENT", "Guarantee"},
+    "pabi.guarantees.adaptive": {"ENTERED", "refusing_above"},
     "pabi.numbers.encoding": {
         "nesting",
         "parse_json",

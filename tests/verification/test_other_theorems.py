@@ -10,7 +10,14 @@ from support.certificates import RUNS, payload_of, refused, too_small
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
 
-OTHERS = ["composition", "shifted interpolation", "secret order", "composed", "magic", None, [], 1]
+OTHERS = [
+    "composition",
+    "shifted interpolation",
+    "secret order",
+    "composed",
+    "adaptive composition",
+]
+OTHERS += ["magic", None, [], 1]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pabi.account.best import best_guarantee
+from pabi.budget.ledger import Ledger
 from pabi.describe import prox
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
@@ -67,6 +68,7 @@ def solve(
     steps: int | None = None,
     most_evaluations: int = 10_000_000,
     random_state: int | np.random.Generator | None = None,
+    ledger: Ledger | None = None,
 ) -> Solution:
     """Run a plan and release its one point, which lies in the set.
 
@@ -96,6 +98,8 @@ def solve(
     random_state : None, int or numpy Generator
         None (default): a ChaCha generator keyed by the operating system. Anything else is for
         tests.
+    ledger : pabi.Ledger, optional
+        The budget that the release is reserved in, before data are read.
 
     Returns
     -------
@@ -110,6 +114,8 @@ def solve(
         Where exact drawing would take too long, which public numbers alone decide.
     TargetUnreachable
         Where no chain of so few steps meets the target.
+    BudgetExceeded
+        Less is left in `ledger`; nothing has then been computed from the data.
 
     References
     ----------
@@ -119,12 +125,12 @@ def solve(
         raise InvalidInput("plan", f"expected a Plan, got a {type(plan).__name__}")
     region = _domain(plan, domain)
     if isinstance(plan.run, LangevinDiffusion):
-        return _follow(plan, plan.run, gradient, region, steps, random_state)
+        return _follow(plan, plan.run, gradient, region, steps, random_state, ledger)
     if steps is not None:
         raise InvalidInput(
             "steps", f"a mechanism is drawn from exactly: expected none, got {steps!r}"
         )
-    return _draw(plan, loss_value, region, most_evaluations, random_state)
+    return _draw(plan, loss_value, region, most_evaluations, random_state, ledger)
 
 
 def _domain(plan: Plan, domain: Any) -> Any:
@@ -156,6 +162,7 @@ def _draw(
     domain: Any,
     most: int,
     random_state: int | np.random.Generator | None,
+    ledger: Ledger | None,
 ) -> Solution:
     from pabi.sampling import gibbs_rejection
 
@@ -171,7 +178,13 @@ def _draw(
 
     assert not isinstance(plan.run, LangevinDiffusion)
     draws = gibbs_rejection(
-        plan.run, whole, domain, random_state, most_evaluations=most, delta=plan.delta
+        plan.run,
+        whole,
+        domain,
+        random_state,
+        most_evaluations=most,
+        delta=plan.delta,
+        ledger=ledger,
     )
     x = np.array(draws.values[0, 0])
     x.flags.writeable = False
@@ -185,6 +198,7 @@ def _follow(
     domain: Any,
     steps: int | None,
     random_state: int | np.random.Generator | None,
+    ledger: Ledger | None,
 ) -> Solution:
     from pabi.sampling import langevin
 
@@ -198,7 +212,8 @@ def _follow(
         )
     count = _steps(plan) if steps is None else validate.integer("steps", steps, at_least=1)
     chain = _private(plan, run, domain, count)
-    draws = langevin(chain, gradient, np.zeros(plan.dimension), 1, random_state, delta=plan.delta)
+    start = np.zeros(plan.dimension)
+    draws = langevin(chain, gradient, start, 1, random_state, delta=plan.delta, ledger=ledger)
     if plan.algorithm != AVERAGE:
         x = np.array(draws.values[0, -1])
         bound = None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pabi.budget.ledger import Ledger, reserved
 from pabi.describe.linear_losses import executable
 from pabi.describe.losses import CONVEX
 from pabi.describe.runs import NoisySGD
@@ -91,6 +92,7 @@ def train(
     checkpoint_seconds: float = 60.0,
     progress: bool = False,
     watch: Watch | None = None,
+    ledger: Ledger | None = None,
 ) -> Trained:
     """The last iterate of `run` on your data, with its guarantee.
 
@@ -142,6 +144,9 @@ def train(
     watch : callable, optional
         (step, x) after every step, only for a run with `release="path"`. With `checkpoint` or `resume` the
         file is rewritten before every call, so that no step is shown twice with different noise.
+    ledger : pabi.Ledger, optional
+        The budget that the release is reserved in, before data are read. The reservation of an interrupted
+        run covers the run that resumes it: with `ledger` as well it is charged anew.
 
     Returns
     -------
@@ -157,6 +162,8 @@ def train(
         bound below 1e-290, which scaling does not keep.
     NotApplicable
         No analysis covers the run; nothing has then been computed from the data.
+    BudgetExceeded
+        Less is left in `ledger`; nothing has then been computed from the data.
 
     Warns
     -----
@@ -175,9 +182,11 @@ def train(
         raise InvalidInput("watch", 'only a run with release="path" may be watched')
     randomness = randomness_from(random_state)
     sentences = unseen(files.assumed) + ([] if clipped_gradient_sum is None else [CLIPS_ITSELF])
-    sentences += [] if randomness.secret else [TESTING]
+    secret = randomness.secret and TESTING not in sentences
     # Neither depends on the data.
-    guarantee = checked(run.guarantee(delta), *walk_of(run, start[None])).assuming(*sentences)
+    proven = checked(run.guarantee(delta), *walk_of(run, start[None]))
+    proven = proven.assuming(*(sentence for sentence in sentences if sentence != TESTING))
+    guarantee = proven if secret else proven.assuming(TESTING)
 
     def execute() -> Array:
         state = files.state(start, run.rule)
@@ -185,7 +194,8 @@ def train(
             after_step = _Aftermath(files.current, guarantee.besides, watch, advance)
             return _execute(run, gradient_sum, state, randomness.generator(), after_step)
 
-    x = released(execute)
+    with reserved(ledger, lambda: proven, secret=secret):
+        x = released(execute)
     files.remove()
     return Trained(x, guarantee, run)
 

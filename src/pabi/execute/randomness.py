@@ -51,6 +51,13 @@ class Randomness:
         return np.random.default_rng(self.random_state)
 
 
+def is_secret(random_state: Any) -> bool:
+    """Whether nobody can know what is drawn from it, without a warning; InvalidInput as `randomness_from`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        return randomness_from(random_state).secret
+
+
 def randomness_from(random_state: Any, *, stacklevel: int = 2) -> Randomness:
     """The source of randomness that `random_state` stands for.
 

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pabi.budget.ledger import Ledger, reserved
 from pabi.describe.second_moments import NoisySecondMoments
 from pabi.execute.hiding import on_grid, released
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import MOST_ROWS, Records, RowBlock, longer_than, seen_norm
 from pabi.execute.sums import Total, rounding_room
-from pabi.guarantees.guarantee import TESTING, Guarantee
+from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array, up
 
@@ -55,6 +56,7 @@ def second_moments(
     random_state: int | np.random.Generator | None = None,
     *,
     delta: float = 1e-5,
+    ledger: Ledger | None = None,
 ) -> ReleasedMoments:
     """The noisy second moments of `records`, with their guarantee.
 
@@ -72,6 +74,8 @@ def second_moments(
         tests: a PrivacyWarning, and a guarantee that says so.
     delta : float, in [0, 1)
         At which the guarantee is read; it is valid at every δ.
+    ledger : pabi.Ledger, optional
+        The budget that the release is reserved in, before data are read.
 
     Returns
     -------
@@ -83,6 +87,8 @@ def second_moments(
     InvalidInput
         `moments` that have no noise, or that do not agree with the records in `n`, `dimension` or
         `feature_norm`; `records` or `random_state` of another type; δ out of its range.
+    BudgetExceeded
+        Less is left in `ledger`; nothing has then been computed from the data.
 
     Warns
     -----
@@ -96,14 +102,16 @@ def second_moments(
     _refuse_others(moments, records)
     noise_std = up(moments.moment_noise_std * noise_factor(moments.n))
     randomness = randomness_from(random_state)
-    sentences = [] if randomness.secret else [TESTING]
-    guarantee = moments.guarantee(delta).assuming(*sentences)
+    proven = moments.guarantee(delta)
+    guarantee = proven if randomness.secret else proven.for_testing()
 
     def execute() -> Array:
         release = _noisy_sums_of_squares if moments.diagonal else _noisy_matrix
         return release(records, noise_std, randomness.generator())
 
-    return ReleasedMoments(released(execute), guarantee)
+    with reserved(ledger, lambda: proven, secret=randomness.secret):
+        values = released(execute)
+    return ReleasedMoments(values, guarantee)
 
 
 def noise_factor(n: int) -> float:

@@ -66,6 +66,8 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             No noise meets ε at δ.
         NotApplicable
             No analysis covers the run.
+        BudgetExceeded
+            Less is left in `ledger`; nothing has then been computed from the data.
 
         Warns
         -----

@@ -65,7 +65,10 @@ random_state : None, int or numpy Generator
     only: the noise can then be subtracted, and the guarantee says so.
 feature_ranges : (low, high), (2, d) array or dict from columns to (low, high), optional
     Public ranges. Features are clipped to them and mapped onto [−1, 1] before the norm is bounded; give
-    `feature_norm` in those units.""",
+    `feature_norm` in those units.
+ledger : pabi.Ledger, optional
+    The budget that every fit is reserved in, before data are read. Where less is left, `fit` raises
+    BudgetExceeded. Clones and worker processes share it.""",
     "$CLASSES": """\
 classes : array-like, optional
     The public label set. None: the labels seen, and the guarantee assumes that they are public.

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from pabi.account.calibration import calibrate
+from pabi.budget.ledger import check_ledger, reserved
 from pabi.describe.batches import Batches
 from pabi.describe.losses import CONVEX, Loss
 from pabi.describe.neighbours import checked_adjacency
@@ -21,6 +22,7 @@ from pabi.describe.stated_run import COUNT
 from pabi.describe.step_sizes import evaluated
 from pabi.execute.engine import train
 from pabi.execute.linear_gradients import LinearGradients
+from pabi.execute.randomness import is_secret
 from pabi.execute.records import Records
 from pabi.guarantees.guarantee import Guarantee
 from pabi.learn import defaults
@@ -72,6 +74,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
     clipping: str = "auto"
     precondition: float | str | None = "auto"
     verbose: bool = False
+    ledger: Any = None
 
     _EQUAL: ClassVar[bool] = True  # whether preconditioned rows are brought to one norm
     _CLIP: ClassVar[float | None] = None  # clip_norm by default, over the norm of rows
@@ -121,10 +124,28 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         `weights`: of the records, in [0, 1]. `sentences`: what the guarantee assumes beside what is assumed
         of every fit.
         """
+        check_ledger(self.ledger)
         records = self._records(X)  # checks the bounds that the norm follows from
         plan = self._planned(records.n, records.d, outputs)
-        run, moments = plan.run, plan.moments
         warn_if_shortened(records, stacklevel=4)
+        # Both releases are one reservation; what other fits cost is in the ledger as well.
+        with reserved(
+            self.ledger,
+            lambda: plan.guarantee.assuming(PREPROCESSING, *sentences),
+            secret=self.ledger is None or is_secret(self.random_state),
+        ):
+            self._execute(plan, records, targets, weights, sentences)
+
+    def _execute(
+        self,
+        plan: Plan,
+        records: Records,
+        targets: NDArray[Any],
+        weights: Array | None,
+        sentences: tuple[str, ...],
+    ) -> None:
+        """Executes the plan on the records; sets what `fit` sets."""
+        run, moments, outputs = plan.run, plan.moments, plan.size.outputs
         before: tuple[Guarantee, ...] = ()
         preconditioner, seen = None, records
         if moments is not None:

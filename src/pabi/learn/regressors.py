@@ -106,6 +106,8 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             No noise meets ε at δ.
         NotApplicable
             No analysis covers the run.
+        BudgetExceeded
+            Less is left in `ledger`; nothing has then been computed from the data.
 
         Warns
         -----

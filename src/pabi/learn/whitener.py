@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from pabi.budget.ledger import check_ledger, reserved
 from pabi.describe.second_moments import NoisySecondMoments
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import LARGEST, Records
@@ -91,6 +92,7 @@ class PrivateWhitener(
     intercept_scaling: float = 1.0
     random_state: Any = None
     feature_ranges: Any = None
+    ledger: Any = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """This transformer, with second moments of the table released.
@@ -115,6 +117,8 @@ class PrivateWhitener(
         TargetUnreachable
             ε is so small that noise would hide all second moments there can be; its `best` is the ε above
             which it would not.
+        BudgetExceeded
+            Less is left in `ledger`; nothing has then been computed from the data.
 
         Warns
         -----
@@ -123,6 +127,7 @@ class PrivateWhitener(
         PrivacyWarning
             `random_state` is not None.
         """
+        check_ledger(self.ledger)
         records = self._records(self._checked(X))
         equal = flag("equal_norms", self.equal_norms)
         output = validate.number(
@@ -130,8 +135,13 @@ class PrivateWhitener(
         )
         moments = self._moments(records)
         warn_if_shortened(records, stacklevel=3)
-        randomness_from(self.random_state, stacklevel=2)
-        one = released_moments(moments, records, self.random_state, self.delta)
+        secret = randomness_from(self.random_state, stacklevel=2).secret
+        with reserved(
+            self.ledger,
+            lambda: moments.guarantee(self.delta).assuming(PREPROCESSING),
+            secret=secret,
+        ):
+            one = released_moments(moments, records, self.random_state, self.delta)
         self.preconditioner_ = whitening(one.values, moments, norm=output, equal=equal)
         self.guarantee_ = one.guarantee.assuming(PREPROCESSING, ONE_FIT)
         self.moments_ = moments

@@ -53,5 +53,26 @@ class TargetUnreachable(ValueError):
         return type(self), (str(self), self.best)
 
 
+class BudgetExceeded(ValueError):
+    """A ledger has less left than a release would spend; nothing was entered, and nothing may be released.
+
+    Attributes
+    ----------
+    needed : float
+        What the release would spend, in the unit of the ledger: μ, or a Rényi divergence in nats.
+    left : float
+        What is left, in the same unit.
+    """
+
+    def __init__(self, message: str, needed: float, left: float) -> None:
+        super().__init__(message)
+        self.needed = needed
+        self.left = left
+
+    def __reduce__(self) -> tuple[type[BudgetExceeded], tuple[str, float, float]]:
+        """For pools of workers, which pass errors on by pickling them."""
+        return type(self), (str(self), self.needed, self.left)
+
+
 class PrivacyWarning(UserWarning):
     """A guarantee that holds and yet may protect less than its reader believes."""

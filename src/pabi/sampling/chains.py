@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pabi.budget.ledger import Ledger, reserved
 from pabi.describe.batches import FullBatch
 from pabi.describe.langevin import LangevinChain
 from pabi.describe.losses import Loss
@@ -47,6 +48,7 @@ def langevin(
     random_state: int | np.random.Generator | None = None,
     *,
     delta: float = 1e-5,
+    ledger: Ledger | None = None,
 ) -> Draws:
     """Draws of `chain`, all of its chains at once, with their guarantee.
 
@@ -76,6 +78,8 @@ def langevin(
         else is for tests: a PrivacyWarning, and a guarantee that says so.
     delta : float
         At which the guarantee is chosen; it is valid at every δ.
+    ledger : pabi.Ledger, optional
+        The budget that the release is reserved in, before data are read.
 
     Returns
     -------
@@ -90,6 +94,8 @@ def langevin(
         coarse against the noise.
     NotApplicable
         No analysis covers the chain; nothing has then been computed from the data.
+    BudgetExceeded
+        Less is left in `ledger`; nothing has then been computed from the data.
 
     Warns
     -----
@@ -114,12 +120,11 @@ def langevin(
         raise InvalidInput("x0", f"expected shape ({gradient.d},), got {np.shape(x0)}")
     project = each_chain(chain.prox, start.shape[1:])
     # Before the data is touched: neither depends on it.
-    guarantee = checked(chain.guarantee(delta), *walk_of(chain.run, start))
+    proven = checked(chain.guarantee(delta), *walk_of(chain.run, start))
     if not enforced:
-        guarantee = guarantee.assuming(TAKEN)
+        proven = proven.assuming(TAKEN)
     randomness = randomness_from(random_state)
-    if not randomness.secret:
-        guarantee = guarantee.for_testing()
+    guarantee = proven if randomness.secret else proven.for_testing()
 
     # The noise of a step in doubles, not below the one that is accounted.
     noise_std = fraction_up(
@@ -134,7 +139,9 @@ def langevin(
         mean = Mean(gradient, chain.loss.l2, order)
         return follow(mean, project, start, sizes, noise_std, every, generator)
 
-    return Draws(released(execute), guarantee, chain, chain.release)
+    with reserved(ledger, lambda: proven, secret=randomness.secret):
+        values = released(execute)
+    return Draws(values, guarantee, chain, chain.release)
 
 
 def check_gradient(gradient: Any, loss: Loss, n: int, size: int) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pabi.budget.ledger import Ledger, reserved
 from pabi.describe.losses import Loss
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.execute.hiding import GRID, on_grid, released, returned
@@ -55,6 +56,7 @@ def gibbs_rejection(
     lipschitz: float | None = None,
     most_evaluations: int = MOST_EVALUATIONS,
     delta: float = 1e-5,
+    ledger: Ledger | None = None,
 ) -> ExactDraws:
     """Exact draws from the density of `mechanism`, with their guarantee.
 
@@ -92,6 +94,8 @@ def gibbs_rejection(
         after as many boxes are halved no more.
     delta : float
         At which the guarantee is chosen; it is valid at every δ.
+    ledger : pabi.Ledger, optional
+        The budget that the release is reserved in, before data are read.
 
     Returns
     -------
@@ -108,6 +112,8 @@ def gibbs_rejection(
     NotApplicable
         It is expected to take more than `most_evaluations`, or 2⁻⁴⁴ of what the loss can change by on the
         set is more than 2⁻¹⁴/κ: public numbers alone say so.
+    BudgetExceeded
+        Less is left in `ledger`; nothing has then been computed from the data.
 
     Warns
     -----
@@ -131,10 +137,9 @@ def gibbs_rejection(
     region = read_region(domain, mechanism.dimension, rounds[0].diameter)
     bounds = _loss_bounds(mechanism.loss, region, lipschitz)
     _refuse_long(region, rounds, bounds, most_evaluations)
-    guarantee = repeated(mechanism.guarantee(delta), draws)  # before the data is touched
+    proven = repeated(mechanism.guarantee(delta), draws)  # before the data is touched
     randomness = randomness_from(random_state)
-    if not randomness.secret:
-        guarantee = guarantee.for_testing()
+    guarantee = proven if randomness.secret else proven.for_testing()
 
     def execute() -> Array:
         generator = randomness.generator()
@@ -146,7 +151,9 @@ def gibbs_rejection(
         # Which doubles a box can yield depends on the box, and the boxes on the data.
         return _released(region, np.concatenate(points))[None]
 
-    return ExactDraws(released(execute), guarantee, mechanism)
+    with reserved(ledger, lambda: proven, secret=randomness.secret):
+        values = released(execute)
+    return ExactDraws(values, guarantee, mechanism)
 
 
 class _Round(NamedTuple):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pabi.analyses import composition
+from pabi.budget.ledger import Ledger, reserved
 from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.assumptions import about_gap
 from pabi.describe.iteration import NoisyIteration
@@ -50,6 +51,7 @@ def diffusion(
     thin: int = 1,
     random_state: int | np.random.Generator | None = None,
     delta: float = 1e-5,
+    ledger: Ledger | None = None,
 ) -> Draws:
     """Draws of the chain that follows `diffusion` by `steps` equal fine steps, with that chain's guarantee.
 
@@ -80,6 +82,8 @@ def diffusion(
         tests: a PrivacyWarning, and a guarantee that says so.
     delta : float
         At which the guarantee is chosen; it is valid at every δ.
+    ledger : pabi.Ledger, optional
+        The budget that the release is reserved in, before data are read.
 
     Returns
     -------
@@ -93,6 +97,8 @@ def diffusion(
         `inverse_temperature` that is not finite and ≥ 0 at all times; and as `langevin` does.
     NotApplicable
         No analysis covers the steps; nothing has then been computed from the data.
+    BudgetExceeded
+        Less is left in `ledger`; nothing has then been computed from the data.
 
     Warns
     -----
@@ -122,7 +128,7 @@ def diffusion(
             chains=chains,
             release=diffusion.release,
         )
-        return langevin(chain, gradient, x0, thin, random_state, delta=delta)
+        return langevin(chain, gradient, x0, thin, random_state, delta=delta, ledger=ledger)
     every = thinned(diffusion.release, thin, steps)
     enforced = check_gradient(gradient, diffusion.loss, diffusion.n, diffusion.n)
     sizes, noise_std = _fine_steps(diffusion, steps)
@@ -130,17 +136,18 @@ def diffusion(
     start = starting_points(x0, chains)
     project = each_chain(domain, start.shape[1:])
     walk = _walk(diffusion, sizes, noise_std, domain, start)
-    guarantee = _guarantee(diffusion, iteration, walk, enforced, delta)
+    proven = _guarantee(diffusion, iteration, walk, enforced, delta)
     randomness = randomness_from(random_state)
-    if not randomness.secret:
-        guarantee = guarantee.for_testing()
+    guarantee = proven if randomness.secret else proven.for_testing()
 
     def execute() -> Array:
         generator = randomness.generator()
         mean = Mean(gradient, diffusion.loss.l2)
         return follow(mean, project, start, sizes, noise_std, every, generator)
 
-    return Draws(released(execute), guarantee, iteration, diffusion.release)
+    with reserved(ledger, lambda: proven, secret=randomness.secret):
+        values = released(execute)
+    return Draws(values, guarantee, iteration, diffusion.release)
 
 
 def _check_domain(diffusion: LangevinDiffusion, domain: Any) -> None:

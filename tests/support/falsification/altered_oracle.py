@@ -19,6 +19,7 @@ import numpy as np
 import pabi
 from pabi.account.best import outcomes
 from pabi.analyses import nonlinear_one_sided
+from pabi.budget import ledger
 from pabi.describe.files import from_dict
 from pabi.describe.iteration import iteration_sentences
 from pabi.describe.langevin import chain_sentences, diffusion_sentences
@@ -26,9 +27,11 @@ from pabi.describe.mechanisms import mechanism_sentences, rounds_sentences
 from pabi.describe.moduli import Modulus
 from pabi.describe.runs import run_sentences
 from pabi.describe.second_moments import second_moments_sentences
+from pabi.guarantees.adaptive import ENTERED, refusing_above
 from pabi.guarantees.guarantee import INDEPENDENT
 from pabi.numbers import encoding
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
+from pabi.tradeoff.gaussian_below import gaussian_below
 from support.falsification.honest_files import certificate_in, honest_files
 
 EXACT, IMPROVABLE = 1e-9, 1e-2
@@ -150,6 +153,10 @@ def _sentences(proof):
     if theorem == "composed":
         parts = [s for part in proof["parts"] for s in _sentences(part)]
         return [*parts, INDEPENDENT, *proof.get("assumes", ())]
+    if theorem == "adaptive composition":
+        parts = [s for part in proof["parts"] for s in _sentences(part)]
+        own = [INDEPENDENT, ENTERED, refusing_above(float(proof["claim"]["mu"]))]
+        return [*parts, *own, *proof.get("assumes", ())]
     if proof["run"] is None:
         d = proof["diameter"]
         found = iteration_sentences(
@@ -184,6 +191,8 @@ def _names(proof):
             sources = "; ".join(dict.fromkeys(source for _, source in names))
             found.add((" + ".join(method for method, _ in names), sources + COMPOSED))
         return found
+    if proof["theorem"] == "adaptive composition":
+        return {(ledger.NAME, ledger.SOURCE)}
     found = {(g.method, g.source) for g in _guarantees(proof) or () if g.method == proof["theorem"]}
     if proof["run"] is None:
         for text in honest_files().values():
@@ -300,6 +309,8 @@ def _below(claimed, known, slack):
 
 def _curves(proof):
     """Trade-off functions that the accountant proves; None where it cannot know."""
+    if proof["theorem"] == "adaptive composition":
+        return _of_ledger(proof)
     if proof["theorem"] != "composed":
         found = _guarantees(proof)
         return None if found is None else [g.curve for g in found]
@@ -314,6 +325,15 @@ def _curves(proof):
         kept += [c for c in curves if not isinstance(c, Gaussian)]
         total = [one.compose(other) for one in total for other in kept]
     return total
+
+
+def _of_ledger(proof):
+    """The budget, which is at least what the parts amount to."""
+    every = [_curves(part) for part in proof["parts"]]
+    if any(curves is None for curves in every):
+        return None
+    least = math.sqrt(sum(min(map(gaussian_below, curves)) ** 2 for curves in every))
+    return [Gaussian(max(least, float(proof["claim"]["mu"])))]
 
 
 def _guarantees(proof):

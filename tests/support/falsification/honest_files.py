@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -93,8 +94,18 @@ def _written():
     found["new composed"] = pabi.compose(cyclic, chain, found["new shuffle once"])
     found["new composed, one sampled"] = pabi.compose(cyclic, found["new fixed size"])
     found["new twice"] = pabi.compose(cyclic, cyclic)
+    found["new ledger"] = _entered(cyclic, found["new shuffle once"], found["new exponential"])
     found["new with more said"] = cyclic.assuming("the features are centred without the data")
     return found
+
+
+def _entered(*guarantees):
+    """What a ledger says of these."""
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = pabi.Ledger(Path(folder) / "a.ledger", 200.0, DELTA)
+        for guarantee in guarantees:
+            ledger.spend(guarantee)
+        return ledger.guarantee
 
 
 @functools.cache

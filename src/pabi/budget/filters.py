@@ -1,0 +1,190 @@
+"""Filters: what a release is charged with, and up to which sum releases are granted (docs, "Theory", 16).
+
+What is charged is a double above the truth, sums are rational numbers, and limits are rounded down, so that
+no rounding grants anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol
+
+from pabi.convert.gdp import gdp_epsilon_bounds, gdp_to_delta, gdp_to_epsilon
+from pabi.convert.rdp import rdp_to_epsilon
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import fraction_down, fraction_up, root_of_fraction_up
+from pabi.numbers.search import bisected
+from pabi.tradeoff import TradeOff
+from pabi.tradeoff.gaussian_below import gaussian_below
+
+_LARGEST = 1e6  # μ or nats of a budget: more promises nothing
+
+
+class Filter(Protocol):
+    """What a ledger charges, and its limit. `symbol`: of the unit that is charged."""
+
+    kind: ClassVar[str]
+    symbol: ClassVar[str]
+
+    @property
+    def limit(self) -> Fraction:
+        """What the sizes of all charges may add up to."""
+
+    def charge(self, curve: TradeOff) -> float:
+        """What a release with this trade-off function is charged with; ∞ where nothing finite bounds it."""
+
+    def size(self, charge: float) -> Fraction:
+        """What a charge counts in the sum."""
+
+    def left(self, spent: Fraction) -> float:
+        """The largest charge that is still granted, a double."""
+
+    def epsilon(self, spent: Fraction, delta: float) -> float:
+        """ε at `delta` of releases that were fixed beforehand and add up to `spent`, an upper bound."""
+
+    def epsilon_left(self, spent: Fraction, delta: float) -> float:
+        """ε at `delta` of the largest Gaussian release that is still granted, a lower bound."""
+
+    def meets(self, epsilon: float, delta: float) -> bool:
+        """Whether what it lets through is (ε, δ)-DP."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The filter as JSON."""
+
+
+@dataclass(frozen=True)
+class GaussianFilter:
+    """Σμ² stays at most the square of the budget's `mu`; the whole is then G(mu)."""
+
+    mu: float
+
+    kind: ClassVar[str] = "gaussian"
+    symbol: ClassVar[str] = "mu"
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float) -> GaussianFilter:
+        """That with the largest μ that is (ε, δ)-DP."""
+        largest, _ = bisected(lambda mu: not cls(mu).meets(epsilon, delta), 0.0, _LARGEST)
+        return cls(largest)
+
+    @property
+    def limit(self) -> Fraction:
+        """μ² of the budget."""
+        return Fraction(self.mu) ** 2
+
+    def charge(self, curve: TradeOff) -> float:
+        """The μ of a Gaussian below the curve."""
+        return gaussian_below(curve)
+
+    def size(self, charge: float) -> Fraction:
+        """μ²."""
+        return Fraction(charge) ** 2
+
+    def left(self, spent: Fraction) -> float:
+        """The largest μ that is still granted."""
+        return root_of_fraction_down(max(self.limit - spent, Fraction(0)))
+
+    def epsilon(self, spent: Fraction, delta: float) -> float:
+        """ε of a Gaussian of this μ²."""
+        return gdp_to_epsilon(root_of_fraction_up(spent), delta)
+
+    def epsilon_left(self, spent: Fraction, delta: float) -> float:
+        """ε of the Gaussian of what is left."""
+        return gdp_epsilon_bounds(self.left(spent), delta)[0]
+
+    def meets(self, epsilon: float, delta: float) -> bool:
+        """Whether G(mu) is (ε, δ)-DP."""
+        return gdp_to_delta(self.mu, epsilon) <= delta
+
+    def to_dict(self) -> dict[str, Any]:
+        """The kind and the budget's μ."""
+        return {"kind": self.kind, "mu": self.mu}
+
+
+@dataclass(frozen=True)
+class RenyiFilter:
+    """Σ of the Rényi divergences of one order, fixed beforehand, stays at most `rho`."""
+
+    order: float
+    rho: float
+
+    kind: ClassVar[str] = "renyi"
+    symbol: ClassVar[str] = "rho"
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float, order: float) -> RenyiFilter:
+        """That with the largest ρ from which (ε, δ) follows."""
+        largest, _ = bisected(lambda rho: not cls(order, rho).meets(epsilon, delta), 0.0, _LARGEST)
+        return cls(order, largest)
+
+    @property
+    def limit(self) -> Fraction:
+        """The budget's ρ."""
+        return Fraction(self.rho)
+
+    def charge(self, curve: TradeOff) -> float:
+        """The Rényi divergence of the order."""
+        return curve.rdp(self.order)
+
+    def size(self, charge: float) -> Fraction:
+        """The divergence itself."""
+        return Fraction(charge)
+
+    def left(self, spent: Fraction) -> float:
+        """The largest divergence that is still granted."""
+        return fraction_down(max(self.limit - spent, Fraction(0)))
+
+    def epsilon(self, spent: Fraction, delta: float) -> float:
+        """ε that follows from the divergence."""
+        if spent == 0:
+            return 0.0
+        return rdp_to_epsilon(orders=[self.order], rdp=[fraction_up(spent)], delta=delta)
+
+    def epsilon_left(self, spent: Fraction, delta: float) -> float:
+        """ε of the Gaussian whose divergence, αμ²/2, is what is left."""
+        square = 2 * Fraction(self.left(spent)) / Fraction(self.order)
+        return gdp_epsilon_bounds(root_of_fraction_down(square), delta)[0]
+
+    def meets(self, epsilon: float, delta: float) -> bool:
+        """Whether (ε, δ)-DP follows from ρ."""
+        return rdp_to_epsilon(orders=[self.order], rdp=[self.rho], delta=delta) <= epsilon
+
+    def to_dict(self) -> dict[str, Any]:
+        """The kind, the order and the budget's ρ."""
+        return {"kind": self.kind, "order": self.order, "rho": self.rho}
+
+
+_FIELDS: Mapping[str, tuple[type[GaussianFilter] | type[RenyiFilter], tuple[str, ...]]] = (
+    MappingProxyType(
+        {"gaussian": (GaussianFilter, ("mu",)), "renyi": (RenyiFilter, ("order", "rho"))}
+    )
+)
+
+
+def filter_of(epsilon: float, delta: float, order: float | None) -> GaussianFilter | RenyiFilter:
+    """The filter of a new ledger."""
+    if order is None:
+        return GaussianFilter.of(epsilon, delta)
+    return RenyiFilter.of(epsilon, delta, order)
+
+
+def read_filter(data: Any) -> GaussianFilter | RenyiFilter:
+    """The filter that `to_dict` wrote. Raises InvalidInput."""
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if not isinstance(kind, str) or kind not in _FIELDS:
+        raise InvalidInput("filter", f"expected one of {', '.join(_FIELDS)}, got {kind!r}")
+    cls, names = _FIELDS[kind]
+    if set(data) != {"kind", *names}:
+        raise InvalidInput("filter", f"expected {', '.join(names)}")
+    return cls(*(validate.number(name, data[name], at_least=0.0) for name in names))
+
+
+def root_of_fraction_down(square: Fraction) -> float:
+    """The greatest double not above √square."""
+    root = math.isqrt(square.numerator * square.denominator << 256)
+    return fraction_down(Fraction(root, square.denominator << 128))

@@ -1,0 +1,419 @@
+"""The ledger: a budget that processes share, spent before data are read and never given back."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from pabi.budget.files import append, brought_up_to_date, named, read_book, sync_folder, writing
+from pabi.budget.filters import GaussianFilter, RenyiFilter, filter_of
+from pabi.budget.lines import START, Book, Line, Opening, book_of, budget_text, now, sealed
+from pabi.budget.reports import LedgerReport, report_of
+from pabi.guarantees.adaptive import ENTERED, AdaptivelyComposed, refusing_above
+from pabi.guarantees.guarantee import INDEPENDENT, TESTING, Guarantee
+from pabi.numbers import validate
+from pabi.numbers.errors import BudgetExceeded, InvalidInput
+from pabi.numbers.fields import flag
+from pabi.numbers.showing import exact, shown, shown_down
+from pabi.tradeoff import ApproxDP, Gaussian, TradeOff
+
+NAME = "adaptive composition"
+SOURCE = "Smith, Thakurta 2022; docs, Theory, 16"
+SOURCE_RENYI = "Feldman, Zrnic 2021; docs, Theory, 16"
+
+
+class Ledger:
+    """A budget (ε, δ) for all releases from the same data, kept in a file that processes share.
+
+    Each release is reserved before data are read, whatever the releases before it showed. What was reserved
+    stays spent, also where the process died before it released anything. The file is opened or made here. It
+    holds guarantees, and nothing that was computed from data. Copies and pickles of a ledger share the file.
+
+    Parameters
+    ----------
+    path : str or path
+        The file, one JSON object a line, to which entries are only appended. One that is there has to have
+        the same budget.
+    epsilon, delta : float, > 0, delta below 1
+        The budget.
+    order : float, > 1, optional
+        None: a release is charged with the μ of a Gaussian that lies below its trade-off function, and the
+        sum of μ² is bounded. A number: it is charged with its Rényi divergence of that order. That is dearer
+        for Gaussians and far cheaper for random batches. The order cannot change later.
+
+    Raises
+    ------
+    InvalidInput
+        For numbers out of range, and a file that cannot be opened, is no ledger, was changed or has another
+        budget.
+
+    Warns
+    -----
+    PrivacyWarning
+        The file ended in an entry that a crash had cut off. It was never granted, and is taken off.
+
+    References
+    ----------
+    docs, "Theory", 16, and "Keep a budget"; Smith, Thakurta 2022; Feldman, Zrnic 2021, Thm 4.1.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        epsilon: float,
+        delta: float,
+        *,
+        order: float | None = None,
+    ) -> None:
+        try:
+            self._path = Path(os.path.abspath(os.fspath(path)))
+        except TypeError:
+            kind = type(path).__name__
+            raise InvalidInput("path", f"expected a path, got a {kind}") from None
+        self._epsilon = validate.number("epsilon", epsilon, above=0.0)
+        self._delta = validate.number("delta", delta, above=0.0, below=1.0)
+        self._order = None if order is None else validate.number("order", order, above=1.0)
+        self._book: Book | None = None
+        with self._writing(create=True):
+            pass
+
+    @property
+    def path(self) -> Path:
+        """The file, as an absolute path."""
+        return self._path
+
+    @property
+    def epsilon(self) -> float:
+        """ε of the budget."""
+        return self._epsilon
+
+    @property
+    def delta(self) -> float:
+        """δ of the budget."""
+        return self._delta
+
+    # Spending.
+
+    def reserve(self, guarantee: Guarantee, *, testing: bool = False) -> Reservation:
+        """Spends what a release costs, before data are read.
+
+        Parameters
+        ----------
+        guarantee : Guarantee
+            What the release will cost, with a certificate.
+        testing : bool
+            Whether the noise will be reproducible. It is spent all the same, and the ledger's guarantee then
+            says that it protects nobody.
+
+        Returns
+        -------
+        Reservation
+            Granted. `commit` it after the release, or use it in a `with` statement, which does so unless an
+            exception leaves it. It is never given back.
+
+        Raises
+        ------
+        BudgetExceeded
+            Less is left. Nothing is entered, and nothing may be released.
+        InvalidInput
+            For a guarantee without a certificate that verifies, of another adjacency than the first one, or
+            that nothing finite bounds, and for a file that was changed or is gone.
+
+        References
+        ----------
+        docs, "Theory", 16.
+        """
+        return Reservation(self, self._grant("reserved", guarantee, testing))
+
+    def spend(self, guarantee: Guarantee, *, testing: bool = False) -> None:
+        """Spends what a release costs in one entry: `reserve` and `commit` at once, before the release.
+
+        Parameters
+        ----------
+        guarantee : Guarantee
+            What the release costs, with a certificate.
+        testing : bool
+            Whether its noise is reproducible, as for `reserve`.
+
+        Raises
+        ------
+        BudgetExceeded, InvalidInput
+            As for `reserve`.
+        """
+        self._grant("spent", guarantee, testing)
+
+    def _grant(self, entry: str, guarantee: Guarantee, testing: bool) -> int:
+        """The number of a new entry, once it is on the disk."""
+        testing = flag("testing", testing)
+        table = _verified(guarantee)
+        charge = _charge(self._read(), guarantee)
+        with self._writing() as (book, enter):
+            if book.adjacency not in (None, guarantee.adjacency):
+                raise InvalidInput(
+                    "adjacency",
+                    f"expected {book.adjacency!r} throughout, got {guarantee.adjacency!r}",
+                )
+            _refuse_above(book, charge)
+            number = len(book.granted) + 1
+            enter(Line(entry, number, now(), testing, charge, table))
+        return number
+
+    def _commit(self, number: int) -> None:
+        with self._writing() as (book, enter):
+            if number not in book.committed:
+                enter(Line("committed", number, now()))
+
+    # Reading.
+
+    def remaining(self, delta: float | None = None) -> float:
+        """ε of the largest Gaussian release that is still granted.
+
+        Parameters
+        ----------
+        delta : float in (0, 1), optional
+            The δ at which it is read; None for that of the budget.
+
+        Returns
+        -------
+        float
+            ε ≥ 0, rounded down.
+
+        Raises
+        ------
+        InvalidInput
+            For a `delta` out of range, and for a file that was changed or is gone.
+        """
+        at = self.delta if delta is None else delta
+        at = validate.number("delta", at, above=0.0, below=1.0)
+        book = self._read()
+        return book.opening.filter.epsilon_left(book.spent, at)
+
+    def report(self) -> LedgerReport:
+        """What was granted, when, for what, and what is left.
+
+        Returns
+        -------
+        LedgerReport
+            `print` shows a table.
+
+        Raises
+        ------
+        InvalidInput
+            For a file that was changed or is gone.
+        """
+        return report_of(self._read())
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What all releases cost together, those that are still to come included: the budget.
+
+        It holds however they were chosen, and whenever they end. What was spent so far is a reading: it
+        depends on what was released, and is no guarantee. Without an `order` it has a certificate, unless an
+        entry was a test.
+
+        Raises
+        ------
+        InvalidInput
+            Without any entry, as adjacency is that of the first, and for a file that was changed or is gone.
+        """
+        book = self._read()
+        if not book.granted:
+            raise InvalidInput("ledger", "expected an entry: without any there is no adjacency")
+        parts = [Guarantee.from_dict(line.guarantee) for line in book.granted]
+        filters = book.opening.filter
+        curve: TradeOff
+        if isinstance(filters, GaussianFilter):
+            curve, bound, source = Gaussian(filters.mu), refusing_above(filters.mu), SOURCE
+            proof = AdaptivelyComposed(parts, filters.mu)
+        else:
+            curve, bound = ApproxDP(self.epsilon, self.delta), _refusing(filters)
+            source, proof = SOURCE_RENYI, None
+        sentences = [sentence for part in parts for sentence in part.assumptions]
+        whole = Guarantee(
+            curve,
+            parts[0].adjacency,
+            NAME,
+            source,
+            tuple(dict.fromkeys((*sentences, INDEPENDENT, ENTERED, bound))),
+            self.delta,
+            unit=parts[0].unit,
+            besides=tuple(dict.fromkeys(s for part in parts for s in part.besides)),
+            proof=proof,
+        )
+        return whole.for_testing() if any(line.testing for line in book.granted) else whole
+
+    def _read(self) -> Book:
+        """What the file says now, without its lock."""
+        book = read_book(self._path, self._book)
+        self._refuse_another(book)
+        return book
+
+    @contextlib.contextmanager
+    def _writing(self, *, create: bool = False) -> Iterator[tuple[Book, Callable[[Line], None]]]:
+        """(what the locked file says now, a function that appends an entry)."""
+        with writing(self._path, create=create) as file:
+            with named(self._path):
+                book = brought_up_to_date(file, self._book)
+            if book is None:
+                if not create:
+                    raise InvalidInput(str(self._path), "expected a ledger, got an empty file")
+                filters = filter_of(self._epsilon, self._delta, self._order)
+                opening = Opening(self._epsilon, self._delta, filters)
+                line = sealed(opening.body(), START)
+                append(file, line, 0)
+                sync_folder(self._path.parent)
+                book = book_of(line)
+            self._refuse_another(book)
+            self._book = book
+
+            def enter(line: Line) -> None:
+                assert book is not None
+                data = sealed(line.body(), book.seal)
+                append(file, data, book.length)
+                self._book = book.with_lines(data)
+
+            yield book, enter
+
+    def _refuse_another(self, book: Book) -> None:
+        """Raises InvalidInput unless the file has this budget."""
+        opening, mine = book.opening, (self._epsilon, self._delta, self._order)
+        if (opening.epsilon, opening.delta, opening.order) != mine:
+            expected = budget_text(*mine)
+            raise InvalidInput(
+                str(self._path), f"expected a ledger of {expected}, got one of {opening}"
+            )
+
+    # Copies and pickles: the path and the budget. They never make a file that is gone anew.
+
+    def __getstate__(self) -> dict[str, Any]:
+        budget = (self._epsilon, self._delta, self._order)
+        return {"path": str(self._path), "budget": budget}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._path, self._book = Path(state["path"]), None
+        self._epsilon, self._delta, self._order = state["budget"]
+
+    def __repr__(self) -> str:
+        fields = [repr(str(self._path)), f"epsilon={exact(self.epsilon)}"]
+        fields += [f"delta={exact(self.delta)}"]
+        fields += [] if self._order is None else [f"order={exact(self._order)}"]
+        return f"Ledger({', '.join(fields)})"
+
+
+class Reservation:
+    """What a ledger has granted to one release. It is never given back.
+
+    Made by `Ledger.reserve`. In a `with` statement it is committed at the end, unless an exception leaves it.
+
+    Attributes
+    ----------
+    number : int
+        Its number in the ledger, from 1 on.
+    """
+
+    def __init__(self, ledger: Ledger, number: int) -> None:
+        """`ledger`: in which it was entered. `number`: of the entry."""
+        self._ledger, self.number = ledger, number
+
+    def commit(self) -> None:
+        """Notes that the release was made. A second time changes nothing.
+
+        Raises
+        ------
+        InvalidInput
+            For a file that was changed or is gone, or cannot be written.
+        """
+        self._ledger._commit(self.number)
+
+    def __enter__(self) -> Reservation:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.commit()
+
+
+def reserved(
+    ledger: Ledger | None, guarantee: Callable[[], Guarantee], *, secret: bool
+) -> AbstractContextManager[Any]:
+    """For trainers: the reservation of a release in `ledger`, nothing to be done without one.
+
+    `guarantee`: of the release as if its noise were secret, asked for only where there is a ledger. `secret`:
+    whether it is. Raises InvalidInput for what is no ledger, and as `Ledger.reserve` does.
+    """
+    check_ledger(ledger)
+    if ledger is None:
+        return contextlib.nullcontext()
+    return ledger.reserve(guarantee(), testing=not secret)
+
+
+def check_ledger(ledger: Any) -> None:
+    """Raises InvalidInput for what is neither a ledger nor None."""
+    if ledger is not None and type(ledger) is not Ledger:
+        kind = type(ledger).__name__
+        raise InvalidInput("ledger", f"expected a pabi.Ledger or None, got a {kind}")
+
+
+def _verified(guarantee: Guarantee) -> dict[str, Any]:
+    """A guarantee with its certificate as JSON. Raises InvalidInput unless the checker accepts it."""
+    from pabi.verification import verify
+
+    if type(guarantee) is not Guarantee:
+        kind = type(guarantee).__name__
+        raise InvalidInput("guarantee", f"expected a pabi.Guarantee, got a {kind}")
+    if TESTING in guarantee.assumptions:
+        raise InvalidInput(
+            "guarantee", f"expected one that protects somebody, got one of {TESTING!r}"
+        )
+    if not guarantee.verified:
+        verdict = verify(guarantee)
+        if not verdict.ok:
+            raise InvalidInput(
+                "guarantee", f"expected one with a certificate that verifies: {verdict.reason}"
+            )
+    return guarantee.to_dict(certificate=True)
+
+
+def _charge(book: Book, guarantee: Guarantee) -> float:
+    """What the release is charged with. Raises InvalidInput where nothing finite bounds it."""
+    filters = book.opening.filter
+    charge = filters.charge(guarantee.curve)
+    if not charge < math.inf:
+        kind = guarantee.curve.kind
+        raise InvalidInput(
+            "guarantee", f"expected one that a finite {filters.symbol} bounds, got a {kind} curve"
+        )
+    return charge
+
+
+def _refuse_above(book: Book, charge: float) -> None:
+    """Raises BudgetExceeded where less is left."""
+    filters = book.opening.filter
+    if book.spent + filters.size(charge) <= filters.limit:
+        return
+    left, what = filters.left(book.spent), filters.symbol
+    raise BudgetExceeded(
+        f"{what} = {shown(charge)} is asked, and {what} = {shown_down(left)} is left of the budget "
+        f"{book.opening}",
+        charge,
+        left,
+    )
+
+
+def _refusing(filters: RenyiFilter) -> str:
+    """The sentence about a filter of Rényi divergences."""
+    return (
+        "the ledger refused every release that would have brought the sum of Rényi divergences of order "
+        f"{exact(filters.order)} above {exact(filters.rho)}, both fixed before the first of them"
+    )

@@ -1,0 +1,218 @@
+"""The lines of a ledger's file: JSON with a running hash, one entry a line, the first one the budget.
+
+The hash of a line is SHA-256 of the hash before it and of the line's own text, so that a line that was
+changed, left out or put between is noticed. It is no signature: who can write the file can write another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
+
+from pabi.budget.filters import GaussianFilter, RenyiFilter, read_filter
+from pabi.numbers import validate
+from pabi.numbers.encoding import parse_json
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.showing import exact
+
+FORMAT, VERSION = "pabi.ledger", 1
+START = "0" * 64
+BEGINNING = b'{"format":"pabi.ledger",'  # of every file
+_KEY = ',"hash":"'
+_TAIL = len(_KEY) + 64 + 2  # of a line: the hash and what closes it
+_OPENING = ("format", "version", "epsilon", "delta", "unit", "filter", "opened", "name")
+_GRANTED = ("entry", "number", "at", "testing", "charge", "guarantee")
+_COMMITTED = ("entry", "number", "at")
+
+
+def now() -> str:
+    """The time in UTC, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def sealed(body: dict[str, Any], before: str) -> bytes:
+    """A line with this content, after the line with the hash `before`."""
+    text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return f'{text[:-1]}{_KEY}{_digest(before, text)}"}}\n'.encode()
+
+
+def seal_of(line: bytes) -> str:
+    """The hash that a line carries."""
+    return line[-67:-3].decode("ascii", "replace")
+
+
+def _digest(before: str, text: str) -> str:
+    return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Opening:
+    """The first line: the budget (ε, δ), the filter, when and under which random name it was opened."""
+
+    epsilon: float
+    delta: float
+    filter: GaussianFilter | RenyiFilter
+    opened: str = field(default_factory=now)
+    name: str = field(default_factory=lambda: os.urandom(16).hex())
+
+    def body(self) -> dict[str, Any]:
+        """The content of the line."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "unit": "record",
+            "filter": self.filter.to_dict(),
+            "opened": self.opened,
+            "name": self.name,
+        }
+
+    @classmethod
+    def read(cls, body: dict[str, Any]) -> Opening:
+        """The opening with this content. Raises InvalidInput."""
+        if body.get("format") != FORMAT or body.get("version") != VERSION:
+            other = f"{body.get('format')!r}, version {body.get('version')!r}"
+            raise InvalidInput("format", f"expected {FORMAT!r}, version {VERSION}, got {other}")
+        _require(body, _OPENING)
+        epsilon = validate.number("epsilon", body["epsilon"], above=0.0)
+        delta = validate.number("delta", body["delta"], above=0.0, below=1.0)
+        filters = read_filter(body["filter"])
+        if not filters.meets(epsilon, delta):
+            raise InvalidInput("filter", "expected one that keeps epsilon and delta")
+        return cls(epsilon, delta, filters, str(body["opened"]), str(body["name"]))
+
+    @property
+    def order(self) -> float | None:
+        """The order of Rényi divergences that are charged; None where μ is."""
+        return self.filter.order if isinstance(self.filter, RenyiFilter) else None
+
+    def __str__(self) -> str:
+        return budget_text(self.epsilon, self.delta, self.order)
+
+
+def budget_text(epsilon: float, delta: float, order: float | None) -> str:
+    """A budget in words."""
+    text = f"epsilon = {exact(epsilon)} at delta = {exact(delta)}"
+    return text if order is None else f"{text}, Rényi order {exact(order)}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """An entry: a reservation ("reserved"), one with its release ("spent"), or a release ("committed").
+
+    `number`: of the reservation, from 1 on. `charge`, `testing` and `guarantee` are None of "committed".
+    """
+
+    entry: str
+    number: int
+    at: str
+    testing: bool | None = None
+    charge: float | None = None
+    guarantee: dict[str, Any] | None = None
+
+    def body(self) -> dict[str, Any]:
+        """The content of the line."""
+        keys = _COMMITTED if self.guarantee is None else _GRANTED
+        return {key: getattr(self, key) for key in keys}
+
+    @classmethod
+    def read(cls, body: dict[str, Any]) -> Line:
+        """The entry with this content. Raises InvalidInput."""
+        entry = validate.choice("entry", body.get("entry"), ("reserved", "spent", "committed"))
+        _require(body, _COMMITTED if entry == "committed" else _GRANTED)
+        number = validate.integer("number", body["number"], at_least=1)
+        if entry == "committed":
+            return cls(entry, number, str(body["at"]))
+        charge = validate.number("charge", body["charge"], at_least=0.0)
+        if not isinstance(body["testing"], bool) or not isinstance(body["guarantee"], dict):
+            raise InvalidInput("guarantee", "expected a guarantee, and true or false for testing")
+        return cls(entry, number, str(body["at"]), body["testing"], charge, body["guarantee"])
+
+
+@dataclass(frozen=True)
+class Book:
+    """What was read of a file so far.
+
+    `granted`: the reservations in order. `committed`: the numbers of those that were. `spent`: the sum of the
+    sizes of their charges. `seal`: the hash of the last line. `lines`: how many. `length`: in bytes.
+    """
+
+    opening: Opening
+    granted: tuple[Line, ...] = ()
+    committed: frozenset[int] = frozenset()
+    spent: Fraction = Fraction(0)
+    seal: str = START
+    lines: int = 1
+    length: int = 0
+
+    @property
+    def adjacency(self) -> str | None:
+        """That of the first reservation, None where there is none."""
+        guarantee = self.granted[0].guarantee if self.granted else None
+        return None if guarantee is None else str(guarantee.get("adjacency"))
+
+    def with_lines(self, data: bytes) -> Book:
+        """This book and the whole lines in `data`, which follow on it. Raises InvalidInput naming a line."""
+        granted, committed = list(self.granted), set(self.committed)
+        spent, seal = self.spent, self.seal
+        for body, own in _bodies(data, self.seal, self.lines):
+            line, seal = Line.read(body), own
+            if line.charge is None:
+                if line.number > len(granted) or line.number in committed:
+                    raise InvalidInput("number", f"nothing is to be committed as {line.number}")
+            elif line.number != len(granted) + 1:
+                raise InvalidInput("number", f"expected {len(granted) + 1}, got {line.number}")
+            else:
+                granted.append(line)
+                spent += self.opening.filter.size(line.charge)
+            if line.entry != "reserved":
+                committed.add(line.number)
+        return replace(
+            self,
+            granted=tuple(granted),
+            committed=frozenset(committed),
+            spent=spent,
+            seal=seal,
+            lines=self.lines + data.count(b"\n"),
+            length=self.length + len(data),
+        )
+
+
+def book_of(data: bytes) -> Book:
+    """The book of a file with these whole lines, at least one. Raises InvalidInput."""
+    if not data.startswith(BEGINNING):
+        raise InvalidInput("format", "expected a ledger, got another file")
+    first, _, rest = data.partition(b"\n")
+    body, seal = next(_bodies(first + b"\n", START, 0))
+    return Book(Opening.read(body), seal=seal, length=len(first) + 1).with_lines(rest)
+
+
+def _bodies(data: bytes, seal: str, before: int) -> Iterator[tuple[dict[str, Any], str]]:
+    """(content, hash) of whole lines, the first of which follows on `before` others and their `seal`."""
+    for number, line in enumerate(data.split(b"\n")[:-1], before + 1):
+        text = line.decode("utf-8", "replace")
+        body, own = f"{text[:-_TAIL]}}}", text[-_TAIL:]
+        if own != f'{_KEY}{_digest(seal, body)}"}}':
+            raise InvalidInput(f"line {number}", "it was changed, or one before it was taken away")
+        seal = own[len(_KEY) : -2]
+        content = parse_json(body)
+        if not isinstance(content, dict):
+            raise InvalidInput(f"line {number}", "expected an object")
+        yield content, seal
+
+
+def _require(body: dict[str, Any], keys: tuple[str, ...]) -> None:
+    """Raises InvalidInput unless these are the keys."""
+    for key in keys:
+        if key not in body:
+            raise InvalidInput(key, "missing")
+    for key in body:
+        if key not in keys:
+            raise InvalidInput(str(key), "unknown key")

@@ -1,0 +1,160 @@
+"""What stands in a ledger, for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from pabi.budget.lines import Book
+from pabi.numbers.showing import exact, shown, shown_down
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One reservation of a ledger.
+
+    Attributes
+    ----------
+    number : int
+        From 1 on, in the order in which they were granted.
+    at : str
+        When, in UTC.
+    method : str
+        The method of its guarantee.
+    charge : float
+        What it was charged with: μ, or the Rényi divergence of the ledger's order in nats.
+    epsilon : float
+        ε at the ledger's δ of all up to this one, as if they had been fixed beforehand: a reading.
+    committed : bool
+        Whether the release was made. What was not counts all the same.
+    testing : bool
+        Whether its noise can be reproduced: it then protects nobody.
+    """
+
+    number: int
+    at: str
+    method: str
+    charge: float
+    epsilon: float
+    committed: bool
+    testing: bool
+
+
+@dataclass(frozen=True)
+class LedgerReport:
+    """What a ledger grants, what was spent, and on what; `print` shows a table.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The budget.
+    symbol : str
+        What is charged: "mu", or "rho" for a Rényi divergence.
+    budget : float
+        The largest charge of a single release.
+    left : float
+        The largest charge that is still granted.
+    epsilon_left : float
+        ε at the ledger's δ of the largest Gaussian release that is still granted, rounded down.
+    adjacency : str or None
+        That of all entries; None without any.
+    entries : tuple of LedgerEntry
+        In order.
+
+    References
+    ----------
+    docs, "Keep a budget".
+    """
+
+    epsilon: float
+    delta: float
+    symbol: str
+    budget: float
+    left: float
+    epsilon_left: float
+    adjacency: str | None
+    entries: tuple[LedgerEntry, ...]
+
+    @property
+    def spent(self) -> float:
+        """ε of all entries at the ledger's δ: a reading, no guarantee."""
+        return self.entries[-1].epsilon if self.entries else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as a dictionary, ready for JSON.
+
+        Returns
+        -------
+        dict
+        """
+        return {
+            **{
+                name: getattr(self, name) for name in self.__dataclass_fields__ if name != "entries"
+            },
+            "spent": self.spent,
+            "entries": [dict(vars(entry)) for entry in self.entries],
+        }
+
+    def __str__(self) -> str:
+        rows = [("", "when", "method", self.symbol, f"epsilon at delta {exact(self.delta)}", "")]
+        rows += [
+            (
+                str(e.number),
+                e.at,
+                e.method,
+                shown(e.charge),
+                shown(e.epsilon),
+                ", ".join(_remarks(e)),
+            )
+            for e in self.entries
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        table = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        head = [
+            f"budget     epsilon {exact(self.epsilon)} at delta {exact(self.delta)}, "
+            f"{self.symbol} {shown_down(self.budget)}",
+            f"spent      epsilon {shown(self.spent)} so far (a reading)",
+            f"left       epsilon {shown_down(self.epsilon_left)} for one Gaussian release, "
+            f"{self.symbol} {shown_down(self.left)}",
+            f"adjacency  {self.adjacency or 'that of the first entry'}",
+        ]
+        return "\n".join([*head, *(table if self.entries else ["nothing is entered yet"])])
+
+
+def _remarks(entry: LedgerEntry) -> list[str]:
+    return ([] if entry.committed else ["not committed"]) + ["testing"] * entry.testing
+
+
+def report_of(book: Book) -> LedgerReport:
+    """The report on what was read of a ledger's file."""
+    opening, filters = book.opening, book.opening.filter
+    total, entries = Fraction(0), []
+    for line in book.granted:
+        assert line.charge is not None
+        assert line.guarantee is not None
+        total += filters.size(line.charge)
+        entries.append(
+            LedgerEntry(
+                line.number,
+                line.at,
+                str(line.guarantee.get("method")),
+                line.charge,
+                filters.epsilon(total, opening.delta),
+                line.number in book.committed,
+                bool(line.testing),
+            )
+        )
+    return LedgerReport(
+        epsilon=opening.epsilon,
+        delta=opening.delta,
+        symbol=filters.symbol,
+        budget=filters.left(Fraction(0)),
+        left=filters.left(book.spent),
+        epsilon_left=filters.epsilon_left(book.spent, opening.delta),
+        adjacency=book.adjacency,
+        entries=tuple(entries),
+    )

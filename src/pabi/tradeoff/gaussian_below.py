@@ -1,0 +1,97 @@
+"""The Gaussian trade-off function that lies below a given one, where there is one.
+
+Whoever adds up μ², as budgets do, charges a release by it (docs, "Theory", 16).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from statistics import NormalDist
+
+from flint import arb, ctx
+
+from pabi.numbers.rounding import root_of_fraction_up
+from pabi.tradeoff.approx_dp import ApproxDP
+from pabi.tradeoff.base import TradeOff
+from pabi.tradeoff.best import Best
+from pabi.tradeoff.bounded_range import BoundedRange
+from pabi.tradeoff.gaussian import Gaussian
+from pabi.tradeoff.kinds import known_curve
+from pabi.tradeoff.mixture import Mixture
+from pabi.tradeoff.product import Product
+from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
+
+_BITS = 200
+_LARGE = 600.0  # e^-600 is a double with room to spare
+
+
+def gaussian_below(curve: TradeOff) -> float:
+    """A μ with G(μ) ≤ f, rounded up; ∞ where no finite one is known.
+
+    Parameters
+    ----------
+    curve : TradeOff
+        f, of a class in `pabi.tradeoff`.
+
+    Returns
+    -------
+    float
+        μ in [0, ∞]: that of a Gaussian, the largest of a mixture and of a sampled Gaussian, the least of
+        several bounds, of a product the root of the sum of squares.
+
+    Raises
+    ------
+    InvalidInput
+        For a class that is not in `pabi.tradeoff`.
+
+    References
+    ----------
+    docs, "Theory", 16.
+    """
+    match known_curve(curve):
+        case Gaussian(mu=mu):
+            return mu
+        case Mixture(parts=parts):
+            return parts[-1].mu
+        case Subsampled(base=base, probability=p):
+            return base.mu if p > 0.0 else 0.0
+        case PoissonSubsampled(mu=mu, probability=p):
+            return mu if p > 0.0 else 0.0
+        case BoundedRange(epsilon_0=length):
+            return _between_logits(0.5 * length)
+        case ApproxDP(epsilon_0=epsilon, delta_0=0.0):
+            return _between_logits(epsilon)
+        case Best(parts=parts):
+            return min(map(gaussian_below, parts))
+        case Product(factors=factors, failure=0.0):
+            return _together((gaussian_below(factor), k) for factor, k in factors)
+        case _:  # what may fail, or is known by numbers alone, lies above no Gaussian that we know
+            return math.inf
+
+
+def _together(factors: Iterable[tuple[float, int]]) -> float:
+    """μ of G(μ_1)^⊗k_1 ⊗ …, rounded up."""
+    total = Fraction(0)
+    for mu, k in factors:
+        if math.isinf(mu):
+            return math.inf
+        total += k * Fraction(mu) ** 2
+    return root_of_fraction_up(total)
+
+
+def _between_logits(x: float) -> float:
+    """A double not below 2Φ⁻¹(1/(1 + e^-x)), the least but for a few units of its last place; x ≥ 0."""
+    if x == 0.0:
+        return 0.0
+    if not x < _LARGE:  # Φ(-t) ≤ e^(-t²/2)/2 ≤ 1/(1 + e^x) at t = √2x
+        return math.nextafter(2.0 * math.sqrt(2.0 * x), math.inf)
+    mu, step = -2.0 * NormalDist().inv_cdf(1.0 / (1.0 + math.exp(x))), 1.0
+    with ctx.workprec(_BITS):
+        tail = 1 / (1 + arb(x).exp())
+        root8 = arb(8).sqrt()
+        while not (arb(mu) / root8).erfc() / 2 <= tail:
+            mu += step * math.ulp(max(mu, math.ulp(1.0) * x))
+            step *= 2.0
+    return mu

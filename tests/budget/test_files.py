@@ -1,0 +1,306 @@
+"""Damage of every kind: what a crash left is taken off, what was changed is refused."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import warnings
+
+import pytest
+
+import pabi
+from pabi.budget import files
+from pabi.budget.lines import START, sealed
+from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from support.ledgers import DELTA, release
+
+EPSILON, MU = 1.0, 0.05
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    """Three entries: reserved, spent, and the first one committed."""
+    one = pabi.Ledger(tmp_path / "a.ledger", EPSILON, DELTA)
+    reservation = one.reserve(release(MU))
+    one.spend(release(MU))
+    reservation.commit()
+    return one
+
+
+def opened(path):
+    """The ledger, with nothing to warn of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return pabi.Ledger(path, EPSILON, DELTA)
+
+
+def refused(path, *words):
+    """Opening and reading say so in one line that names the file, and change nothing."""
+    before = path.read_bytes()
+    for read in (lambda: pabi.Ledger(path, EPSILON, DELTA), lambda: files.read_book(path)):
+        with pytest.raises(InvalidInput) as caught:
+            read()
+        assert str(caught.value).startswith(f"{path}: ")
+        assert "\n" not in str(caught.value)
+        for word in words:
+            assert word in str(caught.value)
+    assert path.read_bytes() == before
+
+
+# What a crash leaves.
+
+
+@pytest.mark.parametrize("entries", [0, 1, 2, 3])
+def test_a_line_that_was_cut_anywhere_was_never_granted(ledger, entries):
+    lines = ledger.path.read_bytes().splitlines(keepends=True)
+    whole, last = b"".join(lines[:entries]), lines[entries]
+    granted = sum(b'"charge"' in line for line in lines[1:entries])
+    for cut in {1, 2, len(last) // 2, *range(5, len(last) - 1, 211), len(last) - 2}:
+        ledger.path.write_bytes(whole + last[:cut])
+        if entries:  # a reader takes no notice of it, and takes nothing off
+            assert len(files.read_book(ledger.path).granted) == granted
+            assert ledger.path.stat().st_size == len(whole) + cut
+        with pytest.warns(PrivacyWarning, match="never granted"):
+            again = pabi.Ledger(ledger.path, EPSILON, DELTA)
+        again.spend(release(MU))
+        assert len(opened(ledger.path).report().entries) == granted + 1
+
+
+@pytest.mark.parametrize("entries", [1, 2, 3, 4])
+def test_a_line_that_lacks_its_end_alone_counts(ledger, entries):
+    """Editors take the end of the last line off, and nothing that was granted may be lost."""
+    lines = ledger.path.read_bytes().splitlines(keepends=True)[:entries]
+    granted = sum(b'"charge"' in line for line in lines)
+    ledger.path.write_bytes(b"".join(lines)[:-1])
+    assert len(files.read_book(ledger.path).granted) == granted
+    assert len(opened(ledger.path).report().entries) == granted
+    assert ledger.path.read_bytes() == b"".join(lines)
+    opened(ledger.path).spend(release(MU))
+    assert len(opened(ledger.path).report().entries) == granted + 1
+
+
+def test_a_ledger_whose_lines_were_joined_is_no_new_one(ledger):
+    for end in (b"", b"\r"):
+        ledger.path.write_bytes(ledger.path.read_bytes().replace(b"\n", end))
+        refused(ledger.path)
+
+
+def test_the_notice_says_how_much_was_taken_off_and_nothing_else(ledger):
+    with ledger.path.open("ab") as file:
+        file.write(b'{"entry":"spent","numb')
+    with pytest.warns(PrivacyWarning, match=r"ended in 22 bytes of an entry") as notices:
+        pabi.Ledger(ledger.path, EPSILON, DELTA)
+    assert len(notices) == 1
+    assert notices[0].filename == __file__
+    assert len(opened(ledger.path).report().entries) == 2
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_blocks_that_were_never_written_are_a_line_that_was_never_granted(ledger, end):
+    """After a loss of power a file may be as long as it should be, and hold zeros."""
+    whole = ledger.path.read_bytes()
+    last = whole.splitlines(keepends=True)[2]
+    for garbage in (
+        b"\0" * 700 + end,
+        b"\0" * 100 + last[100:-1] + end,
+        last[:99] + b"\0" * 9 + end,
+    ):
+        ledger.path.write_bytes(whole + garbage)
+        assert len(files.read_book(ledger.path).granted) == 2
+        with pytest.warns(PrivacyWarning, match="never granted"):
+            pabi.Ledger(ledger.path, EPSILON, DELTA).spend(release(MU))
+        assert len(opened(ledger.path).report().entries) == 3
+
+
+def test_an_empty_file_and_one_that_was_begun_are_new(tmp_path):
+    path = tmp_path / "a.ledger"
+    path.touch()
+    assert opened(path).report().entries == ()
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.warns(PrivacyWarning):
+        assert pabi.Ledger(path, EPSILON, DELTA).report().entries == ()
+
+
+# What was changed.
+
+
+def test_every_changed_byte_is_noticed(ledger):
+    whole = ledger.path.read_bytes()
+    for place in range(0, len(whole) - 1, 97):
+        ledger.path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        refused(ledger.path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    {
+        "one taken out": lambda a, b, c, d: a + c + d,
+        "the first taken out": lambda a, b, c, d: b + c + d,
+        "two in another order": lambda a, b, c, d: a + c + b + d,
+        "one twice": lambda a, b, c, d: a + b + b + c + d,
+        "the last twice": lambda a, b, c, d: a + b + c + d + d,
+        "an empty line": lambda a, b, c, d: a + b + b"\n" + c + d,
+        "zeros within": lambda a, b, c, d: a + b"\0" * 40 + b"\n" + b + c + d,
+        "another language": lambda a, b, c, d: a + b"entry: spent\n",
+        "windows": lambda a, b, c, d: (a + b + c + d).replace(b"\n", b"\r\n"),
+    }.items(),
+    ids=lambda change: change[0],
+)
+def test_lines_that_do_not_follow_are_refused(ledger, change):
+    ledger.path.write_bytes(change[1](*ledger.path.read_bytes().splitlines(keepends=True)))
+    refused(ledger.path)
+
+
+def altered(line, before, **changes):
+    """A line with other content and a hash that is right."""
+    text = line.decode()
+    body = pabi.numbers.encoding.parse_json(text)
+    body.pop("hash")
+    return sealed({k: v for k, v in (body | changes).items() if v is not ...}, before)
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"version": 2}, "version 2"),
+        ({"format": "pabi.guarantee"}, "got another file"),
+        ({"filter": {"kind": "gaussian", "mu": 5.0}}, "keeps epsilon and delta"),
+        ({"filter": {"kind": "laplace"}}, "laplace"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"more": 1}, "more: unknown key"),
+        ({"opened": ...}, "opened: missing"),
+    ],
+)
+def test_a_first_line_that_means_something_else_is_refused(ledger, changes, word):
+    first = ledger.path.read_bytes().splitlines(keepends=True)[0]
+    ledger.path.write_bytes(altered(first, START, **changes))
+    refused(ledger.path, word)
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"entry": "given back"}, "entry"),
+        ({"number": 7}, "number: expected 1"),
+        ({"charge": -0.05}, "charge"),
+        ({"charge": "0.05"}, "charge"),
+        ({"testing": None}, "testing"),
+        ({"guarantee": None}, "guarantee"),
+        ({"entry": "committed"}, "unknown key"),
+    ],
+)
+def test_an_entry_that_means_something_else_is_refused(ledger, changes, word):
+    first, second = ledger.path.read_bytes().splitlines(keepends=True)[:2]
+    ledger.path.write_bytes(first + altered(second, files.seal_of(first), **changes))
+    refused(ledger.path, word)
+
+
+def test_a_commit_of_nothing_is_refused(ledger):
+    lines = ledger.path.read_bytes().splitlines(keepends=True)
+    for number in (3, 1):
+        extra = altered(lines[3], files.seal_of(lines[3]), number=number)
+        ledger.path.write_bytes(b"".join(lines) + extra)
+        refused(ledger.path, f"nothing is to be committed as {number}")
+
+
+# Files that are something else, or gone.
+
+
+@pytest.mark.parametrize(
+    "content", [b"name,age\nanna,7\n", b"name,age", b"{}\n", b"\xff\xfe\n", b"x"]
+)
+def test_other_files_are_left_alone(tmp_path, content):
+    path = tmp_path / "people.csv"
+    path.write_bytes(content)
+    with pytest.raises(InvalidInput, match="expected a ledger"):
+        pabi.Ledger(path, EPSILON, DELTA)
+    assert path.read_bytes() == content
+
+
+def test_a_folder_and_a_missing_folder_are_refused(tmp_path):
+    for path in (tmp_path, tmp_path / "no" / "a.ledger"):
+        with pytest.raises(InvalidInput, match=re.escape(f"{path}: expected a ledger: ")):
+            pabi.Ledger(path, EPSILON, DELTA)
+
+
+def test_a_file_that_is_gone_is_not_made_anew(ledger):
+    ledger.path.unlink()
+    calls = (lambda: ledger.spend(release(MU)), ledger.remaining, ledger.report)
+    for call in (*calls, lambda: ledger.guarantee):
+        with pytest.raises(InvalidInput, match="No such file"):
+            call()
+    assert not ledger.path.exists()
+
+
+def test_a_file_that_lost_entries_is_noticed_by_who_has_read_them(ledger):
+    lines = ledger.path.read_bytes().splitlines(keepends=True)
+    ledger.path.write_bytes(b"".join(lines[:2]))
+    for call in (lambda: ledger.spend(release(MU)), ledger.remaining):
+        with pytest.raises(InvalidInput, match="does not continue what was read of it before"):
+            call()
+
+
+def test_another_ledger_in_its_place_is_noticed(ledger, tmp_path):
+    other = pabi.Ledger(tmp_path / "b.ledger", EPSILON, DELTA)
+    other.spend(release(MU))
+    other.reserve(release(MU)).commit()
+    shutil.copy(other.path, ledger.path)
+    with pytest.raises(InvalidInput, match="does not continue"):
+        ledger.spend(release(MU))
+
+
+# Disks that are full, and systems without locks.
+
+
+def test_a_full_disk_grants_nothing_and_leaves_the_file_as_it_was(ledger, monkeypatch):
+    whole, write = ledger.path.read_bytes(), os.write
+    pieces = iter([300, 200])
+
+    def full(file, data):
+        length = next(pieces, None)
+        if length is None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(file, bytes(data[:length]))
+
+    monkeypatch.setattr(files.os, "write", full)
+    with pytest.raises(InvalidInput, match="cannot be written: No space left on device"):
+        ledger.reserve(release(MU))
+    monkeypatch.undo()
+    assert ledger.path.read_bytes() == whole
+    assert len(opened(ledger.path).report().entries) == 2
+
+
+def test_nothing_is_granted_before_it_is_on_the_disk(ledger, monkeypatch):
+    def broken(file):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(files.os, "fsync", broken)
+    with pytest.raises(InvalidInput, match="cannot be written: Input/output error"):
+        ledger.reserve(release(MU))
+    monkeypatch.undo()
+    assert len(opened(ledger.path).report().entries) == 2
+
+
+def test_what_is_written_is_there_when_it_is_synced(ledger, monkeypatch):
+    sizes, sync = [], os.fsync
+
+    def noting(file):
+        sizes.append(os.fstat(file).st_size)
+        sync(file)
+
+    monkeypatch.setattr(files.os, "fsync", noting)
+    before = ledger.path.stat().st_size
+    reservation = ledger.reserve(release(MU))
+    assert sizes == [ledger.path.stat().st_size]
+    assert sizes[0] > before
+    reservation.commit()
+    assert sizes[1:] == [ledger.path.stat().st_size]
+
+
+def test_without_locks_a_ledger_is_read_only(ledger, monkeypatch):
+    monkeypatch.setattr(files, "fcntl", None)
+    assert ledger.remaining() > 0.5
+    with pytest.raises(InvalidInput, match="expected a system with flock"):
+        ledger.spend(release(MU))

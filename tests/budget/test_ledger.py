@@ -1,0 +1,553 @@
+"""The ledger: what it grants and refuses, its guarantee, its copies, and who uses it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import pickle
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+import pabi
+from pabi.convert import gdp_to_delta, gdp_to_epsilon
+from pabi.guarantees.adaptive import ENTERED, refusing_above
+from pabi.guarantees.guarantee import INDEPENDENT, TESTING, Guarantee
+from pabi.learn import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivateWhitener,
+    Records,
+    second_moments,
+    train,
+)
+from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning
+from pabi.numbers.showing import shown
+from pabi.sampling import diffusion, gibbs_rejection, langevin, mean_gradient, mean_loss
+from support.ledgers import DELTA, release
+
+EPSILON, MU = 1.0, 0.1
+QUIET = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning", "ignore:some rows exceed")
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return pabi.Ledger(tmp_path / "a.ledger", EPSILON, DELTA)
+
+
+def lines(ledger):
+    return [json.loads(line) for line in ledger.path.read_text().splitlines()]
+
+
+# Granting and refusing.
+
+
+def test_what_is_granted_adds_up_and_what_is_not_leaves_no_trace(ledger):
+    budget = ledger.report().budget
+    assert gdp_to_delta(budget, EPSILON) <= DELTA
+    granted = math.floor((budget / MU) ** 2)
+    for k in range(granted):
+        assert ledger.reserve(release(MU)).number == k + 1
+    before = ledger.path.read_bytes()
+    expected = r"mu = 0\.10*1? is asked, and mu = 0\.\d+ is left of the budget epsilon = 1 at delta = 1e-05"
+    with pytest.raises(BudgetExceeded, match=f"^{expected}$") as caught:
+        ledger.reserve(release(MU))
+    assert ledger.path.read_bytes() == before
+    assert caught.value.needed == MU
+    assert caught.value.left == ledger.report().left
+    assert caught.value.left**2 == pytest.approx(budget**2 - granted * MU**2)
+    ledger.spend(release(0.9 * caught.value.left))
+    assert not isinstance(caught.value, InvalidInput)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_the_whole_budget_can_be_spent_at_once(ledger):
+    """A release that is calibrated to what remains is granted, and then nothing is left."""
+    blank = pabi.NoisySecondMoments(100, 2, 1.0, adjacency="zero_out")
+    ledger.spend(pabi.calibrate(blank, 0.6 * EPSILON, DELTA).guarantee(DELTA))
+    ledger.spend(pabi.calibrate(blank, ledger.remaining(), DELTA).guarantee(DELTA))
+    assert ledger.remaining() < 1e-4
+    assert ledger.report().spent <= EPSILON
+    with pytest.raises(BudgetExceeded):
+        ledger.spend(release(MU))
+
+
+def test_a_reservation_is_never_given_back(ledger):
+    left = ledger.remaining()
+    with pytest.raises(ZeroDivisionError), ledger.reserve(release(MU)):
+        _ = 1 / 0
+    assert ledger.remaining() < left
+    left = ledger.remaining()
+    reservation = ledger.reserve(release(MU))
+    del reservation
+    assert ledger.remaining() < left
+    assert [entry.committed for entry in ledger.report().entries] == [False, False]
+
+
+def test_commits(ledger):
+    with ledger.reserve(release(MU)) as reservation:
+        assert not ledger.report().entries[0].committed
+    assert ledger.report().entries[0].committed
+    size = ledger.path.stat().st_size
+    reservation.commit()
+    assert ledger.path.stat().st_size == size
+    ledger.spend(release(MU))
+    later = ledger.reserve(release(MU))
+    later.commit()
+    assert [entry.committed for entry in ledger.report().entries] == [True] * 3
+
+
+def test_remaining_reads_at_any_delta_and_rounds_down(ledger):
+    ledger.spend(release(0.2))
+    left = math.sqrt(ledger.report().budget ** 2 - 0.04)
+    for delta in (DELTA, 1e-9, 0.3):
+        assert ledger.remaining(delta) <= gdp_to_epsilon(left, delta)
+        assert ledger.remaining(delta) == pytest.approx(gdp_to_epsilon(left, delta), rel=1e-9)
+    assert ledger.remaining() == ledger.remaining(DELTA) == ledger.report().epsilon_left
+    for wrong in (0.0, 1.0, "1e-5"):
+        with pytest.raises(InvalidInput, match="^delta: "):
+            ledger.remaining(wrong)
+
+
+def test_mixtures_are_charged_by_their_worst_case_and_pure_ones_by_a_gaussian(ledger, tmp_path):
+    run = pabi.NoisySGD(
+        pabi.Loss.logistic(1.0, l2=0.1),
+        n=10_000,
+        batches=pabi.ShuffleOnce(500),
+        epochs=3,
+        step_size=0.5,
+        noise_std=0.05,
+        adjacency="zero_out",
+    )
+    guarantee = run.guarantee(DELTA)
+    ledger.spend(guarantee)
+    assert ledger.report().entries[0].charge == max(part.mu for part in guarantee.curve.parts)
+    loss = pabi.Loss.strongly_convex(0.5, 1.0, gradient_bound=1.0)
+    mechanism = pabi.ExponentialMechanism(
+        loss, n=5000, inverse_temperature=20.0, dimension=2, diameter=0.4
+    )
+    drawn = mechanism.guarantee(DELTA)
+    other = pabi.Ledger(tmp_path / "b.ledger", EPSILON, DELTA)
+    other.spend(drawn)
+    charge = other.report().entries[0].charge
+    epsilons = np.linspace(0.0, 0.5, 20)
+    assert np.all(drawn.delta(epsilons) <= pabi.tradeoff.Gaussian(charge).delta(epsilons) + 1e-12)
+
+
+@QUIET
+def test_what_is_refused(ledger):
+    moments = pabi.NoisySecondMoments(1000, 3, 1.0, noise_std=10.0, adjacency="zero_out")
+    honest = moments.guarantee(DELTA)
+    small = Guarantee(
+        pabi.tradeoff.Gaussian(0.01), "zero_out", honest.method, honest.source, honest.assumptions,
+        proof=honest.proof,
+    )  # fmt: skip
+    users = Guarantee(**{**fields_of(honest), "unit": "user"})
+    cases = {
+        "guarantee: expected one with a certificate that verifies: there is no": Guarantee(
+            honest.curve, "zero_out", "word of mouth", "none", ()
+        ),
+        "guarantee: expected one with a certificate that verifies: ": small,
+        "guarantee: expected one with a certificate that verifies: unit": users,
+        "guarantee: expected one that protects somebody": honest.for_testing(),
+        "guarantee: expected a pabi.Guarantee, got a float": 0.5,
+    }
+    before = ledger.path.read_bytes()
+    for message, wrong in cases.items():
+        with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+            ledger.spend(wrong)
+    with pytest.raises(InvalidInput, match="^testing: "):
+        ledger.spend(honest, testing=1)
+    assert ledger.path.read_bytes() == before
+    ledger.spend(honest)
+    with pytest.raises(InvalidInput, match="^adjacency: expected 'zero_out' throughout, got 'repl"):
+        ledger.spend(release(MU, "replace_one"))
+
+
+def fields_of(guarantee):
+    names = ("curve", "adjacency", "method", "source", "assumptions", "proof")
+    return {name: getattr(guarantee, name) for name in names}
+
+
+def test_what_may_fail_is_bounded_by_nothing_finite(ledger, tmp_path):
+    run = pabi.NoisySGD(
+        pabi.Loss.logistic(1.0, l2=0.05),
+        n=1000,
+        batches=pabi.BallsInBins(100),
+        epochs=200,
+        step_size=3.0,
+        noise_std=0.05,
+    )
+    guarantee = run.guarantee(DELTA)
+    assert guarantee.curve.failure > 0.0
+    assert pabi.verify(guarantee).ok
+    renyi = pabi.Ledger(tmp_path / "b.ledger", EPSILON, DELTA, order=9.0)
+    for one, symbol in ((ledger, "mu"), (renyi, "rho")):
+        with pytest.raises(InvalidInput, match=f"a finite {symbol} bounds, got a product curve"):
+            one.spend(guarantee)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ((0.0, DELTA), "epsilon"),
+        ((math.inf, DELTA), "epsilon"),
+        ((1.0, 0.0), "delta"),
+        ((1.0, 1.0), "delta"),
+        (("1", DELTA), "epsilon"),
+    ],
+)
+def test_budgets_out_of_range(tmp_path, arguments, field):
+    with pytest.raises(InvalidInput, match=f"^{field}: "):
+        pabi.Ledger(tmp_path / "a.ledger", *arguments)
+    assert not (tmp_path / "a.ledger").exists()
+    with pytest.raises(InvalidInput, match=r"^order: "):
+        pabi.Ledger(tmp_path / "a.ledger", 1.0, DELTA, order=1.0)
+    with pytest.raises(InvalidInput, match="^path: expected a path, got a int"):
+        pabi.Ledger(3, 1.0, DELTA)
+
+
+@pytest.mark.parametrize("budget", [(2.0, DELTA, None), (1.0, 1e-6, None), (1.0, DELTA, 9.0)])
+def test_another_budget_is_refused_naming_both(ledger, budget):
+    epsilon, delta, order = budget
+    with pytest.raises(InvalidInput) as caught:
+        pabi.Ledger(ledger.path, epsilon, delta, order=order)
+    text = str(caught.value)
+    assert f"expected a ledger of epsilon = {epsilon:g} at delta = {delta:g}" in text
+    assert text.endswith("got one of epsilon = 1 at delta = 1e-05")
+    assert ("Rényi order 9" in text) == (order is not None)
+
+
+# What all of it costs.
+
+
+def test_the_guarantee_is_the_budget_whatever_was_spent(ledger):
+    with pytest.raises(InvalidInput, match="expected an entry"):
+        _ = ledger.guarantee
+    ledger.spend(release(0.05))
+    first = ledger.guarantee
+    ledger.spend(release(0.1))
+    whole = ledger.guarantee
+    assert first.curve == whole.curve == pabi.tradeoff.Gaussian(ledger.report().budget)
+    assert whole.epsilon(DELTA) <= EPSILON
+    assert ledger.report().spent < 0.5 * EPSILON
+    assert (whole.adjacency, whole.unit, whole.tuned_at) == ("zero_out", "record", DELTA)
+    own = (INDEPENDENT, ENTERED, refusing_above(whole.mu))
+    assert whole.assumptions == (*release(0.1).assumptions, *own)
+    verdict = pabi.verify(whole)
+    assert verdict.ok, verdict.reason
+    assert verdict.assumptions == whole.assumptions
+    assert whole.verified
+    assert pabi.verify(whole.to_json()).ok
+
+
+def test_a_guarantee_keeps_what_its_entries_assume_besides(ledger):
+    ledger.spend(release(0.05).assuming("the features are centred without the data"))
+    whole = ledger.guarantee
+    assert "the features are centred without the data" in whole.assumptions
+    assert pabi.verify(whole).ok
+
+
+def test_a_test_run_spends_and_voids_the_guarantee(ledger):
+    ledger.spend(release(0.05))
+    assert pabi.verify(ledger.guarantee).ok
+    with ledger.reserve(release(0.05), testing=True):
+        pass
+    assert [entry.testing for entry in ledger.report().entries] == [False, True]
+    whole = ledger.guarantee
+    assert whole.assumptions[0] == TESTING
+    assert whole.certificate is None
+
+
+def test_orders(tmp_path):
+    """A ledger of Rényi divergences grants what one of Gaussians cannot."""
+    run = pabi.NoisySGD(
+        pabi.Loss.unknown(),
+        n=10_000,
+        batches=pabi.Poisson(100),
+        epochs=2,
+        step_size=0.1,
+        noise_multiplier=2.0,
+        clip_norm=1.0,
+        adjacency="zero_out",
+    )
+    guarantee = run.guarantee(DELTA)
+    gaussian = pabi.Ledger(tmp_path / "a.ledger", 2.0, DELTA)
+    with pytest.raises(BudgetExceeded):
+        gaussian.spend(guarantee)
+    renyi = pabi.Ledger(tmp_path / "b.ledger", 2.0, DELTA, order=12)
+    renyi.spend(guarantee)
+    assert renyi.report().entries[0].charge == guarantee.rdp(12.0)
+    whole = renyi.guarantee
+    assert whole.epsilon(DELTA) == 2.0
+    assert whole.certificate is None
+    assert "order 12 above" in whole.assumptions[-1]
+    assert 0.0 < renyi.remaining() < 2.0
+    assert renyi.report().symbol == "rho"
+
+
+# The file and its copies.
+
+
+def test_what_the_file_holds(ledger):
+    ledger.reserve(release(MU)).commit()
+    opening, entry, commit = lines(ledger)
+    assert list(opening) == [
+        "format", "version", "epsilon", "delta", "unit", "filter", "opened", "name", "hash",
+    ]  # fmt: skip
+    assert (opening["format"], opening["version"]) == ("pabi.ledger", 1)
+    assert list(entry) == ["entry", "number", "at", "testing", "charge", "guarantee", "hash"]
+    assert list(commit) == ["entry", "number", "at", "hash"]
+    for at in (opening["opened"], entry["at"], commit["at"]):
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", at)
+    assert Guarantee.from_dict(entry["guarantee"]).to_json() == release(MU).to_json()
+
+
+@QUIET
+def test_the_file_says_nothing_of_the_data(tmp_path):
+    """Two data sets of one size lead to the same file, but for times, names and hashes."""
+
+    def written(name, X, y):
+        one = pabi.Ledger(tmp_path / name, 3.0, DELTA)
+        PrivateLinearRegression(1.0, DELTA, target_range=(-1, 1), ledger=one).fit(X, y)
+        PrivateWhitener(1.0, DELTA, ledger=one).fit(X)
+        return [{k: v for k, v in line.items() if k not in CHANGING} for line in lines(one)]
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 3))
+    first = written("a.ledger", X, X[:, 0])
+    assert first == written("b.ledger", 9.0 * X + 4.0, np.ones(800))
+    assert len(first) == 5
+
+
+CHANGING = ("at", "opened", "name", "hash")
+
+
+def test_copies_share_the_file(ledger):
+    copies = [copy.copy(ledger), copy.deepcopy(ledger), pickle.loads(pickle.dumps(ledger))]
+    for k, one in enumerate(copies, 1):
+        one.spend(release(0.05))
+        assert len(ledger.report().entries) == k
+        assert repr(one) == repr(ledger)
+    assert len(pickle.dumps(ledger)) < 1000
+
+
+def test_a_copy_of_what_is_gone_makes_no_new_budget(ledger):
+    text = pickle.dumps(ledger)
+    ledger.path.unlink()
+    with pytest.raises(InvalidInput, match="No such file"):
+        pickle.loads(text).spend(release(MU))
+    assert not ledger.path.exists()
+
+
+def test_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    one = pabi.Ledger("a.ledger", EPSILON, DELTA)
+    two = pabi.Ledger(Path("a.ledger"), EPSILON, DELTA)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    one.spend(release(0.05))
+    two.spend(release(0.05))
+    pickle.loads(pickle.dumps(two)).spend(release(0.05))
+    assert len(one.report().entries) == 3
+    assert os.listdir(".") == []
+    assert repr(one) == f"Ledger({str(tmp_path / 'a.ledger')!r}, epsilon=1, delta=1e-05)"
+
+
+def test_a_report_shows_what_is_spent_rounded_up_and_what_is_left_rounded_down(ledger):
+    assert "nothing is entered yet" in str(ledger.report())
+    assert ledger.report().adjacency is None
+    ledger.reserve(release(MU))
+    ledger.spend(release(MU), testing=True)
+    report = ledger.report()
+    text = str(report).splitlines()
+    assert text[1] == f"spent      epsilon {shown(report.spent)} so far (a reading)"
+    assert report.spent == gdp_to_epsilon(math.sqrt(2.0) * MU, DELTA)
+    assert text[-2].endswith("not committed")
+    assert text[-1].endswith("testing")
+    assert float(text[2].split()[2]) <= ledger.remaining()
+    table = report.to_dict()
+    assert json.loads(json.dumps(table)) == table
+    assert [entry["number"] for entry in table["entries"]] == [1, 2]
+
+
+# Who uses it.
+
+
+def records(n=300, d=2, seed=0):
+    X = np.random.default_rng(seed).normal(size=(n, d))
+    X /= 1.01 * np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
+    return X, (X[:, 0] > 0.0).astype(float)
+
+
+def run_of(**changes):
+    settings = {"epochs": 2, "step_size": 0.5, "noise_std": 0.5, **changes}
+    loss = pabi.Loss.logistic(feature_norm=1.0, l2=0.1)
+    return pabi.NoisySGD(loss, n=300, batches=pabi.Cyclic(50), **settings)
+
+
+def trained(ledger, **changes):
+    X, y = records()
+    gradients = pabi.learn.LogisticGradients(Records(X, 1.0), y)
+    return train(run_of(), gradients, np.zeros(2), ledger=ledger, **changes).guarantee
+
+
+def released(ledger, **changes):
+    moments = pabi.NoisySecondMoments(300, 2, 1.0, noise_std=9.0)
+    return second_moments(moments, Records(records()[0], 1.0), ledger=ledger, **changes).guarantee
+
+
+def sampled(ledger, **changes):
+    loss = pabi.Loss.logistic(feature_norm=1.0, l2=0.1)
+    chain = pabi.LangevinChain(loss, 300, inverse_temperature=30.0, step_size=1e-3, steps=4)
+    gradient = mean_gradient(*records(), loss)
+    return langevin(chain, gradient, np.zeros(2), ledger=ledger, **changes).guarantee
+
+
+def followed(ledger, **changes):
+    loss = pabi.Loss.logistic(feature_norm=1.0, l2=0.1)
+    cooling = pabi.LangevinDiffusion(
+        loss, 300, inverse_temperature=np.array([10.0, 30.0]), time=0.01
+    )
+    gradient = mean_gradient(*records(), loss)
+    return diffusion(cooling, gradient, np.zeros(2), steps=6, ledger=ledger, **changes).guarantee
+
+
+def drawn(ledger, **changes):
+    loss = pabi.Loss.logistic(feature_norm=1.0)
+    mechanism = pabi.ExponentialMechanism(
+        loss, n=300, inverse_temperature=20.0, dimension=2, diameter=1.0
+    )
+    return gibbs_rejection(
+        mechanism, mean_loss(*records(), loss), ledger=ledger, **changes
+    ).guarantee
+
+
+def fitted(ledger, **changes):
+    X, y = records()
+    settings = {"epsilon": 1.5, "delta": DELTA, "classes": [0.0, 1.0], **changes}
+    return PrivateLogisticRegression(ledger=ledger, **settings).fit(X, y).guarantee_
+
+
+def whitened(ledger, **changes):
+    settings = {"epsilon": 1.5, "delta": DELTA, **changes}
+    return PrivateWhitener(ledger=ledger, **settings).fit(records()[0]).guarantee_
+
+
+USERS = (trained, released, sampled, followed, drawn, fitted, whitened)
+
+
+@QUIET
+@pytest.mark.parametrize("use", USERS, ids=lambda use: use.__name__)
+def test_everybody_reserves_what_the_release_costs(use, tmp_path):
+    ledger = pabi.Ledger(tmp_path / "a.ledger", 50.0, DELTA)
+    guarantee = use(ledger)
+    (entry,) = ledger.report().entries
+    assert entry.committed
+    assert not entry.testing
+    reserved = Guarantee.from_dict(lines(ledger)[1]["guarantee"])
+    assert reserved.curve == guarantee.curve
+    assert set(reserved.assumptions) <= set(guarantee.assumptions)
+    assert pabi.verify(ledger.guarantee).ok
+    assert use(None).curve == guarantee.curve
+    use(ledger, random_state=0)
+    again = ledger.report().entries[1]
+    assert again.testing
+    assert again.charge == entry.charge
+    with pytest.raises(InvalidInput, match=r"^ledger: expected a pabi\.Ledger or None, got a str"):
+        use(str(ledger.path))
+    assert len(ledger.report().entries) == 2
+
+
+@QUIET
+@pytest.mark.parametrize("use", USERS, ids=lambda use: use.__name__)
+def test_nobody_is_served_above_the_budget(use, tmp_path):
+    ledger = pabi.Ledger(tmp_path / "a.ledger", 1e-3, DELTA)
+    with pytest.raises(BudgetExceeded, match="is asked, and mu = "):
+        use(ledger)
+    assert ledger.report().entries == ()
+
+
+@QUIET
+def test_data_are_read_after_the_reservation_only(tmp_path):
+    def touched(x, rows):
+        raise AssertionError("the data was touched")
+
+    poor = pabi.Ledger(tmp_path / "a.ledger", 1e-3, DELTA)
+    with pytest.raises(BudgetExceeded):
+        train(run_of(), touched, np.zeros(2), ledger=poor)
+    rich = pabi.Ledger(tmp_path / "b.ledger", 50.0, DELTA)
+    with pytest.raises(AssertionError):
+        train(run_of(), touched, np.zeros(2), ledger=rich)
+    (entry,) = rich.report().entries
+    assert not entry.committed
+    wrong = {"x0": np.array([np.nan, 0.0])}, {"x0": np.zeros(2), "random_state": "seed"}
+    for arguments in wrong:  # found out before
+        with pytest.raises(InvalidInput):
+            train(run_of(), touched, ledger=rich, **arguments)
+    assert len(rich.report().entries) == 1
+
+
+@QUIET
+def test_a_fit_with_preconditioning_reserves_both_releases_as_one(tmp_path):
+    ledger = pabi.Ledger(tmp_path / "a.ledger", 3.0, DELTA)
+    X, y = records(3000)
+    model = PrivateLogisticRegression(2.0, DELTA, classes=[0.0, 1.0], ledger=ledger).fit(X, y)
+    assert model.moments_ is not None
+    (entry,) = ledger.report().entries
+    assert entry.method == model.guarantee_.method
+    assert " + " in entry.method
+    with pytest.raises(BudgetExceeded):
+        clone(model).fit(X, y)
+    assert len(ledger.report().entries) == 1
+
+
+@QUIET
+def test_a_grid_search_in_two_processes_is_cut_off_at_the_eleventh_fit(tmp_path):
+    X, y = records(200)
+    settings = {"epsilon": 1.0, "delta": DELTA, "classes": [0.0, 1.0], "precondition": None}
+    settings |= {"noise_std": 0.5, "batches": pabi.FullBatch(), "epochs": 2}
+    one = PrivateLogisticRegression(**settings).fit(X[:100], y[:100]).guarantee_
+    epsilon = gdp_to_epsilon(one.mu * math.sqrt(10.5), DELTA)
+    ledger = pabi.Ledger(tmp_path / "a.ledger", epsilon, DELTA)
+    grid = {"intercept_scaling": [1.0] * 6}
+    estimator = PrivateLogisticRegression(**settings, ledger=ledger)
+    search = GridSearchCV(estimator, grid, n_jobs=2, cv=2, refit=False)
+    with pytest.warns(Warning, match="2 fits failed"):
+        search.fit(pd.DataFrame(X), y)
+    report = ledger.report()
+    assert len(report.entries) == 10
+    assert all(entry.committed for entry in report.entries)
+    assert {entry.charge for entry in report.entries} == {one.mu}
+    assert np.isnan(search.cv_results_["mean_test_score"]).sum() in (1, 2)
+    with pytest.raises(BudgetExceeded):
+        clone(estimator).fit(X[:100], y[:100])
+
+
+def test_estimators_with_a_ledger_are_cloned_and_pickled(ledger):
+    model = PrivateLogisticRegression(ledger=ledger)
+    for one in (clone(model), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert one.ledger.path == ledger.path
+        assert one.get_params()["ledger"] is one.ledger
+    assert "Ledger(" in repr(model)
+
+
+def test_errors_go_through_pools_of_workers():
+    error = BudgetExceeded("nothing is left", 0.5, 0.25)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.needed, again.left) == ("nothing is left", 0.5, 0.25)
+
+
+def test_a_torn_line_is_noticed_by_whoever_reserves(ledger):
+    with ledger.path.open("ab") as file:
+        file.write(b'{"entry"')
+    with pytest.warns(PrivacyWarning):
+        ledger.spend(release(0.05))
+    assert pabi.Ledger(ledger.path, EPSILON, DELTA).report().entries[0].charge == 0.05

@@ -1,0 +1,153 @@
+"""Certificates of ledgers: what proves a budget, and what does not."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+
+import pytest
+
+import pabi
+from pabi.guarantees.adaptive import ENTERED, AdaptivelyComposed, refusing_above
+from pabi.guarantees.certificate import Certificate
+from pabi.guarantees.guarantee import INDEPENDENT
+from pabi.tradeoff import Gaussian
+from pabi.tradeoff.gaussian_below import gaussian_below
+from support.certificates import LITTLE_LESS, guarantee_of, refused
+from support.ledgers import DELTA, release
+
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+
+
+def sampled():
+    run = pabi.NoisySGD(
+        pabi.Loss.unknown(),
+        n=1000,
+        batches=pabi.FixedSize(100),
+        steps=3,
+        step_size=0.1,
+        noise_multiplier=4.0,
+        clip_norm=1.0,
+    )
+    return run.guarantee(DELTA)
+
+
+def exponential():
+    loss = pabi.Loss.strongly_convex(0.5, 1.0, gradient_bound=1.0)
+    mechanism = pabi.ExponentialMechanism(
+        loss, n=100, inverse_temperature=2.0, dimension=2, diameter=0.4
+    )
+    return mechanism.guarantee(DELTA)
+
+
+PARTS = {
+    "gaussian": lambda: release(0.3, "replace_one"),
+    "mixture": lambda: guarantee_of("shuffle once"),
+    "sampled": sampled,
+    "exponential": exponential,
+    "composed": lambda: pabi.compose(exponential(), release(0.2, "replace_one")),
+    "bare iteration": lambda: guarantee_of("bare"),
+}
+
+
+def payload_of(parts, mu):
+    proof = AdaptivelyComposed(parts, mu)
+    return json.loads(Certificate.of(proof, parts[0].adjacency).to_json())
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_least_bound_is_what_a_ledger_charges(name):
+    """Accountant and checker find the Gaussian below by themselves."""
+    part = PARTS[name]()
+    mu = gaussian_below(part.curve)
+    verdict = pabi.verify(payload_of([part], mu))
+    assert verdict.ok, verdict.reason
+    assert verdict.mu == mu
+    refused(payload_of([part], mu * (1.0 - 1e-9)), "mu: the parts amount to more than the bound")
+
+
+def test_all_parts_together():
+    parts = [make() for make in PARTS.values()]
+    total = math.sqrt(math.fsum(gaussian_below(part.curve) ** 2 for part in parts))
+    verdict = pabi.verify(payload_of(parts, total * (1.0 + 1e-12)))
+    assert verdict.ok, verdict.reason
+    assert verdict.scope == "iteration"  # that of the bare one
+    refused(payload_of(parts, total * LITTLE_LESS), "amount to more")
+
+
+def test_assumptions_say_what_a_file_cannot_show():
+    part = release(0.3)
+    verdict = pabi.verify(payload_of([part, part], 0.7))
+    own = (INDEPENDENT, ENTERED, refusing_above(0.7))
+    assert verdict.assumptions == (*part.assumptions, *own)
+    assert "0.7²" in verdict.assumptions[-1]
+
+
+def test_a_claim_of_what_was_spent_is_a_claim_of_another_budget():
+    """Less than the budget is proven under the sentence that the budget was less."""
+    part = release(0.3)
+    guarantee = pabi.Guarantee(
+        Gaussian(0.7),
+        "zero_out",
+        "adaptive composition",
+        "Smith, Thakurta 2022; docs, Theory, 16",
+        (*part.assumptions, INDEPENDENT, ENTERED, refusing_above(0.7)),
+        proof=AdaptivelyComposed([part], 0.7),
+    )
+    assert pabi.verify(guarantee).ok
+    data = json.loads(guarantee.to_json())
+    smaller = copy.deepcopy(data)
+    smaller["tradeoff"]["mu"] = smaller["mu"] = 0.31
+    refused(smaller, "tradeoff: the certificate proves less")
+    smaller["certificate"]["claim"]["mu"] = 0.31
+    refused(smaller, "keeps silent about: the ledger refused", "above 0.31²")
+
+
+def test_what_is_altered_is_refused():
+    part = release(0.3)
+    honest = payload_of([part, part], 0.7)
+    assert pabi.verify(honest).ok
+    for claim in (
+        {"mu": "inf"}, {"mu": -0.7}, {"mu": True}, {"mu": 0.0}, {}, {"mixture": [[1.0, 0.7]]},
+        {"mu": 0.7, "tradeoff": {"kind": "gaussian", "mu": 0.1}}, {"tradeoff": part.curve.to_dict()},
+    ):  # fmt: skip
+        refused(honest | {"claim": claim})
+    refused(honest | {"parts": []}, "nothing is composed")
+    refused(honest | {"budget": 0.7}, "budget: unknown key")
+    refused(honest | {"reading": {"delta": DELTA, "epsilon": 9.0}}, "reading")
+    refused({key: value for key, value in honest.items() if key != "claim"}, "claim is missing")
+    other = release(0.3, "replace_one").certificate.payload
+    refused(honest | {"parts": [honest["parts"][0], other]}, "part 2: expected adjacency")
+    broken = copy.deepcopy(honest)
+    broken["parts"][1]["claim"]["mu"] *= LITTLE_LESS
+    refused(broken, "part 2: ")
+
+
+def test_what_may_fail_is_below_nothing():
+    run = pabi.NoisySGD(
+        pabi.Loss.logistic(1.0, l2=0.05),
+        n=1000,
+        batches=pabi.BallsInBins(100),
+        epochs=200,
+        step_size=3.0,
+        noise_std=0.05,
+    )
+    guarantee = run.guarantee(DELTA)
+    assert guarantee.curve.failure > 0.0
+    refused(payload_of([release(0.1, "replace_one"), guarantee], 1e6), "part 2: no Gaussian")
+
+
+def test_a_ledger_within_a_composition():
+    part = release(0.3)
+    inner = pabi.Guarantee(
+        Gaussian(0.4),
+        "zero_out",
+        "adaptive composition",
+        "Smith, Thakurta 2022; docs, Theory, 16",
+        (*part.assumptions, INDEPENDENT, ENTERED, refusing_above(0.4)),
+        proof=AdaptivelyComposed([part], 0.4),
+    )
+    both = pabi.compose(inner, part)
+    assert pabi.verify(both).ok
+    assert both.mu == pytest.approx(0.5)

@@ -138,7 +138,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
 
     def _execute(
         self,
-        plan: Plan,
+        plan: TrainingPlan,
         records: Records,
         targets: NDArray[Any],
         weights: Array | None,

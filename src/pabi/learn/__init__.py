@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         PrivateLogisticRegression,
         PrivateRidgeClassifier,
     )
+    from pabi.learn.guards import Finding, Findings, check_pipeline
     from pabi.learn.pipelines import guarantee_of
     from pabi.learn.regressors import (
         PrivateHuberRegressor,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from pabi.learn.whitener import PrivateWhitener
 
 __all__ = [
+    "Finding",
+    "Findings",
     "LinearGradients",
     "LogisticGradients",
     "OneVsRestGradients",
@@ -59,6 +62,7 @@ __all__ = [
     "Trained",
     "VectorHuberGradients",
     "bound_rows",
+    "check_pipeline",
     "guarantee_of",
     "second_moments",
     "train",
@@ -67,6 +71,8 @@ __all__ = [
 
 # scikit-learn takes a second to import.
 _LAZY = {
+    "Finding": "pabi.learn.guards",
+    "Findings": "pabi.learn.guards",
     "PrivateHuberRegressor": "pabi.learn.regressors",
     "PrivateLinearRegression": "pabi.learn.regressors",
     "PrivateLinearSVC": "pabi.learn.classifiers",
@@ -74,6 +80,7 @@ _LAZY = {
     "PrivatePoissonRegressor": "pabi.learn.regressors",
     "PrivateRidgeClassifier": "pabi.learn.classifiers",
     "PrivateWhitener": "pabi.learn.whitener",
+    "check_pipeline": "pabi.learn.guards",
     "guarantee_of": "pabi.learn.pipelines",
     "SchemaEncoder": "pabi.learn.schema",
 }

@@ -66,7 +66,10 @@ random_state : None, int or numpy Generator
     only: the noise can then be subtracted, and the guarantee says so.
 feature_ranges : (low, high), (2, d) array or dict from columns to (low, high), optional
     Public ranges. Features are clipped to them and mapped onto [−1, 1] before the norm is bounded; give
-    `feature_norm` in those units.""",
+    `feature_norm` in those units.
+strict : bool
+    Whether `fit` raises an error where it warns of what stands around the estimator: a step before it that
+    learns from the data without privacy, or a search.""",
     "$CLASSES": """\
 classes : array-like, optional
     The public label set. None: the labels seen, and the guarantee assumes that they are public.

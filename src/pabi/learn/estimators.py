@@ -24,6 +24,7 @@ from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.records import Records
 from pabi.guarantees.guarantee import Guarantee
 from pabi.learn import defaults
+from pabi.learn.guards import surroundings
 from pabi.learn.plans import Plan, Size
 from pabi.learn.rows import BoundedRows, number_or_auto, warn_if_shortened
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
@@ -74,6 +75,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
     clipping: str = "auto"
     precondition: float | str | None = "auto"
     verbose: bool = False
+    strict: bool = False
 
     _EQUAL: ClassVar[bool] = True  # whether preconditioned rows are brought to one norm
     _CLIP: ClassVar[float | None] = None  # clip_norm by default, over the norm of rows
@@ -127,6 +129,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         records = self._records(X)  # checks the bounds that the norm follows from
         plan = self._planned(records.n, records.d, outputs)
         run, moments = plan.run, plan.moments
+        around = surroundings(self, strict=self.strict, stacklevel=3)
         warn_if_shortened(records, stacklevel=4)
         before: tuple[Guarantee, ...] = ()
         preconditioner, seen = None, records
@@ -151,7 +154,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
             progress=bool(self.verbose),
         )
         self.guarantee_ = together(*before, result.guarantee).assuming(
-            PREPROCESSING, ONE_FIT, *sentences
+            PREPROCESSING, ONE_FIT, *sentences, *around
         )
         self.run_, self.moments_, self.preconditioner_ = run, moments, preconditioner
         self.n_iter_ = int(run.steps)

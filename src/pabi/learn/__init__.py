@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         PrivateLogisticRegression,
         PrivateRidgeClassifier,
     )
-    from pabi.learn.guards import Finding, Findings, check_pipeline
+    from pabi.learn.guards import StepFinding, StepFindings, check_pipeline
     from pabi.learn.pipelines import guarantee_of
     from pabi.learn.regressors import (
         PrivateHuberRegressor,
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from pabi.learn.whitener import PrivateWhitener
 
 __all__ = [
-    "Finding",
-    "Findings",
     "LinearGradients",
     "LogisticGradients",
     "OneVsRestGradients",
@@ -59,6 +57,8 @@ __all__ = [
     "SmoothedHingeGradients",
     "SoftmaxGradients",
     "SquaredGradients",
+    "StepFinding",
+    "StepFindings",
     "Trained",
     "VectorHuberGradients",
     "bound_rows",
@@ -71,8 +71,8 @@ __all__ = [
 
 # scikit-learn takes a second to import.
 _LAZY = {
-    "Finding": "pabi.learn.guards",
-    "Findings": "pabi.learn.guards",
+    "StepFinding": "pabi.learn.guards",
+    "StepFindings": "pabi.learn.guards",
     "PrivateHuberRegressor": "pabi.learn.regressors",
     "PrivateLinearRegression": "pabi.learn.regressors",
     "PrivateLinearSVC": "pabi.learn.classifiers",

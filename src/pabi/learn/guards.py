@@ -35,7 +35,7 @@ _ADVICE = (
 
 
 @dataclass(frozen=True)
-class Finding:
+class StepFinding:
     """A step of a pipeline that a guarantee does not cover.
 
     Attributes
@@ -59,18 +59,24 @@ class Finding:
 
     def __str__(self) -> str:
         """One line."""
-        learns = ", ".join(self.learns) or "nothing that is seen"
+        learns = ", ".join(self.learns) or "nothing"
         what = {
             LEAK: f"learns {learns} from the data without privacy",
             REPEATS: "fits a private estimator more than once: every fit costs",
             LABEL_SET: f"learns {learns} from the labels: they have to be public",
-            UNKNOWN: f"could not be tried; it holds {learns}",
+            UNKNOWN: f"could not be tried in full; it holds {learns}",
         }[self.severity]
         return f"{self.step} ({self.kind}): {what}"
 
 
-class Findings(tuple[Finding, ...]):
-    """All that was found, in order; `print` shows a line for each."""
+class StepFindings(tuple[StepFinding, ...]):
+    """All that was found, in order; `print` shows a line for each.
+
+    Parameters
+    ----------
+    iterable : iterable of StepFinding
+        As for a tuple.
+    """
 
     __slots__ = ()
 
@@ -79,7 +85,7 @@ class Findings(tuple[Finding, ...]):
         return "\n".join(map(str, self)) or "no step learns from the data without privacy"
 
 
-def check_pipeline(pipeline: Any, *, strict: bool = False) -> Findings:
+def check_pipeline(pipeline: Any, *, strict: bool = False) -> StepFindings:
     """What in a pipeline learns from the data without privacy, or fits a private estimator more than once.
 
     Copies of its steps are fitted to small tables that are made up. What they then hold, and what they make
@@ -95,7 +101,7 @@ def check_pipeline(pipeline: Any, *, strict: bool = False) -> Findings:
 
     Returns
     -------
-    tuple of Finding
+    tuple of StepFinding
         In the order of the steps; empty where every step is private or learns nothing. `print` shows it.
 
     Raises
@@ -120,7 +126,7 @@ def check_pipeline(pipeline: Any, *, strict: bool = False) -> Findings:
         raise InvalidInput(
             "pipeline", f"expected an estimator of scikit-learn's kind, got a {kind}"
         )
-    findings = Findings(_findings("", pipeline, None))
+    findings = StepFindings(_findings("", pipeline, None))
     if strict and findings:
         raise _refusal(findings[0])
     return findings
@@ -145,11 +151,11 @@ def surroundings(private: Any, *, strict: Any, stacklevel: int) -> tuple[str, ..
     return tuple(dict.fromkeys(sentences + [WORKER] * around.elsewhere))
 
 
-def _refusal(finding: Finding) -> InvalidInput:
+def _refusal(finding: StepFinding) -> InvalidInput:
     return InvalidInput(finding.step, str(finding).partition(": ")[2])
 
 
-def _warning(private: Any, finding: Finding) -> str | None:
+def _warning(private: Any, finding: StepFinding) -> str | None:
     """What to say of it at once: nothing of a step that holds nothing and could not be tried."""
     learns = ", ".join(finding.learns)
     if finding.severity == REPEATS:
@@ -170,7 +176,7 @@ def _warning(private: Any, finding: Finding) -> str | None:
     return None
 
 
-def _sentence(finding: Finding) -> str:
+def _sentence(finding: StepFinding) -> str:
     if finding.severity == REPEATS:
         return REPEATED.format(holder=finding.kind)
     if finding.severity == LEAK:
@@ -189,22 +195,23 @@ def has_guarantee(step: Any) -> bool:
     )
 
 
-def examined(path: str, step: Any, shape: Shape) -> Finding | None:
+def examined(path: str, step: Any, shape: Shape) -> StepFinding | None:
     """What is found of a step that holds no other steps."""
     if has_guarantee(step) or _is_ours(step):
         return None
     kind = type(step).__name__
     if hasattr(step, "fit_resample"):
-        return Finding(path, (_MADE_OF_OTHERS,), LEAK, kind)
+        return StepFinding(path, (_MADE_OF_OTHERS,), LEAK, kind)
     if before := _fitted_settings(step):
-        return Finding(path, before, UNKNOWN, kind)
+        return StepFinding(path, before, UNKNOWN, kind)
     outcome = tried(step, shape)
-    if outcome.verdict == HONEST:
-        return None
     learns = outcome.learns
     if outcome.verdict == UNKNOWN:
         learns = tuple(beside_settings(step))
-    return Finding(path, learns, outcome.verdict, kind)
+    if outcome.verdict != HONEST:
+        return StepFinding(path, learns, outcome.verdict, kind)
+    rest = tuple(name for name in beside_settings(step) if name not in outcome.holds)
+    return StepFinding(path, rest, UNKNOWN, kind) if rest else None
 
 
 def shape_of(step: Any, columns: Any = None) -> Shape:
@@ -218,7 +225,7 @@ def shape_of(step: Any, columns: Any = None) -> Shape:
     return Shape(width or None, tuple(names) if names is not None and len(names) else None)
 
 
-def _findings(path: str, step: Any, columns: Any) -> Iterator[Finding]:
+def _findings(path: str, step: Any, columns: Any) -> Iterator[StepFinding]:
     """Of a step and of all steps within it."""
     if not _is_estimator(step) or has_guarantee(step):
         return
@@ -232,11 +239,11 @@ def _findings(path: str, step: Any, columns: Any) -> Iterator[Finding]:
         yield finding
 
 
-def _of_holder(path: str, holder: Any) -> Iterator[Finding]:
+def _of_holder(path: str, holder: Any) -> Iterator[StepFinding]:
     """Of what fits a private estimator that is a setting of it, such as a search."""
     several, kind = fits_more_than_once(holder), type(holder).__name__
     if several is not False:
-        yield Finding(path or _named(holder), (), REPEATS if several else UNKNOWN, kind)
+        yield StepFinding(path or _named(holder), (), REPEATS if several else UNKNOWN, kind)
     for name, value in holder.get_params(deep=False).items():
         for inner, step in _listed(value) if isinstance(value, list) else [(name, value)]:
             yield from _findings(_joined(path, inner), step, None)
@@ -297,14 +304,14 @@ def _joined(path: str, name: str) -> str:
 class _Around:
     """`findings`: of what stands around an estimator. `elsewhere`: whether some may be in another process."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[StepFinding, ...]
     elsewhere: bool
 
 
 def _around(private: Any) -> _Around:
     """What is on the stack above the fit of `private`, the nearest first."""
     passed: dict[int, Any] = {id(private): private}
-    findings: list[Finding] = []
+    findings: list[StepFinding] = []
     elsewhere = False
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -316,7 +323,12 @@ def _around(private: Any) -> _Around:
                 findings.append(_repeated(_holder_above(frame)))
         elif id(owner) not in passed:
             several = _repeated(type(owner).__name__) in findings
-            findings += _of_owner(owner, frame, passed, several or None)
+            try:
+                findings += list(_of_owner(owner, frame, passed, several or None))
+            except (
+                Exception
+            ):  # of whatever kind: it does not answer as estimators do, and may be fitted
+                findings.append(_unclear(owner))
             passed[id(owner)] = owner
         frame = frame.f_back
     return _Around(_once(findings), elsewhere)
@@ -337,8 +349,12 @@ def _fits_for_several(module: str) -> bool:
     return package == "sklearn" and rest.partition(".")[0] not in _FITTING_ONCE
 
 
-def _repeated(holder: str) -> Finding:
-    return Finding(holder.lower(), (), REPEATS, holder)
+def _unclear(owner: Any) -> StepFinding:
+    return StepFinding(_named(owner), (), UNKNOWN, type(owner).__name__)
+
+
+def _repeated(holder: str) -> StepFinding:
+    return StepFinding(holder.lower(), (), REPEATS, holder)
 
 
 def _holder_above(frame: FrameType) -> str:
@@ -360,7 +376,7 @@ def _holder_above(frame: FrameType) -> str:
 
 def _of_owner(
     owner: Any, frame: FrameType, passed: dict[int, Any], several: bool | None
-) -> Iterator[Finding]:
+) -> Iterator[StepFinding]:
     """What is found of an estimator that is fitting others: the steps before them, or how often it fits.
 
     `several`: whether it is seen to fit more than once, None to find out.
@@ -373,7 +389,7 @@ def _of_owner(
         return
     several = fits_more_than_once(owner) if several is None else several
     if several is not False:
-        yield Finding(_named(owner), (), REPEATS if several else UNKNOWN, type(owner).__name__)
+        yield _repeated(type(owner).__name__) if several else _unclear(owner)
     for name, step in _fitted_parts(owner):
         if id(step) not in passed:
             yield from _findings(_joined(_named(owner), name), step, None)
@@ -396,6 +412,6 @@ def _fitted_parts(holder: Any) -> Iterator[tuple[str, Any]]:
                     yield name, part
 
 
-def _once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def _once(findings: Iterable[StepFinding]) -> tuple[StepFinding, ...]:
     """Each once, without label sets, which estimators speak of themselves."""
     return tuple(dict.fromkeys(f for f in findings if f.severity != LABEL_SET))

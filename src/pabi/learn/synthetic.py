@@ -20,19 +20,21 @@ from pabi.numbers.rounding import Array
 ROWS, MANY_ROWS = 24, 160
 WIDTH, MANY, MOST = 24, 2048, 4096  # columns, where nothing says how many
 WIDEST = 20_000  # columns of a dense table
+WIDEST_TEXT = 1000  # columns of a table with text
 SHARED = slice(10, 13)  # the rows that two tables have in common
 _LEVELS = 9  # of what is not declared
 _ENTRIES = 60  # of a row of a sparse table
 
 
 @dataclass(frozen=True)
-class Case:
+class TablePair:
     """Two tables of one kind, with what is to be predicted, and the rows that both have.
 
-    `labels`: of a table, by kind; each is to be tried until one does.
+    `count`: of rows. `labels`: of a table, by kind; each is to be tried until one does.
     """
 
     kind: str
+    count: int
     tables: tuple[Any, Any]
     rows: Any
     first: Any
@@ -51,7 +53,7 @@ Maker = Callable[[Array, int], Any]
 """(numbers in (0, 1), which of two tables) ↦ the table, each row from the row of numbers alone."""
 
 
-def cases(settings: Mapping[str, Any], shape: Shape) -> Iterator[Case]:
+def cases(settings: Mapping[str, Any], shape: Shape) -> Iterator[TablePair]:
     """Pairs of small tables of all kinds that a step with these settings might take."""
     columns = _declared_columns(settings.values())
     names = shape.names or _declared_names(settings.values()) or ()
@@ -62,25 +64,26 @@ def cases(settings: Mapping[str, Any], shape: Shape) -> Iterator[Case]:
     return _cases(makers, ROWS, width)
 
 
-def odd_cases(settings: Mapping[str, Any], shape: Shape) -> Iterator[Iterator[Case]]:
+def odd_cases(settings: Mapping[str, Any], shape: Shape) -> Iterator[Iterator[TablePair]]:
     """Pairs of tables of numbers for each size that a step may ask for: as wide as a setting, or large."""
-    widths = {np.shape(value)[1] for value in settings.values() if _is_matrix(value)}
-    sizes = [(ROWS, width) for width in sorted(widths)] + [(ROWS, MOST), (MANY_ROWS, MANY)]
-    for n, width in sizes:
-        width = shape.width or width
-        yield _cases(_numeric(width), n, width)
+    widths = {np.shape(value)[-1] for value in settings.values() if _is_numeric(value)}
+    for width in sorted(widths - {0}) if shape.width is None else ():
+        yield _cases(_numeric(width), ROWS, width)
+    if shape.width is None:
+        yield _cases([("numbers", _as_they_are)], ROWS, MOST)
+    yield _cases(_numeric(shape.width or MANY), MANY_ROWS, shape.width or MANY)
 
 
-def _cases(makers: Iterable[tuple[str, Maker]], n: int, width: int) -> Iterator[Case]:
+def _cases(makers: Iterable[tuple[str, Maker]], n: int, width: int) -> Iterator[TablePair]:
     numbers, labels = _numbers(n, width), _labels(n)
     for kind, maker in makers:
         tables = (maker(numbers[0], 0), maker(numbers[1], 1))
         rows, first = maker(numbers[0][SHARED], 0), maker(numbers[0][SHARED][:1], 0)
-        yield Case(kind, tables, rows, first, labels)
+        yield TablePair(kind, n, tables, rows, first, labels)
 
 
-def _is_matrix(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype.kind in "iuf"
+def _is_numeric(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind in "iuf"
 
 
 def label_cases() -> Iterator[tuple[str, Any, Any]]:
@@ -114,11 +117,13 @@ def _labels(n: int) -> tuple[tuple[Any, Any], ...]:
 
 
 def _numeric(width: int) -> Iterator[tuple[str, Maker]]:
-    """Numbers and counts, counts in a sparse table too."""
+    """Numbers, some with gaps or very large, and counts, counts in a sparse table too."""
     yield "sparse", partial(_sparse, width=width)
     if width <= WIDEST:
         yield "numbers", _as_they_are
         yield "counts", _counts
+        yield "gaps", _gaps
+        yield "extremes", _extremes
 
 
 def _makers(
@@ -128,11 +133,10 @@ def _makers(
     width: int,
 ) -> Iterator[tuple[str, Maker]]:
     """(kind, maker) of every kind."""
-    if width > WIDEST:
+    if width > WIDEST_TEXT:
         yield from _numeric(width)
         return
     by_cells: list[tuple[str, Maker]] = [
-        ("gaps", _gaps),
         ("truth", lambda u, which: np.round(u)),
         ("levels", partial(_levels, columns=columns or [words or ("no", "yes")] * width)),
         ("strange levels", _strange_levels),
@@ -140,8 +144,9 @@ def _makers(
     frame = _frame()
     for kind, maker in [*_numeric(width), *by_cells]:
         yield kind, maker
-        if names and frame is not None and kind != "sparse":
-            yield f"named {kind}", partial(_named, maker=maker, names=names, frame=frame)
+        if frame is not None and (kind == "numbers" or (names and kind != "sparse")):
+            of_columns = names or [f"x{k}" for k in range(width)]
+            yield f"named {kind}", partial(_named, maker=maker, names=of_columns, frame=frame)
     yield "texts", partial(_texts, words=words)
     yield "dicts", _dicts
 
@@ -171,6 +176,12 @@ def _gaps(u: Array, which: int) -> Array:
     gap = u < 0.15
     gap[:, which::2] = False
     return np.where(gap, np.nan, u)
+
+
+def _extremes(u: Array, which: int) -> Array:
+    """Numbers of both signs that are very large in the first table alone."""
+    signs = np.where(np.arange(u.shape[1]) % 2, -1.0, 1.0)
+    return np.where(u < 0.5, u, 1e6 * signs * u)
 
 
 def _sparse(u: Array, which: int, width: int) -> csr_matrix:

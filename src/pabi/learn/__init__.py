@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         PrivateLogisticRegression,
         PrivateRidgeClassifier,
     )
+    from pabi.learn.guards import StepFinding, StepFindings, check_pipeline
     from pabi.learn.pipelines import guarantee_of
     from pabi.learn.regressors import (
         PrivateHuberRegressor,
@@ -56,9 +57,12 @@ __all__ = [
     "SmoothedHingeGradients",
     "SoftmaxGradients",
     "SquaredGradients",
+    "StepFinding",
+    "StepFindings",
     "Trained",
     "VectorHuberGradients",
     "bound_rows",
+    "check_pipeline",
     "guarantee_of",
     "second_moments",
     "train",
@@ -67,6 +71,8 @@ __all__ = [
 
 # scikit-learn takes a second to import.
 _LAZY = {
+    "StepFinding": "pabi.learn.guards",
+    "StepFindings": "pabi.learn.guards",
     "PrivateHuberRegressor": "pabi.learn.regressors",
     "PrivateLinearRegression": "pabi.learn.regressors",
     "PrivateLinearSVC": "pabi.learn.classifiers",
@@ -74,6 +80,7 @@ _LAZY = {
     "PrivatePoissonRegressor": "pabi.learn.regressors",
     "PrivateRidgeClassifier": "pabi.learn.classifiers",
     "PrivateWhitener": "pabi.learn.whitener",
+    "check_pipeline": "pabi.learn.guards",
     "guarantee_of": "pabi.learn.pipelines",
     "SchemaEncoder": "pabi.learn.schema",
 }

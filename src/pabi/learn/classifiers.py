@@ -74,7 +74,8 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         UserWarning
             Some row was scaled down or clipped to its range. Whether it was depends on the data.
         PrivacyWarning
-            `random_state` is not None.
+            `random_state` is not None. A step before this one learns from the data, or a search fits it many
+            times, each once in a process.
         """
         X, y = self._checked(X, y=y)
         check_classification_targets(y)

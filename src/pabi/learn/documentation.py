@@ -68,7 +68,10 @@ feature_ranges : (low, high), (2, d) array or dict from columns to (low, high), 
     `feature_norm` in those units.
 ledger : pabi.Ledger, optional
     The budget that every fit is reserved in, before data are read. Where less is left, `fit` raises
-    BudgetExceeded. Clones and worker processes share it.""",
+    BudgetExceeded. Clones and worker processes share it.
+strict : bool
+    Whether `fit` raises an error where it warns of what stands around the estimator: a step before it that
+    learns from the data without privacy, or a search.""",
     "$CLASSES": """\
 classes : array-like, optional
     The public label set. None: the labels seen, and the guarantee assumes that they are public.

@@ -26,6 +26,7 @@ from pabi.execute.randomness import is_secret
 from pabi.execute.records import Records
 from pabi.guarantees.guarantee import Guarantee
 from pabi.learn import defaults
+from pabi.learn.guards import surroundings
 from pabi.learn.plans import Size, TrainingPlan
 from pabi.learn.rows import BoundedRows, number_or_auto, warn_if_shortened
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
@@ -75,6 +76,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
     precondition: float | str | None = "auto"
     verbose: bool = False
     ledger: Any = None
+    strict: bool = False
 
     _EQUAL: ClassVar[bool] = True  # whether preconditioned rows are brought to one norm
     _CLIP: ClassVar[float | None] = None  # clip_norm by default, over the norm of rows
@@ -127,6 +129,8 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         check_ledger(self.ledger)
         records = self._records(X)  # checks the bounds that the norm follows from
         plan = self._planned(records.n, records.d, outputs)
+        around = surroundings(self, strict=self.strict, stacklevel=3)
+        sentences = (*sentences, *around)
         warn_if_shortened(records, stacklevel=4)
         # Both releases are one reservation; what other fits cost is in the ledger as well.
         with reserved(

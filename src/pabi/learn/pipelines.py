@@ -9,22 +9,13 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from pabi.guarantees.guarantee import Guarantee
+from pabi.learn.guards import examined, shape_of
+from pabi.learn.held import beside_settings, differing
 from pabi.learn.rows import BoundedRows
+from pabi.learn.synthetic import Shape
+from pabi.learn.trials import UNKNOWN, repeated
 from pabi.learn.whitening import together
 from pabi.numbers.errors import InvalidInput
-
-# What a fitted transformer may hold that says nothing of the records but how many columns they have.
-_SHAPE = frozenset(
-    {
-        *("n_features_in_", "feature_names_in_", "n_output_features_", "n_features_out_"),
-        *("_n_features_out", "_sklearn_output_config", "_metadata_request"),
-        *(
-            "_min_degree",
-            "_max_degree",
-            "_n_out_full",
-        ),  # of PolynomialFeatures: degrees and columns
-    }
-)
 
 
 def guarantee_of(model: Any) -> Guarantee:
@@ -43,12 +34,13 @@ def guarantee_of(model: Any) -> Guarantee:
     Raises
     ------
     InvalidInput
-        `model` is neither, is not fitted, or has a step that holds something beside its settings, or another
-        estimator, without a guarantee; the message names the step and what it holds.
+        `model` is neither, is not fitted, or has a step without a guarantee that learnt: it holds what does
+        not follow from its settings, or another estimator, or it computes with other rows when it transforms.
+        The message names the step and what it holds.
 
     Notes
     -----
-    A step's own code is not read: one that computes with other rows when it transforms is not seen.
+    Steps are tried on made-up tables, as by `check_pipeline`. Their code is not read.
 
     References
     ----------
@@ -80,22 +72,34 @@ def _costs(name: str, step: Any) -> list[Guarantee]:
         raise InvalidInput(name, f"expected a fitted {kind}: this one has no guarantee yet")
     if not isinstance(step, BaseEstimator):
         raise InvalidInput(name, f"expected an estimator of scikit-learn's kind, got {kind}")
-    if held := _beside_settings(step):
-        raise InvalidInput(
-            name,
-            f"a {kind} without a guarantee holds {', '.join(held)}: expected a step that learns nothing from "
-            "the data, or one of pabi.learn",
-        )
+    _refuse_what_learnt(name, step)
     return []
 
 
-def _beside_settings(step: Any) -> list[str]:
-    """The attributes that are no settings, and the settings that may have learned: estimators and methods."""
-    settings = step.get_params(deep=True)
-    own = vars(step).keys() - settings.keys() - _SHAPE  # a private name hides no less
-    return sorted(own | {name for name, value in settings.items() if _fits(value)})
+def _refuse_what_learnt(name: str, step: Any) -> None:
+    """Raises InvalidInput where the step holds what it learnt, or computes with other rows."""
+    kind, shape = type(step).__name__, shape_of(step)
+    expected = "expected a step that learns nothing from the data, or one of pabi.learn"
+    names = beside_settings(step)
+    if names and not _follow_from_settings(step, names, shape):
+        raise InvalidInput(
+            name, f"a {kind} without a guarantee holds {', '.join(names)}: {expected}"
+        )
+    finding = examined(name, step, shape)
+    if finding is not None and finding.severity != UNKNOWN:
+        learns = ", ".join(finding.learns)
+        raise InvalidInput(name, f"a {kind} without a guarantee learns {learns}: {expected}")
 
 
-def _fits(setting: Any) -> bool:
-    """Whether it is an estimator or a method of one."""
-    return hasattr(getattr(setting, "__self__", setting), "fit")
+def _follow_from_settings(step: Any, names: list[str], shape: Shape) -> bool:
+    """Whether it holds under these names what a copy holds that was fitted to a made-up table.
+
+    Settings among the names may have learned before.
+    """
+    if not vars(step).keys() - step.get_params(deep=True).keys() >= set(names):
+        return False
+    mine = {name: vars(step)[name] for name in names}
+    return any(
+        not differing(mine, {name: one[name] for name in names if name in one})
+        for one in repeated(step, shape)
+    )

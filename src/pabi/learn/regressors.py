@@ -115,7 +115,8 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             Some row was scaled down or clipped to its range. Whether it was depends on the data. Also where
             no argument says how large targets are, whatever the data. Each once in a process.
         PrivacyWarning
-            `random_state` is not None.
+            `random_state` is not None. A step before this one learns from the data, or a search fits it many
+            times, each once in a process.
         """
         X, y = self._checked(X, y=y, multi_output=self._SEVERAL)
         several = self._SEVERAL and np.ndim(y) == 2 and np.shape(y)[1] > 1

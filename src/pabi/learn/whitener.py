@@ -14,6 +14,7 @@ from pabi.describe.second_moments import NoisySecondMoments
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import LARGEST, Records
 from pabi.learn.documentation import documented
+from pabi.learn.guards import surroundings
 from pabi.learn.rows import BoundedRows, warn_if_shortened
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
 from pabi.learn.whitening import planned, released_moments, resolves, resolving, whitening
@@ -93,6 +94,7 @@ class PrivateWhitener(
     random_state: Any = None
     feature_ranges: Any = None
     ledger: Any = None
+    strict: bool = False
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """This transformer, with second moments of the table released.
@@ -125,7 +127,8 @@ class PrivateWhitener(
         UserWarning
             Some row was scaled down or clipped to its range. Whether it was depends on the data.
         PrivacyWarning
-            `random_state` is not None.
+            `random_state` is not None. A step before this one learns from the data, or a search fits it many
+            times, each once in a process.
         """
         check_ledger(self.ledger)
         records = self._records(self._checked(X))
@@ -134,6 +137,7 @@ class PrivateWhitener(
             "output_norm", self.output_norm, at_least=1.0 / LARGEST, at_most=LARGEST
         )
         moments = self._moments(records)
+        around = surroundings(self, strict=self.strict, stacklevel=2)
         warn_if_shortened(records, stacklevel=3)
         secret = randomness_from(self.random_state, stacklevel=2).secret
         with reserved(
@@ -143,7 +147,7 @@ class PrivateWhitener(
         ):
             one = released_moments(moments, records, self.random_state, self.delta)
         self.preconditioner_ = whitening(one.values, moments, norm=output, equal=equal)
-        self.guarantee_ = one.guarantee.assuming(PREPROCESSING, ONE_FIT)
+        self.guarantee_ = one.guarantee.assuming(PREPROCESSING, ONE_FIT, *around)
         self.moments_ = moments
         self._n_features_out = records.width
         return self

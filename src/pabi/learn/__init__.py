@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         PrivatePoissonRegressor,
     )
     from pabi.learn.schema import SchemaEncoder
+    from pabi.learn.search import PrivateSearchCV
     from pabi.learn.whitener import PrivateWhitener
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "PrivateLogisticRegression",
     "PrivatePoissonRegressor",
     "PrivateRidgeClassifier",
+    "PrivateSearchCV",
     "PrivateWhitener",
     "Records",
     "ReleasedMoments",
@@ -73,6 +75,7 @@ _LAZY = {
     "PrivateLogisticRegression": "pabi.learn.classifiers",
     "PrivatePoissonRegressor": "pabi.learn.regressors",
     "PrivateRidgeClassifier": "pabi.learn.classifiers",
+    "PrivateSearchCV": "pabi.learn.search",
     "PrivateWhitener": "pabi.learn.whitener",
     "guarantee_of": "pabi.learn.pipelines",
     "SchemaEncoder": "pabi.learn.schema",

@@ -40,7 +40,8 @@ from pabi.numbers.errors import InvalidInput
 SCORED_PUBLICLY = "the records that score the trials are public"
 
 
-class _Tables(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class _Tables:
     """What trains, and what scores: public records, or a private part of the data."""
 
     X: Any
@@ -147,6 +148,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self,
         X: ArrayLike,
         y: ArrayLike,
+        *,
         X_public: ArrayLike | None = None,
         y_public: ArrayLike | None = None,
     ) -> Self:
@@ -184,7 +186,11 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         source = randomness_from(self.random_state)
         public = self._scored_publicly(X_public, y_public)
         generator = source.generator()
-        tables = _Tables(X, y, X_public, y_public) if public else self._parted(X, y, generator)
+        tables = (
+            _Tables(X=X, y=y, X_scoring=X_public, y_scoring=y_public)
+            if public
+            else self._parted(X, y, generator)
+        )
         sized = self._sized(tables, generator)
         scored = 0 if public else _num_samples(tables.y_scoring)
         self.plan_ = planned(self._target(scored), sized)
@@ -232,11 +238,11 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _target(self, scored: int) -> Target:
         return Target(
-            validate.number("epsilon", self.epsilon, above=0.0),
-            validate.number("delta", self.delta, above=0.0, below=1.0),
-            self.mean_trials,
-            self.shape,
-            scored,
+            epsilon=validate.number("epsilon", self.epsilon, above=0.0),
+            delta=validate.number("delta", self.delta, above=0.0, below=1.0),
+            mean_trials=self.mean_trials,
+            shape=self.shape,
+            scored=scored,
         )
 
     def _candidates(self) -> int:
@@ -281,12 +287,12 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         places = generator.permutation(n)
         score, train = np.sort(places[:m]), np.sort(places[m:])
+        labels = np.asarray(y)
         return _Tables(
-            *(
-                _safe_indexing(table, part)
-                for part in (train, score)
-                for table in (X, np.asarray(y))
-            )
+            X=_safe_indexing(X, train),
+            y=labels[train],
+            X_scoring=_safe_indexing(X, score),
+            y_scoring=labels[score],
         )
 
     # Settings and their sizes.
@@ -410,7 +416,27 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self.best_estimator_.decision_function(X)
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """The best model's score on other records, by `scoring`."""
+        """The best model's score on other records, by `scoring`.
+
+        The score of private data is another release, which `guarantee_` does not cover.
+
+        Parameters
+        ----------
+        X : (m, d) array-like
+            Features.
+        y : (m,) array-like
+            Targets.
+
+        Returns
+        -------
+        float
+            What the scorer gives, or the model's own score.
+
+        Raises
+        ------
+        NotFittedError
+            `fit` was not called before.
+        """
         check_is_fitted(self)
         return float(
             check_scoring(self.best_estimator_, scoring=self.scoring)(self.best_estimator_, X, y)

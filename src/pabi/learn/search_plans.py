@@ -58,7 +58,7 @@ class Sized:
         return together(*self.before, plan.guarantee)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SearchPlan:
     """What a search would do, and what it costs. All of it follows from public numbers.
 
@@ -78,6 +78,8 @@ class SearchPlan:
         E[K], so many fits are to be expected.
     most_trials : int
         So many fits are enough in 99 % of all searches.
+    trials : tuple of Guarantee
+        What one trial costs with each of the settings.
 
     References
     ----------
@@ -110,7 +112,7 @@ class SearchPlan:
         return "\n".join(f"{name:<9}  {value}" for name, value in rows)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Target:
     """What a search is to cost, and how it draws.
 
@@ -146,15 +148,15 @@ def planned(target: Target, sized: Sequence[Sized]) -> SearchPlan:
 
     best = _largest(cost, target)
     return SearchPlan(
-        tuple(one.settings for one in sized),
-        best.epsilon,
-        delta,
-        best.noise,
-        law,
-        replace(best.whole, tuned_at=target.delta),
-        mean,
-        law.quantile(_MOST),
-        best.trials,
+        settings=tuple(one.settings for one in sized),
+        epsilon=best.epsilon,
+        delta=delta,
+        scoring_noise=best.noise,
+        law=law,
+        guarantee=replace(best.whole, tuned_at=target.delta),
+        expected_trials=mean,
+        most_trials=law.quantile(_MOST),
+        trials=best.trials,
     )
 
 

@@ -143,8 +143,8 @@ class Selected(TradeOff):
         slopes = np.append(np.diff(y) / np.diff(x), 0.0)
         rises = np.maximum(np.diff(slopes), 0.0)
         masses, values = rises * x[1:], epsilon[np.array(corners[1:]) - 1]
-        kept = masses > 0.0
-        return Discrete(values[kept], masses[kept], min(1.0, float(y[-1])))
+        possible = masses > 0.0
+        return Discrete(values[possible], masses[possible], min(1.0, float(y[-1])))
 
     def _fields(self) -> dict[str, Any]:
         return {

@@ -81,7 +81,7 @@ class Releases(About):
             self.scope = "iteration"
 
 
-class Selected(About):
+class Trials(About):
     """Runs of which the best is released: certificates of the settings of one, and of its score."""
 
     CALLED = "of a selection"
@@ -109,7 +109,7 @@ Subject = (
     | SecondMoments
     | Iteration
     | Releases
-    | Selected
+    | Trials
 )
 
 
@@ -118,7 +118,7 @@ def subject_of(payload: Payload, check: Check) -> Subject:
     if "parts" in payload and "run" not in payload:
         return Releases(payload, check)
     if "trials" in payload and "run" not in payload:
-        return Selected(payload, check)
+        return Trials(payload, check)
     table = payload["run"]
     if table is None:
         return Iteration(payload)

@@ -44,9 +44,11 @@ class Selections(Listed[Selection]):
 
     def missing(self, claimed: Self) -> str | None:
         """A sentence if some selection has no claimed one that reveals as much; else None."""
-        left = [one.times for one in claimed.entries]
-        for one in self.entries:
-            if not _taken(one, claimed.entries, left):
+        # The largest first, each from the smallest that cover it.
+        stated = sorted(claimed.entries, key=_reveals)
+        left = [one.times for one in stated]
+        for one in sorted(self.entries, key=_reveals, reverse=True):
+            if not _taken(one, stated, left):
                 return (
                     f"factors: a selection of {one.mean_trials!r} trials with log_ratio {one.log_ratio!r} is "
                     "not covered by the claimed ones"
@@ -80,14 +82,18 @@ class Selections(Listed[Selection]):
         return f"the best of {self.entries[0].mean_trials!r} runs, in the mean"
 
 
+def _reveals(one: Selection) -> tuple[float, float]:
+    return one.mean_trials, one.log_ratio
+
+
 def _taken(one: Selection, claimed: Sequence[Selection], left: list[int]) -> bool:
     """Whether enough of the claimed ones are left to cover this one; takes them off."""
-    wanted = one.times
+    rest = one.times
     for i, other in enumerate(claimed):
-        if wanted and one.covered_by(other):
-            taken = min(wanted, left[i])
-            left[i], wanted = left[i] - taken, wanted - taken
-    return wanted == 0
+        if one.covered_by(other):
+            share = min(rest, left[i])
+            left[i], rest = left[i] - share, rest - share
+    return rest == 0
 
 
 FACTOR = Selections

@@ -23,7 +23,7 @@ from pabi.verification.factors.selections import Selections
 from pabi.verification.limits import timed
 from pabi.verification.reading import closed, nonnegative
 from pabi.verification.refusal import Refused
-from pabi.verification.subjects import Selected
+from pabi.verification.subjects import Trials
 from pabi.verification.theorem import Finding, Payload, ProofCheck, Proven, named
 
 _METHOD = "private selection"
@@ -31,7 +31,7 @@ _SOURCE = "docs, Private selection; Papernot, Steinke 2022, Definition 1"
 _GREATEST_SHAPE = 1000.0
 
 
-def _check(subject: Selected, payload: Payload) -> Proven:
+def _check(subject: Trials, payload: Payload) -> Proven:
     shape, gamma = _shape(payload["shape"]), nonnegative("gamma", payload["gamma"])
     if not 0.0 < gamma < 1.0:
         raise Refused(f"gamma: expected a number in (0, 1), got {gamma!r}")
@@ -80,7 +80,7 @@ def _mean(gamma: float, shape: float) -> Any:
 # One run.
 
 
-def _check_base(subject: Selected, base: Bounds) -> None:
+def _check_base(subject: Trials, base: Bounds) -> None:
     """Refuse a claim of one run that reveals less than a run may, to a record that trains or scores."""
     for bounds in (_average(subject.trials), *(f.claimed for f in subject.scored)):
         gap = uncovered(bounds, base)
@@ -154,7 +154,7 @@ def _fraction_below(ball: Any) -> Fraction:
 
 THEOREMS = {
     _METHOD: {
-        Selected: ProofCheck(
+        Trials: ProofCheck(
             ("trials", "scoring", "shape", "gamma", "claim"), _check, named(_METHOD, _SOURCE)
         )
     }

@@ -19,16 +19,19 @@ from pabi.numbers.rounding import Array, down, fraction_down, fraction_up, up
 from pabi.numbers.search import bisected
 from pabi.numbers.validate import number
 from pabi.tradeoff.base import TradeOff
+from pabi.tradeoff.best import Best
 from pabi.tradeoff.directions import one_order
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.pairs import Discrete, Pair
+from pabi.tradeoff.product import Product
 from pabi.tradeoff.supports import supported
 
 _CLOSE = 1e-12  # relative: how far apart the bounds on log R may be
 _ROUGH = 1.004  # by how much log R is raised where a checker computes it numerically
 _POINTS = 4000  # of the grid on which the curve is drawn, and made a pair
 _LEAST_DELTA = 1e-17  # what a grid's end leaves
+_FEW_POINTS, _MORE_DELTA = 100, 1e-11  # the same where every δ takes a transform
 _FARTHEST = 300.0  # the end of a grid: e^300 is far from the largest double
 _SLACK = 1e-10  # relative: more than rounding moves a point of the grid
 
@@ -94,7 +97,8 @@ class Selected(TradeOff):
     def _delta_array(self, epsilon: Array) -> Array:
         size = np.nextafter(np.abs(epsilon) - self.log_ratio, -math.inf)
         size = np.where(np.isinf(epsilon), math.inf, size)
-        value = self.mean_trials * self.base._delta_array(size)
+        one_by_one = TradeOff._delta_array if self._slow else type(self.base)._delta_array
+        value = self.mean_trials * one_by_one(self.base, size)
         value = np.where(value > 0.0, np.nextafter(value, math.inf), 0.0)
         return np.where(epsilon == -math.inf, 1.0, both_signs(epsilon, np.minimum(1.0, value)))
 
@@ -120,12 +124,19 @@ class Selected(TradeOff):
         delta = self._delta_array(epsilon)
         return supported(alpha, epsilon, left=delta, right=delta)
 
+    @property
+    def _slow(self) -> bool:
+        """Whether δ of one run takes a transform: then it is read where it is wanted, and nowhere else."""
+        return isinstance(self.base, Product | Best)
+
     @cached_property
     def _grid(self) -> Array:
         """Numbers ε ≥ 0 up to where δ is about what it is at ∞."""
+        few = self._slow
+        points, least = (_FEW_POINTS, _MORE_DELTA) if few else (_POINTS, _LEAST_DELTA)
         rest = self._delta(math.inf)
-        end = self._epsilon(min(1.0, rest * (1.0 + _SLACK) + _LEAST_DELTA))
-        return np.linspace(0.0, min(max(end, self.log_ratio, 1e-9), _FARTHEST), _POINTS + 1)
+        end = self._epsilon(min(1.0, rest * (1.0 + _SLACK) + least))
+        return np.linspace(0.0, min(max(end, self.log_ratio, 1e-9), _FARTHEST), points + 1)
 
     @cached_property
     def _pair(self) -> Discrete:
@@ -136,7 +147,9 @@ class Selected(TradeOff):
         """
         half = self._grid
         epsilon = np.concatenate([-half[:0:-1], half])
-        height = np.minimum(self._delta_array(epsilon) * (1.0 + _SLACK), 1.0)
+        delta = self._delta_array(half)
+        every = both_signs(epsilon, np.concatenate([delta[:0:-1], delta]))
+        height = np.minimum(every * (1.0 + _SLACK), 1.0)
         x, y = np.concatenate([[0.0], np.exp(epsilon)]), np.concatenate([[1.0], height])
         corners = _lower_hull(x, y)
         x, y = x[corners], y[corners]

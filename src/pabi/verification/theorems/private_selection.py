@@ -82,7 +82,7 @@ def _mean(gamma: float, shape: float) -> Any:
 
 def _check_base(subject: Trials, base: Bounds) -> None:
     """Refuse a claim of one run that reveals less than a run may, to a record that trains or scores."""
-    for bounds in (_average(subject.trials), *(f.claimed for f in subject.scored)):
+    for bounds in (_average(subject.trials), *(f.proven for f in subject.scored)):
         gap = uncovered(bounds, base)
         if gap is not None:
             raise Refused(f"base: {gap}")
@@ -90,12 +90,12 @@ def _check_base(subject: Trials, base: Bounds) -> None:
 
 def _average(trials: Sequence[Finding]) -> Bounds:
     """What a run proves that draws one of these settings, all equally likely."""
-    first = trials[0].claimed
-    if all(one.claimed == first for one in trials):
-        return first
+    for each in ([one.proven for one in trials], [one.claimed for one in trials]):
+        if all(bounds == each[0] for bounds in each):
+            return each[0]
     share, parts = Fraction(1, len(trials)), []
     for one in timed(trials):
-        gaussians = one.claimed[0].only(Gaussians)
+        gaussians = one.proven[0].only(Gaussians)
         if gaussians is None:
             raise Refused("trials: only Gaussians and mixtures of them are averaged")
         parts += [(share * weight, mu) for weight, mu in gaussians.parts]

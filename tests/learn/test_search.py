@@ -230,7 +230,7 @@ def test_a_plan_needs_no_data():
     assert plan.guarantee.epsilon(DELTA) <= 1.0
     assert plan.expected_trials == 10.0
     assert plan.most_trials == 81  # of the logarithmic law, as scipy has it too
-    assert stats.logser(1.0 - plan.law.gamma).ppf(0.99) == 81
+    assert stats.logser(1.0 - plan.gamma).ppf(0.99) == 81
     assert "10 in the mean, at most 81 in 99% of searches" in str(plan)
     assert search(validation_share=0.5).plan(2000, 4).scoring_noise > 0.0
 

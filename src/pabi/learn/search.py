@@ -20,6 +20,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from pabi.execute.hiding import on_grid, unseen
 from pabi.execute.randomness import Randomness, randomness_from
+from pabi.execute.trials import TrialLaw
 from pabi.guarantees.guarantee import Composed, Guarantee
 from pabi.learn.pipelines import guarantee_of
 from pabi.learn.search_plans import (
@@ -346,7 +347,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         def search() -> _Best:
             generator = source.generator()
             best: _Best | None = None
-            for _ in range(plan.law.draw(generator)):
+            for _ in range(TrialLaw(plan.gamma, plan.shape).draw(generator)):
                 place = int(generator.integers(len(sized)))
                 model = self._fitted(sized[place], tables, source, generator)
                 if guarantee_of(model).curve != plan.trials[place].curve:

@@ -70,8 +70,8 @@ class SearchPlan:
         The budget of the private estimator in one trial.
     scoring_noise : float or None
         Standard deviation of the noise on an accuracy that private records measure.
-    law : TrialLaw
-        The law of the number of trials.
+    gamma, shape : float
+        γ and η of the law of the number of trials.
     guarantee : Guarantee
         What the release of the best trial costs; `fit` adds what it assumes of the data.
     expected_trials : float
@@ -90,7 +90,8 @@ class SearchPlan:
     epsilon: float
     delta: float
     scoring_noise: float | None
-    law: TrialLaw
+    gamma: float
+    shape: float
     guarantee: Guarantee
     expected_trials: float
     most_trials: int
@@ -101,7 +102,7 @@ class SearchPlan:
         at = self.guarantee.tuned_at or self.delta
         rows = (
             ("privacy", f"ε = {shown(self.guarantee.epsilon(at))}, δ = {exact(at)}"),
-            ("one trial", f"ε = {shown(self.epsilon)}, δ = {shown(self.delta)}"),
+            ("one trial", f"ε = {shown(self.epsilon)}, δ = {plain(self.delta)}"),
             ("settings", f"{len(self.settings)}, drawn with replacement"),
             (
                 "trials",
@@ -152,7 +153,8 @@ def planned(target: Target, sized: Sequence[Sized]) -> SearchPlan:
         epsilon=best.epsilon,
         delta=delta,
         scoring_noise=best.noise,
-        law=law,
+        gamma=law.gamma,
+        shape=law.shape,
         guarantee=replace(best.whole, tuned_at=target.delta),
         expected_trials=mean,
         most_trials=law.quantile(_MOST),

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pabi.budget.ledger import Ledger
     from pabi.guarantees.certificate import Certificate
     from pabi.guarantees.guarantee import Guarantee, compose
+    from pabi.guarantees.selection import select
     from pabi.verification import Verdict, verify
 
 __version__ = "0.1.0"
@@ -93,6 +94,7 @@ __all__ = [
     "plotting",
     "prox",
     "sampling",
+    "select",
     "tradeoff",
     "updates",
     "verify",
@@ -107,6 +109,7 @@ _LAZY = {
     "calibrate": "pabi.account.calibration",
     "compose": "pabi.guarantees.guarantee",
     "mixing_time": "pabi.account.mixing",
+    "select": "pabi.guarantees.selection",
     "verify": "pabi.verification",
     "convert": "",
     "erm": "",

@@ -75,6 +75,10 @@ PROOFS = {
     for outcome in outcomes(description, DELTA)
     if outcome.guarantee is not None
 }
+PROOFS |= {
+    f"a selection from {name}": pabi.select(DESCRIPTIONS[name].guarantee(DELTA), 10.0)
+    for name in ("cyclic", "shuffled once", "poisson", "second moments", "a mechanism")
+}
 HEADER = {"format", "version", "theorem", "adjacency", "assumes"}
 
 

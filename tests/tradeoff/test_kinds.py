@@ -20,6 +20,7 @@ from pabi.tradeoff import (
     PoissonSubsampled,
     PrivacyLossDistribution,
     Product,
+    Selected,
     Subsampled,
     TradeOff,
 )
@@ -55,6 +56,7 @@ OWN = (
     PoissonSubsampled(1.0, 0.1),
     PrivacyLossDistribution([0.75, 0.25], [0.25, 0.75]),
     Product(((BoundedRange(1.0), 2),)),
+    Selected(Gaussian(1.0), 10.0, 0.5),
     Subsampled(Gaussian(1.0), 0.1),
 )
 
@@ -108,6 +110,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "a factor": lambda: Product(((LIAR, 2),)),
     "one of the best": lambda: Best([Gaussian(1.0), LIAR]),
     "a part of a mixture": lambda: Mixture([LIAR], [1.0]),
+    "selected from": lambda: Selected(LIAR, 10.0, 0.5),
     "sampled": lambda: Subsampled(LIAR, 0.1),
     "on a grid": lambda: PrivacyLossDistribution.pessimistic(LIAR, 0.1),
     "no curve": lambda: known_curve(0.5),
@@ -119,6 +122,9 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "hidden in a product": lambda: forged(
         Product(((BoundedRange(1.0), 2),)), factors=((LIAR, 1),)
     ).to_dict(),
+    "hidden in a selection": lambda: known_curve(
+        forged(Selected(Gaussian(1.0), 10.0, 0.5), base=LIAR)
+    ),
     "hidden in a sample": lambda: Gaussian(1.0).compose(
         forged(Subsampled(Gaussian(1.0), 0.1), base=LIAR)
     ),

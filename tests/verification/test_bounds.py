@@ -17,14 +17,17 @@ from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians
 from pabi.verification.factors.pure import PureFactors
 from pabi.verification.factors.sampled import SampledGaussians
+from pabi.verification.factors.selections import Selection, Selections
 from pabi.verification.products import Sampled
 
+GAUSSIAN = '{"kind": "gaussian", "mu": 0.5}'
 ONE = {
     Gaussians: Gaussians.single(0.7),
     SampledGaussians: SampledGaussians((Sampled("subsampled", 0.25, 1.5, 3),)),
     BoundedRanges: BoundedRanges(((0.5, 2),)),
     PureFactors: PureFactors(((0.125, 1),)),
     Failure: Failure(Fraction(1, 1024)),
+    Selections: Selections((Selection(GAUSSIAN, 10.0, 0.5, 1),)),
 }
 MORE = {
     Gaussians: Gaussians(((Fraction(1, 2), 0.5), (Fraction(1, 2), 2.0))),
@@ -32,6 +35,7 @@ MORE = {
     BoundedRanges: BoundedRanges(((3.0, 1),)),
     PureFactors: PureFactors(((4.0, 2),)),
     Failure: Failure(Fraction(1, 16)),
+    Selections: Selections((Selection(GAUSSIAN, 20.0, 0.75, 2),)),
 }
 
 
@@ -51,7 +55,7 @@ def test_every_kind_is_tried_here():
 
 
 def test_what_is_written_is_what_is_read():
-    """Each of 32 bounds covers what it is written as, and is covered by it; the accountant reads it too."""
+    """Each of 64 bounds covers what it is written as, and is covered by it; the accountant reads it too."""
     for chosen in subsets():
         bound = JointBound.of(*chosen)
         curve = best_curve((bound,))
@@ -102,7 +106,7 @@ def test_bounds_are_equal_whatever_came_first():
         found = {JointBound.of(*order) for order in itertools.permutations(chosen)}
         assert len(found) == 1
     some = tuple(JointBound.of(factor) for factor in ONE.values())
-    assert len(all_together(some, some)) == 15
+    assert len(all_together(some, some)) == 21
 
 
 def test_a_failure_takes_from_delta():

@@ -60,6 +60,7 @@ SHARED = {
         "mechanism_sentences",
         "rounds_sentences",
     },
+    "pabi.describe.selection": {"selection_sentences"},
     "pabi.describe.second_moments": {"NoisySecondMoments", "second_moments_sentences"},
     "pabi.numbers.errors": {"InvalidInput"},
     "pabi.numbers.showing": {"exact", "shown"},

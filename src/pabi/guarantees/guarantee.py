@@ -15,7 +15,7 @@ from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
-from pabi.tradeoff import Best, Gaussian, Mixture, Product, TradeOff
+from pabi.tradeoff import Best, Gaussian, Mixture, Product, Selected, TradeOff
 from pabi.tradeoff.base import decode, encode
 from pabi.tradeoff.kinds import known_curve
 
@@ -525,6 +525,8 @@ class Guarantee:
                 reading = f"the best of {len(best.parts)} bounds"
             case Product() as product:
                 reading = f"a product of {sum(k for _, k in product.factors)} factors"
+            case Selected() as selection:
+                reading = f"the best of {exact(selection.mean_trials)} runs, in the mean"
             case Gaussian() as gaussian:
                 reading = f"μ = {shown(gaussian.mu)}"
             case other:

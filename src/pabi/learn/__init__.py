@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         PrivatePoissonRegressor,
     )
     from pabi.learn.schema import SchemaEncoder
+    from pabi.learn.search import PrivateSearchCV
     from pabi.learn.whitener import PrivateWhitener
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "PrivateLogisticRegression",
     "PrivatePoissonRegressor",
     "PrivateRidgeClassifier",
+    "PrivateSearchCV",
     "PrivateWhitener",
     "Records",
     "ReleasedMoments",
@@ -79,6 +81,7 @@ _LAZY = {
     "PrivateLogisticRegression": "pabi.learn.classifiers",
     "PrivatePoissonRegressor": "pabi.learn.regressors",
     "PrivateRidgeClassifier": "pabi.learn.classifiers",
+    "PrivateSearchCV": "pabi.learn.search",
     "PrivateWhitener": "pabi.learn.whitener",
     "check_pipeline": "pabi.learn.guards",
     "guarantee_of": "pabi.learn.pipelines",

@@ -11,6 +11,7 @@ from pabi.tradeoff.gaussian import Gaussian, Identity
 from pabi.tradeoff.mixture import Mixture, average
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
+from pabi.tradeoff.selected import Selected, selected
 from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
 
 __all__ = [
@@ -23,7 +24,9 @@ __all__ = [
     "PoissonSubsampled",
     "PrivacyLossDistribution",
     "Product",
+    "Selected",
     "Subsampled",
     "TradeOff",
     "average",
+    "selected",
 ]

@@ -19,6 +19,7 @@ from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
+from pabi.tradeoff.selected import Selected
 from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
 
 Curve = (
@@ -30,6 +31,7 @@ Curve = (
     | PoissonSubsampled
     | PrivacyLossDistribution
     | Product
+    | Selected
     | Subsampled
 )
 _CLASSES = frozenset(get_args(Curve))
@@ -60,6 +62,8 @@ def _parts_are_known(curve: Curve) -> bool:
             return all(_is_known(factor) for factor, _ in curve.factors)
         case Mixture():
             return all(type(part) is Gaussian for part in curve.parts)
+        case Selected():
+            return _is_known(curve.base)
         case Subsampled():
             return type(curve.base) is Gaussian
         case (

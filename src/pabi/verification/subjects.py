@@ -14,7 +14,7 @@ from pabi.describe.langevin import FOLLOWED_EXACTLY, LangevinChain, LangevinDiff
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.runs import NoisySGD
 from pabi.describe.second_moments import NoisySecondMoments
-from pabi.verification.adjacency import read_adjacency
+from pabi.verification.adjacency import Adjacency, read_adjacency
 from pabi.verification.chains import Chains
 from pabi.verification.drawn_runs import DrawnRun
 from pabi.verification.limits import positions
@@ -48,6 +48,23 @@ class Iteration(About):
         self.followed = payload["version"] == 1 or FOLLOWED_EXACTLY in payload["assumes"]
 
 
+def _findings(name: str, parts: Any, adjacency: Adjacency, check: Check) -> list[Finding]:
+    """What is found of certificates, all of one adjacency. `name`: of one of them, in a refusal."""
+    positions(f"{name}s", len(parts))
+    findings: list[Finding] = []
+    for i, part in enumerate(parts):
+        try:
+            finding = check(part)
+        except Refused as refusal:
+            raise Refused(f"{name} {i + 1}: {refusal}") from None
+        if finding.adjacency != adjacency:
+            raise Refused(
+                f"{name} {i + 1}: expected adjacency {adjacency!r}, got {finding.adjacency!r}"
+            )
+        findings.append(finding)
+    return findings
+
+
 class Releases(About):
     """Several releases, each with its own certificate, of one adjacency."""
 
@@ -55,22 +72,29 @@ class Releases(About):
 
     def __init__(self, payload: Payload, check: Check) -> None:
         parts = payload["parts"]
-        positions("parts", len(parts))
         if not parts:
             raise Refused("nothing is composed")
         self.adjacency = read_adjacency(payload["adjacency"])
-        self.findings: list[Finding] = []
-        for i, part in enumerate(parts):
-            try:
-                finding = check(part)
-            except Refused as refusal:
-                raise Refused(f"part {i + 1}: {refusal}") from None
-            if finding.adjacency != self.adjacency:
-                raise Refused(
-                    f"part {i + 1}: expected adjacency {self.adjacency!r}, got {finding.adjacency!r}"
-                )
-            self.findings.append(finding)
+        self.findings = _findings("part", parts, self.adjacency, check)
         self.alike = len(parts) > 1 and all(part == parts[0] for part in parts)
+        if {finding.scope for finding in self.findings} != {"run"}:
+            self.scope = "iteration"
+
+
+class Trials(About):
+    """Runs of which the best is released: certificates of the settings of one, and of its score."""
+
+    CALLED = "of a selection"
+
+    def __init__(self, payload: Payload, check: Check) -> None:
+        trials, scoring = payload["trials"], payload["scoring"]
+        if not trials:
+            raise Refused("nothing is selected from")
+        self.adjacency = read_adjacency(payload["adjacency"])
+        self.trials = _findings("trial", trials, self.adjacency, check)
+        scored = [] if scoring is None else [scoring]
+        self.scored = _findings("scoring", scored, self.adjacency, check)
+        self.findings = [*self.trials, *self.scored]
         if {finding.scope for finding in self.findings} != {"run"}:
             self.scope = "iteration"
 
@@ -85,6 +109,7 @@ Subject = (
     | SecondMoments
     | Iteration
     | Releases
+    | Trials
 )
 
 
@@ -92,6 +117,8 @@ def subject_of(payload: Payload, check: Check) -> Subject:
     """What a certificate is about; `check` checks those that are part of it."""
     if "parts" in payload and "run" not in payload:
         return Releases(payload, check)
+    if "trials" in payload and "run" not in payload:
+        return Trials(payload, check)
     table = payload["run"]
     if table is None:
         return Iteration(payload)

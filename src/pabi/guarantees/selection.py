@@ -1,0 +1,188 @@
+"""Private selection: the guarantee of releasing only the best of a random number of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pabi.convert.trials import checked_shape, gamma_of
+from pabi.describe.selection import selection_sentences
+from pabi.guarantees.guarantee import Guarantee
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array, fraction_up
+from pabi.tradeoff import Gaussian, Mixture, Selected, TradeOff, average, selected
+
+NAME = "private selection"
+SOURCE = "docs, Private selection; Papernot, Steinke 2022, Definition 1"
+_MOST_PARTS = 1024  # of an average over settings; more are raised onto a grid
+
+
+def select(
+    guarantee: Guarantee | Sequence[Guarantee],
+    mean_trials: float,
+    shape: float = 0.0,
+    *,
+    scoring: Guarantee | None = None,
+) -> Guarantee:
+    """The guarantee of releasing the best of K independent runs, K drawn in secret.
+
+    K has the truncated negative binomial law: P(K = k) is proportional to (1 − γ)^k·Π_{l<k} (l + η)/(l + 1)
+    for k ≥ 1, with γ from its mean. What is better must follow from what the runs release, such as a score on
+    public data. The runs that were not the best, their number and how long they took stay hidden.
+
+    Parameters
+    ----------
+    guarantee : Guarantee or sequence of Guarantee
+        That of one run, its score included. Of several, one is drawn at every run, all equally likely: they
+        have the same trade-off function, or Gaussians and mixtures of them.
+    mean_trials : float
+        E[K], in [1.01, 10⁶].
+    shape : float
+        η in (−1, 10]: 0 is the logarithmic law, 1 the geometric one. A smaller one costs less, but
+        K varies more.
+    scoring : Guarantee, optional
+        Of the score alone, where a part of the records scores and does not train. A record is in one part, so
+        that the worse of both counts. It is Gaussian.
+
+    Returns
+    -------
+    Guarantee
+        At every ε, δ is at most E[K]·δ(ε − (η + 1)·log R), δ of one run. Its certificate has
+        those of the runs.
+
+    Raises
+    ------
+    InvalidInput
+        For numbers out of range, for anything but guarantees of one adjacency and unit, and for trade-off
+        functions that have no average or no maximum here.
+
+    References
+    ----------
+    docs, "Theory", 17; Papernot, Steinke 2022; Koskela, Redberg, Wang 2024.
+    """
+    trials = (guarantee,) if isinstance(guarantee, Guarantee) else tuple(guarantee)
+    _check_alike(trials if scoring is None else (*trials, scoring))
+    eta = checked_shape(shape)
+    gamma = gamma_of(mean_trials, eta)
+    base = _average([one.curve for one in trials])
+    every = trials
+    if scoring is not None:
+        base, every = _worse(base, scoring.curve), (*trials, scoring)
+    curve = selected(base, mean_trials, eta)
+    sentences = selection_sentences(eta, gamma, len(trials), scoring is not None)
+    proven = all(one.proof is not None for one in every)
+    return Guarantee(
+        curve,
+        trials[0].adjacency,
+        NAME,
+        SOURCE,
+        tuple(dict.fromkeys((*(a for one in every for a in one.assumptions), *sentences))),
+        trials[0].tuned_at,
+        besides=tuple(dict.fromkeys(a for one in every for a in one.besides)),
+        unit=trials[0].unit,
+        proof=SelectionProof(trials, scoring, gamma, eta, curve) if proven else None,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionProof:
+    """The proof of a selection: those of the runs, the law of their number, and the claim."""
+
+    trials: Sequence[Guarantee]
+    scoring: Guarantee | None
+    gamma: float
+    shape: float
+    curve: Selected
+    theorem: ClassVar[str] = NAME
+
+    def written(self) -> dict[str, Any]:
+        """The body of the certificate."""
+        return {
+            "trials": [_payload(one) for one in self.trials],
+            "scoring": None if self.scoring is None else _payload(self.scoring),
+            "shape": self.shape,
+            "gamma": self.gamma,
+            "claim": {"tradeoff": self.curve.to_dict()},
+        }
+
+
+def _payload(guarantee: Guarantee) -> dict[str, Any] | None:
+    certificate = guarantee.certificate
+    return None if certificate is None else certificate.payload
+
+
+def _check_alike(guarantees: Sequence[Any]) -> None:
+    """InvalidInput unless these are guarantees of pabi's, at least one, with one adjacency and unit."""
+    if not guarantees:
+        raise InvalidInput("guarantee", "expected at least one")
+    for one in guarantees:
+        if type(one) is not Guarantee:
+            raise InvalidInput(
+                "guarantee", f"expected a pabi.Guarantee, got a {type(one).__name__}"
+            )
+        for name in ("adjacency", "unit"):
+            expected, other = getattr(guarantees[0], name), getattr(one, name)
+            if other != expected:
+                raise InvalidInput(name, f"expected {expected!r} throughout, got {other!r} too")
+
+
+def _average(curves: Sequence[TradeOff]) -> TradeOff:
+    """What a run reveals that draws one of several settings, all equally likely, and shows which."""
+    if all(curve == curves[0] for curve in curves):
+        return curves[0]
+    share = Fraction(1, len(curves))
+    weights: dict[float, Fraction] = {}
+    for curve in curves:
+        for mu, weight in _cases(curve):
+            weights[mu] = weights.get(mu, Fraction(0)) + share * weight
+    return _mixture(weights)
+
+
+def _worse(base: TradeOff, scoring: TradeOff) -> TradeOff:
+    """A function below both: every case at least as bad as the score's."""
+    if not isinstance(scoring, Gaussian):
+        raise InvalidInput("scoring", "expected a Gaussian guarantee")
+    weights: dict[float, Fraction] = {}
+    for mu, weight in _cases(base):
+        raised = max(mu, scoring.mu)
+        weights[raised] = weights.get(raised, Fraction(0)) + weight
+    return _mixture(weights)
+
+
+def _cases(curve: TradeOff) -> list[tuple[float, Fraction]]:
+    """(μ, probability) of a Gaussian or of a mixture of them. Raises InvalidInput for any other."""
+    match curve:
+        case Gaussian():
+            return [(curve.mu, Fraction(1))]
+        case Mixture():
+            pairs = zip(curve.parts, curve.weights, strict=True)
+            return [(part.mu, Fraction(weight)) for part, weight in pairs]
+        case _:
+            raise InvalidInput(
+                "guarantee",
+                f"expected Gaussians or mixtures where several are combined, got a {curve.kind}: give every "
+                "setting the same trade-off function",
+            )
+
+
+def _mixture(weights: dict[float, Fraction]) -> TradeOff:
+    mus = np.array(list(weights))
+    if mus.size > _MOST_PARTS:
+        merged: dict[float, Fraction] = {}
+        for mu, raised in zip(weights, _on_grid(mus).tolist(), strict=True):
+            merged[raised] = merged.get(raised, Fraction(0)) + weights[mu]
+        weights = merged
+    return average(list(weights), [fraction_up(weight) for weight in weights.values()])
+
+
+def _on_grid(mus: Array) -> Array:
+    """The μ raised onto a grid of 1024 points that ends at the largest of them; ∞ stays."""
+    finite = mus[np.isfinite(mus)]
+    grid = np.linspace(finite.min(), finite.max(), _MOST_PARTS)
+    grid[-1] = finite.max()
+    at = np.searchsorted(grid, mus)
+    return np.where(at < grid.size, grid[np.minimum(at, grid.size - 1)], mus)

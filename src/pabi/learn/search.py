@@ -1,0 +1,503 @@
+"""Private search: the best of a random number of fits, at a total that is stated beforehand."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from pabi.execute.hiding import on_grid, unseen
+from pabi.execute.randomness import Randomness, randomness_from
+from pabi.execute.trials import TrialLaw
+from pabi.guarantees.guarantee import Composed, Guarantee
+from pabi.learn.pipelines import guarantee_of
+from pabi.learn.search_plans import (
+    SearchPlan,
+    Settings,
+    Sized,
+    Target,
+    budgeted,
+    drawn_settings,
+    last_step,
+    planned,
+    with_settings,
+)
+from pabi.learn.sentences import LABELS, ONE_FIT, PREPROCESSING, WEIGHTS
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+
+SCORED_PUBLICLY = "the records that score the trials are public"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tables:
+    """What trains, and what scores: public records, or a private part of the data."""
+
+    X: Any
+    y: Any
+    X_scoring: Any
+    y_scoring: Any
+
+
+class _Best(NamedTuple):
+    """The best trial so far."""
+
+    score: float
+    settings: Settings
+    model: Any
+
+
+def _has(name: str) -> Any:
+    """Whether the best model, or else the estimator, has a method of this name."""
+
+    def check(search: PrivateSearchCV) -> bool:
+        getattr(getattr(search, "best_estimator_", search.estimator), name)
+        return True
+
+    return available_if(check)
+
+
+@dataclass(eq=False, repr=False)
+class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Random search over settings whose total privacy is stated beforehand, and proven.
+
+    A trial draws a setting, fits the estimator privately and scores it. Their number is drawn in secret from
+    the law of `pabi.select`. The best one is released; the others, their scores and their number are
+    forgotten. Every trial gets the budget with which this meets (ε, δ).
+
+    Scores come from public records, given to `fit`, or from a part of the records that does not train
+    (`validation_share`). Then the score is the accuracy with Gaussian noise, and a record is protected
+    whether it trains or scores. There is no refit.
+
+    Parameters
+    ----------
+    estimator : estimator of pabi.learn, or Pipeline that ends in one
+        What is fitted; its `epsilon` and `delta` are set by the search. Other private steps cost what they
+        state, in every trial.
+    param_distributions : dict of str to list or distribution
+        As of scikit-learn's RandomizedSearchCV: values by the name of a parameter, or a distribution with
+        `rvs`. epsilon, delta, adjacency, noise_std and random_state are refused.
+    epsilon, delta : float, > 0, delta below 1
+        The target, of the whole search.
+    mean_trials : float, in [1.01, 10⁶]
+        The mean number of trials.
+    shape : float, in [−1/2, 10]
+        η of the law of their number: 0 is logarithmic, 1 geometric. A smaller one costs less privacy, and the
+        number varies more.
+    scoring : str or callable, optional
+        As of scikit-learn; None is the estimator's own score. With `validation_share` None or "accuracy".
+    validation_share : float in (0, 1), optional
+        The share of the records that score and do not train, chosen at random without a look at them.
+    candidates : int, ≥ 1
+        How many settings are drawn beforehand; trials draw from these. All combinations, where lists have
+        no more.
+    slot_seconds : float, > 0, optional
+        `fit` returns at a whole multiple of so many seconds after its start. How long a search takes tells
+        how many trials there were.
+    random_state : None, int or numpy Generator
+        None: all draws from the operating system's entropy. Anything else makes the search reproducible, for
+        tests only, and the guarantee says so.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        The released model. Its `guarantee_` is that of the search.
+    best_params_ : dict
+        Its setting.
+    guarantee_ : Guarantee
+        What the whole search costs.
+    plan_ : SearchPlan
+        What was planned before any trial.
+    n_features_in_ : int
+        d, the columns of X.
+
+    Notes
+    -----
+    Warnings of single trials are not shown.
+
+    References
+    ----------
+    docs, "Tune honestly"; docs, "Theory", 17.
+    """
+
+    estimator: Any
+    param_distributions: Any
+    _: KW_ONLY
+    epsilon: float
+    delta: float
+    mean_trials: float = 10.0
+    shape: float = 0.0
+    scoring: Any = None
+    validation_share: float | None = None
+    candidates: int = 20
+    slot_seconds: float | None = None
+    random_state: Any = None
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        X_public: ArrayLike | None = None,
+        y_public: ArrayLike | None = None,
+    ) -> Self:
+        """This search, with the best model.
+
+        Parameters
+        ----------
+        X : (n, d) array-like
+            The private records' features, of the kind that the estimator takes.
+        y : (n,) array-like
+            Their targets.
+        X_public, y_public : array-like, optional
+            Public records that score. Without them `validation_share` says which private records do.
+
+        Returns
+        -------
+        self
+            The search, with the attributes that end in an underscore.
+
+        Raises
+        ------
+        InvalidInput
+            An argument of the constructor or a table is wrong, or the records that score are stated twice or
+            not at all. It is a ValueError.
+        TargetUnreachable
+            No budget of one trial meets ε at δ.
+
+        Warns
+        -----
+        PrivacyWarning
+            `random_state` is not None.
+        """
+        began = time.monotonic()
+        slot = self._slot()
+        source = randomness_from(self.random_state)
+        public = self._scored_publicly(X_public, y_public)
+        generator = source.generator()
+        tables = (
+            _Tables(X=X, y=y, X_scoring=X_public, y_scoring=y_public)
+            if public
+            else self._parted(X, y, generator)
+        )
+        sized = self._sized(tables, generator)
+        scored = 0 if public else _num_samples(tables.y_scoring)
+        self.plan_ = planned(self._target(scored), sized)
+        del generator  # it would stand in this frame while trials run
+        best = self._best(tables, sized, source)
+        guarantee = self._guarantee(sized, public, source)
+        last_step(best.model).guarantee_ = guarantee  # that of one trial would promise too much
+        self.best_estimator_, self.best_params_ = best.model, dict(best.settings)
+        self.guarantee_ = guarantee
+        if hasattr(best.model, "n_features_in_"):
+            self.n_features_in_ = best.model.n_features_in_
+        _wait(began, slot)
+        return self
+
+    def plan(self, n: int, d: int, outputs: int = 2) -> SearchPlan:
+        """What a search over a table of this size would do, and what it costs, without any data.
+
+        Parameters
+        ----------
+        n, d : int, ≥ 1
+            Rows that train, and columns that the estimator sees.
+        outputs : int, ≥ 1
+            The number of classes, or of targets.
+
+        Returns
+        -------
+        SearchPlan
+            The budget of one trial, how many trials there are in the mean and in 99 % of searches, and the
+            guarantee. Settings are drawn anew by `fit` where there are more than `candidates`.
+
+        Raises
+        ------
+        InvalidInput, TargetUnreachable
+            As for `fit`. InvalidInput also for pipelines with several private steps.
+        """
+        settings = drawn_settings(
+            self.param_distributions, self._candidates(), Randomness(None).generator()
+        )
+        sized = [self._sized_blindly(one, n, d, outputs) for one in settings]
+        share = self._share()
+        scored = 0 if share is None else max(1, round(n * share / (1.0 - share)))
+        return planned(self._target(scored), sized)
+
+    # What was asked for.
+
+    def _target(self, scored: int) -> Target:
+        return Target(
+            epsilon=validate.number("epsilon", self.epsilon, above=0.0),
+            delta=validate.number("delta", self.delta, above=0.0, below=1.0),
+            mean_trials=self.mean_trials,
+            shape=self.shape,
+            scored=scored,
+        )
+
+    def _candidates(self) -> int:
+        if not isinstance(self.param_distributions, Mapping):
+            raise InvalidInput("param_distributions", "expected a dict of names to values")
+        return validate.integer("candidates", self.candidates, at_least=1)
+
+    def _slot(self) -> float | None:
+        if self.slot_seconds is None:
+            return None
+        return validate.number("slot_seconds", self.slot_seconds, above=0.0)
+
+    def _share(self) -> float | None:
+        if self.validation_share is None:
+            return None
+        return validate.number("validation_share", self.validation_share, above=0.0, below=1.0)
+
+    def _scored_publicly(self, X_public: Any, y_public: Any) -> bool:
+        """Whether public records score. Raises InvalidInput unless just one kind of records does."""
+        if (X_public is None) != (y_public is None):
+            raise InvalidInput("y_public", "expected X_public and y_public together")
+        share = self._share()
+        if (X_public is None) == (share is None):
+            raise InvalidInput("validation_share", "expected either it or X_public and y_public")
+        if share is not None and (
+            not is_classifier(self.estimator) or self.scoring not in (None, "accuracy")
+        ):
+            raise InvalidInput(
+                "scoring",
+                "private records score by accuracy alone, which one record moves by little",
+            )
+        return share is None
+
+    def _parted(self, X: Any, y: Any, generator: np.random.Generator) -> _Tables:
+        """The records in two parts, by their places alone."""
+        n, share = _num_samples(X), self._share()
+        assert share is not None
+        m = round(n * share)
+        if not 0 < m < n:
+            raise InvalidInput(
+                "validation_share", f"expected one that leaves both parts some of {n} rows"
+            )
+        places = generator.permutation(n)
+        score, train = np.sort(places[:m]), np.sort(places[m:])
+        labels = np.asarray(y)
+        return _Tables(
+            X=_safe_indexing(X, train),
+            y=labels[train],
+            X_scoring=_safe_indexing(X, score),
+            y_scoring=labels[score],
+        )
+
+    # Settings and their sizes.
+
+    def _sized(self, tables: _Tables, generator: np.random.Generator) -> list[Sized]:
+        """Every setting, with the public numbers that its cost follows from."""
+        settings = drawn_settings(self.param_distributions, self._candidates(), generator)
+        return [self._measured(one, tables) for one in settings]
+
+    def _model(self, settings: Settings, classes: NDArray[Any] | None) -> Any:
+        """The estimator with a setting; with the label set, which may be larger than that of a part."""
+        model = with_settings(self.estimator, settings)
+        last = last_step(model)
+        if classes is not None and getattr(last, "classes", None) is None:
+            last.set_params(classes=classes)
+        return model
+
+    def _measured(self, settings: Settings, tables: _Tables) -> Sized:
+        classes = self._classes(tables)
+        model = self._model(settings, classes)
+        before: tuple[Guarantee, ...] = ()
+        d = None
+        if isinstance(model, Pipeline):
+            before, d = _preceding(model, tables)
+        width = np.shape(tables.X)[1] if d is None else d
+        outputs = _outputs(tables.y) if classes is None else len(classes)
+        return Sized(settings, model, _num_samples(tables.X), width, outputs, before)
+
+    def _sized_blindly(self, settings: Settings, n: int, d: int, outputs: int) -> Sized:
+        model = self._model(settings, None)
+        if isinstance(model, Pipeline) and any(hasattr(s, "epsilon") for _, s in model.steps[:-1]):
+            raise InvalidInput("estimator", "a plan without data knows one private step only")
+        return Sized(settings, model, n, d, outputs)
+
+    def _classes(self, tables: _Tables) -> NDArray[Any] | None:
+        """The labels of all private records, None for a regressor or where they are declared."""
+        last = last_step(self.estimator)
+        if not is_classifier(last):
+            return None
+        if last.classes is not None:
+            return np.unique(np.asarray(last.classes))
+        labels = [tables.y] if self.validation_share is None else [tables.y, tables.y_scoring]
+        return np.unique(np.concatenate([np.asarray(one) for one in labels]))
+
+    # Trials.
+
+    def _best(self, tables: _Tables, sized: Sequence[Sized], source: Randomness) -> _Best:
+        """The best of the trials; how many there were, and all others, are gone when it returns."""
+        plan = self.plan_
+
+        def search() -> _Best:
+            generator = source.generator()
+            best: _Best | None = None
+            for _ in range(TrialLaw(plan.gamma, plan.shape).draw(generator)):
+                place = int(generator.integers(len(sized)))
+                model = self._fitted(sized[place], tables, source, generator)
+                if guarantee_of(model).curve != plan.trials[place].curve:
+                    raise InvalidInput("estimator", "a fit costs something else than its plan says")
+                score = self._score(model, tables, generator)
+                if best is None or score > best.score:
+                    best = _Best(score, sized[place].settings, model)
+            assert best is not None
+            return best
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # how many there are, and of which setting
+            return unseen(search)
+
+    def _fitted(
+        self, sized: Sized, tables: _Tables, source: Randomness, generator: np.random.Generator
+    ) -> Any:
+        model = budgeted(clone(sized.model), self.plan_.epsilon, self.plan_.delta)
+        if not source.secret:
+            last_step(model).set_params(random_state=int(generator.integers(2**31)))
+        return model.fit(tables.X, tables.y)
+
+    def _score(self, model: Any, tables: _Tables, generator: np.random.Generator) -> float:
+        """How good a trial is, by what it releases alone; −∞ for what is no number."""
+        noise = self.plan_.scoring_noise
+        if noise is None:
+            scorer = check_scoring(model, scoring=self.scoring)
+            score = float(scorer(model, tables.X_scoring, tables.y_scoring))
+            return -math.inf if math.isnan(score) else score
+        hits = np.asarray(model.predict(tables.X_scoring)) == np.asarray(tables.y_scoring)
+        noisy = np.array([np.mean(hits) + noise * generator.standard_normal()])
+        return float(on_grid(noisy, noise)[0])
+
+    def _guarantee(self, sized: Sequence[Sized], public: bool, source: Randomness) -> Guarantee:
+        """That of the search, with what it assumes of the data."""
+        last = [last_step(one.model) for one in sized]
+        declared = last_step(self.estimator)
+        labels = is_classifier(declared) and declared.classes is None
+        weighted = any(getattr(one, "class_weight", None) is not None for one in last)
+        sentences = (
+            PREPROCESSING,
+            *((LABELS,) if labels else ()),
+            *((WEIGHTS,) if weighted else ()),
+            *((SCORED_PUBLICLY,) if public else ()),
+        )
+        guarantee = self.plan_.guarantee.assuming(*sentences)
+        return guarantee if source.secret else guarantee.for_testing()
+
+    # The best model.
+
+    @_has("predict")  # type: ignore[untyped-decorator]
+    def predict(self, X: ArrayLike) -> Any:
+        """What the best model predicts of X, (m, d)."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    @_has("predict_proba")  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> Any:
+        """The best model's probabilities of the classes, (m, K)."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_proba(X)
+
+    @_has("decision_function")  # type: ignore[untyped-decorator]
+    def decision_function(self, X: ArrayLike) -> Any:
+        """The best model's decision function at X, (m, d)."""
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """The best model's score on other records, by `scoring`.
+
+        The score of private data is another release, which `guarantee_` does not cover.
+
+        Parameters
+        ----------
+        X : (m, d) array-like
+            Features.
+        y : (m,) array-like
+            Targets.
+
+        Returns
+        -------
+        float
+            What the scorer gives, or the model's own score.
+
+        Raises
+        ------
+        NotFittedError
+            `fit` was not called before.
+        """
+        check_is_fitted(self)
+        return float(
+            check_scoring(self.best_estimator_, scoring=self.scoring)(self.best_estimator_, X, y)
+        )
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels that the best model knows."""
+        check_is_fitted(self)
+        labels: NDArray[Any] = self.best_estimator_.classes_
+        return labels
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "best_estimator_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags: Any = super().__sklearn_tags__()
+        own = self.estimator.__sklearn_tags__()
+        tags.estimator_type, tags.input_tags = own.estimator_type, own.input_tags
+        tags.classifier_tags, tags.regressor_tags = own.classifier_tags, own.regressor_tags
+        return tags
+
+
+def _preceding(model: Pipeline, tables: _Tables) -> tuple[tuple[Guarantee, ...], int | None]:
+    """(What the steps before the last one cost, how many columns they give): both are public."""
+    if len(model.steps) == 1:
+        return (), None
+    fitted = clone(model[:-1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted.fit(tables.X, tables.y)
+    width = int(fitted.transform(_safe_indexing(tables.X, [0])).shape[1])
+    try:
+        whole = guarantee_of(fitted)
+    except InvalidInput as no:
+        if no.field != "model":
+            raise
+        return (), width
+    return (_of_any_fit(whole),), width
+
+
+def _of_any_fit(guarantee: Guarantee) -> Guarantee:
+    """The same without the sentence that searches have to be added, where one release carries it."""
+    if isinstance(guarantee.proof, Composed):
+        return guarantee
+    assumptions, besides = (
+        tuple(a for a in sentences if a != ONE_FIT)
+        for sentences in (guarantee.assumptions, guarantee.besides)
+    )
+    return replace(guarantee, assumptions=assumptions, besides=besides)
+
+
+def _outputs(y: Any) -> int:
+    """How many targets a record has."""
+    table = np.asarray(y)
+    return 1 if table.ndim == 1 else int(table.shape[1])
+
+
+def _wait(began: float, slot: float | None) -> None:
+    """Sleeps until a whole multiple of the slot has passed."""
+    if slot is not None:
+        passed = time.monotonic() - began
+        time.sleep(math.ceil(passed / slot) * slot - passed)

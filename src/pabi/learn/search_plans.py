@@ -1,0 +1,301 @@
+"""What a private search would do, settled before any trial: its settings, their budget, its cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from pabi.convert.trials import checked_mean, checked_shape, gamma_of
+from pabi.describe.iteration import NoisyIteration
+from pabi.execute.trials import TrialLaw
+from pabi.guarantees.guarantee import Guarantee
+from pabi.guarantees.selection import select
+from pabi.learn.estimators import PrivateLinearModel
+from pabi.learn.whitening import together
+from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.numbers.rounding import fraction_up
+from pabi.numbers.showing import exact, plain, shown
+from pabi.numbers.validate import excerpt
+from pabi.tradeoff import Gaussian, Mixture
+
+# Settings that change what a trial costs, or how it draws: the search decides them.
+FORBIDDEN = ("epsilon", "delta", "adjacency", "noise_std", "random_state")
+_NEAR = 0.995  # of the target: as much as a search for the budget of one trial wants
+_ROUNDS = 16
+_LEAST_SHAPE = -0.5  # below it the number of trials has no variance to speak of
+_MOST = 0.99  # of the draws need at most so many trials, as a plan says
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A setting with the public numbers that its cost follows from.
+
+    `model`: as the setting has it, unfitted. `n`, `d`: rows and columns of its last step. `outputs`: classes
+    or targets. `before`: what steps before the last one cost.
+    """
+
+    settings: Settings
+    model: Any
+    n: int
+    d: int
+    outputs: int
+    before: tuple[Guarantee, ...] = ()
+
+    def trial(self, epsilon: float, delta: float) -> Guarantee:
+        """What one trial with this setting costs, its last step at (ε, δ)."""
+        last = last_step(budgeted(clone(self.model), epsilon, delta))
+        plan = last.plan(self.n, self.d, self.outputs)
+        return together(*self.before, plan.guarantee)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchPlan:
+    """What a search would do, and what it costs. All of it follows from public numbers.
+
+    Attributes
+    ----------
+    settings : tuple of dict
+        The settings, of which every trial draws one, all equally likely.
+    epsilon, delta : float
+        The budget of the private estimator in one trial.
+    scoring_noise : float or None
+        Standard deviation of the noise on an accuracy that private records measure.
+    gamma, shape : float
+        γ and η of the law of the number of trials.
+    guarantee : Guarantee
+        What the release of the best trial costs; `fit` adds what it assumes of the data.
+    expected_trials : float
+        E[K], so many fits are to be expected.
+    most_trials : int
+        So many fits are enough in 99 % of all searches.
+    trials : tuple of Guarantee
+        What one trial costs with each of the settings.
+
+    References
+    ----------
+    docs, "Tune honestly".
+    """
+
+    settings: tuple[Settings, ...]
+    epsilon: float
+    delta: float
+    scoring_noise: float | None
+    gamma: float
+    shape: float
+    guarantee: Guarantee
+    expected_trials: float
+    most_trials: int
+    trials: tuple[Guarantee, ...]
+
+    def __str__(self) -> str:
+        noise = self.scoring_noise
+        at = self.guarantee.tuned_at or self.delta
+        rows = (
+            ("privacy", f"ε = {shown(self.guarantee.epsilon(at))}, δ = {exact(at)}"),
+            ("one trial", f"ε = {shown(self.epsilon)}, δ = {plain(self.delta)}"),
+            ("settings", f"{len(self.settings)}, drawn with replacement"),
+            (
+                "trials",
+                f"{exact(self.expected_trials)} in the mean, at most {self.most_trials} in 99% of searches",
+            ),
+            ("scores", "public" if noise is None else f"noise {plain(noise)} on the accuracy"),
+        )
+        return "\n".join(f"{name:<9}  {value}" for name, value in rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a search is to cost, and how it draws.
+
+    `scored`: how many private records score, 0 if public ones do.
+    """
+
+    epsilon: float
+    delta: float
+    mean_trials: float
+    shape: float
+    scored: int
+
+
+def planned(target: Target, sized: Sequence[Sized]) -> SearchPlan:
+    """The plan for these settings whose selection meets the target.
+
+    Raises TargetUnreachable where steps before the estimator cost too much.
+    """
+    mean, shape = checked_mean(target.mean_trials), checked_shape(target.shape)
+    if shape < _LEAST_SHAPE:
+        raise InvalidInput(
+            "shape", f"expected a number ≥ {exact(_LEAST_SHAPE)}, got {exact(shape)}"
+        )
+    law = TrialLaw(gamma_of(mean, shape), shape)
+    delta = target.delta / mean
+
+    def cost(epsilon: float) -> _Costed:
+        trials = tuple(one.trial(epsilon, delta) for one in sized)
+        noise = _scoring_noise(trials, target.scored) if target.scored else None
+        scoring = None if noise is None else scored(noise, target.scored, trials[0])
+        whole = select(trials, mean, shape, scoring=scoring)
+        return _Costed(epsilon, noise, trials, whole)
+
+    best = _largest(cost, target)
+    return SearchPlan(
+        settings=tuple(one.settings for one in sized),
+        epsilon=best.epsilon,
+        delta=delta,
+        scoring_noise=best.noise,
+        gamma=law.gamma,
+        shape=law.shape,
+        guarantee=replace(best.whole, tuned_at=target.delta),
+        expected_trials=mean,
+        most_trials=law.quantile(_MOST),
+        trials=best.trials,
+    )
+
+
+@dataclass(frozen=True)
+class _Costed:
+    """A budget of one trial, and what it comes to."""
+
+    epsilon: float
+    noise: float | None
+    trials: tuple[Guarantee, ...]
+    whole: Guarantee
+
+
+def _largest(cost: Callable[[float], _Costed], target: Target) -> _Costed:
+    """The largest budget of one trial, up to 0.5 %, with which the whole meets the target."""
+    best, low, high = None, 0.0, target.epsilon
+    guess, least = 0.4 * target.epsilon, math.inf
+    for _ in range(_ROUNDS):
+        now = cost(guess)
+        total = now.whole.epsilon(target.delta)
+        least = min(least, total)
+        if total <= target.epsilon:
+            best, low = now, guess
+            if total >= _NEAR * target.epsilon:
+                break
+        else:
+            high = guess
+        aimed = guess * 0.5 * (1.0 + _NEAR) * target.epsilon / total
+        guess = aimed if low < aimed < high else 0.5 * (low + high)
+    if best is None:
+        raise TargetUnreachable(
+            f"epsilon = {exact(target.epsilon)} at delta = {exact(target.delta)} cannot be met: the best "
+            f"reachable is epsilon = {shown(least)}",
+            least,
+        )
+    return best
+
+
+# Scores of private records.
+
+
+def _scoring_noise(trials: Sequence[Guarantee], records: int) -> float:
+    """The standard deviation at which the score reveals no more than a trial does in any case."""
+    mus = [_least_mu(one) for one in trials]
+    return 1.0 / (records * min(mus))
+
+
+def _least_mu(trial: Guarantee) -> float:
+    curve = trial.curve
+    if isinstance(curve, Gaussian):
+        return curve.mu
+    if isinstance(curve, Mixture):
+        return min(part.mu for part in curve.parts if part.mu > 0.0)
+    raise InvalidInput(
+        "validation_share", f"expected Gaussian trials or mixtures, got a {curve.kind}"
+    )
+
+
+def scored(noise: float, records: int, trial: Guarantee) -> Guarantee:
+    """What an accuracy over so many private records costs: one of them moves it by 1/records."""
+    moved = fraction_up(Fraction(1, records))
+    release = NoisyIteration(1.0, moved, noise, steps=1, adjacency=trial.adjacency)
+    return release.guarantee(trial.tuned_at or 0.0)
+
+
+# Settings.
+
+
+def drawn_settings(
+    distributions: Mapping[str, Any], count: int, generator: np.random.Generator
+) -> list[Settings]:
+    """All combinations of lists, if they are at most `count`; otherwise so many draws."""
+    names = list(distributions)
+    refuse_forbidden(names)
+    values = [_checked_values(name, distributions[name]) for name in names]
+    listed = all(isinstance(one, list) for one in values)
+    if listed and math.prod(len(one) for one in values) <= count:
+        return [dict(zip(names, one, strict=True)) for one in product(*values)]
+    return [
+        {name: _drawn(one, generator) for name, one in zip(names, values, strict=True)}
+        for _ in range(count)
+    ]
+
+
+def refuse_forbidden(names: Sequence[str]) -> None:
+    """InvalidInput, by name, for a setting that the search decides."""
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidInput("param_distributions", f"expected names, got {name!r}")
+        if name.rpartition("__")[2] in FORBIDDEN:
+            raise InvalidInput(
+                name, "expected no setting of privacy or randomness: the search decides it"
+            )
+
+
+def _checked_values(name: str, values: Any) -> Any:
+    """A distribution with `rvs`, or the list of values."""
+    if hasattr(values, "rvs"):
+        return values
+    if isinstance(values, str) or not hasattr(values, "__len__") or len(values) == 0:
+        raise InvalidInput(
+            name, f"expected a list of values or a distribution with rvs, got {excerpt(values)}"
+        )
+    return list(values)
+
+
+def _drawn(values: Any, generator: np.random.Generator) -> Any:
+    if hasattr(values, "rvs"):
+        return values.rvs(random_state=generator)
+    return values[int(generator.integers(len(values)))]
+
+
+# Models.
+
+
+def last_step(model: Any) -> Any:
+    """The private estimator: the model, or the last step of a pipeline. Raises InvalidInput for any other."""
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    if not isinstance(last, PrivateLinearModel):
+        kind = type(last).__name__
+        raise InvalidInput("estimator", f"expected an estimator of pabi.learn, got a {kind}")
+    return last
+
+
+def budgeted(model: Any, epsilon: float, delta: float) -> Any:
+    """`model`, its private estimator set to this budget, and silent: progress would count the trials."""
+    last_step(model).set_params(epsilon=epsilon, delta=delta, verbose=False)
+    return model
+
+
+def with_settings(estimator: Any, settings: Settings) -> Any:
+    """A copy of the estimator with a setting. Raises InvalidInput where it states noise or a random state."""
+    model = clone(estimator).set_params(
+        **{name: clone(v, safe=False) for name, v in settings.items()}
+    )
+    last = last_step(model)
+    for name in ("noise_std", "random_state"):
+        if getattr(last, name) is not None:
+            raise InvalidInput(name, "expected None: the search decides it")
+    return model

@@ -1,0 +1,277 @@
+"""PrivateSearchCV: its total is met and proven, and nothing of what lost is left."""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import clone, is_classifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import pabi
+from pabi.execute.trials import TrialLaw
+from pabi.learn import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivateSearchCV,
+    PrivateWhitener,
+    guarantee_of,
+)
+from pabi.learn.search_plans import scored
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, TargetUnreachable
+
+DELTA = 1e-5
+GRID = {"clip_norm": [0.1, 0.5], "precondition": [None]}
+
+
+def table(n, seed=0, d=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X, (X[:, 0] + 0.2 * rng.normal(size=n) > 0.0).astype(int)
+
+
+def logistic(**fields):
+    return PrivateLogisticRegression(adjacency="zero_out", **{"classes": [0, 1]} | fields)
+
+
+def search(estimator=None, settings=None, **fields):
+    stated = {"epsilon": 1.0, "delta": DELTA, "mean_trials": 3.0, "shape": 1.0} | fields
+    return PrivateSearchCV(
+        logistic() if estimator is None else estimator,
+        GRID if settings is None else settings,
+        **stated,
+    )
+
+
+PUBLIC = dict(zip(("X_public", "y_public"), table(200, 9), strict=True))
+
+
+@pytest.mark.parametrize("how", ["public", "private", "distribution", "pipeline", "regression"])
+def test_the_total_is_met_and_proven(how):
+    X, y = table(2000)
+    asked, scoring = {
+        "public": lambda: (search(), PUBLIC),
+        "private": lambda: (search(validation_share=0.25), {}),
+        "distribution": lambda: (
+            search(None, {"clip_norm": stats.loguniform(0.1, 1.0)}, candidates=3),
+            PUBLIC,
+        ),
+        "pipeline": lambda: (
+            search(
+                make_pipeline(
+                    PrivateWhitener(0.3, 1e-6, adjacency="zero_out"), logistic(precondition=None)
+                ),
+                {"privatelogisticregression__clip_norm": [0.1, 0.5]},
+            ),
+            PUBLIC,
+        ),
+        "regression": lambda: (
+            search(PrivateLinearRegression(adjacency="zero_out", target_range=(0, 1)), GRID),
+            PUBLIC,
+        ),
+    }[how]()
+    asked.fit(X, y, **scoring)
+    total = asked.guarantee_.epsilon(DELTA)
+    assert 0.99 <= total <= 1.0
+    verdict = pabi.verify(asked.guarantee_)
+    assert verdict.ok, verdict.reason
+    assert guarantee_of(asked) is asked.guarantee_
+    assert asked.best_params_ in asked.plan_.settings
+    assert asked.predict(X[:5]).shape == (5,)
+    assert asked.plan_.epsilon < 1.0
+    assert how == "regression" or asked.score(*PUBLIC.values()) > 0.6
+
+
+def test_the_winner_does_not_promise_what_one_trial_does():
+    X, y = table(1000)
+    fitted = search().fit(X, y, **PUBLIC)
+    assert fitted.best_estimator_.guarantee_ is fitted.guarantee_
+    assert fitted.best_estimator_.epsilon == fitted.plan_.epsilon
+
+
+def reachable(thing, seen):
+    """Every object that can be reached from attributes and containers."""
+    if id(thing) in seen:
+        return
+    seen[id(thing)] = thing
+    inner = getattr(thing, "__dict__", {}).values()
+    if isinstance(thing, dict):
+        inner = [*inner, *thing.values()]
+    elif isinstance(thing, list | tuple | set):
+        inner = [*inner, *thing]
+    for one in inner:
+        reachable(one, seen)
+
+
+def test_neither_the_number_of_trials_nor_losers_are_left(monkeypatch):
+    """With 37 trials and scores that are told apart: none of them, and no 37, stands anywhere."""
+    monkeypatch.setattr(TrialLaw, "draw", lambda self, generator: 37)
+    marks = iter(np.linspace(0.123, 0.456, 37).tolist())
+    seen_scores = []
+
+    def scorer(model, X, y):
+        seen_scores.append(next(marks))
+        return seen_scores[-1]
+
+    X, y = table(300)
+    fitted = search(scoring=scorer).fit(X, y, **PUBLIC)
+    assert len(seen_scores) == 37
+    gc.collect()
+    models = [one for one in gc.get_objects() if type(one) is PrivateLogisticRegression]
+    assert sum(hasattr(one, "coef_") for one in models) <= 1
+    delattr(fitted, "scoring")
+    things: dict[int, object] = {}
+    reachable(vars(fitted), things)
+    numbers = [x for x in things.values() if isinstance(x, int | float) and not isinstance(x, bool)]
+    assert not set(numbers) & {37, *seen_scores}
+    assert len(things) > 100
+
+
+def test_the_best_trial_is_released_and_ties_go_to_the_first(monkeypatch):
+    monkeypatch.setattr(TrialLaw, "draw", lambda self, generator: 5)
+    scores, order = iter([0.1, 0.7, 0.7, float("nan"), 0.2]), []
+
+    def scorer(model, X, y):
+        order.append(np.array(model.coef_))
+        return next(scores)
+
+    X, y = table(300)
+    fitted = search(scoring=scorer).fit(X, y, **PUBLIC)
+    assert np.array_equal(fitted.best_estimator_.coef_, order[1])
+
+
+def test_an_error_in_a_trial_shows_no_other_trial(monkeypatch):
+    monkeypatch.setattr(TrialLaw, "draw", lambda self, generator: 5)
+    calls = []
+
+    def scorer(model, X, y):
+        calls.append(1)
+        if len(calls) == 3:
+            raise RuntimeError("stop")
+        return 0.5
+
+    X, y = table(300)
+    with pytest.raises(RuntimeError, match="stop") as error:
+        search(scoring=scorer).fit(X, y, **PUBLIC)
+    frame, local = error.value.__traceback__, []
+    while frame is not None:
+        local += frame.tb_frame.f_locals
+        frame = frame.tb_next
+    assert "best" not in local
+    assert "generator" not in local
+
+
+@pytest.mark.parametrize("name", ["epsilon", "delta", "adjacency", "noise_std", "random_state"])
+def test_settings_of_privacy_are_refused_by_name(name):
+    X, y = table(200)
+    for setting in (name, f"privatelogisticregression__{name}"):
+        with pytest.raises(InvalidInput, match=f"{setting}: expected no setting of privacy"):
+            search(settings={setting: [1.0]}).fit(X, y, **PUBLIC)
+
+
+@pytest.mark.parametrize(
+    ("fields", "scoring", "field"),
+    [
+        ({}, {}, "validation_share"),
+        ({"validation_share": 0.2}, PUBLIC, "validation_share"),
+        ({}, {"X_public": PUBLIC["X_public"]}, "y_public"),
+        ({"validation_share": 1e-9}, {}, "validation_share"),
+        ({"validation_share": 0.2, "scoring": "neg_log_loss"}, {}, "scoring"),
+        ({"epsilon": 0.0}, PUBLIC, "epsilon"),
+        ({"shape": -0.7}, PUBLIC, "shape"),
+        ({"candidates": 0}, PUBLIC, "candidates"),
+        ({"slot_seconds": 0.0}, PUBLIC, "slot_seconds"),
+        ({"settings": {"clip_norm": 0.5}}, PUBLIC, "clip_norm"),
+        ({"settings": []}, PUBLIC, "param_distributions"),
+        ({"estimator": StandardScaler()}, PUBLIC, "estimator"),
+        ({"estimator": logistic(noise_std=0.1)}, PUBLIC, "noise_std"),
+        ({"estimator": logistic(random_state=1)}, PUBLIC, "random_state"),
+    ],
+)
+def test_bad_input(fields, scoring, field):
+    X, y = table(200)
+    with pytest.raises(InvalidInput) as refusal:
+        search(**fields).fit(X, y, **scoring)
+    assert refusal.value.field == field
+
+
+def test_steps_that_learn_without_a_guarantee_are_refused():
+    X, y = table(200)
+    model = make_pipeline(StandardScaler(), logistic())
+    with pytest.raises(InvalidInput, match="standardscaler: .* without a guarantee"):
+        search(model, {"privatelogisticregression__clip_norm": [0.5]}).fit(X, y, **PUBLIC)
+
+
+def test_steps_that_cost_too_much_leave_no_budget():
+    X, y = table(2000)
+    model = make_pipeline(PrivateWhitener(3.0, 1e-6, adjacency="zero_out"), logistic())
+    with pytest.raises(TargetUnreachable, match="epsilon = 1 at delta = 1e-05 cannot be met"):
+        search(model, {"privatelogisticregression__precondition": [None]}).fit(X, y, **PUBLIC)
+
+
+def test_reproducible_searches_are_for_testing_only():
+    X, y = table(500)
+    with pytest.warns(PrivacyWarning, match="random_state was given"):
+        one, other = (search(random_state=3).fit(X, y, **PUBLIC) for _ in range(2))
+    assert np.array_equal(one.best_estimator_.coef_, other.best_estimator_.coef_)
+    assert one.guarantee_.certificate is None
+    assert any("testing only" in a for a in one.guarantee_.assumptions)
+
+
+def test_a_plan_needs_no_data():
+    plan = search(mean_trials=10.0, shape=0.0).plan(2000, 4)
+    assert plan.guarantee.epsilon(DELTA) <= 1.0
+    assert plan.expected_trials == 10.0
+    assert plan.most_trials == 81  # of the logarithmic law, as scipy has it too
+    assert stats.logser(1.0 - plan.gamma).ppf(0.99) == 81
+    assert "10 in the mean, at most 81 in 99% of searches" in str(plan)
+    assert search(validation_share=0.5).plan(2000, 4).scoring_noise > 0.0
+
+
+def test_the_noise_on_a_score_is_what_its_guarantee_says():
+    X, y = table(2000)
+    fitted = search(validation_share=0.25).fit(X, y)
+    noise = fitted.plan_.scoring_noise
+    guarantee = scored(noise, 500, fitted.plan_.trials[0])
+    assert guarantee.mu == pytest.approx(1.0 / (500 * noise), rel=1e-12)
+    cases = json.loads(fitted.guarantee_.to_json())["tradeoff"]["base"]
+    assert min(cases.get("mus", [cases.get("mu")])) >= guarantee.mu * (1.0 - 1e-9)
+
+
+def test_it_waits_for_the_end_of_a_slot():
+    X, y = table(200)
+    search().fit(X, y, **PUBLIC)  # loads what is loaded once
+    began = time.monotonic()
+    search(settings={"clip_norm": [0.5]}, slot_seconds=6.0).fit(X, y, **PUBLIC)
+    passed = time.monotonic() - began
+    assert 0.0 <= passed % 6.0 < 1.0
+    assert passed >= 6.0
+
+
+def test_it_is_an_estimator_of_scikit_learn():
+    asked = search()
+    again = clone(asked)
+    assert again.get_params()["estimator__adjacency"] == "zero_out"
+    assert again.get_params()["mean_trials"] == 3.0
+    assert is_classifier(asked)
+    X, y = table(500)
+    fitted = asked.fit(X, y, **PUBLIC)
+    assert fitted.predict_proba(X[:3]).shape == (3, 2)
+    assert fitted.classes_.tolist() == [0, 1]
+    assert fitted.n_features_in_ == 4
+    assert not hasattr(search(PrivateLinearRegression()), "predict_proba")
+
+
+def test_trials_warn_of_nothing():
+    """Warnings would say how many there were, and of which setting."""
+    X, y = table(300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        search().fit(3.0 * X, y, **PUBLIC)

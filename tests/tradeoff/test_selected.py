@@ -1,0 +1,192 @@
+"""The curve of a private selection: published values, its own formula, and the pair that stands for it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy import stats
+from tests.support.falsification.selections import best_of
+from tests.support.falsification.selections import delta as exact_delta
+
+from pabi.numbers.errors import InvalidInput
+from pabi.tradeoff import (
+    ApproxDP,
+    Best,
+    BoundedRange,
+    Gaussian,
+    Identity,
+    Mixture,
+    PoissonSubsampled,
+    Product,
+    Selected,
+    TradeOff,
+    selected,
+)
+
+# (μ of one run, η, γ, E[K], (η + 1)·log R, ε at δ = 1e-5): reference values, computed with other software.
+REFERENCE = [
+    (0.5, 0.0, 0.1, 3.9086503371292665, 0.44608698975161465, 2.5971014297154564),
+    (0.5, 0.0, 0.02, 12.52548871313124, 0.7349683587795134, 3.013136023855467),
+    (0.5, 1.0, 0.1, 10.0, 0.8921739795032293, 3.14625862972297),
+    (0.2, 0.0, 0.02, 12.52548871313124, 0.29654519932905177, 1.1406431105165218),
+    (1.0, 1.0, 0.02, 50.0, 2.8530159436125344, 8.067236604889908),
+    (1.0, -0.5, 0.1, 2.0811388300841895, 0.4327414574701938, 4.977957823577773),
+]
+BASES: list[TradeOff] = [
+    Gaussian(0.5),
+    Mixture([Gaussian(0.2), Gaussian(0.6)], [0.25, 0.75]),
+    ApproxDP(0.5, 1e-7),
+    BoundedRange(1.0),
+    PoissonSubsampled(1.0, 0.1),
+    Best([Gaussian(0.5), BoundedRange(1.0)]),
+    Product([(PoissonSubsampled(1.0, 0.01), 20)]),
+]
+
+
+@pytest.mark.parametrize(("mu", "shape", "gamma", "mean", "log_ratio", "epsilon"), REFERENCE)
+def test_reference_values(mu, shape, gamma, mean, log_ratio, epsilon):
+    curve = selected(Gaussian(mu), mean, shape)
+    assert curve.log_ratio == pytest.approx(log_ratio, rel=1e-9)
+    assert curve.epsilon(1e-5) == pytest.approx(epsilon, rel=1e-9)
+    assert curve.delta(epsilon) == pytest.approx(1e-5, rel=1e-9)
+
+
+def test_the_root_is_proven_in_many_digits():
+    """δ(log R) ≤ (R − 1)·γ/(1 − γ), and not with a little less."""
+    for mu, shape, gamma, mean, *_ in REFERENCE:
+        x = selected(Gaussian(mu), mean, shape).log_ratio / (shape + 1)
+        with mp.workdps(50):
+            for root, holds in ((x * (1 + 1e-15), True), (x * (1 - 1e-11), False)):
+                e = mp.mpf(root)
+                delta = mp.ncdf(-e / mu + mu / 2) - mp.exp(e) * mp.ncdf(-e / mu - mu / 2)
+                assert (delta <= mp.expm1(e) * gamma / (1 - gamma)) == holds
+
+
+@pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
+def test_delta_is_the_formula(base: TradeOff):
+    curve = Selected(base, 8.0, 0.25)
+    for epsilon in (0.0, 0.1, 0.7, 2.0, math.inf):
+        expected = min(1.0, 8.0 * base.delta(epsilon - 0.25))
+        assert expected <= curve.delta(epsilon) <= expected * (1.0 + 1e-9) + 1e-300
+        mirrored = 1.0 - math.exp(-epsilon) * (1.0 - expected)
+        assert curve.delta(-epsilon) == pytest.approx(mirrored, rel=1e-9)
+    grid = np.array([-math.inf, -1.0, 0.0, 0.5, 3.0, math.inf])
+    assert curve.delta(grid) == pytest.approx([curve.delta(e) for e in grid.tolist()], rel=1e-3)
+
+
+@pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
+def test_epsilon_inverts_delta(base: TradeOff):
+    curve = Selected(base, 8.0, 0.25)
+    for delta in (1e-6, 1e-3):
+        low, high = curve.epsilon_bounds(delta)
+        assert low <= curve.epsilon(delta) == high
+        assert curve.delta(high) <= delta * (1.0 + 1e-2)
+        assert high == pytest.approx(base.epsilon(delta / 8.0) + 0.25, rel=1e-12)
+    assert curve.epsilon_bounds(1.0) == (0.0, 0.0)
+    assert curve.epsilon(2.0) == 0.0
+
+
+def test_what_reveals_nothing_stays_so():
+    nothing = selected(Identity(), 10.0)
+    assert (nothing.log_ratio, nothing.epsilon(0.0)) == (0.0, 0.0)
+    assert nothing.delta(0.0) < 1e-300
+    everything = selected(Gaussian(math.inf), 10.0)
+    assert everything.epsilon(0.5) == math.inf
+    assert everything.zcdp == math.inf
+
+
+@pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
+def test_the_trade_off_function_is_supported_by_delta(base: TradeOff):
+    curve = Selected(base, 3.0, 0.1)
+    alpha = np.linspace(0.0, 1.0, 41)
+    f = curve(alpha)
+    assert (np.diff(f) <= 1e-12).all()
+    epsilon = np.linspace(0.0, 8.0, 81 if isinstance(base, Product | Best) else 4001)
+    delta = curve.delta(epsilon)
+    truth = np.max(
+        [
+            1.0 - delta - np.exp(epsilon) * alpha[:, None],
+            np.exp(-epsilon) * (1.0 - delta - alpha[:, None]),
+        ],
+        axis=(0, 2),
+    )
+    assert f == pytest.approx(np.maximum(truth, 0.0), abs=0.01)
+
+
+def test_renyi_divergences_bound_the_exact_ones():
+    """Of the best of K Gaussian runs, K geometric, by quadrature."""
+    gamma, mu, shape = 0.1, 0.5, 1.0
+    curve = selected(Gaussian(mu), 10.0, shape)
+
+    def log_density(y, centre):
+        inner = 1.0 - (1.0 - gamma) * stats.norm.cdf(y - centre)
+        return stats.norm.logpdf(y - centre) + math.log(10.0 * gamma**2) - 2.0 * np.log(inner)
+
+    for order, sign in itertools.product((1.5, 3.0, 8.0), (-1.0, 1.0)):
+        y = np.linspace(-14.0, 20.0, 20_001)
+        one, other = log_density(y, 0.0), log_density(y, sign * mu)
+        moment = np.trapezoid(np.exp(order * one + (1.0 - order) * other), y)
+        truth = math.log(moment) / (order - 1.0)
+        assert 0.0 < truth <= curve.rdp(order)
+        assert truth <= curve.zcdp * order
+    assert curve.rdp(3.0) == pytest.approx(
+        0.125 * 3.0 + curve.log_ratio + math.log(10.0) / 2.0, rel=1e-12
+    )
+    for order in (1.01, 1.5, 4.0, 50.0, 1e4):
+        assert curve.zcdp * order >= min(curve.rdp(a) for a in np.geomspace(order, 1e5, 200))
+
+
+@pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
+def test_composed_alone_it_is_what_it_was(base: TradeOff):
+    """Through the pair of finitely many outcomes, beside a factor that reveals next to nothing."""
+    curve = Selected(base, 8.0, 0.25)
+    both = curve.compose(Gaussian(1e-6))
+    for share in (1e-5, 1e-3):
+        assert curve.epsilon(share) * (1.0 - 5e-3) <= both.epsilon(share)
+        assert both.epsilon(share) <= curve.epsilon(share) * 1.02 + 1e-4
+
+
+def test_the_pair_is_between_the_truth_and_the_curve():
+    """The truth: the best of K Gaussian runs, K geometric, of outputs on a fine grid."""
+    gamma, mu = 0.1, 0.5
+    curve = selected(Gaussian(mu), 10.0, 1.0)
+    (pair,) = curve.losses()
+    y = np.linspace(-10.0, 10.0, 4001)
+    laws = [
+        best_of(np.diff(stats.norm.cdf(np.append(y, 11.0) - centre)), np.arange(y.size), gamma, 1.0)
+        for centre in (0.0, mu)
+    ]
+    for epsilon in np.linspace(-2.0, 4.0, 37).tolist():
+        shares = -np.expm1(np.minimum(epsilon - pair.values, 0.0))
+        value = float(pair.masses @ shares) + pair.infinity
+        for one, other in (laws, laws[::-1]):
+            assert exact_delta(one, other, np.array([epsilon]))[0] <= value + 1e-12
+        assert value <= curve.delta(epsilon) * (1.0 + 1e-3)
+
+
+def test_composition_pays_for_both():
+    curve = selected(Gaussian(0.5), 10.0)
+    twice = curve.self_compose(2)
+    assert curve.epsilon(1e-5) < twice.epsilon(1e-5) < 2.0 * curve.epsilon(1e-5 / 2.0)
+
+
+def test_bad_input():
+    for arguments, field in [
+        ((Gaussian(1.0), 0.5, 0.1), "mean_trials"),
+        ((Gaussian(1.0), 2.0, -0.1), "log_ratio"),
+        ((PoissonSubsampled(1.0, 0.1, "remove"), 2.0, 0.1), "base"),
+        ((0.5, 2.0, 0.1), "base"),
+    ]:
+        with pytest.raises(InvalidInput) as refusal:
+            Selected(*arguments)
+        assert refusal.value.field == field
+    with pytest.raises(InvalidInput, match=r"order: .*> 1"):
+        Selected(Gaussian(1.0), 2.0, 0.1).rdp(1.0)
+    with pytest.raises(InvalidInput, match="log_ratio: missing from a selected object"):
+        TradeOff.from_dict(
+            {"kind": "selected", "base": {"kind": "gaussian", "mu": 1.0}, "mean_trials": 2}
+        )

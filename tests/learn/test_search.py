@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.base import clone, is_classifier
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -21,10 +22,11 @@ from pabi.learn import (
     PrivateLogisticRegression,
     PrivateSearchCV,
     PrivateWhitener,
+    check_pipeline,
     guarantee_of,
 )
 from pabi.learn.search_plans import scored
-from pabi.numbers.errors import InvalidInput, PrivacyWarning, TargetUnreachable
+from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning, TargetUnreachable
 
 DELTA = 1e-5
 GRID = {"clip_norm": [0.1, 0.5], "precondition": [None]}
@@ -275,3 +277,38 @@ def test_trials_warn_of_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         search().fit(3.0 * X, y, **PUBLIC)
+
+
+def test_a_ledger_has_one_entry_of_a_search(tmp_path):
+    """Entries of single trials would tell their number, and cost far more than the search."""
+    X, y = table(300)
+    ledger = pabi.Ledger(tmp_path / "ledger.jsonl", 4.0, 1e-5, order=6.0)
+    found_out = search(ledger=ledger, epsilon=0.5, validation_share=0.3).fit(X, y)
+    assert ledger.path.read_bytes().count(b"\n") == 3  # the budget, the search, its commit
+    assert found_out.best_estimator_.ledger is None
+    left = ledger.remaining()
+    with pytest.raises(BudgetExceeded):
+        search(ledger=ledger, epsilon=8.0, validation_share=0.3).fit(X, y)
+    assert ledger.remaining() == left
+
+
+def test_a_ledger_of_gaussians_and_one_of_the_estimator_are_refused(tmp_path):
+    X, y = table(300)
+    ledger = pabi.Ledger(tmp_path / "ledger.jsonl", 4.0, 1e-5)
+    with pytest.raises(InvalidInput, match="guarantee: .* selected curve"):
+        search(ledger=ledger, validation_share=0.3).fit(X, y)
+    with pytest.raises(InvalidInput, match="ledger: .* the search"):
+        search(logistic(ledger=ledger), validation_share=0.3).fit(X, y)
+    assert ledger.path.read_bytes().count(b"\n") == 1
+
+
+def test_a_search_within_a_search_says_what_it_does_not_cover():
+    X, y = table(300)
+    outer = GridSearchCV(search(validation_share=0.3), {"mean_trials": [2.0, 3.0]}, cv=2)
+    with pytest.warns(PrivacyWarning, match="PrivateSearchCV is fitted within GridSearchCV"):
+        outer.fit(X, y)
+    said_of = outer.best_estimator_.guarantee_.assumptions
+    assert any("GridSearchCV" in sentence for sentence in said_of)
+    alone = search(validation_share=0.3).fit(X, y)
+    assert not any("SearchCV" in sentence for sentence in alone.guarantee_.assumptions)
+    assert not check_pipeline(search(validation_share=0.3))

@@ -241,7 +241,8 @@ def _findings(path: str, step: Any, columns: Any) -> Iterator[StepFinding]:
 
 def _of_holder(path: str, holder: Any) -> Iterator[StepFinding]:
     """Of what fits a private estimator that is a setting of it, such as a search."""
-    several, kind = fits_more_than_once(holder), type(holder).__name__
+    kind = type(holder).__name__
+    several = False if _is_ours(holder) else fits_more_than_once(holder)
     if several is not False:
         yield StepFinding(path or _named(holder), (), REPEATS if several else UNKNOWN, kind)
     for name, value in holder.get_params(deep=False).items():
@@ -385,8 +386,8 @@ def _of_owner(
         for name, step in _before(owner, frame, passed):
             yield from _findings(name, step, None)
         return
-    if isinstance(owner, BoundedRows) or not holds_private(owner):
-        return
+    if isinstance(owner, BoundedRows) or _is_ours(owner) or not holds_private(owner):
+        return  # a search of pabi's own counts what it fits
     several = fits_more_than_once(owner) if several is None else several
     if several is not False:
         yield _repeated(type(owner).__name__) if several else _unclear(owner)

@@ -64,7 +64,8 @@ def _counting(holder: Any) -> Any:
             value.__class__ = type(kind.__name__, (_Counter, kind), {"_fits": fits})
         elif hasattr(value, "transform") and not holds_private(value):
             value.__class__ = type(kind.__name__, (_Passing, kind), {})
-    return blank.set_params(**{n: None for n in blank.get_params() if n.endswith("n_jobs")})
+    spending = ("n_jobs", "ledger")  # nothing is to be spent on a trial
+    return blank.set_params(**{n: None for n in blank.get_params() if n.endswith(spending)})
 
 
 def _estimators(holder: Any) -> Iterator[Any]:

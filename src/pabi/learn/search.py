@@ -18,10 +18,12 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from pabi.budget.ledger import check_ledger, reserved
 from pabi.execute.hiding import on_grid, unseen
 from pabi.execute.randomness import Randomness, randomness_from
 from pabi.execute.trials import TrialLaw
 from pabi.guarantees.guarantee import Composed, Guarantee
+from pabi.learn.guards import surroundings
 from pabi.learn.pipelines import guarantee_of
 from pabi.learn.search_plans import (
     SearchPlan,
@@ -109,6 +111,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     random_state : None, int or numpy Generator
         None: all draws from the operating system's entropy. Anything else makes the search reproducible, for
         tests only, and the guarantee says so.
+    ledger : pabi.Ledger, optional
+        The budget that the whole search is reserved in, once, before any trial. It has to have an `order`:
+        no Gaussian that pabi knows lies below a selection.
 
     Attributes
     ----------
@@ -144,6 +149,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     candidates: int = 20
     slot_seconds: float | None = None
     random_state: Any = None
+    ledger: Any = None
 
     def fit(
         self,
@@ -176,6 +182,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             not at all. It is a ValueError.
         TargetUnreachable
             No budget of one trial meets ε at δ.
+        BudgetExceeded
+            Less is left in the ledger.
 
         Warns
         -----
@@ -183,6 +191,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             `random_state` is not None.
         """
         began = time.monotonic()
+        check_ledger(self.ledger)
         slot = self._slot()
         source = randomness_from(self.random_state)
         public = self._scored_publicly(X_public, y_public)
@@ -196,8 +205,11 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         scored = 0 if public else _num_samples(tables.y_scoring)
         self.plan_ = planned(self._target(scored), sized)
         del generator  # it would stand in this frame while trials run
-        best = self._best(tables, sized, source)
-        guarantee = self._guarantee(sized, public, source)
+        around = surroundings(self, strict=False, stacklevel=2)
+        certified = self._guarantee(sized, public).assuming(*around)
+        with reserved(self.ledger, lambda: certified, secret=source.secret):
+            best = self._best(tables, sized, source)
+        guarantee = certified if source.secret else certified.for_testing()
         last_step(best.model).guarantee_ = guarantee  # that of one trial would promise too much
         self.best_estimator_, self.best_params_ = best.model, dict(best.settings)
         self.guarantee_ = guarantee
@@ -381,8 +393,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         noisy = np.array([np.mean(hits) + noise * generator.standard_normal()])
         return float(on_grid(noisy, noise)[0])
 
-    def _guarantee(self, sized: Sequence[Sized], public: bool, source: Randomness) -> Guarantee:
-        """That of the search, with what it assumes of the data."""
+    def _guarantee(self, sized: Sequence[Sized], public: bool) -> Guarantee:
+        """That of the search, with what it assumes of the data, if its draws are secret."""
         last = [last_step(one.model) for one in sized]
         declared = last_step(self.estimator)
         labels = is_classifier(declared) and declared.classes is None
@@ -393,8 +405,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             *((WEIGHTS,) if weighted else ()),
             *((SCORED_PUBLICLY,) if public else ()),
         )
-        guarantee = self.plan_.guarantee.assuming(*sentences)
-        return guarantee if source.secret else guarantee.for_testing()
+        return self.plan_.guarantee.assuming(*sentences)
 
     # The best model.
 

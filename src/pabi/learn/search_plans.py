@@ -27,7 +27,7 @@ from pabi.numbers.validate import excerpt
 from pabi.tradeoff import Gaussian, Mixture
 
 # Settings that change what a trial costs, or how it draws: the search decides them.
-FORBIDDEN = ("epsilon", "delta", "adjacency", "noise_std", "random_state")
+FORBIDDEN = ("epsilon", "delta", "adjacency", "noise_std", "random_state", "ledger")
 _NEAR = 0.995  # of the target: as much as a search for the budget of one trial wants
 _ROUNDS = 16
 _LEAST_SHAPE = -0.5  # below it the number of trials has no variance to speak of
@@ -290,7 +290,10 @@ def budgeted(model: Any, epsilon: float, delta: float) -> Any:
 
 
 def with_settings(estimator: Any, settings: Settings) -> Any:
-    """A copy of the estimator with a setting. Raises InvalidInput where it states noise or a random state."""
+    """A copy of the estimator with a setting.
+
+    Raises InvalidInput where it states noise, a random state or a ledger, in which trials could be counted.
+    """
     model = clone(estimator).set_params(
         **{name: clone(v, safe=False) for name, v in settings.items()}
     )
@@ -298,4 +301,6 @@ def with_settings(estimator: Any, settings: Settings) -> Any:
     for name in ("noise_std", "random_state"):
         if getattr(last, name) is not None:
             raise InvalidInput(name, "expected None: the search decides it")
+    if last.ledger is not None:
+        raise InvalidInput("ledger", "expected None: give it to the search, which is one release")
     return model

@@ -127,11 +127,11 @@ def test_named_columns_are_remembered_and_compared(digits):
         model.transform(frame.rename(columns={"p0": "q0"}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        SMALL.transform(frame)  # without a fit there is nothing to compare
+        clone(SMALL).transform(frame)  # without a fit there is nothing to compare
 
 
 def test_in_front_of_private_training(digits):
-    model = make_pipeline(SMALL, PrivateLogisticRegression(8.0, 1e-5, feature_norm=12.0))
+    model = make_pipeline(clone(SMALL), PrivateLogisticRegression(8.0, 1e-5, feature_norm=12.0))
     labels = load_digits().target[:200] < 5
     guarantee = model.fit(digits, labels)[-1].guarantee_
     assert guarantee.epsilon(1e-5) <= 8.0
@@ -194,7 +194,8 @@ def test_what_is_no_image_is_refused_in_one_line(X, message):
 def test_pixels_without_a_size_are_refused_and_not_shown(wrong, digits):
     x = digits.copy()
     x[150, 7] = wrong
-    assert SMALL.fit(x) is SMALL  # which does not look at pixels
+    model = clone(SMALL)
+    assert model.fit(x) is model  # which does not look at pixels
     with pytest.raises(pabi.InvalidInput) as refusal:
         SMALL.transform(x)
     assert str(refusal.value) == "X: expected finite pixels of at most 10¹² times `scale`"

@@ -102,7 +102,7 @@ class SearchPlan:
         at = self.guarantee.tuned_at or self.delta
         rows = (
             ("privacy", f"ε = {shown(self.guarantee.epsilon(at))}, δ = {exact(at)}"),
-            ("one trial", f"ε = {shown(self.epsilon)}, δ = {plain(self.delta)}"),
+            ("one trial", f"ε = {shown(self.epsilon)}, δ = {shown(self.delta)}"),
             ("settings", f"{len(self.settings)}, drawn with replacement"),
             (
                 "trials",

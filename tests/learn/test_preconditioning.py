@@ -399,7 +399,12 @@ def test_columns_of_different_sizes_are_learnt_alike():
     X = rng.uniform(-1.0, 1.0, (20_000, 2)) * [0.9, 0.018]
     y = (X[:, 1] > 0.0).astype(int)
     plain, conditioned = (
-        PrivateLogisticRegression(1.0, 1e-5, precondition=p).fit(X, y).score(X, y)
+        np.median(
+            [
+                PrivateLogisticRegression(1.0, 1e-5, precondition=p).fit(X, y).score(X, y)
+                for _ in range(5)
+            ]
+        )
         for p in (None, "auto")
     )
     assert conditioned > 0.9

@@ -31,7 +31,7 @@ from pabi.learn import (
 from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning
 from pabi.numbers.showing import shown
 from pabi.sampling import diffusion, gibbs_rejection, langevin, mean_gradient, mean_loss
-from support.ledgers import DELTA, release
+from support.ledgers import DELTA, release, that_may_fail
 
 EPSILON, MU = 1.0, 0.1
 QUIET = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning", "ignore:some rows exceed")
@@ -177,17 +177,7 @@ def fields_of(guarantee):
 
 
 def test_what_may_fail_is_bounded_by_nothing_finite(ledger, tmp_path):
-    run = pabi.NoisySGD(
-        pabi.Loss.logistic(1.0, l2=0.05),
-        n=1000,
-        batches=pabi.BallsInBins(100),
-        epochs=200,
-        step_size=3.0,
-        noise_std=0.05,
-    )
-    guarantee = run.guarantee(DELTA)
-    assert guarantee.curve.failure > 0.0
-    assert pabi.verify(guarantee).ok
+    guarantee = that_may_fail()
     renyi = pabi.Ledger(tmp_path / "b.ledger", EPSILON, DELTA, order=9.0)
     for one, symbol in ((ledger, "mu"), (renyi, "rho")):
         with pytest.raises(InvalidInput, match=f"a finite {symbol} bounds, got a product curve"):

@@ -15,17 +15,14 @@ from pabi.execute.sums import Limit
 from pabi.learn import (
     LinearGradients,
     LogisticGradients,
-    PrivateLinearSVC,
     PrivateLogisticRegression,
-    PrivateRidgeClassifier,
     Records,
     SoftmaxGradients,
     train,
 )
 from pabi.learn.class_weights import class_weights
 from pabi.numbers.errors import InvalidInput
-
-CLASSIFIERS = [PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier]
+from support.estimators import CLASSIFIERS
 
 
 def problem(n=300, classes=3, seed=0):

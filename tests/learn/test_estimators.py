@@ -40,11 +40,7 @@ from pabi.learn import (
 )
 from pabi.learn import estimators as estimators_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, TargetUnreachable
-
-CLASSIFIERS = [PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier]
-REGRESSORS = [PrivateLinearRegression, PrivateHuberRegressor, PrivatePoissonRegressor]
-ALL = CLASSIFIERS + REGRESSORS
-each_estimator = pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+from support.estimators import ALL, CLASSIFIERS, REGRESSORS, each_estimator
 
 # A schedule that needs no search: what these tests are about does not depend on it.
 QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01}

@@ -15,11 +15,10 @@ from pabi.learn import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
-    PrivateRidgeClassifier,
 )
 from pabi.numbers.errors import InvalidInput
+from support.estimators import CLASSIFIERS
 
-CLASSIFIERS = [PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier]
 REGRESSORS = [PrivateLinearRegression, PrivateHuberRegressor]
 N, D = 400, 3
 

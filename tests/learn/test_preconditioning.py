@@ -22,9 +22,7 @@ from pabi.describe.batches import Cyclic, FullBatch, ShuffleOnce
 from pabi.execute import engine as engine_module
 from pabi.execute.row_maps import RowMap
 from pabi.learn import (
-    PrivateHuberRegressor,
     PrivateLinearRegression,
-    PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
     PrivateRidgeClassifier,
@@ -34,11 +32,8 @@ from pabi.learn import estimators as estimators_module
 from pabi.learn import whitening as whitening_module
 from pabi.learn.whitening import TOO_NOISY
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from support.estimators import CLASSIFIERS, REGRESSORS, each_estimator
 
-CLASSIFIERS = [PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier]
-REGRESSORS = [PrivateLinearRegression, PrivateHuberRegressor, PrivatePoissonRegressor]
-ALL = CLASSIFIERS + REGRESSORS
-each_estimator = pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
 batch_schemes = pytest.mark.parametrize(
     "batches", [FullBatch(), ShuffleOnce(100), Cyclic(100)], ids=lambda b: type(b).__name__
 )

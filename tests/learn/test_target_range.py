@@ -26,13 +26,11 @@ from pabi.learn import (
 )
 from pabi.numbers import warning as warning_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from support.estimators import REGRESSORS, each_regressor
 
 QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01, "noise_std": 0.3}
 SCALED = [(PrivateLinearRegression, "residual_bound"), (PrivateHuberRegressor, "threshold")]
-REGRESSORS = [PrivateLinearRegression, PrivateHuberRegressor, PrivatePoissonRegressor]
-CLASSIFIERS = [PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier]
 each_scaled = pytest.mark.parametrize(("kind", "bound"), SCALED, ids=lambda x: str(x))
-each_regressor = pytest.mark.parametrize("kind", REGRESSORS, ids=lambda kind: kind.__name__)
 PUBLIC = "target_range is public"
 LOW, HIGH = -100.0, 300.0
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pabi
 from pabi.budget import files
+from pabi.tradeoff import Product
 
 DELTA = 1e-5
 
@@ -23,6 +24,23 @@ def release(mu: float, adjacency: str = "zero_out") -> pabi.Guarantee:
     move = 1.0 if adjacency == "zero_out" else math.sqrt(2.0)
     moments = pabi.NoisySecondMoments(1000, 3, 1.0, noise_std=move / mu, adjacency=adjacency)
     guarantee = moments.guarantee(DELTA)
+    assert pabi.verify(guarantee).ok
+    return guarantee
+
+
+def that_may_fail() -> pabi.Guarantee:
+    """A verified guarantee whose curve holds but for a small probability: no finite charge bounds it."""
+    run = pabi.NoisySGD(
+        pabi.Loss.logistic(1.0, l2=0.05),
+        n=1000,
+        batches=pabi.BallsInBins(100),
+        epochs=200,
+        step_size=3.0,
+        noise_std=0.05,
+    )
+    guarantee = run.guarantee(DELTA)
+    assert isinstance(guarantee.curve, Product)
+    assert guarantee.curve.failure > 0.0
     assert pabi.verify(guarantee).ok
     return guarantee
 

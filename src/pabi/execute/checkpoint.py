@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi.budget.files import sync_folder
 from pabi.describe import updates
 from pabi.describe.runs import NoisySGD
 from pabi.execute.batches import Secret, fits
@@ -111,7 +112,7 @@ class Checkpoint:
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(partial, self._path)
-            _sync_folder(self._path.parent)
+            sync_folder(self._path.parent)
         except OSError as bad:
             raise InvalidInput("checkpoint", f"cannot write {self._path}: {bad.strerror}") from None
         finally:
@@ -193,13 +194,3 @@ def _digest(run: NoisySGD) -> str:
     if "name" in table.get("prox", {}):  # a map of the user's, whose repr may show an address
         table["prox"]["name"] = type(run.prox).__qualname__
     return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes the renaming itself survive a loss of power, where the system can."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

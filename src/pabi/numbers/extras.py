@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 from pabi.numbers.errors import InvalidInput
 
+Extra = Literal["train", "sampling", "torch", "opacus", "jax", "dp-accounting"]
 
-def extra(module: str, group: Literal["train", "sampling"]) -> Any:
+
+def extra(module: str, group: Extra) -> Any:
     """The module of this name, of a package that the optional dependencies `group` install.
 
     Raises InvalidInput that says how to install it where it is missing.

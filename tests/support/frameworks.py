@@ -1,4 +1,4 @@
-"""Frameworks that pabi works with and does not need: their tests are skipped where one is missing, but on CI."""
+"""Frameworks that pabi works with and does not need: without one its tests are skipped, but on CI."""
 
 from __future__ import annotations
 

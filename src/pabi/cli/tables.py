@@ -6,7 +6,6 @@ import contextlib
 import csv
 import difflib
 import gzip
-import io
 import re
 import sys
 import zlib
@@ -99,7 +98,8 @@ def _csv_frames(file: str, columns: list[str]) -> _Frames:
 
 
 def _first_line(file: str) -> list[str]:
-    with _binary(file) as stream, io.TextIOWrapper(stream, "utf-8-sig", newline="") as lines:
+    with _binary(file) as stream:
+        lines = (line.decode("utf-8-sig") for line in stream)  # no further than it has to
         rows = csv.reader(lines, skipinitialspace=True)
         names = [name.strip() for name in next((row for row in rows if row), [])]
     if any(map(_is_datum, names)):

@@ -159,7 +159,7 @@ def test_what_its_order_makes_dearer_is_refused_as_well(folder):
 
 
 def test_a_release_that_fits_exactly_is_granted(folder):
-    """The early refusal must not refuse what the ledger grants: batches in a fixed order are charged as they are."""
+    """The early refusal leaves room for what the ledger grants: a fixed order is charged as it is."""
     text = SCHEMA + '[model]\nprecondition = 0.1\nbatches = { kind = "cyclic", size = 50 }\n'
     Path("schema.toml").write_text(text, "utf-8")
     worst = train("people.csv", more=("--ledger", "a.ledger"), epsilon="2")

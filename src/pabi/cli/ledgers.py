@@ -53,7 +53,7 @@ def ledger(
     from pabi.budget.reports import report_of
 
     if (epsilon, delta, order) != (None, None, None):
-        _open(file, epsilon, delta, order)
+        _open(file, epsilon=epsilon, delta=delta, order=order)
     report = report_of(read_book(Path(file)))
     if as_json:
         emit_json(report.to_dict())
@@ -61,7 +61,7 @@ def ledger(
         emit("\n".join(_printable(line) for line in str(report).split("\n")))
 
 
-def _open(file: str, epsilon: str | None, delta: str | None, order: str | None) -> None:
+def _open(file: str, *, epsilon: str | None, delta: str | None, order: str | None) -> None:
     from pabi.budget.ledger import Ledger
 
     budget, at = read_target(epsilon, delta)

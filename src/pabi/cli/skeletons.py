@@ -35,7 +35,7 @@ _MODEL = """\
 def schema(
     data: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[DATA...]", help="Tables, as for pabi train."),
+        typer.Argument(metavar="DATA", help="Tables, as for pabi train."),
     ] = None,
     columns: Annotated[
         str | None,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pabi.cli.encoded import read_encoded
 from pabi.cli.ledgers import opened, refuse_beyond
 from pabi.cli.output_files import partial_files
 from pabi.cli.reading import read_positive, read_target
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 Data = Annotated[
     list[str],
     typer.Argument(
-        metavar="DATA...",
+        metavar="DATA",
         help="Tables with the same columns: CSV with a header line (also .csv.gz), Parquet, Feather or Arrow "
         "files, folders of them, patterns in quotes; - is a CSV on standard input.",
     ),
@@ -164,6 +163,8 @@ def _schema_for(file: str, model: str, target: str) -> Schema:
 def _fit(schema: Schema, files: list[str], target: str, **arguments: Any) -> tuple[Any, int]:
     """(a pipeline from raw columns to predictions, the guarantee with its last step; records)."""
     from sklearn.pipeline import make_pipeline
+
+    from pabi.cli.encoded import read_encoded
 
     encoder, fitted = schema.encoder, schema.estimator(**arguments)
     with warnings.catch_warnings():

@@ -78,8 +78,14 @@ def from_log_density(
         m ≥ 0 for log-concave likelihoods.
     prior_curvature : (float, float)
         The same of −log prior: (τ, τ) for a normal prior of precision τ.
-    step_size, steps, prox, adjacency
-        As of `pabi.LangevinChain`.
+    step_size : float
+        η > 0, a time, as of `pabi.LangevinChain`.
+    steps : int
+        Steps of the chain.
+    prox : Prox, optional
+        A proximal map applied after every step, e.g. a projection.
+    adjacency : str
+        "replace_one" (default) or "zero_out".
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The command line: `pabi account`, `explain`, `calibrate`, `verify`, `train`, `ledger` and `reproduce`.
+"""The command line: `pabi account`, `explain`, `calibrate`, `verify`, `schema`, `train`, `predict`, …
 
 A run is a TOML file (see `examples/`); every value passes through `pabi.describe.files.from_dict`.
 Exit 0 is success, 1 a gate or verdict that says no, 2 bad input, with one line on stderr.
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pabi.cli.ledgers import ledger
+from pabi.cli.predicting import predict
 from pabi.cli.reading import (
     USUAL_DELTA,
     describe,
@@ -29,6 +30,7 @@ from pabi.cli.reading import (
     verdict_on,
 )
 from pabi.cli.reproducing import reproduce
+from pabi.cli.skeletons import schema
 from pabi.cli.training import train
 from pabi.cli.writing import (
     aligned,
@@ -41,7 +43,13 @@ from pabi.cli.writing import (
     reading,
     shape,
 )
-from pabi.numbers.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
+from pabi.numbers.errors import (
+    BudgetExceeded,
+    InvalidInput,
+    NotApplicable,
+    PrivacyWarning,
+    TargetUnreachable,
+)
 from pabi.numbers.showing import shown, shown_down
 
 if TYPE_CHECKING:
@@ -55,7 +63,6 @@ _WRITTEN_OUT = 10_000  # entries of a schedule that a run file still lists one b
 
 app = typer.Typer(
     name="pabi",
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -381,7 +388,9 @@ def verify(
         raise typer.Exit(1)
 
 
+app.command()(schema)
 app.command()(train)
+app.command()(predict)
 app.command()(ledger)
 app.command()(reproduce)
 
@@ -456,6 +465,8 @@ def _run(arguments: list[str]) -> tuple[int, str | None]:
         command = typer.main.get_command(app)
         status = command.main(args=arguments, prog_name="pabi", standalone_mode=False)
         return (status if isinstance(status, int) else 0), None
+    except BudgetExceeded as no:
+        return 1, str(no)
     except TargetUnreachable as no:
         best = "" if "best" in str(no) else f"; the best reachable epsilon is {shown(no.best)}"
         return 1, f"{no}{best}"

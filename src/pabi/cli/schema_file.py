@@ -47,6 +47,7 @@ _ELSEWHERE = {
     "feature_ranges",
     "target_range",
     "verbose",
+    "ledger",
 }
 
 

@@ -30,6 +30,7 @@ from pabi.execute.hiding import (
     unseen,
 )
 from pabi.execute.linear_gradients import LinearGradients, LossGradients, fast_sum
+from pabi.execute.parameters import noting
 from pabi.execute.precision import checked, walk_of
 from pabi.execute.progress import progress_bar
 from pabi.execute.randomness import randomness_from
@@ -65,7 +66,7 @@ class Trained:
     x : float64 array
         The last iterate, read-only, of the shape of the starting point.
     guarantee : Guarantee
-        What its release costs.
+        What its release costs; its notes have the version, the date and the hash of `x`.
     run : NoisySGD
         The description that was both accounted and executed.
 
@@ -197,7 +198,7 @@ def train(
     with reserved(ledger, lambda: proven, secret=secret):
         x = released(execute)
     files.remove()
-    return Trained(x, guarantee, run)
+    return Trained(x, noting(guarantee, {"x": x}), run)
 
 
 def _gradient_sum(

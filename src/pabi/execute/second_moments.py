@@ -17,6 +17,7 @@ import numpy as np
 from pabi.budget.ledger import Ledger, reserved
 from pabi.describe.second_moments import NoisySecondMoments
 from pabi.execute.hiding import on_grid, released
+from pabi.execute.parameters import noting
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import MOST_ROWS, Records, RowBlock, longer_than, seen_norm
 from pabi.execute.sums import Total, rounding_room
@@ -111,7 +112,7 @@ def second_moments(
 
     with reserved(ledger, lambda: proven, secret=randomness.secret):
         values = released(execute)
-    return ReleasedMoments(values, guarantee)
+    return ReleasedMoments(values, noting(guarantee, {"values": values}))
 
 
 def noise_factor(n: int) -> float:

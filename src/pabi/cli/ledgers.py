@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from pabi.cli.kinds import LEDGER, refuse_other_kinds
 from pabi.cli.writing import emit, emit_json, one_line
 
 
@@ -26,6 +27,7 @@ def ledger(
     from pabi.budget.files import read_book
     from pabi.budget.reports import report_of
 
+    refuse_other_kinds(Path(file), LEDGER)
     report = report_of(read_book(Path(file)))
     if as_json:
         emit_json(report.to_dict())

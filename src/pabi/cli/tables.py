@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from pabi.cli.kinds import TABLE, refuse_other_kinds
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 
@@ -19,6 +20,7 @@ def read_table(file: str, columns: Iterable[str]) -> Any:
 
     Raises InvalidInput naming the file, or the column that it lacks.
     """
+    refuse_other_kinds(Path(file), TABLE)
     ending = Path(file).suffix.lower()
     if ending not in _CSV + _PARQUET:
         raise InvalidInput(file, "expected a file named .csv, .parquet or .pq")

@@ -30,13 +30,13 @@ from pabi.execute.hiding import (
     unseen,
 )
 from pabi.execute.linear_gradients import LinearGradients, LossGradients, fast_sum
-from pabi.execute.parameters import noting
 from pabi.execute.precision import checked, walk_of
 from pabi.execute.progress import progress_bar
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import Records, longer_than, seen_norm
 from pabi.execute.sums import GradientSum, noise_factor, per_record_sum, stated_sum
 from pabi.guarantees.guarantee import TESTING, Guarantee
+from pabi.guarantees.releases import released_notes
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -198,7 +198,7 @@ def train(
     with reserved(ledger, lambda: proven, secret=secret):
         x = released(execute)
     files.remove()
-    return Trained(x, noting(guarantee, {"x": x}), run)
+    return Trained(x, guarantee.noting(released_notes({"x": x})), run)
 
 
 def _gradient_sum(

@@ -394,6 +394,25 @@ class Guarantee:
             proof=None if testing else self.proof,
         )
 
+    def noting(self, notes: Mapping[str, Any]) -> Guarantee:
+        """The same guarantee with these remarks in its file, in place of others of the same name.
+
+        Parameters
+        ----------
+        notes : mapping
+            What JSON can hold, by name. Nobody checks it.
+
+        Returns
+        -------
+        Guarantee
+
+        Raises
+        ------
+        Nothing
+            Notes are taken as they are.
+        """
+        return replace(self, notes={**self.notes, **notes})
+
     def for_testing(self) -> Guarantee:
         """The same numbers for a run with reproducible noise: they protect nobody, so no certificate.
 

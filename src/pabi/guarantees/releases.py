@@ -45,9 +45,13 @@ def digest(parameters: Mapping[str, ArrayLike]) -> str:
     return total.hexdigest()
 
 
-def entry(parameters: Mapping[str, ArrayLike]) -> dict[str, Any]:
-    """What is noted of the release of these parameters."""
-    return {**stamp(), "parameters": sorted(parameters), SHA256: digest(parameters)}
+def released_notes(parameters: Mapping[str, ArrayLike]) -> dict[str, Any]:
+    """What is noted of the release of these parameters.
+
+    It takes the place of what was noted of the releases that they are made of, which are not published.
+    """
+    own = {**stamp(), "parameters": sorted(parameters), SHA256: digest(parameters)}
+    return {RELEASES: [own]}
 
 
 def releases_in(notes: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -22,10 +22,10 @@ from pabi.describe.stated_run import COUNT
 from pabi.describe.step_sizes import evaluated
 from pabi.execute.engine import train
 from pabi.execute.linear_gradients import LinearGradients
-from pabi.execute.parameters import noting
 from pabi.execute.randomness import is_secret
 from pabi.execute.records import Records
 from pabi.guarantees.guarantee import Guarantee
+from pabi.guarantees.releases import released_notes
 from pabi.learn import defaults
 from pabi.learn.guards import surroundings
 from pabi.learn.hashes import parameters_of
@@ -305,7 +305,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
 
     def _note_parameters(self) -> None:
         """Notes the hash of the parameters, which are final now, in the guarantee."""
-        self.guarantee_ = noting(self.guarantee_, parameters_of(self))
+        self.guarantee_ = self.guarantee_.noting(released_notes(parameters_of(self)))
 
     @property
     def _offset(self) -> float:

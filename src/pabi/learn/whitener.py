@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from pabi.budget.ledger import check_ledger, reserved
 from pabi.describe.second_moments import NoisySecondMoments
-from pabi.execute.parameters import noting
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import LARGEST, Records
+from pabi.guarantees.releases import released_notes
 from pabi.learn.documentation import documented
 from pabi.learn.guards import surroundings
 from pabi.learn.hashes import MATRIX
@@ -150,7 +150,7 @@ class PrivateWhitener(
             one = released_moments(moments, records, self.random_state, self.delta)
         self.preconditioner_ = whitening(one.values, moments, norm=output, equal=equal)
         guarantee = one.guarantee.assuming(PREPROCESSING, ONE_FIT, *around)
-        self.guarantee_ = noting(guarantee, {MATRIX: self.preconditioner_.matrix})
+        self.guarantee_ = guarantee.noting(released_notes({MATRIX: self.preconditioner_.matrix}))
         self.moments_ = moments
         self._n_features_out = records.width
         return self

@@ -38,15 +38,18 @@ _FORMATS: Mapping[str, Callable[[Report, Guarantee], str]] = MappingProxyType(
 FORMATS = tuple(_FORMATS)
 
 
-def report_on(guarantee: Guarantee, form: str, delta: float | None, **limits: Any) -> str:
-    """The report on a guarantee in one of `FORMATS`. `limits`: of the verification.
+def report_on(
+    guarantee: Guarantee, form: str, delta: float | None, verdict: Verdict | None = None
+) -> str:
+    """The report on a guarantee in one of `FORMATS`. `verdict`: what the checker says of it, if it was asked.
 
     Raises InvalidInput naming `format` or `delta`.
     """
     written = _FORMATS[validate.choice("format", form, FORMATS)]
     at = guarantee.tuned_at or USUAL_DELTA if delta is None else delta
     at = validate.number("delta", at, above=0.0, below=1.0)
-    return written(contents(guarantee, at, verify(guarantee, **limits)), guarantee)
+    opinion = verify(guarantee) if verdict is None else verdict
+    return written(contents(guarantee, at, opinion), guarantee)
 
 
 def contents(guarantee: Guarantee, delta: float, verdict: Verdict) -> Report:
@@ -156,7 +159,8 @@ def _attacks(guarantee: Guarantee) -> tuple[Block, ...]:
     return (
         Paragraph(
             f"An attacker knows the data of everybody else and both candidates for one {guarantee.unit}, "
-            "sees the release, and decides which candidate was used (membership inference). Whatever the attack:"
+            "sees the release, and decides which candidate was used (membership inference). Whatever the "
+            "attack:"
         ),
         Items(
             (

@@ -71,7 +71,7 @@ def report(
     at = read_delta(delta)
     limits = {} if seconds is None else {"seconds": read_positive("--seconds", seconds)}
     guarantee, verdict = _read(file, at, limits)
-    if guarantee.proof is not None and not verdict.ok:
+    if guarantee is None:
         emit(f"verdict      refused: {one_line(verdict.reason)}")
         raise typer.Exit(1)
     text = report_on(guarantee, form, at, verdict)
@@ -81,9 +81,12 @@ def report(
         _write(Path(out), text, force)
 
 
-def _read(file: str, delta: float | None, limits: dict[str, Any]) -> tuple[Guarantee, Verdict]:
-    """The guarantee that a file holds or describes, and what the checker says of it."""
+def _read(
+    file: str, delta: float | None, limits: dict[str, Any]
+) -> tuple[Guarantee | None, Verdict]:
+    """The guarantee that a file holds or describes, None where its proof is refused; and the verdict."""
     from pabi.guarantees.guarantee import FORMAT, Guarantee
+    from pabi.numbers.encoding import parse_json
     from pabi.verification import verify
 
     what = "a guarantee, a certificate (JSON) or a run file (TOML)"
@@ -91,26 +94,26 @@ def _read(file: str, delta: float | None, limits: dict[str, Any]) -> tuple[Guara
     if text.lstrip()[:1] != "{":
         guarantee = described(file, text).guarantee(delta or USUAL_DELTA)
         return guarantee, verify(guarantee, **limits)
-    verdict, data, _ = verdict_on_text(file, text, **limits)
-    if data["format"] == FORMAT:
-        return Guarantee.from_dict(data), verdict
-    return _of_certificate(data, verdict), verdict
+    verdict, *_ = verdict_on_text(file, text, **limits)
+    data = parse_json(text)
+    stands_alone = data["format"] != FORMAT
+    if not verdict.ok and (stands_alone or data.get("certificate") is not None):
+        return None, verdict
+    return _of_certificate(data, verdict) if stands_alone else Guarantee.from_dict(data), verdict
 
 
 def _of_certificate(payload: dict[str, Any], verdict: Verdict) -> Guarantee:
     """The guarantee that an accepted certificate proves."""
+    from pabi.describe.neighbours import checked_adjacency
     from pabi.guarantees.certificate import Certificate
     from pabi.guarantees.guarantee import Guarantee
     from pabi.tradeoff import TradeOff
     from pabi.verification.bounds import best_curve
 
-    if not verdict.ok or verdict.adjacency is None:
-        emit(f"verdict      refused: {one_line(verdict.reason)}")
-        raise typer.Exit(1)
     method, source = verdict.names[0]
     return Guarantee(
         TradeOff.from_dict(best_curve(verdict.bounds)),
-        "zero_out" if verdict.adjacency == "zero_out" else "replace_one",
+        checked_adjacency(verdict.adjacency),
         method,
         source,
         verdict.assumptions,

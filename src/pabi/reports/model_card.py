@@ -23,7 +23,7 @@ def as_model_card(report: Report, _: Any = None) -> str:
 def yaml(value: str | float | bool | None) -> str:
     """A scalar of YAML. Text is quoted as in JSON; a number has a point, or 1e-05 would be read as text."""
     if value is None or isinstance(value, (str, bool)):
-        return json.dumps(value)
+        return json.dumps(value).replace("<", "\\u003c")  # no tag, whoever reads it as Markdown
     if math.isinf(value):
         return ".inf"
     mantissa, mark, exponent = exact(value).partition("e")

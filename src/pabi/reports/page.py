@@ -61,7 +61,7 @@ _SCREEN = (
 )
 _PRINT = (
     ("body", "font-size: 10pt; max-width: none; padding: 0"),
-    ("h2", "break-after: avoid"),
+    ("h2, p:has(+ ul)", "break-after: avoid"),
     ("tr, svg, li, pre", "break-inside: avoid"),
     ("@page", "margin: 18mm"),
 )

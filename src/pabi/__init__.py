@@ -28,6 +28,7 @@ from pabi.numbers.errors import (
     PrivacyWarning,
     TargetUnreachable,
 )
+from pabi.numbers.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from pabi import (
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
     from pabi.guarantees.guarantee import Guarantee, compose
     from pabi.guarantees.selection import select
     from pabi.verification import Verdict, verify
-
-__version__ = "0.1.0"
 
 # Silent unless the application configures logging.
 logging.getLogger("pabi").addHandler(logging.NullHandler())

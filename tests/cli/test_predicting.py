@@ -131,7 +131,7 @@ def test_a_schema_that_is_not_the_models_is_refused(folder, tmp_path):
         (["none.skops", "new.csv"], ["none.skops", "no such file"]),
         (["new.csv", "new.csv"], ["new.csv", "expected a model that pabi train wrote"]),
         (["model.skops", "none.csv"], ["none.csv", "no such file"]),
-        (["model.skops", "g.json"], ["g.json", "named .csv"]),
+        (["model.skops", "g.json"], ["g.json", "this is a guarantee"]),
         (["model.skops"], ["Missing argument"]),
         (["svc.skops", "new.csv", "--proba"], ["--proba", "logistic", "PrivateLinearSVC"]),
         (["id.skops", "new.csv", "--proba"], ["--proba", "PrivateLinearRegression"]),

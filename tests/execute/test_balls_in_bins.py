@@ -38,6 +38,9 @@ def free(monkeypatch):
         def assuming(self, *sentences):
             return self
 
+        def noting(self, notes):
+            return self
+
     monkeypatch.setattr(NoisySGD, "guarantee", lambda self, delta=1e-5, position=None: Unpriced())
     monkeypatch.setattr("pabi.execute.hiding.GRID", 2.0**-100)
     monkeypatch.setattr(os, "fsync", lambda handle: None)

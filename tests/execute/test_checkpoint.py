@@ -58,6 +58,9 @@ def unpriced(monkeypatch):
         def assuming(self, *sentences):
             return self
 
+        def noting(self, notes):
+            return self
+
     monkeypatch.setattr(NoisySGD, "guarantee", lambda self, delta=1e-5, position=None: Unpriced())
     monkeypatch.setattr(os, "fsync", lambda handle: None)
 

@@ -57,6 +57,9 @@ class Unpriced:
     def assuming(self, *sentences):
         return self
 
+    def noting(self, notes):
+        return self
+
 
 @pytest.fixture
 def free(monkeypatch):

@@ -29,6 +29,9 @@ class Unpriced:
     def assuming(self, *sentences):
         return self
 
+    def noting(self, notes):
+        return self
+
 
 @pytest.fixture
 def unpriced(monkeypatch):

@@ -37,6 +37,7 @@ from pabi.learn import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
     PrivateRidgeClassifier,
+    parameters_hash,
 )
 from pabi.learn import estimators as estimators_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, TargetUnreachable
@@ -656,6 +657,9 @@ def test_a_fitted_model_holds_what_it_releases_and_nothing_else(kind):
         assert len(told) == (np.max(np.linalg.norm(data, axis=1)) > 1.0)
         assert attributes(model) == held
         assert set(vars(model)) == held | set(model.get_params())
+        (release,) = model.guarantee_.notes["releases"]
+        assert release["parameters_sha256"] == parameters_hash(model)  # of what is released
+        model.guarantee_ = model.guarantee_.noting({"releases": []})
         states.append(model)
     short, long = (model.__getstate__() for model in states)
     for name in short:

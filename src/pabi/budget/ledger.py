@@ -17,7 +17,7 @@ from pabi.budget.lines import START, Book, Line, Opening, book_of, budget_text, 
 from pabi.budget.reports import LedgerReport, report_of
 from pabi.guarantees.adaptive import ENTERED, AdaptivelyComposed, refusing_above
 from pabi.guarantees.guarantee import INDEPENDENT, TESTING, Guarantee
-from pabi.numbers import validate
+from pabi.numbers import markup, validate
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
 from pabi.numbers.fields import flag
 from pabi.numbers.showing import exact, shown, shown_down
@@ -298,6 +298,13 @@ class Ledger:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._path, self._book = Path(state["path"]), None
         self._epsilon, self._delta, self._order = state["budget"]
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: its report, or why there is none."""
+        try:
+            return self.report()._repr_html_()
+        except InvalidInput as bad:
+            return markup.element("p", bad)
 
     def __repr__(self) -> str:
         fields = [repr(str(self._path)), f"epsilon={exact(self.epsilon)}"]

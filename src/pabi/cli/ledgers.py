@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pabi.cli.kinds import LEDGER, refuse_other_kinds
 from pabi.cli.reading import read_positive, read_target
 from pabi.cli.writing import emit, emit_json, one_line
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
@@ -52,6 +53,7 @@ def ledger(
     from pabi.budget.files import read_book
     from pabi.budget.reports import report_of
 
+    refuse_other_kinds(Path(file), LEDGER)
     if (epsilon, delta, order) != (None, None, None):
         _open(file, epsilon=epsilon, delta=delta, order=order)
     report = report_of(read_book(Path(file)))

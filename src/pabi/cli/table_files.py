@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pabi.cli.kinds import TABLE, refuse_other_kinds
 from pabi.numbers.errors import InvalidInput
 
 CSV, PARQUET, ARROW = (".csv", ".csv.gz"), (".parquet", ".pq"), (".feather", ".arrow")
@@ -44,6 +45,7 @@ def ending_of(file: str) -> str:
 def _files_of(name: str) -> list[str]:
     path = Path(name)
     if name == STANDARD_INPUT or path.is_file():
+        refuse_other_kinds(path, TABLE)
         ending_of(name)
         return [name]
     if path.is_dir():

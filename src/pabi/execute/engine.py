@@ -36,6 +36,7 @@ from pabi.execute.randomness import randomness_from
 from pabi.execute.records import Records, longer_than, seen_norm
 from pabi.execute.sums import GradientSum, noise_factor, per_record_sum, stated_sum
 from pabi.guarantees.guarantee import TESTING, Guarantee
+from pabi.guarantees.releases import released_notes
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -65,7 +66,7 @@ class Trained:
     x : float64 array
         The last iterate, read-only, of the shape of the starting point.
     guarantee : Guarantee
-        What its release costs.
+        What its release costs; its notes have the version, the date and the hash of `x`.
     run : NoisySGD
         The description that was both accounted and executed.
 
@@ -197,7 +198,7 @@ def train(
     with reserved(ledger, lambda: proven, secret=secret):
         x = released(execute)
     files.remove()
-    return Trained(x, guarantee, run)
+    return Trained(x, guarantee.noting(released_notes({"x": x})), run)
 
 
 def _gradient_sum(

@@ -21,6 +21,7 @@ from pabi.execute.randomness import randomness_from
 from pabi.execute.records import MOST_ROWS, Records, RowBlock, longer_than, seen_norm
 from pabi.execute.sums import Total, rounding_room
 from pabi.guarantees.guarantee import Guarantee
+from pabi.guarantees.releases import released_notes
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array, up
 
@@ -111,7 +112,7 @@ def second_moments(
 
     with reserved(ledger, lambda: proven, secret=randomness.secret):
         values = released(execute)
-    return ReleasedMoments(values, guarantee)
+    return ReleasedMoments(values, guarantee.noting(released_notes({"values": values})))
 
 
 def noise_factor(n: int) -> float:

@@ -10,12 +10,15 @@ from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from pabi.describe.neighbours import Adjacency, Unit, checked_adjacency, checked_unit
+from pabi.guarantees.equivalent import mu_equivalent
 from pabi.guarantees.proof import Proof
-from pabi.numbers import validate
+from pabi.guarantees.releases import notes_of_all
+from pabi.guarantees.words import USUAL_DELTA, adjacent, curve_in_words, whom
+from pabi.numbers import markup, validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
-from pabi.tradeoff import Best, Gaussian, Mixture, Product, Selected, TradeOff
+from pabi.tradeoff import Gaussian, TradeOff
 from pabi.tradeoff.base import decode, encode
 from pabi.tradeoff.kinds import known_curve
 
@@ -212,6 +215,34 @@ class Guarantee:
         """The Gaussian-DP parameter μ, or None when the guarantee is not Gaussian."""
         return self.curve.mu if isinstance(self.curve, Gaussian) else None
 
+    def mu_equivalent(self, delta: float) -> float:
+        """The μ of the Gaussian guarantee with the same ε at `delta`: a reading, and no guarantee.
+
+        It compares releases by one number. At another δ, and against other attacks, a guarantee that is not
+        Gaussian may promise less than G(μ). Of a Gaussian one it is `mu`.
+
+        Parameters
+        ----------
+        delta : float in (0, 1)
+            The δ at which both have the same ε. Where that is 0, both have the same δ at ε = 0.
+
+        Returns
+        -------
+        float
+            μ ≥ 0, rounded up; ∞ where ε is.
+
+        Raises
+        ------
+        InvalidInput
+            For a `delta` outside (0, 1).
+
+        References
+        ----------
+        Dong, Roth, Su 2022, Cor. 2.13.
+        """
+        at = validate.number("delta", delta, above=0.0, below=1.0)
+        return mu_equivalent(self.curve, at)
+
     def rdp(self, order: float) -> float:
         """An upper bound on the Rényi divergence, in nats; ∞ where there is none.
 
@@ -362,6 +393,25 @@ class Guarantee:
             besides=besides,
             proof=None if testing else self.proof,
         )
+
+    def noting(self, notes: Mapping[str, Any]) -> Guarantee:
+        """The same guarantee with these remarks in its file, in place of others of the same name.
+
+        Parameters
+        ----------
+        notes : mapping
+            What JSON can hold, by name. Nobody checks it.
+
+        Returns
+        -------
+        Guarantee
+
+        Raises
+        ------
+        Nothing
+            Notes are taken as they are.
+        """
+        return replace(self, notes={**self.notes, **notes})
 
     def for_testing(self) -> Guarantee:
         """The same numbers for a run with reproducible noise: they protect nobody, so no certificate.
@@ -516,25 +566,65 @@ class Guarantee:
 
         return plot_guarantee(self, ax)
 
+    def report(self, format: str = "md", delta: float | None = None) -> str:
+        """A report for officers, auditors and model cards: what is promised, to whom, and who attests what.
+
+        Its certificate is verified for the report, which says what came of it.
+
+        Parameters
+        ----------
+        format : str
+            "md" for Markdown, "html" for one page that needs no other file, "hf" for a model card of Hugging
+            Face: metadata and a section.
+        delta : float in (0, 1), optional
+            The δ at which ε is read. None: the one at which the analysis was chosen, or 1e-5.
+
+        Returns
+        -------
+        str
+            The text of the file.
+
+        Raises
+        ------
+        InvalidInput
+            For another `format`, and for a `delta` outside (0, 1).
+
+        References
+        ----------
+        docs, "Report a guarantee".
+        """
+        from pabi.reports.guarantee import report_on
+
+        return report_on(self, format, delta)
+
+    @property
+    def _reading_delta(self) -> float:
+        """The δ at which it is shown."""
+        return self.tuned_at if self.tuned_at else USUAL_DELTA
+
     def __str__(self) -> str:
-        match self.curve:
-            case Mixture() as mixture:
-                low, high = (shown(mixture.parts[k].mu, 4) for k in (0, -1))
-                reading = f"average over {len(mixture.parts)} cases, μ from {low} to {high}"
-            case Best() as best:
-                reading = f"the best of {len(best.parts)} bounds"
-            case Product() as product:
-                reading = f"a product of {sum(k for _, k in product.factors)} factors"
-            case Selected() as selection:
-                reading = f"the best of {exact(selection.mean_trials)} runs, in the mean"
-            case Gaussian() as gaussian:
-                reading = f"μ = {shown(gaussian.mu)}"
-            case other:
-                reading = repr(other)
-        at = self.tuned_at if self.tuned_at else 1e-5
-        details = [reading, self.adjacency, self.method]
+        at = self._reading_delta
+        details = [curve_in_words(self.curve), self.adjacency, self.method]
         details += [TESTING] if TESTING in self.assumptions else []
         return f"ε = {shown(self.epsilon(at))} at δ = {exact(at)} ({'; '.join(details)})"
+
+    def __repr__(self) -> str:
+        return f"<guarantee: {self}>"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: a short table, the assumptions folded."""
+        at, count = self._reading_delta, len(self.assumptions)
+        rows = [
+            (f"ε at δ = {exact(at)}", shown(self.epsilon(at))),
+            ("μ", "none" if self.mu is None else shown(self.mu)),
+            ("curve", curve_in_words(self.curve)),
+            ("protects", whom(self.unit)),
+            ("adjacency", f"{self.adjacency}: {adjacent(self.adjacency, self.unit)}"),
+            ("method", self.method),
+        ]
+        rows += [("WARNING", TESTING)] if TESTING in self.assumptions else []
+        title = f"{count} assumption{'s' * (count != 1)}"
+        return markup.facts(rows) + markup.folded(title, markup.items(self.assumptions))
 
 
 def _require_guarantee(value: Any) -> None:
@@ -593,6 +683,7 @@ def compose(*guarantees: Guarantee) -> Guarantee:
         first.tuned_at,
         reduce(TradeOff.compose, references) if complete else None,
         tuple(dict.fromkeys(a for g in guarantees for a in g.besides)),
+        notes_of_all(g.notes for g in guarantees),
         unit=first.unit,
         proof=Composed(guarantees) if proven else None,
     )

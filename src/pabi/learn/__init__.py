@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         PrivateRidgeClassifier,
     )
     from pabi.learn.guards import StepFinding, StepFindings, check_pipeline
+    from pabi.learn.hashes import parameters_hash
     from pabi.learn.pipelines import guarantee_of
     from pabi.learn.regressors import (
         PrivateHuberRegressor,
@@ -66,6 +67,7 @@ __all__ = [
     "bound_rows",
     "check_pipeline",
     "guarantee_of",
+    "parameters_hash",
     "second_moments",
     "train",
     "with_intercept",
@@ -85,6 +87,7 @@ _LAZY = {
     "PrivateWhitener": "pabi.learn.whitener",
     "check_pipeline": "pabi.learn.guards",
     "guarantee_of": "pabi.learn.pipelines",
+    "parameters_hash": "pabi.learn.hashes",
     "SchemaEncoder": "pabi.learn.schema",
 }
 

@@ -93,7 +93,7 @@ intercept_ : float or (K,) array
     The constant.""",
     "$RELEASED": """\
 guarantee_ : Guarantee
-    What the release of this model costs.
+    What the release of this model costs; its notes have the version, the date and the hash of the parameters.
 run_ : NoisySGD
     The run that was accounted and executed.
 moments_ : NoisySecondMoments or None

@@ -25,8 +25,10 @@ from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.randomness import is_secret
 from pabi.execute.records import Records
 from pabi.guarantees.guarantee import Guarantee
+from pabi.guarantees.releases import released_notes
 from pabi.learn import defaults
 from pabi.learn.guards import surroundings
+from pabi.learn.hashes import parameters_of
 from pabi.learn.plans import Size, TrainingPlan
 from pabi.learn.rows import BoundedRows, number_or_auto, warn_if_shortened
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
@@ -174,6 +176,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         self.run_, self.moments_, self.preconditioner_ = run, moments, preconditioner
         self.n_iter_ = int(run.steps)
         self._set_coefficients(result.x.reshape(records.width, outputs))
+        self._note_parameters()
 
     def _moments(self, size: Size) -> NoisySecondMoments | None:
         """The release for preconditioning, None where there is none."""
@@ -299,6 +302,10 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         centre, reach = self._map()
         self.coef_ = weights / reach
         self.intercept_ = constant - self.coef_ @ centre
+
+    def _note_parameters(self) -> None:
+        """Notes the hash of the parameters, which are final now, in the guarantee."""
+        self.guarantee_ = self.guarantee_.noting(released_notes(parameters_of(self)))
 
     @property
     def _offset(self) -> float:

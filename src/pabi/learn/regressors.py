@@ -135,6 +135,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         self.intercept_ = scale.centre + scale.reach * self.intercept_
         if not several:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
+        self._note_parameters()
         return self
 
     def plan(self, n: int, d: int, targets: int = 1) -> TrainingPlan:

@@ -23,7 +23,9 @@ from pabi.execute.hiding import on_grid, unseen
 from pabi.execute.randomness import Randomness, randomness_from
 from pabi.execute.trials import TrialLaw
 from pabi.guarantees.guarantee import Composed, Guarantee
+from pabi.guarantees.releases import released_notes
 from pabi.learn.guards import surroundings
+from pabi.learn.hashes import parameters_of
 from pabi.learn.pipelines import guarantee_of
 from pabi.learn.search_plans import (
     SearchPlan,
@@ -210,6 +212,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         with reserved(self.ledger, lambda: certified, secret=source.secret):
             best = self._best(tables, sized, source)
         guarantee = certified if source.secret else certified.for_testing()
+        guarantee = guarantee.noting(released_notes(parameters_of(best.model)))
         last_step(best.model).guarantee_ = guarantee  # that of one trial would promise too much
         self.best_estimator_, self.best_params_ = best.model, dict(best.settings)
         self.guarantee_ = guarantee

@@ -13,8 +13,10 @@ from pabi.budget.ledger import check_ledger, reserved
 from pabi.describe.second_moments import NoisySecondMoments
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import LARGEST, Records
+from pabi.guarantees.releases import released_notes
 from pabi.learn.documentation import documented
 from pabi.learn.guards import surroundings
+from pabi.learn.hashes import MATRIX
 from pabi.learn.rows import BoundedRows, warn_if_shortened
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
 from pabi.learn.whitening import planned, released_moments, resolves, resolving, whitening
@@ -147,7 +149,8 @@ class PrivateWhitener(
         ):
             one = released_moments(moments, records, self.random_state, self.delta)
         self.preconditioner_ = whitening(one.values, moments, norm=output, equal=equal)
-        self.guarantee_ = one.guarantee.assuming(PREPROCESSING, ONE_FIT, *around)
+        guarantee = one.guarantee.assuming(PREPROCESSING, ONE_FIT, *around)
+        self.guarantee_ = guarantee.noting(released_notes({MATRIX: self.preconditioner_.matrix}))
         self.moments_ = moments
         self._n_features_out = records.width
         return self

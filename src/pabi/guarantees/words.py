@@ -1,0 +1,41 @@
+"""What a guarantee is, in a few words."""
+
+from __future__ import annotations
+
+from pabi.describe.neighbours import Adjacency, Unit
+from pabi.numbers.showing import exact, shown
+from pabi.tradeoff import Best, Gaussian, Mixture, Product, Selected, TradeOff
+
+_WHOM: dict[Unit, str] = {"record": "one record", "user": "one user, with all records of that user"}
+_ADJACENT: dict[Adjacency, str] = {
+    "replace_one": "{} is replaced by any other",
+    "zero_out": "the contribution of {} becomes zero, while n and all divisors stay",
+}
+
+
+def whom(unit: Unit) -> str:
+    """Whom a guarantee protects."""
+    return _WHOM[unit]
+
+
+def adjacent(adjacency: Adjacency, unit: Unit) -> str:
+    """What two adjacent data sets differ by."""
+    return _ADJACENT[adjacency].format(f"one {unit}")
+
+
+def curve_in_words(curve: TradeOff) -> str:
+    """What kind of trade-off function it is, with its μ where it has some; short whatever its size."""
+    match curve:
+        case Mixture() as mixture:
+            low, high = (shown(mixture.parts[k].mu, 4) for k in (0, -1))
+            return f"average over {len(mixture.parts)} cases, μ from {low} to {high}"
+        case Best() as best:
+            return f"the best of {len(best.parts)} bounds"
+        case Product() as product:
+            return f"a product of {sum(k for _, k in product.factors)} factors"
+        case Selected() as selection:
+            return f"the best of {exact(selection.mean_trials)} runs, in the mean"
+        case Gaussian() as gaussian:
+            return f"μ = {shown(gaussian.mu)}"
+        case other:
+            return repr(other)

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
+from pabi.describe.accounted import USUAL_DELTA
 from pabi.describe.neighbours import Adjacency, Unit, checked_adjacency, checked_unit
 from pabi.guarantees.equivalent import mu_equivalent
 from pabi.guarantees.proof import Proof
 from pabi.guarantees.releases import notes_of_all
-from pabi.guarantees.words import USUAL_DELTA, adjacent, curve_in_words, whom
+from pabi.guarantees.words import adjacent, curve_in_words, whom
 from pabi.numbers import markup, validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import Array

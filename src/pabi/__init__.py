@@ -20,6 +20,7 @@ from pabi.describe.losses import Loss
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.moduli import Modulus
 from pabi.describe.runs import NoisySGD
+from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.second_moments import NoisySecondMoments
 from pabi.numbers.errors import (
     BudgetExceeded,
@@ -74,6 +75,7 @@ __all__ = [
     "Modulus",
     "NoisyIteration",
     "NoisySGD",
+    "NoisyColumnStatistics",
     "NoisySecondMoments",
     "NotApplicable",
     "Poisson",

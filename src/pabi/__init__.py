@@ -14,13 +14,13 @@ from pabi.describe.batches import (
     Reshuffle,
     ShuffleOnce,
 )
+from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.losses import Loss
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.moduli import Modulus
 from pabi.describe.runs import NoisySGD
-from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.second_moments import NoisySecondMoments
 from pabi.numbers.errors import (
     BudgetExceeded,
@@ -73,9 +73,9 @@ __all__ = [
     "Ledger",
     "Loss",
     "Modulus",
+    "NoisyColumnStatistics",
     "NoisyIteration",
     "NoisySGD",
-    "NoisyColumnStatistics",
     "NoisySecondMoments",
     "NotApplicable",
     "Poisson",

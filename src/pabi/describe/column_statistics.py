@@ -54,8 +54,8 @@ class NoisyColumnStatistics(Accounted):
     noise_std : float, optional
         σ > 0. Without it only `calibrate` works.
     threshold : float, optional
-        z in [0, 37], for "levels" that are not declared: the levels that some record has are counted, and one is
-        shown only if its noisy count is above 1 + z·σ. None: the levels are public, and all are counted.
+        z in [0, 37], for "levels" that are not declared: the levels that some record has are counted, and one
+        is shown only if its noisy count is above 1 + z·σ. None: the levels are public, and all are counted.
     adjacency : str
         "replace_one" (default) or "zero_out", or the dp_accounting.NeighboringRelation of that meaning.
     unit : str
@@ -146,4 +146,3 @@ def _about(statistics: NoisyColumnStatistics) -> tuple[str, ...]:
                 f"noisy count is above 1 + {statistics.threshold!r} standard deviations of the noise",
                 "the order in which levels are shown does not depend on the data",
             )
-

@@ -1,8 +1,8 @@
 """Releases the noisy statistics of columns that were accounted: the same description, executed on a table.
 
-All sums are exact: counts are whole numbers, and moments are those of cells rounded to multiples of 2⁻²⁰. What
-is released is rounded to a grid of 2⁻²⁰ of the noise (`pabi.execute.hiding`). Callers pass the generator, and
-run all this where what an error leaves behind is emptied (`pabi.execute.hiding.unseen`).
+All sums are exact: counts are whole numbers, and moments are those of cells rounded to multiples of 2⁻²⁰.
+What is released is rounded to a grid of 2⁻²⁰ of the noise (`pabi.execute.hiding`). Callers pass the generator,
+and run all this where what an error leaves behind is emptied (`pabi.execute.hiding.unseen`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ def conclusions(
 
 
 def _conclusion(
-    statistics: NoisyColumnStatistics, ordered: Array, asking: Asking, generator: np.random.Generator
+    statistics: NoisyColumnStatistics,
+    ordered: Array,
+    asking: Asking,
+    generator: np.random.Generator,
 ) -> tuple[float, ...]:
     noise, answer = statistics.column_noise_std, None
     for _ in range(statistics.questions + 1):
@@ -76,7 +79,7 @@ def column_moments(
 
 
 def _units(values: Array) -> Any:
-    """(3, columns) whole numbers: the sums in units of 2⁻²⁰, 1 − x² rounded down, and numbers of missing ones.
+    """(3, columns) whole numbers: both sums in units of 2⁻²⁰, 1 − x² rounded down, and how many are missing.
 
     Rounding 1 − x² down keeps one record's part of the sums within its bound (docs, "Theory", 18).
     """
@@ -100,8 +103,10 @@ def level_counts(
     """
     _refuse_others(statistics, "levels", len(columns[0]), len(columns))
     if (levels is None) == (statistics.threshold is None):
-        raise InvalidInput("threshold", "expected one where levels are not declared, and only there")
-    listed = levels or [None] * len(columns)
+        raise InvalidInput(
+            "threshold", "expected one where levels are not declared, and only there"
+        )
+    listed: Sequence[Sequence[str] | None] = levels or [None] * len(columns)
     return [
         _shown(statistics, Counter(column), own, generator)
         for column, own in zip(columns, listed, strict=True)

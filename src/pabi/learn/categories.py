@@ -78,8 +78,8 @@ class PrivateCategories(
     ----------
     $BUDGET
     categories : "auto", or list or dict of the levels of every column
-        Declared levels are public and cost nothing. "auto", or None in place of one column's levels, for those
-        to be learnt.
+        Declared levels are public and cost nothing. "auto", or None in place of one column's levels, for
+        those to be learnt.
     $RELEASE
 
     Attributes
@@ -112,7 +112,9 @@ class PrivateCategories(
         """The declared levels of every column, None for those to be learnt. Raises InvalidInput."""
         if isinstance(self.categories, str):
             if self.categories != "auto":
-                raise InvalidInput("categories", f'expected "auto" or levels, got {self.categories!r}')
+                raise InvalidInput(
+                    "categories", f'expected "auto" or levels, got {self.categories!r}'
+                )
             return [None] * d
         listed = _by_column(self.categories, getattr(self, "feature_names_in_", None), d)
         return [

@@ -29,8 +29,8 @@ _MADE_OF_OTHERS = "rows made of other rows"
 _FITTING_ONCE = ("pipeline", "compose", "base", "utils", "_config", "callback", "_callbacks")
 _WORKERS = ("joblib.externals.loky", "concurrent.futures", "multiprocessing.pool", "distributed")
 _ADVICE = (
-    "declare feature_ranges, or use SchemaEncoder, PrivateRanges, PrivateScaler, PrivateCategories or "
-    "PrivateImputer; pabi.learn.check_pipeline shows all such steps"
+    "declare feature_ranges, or use SchemaEncoder, PrivateRanges, PrivateScaler, PrivateCategories, "
+    "PrivateImputer or PrivateWhitener; pabi.learn.check_pipeline shows all such steps"
 )
 
 
@@ -189,10 +189,7 @@ def _sentence(finding: StepFinding) -> str:
 
 def has_guarantee(step: Any) -> bool:
     """Whether it is private: what it learns has a guarantee of its own."""
-    return (
-        is_private(step)
-        or type(getattr(step, "__dict__", {}).get("guarantee_")) is Guarantee
-    )
+    return is_private(step) or type(getattr(step, "__dict__", {}).get("guarantee_")) is Guarantee
 
 
 def examined(path: str, step: Any, shape: Shape) -> StepFinding | None:

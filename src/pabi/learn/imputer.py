@@ -19,7 +19,6 @@ from pabi.learn.scaler import MomentsInRanges, means
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import flag
-from pabi.numbers.rounding import Array
 
 _STRATEGIES = ("mean", "median", "most_frequent", "constant")
 _HALF = (0.5,)
@@ -60,7 +59,8 @@ class PrivateImputer(
     Raises
     ------
     TargetUnreachable
-        In `fit` and `plan`, where noise hides the medians or ranges; its `best` is an ε at which it would not.
+        In `fit` and `plan`, where noise hides the medians or ranges; its `best` is an ε at which it would
+        not.
 
     References
     ----------
@@ -117,9 +117,7 @@ class PrivateImputer(
                 return list(ranges[0] / 2.0 + ranges[1] / 2.0 + reach * means(values, releases[-1]))
             case "median":
                 bounds = self._declared_ranges(table.shape[1])
-                ends = self._searched(
-                    releases[0], table, generator, quantiles=_HALF, bounds=bounds
-                )
+                ends = self._searched(releases[0], table, generator, quantiles=_HALF, bounds=bounds)
                 return [own[0] / 2.0 + own[1] / 2.0 if own else fill for own in ends]
             case _:
                 columns = [as_levels(column) for column in table.T]
@@ -135,10 +133,10 @@ class PrivateImputer(
 
     def _table(self, X: Any, *, reset: bool) -> NDArray[Any]:
         if self.strategy in ("mean", "median"):
-            return super()._table(X, reset=reset)
+            return np.asarray(super()._table(X, reset=reset))
         cells = self._cells(X, reset=reset)
         if cells.dtype.kind in "biuf":
-            return super()._table(cells, reset=False)
+            return np.asarray(cells, dtype=np.float64)
         return np.asarray(cells, dtype=object)
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
@@ -211,7 +209,6 @@ def _most_frequent(counts: Mapping[str, float], fill: Any) -> Any:
 
 def _gaps(table: NDArray[Any]) -> NDArray[np.bool_]:
     if table.dtype.kind != "O":
-        return np.isnan(table)
-    return np.array([[cell == MISSING for cell in as_levels(row)] for row in table]).reshape(
-        table.shape
-    )
+        return np.asarray(np.isnan(table))
+    rows = [[cell == MISSING for cell in as_levels(row)] for row in table]
+    return np.array(rows, dtype=bool).reshape(table.shape)

@@ -44,10 +44,10 @@ def guarantee_of(model: Any) -> Guarantee:
 
     Notes
     -----
-    Steps are tried on made-up tables, as by `check_pipeline`. Their code is not read. Private steps of different
-    columns compose as any others do: a record has all of the columns. Where a ColumnTransformer decides by the
-    density of its output whether that is sparse, or chooses columns by their type, the guarantee assumes that
-    this is public.
+    Steps are tried on made-up tables, as by `check_pipeline`. Their code is not read. Private steps of
+    different columns compose as any others do: a record has all of the columns. Where a ColumnTransformer
+    decides by the density of its output whether that is sparse, or chooses columns by their type, the
+    guarantee assumes that this is public.
 
     References
     ----------
@@ -57,7 +57,9 @@ def guarantee_of(model: Any) -> Guarantee:
     guarantees = [one for part in parts for one in _costs(part)]
     if not guarantees:
         raise InvalidInput("model", "expected a fitted step with a guarantee, found none")
-    return together(*guarantees).assuming(*(s for part in parts for s in part.assumed))
+    assumed = [sentence for part in parts for sentence in part.assumed]
+    whole = together(*guarantees)
+    return whole.assuming(*assumed) if assumed else whole
 
 
 @dataclass(frozen=True)

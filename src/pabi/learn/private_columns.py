@@ -58,7 +58,7 @@ class ColumnsPlan:
 
     @cached_property
     def guarantee(self) -> Guarantee | None:
-        """What all releases cost together, None where there is none; `fit` adds what it assumes of the data."""
+        """What all releases cost together, None without any; `fit` adds what it assumes of the data."""
         if not self.releases:
             return None
         return together(*(release.guarantee(self.delta) for release in self.releases))
@@ -159,9 +159,7 @@ class PrivateColumns(PrivateStep):
             randomness = randomness_from(self.random_state, stacklevel=2)
             cost = plan.guarantee.assuming(PREPROCESSING)
             with reserved(self.ledger, lambda: cost, secret=randomness.secret):
-                learnt = unseen(
-                    lambda: self._learnt(table, plan.releases, randomness.generator())
-                )
+                learnt = unseen(lambda: self._learnt(table, plan.releases, randomness.generator()))
             guarantee = cost.assuming(ONE_FIT, *around)
             guarantee = guarantee if randomness.secret else guarantee.for_testing()
         for name, value in learnt.items():
@@ -212,7 +210,9 @@ class PrivateColumns(PrivateStep):
         if isinstance(ranges, dict) and names is None and not hasattr(self, "n_features_in_"):
             names = list(ranges)  # a plan before any table
         centre, reach = centres_and_reaches(by_column(ranges, names, d), d, sparse=False)
-        return None if centre is None or reach is None else np.stack([centre - reach, centre + reach])
+        return (
+            None if centre is None or reach is None else np.stack([centre - reach, centre + reach])
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags: Any = super().__sklearn_tags__()  # type: ignore[misc]
@@ -225,7 +225,7 @@ def onto_unit(values: Array, ranges: Array) -> Array:
     """The values clipped to (low, high) of their columns and mapped onto [−1, 1]; NaN stays."""
     low, high = ranges
     centre, reach = low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
-    return np.clip((np.clip(values, low, high) - centre) / reach, -1.0, 1.0)
+    return np.asarray(np.clip((np.clip(values, low, high) - centre) / reach, -1.0, 1.0))
 
 
 def root_share(mu: float, share: float) -> float:

@@ -22,7 +22,9 @@ from pabi.numbers.fields import flag
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
 
-OUTERMOST = 0.3  # the share of records that a quantile may leave out at most, however strong the noise
+OUTERMOST = (
+    0.3  # the share of records that a quantile may leave out at most, however strong the noise
+)
 _INNERMOST_TAIL = 1e-3  # the least share that a range is widened for
 _UNKNOWN = (-1.0, 1.0)  # of a column with too few values, where nothing is declared
 _LARGEST = float(np.finfo(np.float64).max) / 4.0
@@ -215,4 +217,4 @@ class PrivateRanges(
         values = self._fitted_table(X)
         if self.scaled:
             return onto_unit(values, self.ranges_)
-        return np.clip(values, *self.ranges_)
+        return np.asarray(np.clip(values, *self.ranges_))

@@ -42,9 +42,7 @@ class MomentsInRanges(RangeSearch):
         share = validate.number("ranges_share", self.ranges_share, above=0.0, below=1.0)
         if self._declared_ranges(d) is not None:
             return (self._with_noise(blank, mu),)
-        counts = self._range_counts(
-            n, d, root_share(mu, share), quantiles=QUANTILES, bounded=False
-        )
+        counts = self._range_counts(n, d, root_share(mu, share), quantiles=QUANTILES, bounded=False)
         return counts, self._with_noise(blank, root_share(mu, 1.0 - share))
 
     def _moments(
@@ -67,7 +65,7 @@ class MomentsInRanges(RangeSearch):
 def values_there_are(missing: Array, moments: NoisyColumnStatistics) -> Array:
     """About how many values of each column there are, from the noisy numbers of missing ones; at least 1."""
     clear = missing > _CLEAR * moments.column_noise_std
-    return np.maximum(moments.n - np.where(clear, missing, 0.0), 1.0)
+    return np.asarray(np.maximum(moments.n - np.where(clear, missing, 0.0), 1.0))
 
 
 def means(values: Array, moments: NoisyColumnStatistics) -> Array:
@@ -172,4 +170,4 @@ class PrivateScaler(
             `fit` was not called before.
         """
         within = np.clip(self._fitted_table(X), *self.ranges_)
-        return np.clip((within - self.mean_) / self.scale_, -self.bound, self.bound)
+        return np.asarray(np.clip((within - self.mean_) / self.scale_, -self.bound, self.bound))

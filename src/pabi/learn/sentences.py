@@ -9,4 +9,6 @@ LEARNT = "the step {step!r} learnt {learns} from the same data without privacy: 
 UNCLEAR = "the step {step!r} learnt nothing from the same data: that could not be found out"
 WORKER = "steps before this fit, which a worker did, learnt nothing from the same data: they were not seen"
 SELECTED = "the types of columns, by which they are selected, are public"
-DENSITY = "whether the output of columns side by side is sparse, which its density decides, is public"
+DENSITY = (
+    "whether the output of columns side by side is sparse, which its density decides, is public"
+)

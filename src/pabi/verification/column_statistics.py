@@ -65,5 +65,7 @@ class ColumnStatistics(About):
         if threshold is None:
             return Fraction(0)
         tail = (arb(threshold) / arb(2).sqrt()).erfc() / 2
-        none = self.description.columns * (-tail).log1p()  # the logarithm of the probability of none
+        none = (
+            self.description.columns * (-tail).log1p()
+        )  # the logarithm of the probability of none
         return fraction_of(above(-none.expm1()))

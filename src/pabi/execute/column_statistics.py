@@ -1,8 +1,8 @@
 """Releases the noisy statistics of columns that were accounted: the same description, executed on a table.
 
 All sums are exact: counts are whole numbers, and moments are those of cells rounded to multiples of 2⁻²⁰.
-What is released is rounded to a grid of 2⁻²⁰ of the noise (`pabi.execute.hiding`). Callers pass the generator,
-and run all this where what an error leaves behind is emptied (`pabi.execute.hiding.unseen`).
+What is released is rounded to a grid of 2⁻²⁰ of the noise (`pabi.execute.hiding`). Callers pass the
+generator, and run all this where what an error leaves behind is emptied (`pabi.execute.hiding.unseen`).
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class PrivateImputer(
     Attributes
     ----------
     statistics_ : (d,) array
-        What is filled in.
+        What is filled in: numbers, or levels as text. None where `fill_value` is.
     $RELEASED_COLUMNS
 
     Raises
@@ -100,16 +100,20 @@ class PrivateImputer(
         releases: tuple[NoisyColumnStatistics, ...],
         generator: np.random.Generator | None,
     ) -> Mapping[str, Any]:
-        numeric = table.dtype.kind != "O"
-        fill = self._filler(numeric=numeric)
-        statistics: Any = [fill] * table.shape[1]
-        if generator is not None:
-            statistics = self._statistics(table, releases, generator, fill)
-        return {"statistics_": np.array(statistics, dtype=np.float64 if numeric else object)}
+        width = table.shape[1]
+        self._filler(numeric=self._numeric)
+        if generator is None:
+            return {"statistics_": np.array([self.fill_value] * width, dtype=object)}
+        statistics = self._statistics(table, releases, generator)
+        kind = np.float64 if self._numeric else object
+        return {"statistics_": np.array(statistics, dtype=kind)}
 
-    def _statistics(
-        self, table: Any, releases: Any, generator: np.random.Generator, fill: Any
-    ) -> list[Any]:
+    @property
+    def _numeric(self) -> bool:
+        """Whether the settings say that tables are of numbers; otherwise each table says so itself."""
+        return self.strategy in ("mean", "median")
+
+    def _statistics(self, table: Any, releases: Any, generator: np.random.Generator) -> list[Any]:
         match self.strategy:
             case "mean":
                 ranges, values = self._moments(table, releases, generator)
@@ -118,11 +122,11 @@ class PrivateImputer(
             case "median":
                 bounds = self._declared_ranges(table.shape[1])
                 ends = self._searched(releases[0], table, generator, quantiles=_HALF, bounds=bounds)
+                fill = self._filler(numeric=True)
                 return [own[0] / 2.0 + own[1] / 2.0 if own else fill for own in ends]
             case _:
                 columns = [as_levels(column) for column in table.T]
-                counts = level_counts(releases[0], columns, generator)
-                return [_most_frequent(own, fill) for own in counts]
+                return list(map(_most_frequent, level_counts(releases[0], columns, generator)))
 
     def _filler(self, *, numeric: bool) -> Any:
         """What is filled in where nothing is learnt. Raises InvalidInput."""
@@ -161,11 +165,20 @@ class PrivateImputer(
             `fit` was not called before.
         """
         table = self._fitted_table(X)
-        if (table.dtype.kind == "O") != (self.statistics_.dtype.kind == "O"):
-            raise InvalidInput("X", "expected a table of numbers, or of text, as in fit")
         gaps = _gaps(table)
-        whole = np.where(gaps, self.statistics_, table)
+        whole = np.where(gaps, self._fillers(numeric=table.dtype.kind != "O"), table)
         return np.hstack([whole, gaps.astype(whole.dtype)]) if self.add_indicator else whole
+
+    def _fillers(self, *, numeric: bool) -> NDArray[Any]:
+        """(d,): what is filled into the columns of such a table. Raises InvalidInput."""
+        blank = self._filler(numeric=numeric)
+        fillers = [blank if own is None else own for own in self.statistics_]
+        if not numeric:
+            return np.array(fillers, dtype=object)
+        try:
+            return np.array(fillers, dtype=np.float64)
+        except ValueError:
+            raise InvalidInput("X", "expected a table of text, as in fit, got numbers") from None
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """The names of the columns, and with `add_indicator` `column: missing` of each.
@@ -198,13 +211,10 @@ class PrivateImputer(
         return tags
 
 
-def _most_frequent(counts: Mapping[str, float], fill: Any) -> Any:
-    """The level of the largest noisy count, `fill` where none is shown; a number for columns of numbers."""
+def _most_frequent(counts: Mapping[str, float]) -> str | None:
+    """The level of the largest noisy count, None where none is shown."""
     shown = {level: count for level, count in counts.items() if level != MISSING}
-    if not shown:
-        return fill
-    level = max(shown, key=lambda name: shown[name])
-    return float(level) if isinstance(fill, float) else level
+    return max(shown, key=lambda level: shown[level]) if shown else None
 
 
 def _gaps(table: NDArray[Any]) -> NDArray[np.bool_]:

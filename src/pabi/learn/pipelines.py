@@ -146,7 +146,7 @@ def _costs(part: _Part) -> list[Guarantee]:
     guarantee = attributes.get("guarantee_")
     if type(guarantee) is Guarantee:
         return [guarantee]
-    if isinstance(step, PrivateStep) and is_ours(step) and "guarantee_" in attributes:
+    if isinstance(step, PrivateStep) and is_ours(step) and attributes.get("releases_") == ():
         return []  # all of it was declared
     if is_private(step):
         raise InvalidInput(name, f"expected a fitted {part.kind}: this one has no guarantee yet")

@@ -68,4 +68,4 @@ class ColumnStatistics(About):
         none = (
             self.description.columns * (-tail).log1p()
         )  # the logarithm of the probability of none
-        return fraction_of(above(-none.expm1()))
+        return min(Fraction(1), fraction_of(above(-none.expm1())))

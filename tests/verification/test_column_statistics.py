@@ -172,7 +172,7 @@ def test_altered_certificates_are_refused(change):
 
 def test_releases_beside_each_other_add_their_failures():
     shown = guarantee_of(CASES[-1])
-    both = pabi.compose(shown, guarantee_of(CASES[2]), shown)
+    both = pabi.compose(shown, guarantee_of(CASES[3]), shown)
     verdict = pabi.verify(both)
     assert verdict.ok, verdict.reason
     assert both.delta(50.0) >= 2.0 * shown.delta(50.0) * (1.0 - 1e-9)

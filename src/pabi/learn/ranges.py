@@ -15,7 +15,7 @@ from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.execute.column_statistics import conclusions
 from pabi.learn.documentation import documented
 from pabi.learn.private_columns import PrivateColumns, onto_unit
-from pabi.learn.ranks import RankSearch, margin_of, questions_of, spread_of
+from pabi.learn.ranks import BOTH, RankSearch, margin_of, questions_of, spread_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.fields import flag
@@ -40,7 +40,7 @@ class RangeSearch(PrivateColumns):
         questions = questions_of(len(quantiles), bounded=bounded)
         blank = self._blank(n, d, "counts", questions=questions)
         counts = self._with_noise(blank, mu)
-        margin = margin_of(counts.column_noise_std, d * questions)
+        margin = BOTH * margin_of(counts.column_noise_std, d * questions)
         if margin > OUTERMOST * n:
             least = gdp_to_epsilon(min(mu * margin / (OUTERMOST * n), 1e3), self.delta)
             raise TargetUnreachable(
@@ -80,7 +80,7 @@ class RangeSearch(PrivateColumns):
         """(2, d): the ranges that follow from (low, high) around a low and a high quantile."""
         margin = margin_of(counts.column_noise_std, counts.columns * counts.questions) / counts.n
         low, high = quantiles
-        by = (_widened(low, margin), _widened(1.0 - high, margin))
+        by = (_widened(low, margin), _widened(1.0 - high, BOTH * margin))
         rows = []
         for j, own in enumerate(ends):
             most = None if bounds is None else (float(bounds[0, j]), float(bounds[1, j]))

@@ -16,7 +16,7 @@ import numpy as np
 from pabi.execute.column_statistics import Asking
 from pabi.numbers.rounding import Array
 
-_OCTAVES = 32  # each way, of thresholds at every eighth of an octave
+_NEAR = (-40, 56)  # octaves with thresholds at every eighth: 10⁻¹² to 7·10¹⁶
 _COARSE = 8  # octaves between the thresholds beyond
 _EIGHTHS = 8
 _EXPONENTS = (-1016, 1016)
@@ -24,19 +24,16 @@ _HALVINGS = 4  # between two public thresholds
 _HALVINGS_WITHIN = 8  # between declared bounds
 _DOUBT = 0.01  # about the probability that noise misleads one of all searches
 _LARGEST = float(np.finfo(np.float64).max) / 4.0
+BOTH = math.sqrt(2.0)  # the noise of a difference of two answers over that of one
 
 
 @cache
 def thresholds() -> Array:
     """Public thresholds for columns of which nothing is declared: ±2^k·(1 + j/8), 0, and a few far out."""
     least, most = _EXPONENTS
-    far = [2.0**k for k in range(_OCTAVES, most + 1, _COARSE)]
-    near = [
-        math.ldexp(1.0 + j / _EIGHTHS, k)
-        for k in range(-_OCTAVES, _OCTAVES)
-        for j in range(_EIGHTHS)
-    ]
-    tiny = [2.0**k for k in range(least, -_OCTAVES, _COARSE)]
+    far = [2.0**k for k in range(_NEAR[1], most + 1, _COARSE)]
+    near = [math.ldexp(1.0 + j / _EIGHTHS, k) for k in range(*_NEAR) for j in range(_EIGHTHS)]
+    tiny = [2.0**k for k in range(least, _NEAR[0], _COARSE)]
     sizes = np.array([*tiny, *near, *far, _LARGEST])
     both = np.concatenate([-sizes[::-1], [0.0], sizes])
     both.flags.writeable = False
@@ -47,8 +44,8 @@ def thresholds() -> Array:
 class RankSearch:
     """How quantiles of one column are found.
 
-    `shares`: of the values that are at most each quantile. `margin`: how many records noise may make up.
-    `bounds`: declared (low, high), None without any.
+    `shares`: of the values that are at most each quantile. `margin`: how many records the noise on an answer
+    may make up. `bounds`: declared (low, high), None without any.
     """
 
     shares: tuple[float, ...]
@@ -59,11 +56,12 @@ class RankSearch:
         """Asks for counts; concludes (low, high) around each quantile in turn, nothing of a column with too
         few values."""
         count = yield math.inf
-        if not count > 2.0 * self.margin:
+        above = BOTH * self.margin  # below the number of values, which is noisy as well
+        if not count > self.margin + above:
             return ()
         ends: list[float] = []
         for share in self.shares:
-            target = min(max(share * count, self.margin), count - self.margin)
+            target = min(max(share * count, self.margin), count - above)
             ends += yield from self._around(target)
         return tuple(ends)
 

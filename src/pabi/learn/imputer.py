@@ -88,7 +88,7 @@ class PrivateImputer(
             case "median":
                 bounded = self._declared_ranges(d) is not None
                 how: Any = {"quantiles": _HALF, "bounded": bounded}
-                return (self._range_counts(n, d, self._mu(), **how),)
+                return (self._range_counts(n, d, 1.0, **how),)
             case "most_frequent":
                 return (self._level_counts(n, d, declared=False),)
             case _:

@@ -14,7 +14,7 @@ from pabi.convert.gdp import gdp_to_epsilon
 from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.execute.column_statistics import conclusions
 from pabi.learn.documentation import documented
-from pabi.learn.private_columns import PrivateColumns, onto_unit
+from pabi.learn.private_columns import PrivateColumns, onto_unit, root_share
 from pabi.learn.ranks import BOTH, RankSearch, margin_of, questions_of, spread_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
@@ -34,19 +34,22 @@ class RangeSearch(PrivateColumns):
     """How transformers buy ranges of columns: the plan of the counts, and what follows from them."""
 
     def _range_counts(
-        self, n: int, d: int, mu: float, *, quantiles: tuple[float, ...], bounded: bool
+        self, n: int, d: int, share: float, *, quantiles: tuple[float, ...], bounded: bool
     ) -> NoisyColumnStatistics:
-        """The counts that cost μ. Raises TargetUnreachable where noise hides all that they could show."""
+        """The counts that cost a share of the budget's μ².
+
+        Raises TargetUnreachable where noise hides all that they could show.
+        """
         questions = questions_of(len(quantiles), bounded=bounded)
         blank = self._blank(n, d, "counts", questions=questions)
-        counts = self._with_noise(blank, mu)
+        counts = self._with_noise(blank, root_share(self._mu(), share))
         margin = BOTH * margin_of(counts.column_noise_std, d * questions)
         if margin > OUTERMOST * n:
-            least = gdp_to_epsilon(min(mu * margin / (OUTERMOST * n), 1e3), self.delta)
+            least = gdp_to_epsilon(min(self._mu() * margin / (OUTERMOST * n), 1e3), self.delta)
             raise TargetUnreachable(
                 f"at epsilon = {exact(self.epsilon)}, delta = {exact(self.delta)} noise hides the quantiles "
-                f"of {d} columns in {n} rows: expected an epsilon above about {shown(least)} for them, more "
-                "rows, fewer columns, or declared bounds",
+                f"of {d} columns in {n} rows: expected an epsilon above about {shown(least)}, more rows, "
+                "fewer columns, or declared bounds",
                 least,
             )
         return counts
@@ -178,7 +181,7 @@ class PrivateRanges(
         flag("scaled", self.scaled)
         bounded = self._declared(self.bounds, d) is not None
         quantiles = self._quantiles()
-        return (self._range_counts(n, d, self._mu(), quantiles=quantiles, bounded=bounded),)
+        return (self._range_counts(n, d, 1.0, quantiles=quantiles, bounded=bounded),)
 
     def _learnt(
         self,

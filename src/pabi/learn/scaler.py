@@ -42,7 +42,7 @@ class MomentsInRanges(RangeSearch):
         share = validate.number("ranges_share", self.ranges_share, above=0.0, below=1.0)
         if self._declared_ranges(d) is not None:
             return (self._with_noise(blank, mu),)
-        counts = self._range_counts(n, d, root_share(mu, share), quantiles=QUANTILES, bounded=False)
+        counts = self._range_counts(n, d, share, quantiles=QUANTILES, bounded=False)
         return counts, self._with_noise(blank, root_share(mu, 1.0 - share))
 
     def _moments(

@@ -89,7 +89,7 @@ def _parts_of(name: str, model: Any, within: str = "", holder: str = "") -> Iter
         for inner, step in model.steps:
             path = f"{within}.{inner}" if within else ""
             yield from _parts_of(name if within else inner, step, path, holder)
-    elif isinstance(model, (ColumnTransformer, FeatureUnion)):
+    elif type(model) in (ColumnTransformer, FeatureUnion):  # a subclass may learn besides
         yield from _side_by_side(name, model, within)
     else:
         where = f"{within} of a {holder}" if within else ""

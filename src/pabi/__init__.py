@@ -14,6 +14,7 @@ from pabi.describe.batches import (
     Reshuffle,
     ShuffleOnce,
 )
+from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.losses import Loss
@@ -71,6 +72,7 @@ __all__ = [
     "Ledger",
     "Loss",
     "Modulus",
+    "NoisyColumnStatistics",
     "NoisyIteration",
     "NoisySGD",
     "NoisySecondMoments",

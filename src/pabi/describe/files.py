@@ -13,6 +13,7 @@ import numpy as np
 
 from pabi.describe import updates
 from pabi.describe.batches import SCHEMES, Batches
+from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.iteration import Column, NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.loss_kinds import KINDS as LOSSES
@@ -35,6 +36,7 @@ Description = (
     | ExponentialMechanism
     | IteratedExponentialMechanism
     | NoisySecondMoments
+    | NoisyColumnStatistics
 )
 
 _KIND: Mapping[str, type[Description]] = {
@@ -45,6 +47,7 @@ _KIND: Mapping[str, type[Description]] = {
     "exponential_mechanism": ExponentialMechanism,
     "iterated_exponential_mechanism": IteratedExponentialMechanism,
     "noisy_second_moments": NoisySecondMoments,
+    "noisy_column_statistics": NoisyColumnStatistics,
 }
 _KEYS = {"total_steps": "steps"}  # of fields with a name of their own in files
 _NAME = 80  # characters of a name that another could be meant by

@@ -72,6 +72,41 @@ ledger : pabi.Ledger, optional
 strict : bool
     Whether `fit` raises an error where it warns of what stands around the estimator: a step before it that
     learns from the data without privacy, or a search.""",
+    "$BUDGET": """\
+epsilon, delta : float, > 0, delta below 1
+    What `fit` may cost. Noise is calibrated to meet it; `guarantee_of` composes the steps of a pipeline, and
+    `split_epsilon` shares a budget among them.""",
+    "$RELEASE": """\
+adjacency : str
+    "replace_one" or "zero_out".
+random_state : None, int or numpy Generator
+    None: noise from the operating system's entropy. Anything else makes the fit reproducible, for tests
+    only: the noise can then be subtracted, and the guarantee says so.
+ledger : pabi.Ledger, optional
+    The budget that every fit is reserved in, once, before anything is computed from the data.
+strict : bool
+    Whether `fit` raises an error where it warns of what stands around the transformer: a step before it that
+    learns from the data without privacy, or a search.""",
+    "$COLUMN_RANGES": """\
+feature_ranges : "auto", (low, high), (2, d) array or dict from columns to (low, high)
+    Ranges that are public, to which values are clipped. "auto": they are learnt first.
+ranges_share : float in (0, 1)
+    The share of μ² that learning the ranges takes, with "auto".""",
+    "$COLUMN_RANGES_OF_IMPUTER": """\
+feature_ranges : "auto", (low, high), (2, d) array or dict from columns to (low, high)
+    Ranges that are public: means are those of values clipped to them, and medians are sought within. "auto":
+    for means they are learnt first, and medians are sought anywhere.
+ranges_share : float in (0, 1)
+    The share of μ² that learning the ranges takes, for means with "auto".""",
+    "$RELEASED_COLUMNS": """\
+guarantee_ : Guarantee or None
+    What the fit costs; None where nothing was released.
+releases_ : tuple of NoisyColumnStatistics
+    The releases that were accounted and executed.
+n_features_in_ : int
+    d, the columns of X.
+feature_names_in_ : (d,) array
+    Their names, where X has names.""",
     "$CLASSES": """\
 classes : array-like, optional
     The public label set. None: the labels seen, and the guarantee assumes that they are public.

@@ -8,3 +8,7 @@ REPEATED = "this is one fit of several within {holder}: what the others cost has
 LEARNT = "the step {step!r} learnt {learns} from the same data without privacy: what it shows is not covered"
 UNCLEAR = "the step {step!r} learnt nothing from the same data: that could not be found out"
 WORKER = "steps before this fit, which a worker did, learnt nothing from the same data: they were not seen"
+SELECTED = "the types of columns, by which they are selected, are public"
+DENSITY = (
+    "whether the output of columns side by side is sparse, which its density decides, is public"
+)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, assert_never
 
+from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.files import from_dict
 from pabi.describe.langevin import FOLLOWED_EXACTLY, LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
@@ -16,6 +17,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.second_moments import NoisySecondMoments
 from pabi.verification.adjacency import Adjacency, read_adjacency
 from pabi.verification.chains import Chains
+from pabi.verification.column_statistics import ColumnStatistics
 from pabi.verification.drawn_runs import DrawnRun
 from pabi.verification.limits import positions
 from pabi.verification.ordered_runs import OrderedRun
@@ -107,6 +109,7 @@ Subject = (
     | Mechanism
     | IteratedMechanism
     | SecondMoments
+    | ColumnStatistics
     | Iteration
     | Releases
     | Trials
@@ -158,5 +161,6 @@ _DERIVATIONS: Mapping[type[Any], Callable[[Any, Payload, Check], Subject]] = Map
             description
         ),
         NoisySecondMoments: lambda description, payload, check: SecondMoments(description),
+        NoisyColumnStatistics: lambda description, payload, check: ColumnStatistics(description),
     }
 )

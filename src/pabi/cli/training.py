@@ -65,6 +65,23 @@ def train(
     epochs: Annotated[
         str | None, typer.Option("--epochs", metavar="N", help="Passes over the data.")
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            "--groups",
+            metavar="COLUMN",
+            help="The column that says whose a row is: users are protected, not rows.",
+        ),
+    ] = None,
+    users: Annotated[
+        int | None,
+        typer.Option(
+            "--users",
+            min=1,
+            metavar="N",
+            help="How many users are enrolled; public. With --groups.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     progress: Annotated[
         bool | None,
@@ -95,18 +112,21 @@ def train(
         "adjacency": adjacency,
         "feature_norm": read_positive("--feature-norm", feature_norm),
         "epochs": read_positive("--epochs", epochs),
+        "users": users,
     }
     declared = _schema_for(schema, model, target)
+    grouped = _columns_beside(declared, target, groups, users)
     skops = extra("skops.io", "train")
     with _partial_files((out, guarantee), force, unlike=(data, schema)) as (
         model_file,
         guarantee_file,
     ):
-        frame = read_table(data, [*declared.columns, target])
+        frame = read_table(data, [*declared.columns, target, *grouped])
         fitted = _fit(
             declared,
             frame,
             target,
+            None if groups is None else frame[groups],
             **{name: value for name, value in options.items() if value is not None},
             epsilon=limit,
             delta=at,
@@ -119,7 +139,7 @@ def train(
         guarantee_file.write_text(f"{text}\n", encoding="utf-8")
     features = len(fitted[0].get_feature_names_out())
     about = f"{model}: {one_line(target)} from {len(declared.columns)} columns, {features} features"
-    lines = [f"model        {about}", f"records      {len(frame)}"]
+    lines = [f"model        {about}", _protected(fitted[-1].run_, len(frame))]
     lines.append(f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}")
     emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
 
@@ -137,7 +157,25 @@ def _schema_for(file: str, model: str, target: str) -> Schema:
     return schema
 
 
-def _fit(schema: Schema, frame: Any, target: str, **arguments: Any) -> Any:
+def _columns_beside(
+    schema: Schema, target: str, groups: str | None, users: int | None
+) -> list[str]:
+    """The column of users, if there is one. Raises InvalidInput where it has another part to play."""
+    if groups is None:
+        if users is not None:
+            raise InvalidInput("--groups", "missing: --users counts the users of that column")
+        return []
+    if groups in schema.columns or groups == target:
+        raise InvalidInput("--groups", f"expected a column of its own, got {groups!r}")
+    return [groups]
+
+
+def _protected(run: Any, rows: int) -> str:
+    """How many are protected; of users the number that was declared, since that of rows is theirs."""
+    return f"users        {run.n}" if run.unit == "user" else f"records      {rows}"
+
+
+def _fit(schema: Schema, frame: Any, target: str, groups: Any, **arguments: Any) -> Any:
     """A pipeline from raw columns to predictions, the guarantee with its last step."""
     from sklearn.pipeline import make_pipeline
 
@@ -145,7 +183,8 @@ def _fit(schema: Schema, frame: Any, target: str, **arguments: Any) -> Any:
     pipeline = make_pipeline(schema.encoder, schema.estimator(**arguments))
     with warnings.catch_warnings():
         warnings.filterwarnings("always", ".*keep it to yourself")  # for whoever holds the data
-        pipeline.fit(frame, y)
+        last = pipeline.steps[-1][0]
+        pipeline.fit(frame, y, **({} if groups is None else {f"{last}__groups": groups}))
     fitted = pipeline[-1]
     fitted.guarantee_ = fitted.guarantee_.assuming(DECLARED)
     return pipeline

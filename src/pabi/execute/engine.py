@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from pabi.budget.ledger import Ledger, reserved
 from pabi.describe.linear_losses import executable
 from pabi.describe.losses import CONVEX
+from pabi.describe.neighbours import checked_unit
 from pabi.describe.orders import KnownUses
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import Update
@@ -252,10 +253,10 @@ def _users(run: NoisySGD, groups: Groups | ArrayLike | None, summed: bool) -> Gr
     Raises InvalidInput unless groups are given just where the run needs them.
     """
     if groups is None:
-        if run.unit == "user" and not summed:
+        if checked_unit(run.unit) == "user" and not summed:
             raise InvalidInput("groups", 'missing: a run with unit "user" needs a user a row')
         return None
-    if run.unit != "user":
+    if checked_unit(run.unit) != "user":
         raise InvalidInput("unit", f'expected "user" in a run with groups, got {run.unit!r}')
     if summed:
         raise InvalidInput(

@@ -69,6 +69,17 @@ class Groups:
         places = np.arange(counts.sum()) + np.repeat(first - before, counts)
         return np.asarray(self.ordered[places])
 
+    def among(self, users: NDArray[np.intp]) -> Groups:
+        """These users alone, numbered anew, with their rows in the order of `rows`."""
+        counts = self.starts[users + 1] - self.starts[users]
+        return Groups(
+            users=len(users),
+            ordered=np.arange(counts.sum(), dtype=np.intp),
+            starts=np.asarray(np.concatenate([[0], np.cumsum(counts)]), np.intp),
+            shares=self.shares[self.rows(users)],
+            placed=self.placed,
+        )
+
     def users_of_rows(self) -> NDArray[np.intp]:
         """(m,) the number of every row's user."""
         numbers = np.empty(len(self), np.intp)

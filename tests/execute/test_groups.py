@@ -24,7 +24,10 @@ Y = np.arange(M) % 2
 IDS = RNG.integers(0, 10, size=M)  # users 10 and 11 have no rows
 
 
-def run_of(batches=FullBatch(), **fields) -> NoisySGD:
+FULL = FullBatch()
+
+
+def run_of(batches=FULL, **fields) -> NoisySGD:
     return NoisySGD(
         fields.pop("loss", Loss.logistic(1.0, l2=0.1)),
         USERS,
@@ -59,7 +62,7 @@ def logistic(x, i):
     return -sign * X[i] / (1.0 + np.exp(sign * X[i] @ x))
 
 
-ROWS = [np.flatnonzero(IDS == u) for u in range(USERS)]
+ROWS = [np.flatnonzero(u == IDS) for u in range(USERS)]
 
 
 @pytest.mark.parametrize("clipping", ["norm", "residual"])

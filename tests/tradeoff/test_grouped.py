@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -90,7 +91,7 @@ def test_chains_of_discrete_laws_never_beat_it(size):
         for _ in range(size):
             laws.append(0.7 * laws[-1] + 0.3 * rng.dirichlet(np.full(4, 3.0)))
         grid = np.linspace(0.0, 4.0, 400)
-        links = list(zip(laws[:-1], laws[1:], strict=True))
+        links = list(itertools.pairwise(laws))
         both = links + [(q, p) for p, q in links]
         # The smallest pure ε of all links, and, at a smaller ε, the δ that goes with it.
         pure = max(float(np.max(np.log(p / q))) for p, q in both)

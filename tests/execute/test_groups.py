@@ -8,7 +8,7 @@ import pytest
 
 import pabi
 from pabi import Cyclic, FullBatch, InvalidInput, Loss, NoisySGD, Poisson, ShuffleOnce
-from pabi.execute.groups import Groups
+from pabi.execute.groups import UserRows
 from pabi.execute.records import Records
 from pabi.execute.row_maps import RowMap
 from pabi.execute.second_moments import _products, _roots, _sums_of_squares
@@ -175,7 +175,7 @@ def test_many_rows_are_summed_in_parts():
         asked.append(len(rows))
         return np.full((len(rows), width), 1.0 / np.sqrt(width))
 
-    total = per_record_sum(gradients, run, Groups.of(np.zeros(many, int), 2))
+    total = per_record_sum(gradients, run, UserRows.of(np.zeros(many, int), 2))
     value = total(np.zeros(width), slice(0, 2))
     assert max(asked) < many
     assert np.linalg.norm(value) <= 1.0
@@ -199,7 +199,7 @@ def test_many_rows_are_summed_in_parts():
     ],
 )
 def test_ids_of_any_kind_make_the_same_users(ids):
-    groups = Groups.of(ids, USERS)
+    groups = UserRows.of(ids, USERS)
     assert (groups.users, len(groups)) == (USERS, M)
     sets = {frozenset(groups.rows(np.array([u])).tolist()) for u in range(USERS)}
     assert sets == {frozenset(rows.tolist()) for rows in ROWS}
@@ -214,7 +214,7 @@ def test_ids_of_any_kind_make_the_same_users(ids):
 
 def test_a_list_of_the_enrolled_decides_their_numbers():
     names = [f"u{k}" for k in range(USERS)]
-    groups = Groups.of([names[k] for k in IDS], names)
+    groups = UserRows.of([names[k] for k in IDS], names)
     assert groups.placed
     assert all(groups.rows(np.array([u])).tolist() == ROWS[u].tolist() for u in range(USERS))
     some = groups.among(np.array([3, 10, 1]))
@@ -239,7 +239,7 @@ def test_a_list_of_the_enrolled_decides_their_numbers():
 )
 def test_wrong_ids_are_refused_without_showing_them(ids, users, field):
     with pytest.raises(InvalidInput) as refused:
-        Groups.of(ids, users)
+        UserRows.of(ids, users)
     assert refused.value.field == field
     assert "\n" not in str(refused.value)
 
@@ -324,7 +324,7 @@ def test_second_moments_are_means_of_users(intercept, sparse):
     records = Records(csr_matrix(X) if sparse else X, 1.0, intercept)
     seen = records.dense(slice(0, M))
     expected = sum(seen[rows].T @ seen[rows] / len(rows) for rows in ROWS if len(rows))
-    factors = _roots(Groups.of(IDS, USERS))
+    factors = _roots(UserRows.of(IDS, USERS))
     triangle = np.triu(_products(records, factors))
     assert triangle == pytest.approx(np.triu(expected), abs=1e-12)
     assert _sums_of_squares(records, factors) == pytest.approx(np.diag(expected), abs=1e-12)

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 import pabi
 from pabi import FullBatch, Loss, NoisySGD, Poisson
-from pabi.execute.groups import Groups
+from pabi.execute.groups import UserRows
 from pabi.execute.linear_gradients import LinearGradients, fast_sum
 
 DELTA = 1e-5
@@ -43,7 +43,7 @@ def shifted(run, signs, groups=None):
     gradients = LinearGradients(
         np.ones((len(signs), 1)), np.asarray(signs, float), lambda predictor, target: target.copy()
     )
-    rows = None if groups is None else Groups.of(groups, run.n)
+    rows = None if groups is None else UserRows.of(groups, run.n)
     value = fast_sum(gradients, run, rows)(np.zeros(1), slice(0, run.n))
     return -run.step_size * float(value[0]) / run.batch_size
 

@@ -23,7 +23,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import Update
 from pabi.execute.batches import batch_rows
 from pabi.execute.checkpoint import Checkpoint, State
-from pabi.execute.groups import Groups, checked_groups
+from pabi.execute.groups import UserRows, checked_groups
 from pabi.execute.hiding import (
     mapped,
     on_grid,
@@ -96,7 +96,7 @@ def train(
     progress: bool = False,
     watch: Watch | None = None,
     ledger: Ledger | None = None,
-    groups: Groups | ArrayLike | None = None,
+    groups: UserRows | ArrayLike | None = None,
 ) -> Trained:
     """The last iterate of `run` on your data, with its guarantee.
 
@@ -213,7 +213,7 @@ def _gradient_sum(
     run: NoisySGD,
     per_record_gradients: PerRecordGradients | None,
     clipped_gradient_sum: ClippedGradientSum | None,
-    groups: Groups | ArrayLike | None,
+    groups: UserRows | ArrayLike | None,
 ) -> GradientSum:
     batch_rows(run, np.random.default_rng(0))  # refuses batches that are not trained here
     if (per_record_gradients is None) == (clipped_gradient_sum is None):
@@ -247,7 +247,7 @@ def _gradient_sum(
     return per_record_sum(per_record_gradients, run, users)
 
 
-def _users(run: NoisySGD, groups: Groups | ArrayLike | None, summed: bool) -> Groups | None:
+def _users(run: NoisySGD, groups: UserRows | ArrayLike | None, summed: bool) -> UserRows | None:
     """The rows of every user, None in a run of records. `summed`: whether sums are stated.
 
     Raises InvalidInput unless groups are given just where the run needs them.

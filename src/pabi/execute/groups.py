@@ -23,7 +23,7 @@ _UNKNOWN = "it holds an id that is not among the declared users"
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class UserRows:
     """The rows of each of `users` users, numbered from 0.
 
     `ordered`: (m,) the rows, user by user. `starts`: (users + 1,) where each user's begin in it. `shares`:
@@ -69,10 +69,10 @@ class Groups:
         places = np.arange(counts.sum()) + np.repeat(first - before, counts)
         return np.asarray(self.ordered[places])
 
-    def among(self, users: NDArray[np.intp]) -> Groups:
+    def among(self, users: NDArray[np.intp]) -> UserRows:
         """These users alone, numbered anew, with their rows in the order of `rows`."""
         counts = self.starts[users + 1] - self.starts[users]
-        return Groups(
+        return UserRows(
             users=len(users),
             ordered=np.arange(counts.sum(), dtype=np.intp),
             starts=np.asarray(np.concatenate([[0], np.cumsum(counts)]), np.intp),
@@ -87,17 +87,17 @@ class Groups:
         return numbers
 
 
-def checked_groups(groups: Groups | ArrayLike, users: Any, rows: int | None = None) -> Groups:
+def checked_groups(groups: UserRows | ArrayLike, users: Any, rows: int | None = None) -> UserRows:
     """The groups of so many enrolled users, which have as many ids as there are rows.
 
     Raises InvalidInput naming `groups`, or `n` where groups that were made before have other users.
     """
-    made = groups if isinstance(groups, Groups) else Groups.of(groups, users)
-    if users is not None and made.users != users:
-        raise InvalidInput("n", f"expected {made.users}, the number of users, got {users}")
-    if rows is not None and len(made) != rows:
+    own = groups if isinstance(groups, UserRows) else UserRows.of(groups, users)
+    if users is not None and own.users != users:
+        raise InvalidInput("n", f"expected {own.users}, the number of users, got {users}")
+    if rows is not None and len(own) != rows:
         raise InvalidInput("groups", "expected as many ids as X has rows")
-    return made
+    return own
 
 
 def _checked(ids: Any) -> NDArray[Any]:
@@ -130,8 +130,8 @@ def _coded(ids: NDArray[Any], users: Any) -> tuple[NDArray[np.intp], int, bool]:
 def _numbered(ids: NDArray[Any]) -> NDArray[np.intp]:
     """Numbers of the ids, the same for the same id."""
     if ids.dtype.kind == "O":
-        known: dict[Any, int] = {}
-        return np.array([known.setdefault(one, len(known)) for one in ids.tolist()], np.intp)
+        numbers: dict[Any, int] = {}
+        return np.array([numbers.setdefault(one, len(numbers)) for one in ids.tolist()], np.intp)
     return np.asarray(np.unique(ids, return_inverse=True)[1], np.intp)
 
 

@@ -20,7 +20,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.scalar_losses import Logistic
 from pabi.execute.clipping import by_row
 from pabi.execute.dense_blocks import Rows, part_of
-from pabi.execute.groups import Groups
+from pabi.execute.groups import UserRows
 from pabi.execute.records import MOST_ROWS, Records, as_labels
 from pabi.execute.sums import GradientSum, Limit, Total, longest_chain
 from pabi.numbers import validate
@@ -431,7 +431,7 @@ class PoissonGradients(LossGradients):
 
 
 def fast_sum(
-    gradients: LinearGradients, run: NoisySGD, groups: Groups | None = None
+    gradients: LinearGradients, run: NoisySGD, groups: UserRows | None = None
 ) -> GradientSum:
     """The sum that `gradients` compute by themselves, without ever forming one of a record.
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from pabi.budget.ledger import Ledger, reserved
 from pabi.describe.second_moments import NoisySecondMoments
-from pabi.execute.groups import Groups, checked_groups
+from pabi.execute.groups import UserRows, checked_groups
 from pabi.execute.hiding import on_grid, released
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import MOST_ROWS, Records, RowBlock, longer_than, seen_norm
@@ -60,7 +60,7 @@ def second_moments(
     *,
     delta: float = 1e-5,
     ledger: Ledger | None = None,
-    groups: Groups | ArrayLike | None = None,
+    groups: UserRows | ArrayLike | None = None,
 ) -> ReleasedMoments:
     """The noisy second moments of `records`, with their guarantee.
 
@@ -123,7 +123,7 @@ def second_moments(
     return ReleasedMoments(values, guarantee)
 
 
-def _roots(users: Groups) -> Array:
+def _roots(users: UserRows) -> Array:
     """The roots of the rows' shares, rounded down: with them squares have the shares."""
     return np.where(users.shares == 1.0, 1.0, np.sqrt(users.shares) * (1.0 - EIGHT_ROUNDINGS))
 
@@ -140,7 +140,7 @@ def noise_factor(n: int, chain: int | None = None) -> float:
     return up(1.0 / (1.0 - room))
 
 
-def _refuse_others(moments: NoisySecondMoments, records: Records, users: Groups | None) -> None:
+def _refuse_others(moments: NoisySecondMoments, records: Records, users: UserRows | None) -> None:
     """Raises InvalidInput unless the records are as described."""
     if type(moments) is not NoisySecondMoments:
         kind = type(moments).__name__

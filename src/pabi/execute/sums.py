@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike
 from pabi.describe.runs import NoisySGD
 from pabi.execute.clipping import clip_coordinates, clip_norms
 from pabi.execute.dense_blocks import Rows
-from pabi.execute.groups import Groups
+from pabi.execute.groups import UserRows
 from pabi.execute.hiding import read_only, returned
 from pabi.execute.records import MOST_ROWS, numbers_of
 from pabi.numbers.errors import InvalidInput
@@ -168,7 +168,7 @@ class Total:
 
 
 def per_record_sum(
-    gradients: Callable[[Array, Any], ArrayLike], run: NoisySGD, groups: Groups | None = None
+    gradients: Callable[[Array, Any], ArrayLike], run: NoisySGD, groups: UserRows | None = None
 ) -> GradientSum:
     """The sum of what a callable (x, rows) ↦ (len(rows), *x.shape) returns, clipped record by record.
 

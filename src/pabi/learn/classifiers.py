@@ -100,7 +100,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             X,
             codes,
             _outputs(len(self.classes_)),
-            given=Given(groups, sample_weight),
+            beside=Given(groups, sample_weight),
             weights=weights,
             sentences=sentences + of_weights,
         )

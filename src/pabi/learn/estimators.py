@@ -31,7 +31,7 @@ from pabi.learn.plans import Size, TrainingPlan
 from pabi.learn.rows import BoundedRows, number_or_auto, warn_if_shortened
 from pabi.learn.sample_weights import sample_weights, times
 from pabi.learn.sentences import MOST_WEIGHT, ONE_FIT, PREPROCESSING
-from pabi.learn.users import Given, Rows, users_of_rows
+from pabi.learn.users import CheckedRows, Given, users_of_rows
 from pabi.learn.whitening import (
     SHARE,
     TOO_NOISY,
@@ -122,19 +122,19 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         targets: NDArray[Any],
         outputs: int = 1,
         *,
-        given: Given,
+        beside: Given,
         weights: Array | None = None,
         sentences: tuple[str, ...] = (),
     ) -> None:
         """Accounts and executes the run on checked `X` and `targets`; sets what `fit` sets.
 
-        `given`: the users and weights of rows. `weights`: further ones, in [0, 1]. `sentences`: what the
+        `beside`: the users and weights of rows. `weights`: further ones, in [0, 1]. `sentences`: what the
         guarantee assumes beside what is assumed of every fit.
         """
         check_ledger(self.ledger)
         records = self._records(X)  # checks the bounds that the norm follows from
-        groups, of_groups = users_of_rows(given.groups, self.users, records.n)
-        own = sample_weights(given.weights, self.max_sample_weight, records.n, stacklevel=4)
+        groups, of_groups = users_of_rows(beside.groups, self.users, records.n)
+        own = sample_weights(beside.weights, self.max_sample_weight, records.n, stacklevel=4)
         weights = times(weights, own)
         sentences = (*sentences, *of_groups, *(() if own is None else (MOST_WEIGHT,)))
         n, unit = (records.n, "record") if groups is None else (groups.users, "user")
@@ -148,9 +148,9 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
             lambda: plan.guarantee.assuming(PREPROCESSING, *sentences),
             secret=self.ledger is None or is_secret(self.random_state),
         ):
-            self._execute(plan, Rows(records, targets, weights, groups), sentences)
+            self._execute(plan, CheckedRows(records, targets, weights, groups), sentences)
 
-    def _execute(self, plan: TrainingPlan, rows: Rows, sentences: tuple[str, ...]) -> None:
+    def _execute(self, plan: TrainingPlan, rows: CheckedRows, sentences: tuple[str, ...]) -> None:
         """Executes the plan on the rows; sets what `fit` sets."""
         run, moments, outputs = plan.run, plan.moments, plan.size.outputs
         records, groups = rows.records, rows.groups

@@ -149,7 +149,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             X,
             scale.seen(targets),
             outputs,
-            given=Given(groups, sample_weight),
+            beside=Given(groups, sample_weight),
             sentences=(RANGE,) * ranged,
         )
         self.coef_ = scale.reach * self.coef_

@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from pabi.budget.ledger import check_ledger, reserved
-from pabi.execute.groups import Groups
+from pabi.execute.groups import UserRows
 from pabi.execute.hiding import on_grid, unseen
 from pabi.execute.randomness import Randomness, randomness_from
 from pabi.execute.trials import TrialLaw
@@ -53,8 +53,8 @@ class _Tables:
     y: Any
     X_scoring: Any
     y_scoring: Any
-    groups: Groups | None = None
-    groups_scoring: Groups | None = None
+    groups: UserRows | None = None
+    groups_scoring: UserRows | None = None
 
     @property
     def trained(self) -> int:
@@ -310,7 +310,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         return share is None
 
-    def _users(self, groups: Any, X: Any) -> tuple[Groups | None, tuple[str, ...]]:
+    def _users(self, groups: Any, X: Any) -> tuple[UserRows | None, tuple[str, ...]]:
         """The rows of every user, and what is assumed of them. Raises InvalidInput for pipelines."""
         declared = getattr(last_step(self.estimator), "users", None)
         if groups is not None and isinstance(self.estimator, Pipeline):
@@ -318,7 +318,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return users_of_rows(groups, declared, _num_samples(X))
 
     def _parted(
-        self, X: Any, y: Any, generator: np.random.Generator, users: Groups | None
+        self, X: Any, y: Any, generator: np.random.Generator, users: UserRows | None
     ) -> _Tables:
         """The records in two parts, by their places alone, or by their users' numbers."""
         n, share = _num_samples(X) if users is None else users.users, self._share()

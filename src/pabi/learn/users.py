@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.describe.stated_run import COUNT
-from pabi.execute.groups import Groups, checked_groups
+from pabi.execute.groups import UserRows, checked_groups
 from pabi.execute.records import Records
 from pabi.learn.sentences import ENROLLED
 from pabi.numbers.errors import InvalidInput
@@ -22,16 +22,16 @@ class Given(NamedTuple):
     weights: Any = None
 
 
-class Rows(NamedTuple):
+class CheckedRows(NamedTuple):
     """Rows that were checked. `weights`: in [0, 1], None for all ones. `groups`: None for records."""
 
     records: Records
     targets: NDArray[Any]
     weights: Array | None = None
-    groups: Groups | None = None
+    groups: UserRows | None = None
 
 
-def users_of_rows(ids: Any, users: Any, rows: int) -> tuple[Groups | None, tuple[str, ...]]:
+def users_of_rows(ids: Any, users: Any, rows: int) -> tuple[UserRows | None, tuple[str, ...]]:
     """(the rows of every user, what the guarantee assumes of them); None where rows are records.
 
     `users`: how many are enrolled, their ids, or None for those who have rows. Raises InvalidInput.
@@ -41,5 +41,5 @@ def users_of_rows(ids: Any, users: Any, rows: int) -> tuple[Groups | None, tuple
         if declared is not None:
             raise InvalidInput("groups", "missing: users are declared, so expected a user a row")
         return None, ()
-    groups = Groups.of(ids, declared)
+    groups = UserRows.of(ids, declared)
     return checked_groups(groups, None, rows), () if declared is not None else (ENROLLED,)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pabi.budget.ledger import check_ledger, reserved
 from pabi.describe.second_moments import NoisySecondMoments
-from pabi.execute.groups import Groups
+from pabi.execute.groups import UserRows
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import LARGEST, Records
 from pabi.learn.documentation import documented
@@ -160,7 +160,7 @@ class PrivateWhitener(
         self._n_features_out = records.width
         return self
 
-    def _moments(self, records: Records, users: Groups | None) -> NoisySecondMoments:
+    def _moments(self, records: Records, users: UserRows | None) -> NoisySecondMoments:
         """The release, which depends on public numbers alone, or an error where noise hides everything."""
         delta = validate.number("delta", self.delta, above=0.0, below=1.0)
         moments = planned(

@@ -18,7 +18,7 @@ import numpy as np
 from pabi.account.calibration import calibrate
 from pabi.describe.neighbours import Unit, checked_adjacency
 from pabi.describe.second_moments import NoisySecondMoments
-from pabi.execute.groups import Groups
+from pabi.execute.groups import UserRows
 from pabi.execute.records import Records
 from pabi.execute.row_maps import RowMap
 from pabi.execute.second_moments import ReleasedMoments, second_moments
@@ -97,7 +97,7 @@ def released_moments(
     records: Records,
     random_state: Any,
     delta: float,
-    groups: Groups | None = None,
+    groups: UserRows | None = None,
 ) -> ReleasedMoments:
     """The release itself; what draws after it from the same `random_state` has other noise.
 

@@ -114,7 +114,7 @@ class Trials(About):
             self.scope = "iteration"
 
 
-class Groups(About):
+class Members(About):
     """Groups of `size` units: the certificate of the same release about one of them.
 
     Under "replace_one" one unit of a group after another is replaced. Under "zero_out" the contributions of
@@ -145,7 +145,7 @@ Subject = (
     | Iteration
     | Releases
     | Trials
-    | Groups
+    | Members
 )
 
 
@@ -156,7 +156,7 @@ def subject_of(payload: Payload, check: Check) -> Subject:
     if "trials" in payload and "run" not in payload:
         return Trials(payload, check)
     if "member" in payload and "run" not in payload:
-        return Groups(payload, check)
+        return Members(payload, check)
     table = payload["run"]
     if table is None:
         return Iteration(payload)

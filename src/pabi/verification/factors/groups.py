@@ -11,7 +11,7 @@ from pabi.verification.reading import integer
 from pabi.verification.refusal import Refused
 
 
-class Group(NamedTuple):
+class AdjacentChain(NamedTuple):
     """`times` chains of `size` links, and one link's trade-off function as JSON text."""
 
     base: str
@@ -19,7 +19,7 @@ class Group(NamedTuple):
     times: int
 
 
-class GroupFactors(Listed[Group]):
+class GroupFactors(Listed[AdjacentChain]):
     """Chains, each of links whose function is claimed as it is written."""
 
     CURVES = MappingProxyType({"grouped": ("base", "size")})
@@ -32,7 +32,7 @@ class GroupFactors(Listed[Group]):
         size = integer("size", curve["size"])
         if size < 2:
             raise Refused(f"size: expected at least 2, got {size}")
-        return cls((Group(json.dumps(curve["base"], sort_keys=True), size, count),))
+        return cls((AdjacentChain(json.dumps(curve["base"], sort_keys=True), size, count),))
 
     def missing(self, claimed: Self) -> str | None:
         """A sentence if some chain is not among the claimed ones as often; else None."""

@@ -18,14 +18,14 @@ from pabi.verification.factors.groups import GroupFactors
 from pabi.verification.factors.pure import PureFactors
 from pabi.verification.reading import closed
 from pabi.verification.refusal import Refused
-from pabi.verification.subjects import Groups
+from pabi.verification.subjects import Members
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 
 _METHOD = "group privacy"
 _SOURCE = "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19"
 
 
-def _check(subject: Groups, payload: Payload) -> Proven:
+def _check(subject: Members, payload: Payload) -> Proven:
     if subject.adjacency == "zero_out" and not subject.base.nulls:
         raise Refused(
             "member: it says more of a record than is true of one whose contribution is 0"
@@ -37,7 +37,7 @@ def _check(subject: Groups, payload: Payload) -> Proven:
     return Proven((*subject.base.assumptions, *sentences), bounds)
 
 
-def _numerical(subject: Groups, curve: Any) -> JointBound:
+def _numerical(subject: Members, curve: Any) -> JointBound:
     """The k-fold function of what a member's certificate claims."""
     gap = uncovered(subject.base.claimed, read_bounds(curve["base"]))
     if gap is not None:
@@ -47,7 +47,7 @@ def _numerical(subject: Groups, curve: Any) -> JointBound:
     return JointBound.of(GroupFactors.read(curve, 1))
 
 
-def _closed(subject: Groups) -> tuple[JointBound, ...]:
+def _closed(subject: Members) -> tuple[JointBound, ...]:
     """What follows in closed form from the bounds on one member."""
     bounds = []
     for one in (*subject.base.proven, *subject.base.claimed):
@@ -70,5 +70,5 @@ def _times(x: float | None, size: int) -> float:
 
 
 THEOREMS = {
-    _METHOD: {Groups: ProofCheck(("member", "size", "claim"), _check, named(_METHOD, _SOURCE))}
+    _METHOD: {Members: ProofCheck(("member", "size", "claim"), _check, named(_METHOD, _SOURCE))}
 }

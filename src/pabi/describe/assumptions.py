@@ -8,7 +8,7 @@ from __future__ import annotations
 from pabi.describe.losses import Loss
 from pabi.describe.neighbours import Adjacency, Unit
 
-_ADJACENT: dict[tuple[Adjacency, Unit], str] = {
+ADJACENT: dict[tuple[Adjacency, Unit], str] = {
     ("replace_one", "record"): "adjacent data sets differ in one record, replaced by any other "
     "(replace_one)",
     (
@@ -37,7 +37,7 @@ SHOWN = "every iterate may be released"
 
 def adjacent(adjacency: Adjacency, unit: Unit) -> list[str]:
     """What adjacent data sets differ in, and what a user is where they differ in one."""
-    return [_ADJACENT[adjacency, unit], *((USERS,) if unit == "user" else ())]
+    return [ADJACENT[adjacency, unit], *((USERS,) if unit == "user" else ())]
 
 
 def group_sentences(size: int, unit: str, adjacency: Adjacency) -> tuple[str, ...]:

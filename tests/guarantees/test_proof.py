@@ -83,6 +83,10 @@ PROOFS |= {
     f"a selection from {name}": pabi.select(DESCRIPTIONS[name].guarantee(DELTA), 10.0)
     for name in ("cyclic", "shuffled once", "poisson", "second moments", "a mechanism")
 }
+PROOFS |= {
+    f"groups of {name}": DESCRIPTIONS[name].guarantee(DELTA).for_groups(3)
+    for name in ("cyclic", "shuffled once", "second moments", "a mechanism")
+}
 HEADER = {"format", "version", "theorem", "adjacency", "assumes"}
 
 

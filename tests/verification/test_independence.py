@@ -33,6 +33,7 @@ SHARED = {
     },
     # Descriptions: their parser, their fields, and their sentences.
     "pabi.describe.files": {"from_dict"},
+    "pabi.describe.assumptions": {"group_sentences"},
     "pabi.describe.runs": {"NoisySGD", "run_sentences"},
     "pabi.describe.iteration": {"iteration_sentences"},
     "pabi.describe.batches": {

@@ -78,6 +78,23 @@ def train(
             help="Spend from this ledger; exit 1 if less is left in it.",
         ),
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            "--groups",
+            metavar="COLUMN",
+            help="The column that says whose a row is: users are protected, not rows.",
+        ),
+    ] = None,
+    users: Annotated[
+        int | None,
+        typer.Option(
+            "--users",
+            min=1,
+            metavar="N",
+            help="How many users are enrolled; public. With --groups.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     progress: Annotated[
         bool | None,
@@ -110,8 +127,10 @@ def train(
         "adjacency": adjacency,
         "feature_norm": read_positive("--feature-norm", feature_norm),
         "epochs": read_positive("--epochs", epochs),
+        "users": users,
     }
     declared = _schema_for(schema, model, target)
+    grouped = _columns_beside(declared, target, groups, users)
     skops = extra("skops.io", "train")
     budget = None if ledger is None else opened(ledger)
     if budget is not None:
@@ -123,6 +142,7 @@ def train(
             declared,
             files,
             target,
+            grouped,
             **{name: value for name, value in options.items() if value is not None},
             epsilon=limit,
             delta=at,
@@ -136,7 +156,7 @@ def train(
         guarantee_file.write_text(f"{text}\n", encoding="utf-8")
     features = len(fitted[0].get_feature_names_out())
     about = f"{model}: {one_line(target)} from {len(declared.columns)} columns, {features} features"
-    lines = [f"model        {about}", f"records      {records}"]
+    lines = [f"model        {about}", _protected(fitted[-1].run_, records)]
     lines.append(f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}")
     lines += [] if budget is None else [_left(budget)]
     emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
@@ -160,7 +180,27 @@ def _schema_for(file: str, model: str, target: str) -> Schema:
     return schema
 
 
-def _fit(schema: Schema, files: list[str], target: str, **arguments: Any) -> tuple[Any, int]:
+def _columns_beside(
+    schema: Schema, target: str, groups: str | None, users: int | None
+) -> list[str]:
+    """The column of users, if there is one. Raises InvalidInput where it has another part to play."""
+    if groups is None:
+        if users is not None:
+            raise InvalidInput("--groups", "missing: --users counts the users of that column")
+        return []
+    if groups in schema.columns or groups == target:
+        raise InvalidInput("--groups", f"expected a column of its own, got {groups!r}")
+    return [groups]
+
+
+def _protected(run: Any, rows: int) -> str:
+    """How many are protected; of users the number that was declared, since that of rows is theirs."""
+    return f"users        {run.n}" if run.unit == "user" else f"records      {rows}"
+
+
+def _fit(
+    schema: Schema, files: list[str], target: str, groups: list[str], **arguments: Any
+) -> tuple[Any, int]:
     """(a pipeline from raw columns to predictions, the guarantee with its last step; records)."""
     from sklearn.pipeline import make_pipeline
 
@@ -169,8 +209,10 @@ def _fit(schema: Schema, files: list[str], target: str, **arguments: Any) -> tup
     encoder, fitted = schema.encoder, schema.estimator(**arguments)
     with warnings.catch_warnings():
         warnings.filterwarnings("always", ".*keep it to yourself")  # for whoever holds the data
-        table = read_encoded(files, encoder, [target])
-        fitted.fit(table.features, schema.targets(target, table.others[target]))
+        table = read_encoded(files, encoder, [target, *groups])
+        whose = [table.others[name] for name in groups]
+        targets = schema.targets(target, table.others[target])
+        fitted.fit(table.features, targets, **({"groups": whose[0]} if whose else {}))
     fitted.guarantee_ = fitted.guarantee_.assuming(DECLARED)
     fitted.ledger = None  # a model that is handed on does not say where its owner keeps the budget
     return make_pipeline(encoder, fitted), table.records

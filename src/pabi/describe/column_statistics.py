@@ -116,7 +116,7 @@ class NoisyColumnStatistics(Accounted):
 def column_statistics_sentences(statistics: NoisyColumnStatistics) -> tuple[str, ...]:
     """What a guarantee of `statistics` rests on."""
     return (
-        ADJACENT[statistics.adjacency],
+        ADJACENT[statistics.adjacency, "record"],
         *_about(statistics),
         "noise is Gaussian, of the stated standard deviation; it is fresh for every number, independent of "
         "the data and never revealed",

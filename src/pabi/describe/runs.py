@@ -40,7 +40,7 @@ class NoisySGD(StatedRun):
     loss : Loss
         One record's loss and the ℓ2 regulariser λ, which is applied exactly at every step.
     n : int
-        Records.
+        Records, or enrolled users.
     batches : Batches
         `FullBatch()`, `Cyclic(size)`, `ShuffleOnce(size)`, `BallsInBins(size, cap=None)`,
         `Reshuffle(size)`, `FixedSize(size)` or `Poisson(size, cap=None)`. An epoch is ⌈n/size⌉ steps.
@@ -84,7 +84,9 @@ class NoisySGD(StatedRun):
     release : str
         "last", or "path": then only composition applies.
     unit : str
-        "record": whom the guarantee protects.
+        "record" or "user": whom the guarantee protects. With "user", n and batches count users. A user
+        contributes the mean of the clipped gradients of their records, and 0 without any; the loss of a
+        record must then be one that the loss 0 is as well, so neither strongly convex nor dissipative.
     total_steps : int, optional
         What `dataclasses.replace` hands on: the number of steps, where neither `epochs` nor `steps` says it.
 

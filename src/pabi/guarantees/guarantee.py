@@ -10,7 +10,16 @@ from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from pabi.describe.accounted import USUAL_DELTA
-from pabi.describe.neighbours import Adjacency, Unit, checked_adjacency, checked_unit
+from pabi.describe.assumptions import group_sentences
+from pabi.describe.losses import Loss
+from pabi.describe.neighbours import (
+    MOST_GROUPED,
+    UNITS,
+    Adjacency,
+    checked_adjacency,
+    checked_protected,
+    groups_of,
+)
 from pabi.guarantees.equivalent import mu_equivalent
 from pabi.guarantees.proof import Proof
 from pabi.guarantees.releases import notes_of_all
@@ -19,7 +28,7 @@ from pabi.numbers import markup, validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
-from pabi.tradeoff import Gaussian, TradeOff
+from pabi.tradeoff import Gaussian, TradeOff, grouped
 from pabi.tradeoff.base import decode, encode
 from pabi.tradeoff.kinds import known_curve
 
@@ -47,6 +56,7 @@ _STATED = frozenset(
 _READING, _NOTES = frozenset({"epsilon", "delta"}), frozenset({"notes"})
 _NOTES_OF_1 = frozenset({"tuned_at", "composition", "candidates"})  # which stood beside the rest
 TESTING = "noise reproducible: testing only"
+GROUPS, GROUPS_SOURCE = "group privacy", "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19"
 INDEPENDENT = "the releases are computed with independent noise and independent orders of batches"
 
 
@@ -79,7 +89,7 @@ class Guarantee:
     notes : mapping
         What a file says that is not proven. Nobody has checked it.
     unit : str
-        Whom it protects: one "record" or one "user".
+        Whom it protects: one "record", one "user", or "groups of 5 records".
     proof : Proof or Certificate, optional
         What its certificate is made of, or the certificate that came with it. None where there is nothing to
         verify.
@@ -103,7 +113,7 @@ class Guarantee:
     composition: TradeOff | None = None
     besides: tuple[str, ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    unit: Unit = "record"
+    unit: str = "record"
     proof: Proof | Certificate | None = field(default=None, repr=False)
     # ε by curve and δ, once computed; the curve is part of the key, so that `replace` is safe.
     _read: dict[tuple[TradeOff, float], float] = field(default_factory=dict, repr=False)
@@ -111,7 +121,7 @@ class Guarantee:
     def __post_init__(self) -> None:
         known_curve(self.curve)
         checked_adjacency(self.adjacency)
-        checked_unit(self.unit)
+        checked_protected(self.unit)
 
     # Readings.
 
@@ -350,7 +360,7 @@ class Guarantee:
             case proof if proof.theorem not in table():
                 raise InvalidInput("theorem", f"nobody could check a proof of {proof.theorem!r}")
             case proof:
-                return Certificate.of(proof, self.adjacency, self.besides)
+                return Certificate.of(proof, self.adjacency, self.besides, self.unit)
 
     @property
     def verified(self) -> bool:
@@ -422,6 +432,57 @@ class Guarantee:
         Guarantee
         """
         return self.assuming(TESTING)
+
+    def for_groups(self, size: int) -> Guarantee:
+        """What the same release costs `size` records, or users, together.
+
+        Data sets that differ in so many are joined by a chain of adjacent ones. Of G(μ) that is G(size·μ), of
+        ε-DP size·ε, and of any other trade-off function f it is 1 − (1 − f)∘…∘(1 − f), rounded down.
+
+        Parameters
+        ----------
+        size : int
+            How many, from 1 to 10⁹.
+
+        Returns
+        -------
+        Guarantee
+            Of unit "groups of 5 records", say, with a certificate if this one has one. Under "zero_out" the
+            contributions of a whole group become zero.
+
+        Raises
+        ------
+        InvalidInput
+            For a `size` out of range, a guarantee that is one of groups already, and a trade-off function of
+            one order of the data sets.
+        NotApplicable
+            Under "zero_out" for losses that are strongly convex or dissipative, and for bare iterations:
+            where the contributions of others are zero already, less is known of a step.
+
+        References
+        ----------
+        Dong, Roth, Su 2022, Theorem 2.14; docs, "Theory", 19.
+        """
+        size = validate.integer("size", size, at_least=1, at_most=MOST_GROUPED)
+        if self.unit not in UNITS:
+            raise InvalidInput("unit", f'expected "record" or "user", got {self.unit!r}')
+        if size == 1:
+            return self
+        if self.adjacency == "zero_out" and self.certificate is not None:
+            _refuse_strong(self.certificate.payload)
+        curve = grouped(self.curve, size)
+        sentences = group_sentences(size, self.unit, self.adjacency)
+        return Guarantee(
+            curve,
+            self.adjacency,
+            GROUPS,
+            GROUPS_SOURCE,
+            tuple(dict.fromkeys((*self.assumptions, *sentences))),
+            self.tuned_at,
+            besides=self.besides,
+            unit=groups_of(size, self.unit),
+            proof=None if self.proof is None else GroupsProof(self, size, curve),
+        )
 
     # Writing and showing.
 
@@ -537,7 +598,7 @@ class Guarantee:
             _read_delta(data),
             besides=_besides(proof),
             notes=notes,
-            unit=checked_unit(data.get("unit", "record")),
+            unit=checked_protected(data.get("unit", "record")),
             proof=certificate,
         )
         _ = guarantee.certificate  # the very one that came with it
@@ -605,7 +666,8 @@ class Guarantee:
 
     def __str__(self) -> str:
         at = self._reading_delta
-        details = [curve_in_words(self.curve), self.adjacency, self.method]
+        details = [curve_in_words(self.curve), self.adjacency]
+        details += [*(() if self.unit == "record" else (self.unit,)), self.method]
         details += [TESTING] if TESTING in self.assumptions else []
         return f"ε = {shown(self.epsilon(at))} at δ = {exact(at)} ({'; '.join(details)})"
 
@@ -703,6 +765,43 @@ class Composed:
         certificates = {id(part): part.certificate for part in self.parts}
         every = [certificates[id(part)] for part in self.parts]
         return {"parts": [None if c is None else c.payload for c in every]}
+
+
+def _refuse_strong(payload: Any) -> None:
+    """NotApplicable for a certificate that counts on contributions which are not zero."""
+    if isinstance(payload, list):
+        for one in payload:
+            _refuse_strong(one)
+    if not isinstance(payload, dict):
+        return
+    run = payload.get("run", {})
+    table = None if run is None else run.get("loss")
+    if run is None or (table is not None and not Loss.from_dict(table).holds_of_zero):
+        raise NotApplicable(
+            "nothing is proven of groups whose contributions become zero for a strongly convex or "
+            "dissipative loss, or for a bare iteration; under replace_one it is"
+        )
+    for name in ("parts", "trials", "scoring"):
+        _refuse_strong(payload.get(name))
+
+
+@dataclass(frozen=True, eq=False)
+class GroupsProof:
+    """The proof of a guarantee of groups: that of one member, and what is claimed of so many."""
+
+    member: Guarantee
+    size: int
+    curve: TradeOff
+    theorem: ClassVar[str] = GROUPS
+
+    def written(self) -> dict[str, Any]:
+        """The certificate of a member, the size and the claim."""
+        certificate = self.member.certificate
+        return {
+            "member": None if certificate is None else certificate.payload,
+            "size": self.size,
+            "claim": {"tradeoff": self.curve.to_dict()},
+        }
 
 
 def notes_in(data: dict[str, Any]) -> dict[str, Any]:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from pabi.describe.neighbours import Adjacency, Unit
+from pabi.describe.neighbours import Adjacency
 from pabi.numbers.showing import exact, shown
-from pabi.tradeoff import Best, Gaussian, Mixture, Product, Selected, TradeOff
+from pabi.tradeoff import Best, Gaussian, Grouped, Mixture, Product, Selected, TradeOff
 
-_WHOM: dict[Unit, str] = {"record": "one record", "user": "one user, with all records of that user"}
-_ADJACENT: dict[Adjacency, str] = {
-    "replace_one": "{} is replaced by any other",
-    "zero_out": "the contribution of {} becomes zero, while n and all divisors stay",
+_WHOM = {"record": "one record", "user": "one user, with all records of that user"}
+_ADJACENT: dict[Adjacency, tuple[str, str]] = {  # of one unit, of several
+    "replace_one": ("{} is replaced by any other", "{} are replaced by any others"),
+    "zero_out": ("the contribution of {} becomes zero, while n and all divisors stay",) * 2,
 }
+_GROUPS = "groups of "
 
 
-def whom(unit: Unit) -> str:
+def whom(unit: str) -> str:
     """Whom a guarantee protects."""
-    return _WHOM[unit]
+    return _WHOM.get(unit, f"{unit}, each group as a whole")
 
 
-def adjacent(adjacency: Adjacency, unit: Unit) -> str:
+def adjacent(adjacency: Adjacency, unit: str) -> str:
     """What two adjacent data sets differ by."""
-    return _ADJACENT[adjacency].format(f"one {unit}")
+    one, several = _ADJACENT[adjacency]
+    if unit.startswith(_GROUPS):
+        return several.format(f"up to {unit.removeprefix(_GROUPS)}")
+    return one.format(f"one {unit}")
 
 
 def curve_in_words(curve: TradeOff) -> str:
@@ -35,6 +39,8 @@ def curve_in_words(curve: TradeOff) -> str:
             return f"a product of {sum(k for _, k in product.factors)} factors"
         case Selected() as selection:
             return f"the best of {exact(selection.mean_trials)} runs, in the mean"
+        case Grouped() as chain:
+            return f"a chain of {chain.size}"
         case Gaussian() as gaussian:
             return f"μ = {shown(gaussian.mu)}"
         case other:

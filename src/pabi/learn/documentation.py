@@ -54,7 +54,14 @@ noise_std : float, > 0, optional
     ς of the noise on the mean gradient, in place of `epsilon`.
 $ROWS
 verbose : bool
-    Whether to show a progress bar (steps and time).""",
+    Whether to show a progress bar (steps and time).
+users : int or (n,) array-like, optional
+    The enrolled users, where `fit` gets `groups`: how many there are, or the ids of all of them. Who has no
+    row contributes nothing. None: those who have rows, and the guarantee assumes that everybody enrolled has
+    one.
+max_sample_weight : float, > 0, optional
+    The largest weight that a row may have, public, where `fit` gets `sample_weight`. Weights are divided by
+    it; a noise that is that of records of this weight hides them all.""",
     "$ROWS": """\
 fit_intercept : bool
     Whether to add a feature of constant `intercept_scaling`.

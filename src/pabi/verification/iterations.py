@@ -41,7 +41,7 @@ def claimed_mu(
 def proven(iteration: Iteration, mu: float, *, hidden: bool) -> Proven:
     """The proof of μ for an iteration whose steps are taken as stated, with what it assumes."""
     assumptions = iteration_sentences(
-        iteration.adjacency, iteration.diameter, iteration.start, hidden
+        iteration.adjacency, iteration.diameter, iteration.start, hidden, unit=iteration.unit
     )
     return Proven(assumptions, (JointBound.gaussian(mu),))
 

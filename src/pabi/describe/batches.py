@@ -352,7 +352,9 @@ class Poisson(_Capped):
             return super().per_epoch(n)
         self.batch_size(n)  # which refuses sizes above n
         expected = 1.0 / self.probability
-        return math.ceil(expected * (1.0 - _BINARY))  # 1e-6 is 10⁶ batches, whatever it is in binary
+        return math.ceil(
+            expected * (1.0 - _BINARY)
+        )  # 1e-6 is 10⁶ batches, whatever it is in binary
 
     def _order(self, n: int, steps: int) -> Order:
         size = self.batch_size(n)

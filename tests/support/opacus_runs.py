@@ -1,5 +1,7 @@
 """Small runs of Opacus, as its users write them: made-up data, a linear head, an engine."""
 
+# ruff: noqa: E402  (imports that need the framework come after the line that asks for it)
+
 from __future__ import annotations
 
 import warnings
@@ -71,7 +73,7 @@ def opacus_run(
     settings=None,
     **private,
 ):
-    """A binary head of one output under an engine; `settings` go to torch's optimiser, `private` to Opacus."""
+    """A head of one output under an engine; `settings` are for torch's optimiser, `private` for Opacus."""
     module = nn.Linear(d, 1, bias=bias).double()
     first = torch.cat([p.detach().reshape(-1) for p in module.parameters()]).numpy().copy()
     inner = optimizer(module.parameters(), **{"lr": 0.5, **(settings or {})})

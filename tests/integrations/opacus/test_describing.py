@@ -1,5 +1,7 @@
 """Descriptions of Opacus runs: each step of the optimiser is computed again from the description alone."""
 
+# ruff: noqa: E402  (imports that need the framework come after the line that asks for it)
+
 from __future__ import annotations
 
 import math
@@ -231,16 +233,15 @@ def test_opacus_scales_gradients_down_that_are_a_little_below_the_norm():
 
 
 def test_clipped_softmax_may_expand():
-    """Scaling the gradient of several predictors down is no step on a convex function: it costs more than
-    the head of one output does, and without weight decay all that composition costs."""
-    for decay, composed in ((0.0, True), (0.2, False)):
-        run = opacus_run(settings={"weight_decay": decay, "lr": 2.0})
-        softmax = described(run, epochs=40, loss=Loss.softmax(1.0))
-        head = described(run, epochs=40)
-        assert softmax.loss.effective_curvature(0.3) is None
-        assert head.loss.effective_curvature(0.3) == (0.0, 0.25)
-        assert (softmax.guarantee(1e-3).method == "composition") is composed
-    assert head.guarantee(1e-3).epsilon(1e-3) < softmax.guarantee(1e-3).epsilon(1e-3)
+    """Scaling the gradient of several predictors down is no step on a convex function: all that composition
+    costs, where the head of one output costs less."""
+    run = opacus_run(settings={"weight_decay": 0.2, "lr": 2.0})
+    softmax = described(run, epochs=40, loss=Loss.softmax(1.0))
+    head = described(run, epochs=40)
+    assert softmax.loss.effective_curvature(0.3) is None
+    assert head.loss.effective_curvature(0.3) == (0.0, 0.25)
+    assert softmax.guarantee(1e-3).method == "composition"
+    assert head.guarantee(1e-3).epsilon(1e-3) < 0.5 * softmax.guarantee(1e-3).epsilon(1e-3)
 
 
 def test_options():

@@ -8,7 +8,8 @@ python      executed. A block without a language that follows shows what it prin
 console     lines with `$ ` are commands, run by bash; what follows them is what they print.
 toml        one whose first line is `# NAME.toml` is written to that file.
 
-Comments `<!-- invisible-code: python` hold code that readers need not see.
+Comments `<!-- invisible-code: python` hold code that readers need not see. A page that imports a framework is
+skipped where that is not installed, but on CI.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.frameworks import framework
 from sybil import Document, Example, Region
 from sybil.example import SybilFailure
 from sybil.parsers.markdown.lexers import DirectiveInHTMLCommentLexer, FencedCodeBlockLexer
@@ -40,6 +42,9 @@ PAGES = [page for page in PAGES if re.search("```(python|console)", page.read_te
 
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _NUMBER = re.compile(r"[-−]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+_FRAMEWORK = re.compile(
+    r"^(?:import|from) (?:pabi\.integrations\.)?(torch|opacus|jax|optax|jax_privacy|dp_accounting)\b", re.M
+)
 _FILE = re.compile(r"# (\S+\.toml)\b")
 _END = "\x1e"  # printed after every command
 
@@ -232,6 +237,8 @@ def failures(page: Path, commands: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_of_page(page, folder):
+    for name in dict.fromkeys(_FRAMEWORK.findall(page.read_text("utf-8"))):
+        framework(name)
     wrong = failures(page, folder)
     import matplotlib.pyplot as plt
 

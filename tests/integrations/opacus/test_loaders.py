@@ -115,6 +115,9 @@ def test_samplers_say_their_scheme():
     loader.__dict__["batch_sampler"] = once
     assert drawn_by(loader).batches == ShuffleOnce(5)
     assert drawn_by(loader).steps == 4
+    once.n = 19
+    with pytest.raises(InvalidInput, match="a sampler of 19 of 20 records"):
+        drawn_by(loader)
 
 
 class _Stream(IterableDataset):

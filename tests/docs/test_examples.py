@@ -30,10 +30,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.frameworks import framework
 from sybil import Document, Example, Region
 from sybil.example import SybilFailure
 from sybil.parsers.markdown.lexers import DirectiveInHTMLCommentLexer, FencedCodeBlockLexer
+
+from support.frameworks import framework
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("[a-z]*/*.md")]
@@ -43,7 +44,8 @@ PAGES = [page for page in PAGES if re.search("```(python|console)", page.read_te
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _NUMBER = re.compile(r"[-−]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _FRAMEWORK = re.compile(
-    r"^(?:import|from) (?:pabi\.integrations\.)?(torch|opacus|jax|optax|jax_privacy|dp_accounting)\b", re.M
+    r"^(?:import|from) (?:pabi\.integrations\.)?(torch|opacus|jax|optax|jax_privacy|dp_accounting)\b",
+    re.M,
 )
 _FILE = re.compile(r"# (\S+\.toml)\b")
 _END = "\x1e"  # printed after every command

@@ -148,10 +148,10 @@ def drawn_by(loader: Any) -> DrawnBatches:
     sampler = loader.batch_sampler
     n = len(loader.dataset)
     for holder in (sampler, getattr(sampler, "sampler", None)):
-        scheme = getattr(holder, "scheme", None)
+        scheme, own = getattr(holder, "scheme", None), getattr(holder, "n", n)
         if isinstance(scheme, Batches):  # those of pabi's own samplers say what they draw
-            if getattr(holder, "n", n) != n:
-                raise _refusal(f"a sampler of {holder.n} of {n} records")
+            if own != n:
+                raise _refusal(f"a sampler of {own} of {n} records")
             return DrawnBatches(scheme, n, scheme.per_epoch(n))
     if type(sampler) is _uniform.UniformWithReplacementSampler:
         return _poisson(loader, n)

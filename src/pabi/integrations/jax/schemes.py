@@ -46,20 +46,18 @@ def from_batch_selection(strategy: Any, *, n: int, divisor: int) -> Batches:
         return _bins(strategy, n, divisor)
     if type(strategy) is selection.FixedBatchSampling:
         return _fixed(strategy, divisor)
-    raise _refusal(f"got a {type(strategy).__name__}")
+    raise _refusal(f"a {type(strategy).__name__}")
 
 
-def _refusal(got: str) -> InvalidInput:
-    return InvalidInput("strategy", f"expected batches that pabi has a scheme for, {got}")
+def _refusal(what: str) -> InvalidInput:
+    return InvalidInput("strategy", f"expected batches that pabi has a scheme for, got {what}")
 
 
 def _poisson(strategy: Any, divisor: int) -> Poisson:
     if strategy.cycle_length != 1:
-        raise _refusal(f"got Poisson sampling in a cycle of {strategy.cycle_length}")
+        raise _refusal(f"Poisson sampling in a cycle of {strategy.cycle_length}")
     if strategy.truncated_batch_size is not None:
-        raise _refusal(
-            "got batches that are cut: one record's membership then depends on the others"
-        )
+        raise _refusal("batches that are cut: one record's membership then depends on the others")
     return Poisson(divisor, probability=strategy.sampling_prob)
 
 
@@ -75,7 +73,7 @@ def _bins(strategy: Any, n: int, divisor: int) -> BallsInBins:
 
 def _fixed(strategy: Any, divisor: int) -> FixedSize:
     if strategy.replace:
-        raise _refusal("got draws with replacement: a record can be in a batch twice")
+        raise _refusal("draws with replacement: a record can be in a batch twice")
     if strategy.batch_size != divisor:
         raise InvalidInput(
             "divisor", f"expected {strategy.batch_size}, the size of batches, got {divisor}"

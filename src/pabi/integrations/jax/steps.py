@@ -59,7 +59,7 @@ def _clipped(jax: Any, gradient: Any, limit: Limit) -> Any:
     return numpy.where(peak > target, unit * target, gradient)
 
 
-def direction_of(jax: Any, x: Any, gradient: Any, column: Any, *, l2: float) -> Any:
+def direction_of(jax: Any, x: Any, gradient: Any, *, column: Any, l2: float) -> Any:
     """The noisy gradient with its regulariser; rounded to a grid where the update keeps a state."""
     numpy = jax.numpy
     noisy = gradient + column["noise"]

@@ -250,7 +250,7 @@ class _Loop:
         rows = column["rows"]
         batch = jax.tree.map(lambda leaf: leaf[rows], records)
         gradient = self._sum(carried.x, batch, rows >= 0) / run.batch_size
-        direction = direction_of(jax, carried.x, gradient, column, l2=run.loss.l2)
+        direction = direction_of(jax, carried.x, gradient, column=column, l2=run.loss.l2)
         return self._step(carried, direction, column), None
 
     def _columns(self, start: Array, generator: np.random.Generator) -> Iterator[dict[str, Any]]:

@@ -426,11 +426,11 @@ def _compare_divisor(run: NoisySGD, settings: StepSettings, sizes: np.ndarray[An
     """Poisson batches state their divisor. Others may be divided by another number than their size, which the
     step size makes up for: then by the one that Opacus computes, or by 1, and with another rate."""
     divisor, own = settings.divisor, run.batch_size
-    known = {own}
+    possible = {own}
     if not isinstance(run.batches, Poisson):
         computed = int(run.n * (1.0 / run.steps_per_epoch))
-        known |= {d for d in (computed, 1) if not _close(sizes, settings.learning_rate)}
-    if divisor not in known:
+        possible |= {d for d in (computed, 1) if not _close(sizes, settings.learning_rate)}
+    if divisor not in possible:
         raise InvalidInput("expected_batch_size", f"expected {own}, as described, got {divisor}")
 
 

@@ -117,7 +117,7 @@ def law_of(n, batches):
     sets = [s for k in range(n + 1) for s in itertools.combinations(range(n), k)]
     if batches.kind == "fixed_size":
         return {s: 1.0 / math.comb(n, size) for s in sets if len(s) == size}
-    p = size / n
+    p = size / n if batches.probability is None else batches.probability
     law = {s: p ** len(s) * (1.0 - p) ** (n - len(s)) for s in sets}
     if batches.cap is not None:
         beyond = sum(law.pop(s) for s in sets if len(s) > batches.cap)
@@ -201,6 +201,7 @@ SMALL = [
     (6, Poisson(1, cap=1)),
     (7, Poisson(4, cap=6)),
     (4, Poisson(2, cap=9)),
+    (6, Poisson(1, cap=2, probability=0.3)),
 ]
 
 

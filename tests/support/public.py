@@ -68,7 +68,7 @@ def looked_up(name: str) -> Any:
     for k in range(len(parts), 0, -1):
         try:
             thing = importlib.import_module(".".join(parts[:k]))
-        except ImportError:
+        except (ImportError, pabi.InvalidInput):  # the latter where a framework is missing
             continue
         for part in parts[k:]:
             static = inspect.getattr_static(thing, part, None)

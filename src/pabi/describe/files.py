@@ -127,7 +127,7 @@ def _written(name: str, value: Any) -> Any:
         return list(value)
     if isinstance(value, Batches):
         numbers = {n: getattr(value, n) for n in _names(type(value))}
-        return {"kind": value.kind, **{n: int(x) for n, x in numbers.items() if x is not None}}
+        return {"kind": value.kind, **{n: x for n, x in numbers.items() if x is not None}}
     if isinstance(value, (np.ndarray, Column)):
         return encoding.floats(np.asarray(value))
     if name == "prox":

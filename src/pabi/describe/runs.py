@@ -43,7 +43,8 @@ class NoisySGD(StatedRun):
         Records, or enrolled users.
     batches : Batches
         `FullBatch()`, `Cyclic(size)`, `ShuffleOnce(size)`, `BallsInBins(size, cap=None)`,
-        `Reshuffle(size)`, `FixedSize(size)` or `Poisson(size, cap=None)`. An epoch is ⌈n/size⌉ steps.
+        `Reshuffle(size)`, `FixedSize(size)` or `Poisson(size, cap=None)`. An epoch is ⌈n/size⌉ steps,
+        or as many as a Poisson scheme states.
     epochs : float, optional
         Passes over the data, rounded up to whole batches. Cool-down steps come on top.
     steps : int, optional

@@ -50,7 +50,7 @@ class DrawnRun(Derived):
     ) -> JointBound:
         """A Gaussian, the sampled factors that are needed beside it, and a failure, together."""
         kind = "subsampled" if self.exchange.on_both else "poisson_subsampled"
-        p = Fraction(self.size, self.run.n)
+        p = self.scheme.probability
         sampled = tuple(Sampled(kind, p, mu, count) for mu, count in needed)
         return JointBound.of(
             Gaussians.single(gaussian), SampledGaussians(sampled), Failure(failure)

@@ -1,7 +1,7 @@
 """Batches for a training loop of one's own, drawn as a description says: in an order that stays secret.
 
-`torch.utils.data.DataLoader(batch_sampler=…)` takes them. PyTorch's own shuffling draws a new order every epoch,
-from a generator whose seed somebody may know.
+`torch.utils.data.DataLoader(batch_sampler=…)` takes them. PyTorch's own shuffling draws a new order in every
+epoch, from a generator whose seed somebody may know.
 """
 
 from __future__ import annotations

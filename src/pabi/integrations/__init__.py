@@ -1,1 +1,1 @@
-"""Other libraries' objects in and out: one module for each library, which loads it no sooner than imported."""
+"""Other libraries' objects in and out: one module for each library, loaded when it is needed."""

@@ -93,6 +93,7 @@ def test_an_error_shows_nothing_of_a_record():
         )
     assert "77" not in str(caught.value)
     assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
 
 
 # Training.

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pabi.integrations.torch.features import features
 from pabi.integrations.torch.samplers import (
     BallsInBinsSampler,
-    SecretOrderSampler,
     ShuffleOnceSampler,
     collate,
 )
@@ -18,7 +17,6 @@ from pabi.integrations.torch.training import TrainedModule, train
 
 __all__ = [
     "BallsInBinsSampler",
-    "SecretOrderSampler",
     "ShuffleOnceSampler",
     "TrainedModule",
     "collate",

@@ -88,14 +88,21 @@ class ModuleGradients:
 
     def _of(self, x: Array, rows: NDArray[np.intp]) -> Array:
         inputs, targets = (self._filled(part) for part in self._pairs.some(rows.tolist()))
-        try:
-            gradients = self._flat(x, inputs, targets)[: len(rows)]
-        except Exception:  # whose message may show a record
+        gradients = self._unshown(x, inputs, targets)
+        if gradients is None:
             raise InvalidInput(
                 "loss", "fails on records of the dataset: try it on rows that you may look at"
-            ) from None
+            )
+        gradients = gradients[: len(rows)]
         gradients[~np.isfinite(gradients).all(axis=1)] = 0.0
         return gradients
+
+    def _unshown(self, x: Array, inputs: Any, targets: Any) -> Array | None:
+        """The gradients, None where that fails: the message may show a record, and so may what led to it."""
+        try:
+            return self._flat(x, inputs, targets)
+        except Exception:
+            return None
 
     def _flat(self, x: Array, inputs: Any, targets: Any) -> Array:
         values = self._gradients(self._parameters(x), self._input(inputs), self._input(targets))

@@ -25,20 +25,8 @@ from pabi.numbers.errors import InvalidInput
 class SecretOrderSampler:
     """The batches of one epoch after another, in an order that is drawn in secret, once.
 
-    Attributes
-    ----------
-    scheme : Batches
-        The batch scheme, as a run states it.
-    n : int
-        Records.
-    size : int
-        What every batch sum is divided by, however many records the batch has.
-    secret : bool
-        Whether nobody can know the order.
-
-    References
-    ----------
-    docs, "I have a PyTorch model".
+    `scheme` is the batch scheme as a run states it, and `size` what every batch sum is divided by, however
+    many of the `n` records the batch has. `secret`: whether nobody can know the order.
     """
 
     def __init__(self, scheme: Batches, n: int, random_state: Any) -> None:
@@ -80,6 +68,13 @@ class ShuffleOnceSampler(SecretOrderSampler):
         None (default): a permutation from a ChaCha generator keyed by the operating system. Anything else is
         for tests: a PrivacyWarning.
 
+    Attributes
+    ----------
+    scheme : Batches
+        `pabi.ShuffleOnce(size)`, the batches of a run.
+    secret : bool
+        Whether nobody can know the order.
+
     Raises
     ------
     InvalidInput
@@ -115,6 +110,13 @@ class BallsInBinsSampler(SecretOrderSampler):
         A batch of more than `cap` records is replaced by an empty one.
     random_state : None, int or numpy Generator
         As for `ShuffleOnceSampler`.
+
+    Attributes
+    ----------
+    scheme : Batches
+        `pabi.BallsInBins(size, cap)`, the batches of a run.
+    secret : bool
+        Whether nobody can know the order.
 
     Raises
     ------

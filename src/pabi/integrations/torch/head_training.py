@@ -25,7 +25,7 @@ from pabi.guarantees.guarantee import Guarantee
 from pabi.integrations.torch.heads import Head
 from pabi.integrations.torch.library import device_of
 from pabi.integrations.torch.products import PRODUCTS, DeviceRecords, multiplies, refuse_emulation
-from pabi.integrations.torch.tasks import BY_RECORD, FROZEN, Result, Task
+from pabi.integrations.torch.tasks import BY_RECORD, FROZEN, ModuleTask, Result
 from pabi.learn.sentences import PREPROCESSING
 from pabi.learn.whitening import released_moments, together, whitening
 from pabi.numbers.errors import InvalidInput
@@ -67,7 +67,7 @@ class _Seen:
         return theta if self.row_map is None else self.row_map.applied(theta)
 
 
-def train_head(head: Head, task: Task, preparation: Preparation) -> Result:
+def train_head(head: Head, task: ModuleTask, preparation: Preparation) -> Result:
     """Trains the layer of `head` in place."""
     modes = {name: layer.training for name, layer in head.module.named_modules()}
     home = device_of(head.module)
@@ -162,7 +162,7 @@ def _records(features: NDArray[Any], norm: float, scaling: float | None, device:
 
 def _seen(
     records: Records,
-    task: Task,
+    task: ModuleTask,
     moments: NoisySecondMoments | None,
     *,
     device: Any,

@@ -7,11 +7,13 @@ from typing import Any
 
 from pabi.integrations.torch.library import device_of
 from pabi.integrations.torch.per_record import ModuleGradients
-from pabi.integrations.torch.tasks import BY_RECORD, COMPOSED, FROZEN, Result, Task
+from pabi.integrations.torch.tasks import BY_RECORD, COMPOSED, FROZEN, ModuleTask, Result
 from pabi.learn.sentences import PREPROCESSING
 
 
-def train_module(module: Any, loss: Any, task: Task, chunk: int | None, device: Any) -> Result:
+def train_module(
+    module: Any, loss: Any, task: ModuleTask, chunk: int | None, device: Any
+) -> Result:
     """Trains `module` in place. `loss`: of one record. `chunk`: of how many records in a call."""
     home, proven = device_of(module), task.run.guarantee(task.delta)
     working = module.to(device)

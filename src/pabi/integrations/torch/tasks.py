@@ -32,7 +32,7 @@ class Result(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class ModuleTask:
     """A run on a dataset, and how it is carried out."""
 
     run: NoisySGD

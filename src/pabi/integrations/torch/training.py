@@ -23,7 +23,7 @@ from pabi.integrations.torch.heads import Head, head_name
 from pabi.integrations.torch.library import checked_module, device_named
 from pabi.integrations.torch.losses import checked_loss_of_records, is_linear, refuse_another
 from pabi.integrations.torch.module_training import train_module
-from pabi.integrations.torch.tasks import Task
+from pabi.integrations.torch.tasks import ModuleTask
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -163,7 +163,7 @@ def train(
     name = head_name(checked_module(module), head)
     own = copy.deepcopy(module)
     place = device_named(device, own)
-    task = Task(run, pairs, delta, random_state, progress=progress, ledger=ledger)
+    task = ModuleTask(run, pairs, delta, random_state, progress=progress, ledger=ledger)
     if name is not None:
         _refuse_without_loss(run, loss)
         scaling = validate.number("intercept_scaling", intercept_scaling, above=0.0)

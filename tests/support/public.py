@@ -19,6 +19,10 @@ FURTHER = [
 ]
 
 
+# Modules of other libraries' objects, which the package itself does not list.
+INTEGRATIONS = ["pabi.integrations.torch"]
+
+
 # Methods by which the parts of the package talk to one another.
 INNER = {
     "losses",
@@ -36,7 +40,7 @@ INNER = {
 def public() -> Iterator[str]:
     """Every public name: of the package, of its public modules, and of their classes' own members."""
     modules = ["pabi", *(f"pabi.{n}" for n in pabi.__all__ if inspect.ismodule(getattr(pabi, n)))]
-    for module in modules:
+    for module in [*modules, *INTEGRATIONS]:
         for name in getattr(importlib.import_module(module), "__all__", ()):
             full = f"{module}.{name}"
             yield full

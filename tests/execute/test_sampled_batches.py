@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -37,6 +37,7 @@ from pabi.learn import (
     train,
 )
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from support.unpriced import Unpriced
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning"),
@@ -44,21 +45,6 @@ pytestmark = [
 ]
 
 RARE = 1e-6
-
-
-@dataclass(frozen=True)
-class Unpriced:
-    """Stands in for a guarantee where a test is not about it."""
-
-    assumptions: tuple[str, ...] = ()
-
-    method, besides = "composition", ()
-
-    def assuming(self, *sentences):
-        return self
-
-    def noting(self, notes):
-        return self
 
 
 @pytest.fixture

@@ -60,12 +60,3 @@ def run(loss: pabi.Loss, **changes: Any) -> pabi.NoisySGD:
         "noise_std": 0.1,
     }
     return pabi.NoisySGD(loss, **(fields | changes))
-
-
-class Unpriced:
-    """Stands in for a guarantee while many runs are drawn; the guarantee is computed once, outside."""
-
-    method, besides = "composition", ()
-
-    def assuming(self, *sentences: str) -> Unpriced:
-        return self

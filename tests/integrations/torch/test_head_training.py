@@ -17,7 +17,8 @@ from pabi.learn import Records, second_moments
 from pabi.learn import train as train_described
 from pabi.learn.whitening import whitening
 from support.frameworks import framework
-from support.modules import D, K, Listed, N, Unpriced, linear, pairs, run, table, weights
+from support.modules import D, K, Listed, N, linear, pairs, run, table, weights
+from support.unpriced import Unpriced
 
 torch = framework("torch")
 from pabi.integrations import torch as integration  # noqa: E402

@@ -8,7 +8,8 @@ import pytest
 import pabi
 from pabi.execute.randomness import secret_generator
 from support.frameworks import framework
-from support.modules import D, K, Listed, N, Unpriced, pairs, run, table
+from support.modules import D, K, Listed, N, pairs, run, table
+from support.unpriced import Unpriced
 
 torch = framework("torch")
 from pabi.integrations import torch as integration  # noqa: E402

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pabi.tradeoff.kinds  # noqa: F401 - closes the table of kinds, for all that follow
+from pabi.tradeoff.answers import discrete_laplace, randomised_response
 from pabi.tradeoff.approx_dp import ApproxDP
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.bounded_range import BoundedRange
 from pabi.tradeoff.gaussian import Gaussian, Identity
+from pabi.tradeoff.laplace import Laplace
 from pabi.tradeoff.mixture import Mixture, average
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
+from pabi.tradeoff.replaced import PoissonReplaced
 from pabi.tradeoff.selected import Selected, selected
 from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
 
@@ -20,7 +23,9 @@ __all__ = [
     "BoundedRange",
     "Gaussian",
     "Identity",
+    "Laplace",
     "Mixture",
+    "PoissonReplaced",
     "PoissonSubsampled",
     "PrivacyLossDistribution",
     "Product",
@@ -28,5 +33,7 @@ __all__ = [
     "Subsampled",
     "TradeOff",
     "average",
+    "discrete_laplace",
+    "randomised_response",
     "selected",
 ]

@@ -16,9 +16,11 @@ from pabi.tradeoff.base import KindTable, TradeOff
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.bounded_range import BoundedRange
 from pabi.tradeoff.gaussian import Gaussian
+from pabi.tradeoff.laplace import Laplace
 from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
+from pabi.tradeoff.replaced import PoissonReplaced
 from pabi.tradeoff.selected import Selected
 from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
 
@@ -27,7 +29,9 @@ Curve = (
     | Best
     | BoundedRange
     | Gaussian
+    | Laplace
     | Mixture
+    | PoissonReplaced
     | PoissonSubsampled
     | PrivacyLossDistribution
     | Product
@@ -70,6 +74,8 @@ def _parts_are_known(curve: Curve) -> bool:
             ApproxDP()
             | BoundedRange()
             | Gaussian()
+            | Laplace()
+            | PoissonReplaced()
             | PoissonSubsampled()
             | PrivacyLossDistribution()
         ):

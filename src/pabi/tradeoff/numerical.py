@@ -24,9 +24,7 @@ _COARSEST = 50.0  # step of a grid: e^step must not overflow
 _NEAR = 3.0  # standard deviations from the tilted mean within which one ε is sought
 _LARGEST = 1e-14  # relative: more than the sum of the largest losses errs
 _BEYOND = 1e-9  # relative: by how much a bound by moments is raised to stay above the other bounds
-# Of the error asked for, where atoms of losses lie between the points of a grid and no lower value shows by
-# how much the upper one errs: moments show an average of it.
-_LUMPY = 0.2
+_FEW = 64  # releases: that many are read from both sides at hardly any cost
 _LEAST_MOMENT, _GREATEST_MOMENT = 1e-300, 1e12  # between which a moment says where λ is sought
 
 
@@ -136,8 +134,8 @@ class ComposedLoss:
         finite = delta - lost
         if finite < max(_SMALLEST, MANY_ROUNDINGS * delta):
             return 0.0, self._most
-        if not both and any(pair.top > 0.0 for pair, _ in self.terms):
-            rtol *= _LUMPY
+        # Of few releases, and of atoms between the points of a grid, moments show an average error only.
+        both = both or self.count <= _FEW or any(pair.top > 0.0 for pair, _ in self.terms)
         power, epsilon = self.guess(finite)
         low, high = 0.0, self._most if lost > 0.0 else min(epsilon * (1.0 + _BEYOND), self._most)
         if epsilon == 0.0 and lost == 0.0:

@@ -96,7 +96,7 @@ class ReplacedLoss(Pair):
         return mass, min(mass, max(0.0, mass - level))
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
-        """(0, a loss above which there is about the mass `tail`), as losses below 0 follow from those above."""
+        """(0, a loss above which is about the mass `tail`): losses below 0 follow from those above."""
         z = self.mu - float(scipy.special.ndtri(min(0.5, max(tail, 1e-305))))
         return 0.0, float(loss_at(np.array([z]), self.mu, self.p)[0])
 

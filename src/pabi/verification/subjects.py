@@ -19,7 +19,7 @@ from pabi.verification.chains import Chains
 from pabi.verification.drawn_runs import DrawnRun
 from pabi.verification.limits import positions
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.reading import integer, nonnegative
+from pabi.verification.reading import closed, integer, nonnegative, sentences
 from pabi.verification.refusal import Refused
 from pabi.verification.samplers import Diffusion, IteratedMechanism, Mechanism
 from pabi.verification.schemes import (
@@ -99,6 +99,19 @@ class Trials(About):
             self.scope = "iteration"
 
 
+class StatedMechanism(About):
+    """A mechanism that is taken as its owner states it: what it is called, and where that is said."""
+
+    CALLED = "of a stated mechanism"
+    scope = "iteration"
+
+    def __init__(self, payload: Payload) -> None:
+        stated = payload["mechanism"]
+        closed("the mechanism", stated, ("method", "source"))
+        self.adjacency = read_adjacency(payload["adjacency"])
+        self.method, self.source = sentences("mechanism", [stated["method"], stated["source"]])
+
+
 Subject = (
     OrderedRun
     | DrawnRun
@@ -110,6 +123,7 @@ Subject = (
     | Iteration
     | Releases
     | Trials
+    | StatedMechanism
 )
 
 
@@ -119,6 +133,8 @@ def subject_of(payload: Payload, check: Check) -> Subject:
         return Releases(payload, check)
     if "trials" in payload and "run" not in payload:
         return Trials(payload, check)
+    if "mechanism" in payload and "run" not in payload:
+        return StatedMechanism(payload)
     table = payload["run"]
     if table is None:
         return Iteration(payload)

@@ -1,4 +1,4 @@
-"""Certificates of stated mechanisms: what follows from the function is proven, and every alteration refused."""
+"""Certificates of stated mechanisms: what follows from the function is proven, alterations are refused."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pabi.numbers.errors import InvalidInput
 
 
-def extra(module: str, group: Literal["train", "sampling"]) -> Any:
+def extra(module: str, group: Literal["train", "sampling", "dp-accounting"]) -> Any:
     """The module of this name, of a package that the optional dependencies `group` install.
 
     Raises InvalidInput that says how to install it where it is missing.

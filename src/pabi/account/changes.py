@@ -121,8 +121,8 @@ def advice(description: Description) -> tuple[str, ...]:
     if isinstance(description, NoisySGD) and _has_kinks(description.loss):
         return (
             "this loss may have kinks, at which steps push two models apart, so that little is forgotten; "
-            "with kinks rounded off forgetting would count: Loss.smoothed_hinge for the hinge loss, Loss.huber "
-            "for absolute errors, Loss.convex(smoothness, gradient_bound=…) for pinball losses and others",
+            "rounded off, forgetting would count: Loss.smoothed_hinge for the hinge loss, Loss.huber for "
+            "absolute errors, Loss.convex(smoothness, gradient_bound=…) for pinball losses and others",
         )
     return ()
 

@@ -45,7 +45,9 @@ class ReplacedLoss(Pair):
         for limit, nodes, weights in RULES:
             now = wide & (size <= limit)
             if now.any():
-                mass[now], excess[now] = self._by_quadrature(left[now], width[now], nodes, weights)
+                mass[now], excess[now] = self._by_quadrature(
+                    left[now], width[now], nodes=nodes, weights=weights
+                )
                 wide &= ~now
         if wide.any():
             mass[wide], excess[wide] = self._by_difference(
@@ -54,7 +56,7 @@ class ReplacedLoss(Pair):
         return LossCells(mass, excess)
 
     def _by_quadrature(
-        self, left: Array, width: Array, nodes: Array, weights: Array
+        self, left: Array, width: Array, *, nodes: Array, weights: Array
     ) -> tuple[Array, Array]:
         mu, p = self.mu, self.p
         # The shares of the record's part in the two densities, at the left end.

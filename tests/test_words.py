@@ -53,4 +53,5 @@ def test_no_two_classes_share_a_name():
         for node in ast.parse((ROOT / file).read_text("utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].append(file)
-    assert not {name: files for name, files in homes.items() if len(files) > 1}
+    shared = {name for name, files in homes.items() if len(files) > 1}
+    assert shared == {"PabiAccountant"}  # an accountant of Opacus, and one of dp-accounting

@@ -48,6 +48,15 @@ RUNS = {
     "large steps": a_run(step_size=12.0),
     "steps of which some are large": a_run(step_size=12.0 * FALLING),
     "clipped, not linear": a_run(loss=pabi.Loss.convex(smoothness=0.5), clip_norm=1.0),
+    "kinks": a_run(loss=pabi.Loss.lipschitz(1.0, l2=1e-3), noise_multiplier=None, noise_std=0.003),
+    "kinks, and steps that fall": a_run(
+        loss=pabi.Loss.lipschitz(1.0), noise_multiplier=None, noise_std=0.003, step_size=FALLING
+    ),
+    "Hölder gradients": a_run(
+        loss=pabi.Loss.weakly_smooth([(0.5, 1.0)], gradient_bound=1.0),
+        noise_multiplier=None,
+        noise_std=0.003,
+    ),
     "unknown": a_run(loss=pabi.Loss.unknown(), clip_norm=1.0),
     "cooled": a_run(cooldown_steps=40),
 }
@@ -134,6 +143,34 @@ def test_of_a_loss_nobody_knows_it_says_what_would_help_and_no_number():
     (sentence,) = explanation.advice
     assert "Loss.logistic(feature_norm)" in sentence
     assert sentence in str(explanation)
+
+
+@pytest.mark.parametrize("name", ["kinks", "kinks, and steps that fall", "Hölder gradients"])
+def test_kinks_are_rounded_off_as_far_as_steps_expand_nothing(name, monkeypatch):
+    """The curvature is about 2 over the step, and the ε that of the run with such a loss."""
+    monkeypatch.setattr(module, "SLOW", 60.0)
+    run = RUNS[name]
+    changes = [c for c in run.explain(DELTA).changes if c.what.startswith("loss=")]
+    assert changes
+    for change in changes:
+        smooth = change.description.loss
+        assert smooth.kind == "convex"
+        assert (smooth.l2, smooth.gradient_bound) == (run.loss.l2, 1.0)
+        assert OrderedView(change.description).nonexpansive
+        assert 1.97 < smooth.curvature[1] <= 2.0
+        assert change.epsilon < 0.5 * run.guarantee(DELTA).epsilon(DELTA)
+        assert f"Loss.convex({smooth.curvature[1]:.3g}" in change.what
+
+
+def test_of_a_loss_with_kinks_it_says_which_smooth_losses_there_are():
+    (sentence,) = RUNS["kinks"].explain(DELTA).advice
+    for name in ("Loss.smoothed_hinge", "Loss.huber", "Loss.convex"):
+        assert name in sentence
+        assert hasattr(pabi.Loss, name.removeprefix("Loss."))
+    for other in ("cyclic", "large steps", "clipped, not linear"):
+        assert RUNS[other].explain(DELTA).advice == ()
+    saddle = a_run(loss=pabi.Loss.saddle(1.0), noise_multiplier=None, noise_std=0.003)
+    assert module.advice(saddle) == ()
 
 
 def test_only_runs_of_noisy_sgd_have_changes():

@@ -20,6 +20,7 @@ from pabi import (
     ShuffleOnce,
 )
 from pabi.account.best import outcomes
+from pabi.tradeoff import Laplace
 from pabi.verification import theorems
 
 DELTA = 1e-5
@@ -87,6 +88,9 @@ PROOFS |= {
     f"groups of {name}": DESCRIPTIONS[name].guarantee(DELTA).for_groups(3)
     for name in ("cyclic", "shuffled once", "second moments", "a mechanism")
 }
+PROOFS["a stated mechanism"] = pabi.Guarantee.from_tradeoff(
+    Laplace(0.5), adjacency="zero_out", method="noisy histogram", source="its makers"
+)
 HEADER = {"format", "version", "theorem", "adjacency", "assumes"}
 
 

@@ -12,7 +12,8 @@ import pytest
 import pabi
 from pabi import Cyclic, FixedSize, FullBatch, Loss, NoisyIteration, NoisySGD, Poisson
 from pabi.convert import gdp_to_epsilon, rdp_to_epsilon
-from pabi.literature import compare
+from pabi.literature import Published, compare
+from pabi.tradeoff import Laplace
 
 matplotlib.use("Agg")
 
@@ -285,6 +286,68 @@ def test_pictures_of_other_runs():
     varying = replace(CONSTRAINED, noise_std=[0.3] * 8_000)
     with pytest.raises(pabi.InvalidInput, match="varying"):
         compare(varying, DELTA).plot()
+
+
+ALSO = {
+    "a histogram": pabi.Guarantee.from_tradeoff(
+        Laplace(0.5), adjacency="replace_one", method="noisy histogram", source="its makers"
+    ),
+    "another library": Published(0.7, "gdp", "unverified", "its proof has a gap", "a manual"),
+    "a table": Published(3.25, "epsilon", "sound", "", "Table 2"),
+    "a curve": Published(Laplace(0.25), "tradeoff", "refuted", "an example", "a page"),
+}
+
+
+def test_what_is_handed_over_is_shown_beside_the_rest():
+    plain, comparison = compare(CONSTRAINED, DELTA), compare(CONSTRAINED, DELTA, also=ALSO)
+    assert comparison.also == tuple(ALSO)
+    assert set(comparison) - set(plain) == {comparison[name] for name in ALSO}
+    epsilons = [row.epsilon for row in comparison if row.applies]
+    assert all(b >= a * (1.0 - 1e-8) for a, b in pairwise(epsilons))
+    assert comparison["a histogram"].epsilon == ALSO["a histogram"].epsilon(DELTA)
+    assert "under replace_one" in comparison["a histogram"].note
+    assert comparison["another library"].epsilon == gdp_to_epsilon(0.7, DELTA)
+    assert comparison["another library"].mu == 0.7
+    assert comparison["a table"].epsilon == 3.25
+    assert comparison["a curve"].epsilon == Laplace(0.25).epsilon(DELTA)
+    statuses = [comparison[name].status for name in ALSO]
+    assert statuses == ["sound", "unverified", "sound", "refuted"]
+    for line in ("a histogram", "another library"):
+        assert any(shown.startswith(line) for shown in str(comparison).splitlines())
+
+
+def test_what_is_handed_over_is_a_marker_at_the_length_of_the_run():
+    import matplotlib.pyplot as plt
+
+    comparison = compare(CONSTRAINED, DELTA, also=ALSO)
+    ax = comparison.plot()
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    plt.close(ax.figure)
+    for name, label in (("a histogram", "a histogram"), ("a curve", "a curve, refuted")):
+        x, y = lines[label].get_data()
+        assert (list(x), list(y)) == ([400.0], [comparison[name].epsilon])
+        assert lines[label].get_linestyle() == "None"
+        assert ax.get_ylim()[0] < y[0] < ax.get_ylim()[1]
+    assert lines["pabi, shifted interpolation"].get_data()[0][-1] == 400.0
+
+
+@pytest.mark.parametrize(
+    "also",
+    [
+        [ALSO["a histogram"]],
+        {"pabi": ALSO["a histogram"]},
+        {"bok.theorem_4_5": ALSO["a histogram"]},
+        {"": ALSO["a histogram"]},
+        {3: ALSO["a histogram"]},
+        {"a number": 0.5},
+        {"a curve": Laplace(0.5)},
+        {"a divergence": Published(0.5, "rdp", "sound", "", "a paper")},
+        {"a lower bound": Published(0.5, "gdp_lower", "sound", "", "a paper")},
+    ],
+)
+def test_what_has_no_epsilon_or_no_name_of_its_own_is_refused(also):
+    with pytest.raises(pabi.InvalidInput, match=r"^also: expected "):
+        compare(CONSTRAINED, DELTA, also=also)
 
 
 def test_composition_row_is_gaussian():

@@ -14,7 +14,9 @@ from pabi.tradeoff import (
     Best,
     BoundedRange,
     Gaussian,
+    Laplace,
     Mixture,
+    PoissonReplaced,
     PoissonSubsampled,
     Product,
     Subsampled,
@@ -33,6 +35,10 @@ CURVES = {
     "bounded range": BoundedRange(1.7),
     "wide range": BoundedRange(9.0),
     "pure": ApproxDP(0.8, 0.0),
+    "Laplace": Laplace(1.3),
+    "wide Laplace": Laplace(15.0),
+    "sampled Laplace": Laplace(1.3, 0.3),
+    "replaced": PoissonReplaced(0.8, 0.3),
     "very pure": ApproxDP(1e-4, 0.0),
     "product": Product([(BoundedRange(0.5), 3), (ApproxDP(0.3, 0.0), 2), (Gaussian(0.4), 1)]),
     "best": Best([Gaussian(0.7), Mixture([Gaussian(0.1), Gaussian(0.9)], [0.9, 0.1])]),
@@ -48,11 +54,15 @@ def test_it_lies_below(name):
     assert np.all(curve.delta(EPSILONS) <= below.delta(EPSILONS - slack * np.abs(EPSILONS)) + 2e-12)
 
 
-@pytest.mark.parametrize("name", ["bounded range", "wide range", "pure", "very pure"])
+@pytest.mark.parametrize(
+    "name", ["bounded range", "wide range", "pure", "very pure", "Laplace", "wide Laplace"]
+)
 def test_none_that_is_closer_lies_below(name):
     """The two touch at type I error = type II error."""
     curve, closer = CURVES[name], Gaussian(gaussian_below(CURVES[name]) * (1.0 - 1e-6))
     middle = 1.0 / (1.0 + math.exp(curve.epsilon_0 / (1.0 if "pure" in name else 2.0)))
+    if "Laplace" in name:
+        middle = 0.5 * math.exp(-0.5 * curve.epsilon_0)
     with mpmath.workdps(40):
         error = mpmath.ncdf(-mpmath.mpf(closer.mu) / 2)
     # A test with both errors `middle` exists, and G(closer) denies it.

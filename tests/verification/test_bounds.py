@@ -15,6 +15,7 @@ from pabi.verification.claims import read_bounds
 from pabi.verification.factors.bounded_ranges import BoundedRanges
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians
+from pabi.verification.factors.laplaces import Laplaces
 from pabi.verification.factors.pure import PureFactors
 from pabi.verification.factors.sampled import SampledGaussians
 from pabi.verification.factors.selections import Selection, Selections
@@ -26,6 +27,7 @@ ONE = {
     SampledGaussians: SampledGaussians((Sampled("subsampled", 0.25, 1.5, 3),)),
     BoundedRanges: BoundedRanges(((0.5, 2),)),
     PureFactors: PureFactors(((0.125, 1),)),
+    Laplaces: Laplaces(((0.25, 3),)),
     Failure: Failure(Fraction(1, 1024)),
     Selections: Selections((Selection(GAUSSIAN, 10.0, 0.5, 1),)),
 }
@@ -34,6 +36,7 @@ MORE = {
     SampledGaussians: SampledGaussians((Sampled("poisson_subsampled", 0.25, 1.5, 1),)),
     BoundedRanges: BoundedRanges(((3.0, 1),)),
     PureFactors: PureFactors(((4.0, 2),)),
+    Laplaces: Laplaces(((2.0, 1),)),
     Failure: Failure(Fraction(1, 16)),
     Selections: Selections((Selection(GAUSSIAN, 20.0, 0.75, 2),)),
 }
@@ -55,7 +58,7 @@ def test_every_kind_is_tried_here():
 
 
 def test_what_is_written_is_what_is_read():
-    """Each of 64 bounds covers what it is written as, and is covered by it; the accountant reads it too."""
+    """Each of 128 bounds covers what it is written as, and is covered by it; the accountant reads it too."""
     for chosen in subsets():
         bound = JointBound.of(*chosen)
         curve = best_curve((bound,))
@@ -106,7 +109,7 @@ def test_bounds_are_equal_whatever_came_first():
         found = {JointBound.of(*order) for order in itertools.permutations(chosen)}
         assert len(found) == 1
     some = tuple(JointBound.of(factor) for factor in ONE.values())
-    assert len(all_together(some, some)) == 21
+    assert len(all_together(some, some)) == 28
 
 
 def test_a_failure_takes_from_delta():

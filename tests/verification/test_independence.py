@@ -24,6 +24,7 @@ SHARED = {
     "pabi.guarantees.certificate": {"FORMAT", "VERSIONS", "Certificate", "check_format"},
     "pabi.guarantees.guarantee": {"FORMAT", "VERSIONS", "INDEPENDENT", "Guarantee"},
     "pabi.guarantees.adaptive": {"ENTERED", "refusing_above"},
+    "pabi.guarantees.stated": {"stated_sentence"},
     "pabi.numbers.encoding": {
         "nesting",
         "parse_json",

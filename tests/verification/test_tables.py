@@ -101,13 +101,13 @@ def product(**factor):
 @pytest.mark.parametrize(
     "curve",
     [
-        {"kind": "laplace", "scale": 1.0},
+        {"kind": "staircase", "scale": 1.0},
         {"kind": 3},
         {"kind": ["gaussian"]},
-        product(kind="laplace", scale=1.0, count=1),
+        product(kind="staircase", scale=1.0, count=1),
         product(kind="product", factors=[], count=1),
         product(kind="best", parts=[], count=1),
-        {"kind": "best", "parts": [{"kind": "laplace"}]},
+        {"kind": "best", "parts": [{"kind": "staircase"}]},
         {"kind": "best", "parts": [{"kind": "best", "parts": []}]},
         {"kind": "subsampled", "mu": 9.0, "probability": 1.0},
     ],
@@ -268,22 +268,22 @@ def test_a_file_that_declares_nothing_is_an_error(tmp_path, monkeypatch):
         theorems.table.__wrapped__()
 
 
-LAPLACE = """
+STAIRCASE = """
 from pabi.verification.factors.pure import PureFactors
 
-class Laplaces(PureFactors):
+class Staircases(PureFactors):
     CURVES = {"%s": ("epsilon", "delta")}
 
-FACTOR = Laplaces
+FACTOR = Staircases
 """
 
 
 def test_a_new_kind_of_factor_is_one_new_file(tmp_path, monkeypatch):
-    (tmp_path / "laplaces.py").write_text(LAPLACE % "laplace")
+    (tmp_path / "staircases.py").write_text(STAIRCASE % "staircase")
     monkeypatch.setattr(factors, "__path__", [*factors.__path__, str(tmp_path)])
     for cached in (factors.kinds, factors._by_curve, factors._by_key):
         monkeypatch.setattr(factors, cached.__name__, cached.__wrapped__)
-    read = factors.read_alone({"kind": "laplace", "epsilon": 2.0, "delta": 0.0})
+    read = factors.read_alone({"kind": "staircase", "epsilon": 2.0, "delta": 0.0})
     assert read.entries == ((2.0, 1),)
     # It covers its own kind alone, and no ε of a product is computed from it.
     pure = factors.read_alone({"kind": "approx_dp", "epsilon": 2.0, "delta": 0.0})
@@ -294,7 +294,7 @@ def test_a_new_kind_of_factor_is_one_new_file(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["approx_dp", "product", "best"])
 def test_a_curve_that_two_kinds_read_is_an_error(tmp_path, monkeypatch, kind):
-    (tmp_path / f"again_{kind}.py").write_text(LAPLACE % kind)
+    (tmp_path / f"again_{kind}.py").write_text(STAIRCASE % kind)
     monkeypatch.setattr(factors, "__path__", [*factors.__path__, str(tmp_path)])
     monkeypatch.setattr(factors, "kinds", factors.kinds.__wrapped__)
     with pytest.raises(ValueError, match=f"'{kind}' is read by two kinds"):

@@ -17,6 +17,7 @@ from pabi.account.best import best_guarantee
 from pabi.analyses.tuning import DEFAULT_DELTA
 from pabi.describe.batches import Cyclic, FixedSize, Poisson, Reshuffle, ShuffleOnce
 from pabi.describe.files import Description
+from pabi.describe.losses import Loss
 from pabi.describe.orders import FAILING, FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import InvalidInput, NotApplicable
@@ -117,7 +118,19 @@ def advice(description: Description) -> tuple[str, ...]:
             "nothing is known of this loss, so that no step is known to forget; with a loss of known "
             "curvature, such as Loss.logistic(feature_norm), forgetting would count",
         )
+    if isinstance(description, NoisySGD) and _has_kinks(description.loss):
+        return (
+            "this loss may have kinks, at which steps push two models apart, so that little is forgotten; "
+            "rounded off, forgetting would count: Loss.smoothed_hinge for the hinge loss, Loss.huber for "
+            "absolute errors, Loss.convex(smoothness, gradient_bound=…) for pinball losses and others",
+        )
     return ()
+
+
+def _has_kinks(loss: Loss) -> bool:
+    """Whether it is convex and of no known curvature."""
+    convex = loss.has_potential and loss.least_curvature is not None
+    return convex and loss.curvature is None
 
 
 def _accounted(run: NoisySGD, edit: _Edit, delta: float) -> Change | None:
@@ -194,6 +207,27 @@ def _nonexpansive(run: NoisySGD, delta: float) -> _Edit | None:
     return _Edit(what + exact(largest), training, {"step_size": steps})
 
 
+def _smoothed(run: NoisySGD, delta: float) -> _Edit | None:
+    """A convex loss with the most curvature at which no step pushes two models apart, where none is known."""
+    if not _has_kinks(run.loss):
+        return None
+    parts = run.fractions(FAILING * (delta or DEFAULT_DELTA))
+    fraction = float(max(*parts.full, *parts.last))
+    room = 2.0 / float(np.max(run.step_size)) - run.loss.l2
+    if not _LEAST < room < 1.0 / _LEAST:
+        return None
+    most = float(shown_down(room / fraction, 3))
+    bound = run.loss.gradient_bound
+    smooth = Loss.convex(most, run.loss.l2, gradient_bound=bound, glm=run.loss.glm)
+    stated = f", l2={exact(run.loss.l2)}" if run.loss.l2 else ""
+    stated += "" if bound is None else f", gradient_bound={exact(bound)}"
+    return _Edit(
+        f"loss=Loss.convex({exact(most)}{stated})",
+        "round off the kinks of the loss, so that its gradients have this Lipschitz constant",
+        {"loss": smooth},
+    )
+
+
 def _largest_nonexpansive(run: NoisySGD, delta: float) -> float | None:
     loss, clipping = run.loss, (run.clip_norm, run.clipping)
     curvature = loss.effective_curvature(*clipping)
@@ -247,5 +281,10 @@ def _held(schedule: Array, more: int) -> Array:
     return np.append(schedule, np.full(more, schedule[-1]))
 
 
-_BLOCKING: tuple[Callable[[NoisySGD, float], _Edit | None], ...] = (_last, _plain, _nonexpansive)
+_BLOCKING: tuple[Callable[[NoisySGD, float], _Edit | None], ...] = (
+    _last,
+    _plain,
+    _smoothed,
+    _nonexpansive,
+)
 _RULES: tuple[Callable[[NoisySGD], _Edit | None], ...] = (_constant, _shuffled_once, _cooled)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # Lines of one status are told apart by these, besides their colours.
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+_POINTS = ("*", "p", "h", "8", "d")
 _EQUAL = 1e-9  # relative: curves that no picture shows apart
 _STYLES: dict[str, Any] = {"sound": "-", "refuted": (0, (5, 2)), "unverified": (0, (1, 1.5))}
 
@@ -32,7 +33,7 @@ def draw(comparison: Comparison, ax: Any = None) -> Any:
     """Draw the picture on `ax` (None for a new figure) and return the axes.
 
     Sound bounds are solid, refuted ones dashed, unverified ones dotted, pabi's thick and without markers.
-    Bounds that coincide everywhere share a line.
+    Bounds that coincide everywhere share a line. What is known at one length only is a marker.
     """
     run, delta = comparison.description, comparison.delta
     own = ax is None
@@ -65,7 +66,16 @@ def draw(comparison: Comparison, ax: Any = None) -> Any:
     if OURS in curves:
         thick = {"color": colours.ours, "label": labels[OURS], "linewidth": 3.6, "zorder": 0.9}
         ax.plot(x, curves[OURS], "-", **thick)
-    _dress(ax, curves, x, unit, delta, own=own)
+    points = {row.name: row for row in comparison.rows if row.name in comparison.also}
+    for k, row in enumerate(points.values()):
+        mark = _POINTS[k % len(_POINTS)]
+        colour = colours.cycle[1 + (len(order) + k) % (len(colours.cycle) - 1)]
+        place = ([x[-1]], [row.epsilon])
+        ax.plot(
+            *place, mark, color=colour, label=_label(row), markersize=9, clip_on=False, zorder=3
+        )
+    shown = curves | {name: np.array([_epsilon(comparison.rows, name)]) for name in points}
+    _dress(ax, shown, x, unit, delta, own=own)
     return ax
 
 

@@ -23,6 +23,14 @@ from pabi.describe.neighbours import (
 from pabi.guarantees.equivalent import mu_equivalent
 from pabi.guarantees.proof import Proof
 from pabi.guarantees.releases import notes_of_all
+from pabi.guarantees.stated import (
+    StatedProof,
+    sentences,
+    stated_curve,
+    stated_sentence,
+    words,
+    writable,
+)
 from pabi.guarantees.words import adjacent, curve_in_words, whom
 from pabi.numbers import markup, validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
@@ -122,6 +130,65 @@ class Guarantee:
         known_curve(self.curve)
         checked_adjacency(self.adjacency)
         checked_protected(self.unit)
+
+    @classmethod
+    def from_tradeoff(
+        cls,
+        tradeoff: TradeOff,
+        *,
+        adjacency: Adjacency,
+        method: str,
+        source: str,
+        assumptions: Sequence[str] = (),
+        unit: str = "record",
+    ) -> Guarantee:
+        """The guarantee of a mechanism that pabi did not make, as its owner states it.
+
+        It composes with any other, and a ledger takes it where it has a certificate.
+
+        Parameters
+        ----------
+        tradeoff : TradeOff
+            The function of the mechanism, for both orders of the data sets and whatever was released before.
+        adjacency : str
+            "replace_one" or "zero_out": the adjacency under which it holds.
+        method : str
+            What the mechanism is called.
+        source : str
+            Where its trade-off function comes from.
+        assumptions : sequence of str
+            Sentences that it rests on besides. That nothing here derives the function is always one.
+        unit : str
+            Whom it protects: one "record" or one "user".
+
+        Returns
+        -------
+        Guarantee
+            With a certificate if the function has a closed form and it protects one record. That certificate
+            proves what follows from the function, and not the function.
+
+        Raises
+        ------
+        InvalidInput
+            For anything but a trade-off function of `pabi.tradeoff`, such as a callable, for one of a single
+            order of the data sets, and for an unknown adjacency or unit.
+
+        References
+        ----------
+        Dong, Roth, Su 2022, Def. 2.3; docs, "Theory", 20.
+        """
+        curve = stated_curve(tradeoff)
+        name, origin = words("method", method), words("source", source)
+        proof = StatedProof(curve, name, origin)
+        return cls(
+            curve,
+            checked_adjacency(adjacency),
+            name,
+            origin,
+            (stated_sentence(name, origin),),
+            unit=checked_protected(unit),
+            proof=proof if unit == "record" and writable(curve) else None,
+        ).assuming(*sentences("assumptions", assumptions))
 
     # Readings.
 
@@ -776,10 +843,11 @@ def _refuse_strong(payload: Any) -> None:
         return
     run = payload.get("run", {})
     table = None if run is None else run.get("loss")
-    if run is None or (table is not None and not Loss.from_dict(table).holds_of_zero):
+    strong = table is not None and not Loss.from_dict(table).holds_of_zero
+    if run is None or strong or "mechanism" in payload:
         raise NotApplicable(
             "nothing is proven of groups whose contributions become zero for a strongly convex or "
-            "dissipative loss, or for a bare iteration; under replace_one it is"
+            "dissipative loss, a bare iteration or a stated mechanism; under replace_one it is"
         )
     for name in ("parts", "trials", "scoring"):
         _refuse_strong(payload.get(name))

@@ -25,7 +25,7 @@ from pabi.execute.randomness import Randomness, randomness_from
 from pabi.execute.trials import TrialLaw
 from pabi.guarantees.guarantee import Composed, Guarantee
 from pabi.guarantees.releases import released_notes
-from pabi.learn.categories import PrivateCategories
+from pabi.learn.categories import PrivateCategories, learns_levels
 from pabi.learn.guards import surroundings
 from pabi.learn.hashes import parameters_of
 from pabi.learn.pipelines import guarantee_of
@@ -538,7 +538,7 @@ def _preceding(model: Pipeline, tables: _Tables) -> tuple[tuple[Guarantee, ...],
 def _refuse_before(steps: Pipeline) -> None:
     """Raises InvalidInput where what a plan needs would be private, or trials could be counted."""
     for step in steps.get_params(deep=True).values():
-        if isinstance(step, PrivateCategories) and step.learns:
+        if isinstance(step, PrivateCategories) and learns_levels(step):
             raise InvalidInput(
                 "estimator",
                 "expected declared levels in a PrivateCategories: how many columns it gives is private, and "

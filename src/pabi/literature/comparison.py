@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.describe.runs import NoisySGD
+from pabi.guarantees.guarantee import Guarantee
 from pabi.literature import covering_iterations, covering_langevin, covering_runs
-from pabi.literature.published import Status
-from pabi.literature.reading import CandidateBound
+from pabi.literature.published import Published, Status
+from pabi.literature.reading import CandidateBound, read
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.showing import exact, shown
@@ -78,7 +80,9 @@ class Comparison:
     delta : float, in (0, 1)
         δ of every ε.
     rows : tuple of Row
-        One of every bound, and one of pabi.
+        One of every bound, one of pabi, and one of everything in `also`.
+    also : tuple of str
+        The names of the rows that were handed over as they are. They are known at the run's own length only.
 
     References
     ----------
@@ -88,6 +92,7 @@ class Comparison:
     description: Description
     delta: float
     rows: tuple[Row, ...]
+    also: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -121,7 +126,8 @@ class Comparison:
         """Draw ε against the length of the run for every bound that applies.
 
         Sound bounds are solid, refuted ones dashed, unverified ones dotted. Every length is
-        accounted anew, which takes some seconds for sampled batches.
+        accounted anew, which takes some seconds for sampled batches. What stands in `also` is a
+        single marker, at the run's own length.
 
         Parameters
         ----------
@@ -148,7 +154,12 @@ class Comparison:
         return draw(self, ax)
 
 
-def compare(run: Description, delta: float = 1e-5) -> Comparison:
+def compare(
+    run: Description,
+    delta: float = 1e-5,
+    *,
+    also: Mapping[str, Guarantee | Published] = MappingProxyType({}),
+) -> Comparison:
     """What every published bound says of a description, beside pabi's own guarantee.
 
     Rényi bounds are taken at the best order they admit. The bounds are evaluated as printed: one
@@ -160,16 +171,21 @@ def compare(run: Description, delta: float = 1e-5) -> Comparison:
         A run, a sampler or an exponential mechanism.
     delta : float, in (0, 1)
         δ of every ε.
+    also : mapping of str to Guarantee or Published
+        What else is to be shown, by a name of its own: guarantees of other mechanisms or from other
+        libraries, and published numbers ("gdp", "tradeoff", or "epsilon" at this δ). They are shown as they
+        are: whether they are about this run is the user's word.
 
     Returns
     -------
     Comparison
-        One row of every bound, and one of pabi.
+        One row of every bound, one of pabi, and one of everything in `also`.
 
     Raises
     ------
     InvalidInput
-        For another δ, or what is no such description.
+        For another δ, for what is no such description, and for an `also` of other things or of names that
+        bounds have.
 
     References
     ----------
@@ -180,7 +196,37 @@ def compare(run: Description, delta: float = 1e-5) -> Comparison:
         raise InvalidInput("run", f"expected a description, got {type(run).__name__}")
     rows = [_row(candidate, run, delta) for candidate in _COVERING[type(run)]]
     rows.append(own_row(run, delta))
-    return Comparison(run, delta, tuple(sorted(rows, key=_rank)))
+    others = _others(also, {row.name for row in rows}, delta)
+    return Comparison(run, delta, tuple(sorted([*rows, *others], key=_rank)), tuple(also))
+
+
+def _others(also: Any, names: Collection[str], delta: float) -> list[Row]:
+    """A row for everything that was handed over. Raises InvalidInput."""
+    if not isinstance(also, Mapping):
+        raise InvalidInput("also", f"expected a mapping from names, got a {type(also).__name__}")
+    for name in also:
+        if not isinstance(name, str) or not name.strip() or name in names:
+            raise InvalidInput("also", f"expected names that no bound has, got {name!r}")
+    return [_other(name, bound, delta) for name, bound in also.items()]
+
+
+def _other(name: str, bound: Any, delta: float) -> Row:
+    match bound:
+        case Guarantee():
+            note = f"{bound.method}, under {bound.adjacency}"
+            return Row(name, name, "sound", True, bound.epsilon(delta), bound.mu, note)
+        case Published(kind="gdp" | "tradeoff" | "epsilon"):
+            epsilon, mu = read(bound, delta)
+            return Row(name, name, bound.status, True, epsilon, mu, bound.note or bound.source)
+        case Published(kind=kind):
+            raise InvalidInput(
+                "also", f"expected a bound that has an ε, got {name!r} of kind {kind!r}"
+            )
+        case other:
+            article = f"a {type(other).__name__}"
+            raise InvalidInput(
+                "also", f"expected a Guarantee or Published as {name!r}, got {article}"
+            )
 
 
 def own_row(run: Description, delta: float) -> Row:

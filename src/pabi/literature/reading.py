@@ -67,10 +67,10 @@ def reading(bound: Bound[...], values: Mapping[str, Any], delta: float) -> Readi
     order = names.get("order")
     if order is not None and order.default is order.empty and "order" not in values:
         return _read_orders(partial(bound, **values), delta)
-    return _read(bound(**values), delta)
+    return read(bound(**values), delta)
 
 
-def _read(number: Published, delta: float) -> Reading:
+def read(number: Published, delta: float) -> Reading:
     """(ε, μ or None) of a bound whose Rényi divergence, if it is one, is linear and taken at order 2."""
     if isinstance(number.value, TradeOff):
         return number.value.epsilon(delta), None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pabi.tradeoff.kinds  # noqa: F401 - closes the table of kinds, for all that follow
+from pabi.tradeoff.answers import discrete_laplace, randomised_response
 from pabi.tradeoff.approx_dp import ApproxDP
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.bounded_range import BoundedRange
 from pabi.tradeoff.gaussian import Gaussian, Identity
 from pabi.tradeoff.grouped import Grouped, grouped
+from pabi.tradeoff.laplace import Laplace
 from pabi.tradeoff.mixture import Mixture, average
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
+from pabi.tradeoff.replaced import PoissonReplaced
 from pabi.tradeoff.selected import Selected, selected
 from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
 
@@ -22,7 +25,9 @@ __all__ = [
     "Gaussian",
     "Grouped",
     "Identity",
+    "Laplace",
     "Mixture",
+    "PoissonReplaced",
     "PoissonSubsampled",
     "PrivacyLossDistribution",
     "Product",
@@ -30,6 +35,8 @@ __all__ = [
     "Subsampled",
     "TradeOff",
     "average",
+    "discrete_laplace",
     "grouped",
+    "randomised_response",
     "selected",
 ]

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 from statistics import NormalDist
+from typing import Any
 
 from flint import arb, ctx
 
@@ -19,8 +20,10 @@ from pabi.tradeoff.best import Best
 from pabi.tradeoff.bounded_range import BoundedRange
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.kinds import known_curve
+from pabi.tradeoff.laplace import Laplace
 from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.product import Product
+from pabi.tradeoff.replaced import PoissonReplaced
 from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
 
 _BITS = 200
@@ -38,8 +41,9 @@ def gaussian_below(curve: TradeOff) -> float:
     Returns
     -------
     float
-        μ in [0, ∞]: that of a Gaussian, the largest of a mixture and of a sampled Gaussian, the least of
-        several bounds, of a product the root of the sum of squares.
+        μ in [0, ∞]: that of a Gaussian, the largest of a mixture and of a sampled Gaussian, twice that of one
+        of which a record is replaced, the least of several bounds, of a product the root of the sum of
+        squares.
 
     Raises
     ------
@@ -59,6 +63,10 @@ def gaussian_below(curve: TradeOff) -> float:
             return base.mu if p > 0.0 else 0.0
         case PoissonSubsampled(mu=mu, probability=p):
             return mu if p > 0.0 else 0.0
+        case PoissonReplaced(mu=mu, probability=p):
+            return 2.0 * mu if p > 0.0 else 0.0
+        case Laplace(epsilon_0=epsilon, probability=p):
+            return _between_halves(epsilon) if p > 0.0 else 0.0
         case BoundedRange(epsilon_0=length):
             return _between_logits(0.5 * length)
         case ApproxDP(epsilon_0=epsilon, delta_0=0.0):
@@ -87,11 +95,25 @@ def _between_logits(x: float) -> float:
         return 0.0
     if not x < _LARGE:  # Φ(-t) ≤ e^(-t²/2)/2 ≤ 1/(1 + e^x) at t = √2x
         return math.nextafter(2.0 * math.sqrt(2.0 * x), math.inf)
-    mu, step = -2.0 * NormalDist().inv_cdf(1.0 / (1.0 + math.exp(x))), 1.0
     with ctx.workprec(_BITS):
-        tail = 1 / (1 + arb(x).exp())
-        root8 = arb(8).sqrt()
-        while not (arb(mu) / root8).erfc() / 2 <= tail:
-            mu += step * math.ulp(max(mu, math.ulp(1.0) * x))
-            step *= 2.0
+        return _of_tail(1.0 / (1.0 + math.exp(x)), 1 / (1 + arb(x).exp()), x)
+
+
+def _between_halves(x: float) -> float:
+    """A double not below 2Φ⁻¹(1 - e^(-x/2)/2), the least but for a few units of its last place; x ≥ 0."""
+    if x == 0.0:
+        return 0.0
+    if not x < _LARGE:  # Φ(-t) ≤ e^(-t²/2)/2 at t = √x
+        return math.nextafter(2.0 * math.sqrt(x), math.inf)
+    with ctx.workprec(_BITS):
+        return _of_tail(0.5 * math.exp(-0.5 * x), (arb(x) / -2).exp() / 2, x)
+
+
+def _of_tail(near: float, tail: Any, x: float) -> float:
+    """A double μ with Φ(-μ/2) ≤ `tail`, a ball around `near`."""
+    mu, step = -2.0 * NormalDist().inv_cdf(near), 1.0
+    root8 = arb(8).sqrt()
+    while not (arb(mu) / root8).erfc() / 2 <= tail:
+        mu += step * math.ulp(max(mu, math.ulp(1.0) * x))
+        step *= 2.0
     return mu

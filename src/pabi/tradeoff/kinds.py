@@ -17,9 +17,11 @@ from pabi.tradeoff.best import Best
 from pabi.tradeoff.bounded_range import BoundedRange
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.grouped import Grouped
+from pabi.tradeoff.laplace import Laplace
 from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
+from pabi.tradeoff.replaced import PoissonReplaced
 from pabi.tradeoff.selected import Selected
 from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
 
@@ -29,7 +31,9 @@ Curve = (
     | BoundedRange
     | Gaussian
     | Grouped
+    | Laplace
     | Mixture
+    | PoissonReplaced
     | PoissonSubsampled
     | PrivacyLossDistribution
     | Product
@@ -72,6 +76,8 @@ def _parts_are_known(curve: Curve) -> bool:
             ApproxDP()
             | BoundedRange()
             | Gaussian()
+            | Laplace()
+            | PoissonReplaced()
             | PoissonSubsampled()
             | PrivacyLossDistribution()
         ):

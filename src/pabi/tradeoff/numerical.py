@@ -24,6 +24,7 @@ _COARSEST = 50.0  # step of a grid: e^step must not overflow
 _NEAR = 3.0  # standard deviations from the tilted mean within which one ε is sought
 _LARGEST = 1e-14  # relative: more than the sum of the largest losses errs
 _BEYOND = 1e-9  # relative: by how much a bound by moments is raised to stay above the other bounds
+_FEW = 64  # releases: that many are read from both sides at hardly any cost
 _LEAST_MOMENT, _GREATEST_MOMENT = 1e-300, 1e12  # between which a moment says where λ is sought
 
 
@@ -127,9 +128,14 @@ class ComposedLoss:
             return math.inf, math.inf
         if delta == 0.0:
             return self._most * (1.0 - _LARGEST), self._most * (1.0 + _LARGEST)
+        most = self._most
+        if most < math.inf and most - (least := self._least(delta)) <= rtol * most:
+            return least, most * (1.0 + _LARGEST)
         finite = delta - lost
         if finite < max(_SMALLEST, MANY_ROUNDINGS * delta):
             return 0.0, self._most
+        # Of few releases, and of atoms between the points of a grid, moments show an average error only.
+        both = both or self.count <= _FEW or any(pair.top > 0.0 for pair, _ in self.terms)
         power, epsilon = self.guess(finite)
         low, high = 0.0, self._most if lost > 0.0 else min(epsilon * (1.0 + _BEYOND), self._most)
         if epsilon == 0.0 and lost == 0.0:
@@ -234,6 +240,21 @@ class ComposedLoss:
     def _most(self) -> float:
         """The largest possible loss."""
         return math.inf if self.infinity > 0.0 else self._most_finite
+
+    def _least(self, delta: float) -> float:
+        """A lower value of ε at `delta`, by the outcomes of the largest loss alone; 0 where they say nothing.
+
+        Their mass M and loss m give δ(ε) ≥ M·(1 - e^(ε - m)).
+        """
+        tops = [(pair.top, k) for pair, k in self.terms]
+        if self._most == math.inf or not all(top > 0.0 for top, _ in tops):
+            return 0.0
+        log_share = math.log(delta) - math.fsum(k * math.log(top) for top, k in tops)
+        log_share += MANY_ROUNDINGS * (1.0 + abs(log_share))
+        if not log_share < 0.0:
+            return 0.0
+        below = math.log(-math.expm1(log_share)) * (1.0 + MANY_ROUNDINGS)
+        return max(0.0, self._most * (1.0 - _LARGEST) + below)
 
     @property
     def _most_finite(self) -> float:

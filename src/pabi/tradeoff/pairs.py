@@ -24,12 +24,12 @@ from pabi.convert.vectorised import gaussian_delta
 from pabi.numbers.rounding import Array
 
 # Nodes, and the width·(|z| + μ + 1) up to which so many are exact to a few ulps.
-_RULES = tuple((limit, *np.polynomial.legendre.leggauss(n)) for limit, n in ((0.06, 4), (2.0, 10)))
+RULES = tuple((limit, *np.polynomial.legendre.leggauss(n)) for limit, n in ((0.06, 4), (2.0, 10)))
 _PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(16)
-_SQRT_2PI = math.sqrt(2.0 * math.pi)
+SQRT_2PI = math.sqrt(2.0 * math.pi)
 MOMENT = 1e-8  # relative: more than the quadrature of a moment errs
 _UNDERFLOW = 1e-320  # absolute: covers what underflow takes
-_BEYOND = 1e-9  # relative: the edge of a cell that holds the largest loss despite rounding
+BEYOND = 1e-9  # relative: the edge of a cell that holds the largest loss despite rounding
 _LEAST_DEPTH = 1e-12  # where the doubling starts that finds the least loss of a reversed pair
 # e^30 + 1 is e^30 to 13 digits: beyond it logarithms of sums are taken in another form.
 _LARGE = 30.0
@@ -64,6 +64,11 @@ class Pair(ABC):
     def most(self) -> float:
         """The largest possible finite loss."""
         return math.inf
+
+    @property
+    def top(self) -> float:
+        """P(Y = the largest finite loss), or less."""
+        return 0.0
 
     @property
     def edge(self) -> float | None:
@@ -132,7 +137,7 @@ class SampledGaussian(Pair):
             size = width * (np.maximum(np.abs(left), np.abs(z[1:])) + mu + 1.0)
         mass, excess = np.zeros(width.size), np.zeros(width.size)
         wide = np.ones(width.size, dtype=bool)
-        for limit, nodes, weights in _RULES:
+        for limit, nodes, weights in RULES:
             now = wide & (size <= limit)
             if now.any():
                 mass[now], excess[now] = _by_quadrature(
@@ -349,6 +354,11 @@ class Discrete(Pair):
         """The largest finite loss."""
         return float(self.values[-1])
 
+    @property
+    def top(self) -> float:
+        """The mass of the largest finite loss."""
+        return float(self.masses[-1])
+
     def finite_log_moment(self, power: float) -> float:
         """log E[e^(power·Y); Y < ∞] by its sum."""
         scaled = power * self.values
@@ -385,18 +395,13 @@ class Reversed(Pair):
 
     def cells(self, edges: Array) -> LossCells:
         """The cells of the pair at the negated edges, weighted by e^-Y."""
-        mass, excess = self.pair.cells(-edges[::-1])
-        left, width = -edges[::-1][:-1], np.diff(edges)[::-1]
-        # Mirrored, the mass is Q's, and the excess what is left of P's over the other end.
-        scale = np.exp(np.where(mass > 0.0, -left, 0.0))
-        mirrored = scale * (mass * -np.expm1(-width) - excess)
-        return LossCells((scale * (mass - excess))[::-1], np.maximum(mirrored, 0.0)[::-1])
+        return turned_cells(self.pair, edges)
 
     def above(self, y: float) -> tuple[float, float]:
         """(mass, excess) of the cell from `y` to a little above the largest loss."""
         if y >= self.most:
             return 0.0, 0.0
-        cell = self.cells(np.array([y, self.most + _BEYOND * (1.0 + self.most)]))
+        cell = self.cells(np.array([y, self.most + BEYOND * (1.0 + self.most)]))
         return float(cell.mass[0]), float(cell.excess[0])
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
@@ -411,6 +416,16 @@ class Reversed(Pair):
     def finite_log_moment(self, power: float) -> float:
         """log E e^(power·Y), a moment of the pair of a negative order."""
         return log_moment(self.pair.mu, self.pair.p, -power - 1.0)
+
+
+def turned_cells(pair: Pair, edges: Array) -> LossCells:
+    """The cells of (Q, P), from those of the pair at the negated edges."""
+    mass, excess = pair.cells(-edges[::-1])
+    left, width = -edges[::-1][:-1], np.diff(edges)[::-1]
+    # Mirrored, the mass is Q's, and the excess what is left of P's over the other end.
+    scale = np.exp(np.where(mass > 0.0, -left, 0.0))
+    mirrored = scale * (mass * -np.expm1(-width) - excess)
+    return LossCells((scale * (mass - excess))[::-1], np.maximum(mirrored, 0.0)[::-1])
 
 
 # The sampled Gaussian.
@@ -449,14 +464,14 @@ def _by_quadrature(
         if p < 1.0:
             mass += ((1.0 - p) * weight) * np.exp(-0.5 * np.square(z))
         excess -= shifted * np.expm1(-mu * step)
-    share = 0.5 * width / _SQRT_2PI
+    share = 0.5 * width / SQRT_2PI
     return mass * share, excess * share
 
 
 def _by_difference(
     mu: float, p: float, left: Array, right: Array, edges: Array
 ) -> tuple[Array, Array]:
-    shifted, plain = _normal_mass(left - mu, right - mu), _normal_mass(left, right)
+    shifted, plain = normal_mass(left - mu, right - mu), normal_mass(left, right)
     mass = p * shifted + (1.0 - p) * plain
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         level = (np.expm1(edges) + p) * plain
@@ -464,7 +479,8 @@ def _by_difference(
     return mass, np.clip(p * shifted - level, 0.0, mass)
 
 
-def _normal_mass(left: Array, right: Array) -> Array:
+def normal_mass(left: Array, right: Array) -> Array:
+    """P(left < Z < right) of a standard normal Z, elementwise, from the nearer tail."""
     flip = left > 0.0
     a, b = np.where(flip, -right, left), np.where(flip, -left, right)
     return np.asarray(np.maximum(scipy.special.ndtr(b) - scipy.special.ndtr(a), 0.0))
@@ -525,7 +541,7 @@ def _log_moment(mu: float, p: float, power: float, symmetrised: bool) -> float:
     if symmetrised:  # (1 + x)^(λ+1) - (1 + x) - 1 + (1 + x)^-λ, as a product
         terms, tangent = np.expm1(power * near) * (x - np.expm1(-power * near)), 1.0
     else:
-        terms, tangent = _convex_part(x, near, order), order
+        terms, tangent = convex_part(x, near, order), order
     plain = np.exp(np.minimum(ratio - 0.5 * z * z, 1.0))
     close = plain * (np.expm1(np.minimum(power * ratio, 1.0)) + (1.0 - tangent))
     great = np.exp(np.minimum(exponent, 1.0)) - tangent * plain
@@ -563,7 +579,7 @@ def _nodes(mu: float, p: float, *, order: float, low: float) -> tuple[Array, Arr
     half = 0.5 * (end - begin) / panels
     left = begin + 2.0 * half * np.arange(panels)
     z = (left[:, None] + half * (1.0 + _PANEL_NODES)).ravel()
-    return z, np.tile(half * _PANEL_WEIGHTS, panels) / _SQRT_2PI
+    return z, np.tile(half * _PANEL_WEIGHTS, panels) / SQRT_2PI
 
 
 def log_ratio(mu: float, p: float, z: Array) -> Array:
@@ -577,7 +593,7 @@ def log_ratio(mu: float, p: float, z: Array) -> Array:
     return np.where(gaussian > _LARGE, far, near)
 
 
-def _convex_part(x: Array, ratio: Array, order: float) -> Array:
+def convex_part(x: Array, ratio: Array, order: float) -> Array:
     """(1 + x)^a - 1 - a·x, by its series where it would cancel."""
     direct = np.expm1(order * ratio) - order * x
     small = np.abs(x) * (abs(order) + 4.0) < 0.02

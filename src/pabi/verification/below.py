@@ -14,6 +14,7 @@ from pabi.verification.bounds import JointBound
 from pabi.verification.factors import Factor
 from pabi.verification.factors.bounded_ranges import BoundedRanges
 from pabi.verification.factors.gaussians import Gaussians
+from pabi.verification.factors.laplaces import Laplaces
 from pabi.verification.factors.pure import PureFactors
 from pabi.verification.factors.sampled import SampledGaussians
 from pabi.verification.limits import timed
@@ -39,6 +40,8 @@ def _square(factor: Factor) -> Any:
             return _total([(n, _of_mu(_between_logits(0.5 * e))) for e, n in timed(entries) if n])
         case PureFactors(entries=entries):
             return _total([(n, _of_mu(_between_logits(e))) for e, n in timed(entries) if n])
+        case Laplaces(entries=entries):
+            return _total([(n, _of_mu(_between_halves(e))) for e, n in timed(entries) if n])
         case _:  # a probability with which nothing is promised
             return None
 
@@ -60,8 +63,22 @@ def _between_logits(x: float) -> float:
         return 0.0
     if not x < _LARGE:  # Φ(−t) ≤ e^(−t²/2)/2 at t = √2x
         return math.nextafter(2.0 * math.sqrt(2.0 * x), math.inf)
-    mu, step = -2.0 * NormalDist().inv_cdf(1.0 / (1.0 + math.exp(x))), 1.0
-    tail, root8 = 1 / (1 + arb(x).exp()), arb(8).sqrt()
+    return _of_tail(1.0 / (1.0 + math.exp(x)), 1 / (1 + arb(x).exp()), x)
+
+
+def _between_halves(x: float) -> float:
+    """A double μ with Φ(−μ/2) ≤ e^(−x/2)/2, which is what the Laplace pair of distance x lies above."""
+    if x == 0.0:
+        return 0.0
+    if not x < _LARGE:  # Φ(−t) ≤ e^(−t²/2)/2 at t = √x
+        return math.nextafter(2.0 * math.sqrt(x), math.inf)
+    return _of_tail(0.5 * math.exp(-0.5 * x), (arb(x) / -2).exp() / 2, x)
+
+
+def _of_tail(near: float, tail: Any, x: float) -> float:
+    """A double μ with Φ(−μ/2) ≤ `tail`, a ball around `near`."""
+    mu, step = -2.0 * NormalDist().inv_cdf(near), 1.0
+    root8 = arb(8).sqrt()
     while not (arb(mu) / root8).erfc() / 2 <= tail:
         mu += step * math.ulp(max(mu, math.ulp(1.0) * x))
         step *= 2.0

@@ -21,7 +21,7 @@ from pabi.verification.column_statistics import ColumnStatistics
 from pabi.verification.drawn_runs import DrawnRun
 from pabi.verification.limits import positions
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.reading import integer, nonnegative
+from pabi.verification.reading import closed, integer, nonnegative, sentences
 from pabi.verification.refusal import Refused
 from pabi.verification.samplers import Diffusion, IteratedMechanism, Mechanism
 from pabi.verification.schemes import (
@@ -136,6 +136,19 @@ class Members(About):
         self.scope = self.base.scope
 
 
+class StatedMechanism(About):
+    """A mechanism that is taken as its owner states it: what it is called, and where that is said."""
+
+    CALLED = "of a stated mechanism"
+    scope = "iteration"
+
+    def __init__(self, payload: Payload) -> None:
+        stated = payload["mechanism"]
+        closed("the mechanism", stated, ("method", "source"))
+        self.adjacency = read_adjacency(payload["adjacency"])
+        self.method, self.source = sentences("mechanism", [stated["method"], stated["source"]])
+
+
 Subject = (
     OrderedRun
     | DrawnRun
@@ -149,6 +162,7 @@ Subject = (
     | Releases
     | Trials
     | Members
+    | StatedMechanism
 )
 
 
@@ -160,6 +174,8 @@ def subject_of(payload: Payload, check: Check) -> Subject:
         return Trials(payload, check)
     if "member" in payload and "run" not in payload:
         return Members(payload, check)
+    if "mechanism" in payload and "run" not in payload:
+        return StatedMechanism(payload)
     table = payload["run"]
     if table is None:
         return Iteration(payload)

@@ -18,6 +18,7 @@ from pabi.verification.bounds import Bounds, JointBound, uncovered
 from pabi.verification.claims import read_bounds
 from pabi.verification.factors.bounded_ranges import BoundedRanges
 from pabi.verification.factors.gaussians import Gaussians
+from pabi.verification.factors.laplaces import Laplaces
 from pabi.verification.factors.pure import PureFactors
 from pabi.verification.factors.selections import Selections
 from pabi.verification.limits import timed
@@ -113,7 +114,11 @@ def _at_most(bound: JointBound, log: float, most: Any) -> bool:
         parts = timed(gaussians.parts)
         terms = (arb(fmpq(w.numerator, w.denominator)) * _gaussian(mu, log) for w, mu in parts)
         return bool(sum(terms, arb(0)) <= most)
-    for kind, delta in ((PureFactors, _pure), (BoundedRanges, _bounded_range)):
+    for kind, delta in (
+        (PureFactors, _pure),
+        (BoundedRanges, _bounded_range),
+        (Laplaces, _laplace),
+    ):
         single = bound.only(kind)
         if single is not None and single.size == 1:
             return bool(delta(single.entries[0][0], log) <= most)
@@ -143,6 +148,13 @@ def _bounded_range(epsilon: float, log: float) -> Any:
     if log >= epsilon:
         return arb(0)
     return ((arb(log) - arb(epsilon)) / 2).expm1() ** 2 / -(-arb(epsilon)).expm1()
+
+
+def _laplace(epsilon: float, log: float) -> Any:
+    """A ball of δ of the Laplace mechanism at log ≥ 0: 1 − e^((log − ε)/2)."""
+    if log >= epsilon:
+        return arb(0)
+    return -((arb(log) - arb(epsilon)) / 2).expm1()
 
 
 def _fraction_below(ball: Any) -> Fraction:

@@ -1,0 +1,173 @@
+"""Privacy losses of Gaussians on Poisson batches of which one record is replaced.
+
+P = p·N(μ, 1) + (1 - p)·N(0, 1) against Q = p·N(-μ, 1) + (1 - p)·N(0, 1): the loss is odd in z and grows with
+it. With c = e^(μ²/2)·(1 - p)/p it is log((c + e^(μz))/(c + e^(-μz))) (docs, "Theory", 20).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import scipy  # its parts are loaded on first use
+
+from pabi.numbers.rounding import Array
+from pabi.tradeoff.pairs import RULES, SQRT_2PI, LossCells, Pair, normal_mass
+
+# The μ from which the parts are apart: e^(-μ²/8) is less than 1e-540.
+APART = 100.0
+_LARGE = 20.0  # sinh(x) is e^x/2 to 17 digits
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_MOST_PANELS = 40_000
+_MATTERS = 50.0  # nats below the largest value of an integrand that are left out
+_FAR = 700.0  # whose power of e is a double
+_ONE = 20.0  # log of a moment beyond which it is far from 1
+
+
+@dataclass(frozen=True)
+class ReplacedLoss(Pair):
+    """The pair of `mu` in (0, 100] and `p` in (0, 1)."""
+
+    mu: float
+    p: float
+
+    symmetric = True
+
+    def cells(self, edges: Array) -> LossCells:
+        """The cells by quadrature, wide ones by differences of normal probabilities; of losses ≥ 0."""
+        z = place_of(edges, self.mu, self.p)
+        left, width = z[:-1], np.diff(z)
+        size = width * (left + 2.0 * self.mu + 1.0)
+        mass, excess = np.zeros(width.size), np.zeros(width.size)
+        wide = np.ones(width.size, dtype=bool)
+        for limit, nodes, weights in RULES:
+            now = wide & (size <= limit)
+            if now.any():
+                mass[now], excess[now] = self._by_quadrature(
+                    left[now], width[now], nodes=nodes, weights=weights
+                )
+                wide &= ~now
+        if wide.any():
+            mass[wide], excess[wide] = self._by_difference(
+                left[wide], z[1:][wide], edges[:-1][wide]
+            )
+        return LossCells(mass, excess)
+
+    def _by_quadrature(
+        self, left: Array, width: Array, *, nodes: Array, weights: Array
+    ) -> tuple[Array, Array]:
+        mu, p = self.mu, self.p
+        # The shares of the record's part in the two densities, at the left end.
+        own = scipy.special.expit(mu * left - self._log_c)
+        other = scipy.special.expit(-mu * left - self._log_c)
+        mass, excess = np.zeros_like(left), np.zeros_like(left)
+        for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True):
+            step = 0.5 * (1.0 + node) * width
+            z = left + step
+            with np.errstate(under="ignore"):
+                density = p * np.exp(-0.5 * np.square(z - mu)) + (1.0 - p) * np.exp(-0.5 * z * z)
+            rise = np.log1p(own * np.expm1(mu * step)) - np.log1p(other * np.expm1(-mu * step))
+            mass += weight * density
+            excess -= weight * density * np.expm1(-rise)
+        share = 0.5 * width / SQRT_2PI
+        return mass * share, excess * share
+
+    def _by_difference(self, left: Array, right: Array, edges: Array) -> tuple[Array, Array]:
+        mu, p = self.mu, self.p
+        plain = (1.0 - p) * normal_mass(left, right)
+        mass = p * normal_mass(left - mu, right - mu) + plain
+        under_q = p * normal_mass(left + mu, right + mu) + plain
+        with np.errstate(over="ignore", invalid="ignore"):
+            level = np.where(under_q == 0.0, 0.0, np.exp(edges) * under_q)
+        return mass, np.clip(mass - level, 0.0, mass)
+
+    @property
+    def _log_c(self) -> float:
+        return log_c(self.mu, self.p)
+
+    def above(self, y: float) -> tuple[float, float]:
+        """(mass, excess) of the losses above `y` ≥ 0."""
+        mu, p = self.mu, self.p
+        z = float(place_of(np.array([y]), mu, p)[0])
+        plain = (1.0 - p) * _tail(z)
+        mass = p * _tail(z - mu) + plain
+        under_q = p * _tail(z + mu) + plain
+        level = math.exp(y + math.log(under_q)) if under_q > 0.0 else 0.0
+        return mass, min(mass, max(0.0, mass - level))
+
+    def reach(self, tail: float, slack: float) -> tuple[float, float]:
+        """(0, a loss above which is about the mass `tail`): losses below 0 follow from those above."""
+        z = self.mu - float(scipy.special.ndtri(min(0.5, max(tail, 1e-305))))
+        return 0.0, float(loss_at(np.array([z]), self.mu, self.p)[0])
+
+    def finite_log_moment(self, power: float) -> float:
+        """log E e^(power·Y), by quadrature."""
+        return _log_moment(self.mu, self.p, power)
+
+
+def log_c(mu: float, p: float) -> float:
+    """log of e^(μ²/2)·(1 - p)/p."""
+    return 0.5 * mu * mu + math.log1p(-p) - math.log(p)
+
+
+def place_of(losses: Array, mu: float, p: float) -> Array:
+    """The z ≥ 0 of these losses ≥ 0: sinh(μz - y/2) = c·sinh(y/2), in logarithms."""
+    half = 0.5 * losses
+    with np.errstate(divide="ignore", under="ignore"):
+        log_sinh = half + np.log(-0.5 * np.expm1(-2.0 * half))
+        log_right = log_c(mu, p) + log_sinh
+        small = np.arcsinh(np.exp(np.minimum(log_right, _LARGE)))
+    return np.asarray((half + np.where(log_right > _LARGE, log_right + math.log(2.0), small)) / mu)
+
+
+def loss_at(z: Array, mu: float, p: float) -> Array:
+    """The loss at `z` ≥ 0: log1p of (e^(μz) - e^(-μz))/(c + e^(-μz))."""
+    log_size = np.log(-np.expm1(-2.0 * mu * z)) + mu * z - np.logaddexp(log_c(mu, p), -mu * z)
+    return np.asarray(np.logaddexp(0.0, log_size))
+
+
+def _tail(z: float) -> float:
+    return float(scipy.special.ndtr(-z))
+
+
+@lru_cache(maxsize=65536)
+def _log_moment(mu: float, p: float, power: float) -> float:
+    """log E_P e^(λY) of the pair, λ = `power` > 0.
+
+    Beyond 1 it is the integral over z > 0 of Q·(1 - e^(-λY))·(e^((λ + 1)Y) - 1), which has no negative part.
+    """
+    z, weight = _nodes(mu, p, power)
+    y, log_q = loss_at(z, mu, p), _log_q(z, mu, p)
+    low = np.minimum((power + 1.0) * y, _FAR)
+    with np.errstate(divide="ignore"):
+        rise = np.where((power + 1.0) * y > _ONE, (power + 1.0) * y, np.log(np.expm1(low)))
+        exponent = log_q + rise + np.log(-np.expm1(-power * y))
+    top = float(exponent.max())
+    with np.errstate(under="ignore"):
+        log_more = top + math.log(float(weight @ np.exp(exponent - top)))
+    return float(np.logaddexp(0.0, log_more)) if log_more > -1.0 else math.log1p(math.exp(log_more))
+
+
+def _log_q(z: Array, mu: float, p: float) -> Array:
+    """log of Q's density over that of N(0, 1) at 0."""
+    with np.errstate(under="ignore"):
+        share = (1.0 - p) + p * np.exp(-mu * z - 0.5 * mu * mu)
+    return np.asarray(np.log(share) - 0.5 * z * z)
+
+
+def _nodes(mu: float, p: float, power: float) -> tuple[Array, Array]:
+    """Nodes and weights (over √2π) of panels that cover where the integrand matters."""
+    far = (1.0 + 2.0 * power) * mu + 40.0
+    scan = np.unique(np.concatenate([np.linspace(0.0, 40.0, 400), np.linspace(0.0, far, 2000)]))[1:]
+    exponent = (power + 1.0) * loss_at(scan, mu, p) + _log_q(scan, mu, p)
+    near = np.flatnonzero(exponent >= max(0.0, float(exponent.max())) - _MATTERS)
+    begin = float(scan[near[0] - 1]) if near[0] > 0 else 0.0
+    end = float(scan[min(near[-1] + 1, scan.size - 1)])
+    panels = min(_MOST_PANELS, max(16, math.ceil((end - begin) * max(1.0, 2.0 * mu))))
+    half = 0.5 * (end - begin) / panels
+    left = begin + 2.0 * half * np.arange(panels)
+    return (left[:, None] + half * (1.0 + _NODES)).ravel(), np.tile(
+        half * _WEIGHTS, panels
+    ) / SQRT_2PI

@@ -1,0 +1,169 @@
+"""Random trees of events: pabi's ε against dp-accounting's privacy-loss distributions, from above and below.
+
+Every leaf is made twice by `dp_accounting.pld` itself: with pessimistic losses, which are above the truth,
+and with optimistic ones, which are below. pabi's ε must not be below the optimistic one, nor further than
+1e-3 (relative) above the pessimistic one. The accountant of dp-accounting is not asked: it composes a
+randomised response once, however often it is counted (0.6.0).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from dp_accounting import NeighboringRelation
+from dp_accounting.dp_event import (
+    ComposedDpEvent,
+    DiscreteLaplaceDpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    NoOpDpEvent,
+    PoissonSampledDpEvent,
+    RandomizedResponseDpEvent,
+    SampledWithReplacementDpEvent,
+    SelfComposedDpEvent,
+    UnsupportedDpEvent,
+    ZCDpEvent,
+)
+from dp_accounting.pld import privacy_loss_distribution as pld
+
+from pabi.integrations.dp_accounting import PabiAccountant
+
+ADD, REPLACE, SPECIAL = (
+    NeighboringRelation.ADD_OR_REMOVE_ONE,
+    NeighboringRelation.REPLACE_ONE,
+    NeighboringRelation.REPLACE_SPECIAL,
+)
+TREES, ALWAYS = 1000, 12
+STEP = 1e-4
+TOLERANCE = 1e-3  # relative, of ε: what pabi's readings of products aim at
+REFUSED = (UnsupportedDpEvent(), ZCDpEvent(0.1), SampledWithReplacementDpEvent(9, 3, NoOpDpEvent()))
+
+
+class Tree(NamedTuple):
+    event: Any
+    relation: Any
+    delta: float
+    refused: bool
+
+
+class Bounds(NamedTuple):
+    below: float
+    above: float
+
+
+def between(rng: np.random.Generator, low: float, high: float) -> float:
+    return math.exp(rng.uniform(math.log(low), math.log(high)))
+
+
+def leaf(rng: np.random.Generator, relation: Any) -> Any:
+    kind = rng.integers(8)
+    if kind == 0:
+        return NoOpDpEvent()
+    if kind in (1, 2):
+        return GaussianDpEvent(between(rng, 0.7, 30.0))
+    if kind == 3:
+        return LaplaceDpEvent(between(rng, 1.0, 40.0))
+    if kind == 4:
+        return DiscreteLaplaceDpEvent(between(rng, 0.02, 0.6), int(rng.integers(1, 4)))
+    if kind == 5 and relation is not ADD:
+        return RandomizedResponseDpEvent(float(rng.uniform(0.4, 0.98)), int(rng.integers(1, 6)))
+    share = between(rng, 0.003, 0.9)
+    if kind == 6 and relation is not REPLACE:
+        return PoissonSampledDpEvent(share, LaplaceDpEvent(between(rng, 0.5, 10.0)))
+    return PoissonSampledDpEvent(share, GaussianDpEvent(between(rng, 0.7, 10.0)))
+
+
+def branch(rng: np.random.Generator, relation: Any, depth: int) -> Any:
+    kind = rng.integers(3) if depth else 0
+    if kind == 0:
+        return leaf(rng, relation)
+    if kind == 1:
+        return SelfComposedDpEvent(branch(rng, relation, depth - 1), int(rng.integers(1, 6)))
+    return ComposedDpEvent([branch(rng, relation, depth - 1) for _ in range(rng.integers(1, 4))])
+
+
+def tree(seed: int) -> Tree:
+    rng = np.random.default_rng([2024, seed])
+    relation = (ADD, REPLACE, SPECIAL)[rng.integers(3)]
+    event, refused = branch(rng, relation, 3), bool(rng.random() < 0.03)
+    if refused:
+        event = ComposedDpEvent([event, REFUSED[rng.integers(len(REFUSED))]])
+    return Tree(event, relation, between(rng, 1e-10, 1e-2), refused)
+
+
+def leaves(event: Any, count: int = 1) -> list[tuple[Any, int]]:
+    if isinstance(event, ComposedDpEvent):
+        return [pair for part in event.events for pair in leaves(part, count)]
+    if isinstance(event, SelfComposedDpEvent):
+        return leaves(event.event, event.count * count)
+    return [(event, count)]
+
+
+def losses(event: Any, relation: Any, step: float, above: bool) -> Any:
+    """dp-accounting's distribution of one leaf, above or below the truth."""
+    moved = 2 if relation is REPLACE else 1
+    grid = {"pessimistic_estimate": above, "value_discretization_interval": step}
+    dots = {"use_connect_dots": above}
+    match event:
+        case NoOpDpEvent() | RandomizedResponseDpEvent(num_buckets=1):
+            return pld.PrivacyLossDistribution.create_from_rounded_probability(
+                {0: 1.0}, 0.0, step, above
+            )
+        case GaussianDpEvent(noise_multiplier=noise):
+            return pld.from_gaussian_mechanism(noise, sensitivity=moved, **grid, **dots)
+        case LaplaceDpEvent(noise_multiplier=noise):
+            return pld.from_laplace_mechanism(noise, sensitivity=moved, **grid, **dots)
+        case DiscreteLaplaceDpEvent(noise_parameter=a, sensitivity=size):
+            return pld.from_discrete_laplace_mechanism(a, moved * size, **grid, **dots)
+        case RandomizedResponseDpEvent(noise_parameter=p, num_buckets=k):
+            return pld.from_randomized_response(p, k, neighboring_relation=relation, **grid)
+        case PoissonSampledDpEvent(sampling_probability=p, event=GaussianDpEvent() as inner):
+            return pld.from_gaussian_mechanism(
+                inner.noise_multiplier,
+                sampling_prob=p,
+                neighboring_relation=relation,
+                **grid,
+                **dots,
+            )
+        case PoissonSampledDpEvent(sampling_probability=p, event=LaplaceDpEvent() as inner):
+            return pld.from_laplace_mechanism(
+                inner.noise_multiplier, sampling_prob=p, **grid, **dots
+            )
+    raise AssertionError(event)
+
+
+def composed(one: Tree, step: float, above: bool) -> float:
+    total = None
+    for event, count in leaves(one.event):
+        part = losses(event, one.relation, step, above)
+        part = part if count == 1 else part.self_compose(count)
+        total = part if total is None else total.compose(part)
+    assert total is not None
+    return float(total.get_epsilon_for_delta(one.delta))
+
+
+def theirs(one: Tree, step: float = STEP) -> Bounds:
+    return Bounds(composed(one, step, above=False), composed(one, step, above=True))
+
+
+def ours(one: Tree) -> float:
+    return float(PabiAccountant(one.relation).compose(one.event).get_epsilon(one.delta))
+
+
+def cases() -> list[Any]:
+    nightly = pytest.mark.nightly
+    return [pytest.param(k, marks=() if k < ALWAYS else nightly) for k in range(TREES)]
+
+
+@pytest.mark.parametrize("seed", cases())
+def test_a_random_tree_is_accounted_tightly_and_never_too_low(seed: int):
+    one = tree(seed)
+    if one.refused:
+        assert not PabiAccountant(one.relation).supports(one.event)
+    else:
+        bounds, epsilon = theirs(one), ours(one)
+        assert bounds.below <= epsilon, one
+        assert epsilon <= bounds.above * (1.0 + TOLERANCE), one

@@ -1,13 +1,14 @@
 """What bounds are made of: written, read, put together and compared, whatever the kind."""
 
 import itertools
+import json
 import math
 from fractions import Fraction
 
 import pytest
 from flint import ctx
 
-from pabi.tradeoff import TradeOff
+from pabi.tradeoff import Gaussian, Mixture, TradeOff
 from pabi.verification import factors
 from pabi.verification.arithmetic import BITS
 from pabi.verification.bounds import JointBound, all_together, best_curve, uncovered
@@ -15,6 +16,7 @@ from pabi.verification.claims import read_bounds
 from pabi.verification.factors.bounded_ranges import BoundedRanges
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians
+from pabi.verification.factors.groups import AdjacentChain, GroupFactors
 from pabi.verification.factors.laplaces import Laplaces
 from pabi.verification.factors.pure import PureFactors
 from pabi.verification.factors.sampled import SampledGaussians
@@ -22,6 +24,7 @@ from pabi.verification.factors.selections import Selection, Selections
 from pabi.verification.products import Sampled
 
 GAUSSIAN = '{"kind": "gaussian", "mu": 0.5}'
+LINK = json.dumps(Mixture([Gaussian(0.5), Gaussian(1.0)], [0.5, 0.5]).to_dict(), sort_keys=True)
 ONE = {
     Gaussians: Gaussians.single(0.7),
     SampledGaussians: SampledGaussians((Sampled("subsampled", 0.25, 1.5, 3),)),
@@ -30,6 +33,7 @@ ONE = {
     Laplaces: Laplaces(((0.25, 3),)),
     Failure: Failure(Fraction(1, 1024)),
     Selections: Selections((Selection(GAUSSIAN, 10.0, 0.5, 1),)),
+    GroupFactors: GroupFactors((AdjacentChain(LINK, 3, 1),)),
 }
 MORE = {
     Gaussians: Gaussians(((Fraction(1, 2), 0.5), (Fraction(1, 2), 2.0))),
@@ -39,6 +43,7 @@ MORE = {
     Laplaces: Laplaces(((2.0, 1),)),
     Failure: Failure(Fraction(1, 16)),
     Selections: Selections((Selection(GAUSSIAN, 20.0, 0.75, 2),)),
+    GroupFactors: GroupFactors((AdjacentChain(LINK, 4, 2),)),
 }
 
 
@@ -58,7 +63,7 @@ def test_every_kind_is_tried_here():
 
 
 def test_what_is_written_is_what_is_read():
-    """Each of 128 bounds covers what it is written as, and is covered by it; the accountant reads it too."""
+    """Each of 256 bounds covers what it is written as, and is covered by it; the accountant reads it too."""
     for chosen in subsets():
         bound = JointBound.of(*chosen)
         curve = best_curve((bound,))
@@ -109,7 +114,7 @@ def test_bounds_are_equal_whatever_came_first():
         found = {JointBound.of(*order) for order in itertools.permutations(chosen)}
         assert len(found) == 1
     some = tuple(JointBound.of(factor) for factor in ONE.values())
-    assert len(all_together(some, some)) == 28
+    assert len(all_together(some, some)) == len(ONE) * (len(ONE) + 1) // 2
 
 
 def test_a_failure_takes_from_delta():

@@ -23,7 +23,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pabi.describe.neighbours import Adjacency
+from pabi.describe.neighbours import Compared
 from pabi.guarantees.proof import Proof
 from pabi.numbers.encoding import parse_json
 from pabi.numbers.errors import InvalidInput
@@ -64,7 +64,7 @@ class Certificate:
         self._verified: tuple[str, Verdict] | None = None
 
     @classmethod
-    def of(cls, proof: Proof, adjacency: Adjacency, assumes: Sequence[str] = ()) -> Certificate:
+    def of(cls, proof: Proof, adjacency: Compared, assumes: Sequence[str] = ()) -> Certificate:
         """The certificate of a proof.
 
         Parameters
@@ -72,7 +72,7 @@ class Certificate:
         proof : Proof
             What an analysis handed over.
         adjacency : str
-            "replace_one" or "zero_out".
+            "replace_one", "zero_out" or "retrained".
         assumes : sequence of str
             Sentences that the release rests on besides what follows from the description.
 

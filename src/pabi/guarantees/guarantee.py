@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
-from pabi.describe.neighbours import Adjacency, Unit, checked_adjacency, checked_unit
+from pabi.describe.neighbours import Compared, Unit, checked_comparison, checked_unit, require_alike
 from pabi.guarantees.proof import Proof
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
@@ -59,7 +59,8 @@ class Guarantee:
     curve : TradeOff
         The trade-off function of (release, release of an adjacent data set).
     adjacency : str
-        "replace_one" or "zero_out": which data sets are adjacent.
+        "replace_one" or "zero_out": which data sets are adjacent. "retrained": a model that was made to
+        forget records is compared with one that was trained without them.
     method : str
         The name of the analysis.
     source : str
@@ -91,7 +92,7 @@ class Guarantee:
     """
 
     curve: TradeOff
-    adjacency: Adjacency
+    adjacency: Compared
     method: str
     source: str
     assumptions: tuple[str, ...]
@@ -106,7 +107,7 @@ class Guarantee:
 
     def __post_init__(self) -> None:
         known_curve(self.curve)
-        checked_adjacency(self.adjacency)
+        checked_comparison(self.adjacency)
         checked_unit(self.unit)
 
     # Readings.
@@ -479,7 +480,7 @@ class Guarantee:
         certificate = None if proof is None else Certificate.from_dict(proof)
         guarantee = cls(
             _read_curve("tradeoff", data.get("tradeoff")),
-            checked_adjacency(data["adjacency"]),
+            checked_comparison(data["adjacency"]),
             data["method"],
             data["source"],
             tuple(_sentence(a) for a in data["assumptions"]),
@@ -577,9 +578,7 @@ def compose(*guarantees: Guarantee) -> Guarantee:
     first = guarantees[0]
     for g in guarantees[1:]:
         for name in ("adjacency", "unit"):
-            expected, other = getattr(first, name), getattr(g, name)
-            if other != expected:
-                raise InvalidInput(name, f"expected {expected!r} throughout, got {other!r} too")
+            require_alike(name, getattr(first, name), getattr(g, name))
     references = [g.composition for g in guarantees if g.composition is not None]
     complete = len(references) == len(guarantees)
     proven = all(g.proof is not None for g in guarantees)

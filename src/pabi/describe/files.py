@@ -23,6 +23,7 @@ from pabi.describe.prox import KINDS as PROXIMAL_MAPS
 from pabi.describe.prox import ProximalMap
 from pabi.describe.runs import NoisySGD, Prox
 from pabi.describe.second_moments import NoisySecondMoments
+from pabi.describe.unlearning import Unlearning
 from pabi.describe.updates import Update
 from pabi.numbers import encoding
 from pabi.numbers.errors import InvalidInput
@@ -35,6 +36,7 @@ Description = (
     | ExponentialMechanism
     | IteratedExponentialMechanism
     | NoisySecondMoments
+    | Unlearning
 )
 
 _KIND: Mapping[str, type[Description]] = {
@@ -45,6 +47,7 @@ _KIND: Mapping[str, type[Description]] = {
     "exponential_mechanism": ExponentialMechanism,
     "iterated_exponential_mechanism": IteratedExponentialMechanism,
     "noisy_second_moments": NoisySecondMoments,
+    "unlearning": Unlearning,
 }
 _KEYS = {"total_steps": "steps"}  # of fields with a name of their own in files
 _NAME = 80  # characters of a name that another could be meant by
@@ -116,6 +119,10 @@ def _written(name: str, value: Any) -> Any:
     """A field's value for JSON."""
     if type(value) in PROXIMAL_MAPS.values() or isinstance(value, (Loss, Modulus, Update)):
         return value.to_dict()
+    if isinstance(value, NoisySGD):
+        return to_dict(value)
+    if name == "requests":
+        return [list(request) for request in value]
     if name == "moduli":
         return [modulus.to_dict() for modulus in value]
     if name == "inverse_temperature" and callable(value):
@@ -141,6 +148,8 @@ def understood(description: Description) -> None:
     """
     kind_of(description)
     again = replace(description)
+    if isinstance(description, Unlearning):
+        understood(description.run)
     for f in fields(description):
         value, fresh = getattr(description, f.name), getattr(again, f.name)
         plain = isinstance(fresh, (bool, int, float, str))
@@ -288,6 +297,13 @@ def _prox(value: Any) -> Prox:
     return StatedProx(str(table.get("name", "a proximal map")), diameter)
 
 
+def _run(value: Any) -> Description:
+    """The run that a description is about."""
+    if not isinstance(value, Mapping):
+        raise InvalidInput("run", f"expected a table [run], got {value!r}")
+    return from_dict(value)
+
+
 def _moduli(value: Any) -> Modulus | list[Modulus]:
     return (
         list(map(Modulus.from_dict, value)) if isinstance(value, list) else Modulus.from_dict(value)
@@ -301,4 +317,5 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "prox": _prox,
     "update": updates.from_dict,
     "moduli": _moduli,
+    "run": _run,
 }

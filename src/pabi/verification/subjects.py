@@ -14,9 +14,11 @@ from pabi.describe.langevin import FOLLOWED_EXACTLY, LangevinChain, LangevinDiff
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.runs import NoisySGD
 from pabi.describe.second_moments import NoisySecondMoments
-from pabi.verification.adjacency import Adjacency, read_adjacency
+from pabi.describe.unlearning import Unlearning
+from pabi.verification.adjacency import Compared, read_adjacency, read_compared
 from pabi.verification.chains import Chains
 from pabi.verification.drawn_runs import DrawnRun
+from pabi.verification.forgetting import ForgettingDraws, ForgettingOrder, subject_of_forgetting
 from pabi.verification.limits import positions
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.reading import integer, nonnegative
@@ -48,7 +50,7 @@ class Iteration(About):
         self.followed = payload["version"] == 1 or FOLLOWED_EXACTLY in payload["assumes"]
 
 
-def _findings(name: str, parts: Any, adjacency: Adjacency, check: Check) -> list[Finding]:
+def _findings(name: str, parts: Any, adjacency: Compared, check: Check) -> list[Finding]:
     """What is found of certificates, all of one adjacency. `name`: of one of them, in a refusal."""
     positions(f"{name}s", len(parts))
     findings: list[Finding] = []
@@ -74,7 +76,7 @@ class Releases(About):
         parts = payload["parts"]
         if not parts:
             raise Refused("nothing is composed")
-        self.adjacency = read_adjacency(payload["adjacency"])
+        self.adjacency = read_compared(payload["adjacency"])
         self.findings = _findings("part", parts, self.adjacency, check)
         self.alike = len(parts) > 1 and all(part == parts[0] for part in parts)
         if {finding.scope for finding in self.findings} != {"run"}:
@@ -90,7 +92,7 @@ class Trials(About):
         trials, scoring = payload["trials"], payload["scoring"]
         if not trials:
             raise Refused("nothing is selected from")
-        self.adjacency = read_adjacency(payload["adjacency"])
+        self.adjacency = read_compared(payload["adjacency"])
         self.trials = _findings("trial", trials, self.adjacency, check)
         scored = [] if scoring is None else [scoring]
         self.scored = _findings("scoring", scored, self.adjacency, check)
@@ -107,6 +109,8 @@ Subject = (
     | Mechanism
     | IteratedMechanism
     | SecondMoments
+    | ForgettingOrder
+    | ForgettingDraws
     | Iteration
     | Releases
     | Trials
@@ -158,5 +162,6 @@ _DERIVATIONS: Mapping[type[Any], Callable[[Any, Payload, Check], Subject]] = Map
             description
         ),
         NoisySecondMoments: lambda description, payload, check: SecondMoments(description),
+        Unlearning: lambda description, payload, check: subject_of_forgetting(description, payload),
     }
 )

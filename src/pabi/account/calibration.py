@@ -21,6 +21,7 @@ from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMe
 from pabi.describe.runs import NoisySGD
 from pabi.describe.second_moments import NoisySecondMoments
 from pabi.describe.step_sizes import stated_by_function
+from pabi.describe.unlearning import Unlearning
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
@@ -35,6 +36,7 @@ PARAMETERS: dict[type, tuple[str, ...]] = {
     ExponentialMechanism: ("inverse_temperature", "epsilon"),
     IteratedExponentialMechanism: ("epsilons",),
     NoisySecondMoments: ("noise_std", "noise_multiplier"),
+    Unlearning: ("noise_std", "noise_multiplier"),
 }
 Calibrated = TypeVar(
     "Calibrated",
@@ -44,6 +46,7 @@ Calibrated = TypeVar(
     ExponentialMechanism,
     IteratedExponentialMechanism,
     NoisySecondMoments,
+    Unlearning,
 )
 
 _ANALYSES = 3  # how many are asked alone in turn before all are asked every time
@@ -67,7 +70,7 @@ def calibrate(
 
     Parameters
     ----------
-    run : NoisySGD, a sampler, a mechanism or NoisySecondMoments
+    run : NoisySGD, a sampler, a mechanism, NoisySecondMoments or Unlearning
         The description to be changed.
     epsilon : float > 0
         The target.
@@ -79,7 +82,8 @@ def calibrate(
         the "size" of batches nearest to the boundary. Of a Langevin chain the most "inverse_temperature" or
         "steps". Of a diffusion the most "inverse_temperature" or "time". Of an exponential mechanism the
         most "inverse_temperature" or "epsilon". Of an iterated one its "epsilons", scaled as a whole. Of
-        second moments the least "noise_std" or "noise_multiplier". Units are those of the parameter.
+        second moments the least "noise_std" or "noise_multiplier", and of forgetting those of its run.
+        Units are those of the parameter.
     besides : sequence of Guarantee
         What other releases from the same data cost, which share the budget: the target is that of
         `pabi.compose(*besides, run.guarantee(delta))`.
@@ -151,7 +155,8 @@ def _composed(besides: Sequence[Guarantee], run: Any) -> TradeOff | None:
 
 def _sampled(description: Any) -> bool:
     """Whether batches are drawn afresh at every step."""
-    run = description.run if isinstance(description, LangevinChain) else description
+    of_run = isinstance(description, (LangevinChain, Unlearning))
+    run = description.run if of_run else description
     return isinstance(run, NoisySGD) and run.order.fresh
 
 
@@ -242,6 +247,8 @@ class _Search:
 
     def noise(self, run: Any) -> Any:
         """The description with the least noise."""
+        if isinstance(run, Unlearning):
+            return self.noise_of_training(run)
         name = self.parameter
         other = "noise_multiplier" if name == "noise_std" else "noise_std"
 
@@ -252,6 +259,18 @@ class _Search:
         guess = 1.0
         if name == "noise_std":
             guess = run.sensitivity / (run.batch_size if isinstance(run, NoisySGD) else 1)
+        return with_noise(self._boundary(with_noise, guess, rising=False))
+
+    def noise_of_training(self, unlearning: Unlearning) -> Unlearning:
+        """The forgetting whose run has the least noise."""
+        name, run = self.parameter, unlearning.run
+        other = "noise_multiplier" if name == "noise_std" else "noise_std"
+
+        def with_noise(x: float) -> Unlearning:
+            changes: dict[str, Any] = {name: _resized(getattr(run, name), x), other: None}
+            return replace(unlearning, run=replace(run, **changes))
+
+        guess = run.sensitivity / run.batch_size if name == "noise_std" else 1.0
         return with_noise(self._boundary(with_noise, guess, rising=False))
 
     def scale(self, run: Any) -> Any:

@@ -15,11 +15,13 @@ from pabi.describe.stated_run import MOST
 from pabi.describe.unlearning import Unlearning
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable
+from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.showing import exact, shown
 from pabi.numbers.waiting import waiting
 
-_MOST_EPOCHS = 1 << 30  # beyond which a target counts as out of reach
+_MOST_STEPS, _MOST_VARYING = 1 << 40, 1_000_000  # beyond which a target counts as out of reach
+_DOUBLINGS = 5  # of the epochs without less ε, after which it does as well
+_LESS = 1.0 - 1e-9  # what counts as less
 
 
 def described(
@@ -84,39 +86,49 @@ def fewest_epochs(run: NoisySGD, epsilon: float, delta: float, records: int) -> 
     """
     target = validate.number("epsilon", epsilon, above=0.0)
     validate.number("delta", delta, above=0.0, below=1.0)
-    least = math.inf
-
-    def enough(epochs: int) -> bool:
-        nonlocal least
-        try:
-            value = best_guarantee(described(run, epochs=epochs, records=records), delta)
-        except NotApplicable:
-            return False
-        least = min(least, value.epsilon(delta))
-        return value.epsilon(delta) <= target
-
+    search = _Epochs(run, target, delta, records)
     with waiting("counting epochs"):
-        if enough(0):
+        if search.enough(0):
             return 0
         low, high = 0, 1
-        while not enough(high):
-            if high * run.steps_per_epoch > _most_steps(run):
-                raise TargetUnreachable(
-                    f"epsilon = {exact(target)} at delta = {exact(delta)} cannot be met by epochs: after "
-                    f"{high} of them the least seen is epsilon = {shown(least)}",
-                    least,
-                )
+        while not search.enough(high):
+            if search.hopeless(high):
+                raise search.unreachable(high)
             low, high = high, 2 * high
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
+            low, high = (low, middle) if search.enough(middle) else (middle, high)
     return high
 
 
-def _most_steps(run: NoisySGD) -> int:
-    """Steps beyond which a target counts as out of reach: fewer where each of them is looked at."""
-    plain = run.constant and not run.order.fresh
-    return _MOST_EPOCHS if plain else 1_000_000
+class _Epochs:
+    """Tries numbers of epochs and remembers the least ε."""
+
+    def __init__(self, run: NoisySGD, target: float, delta: float, records: int) -> None:
+        self.run, self.target, self.delta, self.records = run, target, delta, records
+        self.least, self.in_vain = math.inf, 0
+
+    def enough(self, epochs: int) -> bool:
+        """Whether so many epochs meet the target."""
+        unlearning = described(self.run, epochs=epochs, records=self.records)
+        value = best_guarantee(unlearning, self.delta).epsilon(self.delta)
+        self.in_vain = 0 if value < self.least * _LESS else self.in_vain + 1
+        self.least = min(self.least, value)
+        return value <= self.target
+
+    def hopeless(self, epochs: int) -> bool:
+        """Whether more epochs did not help for long, or are too many to be looked at."""
+        plain = self.run.constant and not self.run.order.fresh
+        most = _MOST_STEPS if plain else _MOST_VARYING
+        return self.in_vain >= _DOUBLINGS or epochs * self.run.steps_per_epoch > most
+
+    def unreachable(self, epochs: int) -> TargetUnreachable:
+        """The error that names the least ε seen."""
+        return TargetUnreachable(
+            f"epsilon = {exact(self.target)} at delta = {exact(self.delta)} cannot be met by epochs: after "
+            f"{epochs} of them the least seen is epsilon = {shown(self.least)}",
+            self.least,
+        )
 
 
 def least_noise(

@@ -1,4 +1,5 @@
-"""The command line: `pabi account`, `explain`, `calibrate`, `verify`, `train`, `ledger` and `reproduce`.
+"""The command line: `pabi account`, `explain`, `calibrate`, `verify`, `train`, `forget`, `ledger` and
+`reproduce`.
 
 A run is a TOML file (see `examples/`); every value passes through `pabi.describe.files.from_dict`.
 Exit 0 is success, 1 a gate or verdict that says no, 2 bad input, with one line on stderr.
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pabi.cli.forgetting import forget
 from pabi.cli.ledgers import ledger
 from pabi.cli.reading import (
     USUAL_DELTA,
@@ -382,6 +384,7 @@ def verify(
 
 
 app.command()(train)
+app.command()(forget)
 app.command()(ledger)
 app.command()(reproduce)
 

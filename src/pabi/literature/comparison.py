@@ -12,7 +12,13 @@ from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.describe.runs import NoisySGD
-from pabi.literature import covering_iterations, covering_langevin, covering_runs
+from pabi.describe.unlearning import Unlearning
+from pabi.literature import (
+    covering_iterations,
+    covering_langevin,
+    covering_runs,
+    covering_unlearning,
+)
 from pabi.literature.published import Status
 from pabi.literature.reading import CandidateBound
 from pabi.numbers import validate
@@ -21,7 +27,14 @@ from pabi.numbers.showing import exact, shown
 
 OURS = "pabi"
 
-Description = NoisySGD | NoisyIteration | LangevinChain | LangevinDiffusion | ExponentialMechanism
+Description = (
+    NoisySGD
+    | NoisyIteration
+    | LangevinChain
+    | LangevinDiffusion
+    | ExponentialMechanism
+    | Unlearning
+)
 
 _COVERING: dict[type, tuple[CandidateBound, ...]] = {
     NoisySGD: covering_runs.CANDIDATES,
@@ -29,6 +42,7 @@ _COVERING: dict[type, tuple[CandidateBound, ...]] = {
     LangevinChain: covering_langevin.CHAINS,
     LangevinDiffusion: covering_langevin.DIFFUSIONS,
     ExponentialMechanism: covering_langevin.MECHANISMS,
+    Unlearning: covering_unlearning.CANDIDATES,
 }
 
 
@@ -71,9 +85,8 @@ class Comparison:
     It iterates as rows and prints as a table. The rows that apply come first, by increasing ε,
     pabi's own among them; then the others.
 
-    Parameters
-    ----------
-    description : NoisySGD, NoisyIteration, LangevinChain, LangevinDiffusion or ExponentialMechanism
+    Parameters ---------- description : NoisySGD, NoisyIteration, LangevinChain, LangevinDiffusion,
+    ExponentialMechanism or Unlearning
         What the bounds speak of.
     delta : float, in (0, 1)
         δ of every ε.
@@ -136,8 +149,8 @@ class Comparison:
         Raises
         ------
         InvalidInput
-            For an exponential mechanism, which has no length, and for steps or a temperature that
-            vary.
+            For an exponential mechanism and for forgetting, which have no length, and for steps or a
+            temperature that vary.
 
         References
         ----------
@@ -156,8 +169,8 @@ def compare(run: Description, delta: float = 1e-5) -> Comparison:
 
     Parameters
     ----------
-    run : NoisySGD, NoisyIteration, LangevinChain, LangevinDiffusion or ExponentialMechanism
-        A run, a sampler or an exponential mechanism.
+    run : NoisySGD, NoisyIteration, LangevinChain, LangevinDiffusion, ExponentialMechanism or Unlearning
+        A run, a sampler, an exponential mechanism or forgetting.
     delta : float, in (0, 1)
         δ of every ε.
 

@@ -74,7 +74,7 @@ def test_steps_that_expand_forget_nothing():
 
 @pytest.mark.parametrize("name", ["noise_std", "noise_multiplier"])
 def test_the_least_noise_is_enough_and_less_is_not(name):
-    run = replace(RUN, noise_std=None, clip_norm=0.5, **{name: 1.0})
+    run = replace(RUN, clip_norm=0.5, **({"noise_std": None} | {name: 1.0}))
     found = run.with_noise_to_forget(0.2, 1e-5, epochs=1, records=2)
     noise = getattr(found, name)
     assert found.unlearning(1e-5, epochs=1, records=2).epsilon(1e-5) <= 0.2
@@ -98,7 +98,7 @@ def test_forgetting_is_not_mixed_with_training(tmp_path):
     for mix in (pabi.compose, lambda *both: pabi.select(list(both), mean_trials=3)):
         with pytest.raises(InvalidInput, match="forgetting is compared with retraining"):
             mix(training, forgetting)
-    ledger = pabi.Ledger.create(tmp_path / "people.ledger", epsilon=3.0, delta=1e-5)
+    ledger = pabi.Ledger(tmp_path / "people.ledger", epsilon=3.0, delta=1e-5)
     with pytest.raises(InvalidInput, match="no request reacts to a release"):
         ledger.spend(forgetting)
     with pytest.raises(InvalidInput, match="besides"):

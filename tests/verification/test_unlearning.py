@@ -35,12 +35,14 @@ def run_with(name, **changes):
     return pabi.NoisySGD(loss, **settings)
 
 
+BENT = pabi.Loss.weakly_smooth([(0.9, 1.0)], l2=0.5, gradient_bound=1.0)
 GUARANTEES = {
     **{name: run_with(name).unlearning(1e-4, steps=15, records=2) for name in SCHEMES},
     "requests": run_with("cyclic").unlearning(1e-4, requests=[(1, 1), (1, 2)]),
     "secret requests": run_with("every epoch").unlearning(1e-4, requests=[(1, 1), (1, 2)]),
     "given": run_with("poisson", diameter=2.0).unlearning(1e-4, steps=15, published=True),
-    "bent": run_with("cyclic", loss=pabi.Loss.lipschitz(1.0, l2=0.5)).unlearning(1e-4, steps=60),
+    "bent": run_with("full", n=4, loss=BENT).unlearning(1e-4, steps=20),
+    "bent, several": run_with("full", n=4, loss=BENT).unlearning(1e-4, steps=20, records=2),
     "bent, given": run_with(
         "cyclic", loss=pabi.Loss.lipschitz(1.0, l2=0.5), diameter=0.5
     ).unlearning(1e-4, steps=60, published=True),
@@ -86,17 +88,17 @@ def _published(certificate):
     return certificate["run"].get("published", False)
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("change", CHANGES)
+def rests_on(name, change):
+    """Whether a proof needs what is changed: composition knows of no loss but its bound on gradients."""
+    return change != "no l2" or GUARANTEES[name].method != "unlearning, composition"
+
+
+PAIRS = [(name, change) for name in FILES for change in CHANGES if rests_on(name, change)]
+
+
+@pytest.mark.parametrize(("name", "change"), PAIRS)
 def test_altered_files_are_refused(name, change):
-    verdict = pabi.verify(altered(name, CHANGES[change]))
-    harmless = {
-        ("given", "more records"),  # none of them is left, however many there were
-        ("bent, given", "more records"),
-    }
-    if (name, change) in harmless:
-        assert not verdict.ok or set(verdict.assumptions) != set(GUARANTEES[name].assumptions)
-    assert not verdict.ok
+    assert not pabi.verify(altered(name, CHANGES[change])).ok
 
 
 @pytest.mark.parametrize("name", ["full", "cyclic", "once", "every epoch", "bins", "requests"])

@@ -23,9 +23,7 @@ def forget(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="A run file (TOML); - is standard input.")
     ],
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Plan only, which is all there is. Required.")
-    ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Plan, and do nothing. Required.")] = False,
     epochs: Annotated[
         str | None,
         typer.Option(
@@ -57,7 +55,7 @@ def forget(
       pabi forget run.toml --plan --epsilon 0.5 --delta 1e-5
     """
     if not plan:
-        raise InvalidInput("--plan", "missing: pabi plans forgetting, and does not perform it yet")
+        raise InvalidInput("--plan", "missing: forgetting is planned here, and not performed")
     at, target = required("--delta", read_delta(delta)), read_epsilon(epsilon)
     if (epochs is None) == (target is None):
         raise InvalidInput("--epochs", "expected exactly one of --epochs and --epsilon")

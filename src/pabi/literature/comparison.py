@@ -85,8 +85,9 @@ class Comparison:
     It iterates as rows and prints as a table. The rows that apply come first, by increasing ε,
     pabi's own among them; then the others.
 
-    Parameters ---------- description : NoisySGD, NoisyIteration, LangevinChain, LangevinDiffusion,
-    ExponentialMechanism or Unlearning
+    Parameters
+    ----------
+    description : NoisySGD, NoisyIteration, another sampler or mechanism, or Unlearning
         What the bounds speak of.
     delta : float, in (0, 1)
         δ of every ε.
@@ -149,7 +150,7 @@ class Comparison:
         Raises
         ------
         InvalidInput
-            For an exponential mechanism and for forgetting, which have no length, and for steps or a
+            For an exponential mechanism and forgetting, which have no length, and for steps or a
             temperature that vary.
 
         References

@@ -299,7 +299,8 @@ def calibrate(
     if cost > target:
         raise TargetUnreachable(f"epsilon = {target!r} at delta = {at!r} was missed narrowly", cost)
     if as_json:
-        value = table["batches"]["size"] if parameter == "size" else table[parameter]
+        own = table.get("run", table)  # of forgetting, what is calibrated is its run
+        value = own["batches"]["size"] if parameter == "size" else own[parameter]
         result = {"parameter": parameter, "value": value, "epsilon": cost, "delta": at}
         about = {name: getattr(best, name) for name in ("adjacency", "method", "assumptions")}
         emit_json({**result, "target": target, **about, "run": table})

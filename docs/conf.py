@@ -78,6 +78,7 @@ mathjax3_config = {
 default_role = "code"
 smartquotes = False
 autodoc_member_order = "bysource"
+autodoc_mock_imports = ["opacus", "torch"]  # which the build does not need
 autodoc_typehints = "signature"
 autodoc_class_signature = "mixed"
 autodoc_preserve_defaults = True

@@ -14,6 +14,7 @@ from pabi.describe.batches import (
     Reshuffle,
     ShuffleOnce,
 )
+from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.losses import Loss
@@ -29,6 +30,7 @@ from pabi.numbers.errors import (
     PrivacyWarning,
     TargetUnreachable,
 )
+from pabi.numbers.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from pabi import (
@@ -52,8 +54,6 @@ if TYPE_CHECKING:
     from pabi.guarantees.selection import select
     from pabi.verification import Verdict, verify
 
-__version__ = "0.1.0"
-
 # Silent unless the application configures logging.
 logging.getLogger("pabi").addHandler(logging.NullHandler())
 
@@ -73,6 +73,7 @@ __all__ = [
     "Ledger",
     "Loss",
     "Modulus",
+    "NoisyColumnStatistics",
     "NoisyIteration",
     "NoisySGD",
     "NoisySecondMoments",

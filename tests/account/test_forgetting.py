@@ -105,6 +105,21 @@ def test_forgetting_is_not_mixed_with_training(tmp_path):
         pabi.calibrate(RUN, 1.0, 1e-5, besides=[forgetting])
 
 
+def test_units_are_not_mixed():
+    records = RUN.unlearning(1e-5, epochs=1)
+    users = replace(RUN, unit="user").unlearning(1e-5, epochs=1)
+    with pytest.raises(InvalidInput, match="^unit: expected 'record' throughout, got 'user' too"):
+        pabi.compose(records, users)
+
+
+def test_no_chain_of_forgetting_models_is_made():
+    """Its links would be compared with different retrained models; the number forgotten is stated."""
+    one = RUN.unlearning(1e-5, epochs=1)
+    for size in (1, 2):
+        with pytest.raises(InvalidInput, match=r"^adjacency: .*'retrained'.*records="):
+            one.for_groups(size)
+
+
 def test_two_forgetting_models_compose():
     one = RUN.unlearning(1e-5, epochs=1)
     both = pabi.compose(one, one)

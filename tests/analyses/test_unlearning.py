@@ -231,6 +231,41 @@ def test_two_records_are_more_than_one_that_pulls_twice():
     assert truth <= run.unlearning(1e-3, steps=0, records=2).delta(0.0) <= 1.1 * truth
 
 
+def test_a_stated_probability_counts_and_not_the_divisor():
+    """One step in which each of two records is with probability 0.4, of ten with sums divided by one: a
+    binomial mixture of shifts by s/σ, where 1/10 would have less than a third of the advantage."""
+    run = pabi.NoisySGD(
+        pabi.Loss.convex(1e-9, gradient_bound=1.0),
+        n=10,
+        batches=pabi.Poisson(1, probability=0.4),
+        steps=1,
+        step_size=1.0,
+        noise_std=0.25,
+        adjacency="zero_out",
+    )
+
+    def advantage(p):
+        t = np.linspace(0.0, 8.0, 800_001)
+        one, two = (ndtr(shift - t) - ndtr(-t) for shift in (4.0, 8.0))
+        return float((2 * p * (1 - p) * one + p * p * two).max())
+
+    guarantee = run.unlearning(1e-3, steps=0, records=2)
+    assert 3.0 * advantage(0.1) < advantage(0.4) <= guarantee.delta(0.0)
+    assert pabi.verify(guarantee).ok
+
+
+@pytest.mark.parametrize("records", [1, 3])
+@pytest.mark.parametrize("batches", [pabi.Cyclic(10), pabi.ShuffleOnce(10), pabi.Poisson(10)])
+def test_users_are_forgotten_as_records_are(batches, records):
+    """A user contributes a mean of what records contribute: Theorem 27, with the same numbers."""
+    run = run_with(batches)
+    of_users = replace(run, unit="user").unlearning(1e-4, epochs=1, records=records)
+    of_records = run.unlearning(1e-4, epochs=1, records=records)
+    assert (of_users.unit, of_records.unit) == ("user", "record")
+    assert of_users.epsilon(1e-4) == of_records.epsilon(1e-4)
+    assert pabi.verify(of_users).unit == "user"
+
+
 def test_records_that_fill_a_batch_go_on_in_the_next_one():
     """Batches of one record: two withdrawn records move two steps by s each, not one step by s."""
     run = pabi.NoisySGD(

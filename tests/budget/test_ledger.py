@@ -363,6 +363,8 @@ def test_a_report_shows_what_is_spent_rounded_up_and_what_is_left_rounded_down(l
     assert text[-2].endswith("not committed")
     assert text[-1].endswith("testing")
     assert float(text[2].split()[2]) <= ledger.remaining()
+    assert f"<td>epsilon {shown(report.spent)} so far (a reading)</td>" in ledger._repr_html_()
+    assert "<summary>2 entries</summary>" in report._repr_html_()
     table = report.to_dict()
     assert json.loads(json.dumps(table)) == table
     assert [entry["number"] for entry in table["entries"]] == [1, 2]
@@ -541,3 +543,9 @@ def test_a_torn_line_is_noticed_by_whoever_reserves(ledger):
     with pytest.warns(PrivacyWarning):
         ledger.spend(release(0.05))
     assert pabi.Ledger(ledger.path, EPSILON, DELTA).report().entries[0].charge == 0.05
+
+
+def test_a_ledger_that_is_gone_shows_why_in_a_notebook(ledger):
+    ledger.path.unlink()
+    assert ledger._repr_html_().startswith("<p>")
+    assert "No such file" in ledger._repr_html_()

@@ -689,8 +689,8 @@ def test_bad_iterations(changes: dict[str, Any], mentions: tuple[str, ...]) -> N
             ("calibrate", "-", "--epsilon", "1", "--delta", "1e-5", "--parameter", "n"),
             ("--parameter", "'n'", "noise_std"),
         ),
-        (("verify", "-", "--epsilon", "1"), ("--delta",)),
-        (("verify", "-", "--delta", "1e-5"), ("--epsilon",)),
+        (("verify", "-", "--epsilon", "-1"), ("--epsilon", "'-1'")),
+        (("verify", "-", "--delta", "1"), ("--delta", "'1'")),
         (("verify", "-", "--epsilon", "x", "--delta", "1e-5"), ("--epsilon", "'x'")),
         (("acount",), ("acount",)),
         ((), ("command",)),
@@ -713,7 +713,7 @@ def test_version() -> None:
     assert call("--version") == Result(0, f"pabi {pabi.__version__}\n", "")
 
 
-@pytest.mark.parametrize("command", ["account", "explain", "calibrate", "verify"])
+@pytest.mark.parametrize("command", ["account", "explain", "calibrate", "verify", "report"])
 def test_help_has_an_example(command: str) -> None:
     result = call(command, "--help")
     assert result.status == 0

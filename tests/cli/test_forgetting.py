@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import tomli_w
@@ -71,3 +72,26 @@ def test_only_noisy_sgd_is_made_to_forget(tmp_path, capsys):
     options = ["--plan", "--epochs", "1", "--delta", "1e-5"]
     assert main(["forget", str(path), *options]) == 2
     assert "noisy_sgd" in capsys.readouterr().err
+
+
+def test_a_run_of_users_forgets_users(tmp_path, capsys):
+    path = tmp_path / "run.toml"
+    path.write_text(tomli_w.dumps(to_dict(replace(RUN, unit="user"))))
+    options = ["--plan", "--epochs", "2", "--delta", "1e-5", "--records", "3"]
+    assert main(["forget", str(path), *options]) == 0
+    assert capsys.readouterr().out.startswith(
+        "epochs       2 after the request, to forget 3 of 2000 users"
+    )
+    assert main(["forget", str(path), *options, "--json"]) == 0
+    table = json.loads(capsys.readouterr().out)
+    assert table["unit"] == "user"
+    assert pabi.verify(json.dumps(table)).unit == "user"
+
+
+def test_a_description_of_forgetting_is_a_run_file(tmp_path, capsys):
+    path = tmp_path / "forgetting.toml"
+    path.write_text(tomli_w.dumps(to_dict(pabi.Unlearning(RUN, [(40, 1)]))))
+    assert main(["account", str(path), "--delta", "1e-5"]) == 0
+    assert "adjacency    retrained" in capsys.readouterr().out
+    assert main(["verify", str(path)]) == 2
+    assert "this is a run file" in capsys.readouterr().err

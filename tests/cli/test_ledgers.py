@@ -1,14 +1,16 @@
-"""`pabi ledger`: a table or JSON of a ledger, and one line for everything else."""
+"""`pabi ledger`: a table or JSON of a ledger, and one line for everything else; and training from one."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 import pabi
 from pabi.cli import main
 from support.ledgers import DELTA, release
+from support.tables import SCHEMA, assert_one_line, files, people, run, train
 
 
 @pytest.fixture
@@ -69,3 +71,126 @@ def test_methods_from_elsewhere_cannot_move_the_cursor(ledger, capsys):
 
     assert "\x1b" not in _printable("a\x1b[2Jb")
     assert _printable("  a  b") == "  a  b"
+
+
+# Opening one, and training from it.
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    for name in ("pandas", "skops", "pyarrow"):
+        pytest.importorskip(name, reason="pip install '.[train]'")
+    monkeypatch.chdir(tmp_path)
+    people(400).to_csv("people.csv", index=False)
+    Path("schema.toml").write_text(SCHEMA, "utf-8")
+    assert run("ledger", "a.ledger", "--epsilon", "2", "--delta", "1e-4").status == 0
+    return tmp_path
+
+
+def entries():
+    return json.loads(run("ledger", "a.ledger", "--json").out)["entries"]
+
+
+def test_a_ledger_is_opened_and_read_again(folder):
+    assert pabi.Ledger("a.ledger", 2.0, 1e-4).report().entries == ()
+    out = run("ledger", "a.ledger").out
+    assert "epsilon 2 at delta 0.0001" in out
+    assert run("ledger", "a.ledger", "--epsilon", "2", "--delta", "1e-4").out == out
+    other = run("ledger", "a.ledger", "--epsilon", "3", "--delta", "1e-4")
+    assert_one_line(other, "a.ledger", "epsilon = 3", "got one of epsilon = 2")
+    assert (
+        run("ledger", "r.ledger", "--epsilon", "2", "--delta", "1e-4", "--order", "12").status == 0
+    )
+    assert pabi.Ledger("r.ledger", 2.0, 1e-4, order=12).report().entries == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "mentions"),
+    [
+        (["--epsilon", "2"], ["--delta", "missing"]),
+        (["--delta", "1e-5"], ["--epsilon", "missing"]),
+        (["--order", "12"], ["--epsilon", "missing"]),
+        (["--epsilon", "x", "--delta", "1e-5"], ["--epsilon", "'x'"]),
+        (["--epsilon", "0", "--delta", "1e-5"], ["--epsilon", "'0'"]),
+        (["--epsilon", "2", "--delta", "1e-5", "--order", "1"], ["--order", "> 1"]),
+    ],
+)
+def test_a_ledger_is_not_opened_without_a_budget(tmp_path, words, mentions):
+    assert_one_line(run("ledger", f"{tmp_path}/n.ledger", *words), *mentions)
+    assert not (tmp_path / "n.ledger").exists()
+
+
+def test_training_spends_what_its_guarantee_says(folder):
+    result = train("people.csv", more=("--ledger", "a.ledger"), epsilon="1.5")
+    assert result.status == 0
+    assert "ledger       epsilon " in result.out
+    [entry] = entries()
+    assert entry["committed"]
+    stated = pabi.Guarantee.from_json(Path("g.json").read_text("utf-8"))
+    whole = pabi.Ledger("a.ledger", 2.0, 1e-4)
+    assert stated.epsilon(1e-4) <= whole.report().spent <= 2.0
+    assert b"a.ledger" not in Path("model.skops").read_bytes()  # names in a zip are not packed
+    import skops.io
+
+    types = skops.io.get_untrusted_types(file="model.skops")
+    assert "pabi.budget.ledger.Ledger" not in types
+    assert skops.io.load("model.skops", trusted=types)[-1].ledger is None
+
+
+def test_a_budget_that_is_spent_refuses_before_data_are_read(folder):
+    assert train("people.csv", more=("--ledger", "a.ledger"), epsilon="1.5").status == 0
+    Path("people.csv").unlink()  # so that reading it would be another error
+    before = Path("a.ledger").read_bytes()
+    more = {"out": "other.skops", "guarantee": "other.json"}
+    refused = train("people.csv", more=("--ledger", "a.ledger"), epsilon="1.9", **more)
+    assert_one_line(refused, "epsilon = 1.9", "left of the budget epsilon = 2", status=1)
+    assert "no data were read" in refused.err
+    assert Path("a.ledger").read_bytes() == before
+    assert not {"other.skops", "other.json"} & files()
+
+
+def test_what_its_order_makes_dearer_is_refused_as_well(folder):
+    """A secret order is charged by its worst position: ε = 2 itself does not fit into a budget of 2."""
+    before = Path("a.ledger").read_bytes()
+    refused = train("people.csv", more=("--ledger", "a.ledger"), epsilon="2")
+    assert_one_line(refused, "is asked", "left of the budget epsilon = 2", status=1)
+    assert Path("a.ledger").read_bytes() == before
+    assert "model.skops" not in files()
+
+
+def test_a_release_that_fits_exactly_is_granted(folder):
+    """The early refusal leaves room for what the ledger grants: a fixed order is charged as it is."""
+    text = SCHEMA + '[model]\nprecondition = 0.1\nbatches = { kind = "cyclic", size = 50 }\n'
+    Path("schema.toml").write_text(text, "utf-8")
+    worst = train("people.csv", more=("--ledger", "a.ledger"), epsilon="2")
+    assert worst.status == 0, worst.err
+    assert train("people.csv", more=("--ledger", "a.ledger", "--force"), epsilon="0.1").status == 1
+
+
+def test_a_ledger_of_an_order_decides_when_the_charge_is_known(folder):
+    words = ("r.ledger", "--epsilon", "1", "--delta", "1e-4", "--order", "12")
+    assert run("ledger", *words).status == 0
+    for status in (0, 0, 1):
+        more = ("--ledger", "r.ledger", "--force")
+        assert train("people.csv", more=more, epsilon="0.5").status == status
+
+
+@pytest.mark.parametrize(
+    ("name", "mentions"),
+    [
+        ("none.ledger", ["no such file", "pabi ledger FILE --epsilon E --delta D"]),
+        ("people.csv", ["people.csv", "got another file"]),
+        ("model.skops", ["model.skops", "no such file"]),
+    ],
+)
+def test_what_is_no_ledger(folder, name, mentions):
+    assert_one_line(train("people.csv", more=("--ledger", name)), *mentions)
+    assert_one_line(train("people.csv", more=("--ledger", "a.ledger"), out="a.ledger"), "exists")
+    forced = train("people.csv", more=("--ledger", "a.ledger", "--force"), out="a.ledger")
+    assert_one_line(forced, "files of their own")
+    assert entries() == []
+
+
+def test_the_schema_says_nothing_of_a_ledger(folder):
+    Path("schema.toml").write_text(SCHEMA + '[model]\nledger = "a.ledger"\n', "utf-8")
+    assert_one_line(train("people.csv"), "ledger", "unknown key")

@@ -266,7 +266,7 @@ def test_files_are_not_overwritten_unless_asked(folder: Path) -> None:
         ({"data": "nobody.csv"}, ["nobody.csv", "no such file"]),
         ({"data": "people.txt"}, ["people.txt", "named .csv"]),
         ({"schema": "none.toml"}, ["none.toml"]),
-        ({"schema": "people.csv"}, ["people.csv", "malformed TOML"]),
+        ({"schema": "people.csv"}, ["people.csv", "this is a table", "pabi train"]),
         ({"target": "rihc"}, ["'rihc'", "did you mean 'rich'"]),
         ({"target": "age"}, ["--target", "[columns.age]"]),
         ({"epsilon": "0"}, ["--epsilon", "> 0"]),

@@ -23,7 +23,7 @@ from pabi import (
     prox,
     updates,
 )
-from pabi.describe.assumptions import ADJACENT, HIDDEN, SHOWN, about_gap, about_mean_loss
+from pabi.describe.assumptions import ADJACENT, HIDDEN, SHOWN, USERS, about_gap, about_mean_loss
 from pabi.describe.runs import run_sentences
 
 SCHEMES = [
@@ -52,11 +52,13 @@ def added(run, other, **how):
     return [s for s in two if s not in one], [s for s in one if s not in two]
 
 
-@pytest.mark.parametrize(("batches", "adjacency"), list(itertools.product(SCHEMES, ADJACENT)))
+@pytest.mark.parametrize(("batches", "whose"), list(itertools.product(SCHEMES, ADJACENT)))
 @pytest.mark.parametrize("hidden", [True, False])
-def test_every_run_says_who_is_protected_and_what_is_released(batches, adjacency, hidden):
-    said = run_sentences(run_of(batches=batches, adjacency=adjacency), hidden)
-    assert [s for s in said if s in ADJACENT.values()] == [ADJACENT[adjacency]]
+def test_every_run_says_who_is_protected_and_what_is_released(batches, whose, hidden):
+    adjacency, unit = whose
+    said = run_sentences(run_of(batches=batches, adjacency=adjacency, unit=unit), hidden)
+    assert [s for s in said if s in ADJACENT.values()] == [ADJACENT[whose]]
+    assert (USERS in said) == (unit == "user")
     assert [s for s in said if s in (HIDDEN, SHOWN)] == [HIDDEN if hidden else SHOWN]
     assert sum(s == batches.sentence for s in said) == 1
     assert len(set(said)) == len(said)
@@ -68,7 +70,7 @@ def test_every_run_says_who_is_protected_and_what_is_released(batches, adjacency
 
 def test_schemes_have_sentences_of_their_own():
     assert len({batches.sentence for batches in SCHEMES}) == len(SCHEMES)
-    assert len(set(ADJACENT.values())) == len(ADJACENT) == 2
+    assert len(set(ADJACENT.values())) == len(ADJACENT) == 4
 
 
 SAYS = {
@@ -124,7 +126,7 @@ def test_clipping_a_bounded_gradient_says_what_bounds_it():
 
 
 @pytest.mark.parametrize("kind", [Poisson, BallsInBins])
-@pytest.mark.parametrize("adjacency", ADJACENT)
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 def test_a_cap_says_what_becomes_of_larger_batches(kind, adjacency):
     """And of a record that counts and is not summed, where adjacent data sets have one."""
     free, capped = (run_of(batches=kind(10, cap), adjacency=adjacency) for cap in (None, 12))

@@ -89,6 +89,7 @@ def test_epochs_stay_epochs():
         (pabi.FixedSize(3), {"kind": "fixed_size", "size": 3}),
         (pabi.Poisson(3), {"kind": "poisson", "size": 3}),
         (pabi.Poisson(np.int64(3), np.int64(5)), {"kind": "poisson", "size": 3, "cap": 5}),
+        (pabi.Poisson(3, probability=0.3), {"kind": "poisson", "size": 3, "probability": 0.3}),
         (pabi.FullBatch(), {"kind": "full_batch"}),
     ],
     ids=repr,

@@ -38,11 +38,13 @@ def test_so_many_contributions_of_norm_one_lie_between_neighbours(adjacency, oth
     assert changed(adjacency) == max(sums)
 
 
-def test_there_are_two_units_and_runs_have_one():
+def test_there_are_two_units_and_samplers_have_one():
     assert UNITS == ("record", "user")
     assert [checked_unit(unit) for unit in UNITS] == ["record", "user"]
     assert record_only("record") == "record"
-    with pytest.raises(InvalidInput, match="the only unit that runs have, got 'user'") as refused:
+    with pytest.raises(
+        InvalidInput, match="the only unit of samplers and mechanisms, got 'user'"
+    ) as refused:
         record_only("user")
     assert refused.value.field == "unit"
 

@@ -14,7 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pabi import BallsInBins, Cyclic, FixedSize, FullBatch, Poisson, Reshuffle, ShuffleOnce
+from pabi import (
+    BallsInBins,
+    Cyclic,
+    FixedSize,
+    FullBatch,
+    InvalidInput,
+    Poisson,
+    Reshuffle,
+    ShuffleOnce,
+)
 from pabi.describe.batches import order_of
 from pabi.describe.orders import (
     FixedSizes,
@@ -122,6 +131,24 @@ def test_poisson_batches_take_each_record_by_itself(n, size, cap):
     assert order.sizes.most == (n if cap is None else min(n, cap))
     assert not order.displaces
     assert order.fresh
+
+
+@pytest.mark.parametrize("probability", [1e-6, 1 / 235, 0.3, 1.0])
+def test_a_probability_beside_the_divisor(probability):
+    batches = Poisson(3, probability=probability)
+    order = order_of(batches, 10, 7)
+    assert order.probability == Fraction(probability)
+    assert order.sizes == RandomSizes(10, Fraction(probability), draws=7, cap=None)
+    assert batches.batch_size(10) == 3
+    assert batches.per_epoch(10) == {1e-6: 10**6, 1 / 235: 235, 0.3: 4, 1.0: 1}[probability]
+    with pytest.raises(InvalidInput, match="size: "):
+        batches.per_epoch(2)
+
+
+@pytest.mark.parametrize("probability", [0.0, -0.1, 1.1, math.nan, "1", True])
+def test_what_is_no_probability(probability):
+    with pytest.raises(InvalidInput, match=r"probability: expected a finite number > 0 and ≤ 1"):
+        Poisson(3, probability=probability)
 
 
 # How large batches are.

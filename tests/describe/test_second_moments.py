@@ -102,7 +102,7 @@ def test_without_noise_there_is_nothing_to_account():
         ({"adjacency": "add_or_remove_one"}, "adjacency"),
         ({"adjacency": "swap"}, "adjacency"),
         ({"diagonal": 1}, "diagonal"),
-        ({"unit": "user"}, "unit"),
+        ({"unit": "group"}, "unit"),
     ],
 )
 def test_bad_input_names_the_field(changes, field):

@@ -173,9 +173,27 @@ def test_functions_that_give_no_step_sizes_are_refused(function, mention):
     assert "\n" not in str(caught.value)
 
 
+class Scalar:
+    """What schedules of other libraries return: an array of theirs without dimensions."""
+
+    ndim = 0
+
+    def item(self):
+        return 0.1
+
+    def __float__(self):
+        return 0.1
+
+
 @pytest.mark.parametrize(
     "function",
-    [lambda k: np.float64(0.1), lambda k: np.array(0.1), lambda k, a=2: 1, (1).__add__],
+    [
+        lambda k: np.float64(0.1),
+        lambda k: np.array(0.1),
+        lambda k: Scalar(),
+        lambda k, a=2: 1,
+        (1).__add__,
+    ],
 )
 def test_numbers_of_every_kind_are_taken(function):
     run = make(step_size=function)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pabi
+from pabi.describe.assumptions import HIDDEN, USERS
 from pabi.describe.files import from_dict, to_dict
 from pabi.numbers.errors import InvalidInput
 
@@ -90,6 +91,7 @@ def test_a_file_keeps_several_requests():
         ({"requests": [(1.5, 1)]}, "steps"),
         ({"requests": [(1, 0)]}, "records"),
         ({"requests": [(1, 12), (1, 9)]}, "requests"),
+        ({"run": replace(RUN, unit="user"), "requests": [(1, 21)]}, "requests"),
         ({"step_size": [0.1]}, "step_size"),
         ({"step_size": 0.0}, "step_size"),
         ({"published": 1}, "published"),
@@ -109,3 +111,27 @@ def test_what_is_assumed_says_what_is_compared():
     assert "another one from the first step on" in replaced[0]
     assert "request 1 withdraws 2 of the records, after which 3 steps follow" in zeroed
     assert any("does not depend on the noise" in sentence for sentence in zeroed)
+
+
+@pytest.mark.parametrize(
+    ("adjacency", "compared"),
+    [
+        ("zero_out", "the contributions of the forgotten users are zero"),
+        ("replace_one", "the records of each of the forgotten users are others, or none"),
+    ],
+)
+def test_a_run_of_users_forgets_users(adjacency, compared):
+    run = replace(RUN, unit="user", adjacency=adjacency)
+    unlearning = pabi.Unlearning(run, [(3, 2)])
+    assert unlearning.unit == "user"
+    assert compared in unlearning.assumptions[0]
+    assert USERS in unlearning.assumptions
+    assert (
+        "request 1 withdraws 2 of the users, after which 3 steps follow" in unlearning.assumptions
+    )
+    assert from_dict(to_dict(unlearning)) == unlearning
+    # What else is assumed is what the training assumes, but for what is compared and who may look on.
+    of_run = set(run.assumptions)
+    assert of_run - set(unlearning.assumptions) == {run.assumptions[0], HIDDEN}
+    with pytest.raises(InvalidInput, match="at most n = 20 users in all, got 21"):
+        pabi.Unlearning(run, [(1, 21)])

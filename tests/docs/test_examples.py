@@ -8,7 +8,8 @@ python      executed. A block without a language that follows shows what it prin
 console     lines with `$ ` are commands, run by bash; what follows them is what they print.
 toml        one whose first line is `# NAME.toml` is written to that file.
 
-Comments `<!-- invisible-code: python` hold code that readers need not see.
+Comments `<!-- invisible-code: python` hold code that readers need not see. A page with the comment
+`<!-- needs NAME -->` is skipped where that framework is missing.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from sybil import Document, Example, Region
 from sybil.example import SybilFailure
 from sybil.parsers.markdown.lexers import DirectiveInHTMLCommentLexer, FencedCodeBlockLexer
 
+from support.frameworks import framework
+
 ROOT = Path(__file__).parent.parent.parent
 DOCS = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("[a-z]*/*.md")]
 PAGES = [ROOT / "README.md", *sorted(DOCS)]
@@ -41,6 +44,7 @@ PAGES = [page for page in PAGES if re.search("```(python|console)", page.read_te
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _NUMBER = re.compile(r"[-−]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _FILE = re.compile(r"# (\S+\.toml)\b")
+_NEEDS = re.compile(r"<!-- needs (\w+) -->")
 _END = "\x1e"  # printed after every command
 
 
@@ -232,6 +236,8 @@ def failures(page: Path, commands: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_of_page(page, folder):
+    for module in _NEEDS.findall(page.read_text("utf-8")):
+        framework(module)
     wrong = failures(page, folder)
     import matplotlib.pyplot as plt
 

@@ -20,6 +20,7 @@ from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput
+from support.unpriced import Unpriced
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning")
 
@@ -31,12 +32,6 @@ START = [1.0, 0.0]
 @pytest.fixture(autouse=True)
 def free(monkeypatch):
     """No accounting, no rounding of the result, no waiting for the disk."""
-
-    class Unpriced:
-        method, besides, assumptions = "composition", (), ()
-
-        def assuming(self, *sentences):
-            return self
 
     monkeypatch.setattr(NoisySGD, "guarantee", lambda self, delta=1e-5, position=None: Unpriced())
     monkeypatch.setattr("pabi.execute.hiding.GRID", 2.0**-100)

@@ -30,6 +30,7 @@ from pabi.execute.randomness import secret_generator
 from pabi.guarantees.guarantee import TESTING
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from support.unpriced import Unpriced
 
 CENTRES = np.linspace(-1.0, 2.0, 7)[:, None]
 
@@ -51,12 +52,6 @@ def run_of(**changes):
 @pytest.fixture
 def unpriced(monkeypatch):
     """No accounting and no waiting for the disk: these tests train often."""
-
-    class Unpriced:
-        method, besides = "composition", ()
-
-        def assuming(self, *sentences):
-            return self
 
     monkeypatch.setattr(NoisySGD, "guarantee", lambda self, delta=1e-5, position=None: Unpriced())
     monkeypatch.setattr(os, "fsync", lambda handle: None)

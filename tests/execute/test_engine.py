@@ -39,6 +39,9 @@ class Cost:
         self.testing = TESTING in sentences
         return self
 
+    def noting(self, notes):
+        return self
+
 
 @pytest.fixture
 def free(monkeypatch):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -37,6 +37,7 @@ from pabi.learn import (
     train,
 )
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from support.unpriced import Unpriced
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning"),
@@ -44,18 +45,6 @@ pytestmark = [
 ]
 
 RARE = 1e-6
-
-
-@dataclass(frozen=True)
-class Unpriced:
-    """Stands in for a guarantee where a test is not about it."""
-
-    assumptions: tuple[str, ...] = ()
-
-    method, besides = "composition", ()
-
-    def assuming(self, *sentences):
-        return self
 
 
 @pytest.fixture
@@ -114,7 +103,7 @@ def law_of(n, batches):
     sets = [s for k in range(n + 1) for s in itertools.combinations(range(n), k)]
     if batches.kind == "fixed_size":
         return {s: 1.0 / math.comb(n, size) for s in sets if len(s) == size}
-    p = size / n
+    p = size / n if batches.probability is None else batches.probability
     law = {s: p ** len(s) * (1.0 - p) ** (n - len(s)) for s in sets}
     if batches.cap is not None:
         beyond = sum(law.pop(s) for s in sets if len(s) > batches.cap)
@@ -198,6 +187,7 @@ SMALL = [
     (6, Poisson(1, cap=1)),
     (7, Poisson(4, cap=6)),
     (4, Poisson(2, cap=9)),
+    (6, Poisson(1, cap=2, probability=0.3)),
 ]
 
 

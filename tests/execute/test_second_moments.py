@@ -210,7 +210,7 @@ def test_the_noise_is_raised_by_what_rounding_may_add(n):
 
 def test_the_noise_that_is_drawn_is_the_raised_one(monkeypatch):
     one = noise_of(3, 4, False)
-    monkeypatch.setattr(module, "noise_factor", lambda n: 2.0)
+    monkeypatch.setattr(module, "noise_factor", lambda n, chain: 2.0)
     np.testing.assert_allclose(noise_of(3, 4, False), 2.0 * one, atol=1e-5)
 
 

@@ -17,17 +17,9 @@ from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.learn import LogisticGradients, Records, SquaredGradients, train
+from support.unpriced import Unpriced
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning")
-
-
-class Unpriced:
-    """Stands in for a guarantee while many runs are drawn; the guarantee is computed once, outside."""
-
-    method, besides = "composition", ()
-
-    def assuming(self, *sentences):
-        return self
 
 
 @pytest.fixture

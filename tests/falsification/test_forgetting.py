@@ -38,6 +38,20 @@ def test_known_orders_are_never_less_forgotten_than_proven(kind, order, count):
 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+@pytest.mark.parametrize("count", [12, pytest.param(1000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("order", ["full", "cyclic"])
+@pytest.mark.parametrize("kind", ["convex", "weakly convex", "nonconvex"])
+def test_users_are_never_less_forgotten_than_proven(kind, order, count):
+    """Some have no records, and contribute nothing that contracts or expands."""
+    rng = np.random.default_rng([count, *kind.encode(), *order.encode(), *b"users"])
+    for _ in range(count):
+        case = random_forgetting(rng, kind, order, "user")
+        guarantee, truth = case.unlearning.guarantee(1e-4), case.mu()
+        assert guarantee.unit == "user"
+        assert guarantee.mu >= truth * ROUNDING, (guarantee.mu, truth, case)
+
+
+@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [6, pytest.param(500, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("order", SECRET)
 def test_secret_orders_are_never_less_forgotten_than_proven(order, count):

@@ -30,7 +30,8 @@ from pabi import (
     Reshuffle,
     ShuffleOnce,
 )
-from pabi.tradeoff import ApproxDP, Gaussian, Mixture
+from pabi.showing import shown
+from pabi.tradeoff import ApproxDP, Best, Gaussian, Mixture
 
 DELTA = 1e-4
 mpmath.mp.dps = 40
@@ -878,3 +879,36 @@ def test_a_replaced_curve_is_read_anew():
     worse = dataclasses.replace(g, curve=pabi.tradeoff.Gaussian(2.0 * g.mu))
     assert worse.epsilon(DELTA) == worse.curve.epsilon(DELTA) > before
     assert g.epsilon(DELTA) == before
+
+
+class TestNotebooks:
+    @pytest.mark.parametrize("kind", list(KINDS))
+    def test_short_in_a_console(self, kind):
+        g = KINDS[kind].guarantee(delta=DELTA)
+        for text in (str(g), repr(g)):
+            assert len(text) < 250
+            assert "\n" not in text
+            assert shown(g.epsilon(DELTA)) in text
+
+    def test_short_however_large_the_curve_is(self):
+        best = Best(
+            (make(batches=ShuffleOnce(1)).guarantee(delta=DELTA).curve, ApproxDP(0.5, 1e-9))
+        )
+        g = dataclasses.replace(make().guarantee(delta=DELTA), curve=best)
+        assert len(repr(best)) > 2000
+        assert len(str(g)) < 250
+        assert len(repr(g)) < 250
+
+    def test_a_table_with_the_assumptions_folded(self, g):
+        html = g._repr_html_()
+        assert f"<td>{shown(g.epsilon(DELTA))}</td>" in html
+        assert f"<summary>{len(g.assumptions)} assumptions</summary>" in html
+        assert html.count("<li>") == len(g.assumptions)
+        assert f"<td>{'none' if g.mu is None else shown(g.mu)}</td>" in html
+        assert "testing only" not in html
+        assert "testing only" in g.for_testing()._repr_html_()
+
+    def test_a_table_escapes_what_a_file_says(self):
+        g = make().guarantee(delta=DELTA).assuming("<script>alert(1)</script>")
+        assert "<script>" not in g._repr_html_()
+        assert "&lt;script&gt;" in g._repr_html_()

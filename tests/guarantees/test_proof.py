@@ -73,6 +73,10 @@ DESCRIPTIONS = {
         Loss.logistic(1.0, l2=0.5), n=50, inverse_temperature=20.0, time=3.0
     ),
     "second moments": pabi.NoisySecondMoments(50, 3, 1.0, noise_multiplier=5.0),
+    "column moments": pabi.NoisyColumnStatistics(50, 3, "moments", noise_std=5.0),
+    "column levels": pabi.NoisyColumnStatistics(
+        50, 3, "levels", noise_std=5.0, threshold=5.0, adjacency="zero_out"
+    ),
     "a mechanism": pabi.ExponentialMechanism(
         Loss.logistic(1.0, l2=0.5), n=50, dimension=3, diameter=2.0, epsilon=0.5
     ),
@@ -86,6 +90,10 @@ PROOFS = {
 PROOFS |= {
     f"a selection from {name}": pabi.select(DESCRIPTIONS[name].guarantee(DELTA), 10.0)
     for name in ("cyclic", "shuffled once", "poisson", "second moments", "a mechanism")
+}
+PROOFS |= {
+    f"groups of {name}": DESCRIPTIONS[name].guarantee(DELTA).for_groups(3)
+    for name in ("cyclic", "shuffled once", "second moments", "a mechanism")
 }
 HEADER = {"format", "version", "theorem", "adjacency", "assumes"}
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import LogisticRegression
@@ -20,6 +20,7 @@ from sklearn.preprocessing import (
     FunctionTransformer,
     MinMaxScaler,
     Normalizer,
+    OneHotEncoder,
     PolynomialFeatures,
     StandardScaler,
 )
@@ -29,8 +30,12 @@ import pabi
 from pabi.describe.batches import FullBatch, ShuffleOnce
 from pabi.features import RandomFeatures, Scattering
 from pabi.learn import (
+    PrivateCategories,
+    PrivateImputer,
     PrivateLinearRegression,
     PrivateLogisticRegression,
+    PrivateRanges,
+    PrivateScaler,
     PrivateWhitener,
     SchemaEncoder,
     guarantee_of,
@@ -300,3 +305,101 @@ def test_what_is_learnt_under_a_private_name_is_seen():
     X = np.random.default_rng(0).normal(size=(40, 2))
     with pytest.raises(InvalidInput, match="^model: .*_centre"):
         guarantee_of(Secretive().fit(X))
+
+
+# Columns side by side.
+
+FRAME = {"a": X[:, 0], "b": X[:, 1], "c": np.where(X[:, 2] > 0.25, "x", "y")}
+
+
+def frame(times=20):
+    return pytest.importorskip("pandas").DataFrame({k: np.tile(v, times) for k, v in FRAME.items()})
+
+
+def model_of_columns(*parts, **changes):
+    table = frame()
+    steps = ColumnTransformer(list(parts), **changes), classifier(feature_norm=2.0)
+    return make_pipeline(*steps).fit(table, (table["a"] > table["b"]).astype(int))
+
+
+def test_private_columns_compose():
+    model = model_of_columns(
+        (
+            "numbers",
+            make_pipeline(PrivateImputer(2.0, DELTA), PrivateScaler(2.0, DELTA)),
+            ["a", "b"],
+        ),
+        ("ranges", PrivateRanges(2.0, DELTA), ["a"]),
+        ("levels", PrivateCategories(1.0, DELTA), ["c"]),
+    )
+    columns = model[0].named_transformers_
+    parts = [*columns["numbers"], columns["ranges"], columns["levels"], model[-1]]
+    each = pabi.compose(*(step.guarantee_ for step in parts))
+    whole = guarantee_of(model)
+    assert whole.epsilon(DELTA) == pytest.approx(each.epsilon(DELTA), rel=1e-6)
+    assert whole.epsilon(DELTA) > max(step.guarantee_.epsilon(DELTA) for step in parts)
+    verdict = pabi.verify(whole)
+    assert verdict.ok, verdict.reason
+    assert set(whole.assumptions) >= {s for step in parts for s in step.guarantee_.assumptions}
+
+
+def test_unions_within_columns_within_pipelines_compose():
+    inner = FeatureUnion([("ranges", PrivateRanges(2.0, DELTA)), ("as they are", Normalizer())])
+    model = model_of_columns(("both", make_pipeline(inner), ["a", "b"]))
+    ranges = model[0].named_transformers_["both"][0].transformer_list[0][1]
+    expected = pabi.compose(ranges.guarantee_, model[-1].guarantee_).epsilon(DELTA)
+    assert guarantee_of(model).epsilon(DELTA) == expected
+
+
+def test_honest_columns_cost_nothing():
+    model = model_of_columns(
+        ("norms", Normalizer(), ["a", "b"]),
+        ("none", "drop", ["c"]),
+        remainder="passthrough",
+    )
+    assert guarantee_of(model) is model[-1].guarantee_
+    declared = ("levels", PrivateCategories(categories=[["x", "y"]]), ["c"])
+    model = model_of_columns(declared, ("rest", "passthrough", ["a"]))
+    assert guarantee_of(model) is model[-1].guarantee_
+
+
+def test_the_density_of_a_sparse_output_is_assumed_to_be_public():
+    levels = ("levels", OneHotEncoder(categories=[["x", "y"]]), ["c"])
+    model = model_of_columns(levels, ("numbers", PrivateRanges(2.0, DELTA), ["a"]))
+    assert any("density" in sentence for sentence in guarantee_of(model).assumptions)
+    assert pabi.verify(guarantee_of(model)).ok
+    dense = model_of_columns(levels, sparse_threshold=0.0)
+    assert not any("density" in sentence for sentence in guarantee_of(dense).assumptions)
+
+
+def test_columns_selected_by_type_are_assumed_to_be_public():
+    numbers = PrivateRanges(2.0, DELTA), make_column_selector(dtype_include=float)
+    model = model_of_columns(("numbers", *numbers))
+    assert any("types of columns" in sentence for sentence in guarantee_of(model).assumptions)
+
+
+def widest(table):
+    """Columns that the data choose."""
+    return [max(["a", "b"], key=lambda name: table[name].var())]
+
+
+def test_columns_that_a_function_of_the_table_chooses_are_refused():
+    model = model_of_columns(("numbers", PrivateRanges(2.0, DELTA), widest))
+    with pytest.raises(InvalidInput, match="'numbers' of a ColumnTransformer"):
+        guarantee_of(model)
+
+
+@pytest.mark.parametrize(
+    "leaky", [StandardScaler(), make_pipeline(PrivateRanges(2.0, DELTA), StandardScaler())]
+)
+def test_one_leaky_column_is_refused_by_name(leaky):
+    model = model_of_columns(("honest", PrivateRanges(2.0, DELTA), ["a"]), ("leaky", leaky, ["b"]))
+    with pytest.raises(InvalidInput, match=r"StandardScaler \(leaky.* of a ColumnTransformer\)"):
+        guarantee_of(model)
+
+
+def test_what_was_not_fitted_is_refused():
+    columns = ColumnTransformer([("a", PrivateRanges(), ["a"])])
+    for whole in (columns, FeatureUnion([("a", PrivateRanges())]), make_pipeline(columns)):
+        with pytest.raises(InvalidInput, match="expected a fitted"):
+            guarantee_of(whole)

@@ -244,7 +244,7 @@ def test_the_map_sees_the_release_alone(kind):
         X, y = problem(kind, seed=seed)
         values = 400.0 * (0.1 * np.eye(4) + 0.05)
 
-        def fixed(moments, records, random_state, delta, values=values):
+        def fixed(moments, records, random_state, delta, groups, values=values):
             return ReleasedMoments(values, moments.guarantee(delta))
 
         with pytest.MonkeyPatch.context() as patch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -245,3 +246,67 @@ def test_a_missing_range_is_said_to_be_missing():
         InvalidInput, match=r"^columns\.age\.range: missing: expected \[low, high\]$"
     ):
         read_range("columns.age.range", None)
+
+
+# Schema files.
+
+FILE = """
+[target]
+levels = ["a", "b"]
+
+[columns.age]
+kind = "numeric"
+range = [20, 60]
+transform = "log1p"
+
+[columns."a job"]
+kind = "categorical"
+levels = ["clerk", "smith"]
+other = "level"
+
+[columns.citizen]
+kind = "boolean"
+
+[model]
+epochs = 3
+"""
+
+
+def test_columns_of_a_schema_file(tmp_path: Path) -> None:
+    path = tmp_path / "schema.toml"
+    path.write_text(FILE, "utf-8")
+    columns = {
+        "age": {"kind": "numeric", "range": [20, 60], "transform": "log1p"},
+        "a job": {"kind": "categorical", "levels": ["clerk", "smith"], "other": "level"},
+        "citizen": {"kind": "boolean"},
+    }
+    for source in (path, str(path)):
+        encoder = SchemaEncoder.from_toml(source)
+        assert encoder.columns == columns
+        assert list(encoder.columns) == list(columns)
+        assert encoder.get_params() == SchemaEncoder(columns).get_params()
+        assert clone(encoder).columns == columns
+    table = {"age": [30.0], "a job": ["smith"], "citizen": ["yes"]}
+    dense = SchemaEncoder.from_toml(path, sparse_output=False).fit_transform(table)
+    assert isinstance(dense, np.ndarray)
+    assert np.array_equal(dense, SchemaEncoder(columns).fit_transform(table).toarray())
+
+
+@pytest.mark.parametrize(
+    ("content", "mentions"),
+    [
+        (None, "expected a schema file .TOML.: No such file"),
+        (b"[columns", "malformed TOML"),
+        (b"\xff = 1", "malformed TOML"),
+        (b"", r"columns: expected a table \[columns.NAME\]"),
+        (b'[columns.age]\nkind = "numeric"', "columns.age.range: missing"),
+        (b"columns = 3", "columns: expected a table"),
+    ],
+)
+def test_bad_schema_files_are_named(tmp_path: Path, content: bytes | None, mentions: str) -> None:
+    path = tmp_path / "schema.toml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InvalidInput, match=f"schema.toml: {mentions}") as caught:
+        SchemaEncoder.from_toml(path)
+    assert "\n" not in str(caught.value)

@@ -19,6 +19,10 @@ FURTHER = [
 ]
 
 
+# Modules of other libraries' objects, which the package itself does not list.
+INTEGRATIONS = ["pabi.integrations.torch"]
+
+
 # Methods by which the parts of the package talk to one another.
 INNER = {
     "losses",
@@ -36,7 +40,7 @@ INNER = {
 def public() -> Iterator[str]:
     """Every public name: of the package, of its public modules, and of their classes' own members."""
     modules = ["pabi", *(f"pabi.{n}" for n in pabi.__all__ if inspect.ismodule(getattr(pabi, n)))]
-    for module in modules:
+    for module in [*modules, *INTEGRATIONS]:
         for name in getattr(importlib.import_module(module), "__all__", ()):
             full = f"{module}.{name}"
             yield full
@@ -68,7 +72,7 @@ def looked_up(name: str) -> Any:
     for k in range(len(parts), 0, -1):
         try:
             thing = importlib.import_module(".".join(parts[:k]))
-        except ImportError:
+        except (ImportError, pabi.InvalidInput):  # the latter where a framework is missing
             continue
         for part in parts[k:]:
             static = inspect.getattr_static(thing, part, None)

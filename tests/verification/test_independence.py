@@ -33,6 +33,7 @@ SHARED = {
     },
     # Descriptions: their parser, their fields, and their sentences.
     "pabi.describe.files": {"from_dict"},
+    "pabi.describe.assumptions": {"group_sentences"},
     "pabi.describe.runs": {"NoisySGD", "run_sentences"},
     "pabi.describe.iteration": {"iteration_sentences"},
     "pabi.describe.batches": {
@@ -61,6 +62,10 @@ SHARED = {
         "rounds_sentences",
     },
     "pabi.describe.selection": {"selection_sentences"},
+    "pabi.describe.column_statistics": {
+        "NoisyColumnStatistics",
+        "column_statistics_sentences",
+    },
     "pabi.describe.second_moments": {"NoisySecondMoments", "second_moments_sentences"},
     "pabi.describe.unlearning": {"Unlearning", "unlearning_sentences"},
     "pabi.numbers.errors": {"InvalidInput"},
@@ -150,6 +155,8 @@ def test_the_checker_reads_no_other_derived_number(monkeypatch):
     files.append(run.guarantee(1e-5).to_json())
     moments = pabi.NoisySecondMoments(100, 3, 1.0, noise_multiplier=9.0)
     files.append(moments.guarantee(1e-5).to_json())
+    levels = pabi.NoisyColumnStatistics(100, 3, "levels", noise_std=9.0, threshold=3.0)
+    files.append(levels.guarantee(1e-5).to_json())
     found, owners = set(), set(described())
     assert {pabi.NoisySGD, pabi.Loss, pabi.Cyclic, pabi.LangevinChain, pabi.prox.ball} <= owners
     assert pabi.NoisySecondMoments in owners

@@ -65,6 +65,10 @@ RUNS = {
         gradient_sensitivity=0.7,
         clip_norm=None,
     ),
+    "poisson, probability": sgd(batches=Poisson(20, probability=0.07)),
+    "poisson, zero out, probability": sgd(
+        batches=Poisson(1, cap=45, probability=1 / 23), adjacency="zero_out", noise_std=2.0
+    ),
     "diameter": sgd(loss=FLAT, diameter=0.004),
     "diameter, poisson": sgd(loss=FLAT, diameter=0.004, batches=Poisson(20)),
     "cool-down": sgd(cooldown_steps=5),
@@ -211,10 +215,16 @@ def constants_of_noise(run, k):
     return real(run.sensitivity) / run.batch_size / real(noise)
 
 
+def rate_of(run):
+    """How likely a record is in a batch."""
+    stated = getattr(run.batches, "probability", None)
+    return Fraction(run.batch_size, run.n) if stated is None else Fraction(stated)
+
+
 def failure_of(run, cap):
     if run.batches.kind == "fixed_size" or run.batches.cap is not None:
         return 0.0
-    return run.data_steps * float(binom.sf(cap, run.n, run.batch_size / run.n))
+    return run.data_steps * float(binom.sf(cap, run.n, float(rate_of(run))))
 
 
 def kind_of(run):
@@ -225,8 +235,8 @@ def kind_of(run):
 def written(run, theorem, plan, slack=1e-9, delta=DELTA):
     """The payload of a certificate of this plan, which claims what it needs and `slack` more."""
     gaussian, factors = needed(run, theorem, plan)
-    kind, p = kind_of(run), run.batch_size / run.n
-    p = p if Fraction(p) * run.n >= run.batch_size else math.nextafter(p, 2.0)
+    kind, p = kind_of(run), float(rate_of(run))
+    p = p if Fraction(p) >= rate_of(run) else math.nextafter(p, 2.0)
     values, counts = np.unique([float(m) * (1.0 + slack) for m in factors], return_counts=True)
     listed = [
         {"kind": kind, "mu": float(m), "probability": p, "count": int(k)}
@@ -748,6 +758,16 @@ def test_more_and_larger_factors_claim_less():
     verdict = pabi.verify(infinite)
     assert verdict.ok
     assert verdict.product.epsilon(DELTA) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("probability", "reason"), [(0.0701, "factors: "), (0.5, "factors: "), (0.0, "probability: ")]
+)
+def test_a_run_of_another_probability_is_not_proven(probability, reason):
+    payload = copy.deepcopy(payload_of("poisson, probability", ONE))
+    assert pabi.verify(payload).ok
+    payload["run"]["batches"]["probability"] = probability
+    refused(payload, reason)
 
 
 def test_the_largest_batch_that_counts():

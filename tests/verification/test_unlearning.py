@@ -148,3 +148,36 @@ def test_payments_before_a_model_was_handed_out_are_refused():
     verdict = pabi.verify(altered("given", earlier))
     assert not verdict.ok
     assert "handed out" in verdict.reason
+
+
+def test_a_certificate_of_records_proves_nothing_of_users():
+    users = run_with("cyclic", unit="user").unlearning(1e-4, steps=15, records=2)
+    assert pabi.verify(users).unit == "user"
+
+    def of_users(data, certificate):
+        data["unit"] = certificate["unit"] = "user"
+
+    assert pabi.verify(altered("cyclic", of_users)).reason.startswith("unit: ")
+    silent = json.loads(users.to_json())
+    del silent["certificate"]["unit"]
+    assert pabi.verify(silent).reason.startswith("unit: ")
+
+
+def test_the_stated_probability_is_that_of_the_factors():
+    """Sums are divided by the same number; only how often any of two records is drawn differs."""
+    guarantee = run_with("poisson").unlearning(1e-4, steps=0, records=2)
+    certificate = json.loads(guarantee.to_json())["certificate"]
+    assert pabi.verify(certificate).ok
+    certificate["run"]["run"]["batches"]["probability"] = 0.2  # in place of 10/103
+    certificate["reading"] = {"delta": 1e-4, "epsilon": "inf"}
+    verdict = pabi.verify(certificate)
+    assert not verdict.ok
+    assert "p = 0.36" in verdict.reason  # 1 − 0.8²
+
+
+def test_no_group_is_made_of_forgetting_models():
+    run = run_with("cyclic")
+    group = json.loads(run.guarantee(1e-4).for_groups(2).to_json())["certificate"]
+    assert pabi.verify(group | {"member": FILES["cyclic"]["certificate"]}).ok is False
+    group |= {"adjacency": "retrained", "member": FILES["cyclic"]["certificate"]}
+    assert "adjacency" in pabi.verify(group).reason

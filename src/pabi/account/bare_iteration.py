@@ -37,7 +37,7 @@ def iteration(run: NoisySGD, position: int | None = None) -> NoisyIteration:
         return _without_moduli(view, order, position, diameter)
     columns: tuple[Any, ...] = schedule.columns() if isinstance(schedule, Groups) else schedule
     c, s, sigma = columns
-    return NoisyIteration(c, s, sigma, diameter=diameter, adjacency=run.adjacency)
+    return NoisyIteration(c, s, sigma, diameter=diameter, adjacency=run.adjacency, unit=run.unit)
 
 
 def _redrawn(order: KnownUses | SecretOrder) -> bool:
@@ -91,4 +91,5 @@ def _without_moduli(
         step_noise_std=sigma,
         diameter=diameter,
         adjacency=run.adjacency,
+        unit=run.unit,
     )

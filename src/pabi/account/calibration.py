@@ -16,6 +16,7 @@ import numpy as np
 
 from pabi.account.best import best_guarantee, outcomes
 from pabi.describe.accounted import warn_of_large_delta
+from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.runs import NoisySGD
@@ -36,6 +37,7 @@ PARAMETERS: dict[type, tuple[str, ...]] = {
     ExponentialMechanism: ("inverse_temperature", "epsilon"),
     IteratedExponentialMechanism: ("epsilons",),
     NoisySecondMoments: ("noise_std", "noise_multiplier"),
+    NoisyColumnStatistics: ("noise_std",),
     Unlearning: ("noise_std", "noise_multiplier"),
 }
 Calibrated = TypeVar(
@@ -46,6 +48,7 @@ Calibrated = TypeVar(
     ExponentialMechanism,
     IteratedExponentialMechanism,
     NoisySecondMoments,
+    NoisyColumnStatistics,
     Unlearning,
 )
 
@@ -70,7 +73,7 @@ def calibrate(
 
     Parameters
     ----------
-    run : NoisySGD, a sampler, a mechanism, NoisySecondMoments or Unlearning
+    run : NoisySGD, a sampler, a mechanism, NoisySecondMoments, NoisyColumnStatistics or Unlearning
         The description to be changed.
     epsilon : float > 0
         The target.
@@ -82,8 +85,8 @@ def calibrate(
         the "size" of batches nearest to the boundary. Of a Langevin chain the most "inverse_temperature" or
         "steps". Of a diffusion the most "inverse_temperature" or "time". Of an exponential mechanism the
         most "inverse_temperature" or "epsilon". Of an iterated one its "epsilons", scaled as a whole. Of
-        second moments the least "noise_std" or "noise_multiplier", and of forgetting those of its run.
-        Units are those of the parameter.
+        second moments the least "noise_std" or "noise_multiplier", of statistics of columns the least
+        "noise_std", and of forgetting the noise of its run. Units are those of the parameter.
     besides : sequence of Guarantee
         What other releases from the same data cost, which share the budget: the target is that of
         `pabi.compose(*besides, run.guarantee(delta))`.
@@ -253,7 +256,8 @@ class _Search:
         other = "noise_multiplier" if name == "noise_std" else "noise_std"
 
         def with_noise(x: float) -> Any:
-            changes: dict[str, Any] = {name: _resized(getattr(run, name), x), other: None}
+            changes: dict[str, Any] = {name: _resized(getattr(run, name), x)}
+            changes |= {other: None} if other in PARAMETERS[type(run)] else {}
             return replace(run, **changes)
 
         guess = 1.0

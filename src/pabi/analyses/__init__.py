@@ -1,9 +1,9 @@
 """One proof technique a file, each a pure function from a description to a guarantee.
 
 An analysis raises NotApplicable, with the reason, where it does not cover a description. To add one, add a
-file and a line to the table of what it covers: `RUNS`, `DIFFUSION`, `MECHANISM`, `MOMENTS` or `FORGETTING`.
-Other files help: `cases` and `writing` with proofs, `tuning` with the free parameters of random batches,
-and `langevin_chain` takes the analyses of runs to chains.
+file and a line to the table of what it covers: `RUNS`, `DIFFUSION`, `MECHANISM`, `MOMENTS`, `COLUMNS` or
+`FORGETTING`. Other files help: `cases` and `writing` with proofs, `tuning` with the free parameters of
+random batches, and `langevin_chain` takes the analyses of runs to chains.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pabi.analyses import (
+    column_statistics,
     composition,
     diffusion,
     epoch_by_epoch,
@@ -30,6 +31,7 @@ from pabi.analyses import (
     unlearning,
 )
 from pabi.analyses.langevin_chain import of_chain
+from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.files import Description, kind_of
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
@@ -71,6 +73,7 @@ MECHANISM = (
     Analysis(exponential.GIBBS, exponential.gibbs),
 )
 MOMENTS = (Analysis(gaussian_mechanism.NAME, gaussian_mechanism.apply),)
+COLUMNS = (Analysis(column_statistics.NAME, column_statistics.apply),)
 FORGETTING = (
     Analysis(unlearning.COMPOSED, unlearning.composed),
     Analysis(unlearning.SHIFTS, unlearning.shifts),
@@ -95,6 +98,7 @@ _OF: Mapping[type[Description], tuple[Analysis, ...]] = MappingProxyType(
         ExponentialMechanism: MECHANISM,
         IteratedExponentialMechanism: MECHANISM,
         NoisySecondMoments: MOMENTS,
+        NoisyColumnStatistics: COLUMNS,
         Unlearning: FORGETTING,
     }
 )

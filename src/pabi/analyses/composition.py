@@ -59,7 +59,7 @@ def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
         case _:
             assert_never(order)
     proof = RunProof(NAME, run, curve, position=position)
-    return Guarantee(curve, run.adjacency, NAME, SOURCE, sentences, proof=proof)
+    return Guarantee(curve, run.adjacency, NAME, SOURCE, sentences, proof=proof, unit=run.unit)
 
 
 def _sampled(
@@ -71,7 +71,7 @@ def _sampled(
     curve = product(0.0, [every_step(run)], probability, single, 0.0)
     source = SOURCE if single else SOURCE_SAMPLED
     proof = SampledProof(NAME, run, curve, delta or DEFAULT_DELTA)
-    return Guarantee(curve, run.adjacency, NAME, source, sentences, proof=proof)
+    return Guarantee(curve, run.adjacency, NAME, source, sentences, proof=proof, unit=run.unit)
 
 
 def every_step(run: NoisySGD) -> tuple[Array, Array]:
@@ -159,7 +159,9 @@ def _iteration(iteration: NoisyIteration) -> Guarantee:
         raise NotApplicable("the runs start apart, which no noisy step has paid for")
     mu = _payment_of(iteration).mu
     sentences, proof = sentences_of(iteration, hidden=False), IterationProof(NAME, iteration, mu)
-    return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, sentences, proof=proof)
+    return Guarantee(
+        Gaussian(mu), iteration.adjacency, NAME, SOURCE, sentences, proof=proof, unit=iteration.unit
+    )
 
 
 def _payment_of(iteration: NoisyIteration) -> Payment:

@@ -66,7 +66,9 @@ def apply(
     )
     records, cases = last.records(best, _MOST_RANGES)
     proof = averaged(NAME, run, records, cases, view.fractions, resting=best.r[1:])
-    return Guarantee(proof.curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof)
+    return Guarantee(
+        proof.curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof, unit=run.unit
+    )
 
 
 def _least(

@@ -124,7 +124,9 @@ def _guarantee(mechanism: Mechanism, name: str, curve: TradeOff) -> Guarantee:
         sentences = rounds_sentences(mechanism)
     source = "; ".join(_SOURCES.values()) if name == BOTH else _SOURCES[name]
     proof = MechanismProof(name, mechanism, curve)
-    return Guarantee(curve, mechanism.adjacency, name, source, sentences, proof=proof)
+    return Guarantee(
+        curve, mechanism.adjacency, name, source, sentences, proof=proof, unit=mechanism.unit
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,7 @@ def apply(moments: NoisySecondMoments, delta: float, position: int | None = None
         NAME,
         SOURCE,
         second_moments_sentences(moments),
+        unit=moments.unit,
         proof=MomentsProof(moments, curve),
     )
 

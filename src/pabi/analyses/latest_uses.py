@@ -54,7 +54,9 @@ def apply(
     cases = last_two_epochs(view, order, most, before)
     uses = _Uses(view)
     proof = averaged(NAME, run, [uses.record(case) for case in cases], cases, view.fractions)
-    return Guarantee(proof.curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof)
+    return Guarantee(
+        proof.curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof, unit=run.unit
+    )
 
 
 class _Uses:

@@ -84,7 +84,7 @@ def _of_worst(run: NoisySGD, position: int | None) -> Guarantee:
     curve, sentences = Gaussian(max(x.mu for x in solved)), run_sentences(run, position=position)
     cases = [(x, None) for x in solved]
     proof = RunProof(NAME, run, curve, cases, position, alike=records.alike)
-    return Guarantee(curve, run.adjacency, NAME, SOURCE, sentences, proof=proof)
+    return Guarantee(curve, run.adjacency, NAME, SOURCE, sentences, proof=proof, unit=run.unit)
 
 
 def _averaged(run: NoisySGD, order: SecretOrder, delta: float) -> Guarantee:
@@ -100,7 +100,9 @@ def _averaged(run: NoisySGD, order: SecretOrder, delta: float) -> Guarantee:
     solved = [records.solved(case.uses) for case in cases]
     proof = averaged(NAME, run, solved, cases, fractions)
     proof = replace(proof, alike=records.alike)
-    return Guarantee(proof.curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof)
+    return Guarantee(
+        proof.curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof, unit=run.unit
+    )
 
 
 class _Records:
@@ -186,7 +188,9 @@ def _iteration(iteration: NoisyIteration) -> Guarantee:
     payments = solve(shape, s, sigma, diameter, iteration.start)
     mu, sentences = mu_of(payments.square), sentences_of(iteration)
     proof = NonlinearIterationProof(iteration, mu, payments)
-    return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, sentences, proof=proof)
+    return Guarantee(
+        Gaussian(mu), iteration.adjacency, NAME, SOURCE, sentences, proof=proof, unit=iteration.unit
+    )
 
 
 def _steps_of(iteration: NoisyIteration) -> int:

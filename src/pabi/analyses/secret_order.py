@@ -61,7 +61,9 @@ def apply(
         records = [record(view, case.uses) for case in cases]
     proof = averaged(NAME, run, records, cases, view.fractions)
     proof = replace(proof, view=view)
-    return Guarantee(proof.curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof)
+    return Guarantee(
+        proof.curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof, unit=run.unit
+    )
 
 
 def secret_order(run: NoisySGD) -> SecretOrder:

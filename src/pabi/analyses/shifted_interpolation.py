@@ -68,7 +68,7 @@ def _run(run: NoisySGD, position: int | None) -> Guarantee:
             assert_never(order)
     curve, sentences = Gaussian(max(r.mu for r in records)), run_sentences(run, position=position)
     proof = RunProof(NAME, run, curve, [(r, None) for r in records], position, view=view)
-    return Guarantee(curve, run.adjacency, NAME, SOURCE, sentences, proof=proof)
+    return Guarantee(curve, run.adjacency, NAME, SOURCE, sentences, proof=proof, unit=run.unit)
 
 
 def _of_any_place(view: OrderedView, order: SecretOrder) -> list[Record]:
@@ -108,4 +108,6 @@ def _iteration(iteration: NoisyIteration) -> Guarantee:
     schedule, shifts = solve_schedule(schedule, diameter, iteration.start)
     mu, sentences = mu_of(energy_of(shifts)), sentences_of(iteration)
     proof = IterationProof(NAME, iteration, mu, (schedule, shifts))
-    return Guarantee(Gaussian(mu), iteration.adjacency, NAME, SOURCE, sentences, proof=proof)
+    return Guarantee(
+        Gaussian(mu), iteration.adjacency, NAME, SOURCE, sentences, proof=proof, unit=iteration.unit
+    )

@@ -58,7 +58,9 @@ def tuned_guarantee(
     """The guarantee of the plan of least ε at `delta` > 0. `plan_at`: the best plan for a tilt."""
     best = tuned(plan_at, delta)
     proof = SampledProof(name, run, best.curve, delta, best.to_dict)
-    return Guarantee(best.curve, run.adjacency, name, source, run_sentences(run), proof=proof)
+    return Guarantee(
+        best.curve, run.adjacency, name, source, run_sentences(run), proof=proof, unit=run.unit
+    )
 
 
 def tuned(plan_at: Callable[[float], TunedPlan], delta: float) -> TunedPlan:

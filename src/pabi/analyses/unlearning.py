@@ -33,6 +33,7 @@ from pabi.describe.orders import FAILING, Fractions, FreshSubsets, KnownUses, Se
 from pabi.describe.runs import NoisySGD
 from pabi.describe.unlearning import Unlearning, unlearning_sentences
 from pabi.guarantees.guarantee import Guarantee, least
+from pabi.guarantees.proof import Proof
 from pabi.normal_forms.forgetting import (
     ForgettingModuli,
     ForgettingSampled,
@@ -193,8 +194,7 @@ def _proven(
         curve = Product([(curve, 1)], sizes.failure)
     cap, unlearning = sizes.random_cap, view.forgetting
     proof = RunProof(SHIFTS, unlearning, curve, every, cap=cap, view=view, demands=demands)
-    sentences = unlearning_sentences(unlearning)
-    return Guarantee(curve, unlearning.adjacency, SHIFTS, SOURCE, sentences, proof=proof)
+    return _guarantee(unlearning, curve, SHIFTS, SOURCE, proof)
 
 
 # Secret orders.
@@ -350,8 +350,7 @@ class _Bent:
         cases = [(record, None) for record in records]
         cap = self.sizes.random_cap
         proof = RunProof(NONLINEAR, unlearning, curve, cases, cap=cap, demands=demands)
-        sentences = unlearning_sentences(unlearning)
-        return Guarantee(curve, unlearning.adjacency, NONLINEAR, SOURCE, sentences, proof=proof)
+        return _guarantee(unlearning, curve, NONLINEAR, SOURCE, proof)
 
     def _of_uses(self, uses: Uses) -> Record:
         """The bound for a record with these uses."""
@@ -385,8 +384,7 @@ def random_batches(unlearning: Unlearning, delta: float, position: int | None = 
     view = ForgettingSampled.of(unlearning, at)
     best = tuned(lambda power: planned(view, power), at)
     proof = SampledProof(RANDOM, unlearning, best.curve, at, best.to_dict)
-    sentences, adjacency = unlearning_sentences(unlearning), unlearning.adjacency
-    return Guarantee(best.curve, adjacency, RANDOM, SOURCE_RANDOM, sentences, proof=proof)
+    return _guarantee(unlearning, best.curve, RANDOM, SOURCE_RANDOM, proof)
 
 
 def composed(unlearning: Unlearning, delta: float, position: int | None = None) -> Guarantee:
@@ -405,13 +403,25 @@ def composed(unlearning: Unlearning, delta: float, position: int | None = None) 
         curve = product(
             0.0, [(mus * unlearning.records, counts)], view.probability, view.single, 0.0
         )
-        proof: Any = SampledProof(COMPOSED, unlearning, curve, at)
+        proof: Proof = SampledProof(COMPOSED, unlearning, curve, at)
     else:
         curve = Gaussian(_paid(unlearning))
         proof = RunProof(COMPOSED, unlearning, curve, demands="all")
-    sentences = unlearning_sentences(unlearning, hidden=False)
-    adjacency = unlearning.adjacency
-    return Guarantee(curve, adjacency, COMPOSED, SOURCE_COMPOSED, sentences, proof=proof)
+    return _guarantee(unlearning, curve, COMPOSED, SOURCE_COMPOSED, proof, hidden=False)
+
+
+def _guarantee(
+    unlearning: Unlearning,
+    curve: TradeOff,
+    name: str,
+    source: str,
+    proof: Proof,
+    *,
+    hidden: bool = True,
+) -> Guarantee:
+    """What is promised of forgetting. `hidden`: whether the path has to stay hidden."""
+    sentences, unit = unlearning_sentences(unlearning, hidden=hidden), unlearning.unit
+    return Guarantee(curve, unlearning.adjacency, name, source, sentences, proof=proof, unit=unit)
 
 
 def _paid(unlearning: Unlearning) -> float:

@@ -15,10 +15,10 @@ from pabi.budget.files import append, brought_up_to_date, named, read_book, sync
 from pabi.budget.filters import GaussianFilter, RenyiFilter, filter_of
 from pabi.budget.lines import START, Book, Line, Opening, book_of, budget_text, now, sealed
 from pabi.budget.reports import LedgerReport, report_of
-from pabi.describe.neighbours import RETRAINED, require_alike
+from pabi.describe.neighbours import RETRAINED, checked_protected, require_alike
 from pabi.guarantees.adaptive import ENTERED, AdaptivelyComposed, refusing_above
 from pabi.guarantees.guarantee import INDEPENDENT, TESTING, Guarantee
-from pabi.numbers import validate
+from pabi.numbers import markup, validate
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
 from pabi.numbers.fields import flag
 from pabi.numbers.showing import exact, shown, shown_down
@@ -47,6 +47,9 @@ class Ledger:
         None: a release is charged with the μ of a Gaussian that lies below its trade-off function, and the
         sum of μ² is bounded. A number: it is charged with its Rényi divergence of that order. That is dearer
         for Gaussians and far cheaper for random batches. The order cannot change later.
+    unit : str
+        Whom the budget protects, as of guarantees: "record", "user", or groups of them. Releases of another
+        unit are refused.
 
     Raises
     ------
@@ -71,6 +74,7 @@ class Ledger:
         delta: float,
         *,
         order: float | None = None,
+        unit: str = "record",
     ) -> None:
         try:
             self._path = Path(os.path.abspath(os.fspath(path)))
@@ -80,6 +84,7 @@ class Ledger:
         self._epsilon = validate.number("epsilon", epsilon, above=0.0)
         self._delta = validate.number("delta", delta, above=0.0, below=1.0)
         self._order = None if order is None else validate.number("order", order, above=1.0)
+        self._unit = checked_protected(unit)
         self._book: Book | None = None
         with self._writing(create=True):
             pass
@@ -154,6 +159,8 @@ class Ledger:
         testing = flag("testing", testing)
         table = _verified(guarantee)
         charge = _charge(self._read(), guarantee)
+        if guarantee.unit != self._unit:
+            raise InvalidInput("unit", f"expected {self._unit!r}, got {guarantee.unit!r}")
         with self._writing() as (book, enter):
             if book.adjacency is not None:
                 require_alike("adjacency", book.adjacency, guarantee.adjacency)
@@ -262,7 +269,7 @@ class Ledger:
                 if not create:
                     raise InvalidInput(str(self._path), "expected a ledger, got an empty file")
                 filters = filter_of(self._epsilon, self._delta, self._order)
-                opening = Opening(self._epsilon, self._delta, filters)
+                opening = Opening(self._epsilon, self._delta, filters, unit=self._unit)
                 line = sealed(opening.body(), START)
                 append(file, line, 0)
                 sync_folder(self._path.parent)
@@ -280,8 +287,8 @@ class Ledger:
 
     def _refuse_another(self, book: Book) -> None:
         """Raises InvalidInput unless the file has this budget."""
-        opening, mine = book.opening, (self._epsilon, self._delta, self._order)
-        if (opening.epsilon, opening.delta, opening.order) != mine:
+        opening, mine = book.opening, (self._epsilon, self._delta, self._order, self._unit)
+        if (opening.epsilon, opening.delta, opening.order, opening.unit) != mine:
             expected = budget_text(*mine)
             raise InvalidInput(
                 str(self._path), f"expected a ledger of {expected}, got one of {opening}"
@@ -291,16 +298,25 @@ class Ledger:
 
     def __getstate__(self) -> dict[str, Any]:
         budget = (self._epsilon, self._delta, self._order)
-        return {"path": str(self._path), "budget": budget}
+        return {"path": str(self._path), "budget": budget, "unit": self._unit}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._path, self._book = Path(state["path"]), None
         self._epsilon, self._delta, self._order = state["budget"]
+        self._unit = state.get("unit", "record")
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: its report, or why there is none."""
+        try:
+            return self.report()._repr_html_()
+        except InvalidInput as bad:
+            return markup.element("p", bad)
 
     def __repr__(self) -> str:
         fields = [repr(str(self._path)), f"epsilon={exact(self.epsilon)}"]
         fields += [f"delta={exact(self.delta)}"]
         fields += [] if self._order is None else [f"order={exact(self._order)}"]
+        fields += [] if self._unit == "record" else [f"unit={self._unit!r}"]
         return f"Ledger({', '.join(fields)})"
 
 

@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from pabi.budget.filters import GaussianFilter, RenyiFilter, read_filter
+from pabi.describe.neighbours import checked_protected
 from pabi.numbers import validate
 from pabi.numbers.encoding import parse_json
 from pabi.numbers.errors import InvalidInput
@@ -60,6 +61,7 @@ class Opening:
     filter: GaussianFilter | RenyiFilter
     opened: str = field(default_factory=now)
     name: str = field(default_factory=lambda: os.urandom(16).hex())
+    unit: str = "record"
 
     def body(self) -> dict[str, Any]:
         """The content of the line."""
@@ -68,7 +70,7 @@ class Opening:
             "version": VERSION,
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "unit": "record",
+            "unit": self.unit,
             "filter": self.filter.to_dict(),
             "opened": self.opened,
             "name": self.name,
@@ -86,7 +88,8 @@ class Opening:
         filters = read_filter(body["filter"])
         if not filters.meets(epsilon, delta):
             raise InvalidInput("filter", "expected one that keeps epsilon and delta")
-        return cls(epsilon, delta, filters, str(body["opened"]), str(body["name"]))
+        unit = checked_protected(body["unit"])
+        return cls(epsilon, delta, filters, str(body["opened"]), str(body["name"]), unit)
 
     @property
     def order(self) -> float | None:
@@ -94,12 +97,13 @@ class Opening:
         return self.filter.order if isinstance(self.filter, RenyiFilter) else None
 
     def __str__(self) -> str:
-        return budget_text(self.epsilon, self.delta, self.order)
+        return budget_text(self.epsilon, self.delta, self.order, self.unit)
 
 
-def budget_text(epsilon: float, delta: float, order: float | None) -> str:
+def budget_text(epsilon: float, delta: float, order: float | None, unit: str = "record") -> str:
     """A budget in words."""
     text = f"epsilon = {exact(epsilon)} at delta = {exact(delta)}"
+    text += "" if unit == "record" else f", unit {unit}"
     return text if order is None else f"{text}, Rényi order {exact(order)}"
 
 

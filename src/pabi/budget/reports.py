@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from pabi.budget.lines import Book
+from pabi.numbers import markup
 from pabi.numbers.showing import exact, shown, shown_down
 
 
@@ -96,32 +97,46 @@ class LedgerReport:
             "entries": [dict(vars(entry)) for entry in self.entries],
         }
 
-    def __str__(self) -> str:
-        rows = [("", "when", "method", self.symbol, f"epsilon at delta {exact(self.delta)}", "")]
-        rows += [
+    def _rows(self) -> list[tuple[str, ...]]:
+        """The table of entries, its header first."""
+        last = f"epsilon at delta {exact(self.delta)}"
+        rows: list[tuple[str, ...]] = [("", "when", "method", self.symbol, last, "")]
+        for e in self.entries:
+            numbers = shown(e.charge), shown(e.epsilon)
+            rows.append((str(e.number), e.at, e.method, *numbers, ", ".join(_remarks(e))))
+        return rows
+
+    def _head(self) -> list[tuple[str, str]]:
+        """What stands above the table."""
+        return [
             (
-                str(e.number),
-                e.at,
-                e.method,
-                shown(e.charge),
-                shown(e.epsilon),
-                ", ".join(_remarks(e)),
-            )
-            for e in self.entries
+                "budget",
+                f"epsilon {exact(self.epsilon)} at delta {exact(self.delta)}, "
+                f"{self.symbol} {shown_down(self.budget)}",
+            ),
+            ("spent", f"epsilon {shown(self.spent)} so far (a reading)"),
+            (
+                "left",
+                f"epsilon {shown_down(self.epsilon_left)} for one Gaussian release, "
+                f"{self.symbol} {shown_down(self.left)}",
+            ),
+            ("adjacency", self.adjacency or "that of the first entry"),
         ]
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: what is left, the entries folded."""
+        header, *rows = self._rows()
+        title = f"{len(rows)} entr{'y' if len(rows) == 1 else 'ies'}"
+        return markup.facts(self._head()) + markup.folded(title, markup.table(header, rows))
+
+    def __str__(self) -> str:
+        rows = self._rows()
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         table = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         ]
-        head = [
-            f"budget     epsilon {exact(self.epsilon)} at delta {exact(self.delta)}, "
-            f"{self.symbol} {shown_down(self.budget)}",
-            f"spent      epsilon {shown(self.spent)} so far (a reading)",
-            f"left       epsilon {shown_down(self.epsilon_left)} for one Gaussian release, "
-            f"{self.symbol} {shown_down(self.left)}",
-            f"adjacency  {self.adjacency or 'that of the first entry'}",
-        ]
+        head = [f"{name:<11}{value}" for name, value in self._head()]
         return "\n".join([*head, *(table if self.entries else ["nothing is entered yet"])])
 
 

@@ -1,5 +1,4 @@
-"""The command line: `pabi account`, `explain`, `calibrate`, `verify`, `train`, `forget`, `ledger` and
-`reproduce`.
+"""The command line: `pabi account`, `explain`, `calibrate`, `verify`, `report`, `train` and others.
 
 A run is a TOML file (see `examples/`); every value passes through `pabi.describe.files.from_dict`.
 Exit 0 is success, 1 a gate or verdict that says no, 2 bad input, with one line on stderr.
@@ -17,21 +16,21 @@ import typer
 
 from pabi.cli.forgetting import forget
 from pabi.cli.ledgers import ledger
+from pabi.cli.predicting import predict
 from pabi.cli.reading import (
     USUAL_DELTA,
     describe,
     file_name,
-    notes_of,
     read_delta,
     read_epsilon,
-    read_positive,
     read_target,
     required,
-    stated_besides,
-    verdict_on,
 )
+from pabi.cli.reporting import report
 from pabi.cli.reproducing import reproduce
+from pabi.cli.skeletons import schema
 from pabi.cli.training import train
+from pabi.cli.verifying import verify
 from pabi.cli.writing import (
     aligned,
     basis,
@@ -41,23 +40,25 @@ from pabi.cli.writing import (
     one_line,
     origin,
     reading,
-    shape,
 )
-from pabi.numbers.errors import InvalidInput, NotApplicable, PrivacyWarning, TargetUnreachable
+from pabi.numbers.errors import (
+    BudgetExceeded,
+    InvalidInput,
+    NotApplicable,
+    PrivacyWarning,
+    TargetUnreachable,
+)
 from pabi.numbers.showing import shown, shown_down
 
 if TYPE_CHECKING:
     from pabi.account.explanation import Explanation
     from pabi.describe.files import Description
     from pabi.guarantees.guarantee import Guarantee
-    from pabi.tradeoff import TradeOff
-    from pabi.verification import Verdict
 
 _WRITTEN_OUT = 10_000  # entries of a schedule that a run file still lists one by one
 
 app = typer.Typer(
     name="pabi",
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -101,7 +102,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 def _show_version(version: bool) -> None:
     if version:
-        from pabi import __version__
+        from pabi.numbers.version import __version__
 
         emit(f"pabi {__version__}")
         raise typer.Exit(0)
@@ -315,76 +316,11 @@ def calibrate(
     emit(f"{comments}\n{tomli_w.dumps(_toml_ready(table))}")
 
 
-@app.command()
-def verify(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="A certificate, a guarantee, or what account --json prints; - is standard input.",
-        ),
-    ],
-    epsilon: Annotated[
-        str | None,
-        typer.Option("--epsilon", metavar="E", help="With --delta: is (E, D) privacy implied?"),
-    ] = None,
-    delta: Annotated[
-        str | None, typer.Option("--delta", metavar="D", help="With --epsilon.")
-    ] = None,
-    seconds: Annotated[
-        str | None,
-        typer.Option(
-            "--seconds", metavar="S", help="Of processor time that it may take; 9 by default."
-        ),
-    ] = None,
-) -> None:
-    """Whether a certificate proves what it claims.
-
-    It is checked without the code that found it, in exact and ball arithmetic.
-
-    Exit 1 if it is refused, or if the privacy asked for by --epsilon and --delta is not implied.
-
-    \b
-    Examples:
-      pabi account run.toml --delta 1e-5 --json | pabi verify -
-      pabi verify guarantee.json --epsilon 1 --delta 1e-5
-    """
-    limit, at = read_epsilon(epsilon), read_delta(delta)
-    if (limit is None) != (at is None):
-        missing = "--epsilon" if limit is None else "--delta"
-        raise InvalidInput(missing, "missing: --epsilon and --delta go together")
-    limits = {} if seconds is None else {"seconds": read_positive("--seconds", seconds)}
-    verdict, data, stated_at = verdict_on(file, **limits)
-    if not verdict.ok:
-        emit(f"verdict      refused: {one_line(verdict.reason)}")
-        raise typer.Exit(1)
-    read_at = stated_at if verdict.reading is None else verdict.reading[1]
-    where = read_at if at is None else at
-    cost, mu = _epsilon_and_mu(verdict, where, limit)
-    met = limit is None or cost <= limit
-    scope = {
-        "run": "run (slopes, sensitivities and noises derived again from the description)",
-        "iteration": "iteration (arithmetic only; the steps are taken as stated)",
-    }
-    lines = ["verdict      accepted: the certificate proves what it claims"]
-    if limit is not None:
-        says = "implied: at most" if met else "NOT implied: exceeds"
-        lines.append(f"target       {says} epsilon {limit!r} at delta {where!r}")
-    lines.append(f"proven       epsilon {shown(cost)} at delta {where!r}; mu {mu}")
-    lines.append(f"scope        {scope.get(verdict.scope or '', verdict.scope)}")
-    lines += basis(verdict.adjacency, verdict.assumptions)
-    if further := stated_besides(data, verdict):
-        lines.append("assumptions that the file adds")
-        lines += [f"  - {one_line(sentence)}" for sentence in further]
-    if notes := notes_of(data):
-        lines.append("notes that the file adds, checked by nobody")
-        lines += [f"  - {one_line(note)}" for note in notes]
-    emit("\n".join(lines))
-    if not met:
-        raise typer.Exit(1)
-
-
+app.command()(verify)
+app.command()(report)
+app.command()(schema)
 app.command()(train)
+app.command()(predict)
 app.command()(forget)
 app.command()(ledger)
 app.command()(reproduce)
@@ -404,33 +340,6 @@ def _toml_ready(table: dict[str, Any]) -> dict[str, Any]:
         if value is not None:
             ready[key] = value
     return ready
-
-
-def _epsilon_and_mu(verdict: Verdict, delta: float, limit: float | None) -> tuple[float, str]:
-    """A proven ε at `delta`, and what there is to say of μ.
-
-    What is stated and proven is said as it is stated, unless that is above `limit`.
-    """
-    product = verdict.product
-    mu = (
-        shape(_proven(verdict))
-        if product is None
-        else f"none (a product of {product.size} factors)"
-    )
-    stated, at = verdict.reading or (math.inf, None)
-    if at == delta and (limit is None or stated <= limit):
-        return stated, mu
-    if product is not None:
-        return product.epsilon(delta, limit or 0.0), mu
-    return _proven(verdict).epsilon(delta), mu
-
-
-def _proven(verdict: Verdict) -> TradeOff:
-    """The trade-off function that the verdict's bounds prove."""
-    from pabi.tradeoff import TradeOff
-    from pabi.verification.bounds import best_curve
-
-    return TradeOff.from_dict(best_curve(verdict.bounds))
 
 
 # The entry point.
@@ -460,6 +369,8 @@ def _run(arguments: list[str]) -> tuple[int, str | None]:
         command = typer.main.get_command(app)
         status = command.main(args=arguments, prog_name="pabi", standalone_mode=False)
         return (status if isinstance(status, int) else 0), None
+    except BudgetExceeded as no:
+        return 1, str(no)
     except TargetUnreachable as no:
         best = "" if "best" in str(no) else f"; the best reachable epsilon is {shown(no.best)}"
         return 1, f"{no}{best}"

@@ -40,7 +40,7 @@ def forget(
         str | None, typer.Option("--delta", metavar="D", help="The delta of both. Required.")
     ] = None,
     records: Annotated[
-        str, typer.Option("--records", metavar="M", help="Records that are withdrawn together.")
+        str, typer.Option("--records", metavar="M", help="Records, or users, withdrawn together.")
     ] = "1",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -74,7 +74,7 @@ def forget(
         emit_json(reading(guarantee, cost, at, epochs=later, records=count))
         return
     lines = [
-        f"epochs       {later} after the request, to forget {count} of {run.n} records",
+        f"epochs       {later} after the request, to forget {count} of {run.n} {run.unit}s",
         f"epsilon      {shown(cost)} at delta {at!r}",
         *origin(guarantee),
         *basis(guarantee.adjacency, guarantee.assumptions),

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pabi.cli.kinds import CERTIFICATE, GUARANTEE, RUN, FileKind, refuse_another
+from pabi.describe.accounted import USUAL_DELTA as USUAL_DELTA
 from pabi.numbers.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -15,8 +17,7 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 1 << 29  # of a file; stops at once on an endless one
 # Of a certificate: twice what the characters that `verify` reads take in any script.
-_MOST_OF_A_STRANGER = 1 << 26
-USUAL_DELTA = 1e-5
+MOST_OF_A_STRANGER = 1 << 26
 
 
 def file_name(file: str) -> str:
@@ -24,8 +25,13 @@ def file_name(file: str) -> str:
     return "standard input" if file == "-" else file
 
 
-def read_text(file: str, what: str, most: int = _MOST_BYTES) -> str:
-    """The text of a file of at most `most` bytes. Raises InvalidInput, which says that `what` is expected."""
+def read_text(
+    file: str, what: str, most: int = _MOST_BYTES, *, kinds: tuple[FileKind, ...] = ()
+) -> str:
+    """The text of a file of at most `most` bytes. Raises InvalidInput, which says that `what` is expected.
+
+    `kinds`: what it may be; one of pabi's other files is told where it belongs. None: whatever it is.
+    """
     try:
         if file == "-":
             raw = sys.stdin.buffer.read(most + 1)
@@ -38,6 +44,8 @@ def read_text(file: str, what: str, most: int = _MOST_BYTES) -> str:
         raise InvalidInput(file_name(file), f"expected {what}: {reason}") from None
     if len(raw) > most:
         raise InvalidInput(file_name(file), f"expected {what} of at most {most >> 20} MiB")
+    if kinds:
+        refuse_another(file_name(file), raw, *kinds)
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as bad:
@@ -47,11 +55,15 @@ def read_text(file: str, what: str, most: int = _MOST_BYTES) -> str:
         ) from None
 
 
-def parsed_toml(file: str, what: str) -> dict[str, Any]:
-    """The tables of a TOML file."""
+def parsed_toml(file: str, what: str, kind: FileKind) -> dict[str, Any]:
+    """The tables of a TOML file of this kind."""
+    return toml_tables(file, read_text(file, what, kinds=(kind,)))
+
+
+def toml_tables(file: str, text: str) -> dict[str, Any]:
+    """The tables in the text of a TOML file."""
     import tomllib
 
-    text = read_text(file, what)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as bad:
@@ -65,7 +77,12 @@ def parsed_toml(file: str, what: str) -> dict[str, Any]:
 
 def describe(file: str) -> Description:
     """The description in a run file."""
-    table = parsed_toml(file, "a run file (TOML)")
+    return described(file, read_text(file, "a run file (TOML)", kinds=(RUN,)))
+
+
+def described(file: str, text: str) -> Description:
+    """The description in the text of a run file."""
+    table = toml_tables(file, text)
     try:
         return _built(table)
     except InvalidInput as bad:
@@ -164,11 +181,17 @@ def verdict_on(file: str, **limits: Any) -> tuple[Verdict, dict[str, Any], float
     What is not of our format and version is bad input; anything wrong within is refused, and is
     not read any further.
     """
+    what = "a certificate or guarantee (JSON)"
+    text = read_text(file, what, MOST_OF_A_STRANGER, kinds=(GUARANTEE, CERTIFICATE))
+    return verdict_on_text(file, text, **limits)
+
+
+def verdict_on_text(file: str, text: str, **limits: Any) -> tuple[Verdict, dict[str, Any], float]:
+    """`verdict_on` of the text of a file."""
     from pabi.guarantees.guarantee import FORMAT
     from pabi.numbers.encoding import parse_json
     from pabi.verification import verify as check
 
-    text = read_text(file, "a certificate or guarantee (JSON)", _MOST_OF_A_STRANGER)
     try:
         verdict = check(text, **limits)
     except InvalidInput as bad:
@@ -198,11 +221,15 @@ def stated_besides(data: dict[str, Any], verdict: Verdict) -> list[str]:
     return [sentence for sentence in stated if sentence not in verdict.assumptions]
 
 
-def notes_of(data: dict[str, Any]) -> list[str]:
-    """What a file says beside what is proven, a line each."""
-    import json
-
+def notes_of(data: dict[str, Any]) -> dict[str, Any]:
+    """What a file says beside what is proven."""
     from pabi.guarantees.guarantee import FORMAT, notes_in
 
-    notes = notes_in(data) if data["format"] == FORMAT else {}
+    return notes_in(data) if data["format"] == FORMAT else {}
+
+
+def notes_text(notes: dict[str, Any]) -> list[str]:
+    """Notes, a line each."""
+    import json
+
     return [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in notes.items()]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pabi.learn
+from pabi.cli.kinds import SCHEMA
 from pabi.cli.reading import file_name, parsed_toml
 from pabi.describe.batches import Batches
 from pabi.describe.files import _batches, _unknown
@@ -47,6 +48,7 @@ _ELSEWHERE = {
     "feature_ranges",
     "target_range",
     "verbose",
+    "ledger",
 }
 
 
@@ -90,7 +92,7 @@ class Schema:
 
 def read_schema(file: str, model: str) -> Schema:
     """The schema in a TOML file. Raises InvalidInput naming file and key."""
-    tables = parsed_toml(file, "a schema file (TOML)")
+    tables = parsed_toml(file, "a schema file (TOML)", SCHEMA)
     try:
         return _schema(tables, model)
     except InvalidInput as bad:

@@ -1,78 +1,144 @@
-"""Tables that are read: some columns of a CSV or Parquet file."""
+"""Tables that are read: some columns of CSV, Parquet, Feather and Arrow files, some rows at a time."""
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import difflib
-import warnings
-from collections.abc import Iterable
-from pathlib import Path
+import gzip
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from pabi.cli.reading import file_name
+from pabi.cli.table_files import ARROW, CSV, STANDARD_INPUT, ending_of
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 
-_CSV, _PARQUET = (".csv",), (".parquet", ".pq")
+ROWS = 1 << 14  # of a table that are in memory as they were read
+# Numbers, amounts, dates and times: no names of columns.
+_DATUM = re.compile(r"[-+]?\W{0,2}\d[\d.,:/ T+-]*(e[-+]?\d+)?\W{0,2}|.*@.*", re.IGNORECASE)
+_UNREADABLE = (ValueError, OSError, Warning, EOFError, NotImplementedError, zlib.error, csv.Error)
+_Frames = Iterator[Any]
 
 
-def read_table(file: str, columns: Iterable[str]) -> Any:
-    """A pandas frame of these columns, not empty; all text where it comes from a CSV.
+def frames(files: Sequence[str], columns: Sequence[str]) -> _Frames:
+    """pandas frames of these columns, one after the other; all text where they come from a CSV.
 
-    Raises InvalidInput naming the file, or the column that it lacks.
+    None has more than 16 384 rows or is empty. Raises InvalidInput naming the file, or the column that it
+    lacks, and where there is no row at all.
     """
-    ending = Path(file).suffix.lower()
-    if ending not in _CSV + _PARQUET:
-        raise InvalidInput(file, "expected a file named .csv, .parquet or .pq")
-    if not Path(file).is_file():
-        raise InvalidInput(file, "expected a table: no such file")
-    read = _read_csv if ending in _CSV else _read_parquet
+    empty = True
+    for file in files:
+        kind, read = _reader(file)
+        with _readable(file, kind):
+            for frame in read(file, list(columns)):
+                if len(frame):
+                    empty = False
+                    yield frame
+    if empty:
+        raise InvalidInput(file_name(files[0]), "expected a table of at least one row, got none")
+
+
+def names_of(file: str) -> list[str]:
+    """The names of the columns of a table: its first line, or what the file says of itself.
+
+    No value is read. Raises InvalidInput naming the file, also where a first line looks like data.
+    """
+    kind, _ = _reader(file)
+    with _readable(file, kind):
+        if kind == "CSV":
+            return _first_line(file)
+        if kind == "Parquet":
+            return list(extra("pyarrow.parquet", "train").read_schema(file).names)
+        with _arrow(file) as reader:
+            return list(reader.schema.names)
+
+
+def _reader(file: str) -> tuple[str, Callable[[str, list[str]], _Frames]]:
+    """(the kind of table, what reads it)."""
+    ending = ending_of(file)
+    if ending in CSV:
+        return "CSV", _csv_frames
+    return ("Feather or Arrow", _arrow_frames) if ending in ARROW else ("Parquet", _parquet_frames)
+
+
+@contextlib.contextmanager
+def _readable(file: str, kind: str) -> Iterator[None]:
+    """Turns what goes wrong while a file is read into InvalidInput."""
     try:
-        frame = read(file, list(columns))
+        yield
     except InvalidInput:
         raise
-    except (ValueError, OSError, Warning) as bad:
-        kind = "CSV" if ending in _CSV else "Parquet"
-        raise InvalidInput(file, f"expected a {kind} table: {bad}") from None
-    if frame.empty:
-        raise InvalidInput(file, "expected a table of at least one row, got none")
-    return frame
+    except _UNREADABLE as bad:
+        raise InvalidInput(file_name(file), f"expected a {kind} table: {bad}") from None
 
 
-def _read_csv(file: str, columns: list[str]) -> Any:
+# CSV.
+
+
+def _csv_frames(file: str, columns: list[str]) -> _Frames:
     pandas = extra("pandas", "train")
-    options = {"dtype": str, "keep_default_na": False, "skipinitialspace": True}
-    options |= {"encoding": "utf-8-sig", "index_col": False}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pandas.errors.ParserWarning)  # a row longer than the header
-        header = pandas.read_csv(file, header=None, nrows=1, **options).iloc[0]
-        names = [str(name).strip() for name in header]
-        _require_header(file, columns, names)
-        _require(file, columns, names)
+    options = {"dtype": str, "keep_default_na": False, "skipinitialspace": True, "header": None}
+    options |= {"encoding": "utf-8-sig", "chunksize": ROWS}
+    names: list[str] | None = None
+    with _binary(file) as stream, pandas.read_csv(stream, **options) as chunks:
         # All columns, or a row that is longer than the header would go unnoticed.
-        return pandas.read_csv(file, header=0, names=names, **options)[columns]
+        for chunk in chunks:
+            frame = chunk
+            if names is None:
+                names = [str(name).strip() for name in chunk.iloc[0]]
+                _require_header(file_name(file), columns, names)
+                _require(file_name(file), columns, names)
+                frame = chunk.iloc[1:]
+            frame = frame[[names.index(column) for column in columns]]
+            yield frame.set_axis(columns, axis=1)
 
 
-def _read_parquet(file: str, columns: list[str]) -> Any:
-    parquet = extra("pyarrow.parquet", "train")
-    extra("pandas", "train")
-    _require(file, columns, parquet.read_schema(file).names)
-    return parquet.read_table(file, columns=columns).to_pandas(ignore_metadata=True)
+def _first_line(file: str) -> list[str]:
+    with _binary(file) as stream:
+        lines = (line.decode("utf-8-sig") for line in stream)  # no further than it has to
+        rows = csv.reader(lines, skipinitialspace=True)
+        names = [name.strip() for name in next((row for row in rows if row), [])]
+    if any(map(_is_datum, names)):
+        raise InvalidInput(
+            file_name(file),
+            "expected a first line with the names of columns; the first line looks like data: name them "
+            "with --columns",
+        )
+    return names
+
+
+@contextlib.contextmanager
+def _binary(file: str) -> Iterator[Any]:
+    """The bytes of a CSV, unpacked."""
+    if file == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise InvalidInput("standard input", "expected a CSV table: it is closed")
+        yield sys.stdin.buffer
+        return
+    packed = ending_of(file) == ".csv.gz"
+    with gzip.open(file, "rb") if packed else open(file, "rb") as stream:
+        yield stream
 
 
 def _require_header(file: str, columns: list[str], names: list[str]) -> None:
     """Refuse a first line with no declared name in it, without showing what it has: that may be a record."""
     if not any(column in names for column in columns):
-        looks = "the first line looks like data" if any(map(_is_number, names)) else "it has none"
+        looks = "the first line looks like data" if any(map(_is_datum, names)) else "it has none"
         raise InvalidInput(
             file,
             f"expected a first line with the names of columns, such as {columns[0]!r}; {looks}",
         )
 
 
-def _is_number(cell: str) -> bool:
+def _is_datum(cell: str) -> bool:
     try:
         float(cell)
     except ValueError:
-        return False
+        return _DATUM.fullmatch(cell) is not None
     return True
 
 
@@ -84,3 +150,46 @@ def _require(file: str, columns: list[str], names: list[str]) -> None:
             near = difflib.get_close_matches(column, names, n=1, cutoff=0.5)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise InvalidInput(file, f"expected a column {column!r}, it has none{hint}")
+
+
+# Parquet, Feather and Arrow.
+
+
+def _parquet_frames(file: str, columns: list[str]) -> _Frames:
+    parquet = extra("pyarrow.parquet", "train")
+    extra("pandas", "train")
+    with parquet.ParquetFile(file) as table:
+        _require(file, columns, table.schema_arrow.names)
+        for batch in table.iter_batches(ROWS, columns=columns):
+            yield batch.to_pandas(ignore_metadata=True)[columns]
+
+
+def _arrow_frames(file: str, columns: list[str]) -> _Frames:
+    extra("pandas", "train")
+    with _arrow(file) as reader:
+        names = reader.schema.names
+        _require(file, columns, names)
+    with _arrow(file, sorted(names.index(column) for column in columns)) as reader:
+        batches = getattr(
+            reader, "num_record_batches", None
+        )  # of a file; a stream is one batch after another
+        every = reader if batches is None else map(reader.get_batch, range(batches))
+        for batch in every:
+            for first in range(0, batch.num_rows, ROWS):
+                part = batch.slice(first, ROWS)
+                yield part.to_pandas(ignore_metadata=True)[columns]
+
+
+@contextlib.contextmanager
+def _arrow(file: str, fields: list[int] | None = None) -> Iterator[Any]:
+    """A reader of the record batches of an Arrow file or stream, of these fields alone."""
+    arrow, ipc = extra("pyarrow", "train"), extra("pyarrow.ipc", "train")
+    options = ipc.IpcReadOptions(included_fields=fields)
+    with arrow.memory_map(file) as source:
+        try:
+            reader = ipc.open_file(source, options=options)
+        except arrow.ArrowInvalid:
+            source.seek(0)
+            reader = ipc.open_stream(source, options=options)
+        with reader:
+            yield reader

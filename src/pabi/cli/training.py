@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
 import warnings
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pabi.cli.ledgers import opened, refuse_beyond
+from pabi.cli.output_files import partial_files
 from pabi.cli.reading import read_positive, read_target
-from pabi.cli.tables import read_table
+from pabi.cli.table_files import table_files
 from pabi.cli.writing import basis, emit, json_text, one_line, origin, reading
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
-from pabi.numbers.showing import shown
+from pabi.numbers.showing import shown, shown_down
 
 if TYPE_CHECKING:
+    from pabi.budget.ledger import Ledger
     from pabi.cli.schema_file import Schema
 
+Data = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DATA",
+        help="Tables with the same columns: CSV with a header line (also .csv.gz), Parquet, Feather or Arrow "
+        "files, folders of them, patterns in quotes; - is a CSV on standard input.",
+    ),
+]
 DECLARED = "the schema (columns, ranges, levels, settings) was declared without looking at the data"
 
 
 def train(
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="A table: CSV with a header line, or Parquet.")
-    ],
+    data: Data,
     schema: Annotated[
         str,
         typer.Option("--schema", metavar="FILE", help="The schema (TOML); - is standard input."),
@@ -65,6 +70,31 @@ def train(
     epochs: Annotated[
         str | None, typer.Option("--epochs", metavar="N", help="Passes over the data.")
     ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            "--ledger",
+            metavar="FILE",
+            help="Spend from this ledger; exit 1 if less is left in it.",
+        ),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            "--groups",
+            metavar="COLUMN",
+            help="The column that says whose a row is: users are protected, not rows.",
+        ),
+    ] = None,
+    users: Annotated[
+        int | None,
+        typer.Option(
+            "--users",
+            min=1,
+            metavar="N",
+            help="How many users are enrolled; public. With --groups.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     progress: Annotated[
         bool | None,
@@ -89,27 +119,34 @@ def train(
       pabi train people.csv --schema schema.toml --target income --epsilon 1 --delta 1e-6 \\
         --out model.skops --guarantee guarantee.json
       pabi verify guarantee.json --epsilon 1 --delta 1e-6
+      pabi train 'part-*.csv.gz' --schema schema.toml --target income --epsilon 1 --delta 1e-6 \\
+        --ledger people.ledger --out model.skops --guarantee guarantee.json
     """
     limit, at = read_target(epsilon, delta)
     options = {
         "adjacency": adjacency,
         "feature_norm": read_positive("--feature-norm", feature_norm),
         "epochs": read_positive("--epochs", epochs),
+        "users": users,
     }
     declared = _schema_for(schema, model, target)
+    grouped = _columns_beside(declared, target, groups, users)
     skops = extra("skops.io", "train")
-    with _partial_files((out, guarantee), force, unlike=(data, schema)) as (
-        model_file,
-        guarantee_file,
-    ):
-        frame = read_table(data, [*declared.columns, target])
-        fitted = _fit(
+    budget = None if ledger is None else opened(ledger)
+    if budget is not None:
+        refuse_beyond(budget, limit, at)
+    files = table_files(data)
+    used = [*files, schema] + ([] if ledger is None else [ledger])
+    with partial_files((out, guarantee), force, unlike=used) as (model_file, guarantee_file):
+        fitted, records = _fit(
             declared,
-            frame,
+            files,
             target,
+            grouped,
             **{name: value for name, value in options.items() if value is not None},
             epsilon=limit,
             delta=at,
+            ledger=budget,
             random_state=seed,
             verbose=sys.stderr.isatty() if progress is None else progress,
         )
@@ -119,9 +156,15 @@ def train(
         guarantee_file.write_text(f"{text}\n", encoding="utf-8")
     features = len(fitted[0].get_feature_names_out())
     about = f"{model}: {one_line(target)} from {len(declared.columns)} columns, {features} features"
-    lines = [f"model        {about}", f"records      {len(frame)}"]
+    lines = [f"model        {about}", _protected(fitted[-1].run_, records)]
     lines.append(f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}")
+    lines += [] if budget is None else [_left(budget)]
     emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
+
+
+def _left(ledger: Ledger) -> str:
+    left = shown_down(ledger.remaining())
+    return f"ledger       epsilon {left} at delta {ledger.delta!r} left for one Gaussian release"
 
 
 def _schema_for(file: str, model: str, target: str) -> Schema:
@@ -137,49 +180,39 @@ def _schema_for(file: str, model: str, target: str) -> Schema:
     return schema
 
 
-def _fit(schema: Schema, frame: Any, target: str, **arguments: Any) -> Any:
-    """A pipeline from raw columns to predictions, the guarantee with its last step."""
+def _columns_beside(
+    schema: Schema, target: str, groups: str | None, users: int | None
+) -> list[str]:
+    """The column of users, if there is one. Raises InvalidInput where it has another part to play."""
+    if groups is None:
+        if users is not None:
+            raise InvalidInput("--groups", "missing: --users counts the users of that column")
+        return []
+    if groups in schema.columns or groups == target:
+        raise InvalidInput("--groups", f"expected a column of its own, got {groups!r}")
+    return [groups]
+
+
+def _protected(run: Any, rows: int) -> str:
+    """How many are protected; of users the number that was declared, since that of rows is theirs."""
+    return f"users        {run.n}" if run.unit == "user" else f"records      {rows}"
+
+
+def _fit(
+    schema: Schema, files: list[str], target: str, groups: list[str], **arguments: Any
+) -> tuple[Any, int]:
+    """(a pipeline from raw columns to predictions, the guarantee with its last step; records)."""
     from sklearn.pipeline import make_pipeline
 
-    y = schema.targets(target, frame[target])
-    pipeline = make_pipeline(schema.encoder, schema.estimator(**arguments))
+    from pabi.cli.encoded import read_encoded
+
+    encoder, fitted = schema.encoder, schema.estimator(**arguments)
     with warnings.catch_warnings():
         warnings.filterwarnings("always", ".*keep it to yourself")  # for whoever holds the data
-        pipeline.fit(frame, y)
-    fitted = pipeline[-1]
+        table = read_encoded(files, encoder, [target, *groups])
+        whose = [table.others[name] for name in groups]
+        targets = schema.targets(target, table.others[target])
+        fitted.fit(table.features, targets, **({"groups": whose[0]} if whose else {}))
     fitted.guarantee_ = fitted.guarantee_.assuming(DECLARED)
-    return pipeline
-
-
-@contextlib.contextmanager
-def _partial_files(
-    files: tuple[str, ...], force: bool, unlike: tuple[str, ...]
-) -> Iterator[list[Path]]:
-    """Paths to write to, which take the names in `files` all together, once nothing went wrong."""
-    paths = [Path(file) for file in files]
-    for path in paths:
-        if not path.parent.is_dir():
-            raise InvalidInput(str(path), "expected a file in an existing folder")
-        if path.is_dir():
-            raise InvalidInput(str(path), "expected a file to write, got a folder")
-        if path.exists() and not force:
-            raise InvalidInput(str(path), "exists already: expected a new name, or --force")
-    used = [os.path.realpath(name) for name in (*unlike, *files)]
-    if len(set(used)) < len(used):
-        raise InvalidInput(
-            "--out", "expected files of their own for data, schema, out and guarantee"
-        )
-    parts = [path.with_name(f".{path.name}.{os.getpid()}.part") for path in paths]
-    try:
-        for part in parts:
-            part.touch(exist_ok=False)
-        yield parts
-        for part, path in zip(parts, paths, strict=True):
-            os.replace(part, path)
-    except OSError as bad:
-        raise InvalidInput(
-            " and ".join(files), f"cannot be written: {bad.strerror or bad}"
-        ) from None
-    finally:
-        for part in parts:
-            part.unlink(missing_ok=True)
+    fitted.ledger = None  # a model that is handed on does not say where its owner keeps the budget
+    return make_pipeline(encoder, fitted), table.records

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pabi.guarantees.releases import stamp
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.showing import shown
 
@@ -62,7 +63,7 @@ def json_text(value: dict[str, Any], plain: bool = False) -> str:
 def reading(guarantee: Guarantee, epsilon: float, delta: float, **notes: Any) -> dict[str, Any]:
     """A guarantee with its certificate, what it says at one δ, and notes beside it."""
     table = guarantee.to_dict(certificate=True)
-    table["notes"] = table.get("notes", {}) | notes
+    table["notes"] = table.get("notes", {}) | notes | {"written": stamp()}
     return table | {"epsilon": epsilon, "delta": delta}
 
 
@@ -103,12 +104,13 @@ def origin(guarantee: Guarantee) -> list[str]:
 
 def shape(curve: TradeOff) -> str:
     """μ of a Gaussian curve; of any other kind that there is none, and what it is. Raises InvalidInput."""
+    from pabi.guarantees.words import curve_in_words
     from pabi.tradeoff import Best, Gaussian, Mixture
     from pabi.tradeoff.kinds import known_curve
 
     curve = known_curve(curve)
     if isinstance(curve, Best):
-        return "none (the best of " + ", ".join(f"{part!r}" for part in curve.parts) + ")"
+        return "none (the best of " + ", ".join(map(curve_in_words, curve.parts)) + ")"
     if isinstance(curve, Gaussian):
         return shown(curve.mu)
     if isinstance(curve, Mixture):

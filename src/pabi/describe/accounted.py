@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pabi.account.explanation import Explanation
     from pabi.guarantees.guarantee import Guarantee
 
+USUAL_DELTA = 1e-5  # at which a guarantee is read that was chosen at none
+
 
 class Accounted:
     """A description: two are equal if they are of one kind and all fields are."""

@@ -7,8 +7,9 @@ is its `order` (`pabi.describe.orders`), the only thing that proofs and trainers
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from types import MappingProxyType
@@ -28,6 +29,8 @@ from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import Check, convert, optional
 
 _COUNT: Check = partial(validate.integer, at_least=1)
+_BINARY = 1e-9
+_RATE: Check = partial(validate.number, above=0.0, at_most=1.0)
 
 
 @dataclass(frozen=True)
@@ -296,16 +299,20 @@ class Poisson(_Capped):
     Parameters
     ----------
     size : int, ≥ 1
-        The expected number of records of a batch. Every sum is divided by it, however many records were
-        drawn.
+        Every sum is divided by it, however many records were drawn. Without a `probability` it is the
+        expected number of records of a batch as well.
     cap : int, optional, ≥ size
         A batch of more than `cap` records is replaced by an empty one, so that memory and the moduli are
         bounded. It is never truncated, which would make one record's membership depend on the others.
+    probability : float in (0, 1], optional
+        With which a record is in a batch, in place of size/n, for trainers that divide sums by another number
+        than the one they expect. An epoch is then ⌈1/probability⌉ steps.
 
     Raises
     ------
     InvalidInput
-        For a `size` below 1 or a `cap` below `size`. A run refuses a `size` above n.
+        For a `size` below 1, a `cap` below `size` or a `probability` outside (0, 1]. A run refuses a `size`
+        above n.
 
     References
     ----------
@@ -317,9 +324,42 @@ class Poisson(_Capped):
         "every step includes each record independently with the same probability, independently "
         "of the data and of all other steps, and the batches stay secret"
     )
+    probability: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        convert(self, probability=optional(_RATE))
+
+    def per_epoch(self, n: int) -> int:
+        """The number of batches in which each record is expected to be once.
+
+        Parameters
+        ----------
+        n : int
+            Records.
+
+        Returns
+        -------
+        int
+            ⌈n/size⌉, or ⌈1/probability⌉ where that is stated.
+
+        Raises
+        ------
+        InvalidInput
+            For a `size` above `n`.
+        """
+        if self.probability is None:
+            return super().per_epoch(n)
+        self.batch_size(n)  # which refuses sizes above n
+        expected = 1.0 / self.probability
+        return math.ceil(
+            expected * (1.0 - _BINARY)
+        )  # 1e-6 is 10⁶ batches, whatever it is in binary
 
     def _order(self, n: int, steps: int) -> Order:
-        probability = Fraction(self.batch_size(n), n)
+        size = self.batch_size(n)
+        stated = self.probability
+        probability = Fraction(size, n) if stated is None else Fraction(stated)
         return FreshSubsets(probability, RandomSizes(n, probability, steps, self.cap))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from pabi.describe import updates
 from pabi.describe.batches import SCHEMES, Batches
+from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.iteration import Column, NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.loss_kinds import KINDS as LOSSES
@@ -36,6 +37,7 @@ Description = (
     | ExponentialMechanism
     | IteratedExponentialMechanism
     | NoisySecondMoments
+    | NoisyColumnStatistics
     | Unlearning
 )
 
@@ -47,6 +49,7 @@ _KIND: Mapping[str, type[Description]] = {
     "exponential_mechanism": ExponentialMechanism,
     "iterated_exponential_mechanism": IteratedExponentialMechanism,
     "noisy_second_moments": NoisySecondMoments,
+    "noisy_column_statistics": NoisyColumnStatistics,
     "unlearning": Unlearning,
 }
 _KEYS = {"total_steps": "steps"}  # of fields with a name of their own in files
@@ -131,7 +134,7 @@ def _written(name: str, value: Any) -> Any:
         return list(value)
     if isinstance(value, Batches):
         numbers = {n: getattr(value, n) for n in _names(type(value))}
-        return {"kind": value.kind, **{n: int(x) for n, x in numbers.items() if x is not None}}
+        return {"kind": value.kind, **{n: x for n, x in numbers.items() if x is not None}}
     if isinstance(value, (np.ndarray, Column)):
         return encoding.floats(np.asarray(value))
     if name == "prox":

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pabi.describe.accounted import Accounted
-from pabi.describe.assumptions import ADJACENT, HIDDEN, SHOWN
+from pabi.describe.assumptions import HIDDEN, SHOWN, adjacent
 from pabi.describe.moduli import Modulus, known_modulus
-from pabi.describe.neighbours import Adjacency, Unit, checked_adjacency, record_only
+from pabi.describe.neighbours import Adjacency, Unit, checked_adjacency, checked_unit
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import NONNEGATIVE, POSITIVE, convert, keep, optional
@@ -148,7 +148,7 @@ class NoisyIteration(Accounted):
     moduli : Modulus or sequence of t of them, optional
         ω_k, in place of `contraction`.
     unit : str
-        "record": whom the guarantee protects.
+        "record" or "user": whom the guarantee protects.
 
     Raises
     ------
@@ -171,7 +171,7 @@ class NoisyIteration(Accounted):
     unit: Unit = "record"
 
     def __post_init__(self) -> None:
-        keep(self, adjacency=checked_adjacency(self.adjacency), unit=record_only(self.unit))
+        keep(self, adjacency=checked_adjacency(self.adjacency), unit=checked_unit(self.unit))
         convert(self, start=NONNEGATIVE, diameter=optional(POSITIVE))
         if isinstance(self.contraction, Column):
             keep(self, steps=len(self.contraction))
@@ -244,20 +244,28 @@ def _schedule(name: str, value: Any) -> float | Array:
 
 def sentences_of(iteration: NoisyIteration, hidden: bool = True) -> tuple[str, ...]:
     """What a guarantee of a bare iteration rests on; `hidden`: whether it needs the path to stay hidden."""
-    return iteration_sentences(iteration.adjacency, iteration.diameter, iteration.start, hidden)
+    return iteration_sentences(
+        iteration.adjacency, iteration.diameter, iteration.start, hidden, unit=iteration.unit
+    )
 
 
 def iteration_sentences(
-    adjacency: Adjacency, diameter: float | None, start: float, hidden: bool
+    adjacency: Adjacency,
+    diameter: float | None,
+    start: float,
+    hidden: bool,
+    *,
+    unit: Unit = "record",
 ) -> tuple[str, ...]:
     """What a guarantee of a bare iteration rests on, from the fields that matter.
 
     `hidden`: whether it needs the path to stay hidden.
     """
     sentences = [
-        ADJACENT[adjacency],
+        *adjacent(adjacency, unit),
         HIDDEN if hidden else SHOWN,
-        "moduli of continuity (slopes), step sensitivities and noises are as stated, for the worst record",
+        "moduli of continuity (slopes), step sensitivities and noises are as stated, for the "
+        f"worst {unit}",
         "noise is Gaussian, fresh at every step, independent of the data and never revealed",
     ]
     if hidden and diameter is not None:

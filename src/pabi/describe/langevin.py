@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pabi.describe.accounted import Accounted
-from pabi.describe.assumptions import ADJACENT, about_gap, about_mean_loss
+from pabi.describe.assumptions import about_gap, about_mean_loss, adjacent
 from pabi.describe.batches import Batches, FullBatch, order_of
 from pabi.describe.iteration import Group, Groups, NoisyIteration, Stretch
 from pabi.describe.losses import Loss, checked_loss
@@ -403,7 +403,7 @@ def diffusion_sentences(diffusion: LangevinDiffusion, hidden: bool = True) -> tu
     """What a guarantee of `diffusion` rests on; `hidden`: whether it needs the path to stay hidden."""
     last = "only the point at the end is released; the path before it stays hidden"
     sentences = [
-        ADJACENT[diffusion.adjacency],
+        *adjacent(diffusion.adjacency, diffusion.unit),
         last if hidden else "the whole path may be released",
         FOLLOWED_EXACTLY,
     ]

@@ -127,6 +127,16 @@ class Loss(StatedLoss):
         return self._row.rows is None and (curvature is None or curvature[0] <= 0.0)
 
     @property
+    def holds_of_zero(self) -> bool:
+        """Whether what is known of a record's loss holds of the loss 0, that of a user without records.
+
+        It does not where the curvature is above 0, nor of a dissipative loss.
+        """
+        curvature = self._facts.curvature
+        no_less = curvature is None or curvature[0] <= 0.0 <= curvature[1]
+        return no_less and self._facts.dissipative is None
+
+    @property
     def slopes_say_all(self) -> bool:
         """Whether a `modulus` that is linear is no smaller than `slopes`."""
         return self._row.rows is None

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from pabi.describe.accounted import Accounted
-from pabi.describe.assumptions import ADJACENT, about_gap, about_mean_loss
+from pabi.describe.assumptions import about_gap, about_mean_loss, adjacent
 from pabi.describe.langevin import check_common, gradient_gap_of
 from pabi.describe.losses import Loss
 from pabi.describe.neighbours import Adjacency, Unit
@@ -341,7 +341,7 @@ _EXACT = "draws are exact: at total-variation error ξ of a draw, (1 + e^ε)·ξ
 def mechanism_sentences(mechanism: ExponentialMechanism, gibbs: bool = True) -> tuple[str, ...]:
     """What a guarantee of `mechanism` rests on; `gibbs`: whether it uses the loss's curvature."""
     sentences = [
-        ADJACENT[mechanism.adjacency],
+        *adjacent(mechanism.adjacency, mechanism.unit),
         _EXACT,
         "nothing but the draw is released: no normalising constant, cost or number of attempts",
         f"the draw is from a convex set of diameter at most {mechanism.diameter!r} that does not depend on "
@@ -356,7 +356,7 @@ def mechanism_sentences(mechanism: ExponentialMechanism, gibbs: bool = True) -> 
 def rounds_sentences(mechanism: IteratedExponentialMechanism) -> tuple[str, ...]:
     """What a guarantee of `mechanism` rests on; its radii use the loss's curvature in any case."""
     sentences = [
-        ADJACENT[mechanism.adjacency],
+        *adjacent(mechanism.adjacency, mechanism.unit),
         _EXACT,
         "nothing but the rounds' draws is released: no normalising constant, cost or number of attempts",
         f"the first set is convex, of diameter at most {mechanism.diameter!r}, and does not depend on the "

@@ -6,6 +6,7 @@ A guarantee of forgetting compares a model with one that was retrained, not two 
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, assert_never, get_args
 
 from pabi.numbers.errors import InvalidInput
@@ -15,9 +16,11 @@ Compared = Adjacency | Literal["retrained"]
 """What a guarantee compares: adjacent data sets, or a model that forgot with one that was retrained."""
 RETRAINED: Literal["retrained"] = "retrained"
 Unit = Literal["record", "user"]
-"""One record, or all records of one user."""
+"""One record, or all records of one user, of whom there are `n`."""
 
 UNITS: tuple[Unit, ...] = get_args(Unit)
+MOST_GROUPED = 10**9  # units of a group
+_GROUPS = re.compile(r"groups of ([2-9]|[1-9][0-9]{1,9}) (record|user)s")
 
 
 def changed(adjacency: Adjacency) -> int:
@@ -86,9 +89,27 @@ def checked_unit(value: object) -> Unit:
     raise InvalidInput("unit", f"expected {names}, got {value!r}")
 
 
+def checked_protected(value: object) -> str:
+    """Whom a guarantee protects, in the one spelling: a unit, or groups of them. Raises InvalidInput."""
+    match = _GROUPS.fullmatch(value) if type(value) is str else None
+    if match is not None and int(match[1]) <= MOST_GROUPED:
+        return match[0]
+    if type(value) is str and value in UNITS:
+        return value
+    names = ", ".join(f'"{unit}"' for unit in UNITS)
+    raise InvalidInput("unit", f'expected {names} or "groups of 2 records", got {value!r}')
+
+
+def groups_of(size: int, unit: str) -> str:
+    """The name of groups of so many units, of the unit itself for 1."""
+    return unit if size == 1 else f"groups of {size} {unit}s"
+
+
 def record_only(value: object) -> Unit:
-    """The unit of a description: pabi speaks of single records only. Raises InvalidInput."""
+    """The unit of a sampler or mechanism, which has no users. Raises InvalidInput."""
     unit = checked_unit(value)
     if unit != "record":
-        raise InvalidInput("unit", f'expected "record", the only unit that runs have, got {unit!r}')
+        raise InvalidInput(
+            "unit", f'expected "record", the only unit of samplers and mechanisms, got {unit!r}'
+        )
     return unit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from pabi.describe.assumptions import ADJACENT, HIDDEN, SHOWN
+from pabi.describe.assumptions import HIDDEN, SHOWN, adjacent
 from pabi.describe.losses import CONVEX
 from pabi.describe.neighbours import changed
 from pabi.describe.orders import FixedSizes, RandomSizes
@@ -18,10 +18,11 @@ def run_sentences(
 
     `hidden`: whether it needs the path to stay hidden. `position`: the only batch it speaks of.
     """
-    loss, sentences = run.loss, [ADJACENT[run.adjacency], HIDDEN if hidden else SHOWN]
+    loss = run.loss
+    sentences = [*adjacent(run.adjacency, run.unit), HIDDEN if hidden else SHOWN]
     if position is not None:
         sentences.append(
-            f"the record is one of batch {position} (0-based); no other record is spoken of"
+            f"the {run.unit} is one of batch {position} (0-based); no other {run.unit} is spoken of"
         )
     sentences += [run.batches.sentence, *_about_sizes(run)]
     sentences += [
@@ -31,7 +32,7 @@ def run_sentences(
     ]
     if run.gradient_sensitivity is not None:
         sentences.append(
-            f"one record moves a batch's gradient sum by at most {run.gradient_sensitivity!r} "
+            f"one {run.unit} moves a batch's gradient sum by at most {run.gradient_sensitivity!r} "
             "(gradient_sensitivity)"
         )
     elif run.clipping in CONVEX:
@@ -62,13 +63,13 @@ def _about_sizes(run: StatedRun) -> list[str]:
         case FixedSizes() | RandomSizes(cap=None):
             return []
         case RandomSizes(cap=cap):
-            sentence = (
-                f"a batch of more than {cap} records is replaced by an empty one, never truncated"
-            )
+            sentence = f"a batch of more than {cap} {run.unit}s is replaced by an empty one, never truncated"
         case _:
             assert_never(sizes)
     if changed(run.adjacency) == 1:
-        sentence += "; a record whose gradient is taken as zero is drawn and counted like any other"
+        sentence += (
+            f"; a {run.unit} whose gradient is taken as zero is drawn and counted like any other"
+        )
     return [sentence]
 
 

@@ -42,10 +42,11 @@ class NoisySGD(StatedRun):
     loss : Loss
         One record's loss and the ℓ2 regulariser λ, which is applied exactly at every step.
     n : int
-        Records.
+        Records, or enrolled users.
     batches : Batches
         `FullBatch()`, `Cyclic(size)`, `ShuffleOnce(size)`, `BallsInBins(size, cap=None)`,
-        `Reshuffle(size)`, `FixedSize(size)` or `Poisson(size, cap=None)`. An epoch is ⌈n/size⌉ steps.
+        `Reshuffle(size)`, `FixedSize(size)` or `Poisson(size, cap=None)`. An epoch is ⌈n/size⌉ steps,
+        or as many as a Poisson scheme states.
     epochs : float, optional
         Passes over the data, rounded up to whole batches. Cool-down steps come on top.
     steps : int, optional
@@ -86,7 +87,9 @@ class NoisySGD(StatedRun):
     release : str
         "last", or "path": then only composition applies.
     unit : str
-        "record": whom the guarantee protects.
+        "record" or "user": whom the guarantee protects. With "user", n and batches count users. A user
+        contributes the mean of the clipped gradients of their records, and 0 without any; the loss of a
+        record must then be one that the loss 0 is as well, so neither strongly convex nor dissipative.
     total_steps : int, optional
         What `dataclasses.replace` hands on: the number of steps, where neither `epochs` nor `steps` says it.
 
@@ -301,10 +304,10 @@ class NoisySGD(StatedRun):
         epochs : float, optional
             The same in passes over the data, rounded up to whole batches.
         records : int
-            How many records are withdrawn together.
+            How many records are withdrawn together; users, where `unit` is "user".
         requests : sequence of (float, int)
-            (epochs after a request, records that it withdraws) for requests one after another; what is
-            promised is about the model after the last one.
+            (epochs after a request, records, or users, that it withdraws) for requests one after another;
+            what is promised is about the model after the last one.
         published : bool
             Whether a model was handed out before the last request's steps, and the promise is made to those
             who know it. This needs a diameter.
@@ -353,7 +356,7 @@ class NoisySGD(StatedRun):
         delta : float in (0, 1)
             The δ of the target.
         records : int
-            How many records are withdrawn together.
+            How many records are withdrawn together; users, where `unit` is "user".
 
         Returns
         -------
@@ -390,7 +393,7 @@ class NoisySGD(StatedRun):
         epochs : float
             The epochs after the request.
         records : int
-            How many records are withdrawn together.
+            How many records are withdrawn together; users, where `unit` is "user".
 
         Returns
         -------

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pabi.describe.accounted import Accounted
-from pabi.describe.assumptions import ADJACENT
-from pabi.describe.neighbours import Adjacency, Unit, changed, checked_adjacency, record_only
+from pabi.describe.assumptions import adjacent
+from pabi.describe.neighbours import Adjacency, Unit, changed, checked_adjacency, checked_unit
 from pabi.describe.stated_run import COUNT
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import POSITIVE, convert, flag, keep, optional
@@ -31,7 +31,7 @@ class NoisySecondMoments(Accounted):
     Parameters
     ----------
     n : int
-        Records.
+        Records, or enrolled users.
     dimension : int
         d, the length of a record's vector, an appended constant included.
     feature_norm : float
@@ -46,7 +46,8 @@ class NoisySecondMoments(Accounted):
         Whether only the d sums Σ x_j² are released, with independent noise N(0, σ²). For wide data, for which
         d² numbers are too many.
     unit : str
-        "record": whom the guarantee protects.
+        "record" or "user": whom the guarantee protects. A user contributes the mean of x·xᵀ over their
+        records, and 0 without any.
 
     Raises
     ------
@@ -75,7 +76,7 @@ class NoisySecondMoments(Accounted):
         noise = optional(POSITIVE)
         convert(self, n=COUNT, dimension=COUNT, feature_norm=POSITIVE)
         convert(self, noise_std=noise, noise_multiplier=noise, diagonal=flag)
-        keep(self, adjacency=checked_adjacency(self.adjacency), unit=record_only(self.unit))
+        keep(self, adjacency=checked_adjacency(self.adjacency), unit=checked_unit(self.unit))
         if not self.sensitivity < math.inf:
             raise InvalidInput("feature_norm", "its square leaves the range of numbers")
         if self.noise_multiplier is not None:
@@ -120,12 +121,12 @@ def second_moments_sentences(moments: NoisySecondMoments) -> tuple[str, ...]:
         of, released = "of every sum", "the noisy sums of squared features are"
     else:
         of = "on the diagonal and of √½ of it above the diagonal, where it is mirrored"
-        released = "the noisy sum of the records' x·xᵀ is"
+        released = f"the noisy sum of the {moments.unit}s' x·xᵀ is"
     return (
-        ADJACENT[moments.adjacency],
+        *adjacent(moments.adjacency, moments.unit),
         f"each record's vector has norm at most {moments.feature_norm!r}, an appended constant included",
         f"noise is Gaussian, of the stated standard deviation {of}; it is fresh for every number, "
         "independent of the data and never revealed",
         f"nothing but {released} released",
-        "the number of records and all settings do not depend on the data",
+        f"the number of {moments.unit}s and all settings do not depend on the data",
     )

@@ -13,7 +13,7 @@ from pabi.describe import batches, updates
 from pabi.describe.accounted import Accounted, same
 from pabi.describe.batches import Batches
 from pabi.describe.losses import CONVEX, Loss, checked_loss, no_residual
-from pabi.describe.neighbours import Adjacency, Unit, changed, checked_adjacency, record_only
+from pabi.describe.neighbours import Adjacency, Unit, changed, checked_adjacency, checked_unit
 from pabi.describe.orders import FreshSubsets, KnownUses, Order, SecretOrder
 from pabi.describe.other_keywords import OTHER_KEYWORDS
 from pabi.describe.step_sizes import evaluated, stated_by_function
@@ -207,7 +207,14 @@ class StatedRun(Accounted):
             keep(self, diameter=self.diameter.item())
         keep(self, update=updates.checked(self.update))
         convert(self, release=RELEASE, clipping=one_of("norm", "coordinates", *CONVEX))
-        keep(self, unit=record_only(self.unit))
+        keep(self, unit=checked_unit(self.unit))
+        if self.unit == "user" and not self.loss.holds_of_zero:
+            raise InvalidInput(
+                "unit",
+                f'expected "record" for a {self.loss.kind} loss: the mean over the records of a user who has '
+                "none is 0, which is not strongly convex or dissipative; state the loss as convex or "
+                "nonconvex, with its quadratic part in l2",
+            )
         if self.clipping != "norm" and self.clip_norm is None:
             raise InvalidInput("clip_norm", f"missing: clipping={self.clipping!r} needs a norm")
         if self.clipping in CONVEX and not self.loss.has_residual:

@@ -119,7 +119,8 @@ def _checked(k: int, value: Any) -> float:
         isinstance(value, float) and 0.0 < value < math.inf
     ):  # what most functions give, at little cost
         return float(value)
-    number = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    # An array without dimensions, of whatever library: schedules of optax return such.
+    number = value.item() if getattr(value, "ndim", None) == 0 else value
     try:
         return validate.number("step_size", number, above=0.0)
     except InvalidInput:

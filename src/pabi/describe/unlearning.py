@@ -4,6 +4,8 @@ withdrawn.
 Learn T steps, then, after each request, go on for some steps in which the gradients of all records withdrawn
 so far are zero (under "replace_one": those of the records that took their place). Withdrawn records are still
 drawn and counted. What is promised compares the model with one that was trained as many steps without them.
+
+Where the run protects users, a request withdraws users, each with all their records.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from pabi.describe.accounted import Accounted
-from pabi.describe.assumptions import SHOWN
-from pabi.describe.neighbours import RETRAINED, Compared, Unit
+from pabi.describe.assumptions import SHOWN, adjacent
+from pabi.describe.neighbours import RETRAINED, Adjacency, Compared, Unit
 from pabi.describe.run_sentences import run_sentences
 from pabi.describe.runs import NoisySGD
 from pabi.describe.stated_run import MOST
@@ -27,15 +29,33 @@ from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import flag, keep
 from pabi.numbers.rounding import Array
 
-_COMPARED = {
-    "zero_out": "the model is compared with one retrained for as many steps, in the same batches, in which "
-    "the gradients of the forgotten records are zero from the first step on, while n and all divisors stay "
-    "(retrained)",
-    "replace_one": "the model is compared with one retrained for as many steps, in the same batches, in "
-    "which each of the forgotten records is another one from the first step on (retrained)",
+_RETRAINED = (
+    "the model is compared with one retrained for as many steps, in the same batches, in which "
+)
+_COMPARED: dict[tuple[Adjacency, Unit], str] = {
+    (
+        "zero_out",
+        "record",
+    ): f"{_RETRAINED}the gradients of the forgotten records are zero from the first "
+    "step on, while n and all divisors stay (retrained)",
+    (
+        "replace_one",
+        "record",
+    ): f"{_RETRAINED}each of the forgotten records is another one from the first "
+    "step on (retrained)",
+    (
+        "zero_out",
+        "user",
+    ): f"{_RETRAINED}the contributions of the forgotten users are zero from the first "
+    "step on, while n and all divisors stay (retrained)",
+    (
+        "replace_one",
+        "user",
+    ): f"{_RETRAINED}the records of each of the forgotten users are others, or none, "
+    "from the first step on (retrained)",
 }
 _REQUESTS = (
-    "which records are forgotten, and when, does not depend on the noise, on the order of the batches or on "
+    "which {}s are forgotten, and when, does not depend on the noise, on the order of the batches or on "
     "any model that was handed out"
 )
 _ALONE = "the model is looked at by itself; no model handed out before it, and no earlier iterate, is known"
@@ -51,8 +71,17 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """The steps `first`, …, `end` − 1 between two requests: how many of the records that are withdrawn in the
-    end they still use, and how many were withdrawn before."""
+    """The steps between two requests.
+
+    Attributes
+    ----------
+    first, end : int
+        The steps `first`, …, `end` − 1, counted from 0.
+    carried : int
+        How many of the records that are withdrawn in the end they still use.
+    withdrawn : int
+        How many records were withdrawn before.
+    """
 
     first: int
     end: int
@@ -70,9 +99,10 @@ class Unlearning(Accounted):
     ----------
     run : NoisySGD
         The training. Its `adjacency` says what becomes of withdrawn records: "zero_out", their gradients are
-        zero and they stay drawn and counted; "replace_one", another record takes the place of each.
+        zero and they stay drawn and counted; "replace_one", another record takes the place of each. Where its
+        `unit` is "user", users are withdrawn.
     requests : sequence of (int, int)
-        (steps taken after a request, records that it withdraws), one for each request, in order.
+        (steps taken after a request, records, or users, that it withdraws), one for each request, in order.
     step_size : float or array, optional
         η of the steps after the first request, one or one per step; None: what the run's function of the step
         goes on with, or else its last one.
@@ -96,7 +126,6 @@ class Unlearning(Accounted):
     published: bool = False
 
     adjacency: ClassVar[Compared] = RETRAINED
-    unit: ClassVar[Unit] = "record"
 
     def __post_init__(self) -> None:
         if type(self.run) is not NoisySGD:
@@ -105,7 +134,8 @@ class Unlearning(Accounted):
         keep(self, requests=_requests(self.requests), published=flag("published", self.published))
         if self.records > self.run.n:
             raise InvalidInput(
-                "requests", f"expected at most n = {self.run.n} records in all, got {self.records}"
+                "requests",
+                f"expected at most n = {self.run.n} {self.unit}s in all, got {self.records}",
             )
         if self.run.cooldown_steps and len(self.requests) > 1:
             raise InvalidInput("requests", "expected one: the run has a cool-down before it")
@@ -129,12 +159,17 @@ class Unlearning(Accounted):
 
     @property
     def n(self) -> int:
-        """Records, the withdrawn ones included."""
+        """Records, or users, the withdrawn ones included."""
         return self.run.n
 
     @property
+    def unit(self) -> Unit:
+        """Whom a request withdraws: records, or users with all their records. That of the run."""
+        return self.run.unit
+
+    @property
     def records(self) -> int:
-        """How many records are withdrawn in all."""
+        """How many records, or users, are withdrawn in all."""
         return sum(Request(*request).records for request in self.requests)
 
     @property
@@ -229,18 +264,22 @@ def _requests(value: Any) -> tuple[Request, ...]:
 
 def unlearning_sentences(unlearning: Unlearning, hidden: bool = True) -> tuple[str, ...]:
     """What a guarantee of forgetting rests on. `hidden`: whether it needs the path to stay hidden."""
-    run = unlearning.run
+    run, unit = unlearning.run, unlearning.unit
     alone = _GIVEN if unlearning.published else _ALONE
+    about = adjacent(run.adjacency, unit)
     phases = [f"learning takes {run.steps} steps"]
     for i, (steps, records) in enumerate(unlearning.requests, 1):
         phases.append(
-            f"request {i} withdraws {records} of the records, after which {steps} steps follow"
+            f"request {i} withdraws {records} of the {unit}s, after which {steps} steps follow"
         )
     return (
-        _COMPARED[run.adjacency],
+        _COMPARED[run.adjacency, unit],
+        *about[1:],
         alone if hidden else SHOWN,
-        _REQUESTS,
+        _REQUESTS.format(unit),
         *phases,
         "the later steps go on in the batches, with the schedule, the noise and the clipping as described",
-        *run_sentences(run, hidden)[2:],  # without the adjacency, and what else is known
+        *run_sentences(run, hidden)[
+            len(about) + 1 :
+        ],  # without the adjacency, and what else is known
     )

@@ -50,7 +50,8 @@ def _curves(guarantee: Guarantee) -> list[tuple[Any, str, str, str]]:
     colours = palette()
     # A draw that has no path has nothing to compose.
     released = "last iterate" if guarantee.composition is not None else "release"
-    curves = [(guarantee.curve, f"{released} ({guarantee.method})", colours.ours, "-")]
+    method = guarantee.method.replace("$", r"\$")  # between two of them matplotlib reads formulas
+    curves = [(guarantee.curve, f"{released} ({method})", colours.ours, "-")]
     if guarantee.composition is not None and guarantee.method != "composition":
         curves.append((guarantee.composition, "every iterate (composition)", colours.other, "--"))
     return curves

@@ -84,6 +84,28 @@ _PALETTES: dict[Theme, Palette] = {
 }
 
 
+def palette_of(theme: Theme) -> Palette:
+    """The palette of a theme, whatever matplotlib's background is.
+
+    Parameters
+    ----------
+    theme : str
+        "light" or "dark".
+
+    Returns
+    -------
+    Palette
+
+    Raises
+    ------
+    InvalidInput
+        For another theme.
+    """
+    if theme not in _PALETTES:
+        raise InvalidInput("theme", f"expected 'light' or 'dark', got {theme!r}")
+    return _PALETTES[theme]
+
+
 def palette() -> Palette:
     """The palette that suits matplotlib's current background.
 
@@ -125,12 +147,11 @@ def style(theme: Theme = "light") -> Iterator[Palette]:
     InvalidInput
         For another theme.
     """
-    if theme not in _PALETTES:
-        raise InvalidInput("theme", f"expected 'light' or 'dark', got {theme!r}")
+    colours = palette_of(theme)
     import matplotlib as mpl
 
-    with mpl.rc_context(_settings(_PALETTES[theme])):
-        yield _PALETTES[theme]
+    with mpl.rc_context(_settings(colours)):
+        yield colours
 
 
 def _settings(colours: Palette) -> Any:  # matplotlib spells out every key in its types

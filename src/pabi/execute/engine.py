@@ -17,10 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from pabi.budget.ledger import Ledger, reserved
 from pabi.describe.linear_losses import executable
 from pabi.describe.losses import CONVEX
+from pabi.describe.neighbours import checked_unit
+from pabi.describe.orders import KnownUses
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import Update
 from pabi.execute.batches import batch_rows
 from pabi.execute.checkpoint import Checkpoint, State
+from pabi.execute.groups import UserRows, checked_groups
 from pabi.execute.hiding import (
     mapped,
     on_grid,
@@ -36,6 +39,7 @@ from pabi.execute.randomness import randomness_from
 from pabi.execute.records import Records, longer_than, seen_norm
 from pabi.execute.sums import GradientSum, noise_factor, per_record_sum, stated_sum
 from pabi.guarantees.guarantee import TESTING, Guarantee
+from pabi.guarantees.releases import released_notes
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -65,7 +69,7 @@ class Trained:
     x : float64 array
         The last iterate, read-only, of the shape of the starting point.
     guarantee : Guarantee
-        What its release costs.
+        What its release costs; its notes have the version, the date and the hash of `x`.
     run : NoisySGD
         The description that was both accounted and executed.
 
@@ -93,6 +97,7 @@ def train(
     progress: bool = False,
     watch: Watch | None = None,
     ledger: Ledger | None = None,
+    groups: UserRows | ArrayLike | None = None,
 ) -> Trained:
     """The last iterate of `run` on your data, with its guarantee.
 
@@ -147,6 +152,11 @@ def train(
     ledger : pabi.Ledger, optional
         The budget that the release is reserved in, before data are read. The reservation of an interrupted
         run covers the run that resumes it: with `ledger` as well it is charged anew.
+    groups : (m,) array-like
+        The user of every row, for a run with `unit="user"`: batches are then of users, all rows of a user are
+        in one batch, and each row's gradient is clipped before their mean is taken. Integers 0..n − 1 number
+        the users; any other ids are numbered here, which takes batches in a secret or random order, or one
+        batch. Users without rows contribute nothing.
 
     Returns
     -------
@@ -175,7 +185,7 @@ def train(
     The iteration of Bok, Su, Altschuler 2024, §4 (their `noisy SGD`).
     """
     refuse_unenforceable(run)
-    gradient_sum = _gradient_sum(run, per_record_gradients, clipped_gradient_sum)
+    gradient_sum = _gradient_sum(run, per_record_gradients, clipped_gradient_sum, groups)
     start = starting_point(x0)
     files = _files(run, start, checkpoint, resume, checkpoint_seconds)
     if watch is not None and run.release != "path":
@@ -197,13 +207,14 @@ def train(
     with reserved(ledger, lambda: proven, secret=secret):
         x = released(execute)
     files.remove()
-    return Trained(x, guarantee, run)
+    return Trained(x, guarantee.noting(released_notes({"x": x})), run)
 
 
 def _gradient_sum(
     run: NoisySGD,
     per_record_gradients: PerRecordGradients | None,
     clipped_gradient_sum: ClippedGradientSum | None,
+    groups: UserRows | ArrayLike | None,
 ) -> GradientSum:
     batch_rows(run, np.random.default_rng(0))  # refuses batches that are not trained here
     if (per_record_gradients is None) == (clipped_gradient_sum is None):
@@ -219,19 +230,48 @@ def _gradient_sum(
         if value is not None and not callable(value):
             raise InvalidInput(name, f"expected a callable, got a {type(value).__name__}")
     _refuse_other_loss(run, per_record_gradients)
+    users = _users(run, groups, clipped_gradient_sum is not None)
     if clipped_gradient_sum is not None:
         return stated_sum(clipped_gradient_sum, run)
     assert per_record_gradients is not None
     if isinstance(per_record_gradients, LinearGradients):
         held = per_record_gradients.records.n
-        if held != run.n:
+        if users is not None:
+            checked_groups(users, run.n, held)
+        elif held != run.n:
             raise InvalidInput("n", f"expected {held}, the rows of X, got {run.n}")
         _refuse_longer_rows(run, per_record_gradients.records)
         _refuse_steeper(run, per_record_gradients)
         _refuse_weights(run, per_record_gradients)
         if run.clipping != "coordinates":
-            return fast_sum(per_record_gradients, run)
-    return per_record_sum(per_record_gradients, run)
+            return fast_sum(per_record_gradients, run, users)
+    return per_record_sum(per_record_gradients, run, users)
+
+
+def _users(run: NoisySGD, groups: UserRows | ArrayLike | None, summed: bool) -> UserRows | None:
+    """The rows of every user, None in a run of records. `summed`: whether sums are stated.
+
+    Raises InvalidInput unless groups are given just where the run needs them.
+    """
+    if groups is None:
+        if checked_unit(run.unit) == "user" and not summed:
+            raise InvalidInput("groups", 'missing: a run with unit "user" needs a user a row')
+        return None
+    if checked_unit(run.unit) != "user":
+        raise InvalidInput("unit", f'expected "user" in a run with groups, got {run.unit!r}')
+    if summed:
+        raise InvalidInput(
+            "groups",
+            "expected per_record_gradients: a stated sum takes the means of users by itself",
+        )
+    users = checked_groups(groups, run.n)
+    if isinstance(run.order, KnownUses) and run.steps_per_epoch > 1 and not users.placed:
+        raise InvalidInput(
+            "groups",
+            f"expected integers 0..{run.n - 1}, since batches are in a known order: which batch a user is in "
+            "must not depend on the ids of others",
+        )
+    return users
 
 
 def _refuse_longer_rows(run: NoisySGD, records: Records) -> None:

@@ -55,11 +55,17 @@ def on_grid(x: Array, noise_std: float) -> Array:
     (Mironov 2012). On a grid far coarser than the doubles and far finer than the noise nothing of it
     is left; everything that follows is post-processing.
     """
-    grid = math.ldexp(1.0, math.frexp(noise_std * GRID)[1]) if noise_std > 0.0 else 0.0
-    if not (_GRIDS[0] < grid < _GRIDS[1]):
+    grid = grid_of(noise_std)
+    if grid is None:
         return x
     rounded: Array = np.asarray(np.rint(x / grid) * grid)
     return rounded
+
+
+def grid_of(noise_std: float) -> float | None:
+    """The power of two to whose multiples what has such noise is rounded, None where there is none."""
+    grid = math.ldexp(1.0, math.frexp(noise_std * GRID)[1]) if noise_std > 0.0 else 0.0
+    return grid if _GRIDS[0] < grid < _GRIDS[1] else None
 
 
 def mapped(value: Any, shape: tuple[int, ...]) -> Array:

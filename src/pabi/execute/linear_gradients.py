@@ -20,8 +20,9 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.scalar_losses import Logistic
 from pabi.execute.clipping import by_row
 from pabi.execute.dense_blocks import Rows, part_of
+from pabi.execute.groups import UserRows
 from pabi.execute.records import MOST_ROWS, Records, as_labels
-from pabi.execute.sums import GradientSum, Limit, Total
+from pabi.execute.sums import GradientSum, Limit, Total, longest_chain
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import HALF_ULP
@@ -100,8 +101,9 @@ class LinearGradients:
         gradients: Array = weight[:, None] * (x if weight.ndim == 1 else x[:, :, None])
         return gradients
 
-    def clipped_sum(self, x: Array, rows: Rows, limit: Limit) -> Array:
-        """Σ of the gradients over `rows`, each within `limit`."""
+    def clipped_sum(self, x: Array, rows: Rows, limit: Limit, shares: Array | None = None) -> Array:
+        """Σ of the gradients over `rows`, each within `limit` and then times its share in [0, 1], if it has
+        one."""
         point = self._point(x)
         total, room = Total(point.shape), MOST_ROWS  # how many more rows `term` may hold
         # In the order in memory that products come in.
@@ -116,6 +118,9 @@ class LinearGradients:
                 weight *= limit.shrink
             if limit.clip is not None:
                 weight = _clipped(weight, block.norm, limit.clip)
+            if shares is not None:
+                own = shares[part_of(rows, block.part)]
+                weight = weight * (own if weight.ndim == 1 else own[:, None])
             room -= len(weight)
             if room < 0:
                 total.add(term)
@@ -425,10 +430,18 @@ class PoissonGradients(LossGradients):
         super().__init__(executable("poisson", **bounds), X, y)
 
 
-def fast_sum(gradients: LinearGradients, run: NoisySGD) -> GradientSum:
-    """The sum that `gradients` compute by themselves, without ever forming one of a record."""
-    limit = Limit.of(run, gradients.additions(run.order.sizes.most))
-    return lambda x, rows: gradients.clipped_sum(x, rows, limit)
+def fast_sum(
+    gradients: LinearGradients, run: NoisySGD, groups: UserRows | None = None
+) -> GradientSum:
+    """The sum that `gradients` compute by themselves, without ever forming one of a record.
+
+    With `groups` batches are of users, of each of whom the mean is added.
+    """
+    if groups is None:
+        limit = Limit.of(run, gradients.additions(run.order.sizes.most))
+        return lambda x, rows: gradients.clipped_sum(x, rows, limit)
+    own, whole = groups, Limit.of(run, gradients.additions(longest_chain(run, MOST_ROWS)))
+    return lambda x, users: gradients.clipped_sum(x, own.rows(users), whole, own.shares)
 
 
 # Residuals: derivatives in the predictor, which is overwritten. They own what they return, so that it may be

@@ -270,7 +270,7 @@ def _lengths(features: Any) -> tuple[Array, Array]:
         peak = np.maximum(np.max(features, axis=1), -np.min(features, axis=1))
         unit = features / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)[:, None]
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            return peak, np.sqrt(np.einsum("ij,ij->i", unit, unit))
+            return peak, np.sqrt(by_row("ij,ij->i", unit, unit))
     row = np.repeat(np.arange(m), np.diff(features.indptr))
     peak = np.zeros(m)
     np.maximum.at(peak, row, np.abs(features.data))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pabi.execute.clipping import by_row
 from pabi.execute.records import MOST_ROWS, Records
 from pabi.numbers.rounding import Array
 
@@ -64,34 +65,37 @@ class RowMap:
             return np.asarray(most / np.maximum(lengths, most))
         return np.where(lengths > 0.0, most / np.where(lengths > 0.0, lengths, 1.0), 0.0)
 
-    def mapped(self, records: Records) -> Records:
-        """The mapped rows."""
-        return Records(self.table(records), self.norm)
+    def mapped(self, records: Records, anywhere: bool = False) -> Records:
+        """The mapped rows; `anywhere`: as of `table`."""
+        return Records(self.table(records, anywhere), self.norm)
 
-    def table(self, records: Records) -> Any:
+    def table(self, records: Records, anywhere: bool = False) -> Any:
         """(n, w) mapped rows, or CSR where the map is diagonal and `records` are sparse.
 
-        They are float32, unless their norm is out of its range.
+        They are float32, unless their norm is out of its range. `anywhere`: whether a row's image must be the
+        same to the last bit wherever in the table it stands, which takes longer.
         """
         if records.sparse and self.diagonal:
             from scipy.sparse import vstack
 
-            return vstack([self._scaled(image) for _, image in self._images(records)], format="csr")
+            return vstack(
+                [self._scaled(image) for _, image in self._images(records, anywhere)], format="csr"
+            )
         fits = 1.0 / _SINGLE <= self.norm <= _SINGLE
         table = np.empty((records.n, records.width), dtype=np.float32 if fits else np.float64)
-        for part, image in self._images(records):
+        for part, image in self._images(records, anywhere):
             table[part] = self._scaled(image)
         return table
 
     def scales(self, records: Records) -> tuple[Array, Array]:
         """(s, norms of the mapped rows) of all rows."""
         lengths = np.empty(records.n)
-        for part, image in self._images(records):
+        for part, image in self._images(records, False):
             lengths[part] = _lengths(image)
         factors = self.factors(lengths)
         return factors, self.norm * factors * lengths
 
-    def _images(self, records: Records) -> Iterator[tuple[slice, Any]]:
+    def _images(self, records: Records, anywhere: bool) -> Iterator[tuple[slice, Any]]:
         """(part, P·x/U of its rows) in single precision, dense or CSR."""
         if records.sparse and self.diagonal:
             for block in records.blocks(slice(0, records.n)):
@@ -103,7 +107,12 @@ class RowMap:
         for first in range(0, records.n, count):
             part = slice(first, min(first + count, records.n))
             rows = (records.dense(part) / self.unit).astype(np.float32)
-            yield part, rows * matrix if self.diagonal else rows @ matrix
+            if self.diagonal:
+                yield part, rows * matrix
+            elif anywhere:  # products from BLAS add in another order at the edges of a block
+                yield part, _products_by_row(rows, matrix)
+            else:
+                yield part, rows @ matrix
 
     def _scaled(self, image: Any) -> Any:
         factors = self.norm * self.factors(_lengths(image))[:, None]
@@ -112,10 +121,16 @@ class RowMap:
         return image.multiply(factors).tocsr()
 
 
+def _products_by_row(rows: Any, matrix: Any) -> Any:
+    """rows @ matrix, for a symmetric matrix."""
+    return by_row("ij,kj->ik", rows, matrix)
+
+
 def _lengths(image: Any) -> Array:
     """Norms of rows, dense or CSR, in double precision."""
     if isinstance(image, np.ndarray):
-        return np.asarray(np.sqrt(np.einsum("ij,ij->i", image, image, dtype=np.float64)))
+        exact = image.astype(np.float64)
+        return np.asarray(np.sqrt(by_row("ij,ij->i", exact, exact)))
     row = np.repeat(np.arange(image.shape[0]), np.diff(image.indptr))
     squares = np.bincount(row, np.square(image.data), minlength=image.shape[0])
     return np.asarray(np.sqrt(squares))

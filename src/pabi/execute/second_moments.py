@@ -13,15 +13,19 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pabi.budget.ledger import Ledger, reserved
 from pabi.describe.second_moments import NoisySecondMoments
+from pabi.execute.groups import UserRows, checked_groups
 from pabi.execute.hiding import on_grid, released
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import MOST_ROWS, Records, RowBlock, longer_than, seen_norm
 from pabi.execute.sums import Total, rounding_room
 from pabi.guarantees.guarantee import Guarantee
+from pabi.guarantees.releases import released_notes
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.margins import EIGHT_ROUNDINGS
 from pabi.numbers.rounding import Array, up
 
 _HELD = 1 << 23  # numbers of dense rows in memory at once (64 MB)
@@ -57,6 +61,7 @@ def second_moments(
     *,
     delta: float = 1e-5,
     ledger: Ledger | None = None,
+    groups: UserRows | ArrayLike | None = None,
 ) -> ReleasedMoments:
     """The noisy second moments of `records`, with their guarantee.
 
@@ -76,6 +81,8 @@ def second_moments(
         At which the guarantee is read; it is valid at every δ.
     ledger : pabi.Ledger, optional
         The budget that the release is reserved in, before data are read.
+    groups : (m,) array-like
+        The user of every row, for moments with `unit="user"`: a user contributes the mean of x·xᵀ.
 
     Returns
     -------
@@ -99,33 +106,42 @@ def second_moments(
     ----------
     Dong, Roth, Su 2022, Theorem 2.7; docs, "Second moments".
     """
-    _refuse_others(moments, records)
-    noise_std = up(moments.moment_noise_std * noise_factor(moments.n))
+    users = None if groups is None else checked_groups(groups, getattr(moments, "n", None))
+    _refuse_others(moments, records, users)
+    factor = noise_factor(moments.n, None if users is None else MOST_ROWS)
+    noise_std = up(moments.moment_noise_std * factor)
+    factors = None if users is None else _roots(users)
     randomness = randomness_from(random_state)
     proven = moments.guarantee(delta)
     guarantee = proven if randomness.secret else proven.for_testing()
 
     def execute() -> Array:
         release = _noisy_sums_of_squares if moments.diagonal else _noisy_matrix
-        return release(records, noise_std, randomness.generator())
+        return release(records, noise_std, randomness.generator(), factors)
 
     with reserved(ledger, lambda: proven, secret=randomness.secret):
         values = released(execute)
-    return ReleasedMoments(values, guarantee)
+    return ReleasedMoments(values, guarantee.noting(released_notes({"values": values})))
 
 
-def noise_factor(n: int) -> float:
+def _roots(users: UserRows) -> Array:
+    """The roots of the rows' shares, rounded down: with them squares have the shares."""
+    return np.where(users.shares == 1.0, 1.0, np.sqrt(users.shares) * (1.0 - EIGHT_ROUNDINGS))
+
+
+def noise_factor(n: int, chain: int | None = None) -> float:
     """What the noise on sums over n records is multiplied by, at least 1, to hide what rounding may add.
 
-    Raises InvalidInput naming `n` where there are too many for sums in float64.
+    `chain`: of additions in a row, where it is not that of n rows. Raises InvalidInput naming `n` where there
+    are too many for sums in float64.
     """
-    room = rounding_room(n, min(n, MOST_ROWS))
+    room = rounding_room(n, min(n, MOST_ROWS) if chain is None else chain)
     if not room < 0.5:
         raise InvalidInput("n", f"{n} records are too many for sums in float64")
     return up(1.0 / (1.0 - room))
 
 
-def _refuse_others(moments: NoisySecondMoments, records: Records) -> None:
+def _refuse_others(moments: NoisySecondMoments, records: Records, users: UserRows | None) -> None:
     """Raises InvalidInput unless the records are as described."""
     if type(moments) is not NoisySecondMoments:
         kind = type(moments).__name__
@@ -133,7 +149,13 @@ def _refuse_others(moments: NoisySecondMoments, records: Records) -> None:
     if not isinstance(records, Records):
         kind = type(records).__name__
         raise InvalidInput("records", f"expected pabi.learn.Records, got a {kind}")
-    for name, own in (("n", records.n), ("dimension", records.width)):
+    if (users is not None) != (moments.unit == "user"):
+        missing = "missing: moments of users need a user a row"
+        raise InvalidInput("groups", missing if users is None else "expected moments of users")
+    if users is not None:
+        checked_groups(users, moments.n, records.n)
+    held = records.n if users is None else users.users
+    for name, own in (("n", held), ("dimension", records.width)):
         stated = getattr(moments, name)
         if stated != own:
             raise InvalidInput(name, f"expected {own}, that of the records, got {stated}")
@@ -151,15 +173,23 @@ def _refuse_others(moments: NoisySecondMoments, records: Records) -> None:
 
 
 def _noisy_sums_of_squares(
-    records: Records, noise_std: float, generator: np.random.Generator
+    records: Records,
+    noise_std: float,
+    generator: np.random.Generator,
+    factors: Array | None,
 ) -> Array:
-    sums = _sums_of_squares(records)
+    sums = _sums_of_squares(records, factors)
     return on_grid(sums + noise_std * generator.standard_normal(sums.shape), noise_std)
 
 
-def _noisy_matrix(records: Records, noise_std: float, generator: np.random.Generator) -> Array:
+def _noisy_matrix(
+    records: Records,
+    noise_std: float,
+    generator: np.random.Generator,
+    factors: Array | None,
+) -> Array:
     """Row by row, from the diagonal on; what stands below it is overwritten by what is released."""
-    matrix = _products(records)
+    matrix = _products(records, factors)
     beside = up(noise_std * _ROOT_HALF)
     for i in range(len(matrix)):
         noise = generator.standard_normal(len(matrix) - i)
@@ -169,10 +199,10 @@ def _noisy_matrix(records: Records, noise_std: float, generator: np.random.Gener
     return matrix
 
 
-def _sums_of_squares(records: Records) -> Array:
+def _sums_of_squares(records: Records, factors: Array | None = None) -> Array:
     """(width,): Σ x_j² over all rows."""
     total = Total((records.width,))
-    for rows in _rows(records):
+    for rows in _rows(records, factors):
         if isinstance(rows, np.ndarray):
             total.add(np.einsum("ij,ij->j", rows, rows))
         else:
@@ -181,10 +211,10 @@ def _sums_of_squares(records: Records) -> Array:
     return total.value
 
 
-def _products(records: Records) -> Array:
+def _products(records: Records, factors: Array | None = None) -> Array:
     """(width, width): Σ x·xᵀ over all rows, of which only the triangle from the diagonal up is meant."""
     total = Total((records.width, records.width))
-    for rows in _rows(records):
+    for rows in _rows(records, factors):
         if isinstance(rows, np.ndarray):
             _add_dense(total, rows)
         else:
@@ -201,23 +231,27 @@ def _add_dense(total: Total, rows: Array) -> None:
         total.add_at((strip, slice(first, None)), rows[:, strip].T @ rows[:, first:])
 
 
-def _rows(records: Records) -> Iterator[Any]:
-    """All rows in turn as the model sees them: (m, width) float64 arrays, m ≤ 4096, or CSR matrices.
+def _rows(records: Records, factors: Array | None) -> Iterator[Any]:
+    """All rows in turn as the model sees them, times their factors.
 
-    The next array may overwrite the one before it.
+    They come as (m, width) float64 arrays, m ≤ 4096, or CSR matrices. The next array may overwrite the one
+    before it.
     """
     length = min(records.n, MOST_ROWS, max(1, _HELD // records.width))
-    return (_sparse_rows if records.sparse else _dense_rows)(records, length)
+    return (_sparse_rows if records.sparse else _dense_rows)(records, length, factors)
 
 
-def _dense_rows(records: Records, length: int) -> Iterator[Array]:
+def _dense_rows(records: Records, length: int, factors: Array | None) -> Iterator[Array]:
     memory = np.empty((length, records.width))
-    memory[:, records.d :] = records.intercept_scaling or 0.0
     for first in range(0, records.n, length):
         part = slice(first, min(first + length, records.n))
         for block in records.blocks(part):
             _write(block, memory[block.part, : records.d])
-        yield memory[: part.stop - part.start]
+        memory[:, records.d :] = records.intercept_scaling or 0.0
+        rows = memory[: part.stop - part.start]
+        if factors is not None:
+            rows *= factors[part, None]
+        yield rows
 
 
 def _write(block: RowBlock, features: Array) -> None:
@@ -228,9 +262,11 @@ def _write(block: RowBlock, features: Array) -> None:
         np.multiply(block.features, block.scale[:, None], out=features)
 
 
-def _sparse_rows(records: Records, length: int) -> Iterator[Any]:
+def _sparse_rows(records: Records, length: int, factors: Array | None) -> Iterator[Any]:
     for block in records.blocks(slice(0, records.n)):
         rows = records.as_seen(block)
+        if factors is not None:
+            rows = rows.multiply(factors[block.part, None]).tocsr()
         if rows.nnz * _SPARSE <= rows.shape[0] * rows.shape[1]:
             yield rows
             continue

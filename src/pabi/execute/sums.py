@@ -13,6 +13,11 @@ that is ever summed (n, or the cap, for Poisson sampling, not the expected size)
 gradient is computed such that its place does not change it. Then a record that comes on top moves the
 computed sum by at most C, one that takes another's place by at most 2C. A zeroed record is one that
 is drawn and not summed.
+
+Where batches are of users, a sum has a row for every record of theirs, of weight 1 over the number of their
+records: the weights of a user sum to 1, so that the rounding is as of sums of as many vectors as there are
+users, but in a chain as long as there may be rows. What users have beside one another moves rows about, so
+that here, too, a record's gradient must not depend on its place.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from numpy.typing import ArrayLike
 from pabi.describe.runs import NoisySGD
 from pabi.execute.clipping import clip_coordinates, clip_norms
 from pabi.execute.dense_blocks import Rows
+from pabi.execute.groups import UserRows
 from pabi.execute.hiding import read_only, returned
 from pabi.execute.records import MOST_ROWS, numbers_of
 from pabi.numbers.errors import InvalidInput
@@ -66,7 +72,7 @@ class Limit:
     @classmethod
     def of(cls, run: NoisySGD, additions: int) -> Limit:
         """The limit for sums of one batch of `run` in which each coordinate sees `additions` in a chain."""
-        anywhere = run.order.fresh
+        anywhere = run.order.fresh or run.unit == "user"
         if run.gradient_sensitivity is not None:
             return cls(None, 1.0, anywhere)
         bound = run.record_gradient_bound
@@ -98,8 +104,15 @@ def noise_factor(run: NoisySGD) -> float:
     """
     if run.gradient_sensitivity is not None or run.loss.scalable:
         return 1.0
-    chain = min(run.order.sizes.most, MOST_ROWS)
-    return up(1.0 / (1.0 - _room(run, chain)))
+    return up(1.0 / (1.0 - _room(run, longest_chain(run, MOST_ROWS))))
+
+
+def longest_chain(run: NoisySGD, held: int) -> int:
+    """The longest chain of additions in the sum over a batch, of which so many rows are added at once.
+
+    How many rows the users of a batch have is a secret, so that nothing less than `held` is sure of them.
+    """
+    return held if run.unit == "user" else min(run.order.sizes.most, held)
 
 
 def _room(run: NoisySGD, additions: int) -> float:
@@ -154,17 +167,19 @@ class Total:
         self._terms += 1
 
 
-def per_record_sum(gradients: Callable[[Array, Any], ArrayLike], run: NoisySGD) -> GradientSum:
+def per_record_sum(
+    gradients: Callable[[Array, Any], ArrayLike], run: NoisySGD, groups: UserRows | None = None
+) -> GradientSum:
     """The sum of what a callable (x, rows) ↦ (len(rows), *x.shape) returns, clipped record by record.
 
-    A batch whose gradients would not fit in 64 MB is asked for in several parts.
+    A batch whose gradients would not fit in 64 MB is asked for in several parts. With `groups` batches are of
+    users, of each of whom the mean is added.
     """
-    most = run.order.sizes.most
 
     def total(x: Array, rows: Rows) -> Array:
-        indices = numbers_of(rows)
+        indices = numbers_of(rows) if groups is None else groups.rows(rows)
         held = max(1, _HELD // max(x.size, 1))
-        limit = Limit.of(run, min(held, most, MOST_ROWS))
+        limit = Limit.of(run, longest_chain(run, min(held, MOST_ROWS)))
         result = Total(x.shape)
         for first in range(0, len(indices), held):
             part = indices[first : first + held].copy()  # the callee may do as it likes
@@ -176,6 +191,9 @@ def per_record_sum(gradients: Callable[[Array, Any], ArrayLike], run: NoisySGD) 
                 each = clip_coordinates(each, limit.coordinates)
             if limit.clip is not None and limit.clip != limit.coordinates:
                 each = clip_norms(each, limit.clip)
+            if groups is not None:
+                own = groups.shares[indices[first : first + held]]
+                each = each * own.reshape(-1, *([1] * x.ndim))
             for row in range(0, len(each), MOST_ROWS):
                 result.add(np.sum(each[row : row + MOST_ROWS], axis=0))
         return result.value

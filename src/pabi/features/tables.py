@@ -12,10 +12,15 @@ from pabi.numbers.errors import InvalidInput
 _DTYPES = (np.float64, np.float32, np.uint8, np.int8, np.int16, np.int32, np.int64)
 
 
-def checked(estimator: Any, X: Any, **kwargs: Any) -> Any:
-    """What scikit-learn's `validate_data` returns of X: an array or a CSR matrix of real numbers."""
+def checked(
+    estimator: Any, X: Any, *, sparse: bool = True, dtype: Any = _DTYPES, **kwargs: Any
+) -> Any:
+    """What scikit-learn's `validate_data` returns of X: an array, or with `sparse` a CSR matrix too, of real
+    numbers unless `dtype` says otherwise."""
     try:
-        return validate_data(estimator, X, accept_sparse="csr", dtype=_DTYPES, **kwargs)
+        return validate_data(
+            estimator, X, accept_sparse="csr" if sparse else False, dtype=dtype, **kwargs
+        )
     except ValueError as bad:
         problem = str(bad)
         if "could not convert" in problem:

@@ -64,7 +64,13 @@ class Certificate:
         self._verified: tuple[str, Verdict] | None = None
 
     @classmethod
-    def of(cls, proof: Proof, adjacency: Compared, assumes: Sequence[str] = ()) -> Certificate:
+    def of(
+        cls,
+        proof: Proof,
+        adjacency: Compared,
+        assumes: Sequence[str] = (),
+        unit: str = "record",
+    ) -> Certificate:
         """The certificate of a proof.
 
         Parameters
@@ -75,6 +81,8 @@ class Certificate:
             "replace_one", "zero_out" or "retrained".
         assumes : sequence of str
             Sentences that the release rests on besides what follows from the description.
+        unit : str
+            Whom it protects; "record" is not written.
 
         Returns
         -------
@@ -90,6 +98,7 @@ class Certificate:
             "version": VERSION,
             "theorem": proof.theorem,
             "adjacency": adjacency,
+            **({} if unit == "record" else {"unit": unit}),
             "assumes": list(assumes),
         }
         return cls(header | proof.written())

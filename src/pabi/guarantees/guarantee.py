@@ -9,13 +9,29 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
-from pabi.describe.neighbours import Compared, Unit, checked_comparison, checked_unit, require_alike
+from pabi.describe.accounted import USUAL_DELTA
+from pabi.describe.assumptions import group_sentences
+from pabi.describe.losses import Loss
+from pabi.describe.neighbours import (
+    MOST_GROUPED,
+    RETRAINED,
+    UNITS,
+    Adjacency,
+    Compared,
+    checked_comparison,
+    checked_protected,
+    groups_of,
+    require_alike,
+)
+from pabi.guarantees.equivalent import mu_equivalent
 from pabi.guarantees.proof import Proof
-from pabi.numbers import validate
+from pabi.guarantees.releases import notes_of_all
+from pabi.guarantees.words import adjacent, curve_in_words, whom
+from pabi.numbers import markup, validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
-from pabi.tradeoff import Best, Gaussian, Mixture, Product, Selected, TradeOff
+from pabi.tradeoff import Gaussian, TradeOff, grouped
 from pabi.tradeoff.base import decode, encode
 from pabi.tradeoff.kinds import known_curve
 
@@ -43,6 +59,7 @@ _STATED = frozenset(
 _READING, _NOTES = frozenset({"epsilon", "delta"}), frozenset({"notes"})
 _NOTES_OF_1 = frozenset({"tuned_at", "composition", "candidates"})  # which stood beside the rest
 TESTING = "noise reproducible: testing only"
+GROUPS, GROUPS_SOURCE = "group privacy", "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19"
 INDEPENDENT = "the releases are computed with independent noise and independent orders of batches"
 
 
@@ -76,7 +93,7 @@ class Guarantee:
     notes : mapping
         What a file says that is not proven. Nobody has checked it.
     unit : str
-        Whom it protects: one "record" or one "user".
+        Whom it protects: one "record", one "user", or "groups of 5 records".
     proof : Proof or Certificate, optional
         What its certificate is made of, or the certificate that came with it. None where there is nothing to
         verify.
@@ -100,7 +117,7 @@ class Guarantee:
     composition: TradeOff | None = None
     besides: tuple[str, ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    unit: Unit = "record"
+    unit: str = "record"
     proof: Proof | Certificate | None = field(default=None, repr=False)
     # ε by curve and δ, once computed; the curve is part of the key, so that `replace` is safe.
     _read: dict[tuple[TradeOff, float], float] = field(default_factory=dict, repr=False)
@@ -108,7 +125,7 @@ class Guarantee:
     def __post_init__(self) -> None:
         known_curve(self.curve)
         checked_comparison(self.adjacency)
-        checked_unit(self.unit)
+        checked_protected(self.unit)
 
     # Readings.
 
@@ -212,6 +229,34 @@ class Guarantee:
     def mu(self) -> float | None:
         """The Gaussian-DP parameter μ, or None when the guarantee is not Gaussian."""
         return self.curve.mu if isinstance(self.curve, Gaussian) else None
+
+    def mu_equivalent(self, delta: float) -> float:
+        """The μ of the Gaussian guarantee with the same ε at `delta`: a reading, and no guarantee.
+
+        It compares releases by one number. At another δ, and against other attacks, a guarantee that is not
+        Gaussian may promise less than G(μ). Of a Gaussian one it is `mu`.
+
+        Parameters
+        ----------
+        delta : float in (0, 1)
+            The δ at which both have the same ε. Where that is 0, both have the same δ at ε = 0.
+
+        Returns
+        -------
+        float
+            μ ≥ 0, rounded up; ∞ where ε is.
+
+        Raises
+        ------
+        InvalidInput
+            For a `delta` outside (0, 1).
+
+        References
+        ----------
+        Dong, Roth, Su 2022, Cor. 2.13.
+        """
+        at = validate.number("delta", delta, above=0.0, below=1.0)
+        return mu_equivalent(self.curve, at)
 
     def rdp(self, order: float) -> float:
         """An upper bound on the Rényi divergence, in nats; ∞ where there is none.
@@ -319,7 +364,7 @@ class Guarantee:
             case proof if proof.theorem not in table():
                 raise InvalidInput("theorem", f"nobody could check a proof of {proof.theorem!r}")
             case proof:
-                return Certificate.of(proof, self.adjacency, self.besides)
+                return Certificate.of(proof, self.adjacency, self.besides, self.unit)
 
     @property
     def verified(self) -> bool:
@@ -364,6 +409,25 @@ class Guarantee:
             proof=None if testing else self.proof,
         )
 
+    def noting(self, notes: Mapping[str, Any]) -> Guarantee:
+        """The same guarantee with these remarks in its file, in place of others of the same name.
+
+        Parameters
+        ----------
+        notes : mapping
+            What JSON can hold, by name. Nobody checks it.
+
+        Returns
+        -------
+        Guarantee
+
+        Raises
+        ------
+        Nothing
+            Notes are taken as they are.
+        """
+        return replace(self, notes={**self.notes, **notes})
+
     def for_testing(self) -> Guarantee:
         """The same numbers for a run with reproducible noise: they protect nobody, so no certificate.
 
@@ -372,6 +436,59 @@ class Guarantee:
         Guarantee
         """
         return self.assuming(TESTING)
+
+    def for_groups(self, size: int) -> Guarantee:
+        """What the same release costs `size` records, or users, together.
+
+        Data sets that differ in so many are joined by a chain of adjacent ones. Of G(μ) that is G(size·μ), of
+        ε-DP size·ε, and of any other trade-off function f it is 1 − (1 − f)∘…∘(1 − f), rounded down.
+
+        Parameters
+        ----------
+        size : int
+            How many, from 1 to 10⁹.
+
+        Returns
+        -------
+        Guarantee
+            Of unit "groups of 5 records", say, with a certificate if this one has one. Under "zero_out" the
+            contributions of a whole group become zero.
+
+        Raises
+        ------
+        InvalidInput
+            For a `size` out of range, a guarantee that is one of groups already, one of forgetting, whose
+            `records` say how many are forgotten together, and a trade-off function of one order of the data
+            sets.
+        NotApplicable
+            Under "zero_out" for losses that are strongly convex or dissipative, and for bare iterations:
+            where the contributions of others are zero already, less is known of a step.
+
+        References
+        ----------
+        Dong, Roth, Su 2022, Theorem 2.14; docs, "Theory", 19.
+        """
+        size = validate.integer("size", size, at_least=1, at_most=MOST_GROUPED)
+        if self.unit not in UNITS:
+            raise InvalidInput("unit", f'expected "record" or "user", got {self.unit!r}')
+        adjacency = _of_data(self.adjacency)
+        if size == 1:
+            return self
+        if adjacency == "zero_out" and self.certificate is not None:
+            _refuse_strong(self.certificate.payload)
+        curve = grouped(self.curve, size)
+        sentences = group_sentences(size, self.unit, adjacency)
+        return Guarantee(
+            curve,
+            adjacency,
+            GROUPS,
+            GROUPS_SOURCE,
+            tuple(dict.fromkeys((*self.assumptions, *sentences))),
+            self.tuned_at,
+            besides=self.besides,
+            unit=groups_of(size, self.unit),
+            proof=None if self.proof is None else GroupsProof(self, size, curve),
+        )
 
     # Writing and showing.
 
@@ -487,7 +604,7 @@ class Guarantee:
             _read_delta(data),
             besides=_besides(proof),
             notes=notes,
-            unit=checked_unit(data.get("unit", "record")),
+            unit=checked_protected(data.get("unit", "record")),
             proof=certificate,
         )
         _ = guarantee.certificate  # the very one that came with it
@@ -517,25 +634,78 @@ class Guarantee:
 
         return plot_guarantee(self, ax)
 
+    def report(self, format: str = "md", delta: float | None = None) -> str:
+        """A report for officers, auditors and model cards: what is promised, to whom, and who attests what.
+
+        Its certificate is verified for the report, which says what came of it.
+
+        Parameters
+        ----------
+        format : str
+            "md" for Markdown, "html" for one page that needs no other file, "hf" for a model card of Hugging
+            Face: metadata and a section.
+        delta : float in (0, 1), optional
+            The δ at which ε is read. None: the one at which the analysis was chosen, or 1e-5.
+
+        Returns
+        -------
+        str
+            The text of the file.
+
+        Raises
+        ------
+        InvalidInput
+            For another `format`, and for a `delta` outside (0, 1).
+
+        References
+        ----------
+        docs, "Report a guarantee".
+        """
+        from pabi.reports.guarantee import report_on
+
+        return report_on(self, format, delta)
+
+    @property
+    def _reading_delta(self) -> float:
+        """The δ at which it is shown."""
+        return self.tuned_at if self.tuned_at else USUAL_DELTA
+
     def __str__(self) -> str:
-        match self.curve:
-            case Mixture() as mixture:
-                low, high = (shown(mixture.parts[k].mu, 4) for k in (0, -1))
-                reading = f"average over {len(mixture.parts)} cases, μ from {low} to {high}"
-            case Best() as best:
-                reading = f"the best of {len(best.parts)} bounds"
-            case Product() as product:
-                reading = f"a product of {sum(k for _, k in product.factors)} factors"
-            case Selected() as selection:
-                reading = f"the best of {exact(selection.mean_trials)} runs, in the mean"
-            case Gaussian() as gaussian:
-                reading = f"μ = {shown(gaussian.mu)}"
-            case other:
-                reading = repr(other)
-        at = self.tuned_at if self.tuned_at else 1e-5
-        details = [reading, self.adjacency, self.method]
+        at = self._reading_delta
+        details = [curve_in_words(self.curve), self.adjacency]
+        details += [*(() if self.unit == "record" else (self.unit,)), self.method]
         details += [TESTING] if TESTING in self.assumptions else []
         return f"ε = {shown(self.epsilon(at))} at δ = {exact(at)} ({'; '.join(details)})"
+
+    def __repr__(self) -> str:
+        return f"<guarantee: {self}>"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: a short table, the assumptions folded."""
+        at, count = self._reading_delta, len(self.assumptions)
+        rows = [
+            (f"ε at δ = {exact(at)}", shown(self.epsilon(at))),
+            ("μ", "none" if self.mu is None else shown(self.mu)),
+            ("curve", curve_in_words(self.curve)),
+            ("protects", whom(self.adjacency, self.unit)),
+            ("adjacency", f"{self.adjacency}: {adjacent(self.adjacency, self.unit)}"),
+            ("method", self.method),
+        ]
+        rows += [("WARNING", TESTING)] if TESTING in self.assumptions else []
+        title = f"{count} assumption{'s' * (count != 1)}"
+        return markup.facts(rows) + markup.folded(title, markup.items(self.assumptions))
+
+
+def _of_data(compared: Compared) -> Adjacency:
+    """What the data sets of a chain differ by. Raises InvalidInput for forgetting, which no chain joins: each
+    of its links would be compared with another retrained model."""
+    if compared == RETRAINED:
+        raise InvalidInput(
+            "adjacency",
+            'expected "replace_one" or "zero_out", got \'retrained\': state how many are forgotten together '
+            "in `unlearning`, as records=",
+        )
+    return compared
 
 
 def _require_guarantee(value: Any) -> None:
@@ -592,6 +762,7 @@ def compose(*guarantees: Guarantee) -> Guarantee:
         first.tuned_at,
         reduce(TradeOff.compose, references) if complete else None,
         tuple(dict.fromkeys(a for g in guarantees for a in g.besides)),
+        notes_of_all(g.notes for g in guarantees),
         unit=first.unit,
         proof=Composed(guarantees) if proven else None,
     )
@@ -610,6 +781,43 @@ class Composed:
         certificates = {id(part): part.certificate for part in self.parts}
         every = [certificates[id(part)] for part in self.parts]
         return {"parts": [None if c is None else c.payload for c in every]}
+
+
+def _refuse_strong(payload: Any) -> None:
+    """NotApplicable for a certificate that counts on contributions which are not zero."""
+    if isinstance(payload, list):
+        for one in payload:
+            _refuse_strong(one)
+    if not isinstance(payload, dict):
+        return
+    run = payload.get("run", {})
+    table = None if run is None else run.get("loss")
+    if run is None or (table is not None and not Loss.from_dict(table).holds_of_zero):
+        raise NotApplicable(
+            "nothing is proven of groups whose contributions become zero for a strongly convex or "
+            "dissipative loss, or for a bare iteration; under replace_one it is"
+        )
+    for name in ("parts", "trials", "scoring"):
+        _refuse_strong(payload.get(name))
+
+
+@dataclass(frozen=True, eq=False)
+class GroupsProof:
+    """The proof of a guarantee of groups: that of one member, and what is claimed of so many."""
+
+    member: Guarantee
+    size: int
+    curve: TradeOff
+    theorem: ClassVar[str] = GROUPS
+
+    def written(self) -> dict[str, Any]:
+        """The certificate of a member, the size and the claim."""
+        certificate = self.member.certificate
+        return {
+            "member": None if certificate is None else certificate.payload,
+            "size": self.size,
+            "claim": {"tradeoff": self.curve.to_dict()},
+        }
 
 
 def notes_in(data: dict[str, Any]) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Other libraries' objects in and out: one module for each library, which loads it when it is imported."""
+"""Other libraries' objects in and out: one module for each library, loaded when it is needed."""

@@ -24,20 +24,26 @@ from pabi.execute.records import Records, bound_rows, with_intercept
 from pabi.execute.second_moments import ReleasedMoments, second_moments
 
 if TYPE_CHECKING:
+    from pabi.learn.categories import PrivateCategories
     from pabi.learn.classifiers import (
         PrivateLinearSVC,
         PrivateLogisticRegression,
         PrivateRidgeClassifier,
     )
     from pabi.learn.guards import StepFinding, StepFindings, check_pipeline
+    from pabi.learn.hashes import parameters_hash
+    from pabi.learn.imputer import PrivateImputer
     from pabi.learn.pipelines import guarantee_of
+    from pabi.learn.ranges import PrivateRanges
     from pabi.learn.regressors import (
         PrivateHuberRegressor,
         PrivateLinearRegression,
         PrivatePoissonRegressor,
     )
+    from pabi.learn.scaler import PrivateScaler
     from pabi.learn.schema import SchemaEncoder
     from pabi.learn.search import PrivateSearchCV
+    from pabi.learn.splitting import split_epsilon
     from pabi.learn.whitener import PrivateWhitener
 
 __all__ = [
@@ -45,12 +51,16 @@ __all__ = [
     "LogisticGradients",
     "OneVsRestGradients",
     "PoissonGradients",
+    "PrivateCategories",
     "PrivateHuberRegressor",
+    "PrivateImputer",
     "PrivateLinearRegression",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
     "PrivatePoissonRegressor",
+    "PrivateRanges",
     "PrivateRidgeClassifier",
+    "PrivateScaler",
     "PrivateSearchCV",
     "PrivateWhitener",
     "Records",
@@ -66,7 +76,9 @@ __all__ = [
     "bound_rows",
     "check_pipeline",
     "guarantee_of",
+    "parameters_hash",
     "second_moments",
+    "split_epsilon",
     "train",
     "with_intercept",
 ]
@@ -75,6 +87,11 @@ __all__ = [
 _LAZY = {
     "StepFinding": "pabi.learn.guards",
     "StepFindings": "pabi.learn.guards",
+    "PrivateCategories": "pabi.learn.categories",
+    "PrivateImputer": "pabi.learn.imputer",
+    "PrivateRanges": "pabi.learn.ranges",
+    "PrivateScaler": "pabi.learn.scaler",
+    "split_epsilon": "pabi.learn.splitting",
     "PrivateHuberRegressor": "pabi.learn.regressors",
     "PrivateLinearRegression": "pabi.learn.regressors",
     "PrivateLinearSVC": "pabi.learn.classifiers",
@@ -85,6 +102,7 @@ _LAZY = {
     "PrivateWhitener": "pabi.learn.whitener",
     "check_pipeline": "pabi.learn.guards",
     "guarantee_of": "pabi.learn.pipelines",
+    "parameters_hash": "pabi.learn.hashes",
     "SchemaEncoder": "pabi.learn.schema",
 }
 

@@ -24,6 +24,7 @@ from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.plans import Size, TrainingPlan
 from pabi.learn.rows import number_or_auto
 from pabi.learn.sentences import LABELS, WEIGHTS
+from pabi.learn.users import Given
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -42,7 +43,14 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     classes: Any = None
     class_weight: Any = None
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """This estimator, trained on a table and its labels.
 
         Parameters
@@ -51,6 +59,12 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             Features, real and finite.
         y : (n,) array-like
             Labels.
+        groups : (n,) array-like, optional
+            The user of every row, by any id. The guarantee is then of whole users, each of whom contributes
+            the mean over their rows; n and the sizes of batches count users.
+        sample_weight : (n,) array-like, optional
+            Weights of the rows, from 0 to `max_sample_weight`, which must be declared. Larger ones are taken
+            as that.
 
         Returns
         -------
@@ -72,7 +86,8 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         Warns
         -----
         UserWarning
-            Some row was scaled down or clipped to its range. Whether it was depends on the data.
+            Some row was scaled down or clipped to its range, or some weight was too large. Whether it was
+            depends on the data.
         PrivacyWarning
             `random_state` is not None. A step before this one learns from the data, or a search fits it many
             times, each once in a process.
@@ -85,12 +100,15 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             X,
             codes,
             _outputs(len(self.classes_)),
+            beside=Given(groups, sample_weight),
             weights=weights,
             sentences=sentences + of_weights,
         )
         return self
 
-    def plan(self, n: int, d: int, classes: int | None = None) -> TrainingPlan:
+    def plan(
+        self, n: int, d: int, classes: int | None = None, *, unit: str = "record"
+    ) -> TrainingPlan:
         """What `fit` would do with a table of this size, and what to expect of it, without any data.
 
         Parameters
@@ -99,6 +117,8 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             Rows and columns of X.
         classes : int, ≥ 2, optional
             K. None: the number of `classes` of the constructor.
+        unit : str
+            "record", or "user" for a fit with `groups`: n is then the number of users.
 
         Returns
         -------
@@ -118,7 +138,8 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         if classes is None and self.classes is None:
             raise InvalidInput("classes", "missing: give their number")
         count = len(_class_set(self.classes)) if classes is None else classes
-        return self._planned(n, d, _outputs(validate.integer("classes", count, at_least=2)))
+        outputs = _outputs(validate.integer("classes", count, at_least=2))
+        return self._planned(n, d, outputs, unit)
 
     def _gradients(self, records: Records, targets: NDArray[Any], loss: Loss) -> LinearGradients:
         linear = executable(loss.kind, **dict(loss.parameters))

@@ -54,7 +54,14 @@ noise_std : float, > 0, optional
     ς of the noise on the mean gradient, in place of `epsilon`.
 $ROWS
 verbose : bool
-    Whether to show a progress bar (steps and time).""",
+    Whether to show a progress bar (steps and time).
+users : int or (n,) array-like, optional
+    The enrolled users, where `fit` gets `groups`: how many there are, or the ids of all of them. Who has no
+    row contributes nothing. None: those who have rows, and the guarantee assumes that everybody enrolled has
+    one.
+max_sample_weight : float, > 0, optional
+    The largest weight that a row may have, public, where `fit` gets `sample_weight`. Weights are divided by
+    it; a noise that is that of records of this weight hides them all.""",
     "$ROWS": """\
 fit_intercept : bool
     Whether to add a feature of constant `intercept_scaling`.
@@ -72,6 +79,41 @@ ledger : pabi.Ledger, optional
 strict : bool
     Whether `fit` raises an error where it warns of what stands around the estimator: a step before it that
     learns from the data without privacy, or a search.""",
+    "$BUDGET": """\
+epsilon, delta : float, > 0, delta below 1
+    What `fit` may cost. Noise is calibrated to meet it; `guarantee_of` composes the steps of a pipeline, and
+    `split_epsilon` shares a budget among them.""",
+    "$RELEASE": """\
+adjacency : str
+    "replace_one" or "zero_out".
+random_state : None, int or numpy Generator
+    None: noise from the operating system's entropy. Anything else makes the fit reproducible, for tests
+    only: the noise can then be subtracted, and the guarantee says so.
+ledger : pabi.Ledger, optional
+    The budget that every fit is reserved in, once, before anything is computed from the data.
+strict : bool
+    Whether `fit` raises an error where it warns of what stands around the transformer: a step before it that
+    learns from the data without privacy, or a search.""",
+    "$COLUMN_RANGES": """\
+feature_ranges : "auto", (low, high), (2, d) array or dict from columns to (low, high)
+    Ranges that are public, to which values are clipped. "auto": they are learnt first.
+ranges_share : float in (0, 1)
+    The share of μ² that learning the ranges takes, with "auto".""",
+    "$COLUMN_RANGES_OF_IMPUTER": """\
+feature_ranges : "auto", (low, high), (2, d) array or dict from columns to (low, high)
+    Ranges that are public: means are those of values clipped to them, and medians are sought within. "auto":
+    for means they are learnt first, and medians are sought anywhere.
+ranges_share : float in (0, 1)
+    The share of μ² that learning the ranges takes, for means with "auto".""",
+    "$RELEASED_COLUMNS": """\
+guarantee_ : Guarantee or None
+    What the fit costs; None where nothing was released.
+releases_ : tuple of NoisyColumnStatistics
+    The releases that were accounted and executed.
+n_features_in_ : int
+    d, the columns of X.
+feature_names_in_ : (d,) array
+    Their names, where X has names.""",
     "$CLASSES": """\
 classes : array-like, optional
     The public label set. None: the labels seen, and the guarantee assumes that they are public.
@@ -93,7 +135,7 @@ intercept_ : float or (K,) array
     The constant.""",
     "$RELEASED": """\
 guarantee_ : Guarantee
-    What the release of this model costs.
+    What the release of this model costs; its notes have the version, the date and the hash of the parameters.
 run_ : NoisySGD
     The run that was accounted and executed.
 moments_ : NoisySecondMoments or None

@@ -15,7 +15,7 @@ from pabi.account.calibration import calibrate
 from pabi.budget.ledger import check_ledger, reserved
 from pabi.describe.batches import Batches
 from pabi.describe.losses import CONVEX, Loss
-from pabi.describe.neighbours import checked_adjacency
+from pabi.describe.neighbours import checked_adjacency, checked_unit
 from pabi.describe.runs import NoisySGD
 from pabi.describe.second_moments import NoisySecondMoments
 from pabi.describe.stated_run import COUNT
@@ -25,11 +25,15 @@ from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.randomness import is_secret
 from pabi.execute.records import Records
 from pabi.guarantees.guarantee import Guarantee
+from pabi.guarantees.releases import released_notes
 from pabi.learn import defaults
 from pabi.learn.guards import surroundings
+from pabi.learn.hashes import parameters_of
 from pabi.learn.plans import Size, TrainingPlan
 from pabi.learn.rows import BoundedRows, number_or_auto, warn_if_shortened
-from pabi.learn.sentences import ONE_FIT, PREPROCESSING
+from pabi.learn.sample_weights import sample_weights, times
+from pabi.learn.sentences import MOST_WEIGHT, ONE_FIT, PREPROCESSING
+from pabi.learn.users import CheckedRows, Given, users_of_rows
 from pabi.learn.whitening import (
     SHARE,
     TOO_NOISY,
@@ -77,6 +81,8 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
     verbose: bool = False
     ledger: Any = None
     strict: bool = False
+    users: Any = None
+    max_sample_weight: float | None = None
 
     _EQUAL: ClassVar[bool] = True  # whether preconditioned rows are brought to one norm
     _CLIP: ClassVar[float | None] = None  # clip_norm by default, over the norm of rows
@@ -100,11 +106,11 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
 
     # Fitting.
 
-    def _planned(self, n: int, d: int, outputs: int) -> TrainingPlan:
-        """What is to be done with n rows of d columns, for so many predictors."""
+    def _planned(self, n: int, d: int, outputs: int, unit: str = "record") -> TrainingPlan:
+        """What is to be done with n rows, or users, of d columns, for so many predictors."""
         n, d = COUNT("n", n), COUNT("d", d)
         width = d + (self._intercept_feature is not None)
-        size = Size(n, width, outputs, self._seen_norm(d))
+        size = Size(n, width, outputs, self._seen_norm(d), checked_unit(unit))
         loss, signal = self._loss(size)
         moments = self._moments(size)
         before = () if moments is None else (moments.guarantee(self.delta),)
@@ -118,17 +124,23 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         targets: NDArray[Any],
         outputs: int = 1,
         *,
+        beside: Given,
         weights: Array | None = None,
         sentences: tuple[str, ...] = (),
     ) -> None:
         """Accounts and executes the run on checked `X` and `targets`; sets what `fit` sets.
 
-        `weights`: of the records, in [0, 1]. `sentences`: what the guarantee assumes beside what is assumed
-        of every fit.
+        `beside`: the users and weights of rows. `weights`: further ones, in [0, 1]. `sentences`: what the
+        guarantee assumes beside what is assumed of every fit.
         """
         check_ledger(self.ledger)
         records = self._records(X)  # checks the bounds that the norm follows from
-        plan = self._planned(records.n, records.d, outputs)
+        groups, of_groups = users_of_rows(beside.groups, self.users, records.n)
+        own = sample_weights(beside.weights, self.max_sample_weight, records.n, stacklevel=4)
+        weights = times(weights, own)
+        sentences = (*sentences, *of_groups, *(() if own is None else (MOST_WEIGHT,)))
+        n, unit = (records.n, "record") if groups is None else (groups.users, "user")
+        plan = self._planned(n, records.d, outputs, unit)
         around = surroundings(self, strict=self.strict, stacklevel=3)
         sentences = (*sentences, *around)
         warn_if_shortened(records, stacklevel=4)
@@ -138,35 +150,30 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
             lambda: plan.guarantee.assuming(PREPROCESSING, *sentences),
             secret=self.ledger is None or is_secret(self.random_state),
         ):
-            self._execute(plan, records, targets, weights, sentences)
+            self._execute(plan, CheckedRows(records, targets, weights, groups), sentences)
 
-    def _execute(
-        self,
-        plan: TrainingPlan,
-        records: Records,
-        targets: NDArray[Any],
-        weights: Array | None,
-        sentences: tuple[str, ...],
-    ) -> None:
-        """Executes the plan on the records; sets what `fit` sets."""
+    def _execute(self, plan: TrainingPlan, rows: CheckedRows, sentences: tuple[str, ...]) -> None:
+        """Executes the plan on the rows; sets what `fit` sets."""
         run, moments, outputs = plan.run, plan.moments, plan.size.outputs
+        records, groups = rows.records, rows.groups
         before: tuple[Guarantee, ...] = ()
         preconditioner, seen = None, records
         if moments is not None:
-            released = released_moments(moments, records, self.random_state, self.delta)
+            released = released_moments(moments, records, self.random_state, self.delta, groups)
             before = (released.guarantee,)
             preconditioner = whitening(
                 released.values, moments, norm=plan.size.norm, equal=self._EQUAL
             )
-            seen = preconditioner.mapped(records)
-        gradients = self._gradients(seen, targets, run.loss)
+            seen = preconditioner.mapped(records, anywhere=groups is not None)
+        gradients = self._gradients(seen, rows.targets, run.loss)
         result = train(
             run,
-            gradients if weights is None else gradients.weighted(weights),
+            gradients if rows.weights is None else gradients.weighted(rows.weights),
             np.zeros(gradients.shape),
             self.random_state,
             delta=self.delta,
             progress=bool(self.verbose),
+            groups=groups,
         )
         self.guarantee_ = together(*before, result.guarantee).assuming(
             PREPROCESSING, ONE_FIT, *sentences
@@ -174,6 +181,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         self.run_, self.moments_, self.preconditioner_ = run, moments, preconditioner
         self.n_iter_ = int(run.steps)
         self._set_coefficients(result.x.reshape(records.width, outputs))
+        self._note_parameters()
 
     def _moments(self, size: Size) -> NoisySecondMoments | None:
         """The release for preconditioning, None where there is none."""
@@ -190,6 +198,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
             delta=delta,
             adjacency=self.adjacency,
             share=SHARE if share is None else share,
+            unit=size.unit,
         )
         if resolves(moments):
             return moments
@@ -234,6 +243,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
             clipping=clipping,
             adjacency=self.adjacency,
             cooldown_steps=chosen.cooldown_steps,
+            unit=size.unit,
         )
         if self.noise_std is not None:
             return run
@@ -299,6 +309,10 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         centre, reach = self._map()
         self.coef_ = weights / reach
         self.intercept_ = constant - self.coef_ @ centre
+
+    def _note_parameters(self) -> None:
+        """Notes the hash of the parameters, which are final now, in the guarantee."""
+        self.guarantee_ = self.guarantee_.noting(released_notes(parameters_of(self)))
 
     @property
     def _offset(self) -> float:

@@ -14,8 +14,8 @@ from typing import Any
 
 from pabi.guarantees.guarantee import Guarantee
 from pabi.learn.held import beside_settings, fits
+from pabi.learn.private_steps import is_private
 from pabi.learn.repeats import fits_more_than_once, holds_private
-from pabi.learn.rows import BoundedRows
 from pabi.learn.sentences import LEARNT, REPEATED, UNCLEAR, WORKER
 from pabi.learn.synthetic import Shape
 from pabi.learn.trials import HONEST, LABEL_SET, LEAK, UNKNOWN, tried, trying
@@ -29,8 +29,8 @@ _MADE_OF_OTHERS = "rows made of other rows"
 _FITTING_ONCE = ("pipeline", "compose", "base", "utils", "_config", "callback", "_callbacks")
 _WORKERS = ("joblib.externals.loky", "concurrent.futures", "multiprocessing.pool", "distributed")
 _ADVICE = (
-    "declare feature_ranges, or use SchemaEncoder or PrivateWhitener; pabi.learn.check_pipeline shows all "
-    "such steps"
+    "declare feature_ranges, or use SchemaEncoder, PrivateRanges, PrivateScaler, PrivateCategories, "
+    "PrivateImputer or PrivateWhitener; pabi.learn.check_pipeline shows all such steps"
 )
 
 
@@ -189,15 +189,12 @@ def _sentence(finding: StepFinding) -> str:
 
 def has_guarantee(step: Any) -> bool:
     """Whether it is private: what it learns has a guarantee of its own."""
-    return (
-        isinstance(step, BoundedRows)
-        or type(getattr(step, "__dict__", {}).get("guarantee_")) is Guarantee
-    )
+    return is_private(step) or type(getattr(step, "__dict__", {}).get("guarantee_")) is Guarantee
 
 
 def examined(path: str, step: Any, shape: Shape) -> StepFinding | None:
     """What is found of a step that holds no other steps."""
-    if has_guarantee(step) or _is_ours(step):
+    if has_guarantee(step) or is_ours(step):
         return None
     kind = type(step).__name__
     if hasattr(step, "fit_resample"):
@@ -242,7 +239,7 @@ def _findings(path: str, step: Any, columns: Any) -> Iterator[StepFinding]:
 def _of_holder(path: str, holder: Any) -> Iterator[StepFinding]:
     """Of what fits a private estimator that is a setting of it, such as a search."""
     kind = type(holder).__name__
-    several = False if _is_ours(holder) else fits_more_than_once(holder)
+    several = False if is_ours(holder) else fits_more_than_once(holder)
     if several is not False:
         yield StepFinding(path or _named(holder), (), REPEATS if several else UNKNOWN, kind)
     for name, value in holder.get_params(deep=False).items():
@@ -275,7 +272,7 @@ def _is_estimator(step: Any) -> bool:
     return hasattr(step, "fit") and hasattr(step, "get_params") and not isinstance(step, type)
 
 
-def _is_ours(step: Any) -> bool:
+def is_ours(step: Any) -> bool:
     """Whether it is of pabi's own, where nothing is learnt without a guarantee; a subclass is not."""
     return type(step).__module__.partition(".")[0] == "pabi"
 
@@ -386,7 +383,7 @@ def _of_owner(
         for name, step in _before(owner, frame, passed):
             yield from _findings(name, step, None)
         return
-    if isinstance(owner, BoundedRows) or _is_ours(owner) or not holds_private(owner):
+    if is_private(owner) or is_ours(owner) or not holds_private(owner):
         return  # a search of pabi's own counts what it fits
     several = fits_more_than_once(owner) if several is None else several
     if several is not False:

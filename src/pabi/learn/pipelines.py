@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.base import BaseEstimator
-from sklearn.pipeline import Pipeline
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.pipeline import FeatureUnion, Pipeline
 
 from pabi.guarantees.guarantee import Guarantee
-from pabi.learn.guards import examined, shape_of
+from pabi.learn.guards import examined, is_ours, shape_of
 from pabi.learn.held import beside_settings, differing
-from pabi.learn.rows import BoundedRows
+from pabi.learn.private_steps import PrivateStep, is_private
+from pabi.learn.sentences import DENSITY, SELECTED
 from pabi.learn.synthetic import Shape
 from pabi.learn.trials import UNKNOWN, repeated
 from pabi.learn.whitening import together
@@ -23,8 +26,9 @@ def guarantee_of(model: Any) -> Guarantee:
 
     Parameters
     ----------
-    model : estimator or sklearn.pipeline.Pipeline
+    model : estimator, Pipeline, ColumnTransformer or FeatureUnion
         One of pabi's, fitted, or a fitted pipeline of pabi's and of steps that learn nothing from the data.
+        Steps may stand in a ColumnTransformer or a FeatureUnion, and these in each other.
 
     Returns
     -------
@@ -40,45 +44,121 @@ def guarantee_of(model: Any) -> Guarantee:
 
     Notes
     -----
-    Steps are tried on made-up tables, as by `check_pipeline`. Their code is not read.
+    Steps are tried on made-up tables, as by `check_pipeline`. Their code is not read. Private steps of
+    different columns compose as any others do: a record has all of the columns. Where a ColumnTransformer
+    decides by the density of its output whether that is sparse, or chooses columns by their type, the
+    guarantee assumes that this is public.
 
     References
     ----------
     Dong, Roth, Su 2022, Thm 3.2; docs, "Private preconditioning".
     """
-    guarantees = [part for name, step in _steps("model", model) for part in _costs(name, step)]
+    parts = list(_parts_of("model", model))
+    guarantees = [one for part in parts for one in _costs(part)]
     if not guarantees:
         raise InvalidInput("model", "expected a fitted step with a guarantee, found none")
-    return together(*guarantees)
+    assumed = [sentence for part in parts for sentence in part.assumed]
+    whole = together(*guarantees)
+    return whole.assuming(*assumed) if assumed else whole
 
 
-def _steps(name: str, model: Any) -> Iterator[tuple[str, Any]]:
-    """(name, step) of everything that was fitted, pipelines within pipelines included."""
-    if not isinstance(model, Pipeline):
-        yield name, model
+@dataclass(frozen=True)
+class _Part:
+    """A step that holds no other steps. `name`: of the nearest pipeline's step that it is or is part of.
+
+    `within`: where it stands among columns side by side, "" for a step of a pipeline. `assumed`: sentences
+    about what chooses its columns.
+    """
+
+    name: str
+    step: Any
+    within: str = ""
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """Its class, and where it stands."""
+        return type(self.step).__name__ + (f" ({self.within})" if self.within else "")
+
+
+def _parts_of(name: str, model: Any, within: str = "", holder: str = "") -> Iterator[_Part]:
+    """Everything that was fitted, whatever pipelines and columns side by side it stands in."""
+    if model is None or isinstance(model, str):  # "passthrough", "drop"
         return
-    for inner, step in model.steps:
-        if step is not None and not isinstance(step, str):  # "passthrough"
-            yield from _steps(inner, step)
+    if isinstance(model, Pipeline):
+        for inner, step in model.steps:
+            path = f"{within}.{inner}" if within else ""
+            yield from _parts_of(name if within else inner, step, path, holder)
+    elif type(model) in (ColumnTransformer, FeatureUnion):  # a subclass may learn besides
+        yield from _side_by_side(name, model, within)
+    else:
+        where = f"{within} of a {holder}" if within else ""
+        yield _Part(name, model, where)
 
 
-def _costs(name: str, step: Any) -> list[Guarantee]:
+def _side_by_side(name: str, model: Any, within: str) -> Iterator[_Part]:
+    holder = type(model).__name__
+    if isinstance(model, FeatureUnion):
+        branches = [(inner, step, None) for inner, step in model.transformer_list]
+    else:
+        if not hasattr(model, "transformers_"):
+            raise InvalidInput(name, f"expected a fitted {holder}")
+        _refuse_chosen_columns(name, model)
+        branches = model.transformers_
+    for inner, step, _ in branches:
+        path = f"{within}.{inner}" if within else inner
+        for part in _parts_of(name, step, path, holder):
+            yield replace(part, assumed=part.assumed + _assumed_of(model))
+
+
+def _refuse_chosen_columns(name: str, model: Any) -> None:
+    """Raises InvalidInput where a function of the table chose columns: it may have looked at the data."""
+    for inner, _, columns in model.transformers:
+        if callable(columns) and type(columns) is not make_column_selector:
+            raise InvalidInput(
+                name,
+                f"the columns of {inner!r} of a ColumnTransformer are chosen by a function of the table: "
+                "expected names, numbers or make_column_selector",
+            )
+
+
+def _assumed_of(model: Any) -> tuple[str, ...]:
+    """What is assumed of columns side by side beside their steps."""
+    if isinstance(model, FeatureUnion):
+        return ()
+    selects = any(callable(columns) for _, _, columns in model.transformers)
+    weighs = 0.0 < model.sparse_threshold < 1.0 and (
+        model.sparse_output_ or any(_may_be_sparse(step) for _, step, _ in model.transformers_)
+    )
+    return (SELECTED,) * selects + (DENSITY,) * weighs
+
+
+def _may_be_sparse(step: Any) -> bool:
+    """Whether a setting of the step asks for sparse output."""
+    settings = step.get_params(deep=True) if hasattr(step, "get_params") else {}
+    return any(name.endswith("sparse_output") and value for name, value in settings.items())
+
+
+def _costs(part: _Part) -> list[Guarantee]:
     """The guarantee of a step, none where it learned nothing."""
-    guarantee = getattr(step, "__dict__", {}).get("guarantee_")
+    name, step = part.name, part.step
+    attributes = getattr(step, "__dict__", {})
+    guarantee = attributes.get("guarantee_")
     if type(guarantee) is Guarantee:
         return [guarantee]
-    kind = type(step).__name__
-    if isinstance(step, BoundedRows):
-        raise InvalidInput(name, f"expected a fitted {kind}: this one has no guarantee yet")
+    if isinstance(step, PrivateStep) and is_ours(step) and attributes.get("releases_") == ():
+        return []  # all of it was declared
+    if is_private(step):
+        raise InvalidInput(name, f"expected a fitted {part.kind}: this one has no guarantee yet")
     if not isinstance(step, BaseEstimator):
-        raise InvalidInput(name, f"expected an estimator of scikit-learn's kind, got {kind}")
-    _refuse_what_learnt(name, step)
+        raise InvalidInput(name, f"expected an estimator of scikit-learn's kind, got {part.kind}")
+    _refuse_what_learnt(part)
     return []
 
 
-def _refuse_what_learnt(name: str, step: Any) -> None:
+def _refuse_what_learnt(part: _Part) -> None:
     """Raises InvalidInput where the step holds what it learnt, or computes with other rows."""
-    kind, shape = type(step).__name__, shape_of(step)
+    name, step, kind, shape = part.name, part.step, part.kind, shape_of(part.step)
     expected = "expected a step that learns nothing from the data, or one of pabi.learn"
     names = beside_settings(step)
     if names and not _follow_from_settings(step, names, shape):

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from pabi.describe.neighbours import Unit
 from pabi.describe.runs import NoisySGD
 from pabi.describe.second_moments import NoisySecondMoments
 from pabi.guarantees.guarantee import Guarantee
@@ -19,13 +20,15 @@ from pabi.numbers.showing import exact, plain, shown
 class Size:
     """The public numbers of a table as the model sees it.
 
-    `n`: records. `width`: columns, the constant included. `outputs`: predictors. `norm`: the longest row's.
+    `n`: records, or users. `width`: columns, the constant included. `outputs`: predictors. `norm`: the
+    longest row's. `unit`: "record" or "user".
     """
 
     n: int
     width: int
     outputs: int
     norm: float
+    unit: Unit = "record"
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,10 @@ class TrainingPlan:
         run, moments, size = self.run, self.moments, self.size
         steps = np.atleast_1d(run.step_size)
         rows = (
-            ("table", f"{size.n} records, {size.width} columns, rows of norm {plain(size.norm)}"),
+            (
+                "table",
+                f"{size.n} {size.unit}s, {size.width} columns, rows of norm {plain(size.norm)}",
+            ),
             (
                 "privacy",
                 f"ε = {shown(self.guarantee.epsilon(self.delta))}, δ = {exact(self.delta)}",

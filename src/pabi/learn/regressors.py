@@ -23,6 +23,7 @@ from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.plans import Size, TrainingPlan
 from pabi.learn.rows import number_or_auto
 from pabi.learn.schema import read_range
+from pabi.learn.users import Given
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -81,7 +82,14 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
     target_range: Any = None
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """This estimator, trained on a table and its targets.
 
         Parameters
@@ -91,6 +99,12 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         y : (n,) or (n, K) array-like
             Targets, real and finite, clipped to `target_range`; K of them a record, if there are several. For
             `PrivatePoissonRegressor` counts ≥ 0, (n,).
+        groups : (n,) array-like, optional
+            The user of every row, by any id. The guarantee is then of whole users, each of whom contributes
+            the mean over their rows; n and the sizes of batches count users.
+        sample_weight : (n,) array-like, optional
+            Weights of the rows, from 0 to `max_sample_weight`, which must be declared. Larger ones are taken
+            as that.
 
         Returns
         -------
@@ -112,8 +126,9 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         Warns
         -----
         UserWarning
-            Some row was scaled down or clipped to its range. Whether it was depends on the data. Also where
-            no argument says how large targets are, whatever the data. Each once in a process.
+            Some row was scaled down or clipped to its range, or some weight was too large. Whether it was
+            depends on the data. Also where no argument says how large targets are, whatever the data. Each
+            once in a process.
         PrivacyWarning
             `random_state` is not None. A step before this one learns from the data, or a search fits it many
             times, each once in a process.
@@ -130,14 +145,21 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         if not ranged:
             self._warn_of_unstated_bound()
         outputs = targets.shape[1] if several else 1
-        self._train(X, scale.seen(targets), outputs, sentences=(RANGE,) * ranged)
+        self._train(
+            X,
+            scale.seen(targets),
+            outputs,
+            beside=Given(groups, sample_weight),
+            sentences=(RANGE,) * ranged,
+        )
         self.coef_ = scale.reach * self.coef_
         self.intercept_ = scale.centre + scale.reach * self.intercept_
         if not several:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
+        self._note_parameters()
         return self
 
-    def plan(self, n: int, d: int, targets: int = 1) -> TrainingPlan:
+    def plan(self, n: int, d: int, targets: int = 1, *, unit: str = "record") -> TrainingPlan:
         """What `fit` would do with a table of this size, and what to expect of it, without any data.
 
         Parameters
@@ -146,6 +168,8 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             Rows and columns of X.
         targets : int, ≥ 1
             K, the targets of a record.
+        unit : str
+            "record", or "user" for a fit with `groups`: n is then the number of users.
 
         Returns
         -------
@@ -164,7 +188,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         """
         most = None if self._SEVERAL else 1
         outputs = validate.integer("targets", targets, at_least=1, at_most=most)
-        return self._planned(n, d, outputs)
+        return self._planned(n, d, outputs, unit)
 
     @property
     def _offset(self) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from pabi.learn.rows import BoundedRows
+from pabi.learn.private_steps import is_private
 from pabi.learn.synthetic import Shape, cases
 from pabi.learn.trials import trial
 
@@ -23,7 +23,7 @@ class _Twice(BaseException):
 
 def holds_private(step: Any) -> bool:
     """Whether a setting of the step is, or has within it, an estimator with a guarantee."""
-    return any(isinstance(value, BoundedRows) for value in step.get_params(deep=True).values())
+    return any(is_private(value) for value in step.get_params(deep=True).values())
 
 
 def fits_more_than_once(holder: Any) -> bool | None:
@@ -60,7 +60,7 @@ def _counting(holder: Any) -> Any:
     fits: list[None] = []
     for value in list(_estimators(blank)):
         kind = type(value)
-        if isinstance(value, BoundedRows):
+        if is_private(value):
             value.__class__ = type(kind.__name__, (_Counter, kind), {"_fits": fits})
         elif hasattr(value, "transform") and not holds_private(value):
             value.__class__ = type(kind.__name__, (_Passing, kind), {})

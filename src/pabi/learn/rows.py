@@ -18,7 +18,8 @@ from pabi.numbers.warning import warn_once
 
 _SHORTENED = (
     "some rows exceed feature_norm or feature_ranges and were scaled down: give wider feature_ranges or a "
-    "larger feature_norm, from public knowledge; this warning depends on the data: keep it to yourself"
+    "larger feature_norm, from public knowledge; whether it is one row or all of them is private and not "
+    "said; this warning depends on the data: keep it to yourself"
 )
 
 

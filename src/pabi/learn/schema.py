@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -183,6 +185,17 @@ def read_levels(field: str, value: Any, at_least: int) -> list[Any]:
     return list(value)
 
 
+def _tables_of(path: str) -> dict[str, Any]:
+    """What stands in a TOML file. Raises InvalidInput naming it."""
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except OSError as bad:
+        raise InvalidInput(path, f"expected a schema file (TOML): {bad.strerror or bad}") from None
+    except (ValueError, RecursionError) as bad:
+        raise InvalidInput(path, f"malformed TOML: {bad}") from None
+
+
 # Cells.
 
 
@@ -275,6 +288,40 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(self, columns: dict[str, dict[str, Any]], *, sparse_output: bool = True) -> None:
         self.columns = columns
         self.sparse_output = sparse_output
+
+    @classmethod
+    def from_toml(cls, path: str | os.PathLike[str], *, sparse_output: bool = True) -> Self:
+        """The encoder of the columns that a schema file declares, as `pabi train` reads it.
+
+        Parameters
+        ----------
+        path : str or path
+            A TOML file with a table [columns.NAME] for every column. What it says of the target and the model
+            is left to `pabi train`.
+        sparse_output : bool
+            As in the constructor.
+
+        Returns
+        -------
+        SchemaEncoder
+            With these columns, in their order.
+
+        Raises
+        ------
+        InvalidInput
+            The file cannot be read, is no TOML, or declares a column wrongly. The error names the file and
+            the key.
+
+        References
+        ----------
+        docs, "Train a private model".
+        """
+        columns = _tables_of(os.fspath(path)).get("columns")
+        try:
+            read_columns(columns)
+        except InvalidInput as bad:
+            raise InvalidInput(os.fspath(path), str(bad)) from None
+        return cls(dict(columns), sparse_output=sparse_output)  # type: ignore[arg-type]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """This encoder, with schema and columns checked; nothing is learned from the data.

@@ -19,11 +19,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from pabi.budget.ledger import check_ledger, reserved
+from pabi.execute.groups import UserRows
 from pabi.execute.hiding import on_grid, unseen
 from pabi.execute.randomness import Randomness, randomness_from
 from pabi.execute.trials import TrialLaw
 from pabi.guarantees.guarantee import Composed, Guarantee
+from pabi.guarantees.releases import released_notes
 from pabi.learn.guards import surroundings
+from pabi.learn.hashes import parameters_of
 from pabi.learn.pipelines import guarantee_of
 from pabi.learn.search_plans import (
     SearchPlan,
@@ -37,6 +40,7 @@ from pabi.learn.search_plans import (
     with_settings,
 )
 from pabi.learn.sentences import LABELS, ONE_FIT, PREPROCESSING, WEIGHTS
+from pabi.learn.users import users_of_rows
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 
@@ -51,6 +55,20 @@ class _Tables:
     y: Any
     X_scoring: Any
     y_scoring: Any
+    groups: UserRows | None = None
+    groups_scoring: UserRows | None = None
+
+    @property
+    def trained(self) -> int:
+        """How many records, or users, train."""
+        return int(_num_samples(self.X)) if self.groups is None else self.groups.users
+
+    @property
+    def scored(self) -> int:
+        """How many score."""
+        if self.groups_scoring is not None:
+            return self.groups_scoring.users
+        return int(_num_samples(self.y_scoring))
 
 
 class _Best(NamedTuple):
@@ -158,6 +176,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         *,
         X_public: ArrayLike | None = None,
         y_public: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """This search, with the best model.
 
@@ -169,6 +188,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             Their targets.
         X_public, y_public : array-like, optional
             Public records that score. Without them `validation_share` says which private records do.
+        groups : (n,) array-like, optional
+            The user of every row, by any id, for an estimator of this library that is not in a pipeline. The
+            enrolled users are those that its `users` declares. A user trains or scores with all rows.
 
         Returns
         -------
@@ -196,20 +218,22 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         source = randomness_from(self.random_state)
         public = self._scored_publicly(X_public, y_public)
         generator = source.generator()
+        users, of_users = self._users(groups, X)
         tables = (
-            _Tables(X=X, y=y, X_scoring=X_public, y_scoring=y_public)
+            _Tables(X=X, y=y, X_scoring=X_public, y_scoring=y_public, groups=users)
             if public
-            else self._parted(X, y, generator)
+            else self._parted(X, y, generator, users)
         )
         sized = self._sized(tables, generator)
-        scored = 0 if public else _num_samples(tables.y_scoring)
+        scored = 0 if public else tables.scored
         self.plan_ = planned(self._target(scored), sized)
         del generator  # it would stand in this frame while trials run
         around = surroundings(self, strict=False, stacklevel=2)
-        certified = self._guarantee(sized, public).assuming(*around)
+        certified = self._guarantee(sized, public).assuming(*of_users, *around)
         with reserved(self.ledger, lambda: certified, secret=source.secret):
             best = self._best(tables, sized, source)
         guarantee = certified if source.secret else certified.for_testing()
+        guarantee = guarantee.noting(released_notes(parameters_of(best.model)))
         last_step(best.model).guarantee_ = guarantee  # that of one trial would promise too much
         self.best_estimator_, self.best_params_ = best.model, dict(best.settings)
         self.guarantee_ = guarantee
@@ -289,23 +313,37 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         return share is None
 
-    def _parted(self, X: Any, y: Any, generator: np.random.Generator) -> _Tables:
-        """The records in two parts, by their places alone."""
-        n, share = _num_samples(X), self._share()
+    def _users(self, groups: Any, X: Any) -> tuple[UserRows | None, tuple[str, ...]]:
+        """The rows of every user, and what is assumed of them. Raises InvalidInput for pipelines."""
+        declared = getattr(last_step(self.estimator), "users", None)
+        if groups is not None and isinstance(self.estimator, Pipeline):
+            raise InvalidInput("groups", "expected an estimator that is not in a pipeline")
+        return users_of_rows(groups, declared, _num_samples(X))
+
+    def _parted(
+        self, X: Any, y: Any, generator: np.random.Generator, users: UserRows | None
+    ) -> _Tables:
+        """The records in two parts, by their places alone, or by their users' numbers."""
+        n, share = _num_samples(X) if users is None else users.users, self._share()
         assert share is not None
         m = round(n * share)
         if not 0 < m < n:
             raise InvalidInput(
-                "validation_share", f"expected one that leaves both parts some of {n} rows"
+                "validation_share", f"expected one that leaves both parts some of {n}"
             )
         places = generator.permutation(n)
         score, train = np.sort(places[:m]), np.sort(places[m:])
+        own = {}
+        if users is not None:
+            own = {"groups": users.among(train), "groups_scoring": users.among(score)}
+            score, train = users.rows(score), users.rows(train)
         labels = np.asarray(y)
         return _Tables(
             X=_safe_indexing(X, train),
             y=labels[train],
             X_scoring=_safe_indexing(X, score),
             y_scoring=labels[score],
+            **own,
         )
 
     # Settings and their sizes.
@@ -332,7 +370,10 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             before, d = _preceding(model, tables)
         width = np.shape(tables.X)[1] if d is None else d
         outputs = _outputs(tables.y) if classes is None else len(classes)
-        return Sized(settings, model, _num_samples(tables.X), width, outputs, before)
+        if tables.groups is not None:
+            last_step(model).set_params(users=tables.groups.users)
+        unit = "record" if tables.groups is None else "user"
+        return Sized(settings, model, tables.trained, width, outputs, before, unit)
 
     def _sized_blindly(self, settings: Settings, n: int, d: int, outputs: int) -> Sized:
         model = self._model(settings, None)
@@ -380,7 +421,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         model = budgeted(clone(sized.model), self.plan_.epsilon, self.plan_.delta)
         if not source.secret:
             last_step(model).set_params(random_state=int(generator.integers(2**31)))
-        return model.fit(tables.X, tables.y)
+        if tables.groups is None:
+            return model.fit(tables.X, tables.y)
+        return model.fit(tables.X, tables.y, groups=tables.groups.users_of_rows())
 
     def _score(self, model: Any, tables: _Tables, generator: np.random.Generator) -> float:
         """How good a trial is, by what it releases alone; −∞ for what is no number."""
@@ -390,7 +433,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             score = float(scorer(model, tables.X_scoring, tables.y_scoring))
             return -math.inf if math.isnan(score) else score
         hits = np.asarray(model.predict(tables.X_scoring)) == np.asarray(tables.y_scoring)
-        noisy = np.array([np.mean(hits) + noise * generator.standard_normal()])
+        noisy = np.array([_share_of(hits, tables) + noise * generator.standard_normal()])
         return float(on_grid(noisy, noise)[0])
 
     def _guarantee(self, sized: Sequence[Sized], public: bool) -> Guarantee:
@@ -499,6 +542,13 @@ def _of_any_fit(guarantee: Guarantee) -> Guarantee:
         for sentences in (guarantee.assumptions, guarantee.besides)
     )
     return replace(guarantee, assumptions=assumptions, besides=besides)
+
+
+def _share_of(hits: NDArray[Any], tables: _Tables) -> float:
+    """The share of hits, or the mean of those of the users, 0 of one without rows."""
+    if tables.groups_scoring is None:
+        return float(np.mean(hits))
+    return math.fsum((hits * tables.groups_scoring.shares).tolist()) / tables.scored
 
 
 def _outputs(y: Any) -> int:

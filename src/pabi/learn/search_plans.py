@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from pabi.convert.trials import checked_mean, checked_shape, gamma_of
 from pabi.describe.iteration import NoisyIteration
-from pabi.describe.neighbours import checked_adjacency
+from pabi.describe.neighbours import checked_adjacency, checked_unit
 from pabi.execute.trials import TrialLaw
 from pabi.guarantees.guarantee import Guarantee
 from pabi.guarantees.selection import select
@@ -28,7 +28,7 @@ from pabi.numbers.validate import excerpt
 from pabi.tradeoff import Gaussian, Mixture
 
 # Settings that change what a trial costs, or how it draws: the search decides them.
-FORBIDDEN = ("epsilon", "delta", "adjacency", "noise_std", "random_state", "ledger")
+FORBIDDEN = ("epsilon", "delta", "adjacency", "noise_std", "random_state", "ledger", "users")
 _NEAR = 0.995  # of the target: as much as a search for the budget of one trial wants
 _ROUNDS = 16
 _LEAST_SHAPE = -0.5  # below it the number of trials has no variance to speak of
@@ -41,8 +41,8 @@ Settings = Mapping[str, Any]
 class Sized:
     """A setting with the public numbers that its cost follows from.
 
-    `model`: as the setting has it, unfitted. `n`, `d`: rows and columns of its last step. `outputs`: classes
-    or targets. `before`: what steps before the last one cost.
+    `model`: as the setting has it, unfitted. `n`, `d`: rows, or users, and columns of its last step.
+    `outputs`: classes or targets. `before`: what steps before the last one cost. `unit`: "record" or "user".
     """
 
     settings: Settings
@@ -51,11 +51,12 @@ class Sized:
     d: int
     outputs: int
     before: tuple[Guarantee, ...] = ()
+    unit: str = "record"
 
     def trial(self, epsilon: float, delta: float) -> Guarantee:
         """What one trial with this setting costs, its last step at (ε, δ)."""
         last = last_step(budgeted(clone(self.model), epsilon, delta))
-        plan = last.plan(self.n, self.d, self.outputs)
+        plan = last.plan(self.n, self.d, self.outputs, unit=self.unit)
         return together(*self.before, plan.guarantee)
 
 
@@ -221,8 +222,8 @@ def _least_mu(trial: Guarantee) -> float:
 def scored(noise: float, records: int, trial: Guarantee) -> Guarantee:
     """What an accuracy over so many private records costs: one of them moves it by 1/records."""
     moved = fraction_up(Fraction(1, records))
-    adjacency = checked_adjacency(trial.adjacency)
-    release = NoisyIteration(1.0, moved, noise, steps=1, adjacency=adjacency)
+    adjacency, unit = checked_adjacency(trial.adjacency), checked_unit(trial.unit)
+    release = NoisyIteration(1.0, moved, noise, steps=1, adjacency=adjacency, unit=unit)
     return release.guarantee(trial.tuned_at or 0.0)
 
 

@@ -4,7 +4,13 @@ PREPROCESSING = "preprocessing used no private data"
 ONE_FIT = "this is one fit; what searches and refits cost has to be added"
 LABELS = "the label set is public"
 WEIGHTS = "class_weight is public"
+MOST_WEIGHT = "max_sample_weight is public, and a record's weight depends on that record alone"
+ENROLLED = "every enrolled user has a record; their number is public"
 REPEATED = "this is one fit of several within {holder}: what the others cost has to be added"
 LEARNT = "the step {step!r} learnt {learns} from the same data without privacy: what it shows is not covered"
 UNCLEAR = "the step {step!r} learnt nothing from the same data: that could not be found out"
 WORKER = "steps before this fit, which a worker did, learnt nothing from the same data: they were not seen"
+SELECTED = "the types of columns, by which they are selected, are public"
+DENSITY = (
+    "whether the output of columns side by side is sparse, which its density decides, is public"
+)

@@ -11,12 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from pabi.budget.ledger import check_ledger, reserved
 from pabi.describe.second_moments import NoisySecondMoments
+from pabi.execute.groups import UserRows
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import LARGEST, Records
+from pabi.guarantees.releases import released_notes
 from pabi.learn.documentation import documented
 from pabi.learn.guards import surroundings
+from pabi.learn.hashes import MATRIX
 from pabi.learn.rows import BoundedRows, warn_if_shortened
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
+from pabi.learn.users import users_of_rows
 from pabi.learn.whitening import planned, released_moments, resolves, resolving, whitening
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
@@ -51,6 +55,8 @@ class PrivateWhitener(
     noise_std : float, > 0, optional
         σ of the noise on the sum of x·xᵀ, in place of `epsilon`.
     $ROWS
+    users : int or (n,) array-like, optional
+        The enrolled users, where `fit` gets `groups`, as of the estimators.
 
     Attributes
     ----------
@@ -95,8 +101,9 @@ class PrivateWhitener(
     feature_ranges: Any = None
     ledger: Any = None
     strict: bool = False
+    users: Any = None
 
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: Any = None, *, groups: ArrayLike | None = None) -> Self:
         """This transformer, with second moments of the table released.
 
         Parameters
@@ -105,6 +112,8 @@ class PrivateWhitener(
             Features, real and finite.
         y : ignored
             For pipelines.
+        groups : (n,) array-like, optional
+            The user of every row, by any id; a user contributes the mean of x·xᵀ.
 
         Returns
         -------
@@ -136,37 +145,40 @@ class PrivateWhitener(
         output = validate.number(
             "output_norm", self.output_norm, at_least=1.0 / LARGEST, at_most=LARGEST
         )
-        moments = self._moments(records)
+        users, of_users = users_of_rows(groups, self.users, records.n)
+        moments = self._moments(records, users)
         around = surroundings(self, strict=self.strict, stacklevel=2)
         warn_if_shortened(records, stacklevel=3)
         secret = randomness_from(self.random_state, stacklevel=2).secret
         with reserved(
             self.ledger,
-            lambda: moments.guarantee(self.delta).assuming(PREPROCESSING),
+            lambda: moments.guarantee(self.delta).assuming(PREPROCESSING, *of_users),
             secret=secret,
         ):
-            one = released_moments(moments, records, self.random_state, self.delta)
+            one = released_moments(moments, records, self.random_state, self.delta, users)
         self.preconditioner_ = whitening(one.values, moments, norm=output, equal=equal)
-        self.guarantee_ = one.guarantee.assuming(PREPROCESSING, ONE_FIT, *around)
+        guarantee = one.guarantee.assuming(PREPROCESSING, ONE_FIT, *of_users, *around)
+        self.guarantee_ = guarantee.noting(released_notes({MATRIX: self.preconditioner_.matrix}))
         self.moments_ = moments
         self._n_features_out = records.width
         return self
 
-    def _moments(self, records: Records) -> NoisySecondMoments:
+    def _moments(self, records: Records, users: UserRows | None) -> NoisySecondMoments:
         """The release, which depends on public numbers alone, or an error where noise hides everything."""
         delta = validate.number("delta", self.delta, above=0.0, below=1.0)
         moments = planned(
-            records.n,
+            records.n if users is None else users.users,
             records.width,
             norm=self._seen_norm(records.d),
             epsilon=validate.number("epsilon", self.epsilon, above=0.0),
             delta=delta,
             adjacency=self.adjacency,
             noise_std=self.noise_std,
+            unit="record" if users is None else "user",
         )
         if resolves(moments):
             return moments
-        hidden = f"noise hides the second moments of {records.width} columns in {records.n} rows"
+        hidden = f"noise hides the second moments of {records.width} columns in {moments.n} {moments.unit}s"
         most = resolving(moments)
         if self.noise_std is not None:
             raise InvalidInput("noise_std", f"{hidden}: expected less than {plain(most)}")
@@ -201,7 +213,9 @@ class PrivateWhitener(
             `fit` was not called before.
         """
         check_is_fitted(self)
-        return self.preconditioner_.table(self._records(self._checked(X, reset=False)))
+        return self.preconditioner_.table(
+            self._records(self._checked(X, reset=False)), anywhere=self.moments_.unit == "user"
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

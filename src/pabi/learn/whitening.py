@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from pabi.account.calibration import calibrate
-from pabi.describe.neighbours import checked_adjacency
+from pabi.describe.neighbours import Unit, checked_adjacency
 from pabi.describe.second_moments import NoisySecondMoments
+from pabi.execute.groups import UserRows
 from pabi.execute.records import Records
 from pabi.execute.row_maps import RowMap
 from pabi.execute.second_moments import ReleasedMoments, second_moments
@@ -46,13 +47,19 @@ def planned(
     adjacency: str,
     share: float = 1.0,
     noise_std: float | None = None,
+    unit: Unit = "record",
 ) -> NoisySecondMoments:
     """The release of second moments that costs a share of the budget's μ², or has this noise.
 
     `n`, `width`: of the table as the model sees it. `norm`: the largest of a row's.
     """
     blank = NoisySecondMoments(
-        n, width, norm, adjacency=checked_adjacency(adjacency), diagonal=width > WIDEST
+        n,
+        width,
+        norm,
+        adjacency=checked_adjacency(adjacency),
+        diagonal=width > WIDEST,
+        unit=unit,
     )
     if noise_std is not None:
         return replace(blank, noise_std=noise_std)
@@ -86,7 +93,11 @@ def resolving(moments: NoisySecondMoments) -> float:
 
 
 def released_moments(
-    moments: NoisySecondMoments, records: Records, random_state: Any, delta: float
+    moments: NoisySecondMoments,
+    records: Records,
+    random_state: Any,
+    delta: float,
+    groups: UserRows | None = None,
 ) -> ReleasedMoments:
     """The release itself; what draws after it from the same `random_state` has other noise.
 
@@ -96,7 +107,7 @@ def released_moments(
         random_state = np.random.default_rng([1, int(random_state)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
-        return second_moments(moments, records, random_state, delta=delta)
+        return second_moments(moments, records, random_state, delta=delta, groups=groups)
 
 
 def together(*guarantees: Guarantee) -> Guarantee:

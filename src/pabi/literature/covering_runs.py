@@ -68,6 +68,10 @@ _FIXED_SIZE = (
 _POISSON = (
     *_PLAIN,
     needs("Poisson batches", lambda run: run.batches.kind == "poisson"),
+    needs(
+        "Poisson batches of probability size/n",
+        lambda run: getattr(run.batches, "probability", None) is None,
+    ),
     _UNCAPPED,
 )
 _WITHOUT_L2 = needs("no ℓ2 term beside the bounded gradients", lambda run: run.loss.l2 == 0.0)

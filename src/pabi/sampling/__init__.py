@@ -2,7 +2,10 @@
 
 `langevin` runs the chains of a `pabi.LangevinChain`, `diffusion` the fine steps of a reflected
 `pabi.LangevinDiffusion`, and `gibbs_rejection` draws exactly from the density of a
-`pabi.ExponentialMechanism`. `mean_gradient` and `mean_loss` are what linear models need.
+`pabi.ExponentialMechanism`. `mean_gradient` and `mean_loss` are what linear models need, and
+`from_log_density` makes a chain of a prior and a likelihood.
+
+One draw is the product: every further one is another release, and all of them compose.
 """
 
 from __future__ import annotations
@@ -12,12 +15,15 @@ from pabi.sampling.draws import Diagnostics, Draws, ExactDraws
 from pabi.sampling.exact import gibbs_rejection
 from pabi.sampling.fine_steps import diffusion
 from pabi.sampling.linear_models import mean_gradient, mean_loss
+from pabi.sampling.log_densities import Posterior, from_log_density
 
 __all__ = [
     "Diagnostics",
     "Draws",
     "ExactDraws",
+    "Posterior",
     "diffusion",
+    "from_log_density",
     "gibbs_rejection",
     "langevin",
     "mean_gradient",

@@ -8,6 +8,7 @@ from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.bounded_range import BoundedRange
 from pabi.tradeoff.gaussian import Gaussian, Identity
+from pabi.tradeoff.grouped import Grouped, grouped
 from pabi.tradeoff.mixture import Mixture, average
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
@@ -19,6 +20,7 @@ __all__ = [
     "Best",
     "BoundedRange",
     "Gaussian",
+    "Grouped",
     "Identity",
     "Mixture",
     "PoissonSubsampled",
@@ -28,5 +30,6 @@ __all__ = [
     "Subsampled",
     "TradeOff",
     "average",
+    "grouped",
     "selected",
 ]

@@ -16,6 +16,7 @@ from pabi.tradeoff.base import KindTable, TradeOff
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.bounded_range import BoundedRange
 from pabi.tradeoff.gaussian import Gaussian
+from pabi.tradeoff.grouped import Grouped
 from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
@@ -27,6 +28,7 @@ Curve = (
     | Best
     | BoundedRange
     | Gaussian
+    | Grouped
     | Mixture
     | PoissonSubsampled
     | PrivacyLossDistribution
@@ -62,7 +64,7 @@ def _parts_are_known(curve: Curve) -> bool:
             return all(_is_known(factor) for factor, _ in curve.factors)
         case Mixture():
             return all(type(part) is Gaussian for part in curve.parts)
-        case Selected():
+        case Grouped() | Selected():
             return _is_known(curve.base)
         case Subsampled():
             return type(curve.base) is Gaussian

@@ -12,7 +12,6 @@ import numpy as np
 
 from pabi.convert.trials import checked_shape, gamma_of
 from pabi.convert.vectorised import both_signs
-from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import NONNEGATIVE, keep
 from pabi.numbers.margins import EIGHT_ROUNDINGS
 from pabi.numbers.rounding import Array, down, fraction_down, fraction_up, up
@@ -20,8 +19,8 @@ from pabi.numbers.search import bisected
 from pabi.numbers.validate import number
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best
-from pabi.tradeoff.directions import one_order
 from pabi.tradeoff.gaussian import Gaussian
+from pabi.tradeoff.hulls import SLACK, checked_both_orders, pair_above
 from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.pairs import Discrete, Pair
 from pabi.tradeoff.product import Product
@@ -33,7 +32,6 @@ _POINTS = 4000  # of the grid on which the curve is drawn, and made a pair
 _LEAST_DELTA = 1e-17  # what a grid's end leaves
 _FEW_POINTS, _MORE_DELTA = 100, 1e-11  # the same where every δ takes a transform
 _FARTHEST = 300.0  # the end of a grid: e^300 is far from the largest double
-_SLACK = 1e-10  # relative: more than rounding moves a point of the grid
 
 
 @dataclass(frozen=True, init=False)
@@ -65,7 +63,7 @@ class Selected(TradeOff):
     def __init__(self, base: TradeOff, mean_trials: float, log_ratio: float) -> None:
         keep(
             self,
-            base=_both_orders(base),
+            base=checked_both_orders(base),
             mean_trials=number("mean_trials", mean_trials, at_least=1.0),
             log_ratio=NONNEGATIVE("log_ratio", log_ratio),
         )
@@ -135,29 +133,13 @@ class Selected(TradeOff):
         few = self._slow
         points, least = (_FEW_POINTS, _MORE_DELTA) if few else (_POINTS, _LEAST_DELTA)
         rest = self._delta(math.inf)
-        end = self._epsilon(min(1.0, rest * (1.0 + _SLACK) + least))
+        end = self._epsilon(min(1.0, rest * (1.0 + SLACK) + least))
         return np.linspace(0.0, min(max(end, self.log_ratio, 1e-9), _FARTHEST), points + 1)
 
     @cached_property
     def _pair(self) -> Discrete:
-        """The pair whose δ, as a function of e^ε, is the lower hull of points above the curve.
-
-        The true δ is convex in e^ε and 1 at 0, so that it is below the hull. A kink of the hull at e^ε is an
-        outcome of loss ε whose probability under Q is by how much the slope rises there.
-        """
-        half = self._grid
-        epsilon = np.concatenate([-half[:0:-1], half])
-        delta = self._delta_array(half)
-        every = both_signs(epsilon, np.concatenate([delta[:0:-1], delta]))
-        height = np.minimum(every * (1.0 + _SLACK), 1.0)
-        x, y = np.concatenate([[0.0], np.exp(epsilon)]), np.concatenate([[1.0], height])
-        corners = _lower_hull(x, y)
-        x, y = x[corners], y[corners]
-        slopes = np.append(np.diff(y) / np.diff(x), 0.0)
-        rises = np.maximum(np.diff(slopes), 0.0)
-        masses, values = rises * x[1:], epsilon[np.array(corners[1:]) - 1]
-        possible = masses > 0.0
-        return Discrete(values[possible], masses[possible], min(1.0, float(y[-1])))
+        """A pair of finitely many outcomes that reveals no less."""
+        return pair_above(self._grid, self._delta_array(self._grid))
 
     def _fields(self) -> dict[str, Any]:
         return {
@@ -198,7 +180,7 @@ def selected(base: TradeOff, mean_trials: float, shape: float = 0.0) -> Selected
     ----------
     docs, "Theory", 17.
     """
-    base, eta = _both_orders(base), checked_shape(shape)
+    base, eta = checked_both_orders(base), checked_shape(shape)
     root = log_ratio_root(base, gamma_of(mean_trials, eta))
     return Selected(base, mean_trials, fraction_up((1 + Fraction(eta)) * Fraction(root)))
 
@@ -218,23 +200,3 @@ def log_ratio_root(base: TradeOff, gamma: float) -> float:
     most = -math.log(gamma) * (1.0 + EIGHT_ROUNDINGS)  # where the right side is 1
     _, root = bisected(holds, 0.0, most, close=lambda a, b: b - a <= _CLOSE * b)
     return root if isinstance(base, Gaussian | Mixture) else min(root * _ROUGH, most)
-
-
-def _both_orders(base: TradeOff) -> TradeOff:
-    curve = TradeOff._table.check(base, "base")
-    if one_order(curve.orientation):
-        raise InvalidInput("base", f"expected a function for both orders, got {curve!r}")
-    return curve
-
-
-def _lower_hull(x: Array, y: Array) -> list[int]:
-    """The corners of the lower convex hull of points with increasing x."""
-    corners: list[int] = []
-    for i in range(x.size):
-        while len(corners) > 1:
-            a, b = corners[-2], corners[-1]
-            if (y[b] - y[a]) * (x[i] - x[b]) < (y[i] - y[b]) * (x[b] - x[a]):
-                break
-            corners.pop()
-        corners.append(i)
-    return corners

@@ -14,6 +14,7 @@ not depend on floating-point rounding. It is written to be read:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,7 +38,6 @@ from pabi.verification.theorem import Finding, Names
 
 __all__ = ["Verdict", "implied", "not_implied", "verify"]
 
-_UNIT = "record"  # what every theorem here is about
 _SIZE, _DEPTH, _UNPACKED, _POSITIONS, _SECONDS = 8 << 20, 64, 32 << 20, 200_000, 9.0
 _FACTOR = 2_000  # positions that one more factor of a product is worth where its ε is computed
 
@@ -73,6 +73,8 @@ class Verdict:
     reading : (float, float) or None
         An (ε, δ) that is proven: the stated one of a guarantee or a certificate. Of a product, ε is what the
         checker itself proves, where that is more than the guarantee states.
+    unit : str or None
+        "record" or "user", or groups of them, such as "groups of 5 records"; None for a refused certificate.
     """
 
     ok: bool
@@ -86,6 +88,7 @@ class Verdict:
     bounds: Bounds = ()
     names: tuple[Names, ...] = ()
     reading: tuple[float, float] | None = None
+    unit: str | None = None
 
 
 def verify(
@@ -231,6 +234,7 @@ def _acceptance(finding: Finding) -> Verdict:
         bounds=finding.claimed,
         names=finding.names,
         reading=finding.reading,
+        unit=finding.unit,
     )
 
 
@@ -247,8 +251,9 @@ def not_implied(verdict: Verdict, guarantee: dict[str, Any]) -> str | None:
     gap = implied(verdict.bounds, verdict.adjacency, verdict.assumptions, guarantee)
     if gap is not None:
         return gap
-    if guarantee.get("unit", _UNIT) != _UNIT:
-        return f"unit: the certificate is about one {_UNIT}, not one {guarantee['unit']!r}"
+    stated = guarantee.get("unit", "record")
+    if stated != verdict.unit:
+        return f"unit: the certificate is about {verdict.unit!r}, not {stated!r}"
     if Names(guarantee["method"], guarantee["source"]) not in verdict.names:
         names = " or ".join(f"{method!r} ({source})" for method, source in verdict.names[:2])
         return f"method: the certificate proves {names}, not {guarantee['method']!r}, {guarantee['source']!r}"
@@ -272,6 +277,15 @@ def _misread(guarantee: dict[str, Any]) -> str | None:
 
 def _check_factors(curve: dict[str, Any]) -> None:
     """Refuse products of more different factors than are composed within the limits."""
-    for part in (curve, *curve.get("parts", ())):
+    for part in _every_part(curve):
         factors = [f for f in part.get("factors", ()) if f["kind"] != "gaussian"]
         positions(f"{len(factors)} factors, which count as steps", _FACTOR * len(factors))
+
+
+def _every_part(curve: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A trade-off function in JSON, and all that it is made of."""
+    yield curve
+    inner = (*curve.get("parts", ()), *curve.get("factors", ()), curve.get("base"))
+    for part in inner:
+        if isinstance(part, dict):
+            yield from _every_part(part)

@@ -11,6 +11,7 @@ from pabi.verification.refusal import Refused
 
 Adjacency = Literal["replace_one", "zero_out"]
 Compared = Adjacency | Literal["retrained"]
+Unit = Literal["record", "user"]
 
 
 def read_compared(value: Any) -> Compared:
@@ -27,6 +28,18 @@ def read_adjacency(value: Any) -> Adjacency:
             return "zero_out"
         case _:
             raise Refused(f"adjacency: the checker knows no {value!r}")
+
+
+def read_unit(value: Any) -> Unit:
+    """Whom adjacent data sets differ in: one "record", or all records of one "user". Refused for any other
+    text."""
+    match value:
+        case "record":
+            return "record"
+        case "user":
+            return "user"
+        case _:
+            raise Refused(f"unit: the checker knows no {value!r}")
 
 
 def gradients_changed(adjacency: Adjacency) -> int:

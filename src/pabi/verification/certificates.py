@@ -36,9 +36,19 @@ def check(payload: Payload) -> Finding:
             raise Refused("reading: only of a product")
     if payload["adjacency"] != subject.adjacency:
         raise Refused(f"adjacency: expected {subject.adjacency!r}, got {payload['adjacency']!r}")
-    assumptions = tuple(dict.fromkeys((*assumptions, *assumed)))
-    names = proof.names(subject)
-    return Finding(subject.adjacency, assumptions, subject.scope, claimed, proven, names, reading)
+    if payload.get("unit", "record") != subject.unit:
+        raise Refused(f"unit: expected {subject.unit!r}, got {payload.get('unit', 'record')!r}")
+    return Finding(
+        adjacency=subject.adjacency,
+        unit=subject.unit,
+        nulls=subject.nulls,
+        assumptions=tuple(dict.fromkeys((*assumptions, *assumed))),
+        scope=subject.scope,
+        claimed=claimed,
+        proven=proven,
+        names=proof.names(subject),
+        reading=reading,
+    )
 
 
 def _assumed(payload: Payload) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ class Chains(About):
             raise Refused("one: expected a run of noisy SGD")
         _check_same(chain, run)
         self.chain, self.one = chain, check(one)
-        self.adjacency = read_adjacency(chain.adjacency)
+        self.adjacency, self.nulls = read_adjacency(chain.adjacency), self.one.nulls
 
 
 def _check_same(chain: LangevinChain, run: NoisySGD) -> None:

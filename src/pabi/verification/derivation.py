@@ -18,6 +18,7 @@ from pabi.describe.updates import SGD
 from pabi.verification.adjacency import Compared, read_adjacency
 from pabi.verification.arithmetic import exact
 from pabi.verification.gradients import ClippedGradients
+from pabi.verification.losses import facts_of
 from pabi.verification.refusal import Refused
 from pabi.verification.theorem import About
 
@@ -52,11 +53,14 @@ class Derived(About):
 
     def __init__(self, run: NoisySGD, size: int) -> None:
         self.run, self.size = run, size
-        self.neighbours = read_adjacency(run.adjacency)
+        self.neighbours, self.unit = read_adjacency(run.adjacency), run.unit
         self.adjacency: Compared = self.neighbours
         self.total = int(run.steps)
         self.data = self.total - int(run.cooldown_steps)
         self.gradients = ClippedGradients(run)
+        self.nulls = self.gradients.facts.holds_of_zero
+        if self.unit == "user" and not facts_of(run.loss).holds_of_zero:
+            raise Refused("unit: the loss 0 of a user without records is not of the stated kind")
         self.diameter = least_diameter(run.diameter, run.prox)
         self.constant = not any(
             isinstance(x, np.ndarray) for x in (run.step_size, run.noise_std, run.noise_multiplier)

@@ -48,7 +48,7 @@ class DrawnRun(Derived):
     @property
     def probability(self) -> Fraction:
         """The probability that the record is in a batch."""
-        return Fraction(self.size, self.run.n)
+        return self.scheme.probability
 
     @property
     def drawn(self) -> int:

@@ -217,8 +217,8 @@ class ForgettingDraws(Forgetting, DrawnRun):
     def probability(self) -> Fraction:
         """The probability that any withdrawn record is in a batch. Refused where none can be without."""
         independent = isinstance(self.scheme, IndependentDraws)
-        share, n = Fraction(self.size, self.run.n), self.run.n
-        none = none_of(self.records, share, n, independent=independent)
+        share = self.scheme.probability
+        none = none_of(self.records, share, self.run.n, independent=independent)
         if none == 0:
             raise Refused("requests: every batch holds a record that is withdrawn")
         return 1 - none

@@ -42,7 +42,11 @@ def claimed_mu(
 def proven(iteration: Iteration, mu: float, *, hidden: bool) -> Proven:
     """The proof of μ for an iteration whose steps are taken as stated, with what it assumes."""
     assumptions = iteration_sentences(
-        read_adjacency(iteration.adjacency), iteration.diameter, iteration.start, hidden
+        read_adjacency(iteration.adjacency),
+        iteration.diameter,
+        iteration.start,
+        hidden,
+        unit=iteration.unit,
     )
     return Proven(assumptions, (JointBound.gaussian(mu),))
 

@@ -50,6 +50,12 @@ class DerivedFacts(NamedTuple):
     as_they_are: tuple[Callable[[Any], ModulusRow], ...] = ()
     however_clipped: tuple[Callable[[Any], ModulusRow], ...] = ()
 
+    @property
+    def holds_of_zero(self) -> bool:
+        """Whether the loss 0 is one of which all of this is true."""
+        inside = self.curvature is None or self.curvature[0] <= 0 <= self.curvature[1]
+        return bool(inside) and self.dissipative is None
+
 
 def facts_of(loss: Loss) -> DerivedFacts:
     """What is known of a loss of a known kind, with the parameters of that kind."""

@@ -11,8 +11,8 @@ from pabi.verification.arithmetic import EqualSteps, Repeated
 from pabi.verification.refusal import Refused
 
 _MOST = 10**18
-# What every certificate begins with; version 1 has no `assumes`.
-HEADER = ("format", "version", "theorem", "adjacency", "assumes")
+# What every certificate begins with; version 1 has no `assumes`, and one about records has no `unit`.
+HEADER = ("format", "version", "theorem", "adjacency", "unit", "assumes")
 
 
 def integer(name: str, value: Any) -> int:

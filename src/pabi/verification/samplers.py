@@ -25,6 +25,7 @@ class _Sampler(About, Generic[D]):
         self.description: D = description
         self.loss, self.facts = description.loss, facts_of(description.loss)
         self.adjacency = read_adjacency(description.adjacency)
+        self.nulls = self.facts.holds_of_zero
 
     def gap(self, n: int | None = None) -> Any:
         """Δ: what adjacent gradients of the mean loss differ by at most; `n`: of so many records, whatever

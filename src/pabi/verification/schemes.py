@@ -119,6 +119,11 @@ class FixedDraws:
     size: int
     n: int
 
+    @property
+    def probability(self) -> Fraction:
+        """With which a record is in a batch."""
+        return Fraction(self.size, self.n)
+
     def exchange(self, adjacency: Adjacency) -> Exchange:
         """What happens to a batch that the record is drawn into, under this adjacency."""
         match adjacency:
@@ -138,12 +143,13 @@ class FixedDraws:
 
 @dataclass(frozen=True)
 class IndependentDraws:
-    """Every step includes each of the n records with probability size/n, in secret. `cap`: a larger batch is
-    taken as empty; None if every batch is taken."""
+    """Every step includes each of the n records with the same `probability`, in secret. `cap`: a larger batch
+    is taken as empty; None if every batch is taken."""
 
     size: int
     n: int
     cap: int | None
+    probability: Fraction
 
     def exchange(self, adjacency: Adjacency) -> Exchange:
         """What happens to a batch that the record is drawn into, under this adjacency."""
@@ -162,7 +168,8 @@ class IndependentDraws:
         if self.cap is not None:
             _check_cap(cap, min(self.cap, self.n))
             return fractions, Fraction(0)
-        tail = binomial_tail(self.n, fmpq(self.size, self.n), cap)
+        p = fmpq(self.probability.numerator, self.probability.denominator)
+        tail = binomial_tail(self.n, p, cap)
         return fractions, min(Fraction(1), steps * tail)
 
 
@@ -250,6 +257,15 @@ def _balls_in_bins(batches: BallsInBins, n: int, cap: int | None) -> SecretOnce:
     )
 
 
+def _poisson(batches: Poisson, n: int, cap: int | None) -> IndependentDraws:
+    """Draws with the stated probability, a double, or else with the one that expects `size` records."""
+    size, stated = int(batches.size), batches.probability
+    p = Fraction(size, n) if stated is None else Fraction(stated)
+    if not 0 < p <= 1:
+        raise Refused(f"probability: expected a number in (0, 1], got {stated!r}")
+    return IndependentDraws(size, n, batches.cap, p)
+
+
 _SCHEMES: Mapping[type[Batches], Callable[[Any, int, int | None], Scheme]] = MappingProxyType(
     {
         FullBatch: lambda batches, n, cap: _partition(KnownPositions, n, n),
@@ -258,6 +274,6 @@ _SCHEMES: Mapping[type[Batches], Callable[[Any, int, int | None], Scheme]] = Map
         Reshuffle: _of_size(SecretEveryEpoch),
         BallsInBins: _balls_in_bins,
         FixedSize: lambda batches, n, cap: FixedDraws(int(batches.size), n),
-        Poisson: lambda batches, n, cap: IndependentDraws(int(batches.size), n, batches.cap),
+        Poisson: _poisson,
     }
 )

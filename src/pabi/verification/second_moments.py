@@ -15,10 +15,11 @@ class SecondMoments(About):
     """A release of noisy second moments, of matrices or of their diagonal alone."""
 
     CALLED = "of second moments"
+    nulls = True
 
     def __init__(self, description: NoisySecondMoments) -> None:
         self.description = description
-        self.adjacency = read_adjacency(description.adjacency)
+        self.adjacency, self.unit = read_adjacency(description.adjacency), description.unit
         self.square = exact(description.feature_norm) * exact(description.feature_norm)
 
     @property

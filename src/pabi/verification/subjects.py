@@ -5,18 +5,20 @@ It compares exact types. Without a description there is a bare iteration, or the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, assert_never
 
+from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.files import from_dict
 from pabi.describe.langevin import FOLLOWED_EXACTLY, LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.runs import NoisySGD
 from pabi.describe.second_moments import NoisySecondMoments
 from pabi.describe.unlearning import Unlearning
-from pabi.verification.adjacency import Compared, read_adjacency, read_compared
+from pabi.verification.adjacency import Compared, Unit, read_adjacency, read_compared, read_unit
 from pabi.verification.chains import Chains
+from pabi.verification.column_statistics import ColumnStatistics
 from pabi.verification.drawn_runs import DrawnRun
 from pabi.verification.forgetting import ForgettingDraws, ForgettingOrder, subject_of_forgetting
 from pabi.verification.limits import positions
@@ -35,6 +37,8 @@ from pabi.verification.schemes import (
 from pabi.verification.second_moments import SecondMoments
 from pabi.verification.theorem import About, Check, Finding, Payload
 
+_MOST_GROUPED = 10**9
+
 
 class Iteration(About):
     """Steps that are taken as stated. `followed`: whether they may be the cells of a diffusion."""
@@ -44,6 +48,7 @@ class Iteration(About):
 
     def __init__(self, payload: Payload) -> None:
         self.adjacency = read_adjacency(payload["adjacency"])
+        self.unit: Unit = read_unit(payload.get("unit", "record"))
         stated = payload["diameter"]
         self.diameter = None if stated is None else nonnegative("diameter", stated)
         self.start = nonnegative("start", payload["start"])
@@ -67,6 +72,14 @@ def _findings(name: str, parts: Any, adjacency: Compared, check: Check) -> list[
     return findings
 
 
+def _unit_of(findings: Sequence[Finding]) -> str:
+    """The unit that all of them are about."""
+    units = dict.fromkeys(finding.unit for finding in findings)
+    if len(units) > 1:
+        raise Refused(f"unit: expected the same throughout, got {' and '.join(map(repr, units))}")
+    return findings[0].unit
+
+
 class Releases(About):
     """Several releases, each with its own certificate, of one adjacency."""
 
@@ -78,6 +91,8 @@ class Releases(About):
             raise Refused("nothing is composed")
         self.adjacency = read_compared(payload["adjacency"])
         self.findings = _findings("part", parts, self.adjacency, check)
+        self.unit = _unit_of(self.findings)
+        self.nulls = all(finding.nulls for finding in self.findings)
         self.alike = len(parts) > 1 and all(part == parts[0] for part in parts)
         if {finding.scope for finding in self.findings} != {"run"}:
             self.scope = "iteration"
@@ -97,8 +112,31 @@ class Trials(About):
         scored = [] if scoring is None else [scoring]
         self.scored = _findings("scoring", scored, self.adjacency, check)
         self.findings = [*self.trials, *self.scored]
+        self.unit = _unit_of(self.findings)
+        self.nulls = all(finding.nulls for finding in self.findings)
         if {finding.scope for finding in self.findings} != {"run"}:
             self.scope = "iteration"
+
+
+class Members(About):
+    """Groups of `size` units: the certificate of the same release about one of them.
+
+    Under "replace_one" one unit of a group after another is replaced. Under "zero_out" the contributions of
+    some are 0 while that of another becomes so, which the theorem must allow for.
+    """
+
+    CALLED = "of groups"
+    nulls = True
+
+    def __init__(self, payload: Payload, check: Check) -> None:
+        self.neighbours = read_adjacency(payload["adjacency"])
+        self.adjacency = self.neighbours
+        (self.base,) = _findings("member", [payload["member"]], self.adjacency, check)
+        self.size = integer("size", payload["size"])
+        if not 2 <= self.size <= _MOST_GROUPED:
+            raise Refused(f"size: expected 2 to {_MOST_GROUPED}, got {self.size}")
+        self.unit = f"groups of {self.size} {read_unit(self.base.unit)}s"
+        self.scope = self.base.scope
 
 
 Subject = (
@@ -109,11 +147,13 @@ Subject = (
     | Mechanism
     | IteratedMechanism
     | SecondMoments
+    | ColumnStatistics
     | ForgettingOrder
     | ForgettingDraws
     | Iteration
     | Releases
     | Trials
+    | Members
 )
 
 
@@ -123,6 +163,8 @@ def subject_of(payload: Payload, check: Check) -> Subject:
         return Releases(payload, check)
     if "trials" in payload and "run" not in payload:
         return Trials(payload, check)
+    if "member" in payload and "run" not in payload:
+        return Members(payload, check)
     table = payload["run"]
     if table is None:
         return Iteration(payload)
@@ -162,6 +204,7 @@ _DERIVATIONS: Mapping[type[Any], Callable[[Any, Payload, Check], Subject]] = Map
             description
         ),
         NoisySecondMoments: lambda description, payload, check: SecondMoments(description),
+        NoisyColumnStatistics: lambda description, payload, check: ColumnStatistics(description),
         Unlearning: lambda description, payload, check: subject_of_forgetting(description, payload),
     }
 )

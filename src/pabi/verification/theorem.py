@@ -15,13 +15,16 @@ class About:
     """What a certificate is about.
 
     `CALLED`: in a refusal. `scope`: "run" if everything follows from a description, "iteration" if steps are
-    taken as stated. `keys`: those that a certificate has on account of it.
+    taken as stated. `keys`: those that a certificate has on account of it. `unit`: whom adjacent data sets
+    differ in. `nulls`: whether all that is said of a record's contribution is true of 0 as well.
     """
 
     CALLED: ClassVar[str]
     scope: str = "run"
     keys: tuple[str, ...] = ()
     adjacency: Compared
+    unit: str = "record"
+    nulls: bool = False
 
 
 class Names(NamedTuple):
@@ -67,6 +70,8 @@ class Finding(NamedTuple):
     """What a certificate claims, what was proven, and (ε, δ) where one of sampled factors says so."""
 
     adjacency: str
+    unit: str
+    nulls: bool
     assumptions: tuple[str, ...]
     scope: str
     claimed: Bounds

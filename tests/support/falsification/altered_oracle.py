@@ -20,6 +20,7 @@ import pabi
 from pabi.account.best import outcomes
 from pabi.analyses import nonlinear_one_sided
 from pabi.budget import ledger
+from pabi.describe.column_statistics import column_statistics_sentences
 from pabi.describe.files import from_dict
 from pabi.describe.iteration import iteration_sentences
 from pabi.describe.langevin import chain_sentences, diffusion_sentences
@@ -177,6 +178,8 @@ def _sentences(proof):
         found = mechanism_sentences(run, theorem != "bounded range")
     elif isinstance(run, pabi.NoisySecondMoments):
         found = second_moments_sentences(run)
+    elif isinstance(run, pabi.NoisyColumnStatistics):
+        found = column_statistics_sentences(run)
     else:
         found = rounds_sentences(run)
     return [*found, *proof.get("assumes", ())]

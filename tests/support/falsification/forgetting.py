@@ -115,8 +115,8 @@ KINDS = ("convex", "strongly convex", "weakly convex", "nonconvex")
 EPOCHS = {"full": 1, "cyclic": 1}
 
 
-def random_forgetting(rng, kind: str, order: str) -> Forgetting:
-    """`order`: "full" or "cyclic", of known batches."""
+def random_forgetting(rng, kind: str, order: str, unit: str = "record") -> Forgetting:
+    """`order`: "full" or "cyclic", of known batches. `unit`: "record", or "user", some without records."""
     size = int(rng.integers(1, 5))
     batches = 1 if order == "full" else int(rng.integers(1, 6))
     n = size * batches - (int(rng.integers(0, size)) if batches > 1 and rng.random() < 0.5 else 0)
@@ -146,6 +146,7 @@ def random_forgetting(rng, kind: str, order: str) -> Forgetting:
         noise_std=float(noises[0]) if alike else noises,
         gradient_sensitivity=float(np.exp(rng.uniform(-1.0, 1.5))),
         adjacency=adjacency,
+        unit=unit,
     )
     later = None
     if rng.random() < 0.3 and sum(k for k, _ in pairs):
@@ -169,6 +170,8 @@ def _on_quadratics(rng, unlearning, lo: float, hi: float, bent: bool) -> Forgett
     curvature = np.where(rng.random((run.n, d)) < 0.7, ends, rng.uniform(lo, hi, (run.n, d)))
     if rng.random() < 0.5:
         curvature = np.tile(curvature[:1], (run.n, 1))
+    if run.unit == "user":
+        curvature = np.where(rng.random((run.n, 1)) < 0.3, 0.0, curvature)  # without records
     leaves = _leaving(rng, unlearning)
     gone = leaves < len(unlearning.requests)
     if run.adjacency == "zero_out" and not bent:
@@ -194,18 +197,20 @@ def _leaving(rng, unlearning) -> np.ndarray:
 
 # Secret orders and random batches, over all that can be.
 
-SECRET = ("shuffle once", "reshuffle", "balls in bins", "fixed size", "poisson")
+STATED = "poisson, stated"  # with a probability beside the divisor
+SECRET = ("shuffle once", "reshuffle", "balls in bins", "fixed size", "poisson", STATED)
 
 
 def random_secret(rng, order: str) -> tuple[Forgetting, np.ndarray, np.ndarray]:
     """A case with the weights and the members of everything that its batches can be."""
-    fresh = order in ("fixed size", "poisson")
+    fresh = order in ("fixed size", "poisson", STATED)
     n, size = (int(rng.integers(3, 5)), 2) if fresh else (int(rng.integers(3, 6)), 2)
     per_epoch = -(-n // size)
     t = int(rng.integers(1, 3 if fresh else 2 * per_epoch + 1))
     later = int(rng.integers(0, 2 if fresh else per_epoch + 1))
     eta, m = float(np.exp(rng.uniform(-2.0, 0.0))), int(rng.integers(1, 3))
     m = min(m, n - size) if order == "fixed size" else m
+    p = float(rng.uniform(0.1, 0.9)) if order == STATED else size / n
     top = float(rng.uniform(0.05, 2.0)) / eta
     schemes = {
         "shuffle once": ShuffleOnce(size),
@@ -213,6 +218,7 @@ def random_secret(rng, order: str) -> tuple[Forgetting, np.ndarray, np.ndarray]:
         "balls in bins": BallsInBins(size),
         "fixed size": FixedSize(size),
         "poisson": Poisson(size),
+        STATED: Poisson(size, probability=p),
     }
     clip = float(np.exp(rng.uniform(-1.0, 1.0)))
     run = NoisySGD(
@@ -229,10 +235,10 @@ def random_secret(rng, order: str) -> tuple[Forgetting, np.ndarray, np.ndarray]:
     curvature = np.where(leaves[:, None] == 0, 0.0, float(rng.choice([0.0, top])))
     offsets = np.where(leaves[:, None] == 0, clip, 0.0)
     case = Forgetting(unlearning, np.broadcast_to(curvature, (n, 1)), offsets, leaves)
-    return case, *_members(order, n, size, t + later)
+    return case, *_members(order, n, size, t + later, p=p)
 
 
-def _members(order: str, n: int, size: int, t: int) -> tuple[np.ndarray, np.ndarray]:
+def _members(order: str, n: int, size: int, t: int, *, p: float) -> tuple[np.ndarray, np.ndarray]:
     per_epoch = -(-n // size)
     match order:
         case "balls in bins":
@@ -245,7 +251,6 @@ def _members(order: str, n: int, size: int, t: int) -> tuple[np.ndarray, np.ndar
             return _independent(np.full(len(rows), 1.0 / len(rows)), np.array(rows), t)
         case _:
             rows = list(itertools.product((0, 1), repeat=n))
-            p = size / n
             weights = [math.prod(p if x else 1.0 - p for x in row) for row in rows]
             return _independent(np.array(weights), np.array(rows), t)
     if order == "reshuffle":

@@ -1,0 +1,65 @@
+"""Statistics of columns: a Gaussian mechanism, and for levels that are not declared a probability of failure.
+
+One record moves all numbers together by s, which is G(s/σ), whatever thresholds were chosen by earlier
+answers. A level that one record alone brings is shown with probability Q(z) in a column, and in some of d
+columns with probability δ₀ = 1 − (1 − Q(z))^d; apart from that it is the same Gaussian (docs, "Theory", 18).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from flint import arb, ctx
+
+from pabi.analyses.writing import claim
+from pabi.convert.balls import upper
+from pabi.describe.column_statistics import NoisyColumnStatistics, column_statistics_sentences
+from pabi.describe.files import to_dict
+from pabi.guarantees.guarantee import Guarantee
+from pabi.numbers.rounding import fraction_up
+from pabi.tradeoff import Gaussian, Product, TradeOff
+
+NAME = "column statistics"
+SOURCE = "Dong, Roth, Su 2022, Thm 2.7 and Cor. 3.3; docs, Theory, 18"
+_BITS = 400
+
+
+def apply(
+    statistics: NoisyColumnStatistics, delta: float, position: int | None = None
+) -> Guarantee:
+    """The guarantee of one release of noisy statistics of columns."""
+    noise = Fraction(statistics.column_noise_std)
+    gaussian = Gaussian(fraction_up(Fraction(statistics.sensitivity) / noise))
+    curve: TradeOff = gaussian
+    if statistics.threshold is not None:
+        curve = Product([(gaussian, 1)], failure_of(statistics.threshold, statistics.columns))
+    return Guarantee(
+        curve,
+        statistics.adjacency,
+        NAME,
+        SOURCE,
+        column_statistics_sentences(statistics),
+        proof=ColumnStatisticsProof(statistics, curve),
+    )
+
+
+def failure_of(threshold: float, columns: int) -> float:
+    """δ₀ = 1 − (1 − Q(z))^d, rounded up: some level of d that one record alone has is shown."""
+    with ctx.workprec(_BITS):
+        tail = (arb(threshold) / arb(2).sqrt()).erfc() / 2
+        return min(1.0, upper(-(columns * (-tail).log1p()).expm1()))
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnStatisticsProof:
+    """The proof of a release of statistics of columns: all of it follows from the description."""
+
+    statistics: NoisyColumnStatistics
+    curve: TradeOff
+    theorem: ClassVar[str] = NAME
+
+    def written(self) -> dict[str, Any]:
+        """The body of the certificate: the description and the claim."""
+        return {"run": to_dict(self.statistics), "claim": claim(self.curve)}

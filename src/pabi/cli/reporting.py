@@ -1,0 +1,133 @@
+"""`pabi report`: what a guarantee says, for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pabi.cli.kinds import CERTIFICATE, GUARANTEE, RUN
+from pabi.cli.reading import (
+    MOST_OF_A_STRANGER,
+    USUAL_DELTA,
+    described,
+    file_name,
+    read_delta,
+    read_positive,
+    read_text,
+    verdict_on_text,
+)
+from pabi.cli.writing import emit, one_line
+from pabi.numbers.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pabi.guarantees.guarantee import Guarantee
+    from pabi.verification import Verdict
+
+
+def report(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A guarantee or certificate (JSON), or a run file (TOML); - is standard input.",
+        ),
+    ],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", metavar="F", help="md (Markdown), html (a page) or hf (a model card)."
+        ),
+    ] = "md",
+    delta: Annotated[
+        str | None,
+        typer.Option(
+            "--delta", metavar="D", help="Read epsilon at this delta; default: the file's, or 1e-5."
+        ),
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="FILE", help="Where to write it.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    seconds: Annotated[
+        str | None,
+        typer.Option(
+            "--seconds", metavar="S", help="Of processor time that checking may take; default 9."
+        ),
+    ] = None,
+) -> None:
+    """A report on a guarantee for officers, auditors and model cards.
+
+    The certificate is verified first. Exit 1 if it is refused: then there is no report.
+
+    \b
+    Examples:
+      pabi report guarantee.json --format html --out report.html
+      pabi report run.toml --delta 1e-6
+    """
+    from pabi.reports.guarantee import report_on
+
+    at = read_delta(delta)
+    limits = {} if seconds is None else {"seconds": read_positive("--seconds", seconds)}
+    guarantee, verdict = _read(file, at, limits)
+    if guarantee is None:
+        emit(f"verdict      refused: {one_line(verdict.reason)}")
+        raise typer.Exit(1)
+    text = report_on(guarantee, form, at, verdict)
+    if out is None:
+        emit(text)
+    else:
+        _write(Path(out), text, force)
+
+
+def _read(
+    file: str, delta: float | None, limits: dict[str, Any]
+) -> tuple[Guarantee | None, Verdict]:
+    """The guarantee that a file holds or describes, None where its proof is refused; and the verdict."""
+    from pabi.guarantees.guarantee import FORMAT, Guarantee
+    from pabi.numbers.encoding import parse_json
+    from pabi.verification import verify
+
+    what = "a guarantee, a certificate (JSON) or a run file (TOML)"
+    text = read_text(file, what, MOST_OF_A_STRANGER, kinds=(GUARANTEE, CERTIFICATE, RUN))
+    if text.lstrip()[:1] != "{":
+        guarantee = described(file, text).guarantee(delta or USUAL_DELTA)
+        return guarantee, verify(guarantee, **limits)
+    verdict, *_ = verdict_on_text(file, text, **limits)
+    data = parse_json(text)
+    stands_alone = data["format"] != FORMAT
+    if not verdict.ok and (stands_alone or data.get("certificate") is not None):
+        return None, verdict
+    return _of_certificate(data, verdict) if stands_alone else Guarantee.from_dict(data), verdict
+
+
+def _of_certificate(payload: dict[str, Any], verdict: Verdict) -> Guarantee:
+    """The guarantee that an accepted certificate proves."""
+    from pabi.describe.neighbours import checked_adjacency
+    from pabi.guarantees.certificate import Certificate
+    from pabi.guarantees.guarantee import Guarantee
+    from pabi.tradeoff import TradeOff
+    from pabi.verification.bounds import best_curve
+
+    method, source = verdict.names[0]
+    return Guarantee(
+        TradeOff.from_dict(best_curve(verdict.bounds)),
+        checked_adjacency(verdict.adjacency),
+        method,
+        source,
+        verdict.assumptions,
+        None if verdict.reading is None else verdict.reading[1],
+        proof=Certificate.from_dict(payload),
+    )
+
+
+def _write(path: Path, text: str, force: bool) -> None:
+    if path.exists() and not force:
+        raise InvalidInput(str(path), "exists already: expected a new name, or --force")
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as bad:
+        raise InvalidInput(
+            file_name(str(path)), f"cannot be written: {bad.strerror or bad}"
+        ) from None

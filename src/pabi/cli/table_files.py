@@ -1,0 +1,83 @@
+"""Which files a table is read from: files, folders and patterns, each record once."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pabi.cli.kinds import TABLE, refuse_other_kinds
+from pabi.numbers.errors import InvalidInput
+
+CSV, PARQUET, ARROW = (".csv", ".csv.gz"), (".parquet", ".pq"), (".feather", ".arrow")
+STANDARD_INPUT = "-"
+_ENDINGS = (*CSV, *PARQUET, *ARROW)
+_EXPECTED = "expected a file named .csv, .csv.gz, .parquet, .pq, .feather or .arrow"
+_TWICE = "a record that is read twice has twice the influence that is accounted"
+
+
+def table_files(names: Sequence[str]) -> list[str]:
+    """The files that `names` stand for, in order; those of a folder or a pattern by name.
+
+    A folder stands for all tables in it and below it, but hidden ones; a pattern is one of the shell's.
+    Raises InvalidInput where there is none, or where one table would be read twice.
+    """
+    files = [file for name in names for file in _files_of(name)]
+    if STANDARD_INPUT in files and len(files) > 1:
+        raise InvalidInput(STANDARD_INPUT, "expected standard input alone, or files")
+    if files != [STANDARD_INPUT]:
+        _refuse_twice(files)
+    return files
+
+
+def ending_of(file: str) -> str:
+    """How the name of a table ends, in lower case. Raises InvalidInput for a name that is not one's."""
+    if file == STANDARD_INPUT:
+        return ".csv"
+    name = Path(file).name.lower()
+    ending = next((e for e in _ENDINGS if name.endswith(e)), None)
+    if ending is None:
+        raise InvalidInput(file, _EXPECTED)
+    return ending
+
+
+def _files_of(name: str) -> list[str]:
+    path = Path(name)
+    if name == STANDARD_INPUT or path.is_file():
+        refuse_other_kinds(path, TABLE)
+        ending_of(name)
+        return [name]
+    if path.is_dir():
+        return _nonempty(name, list(_tables_below(path)), "expected a folder with tables in it")
+    if glob.has_magic(name):
+        matches = [file for file in sorted(glob.glob(name, recursive=True)) if Path(file).is_file()]
+        return _nonempty(name, matches, "expected a pattern that some files match")
+    ending_of(name)
+    raise InvalidInput(name, "expected a table: no such file")
+
+
+def _tables_below(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.rglob("*")):
+        hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
+        if path.is_file() and not hidden and path.name.lower().endswith(_ENDINGS):
+            yield str(path)
+
+
+def _nonempty(name: str, files: list[str], otherwise: str) -> list[str]:
+    if not files:
+        raise InvalidInput(name, f"{otherwise}: got none")
+    for file in files:
+        ending_of(file)
+    return files
+
+
+def _refuse_twice(files: list[str]) -> None:
+    """Refuses a file that is named twice, or under two names, and a table that is there in two formats."""
+    seen: set[object] = set()
+    for file in files:
+        about = os.stat(file)
+        stem = os.path.abspath(file)[: -len(ending_of(file))]
+        if seen & {(about.st_dev, about.st_ino), stem}:
+            raise InvalidInput(file, f"expected every table once, got it a second time: {_TWICE}")
+        seen |= {(about.st_dev, about.st_ino), stem}

@@ -1,0 +1,275 @@
+"""`pabi verify`: what a certificate proves, and whether a model is the one that a file speaks of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pabi.cli.reading import (
+    notes_of,
+    notes_text,
+    read_delta,
+    read_epsilon,
+    read_positive,
+    stated_besides,
+    verdict_on,
+)
+from pabi.cli.writing import emit, emit_json, one_line, shape
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.extras import extra
+from pabi.numbers.showing import shown
+
+if TYPE_CHECKING:
+    from pabi.tradeoff import TradeOff
+    from pabi.verification import Verdict
+    from pabi.verification.bounds import JointBound
+
+_SCOPES = {
+    "run": "run (slopes, sensitivities and noises derived again from the description)",
+    "iteration": "iteration (arithmetic only; the steps are taken as stated)",
+}
+_FINER = 0.99  # of an ε that was found: asked for, so that finer grids are tried
+_ABOVE = (1.0, 1.001, 1.01, 1.1, 2.0, 10.0, 1e3, 1e6)  # times a δ, until one is proven
+
+
+def verify(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A certificate, a guarantee, or what account --json prints; - is standard input.",
+        ),
+    ],
+    epsilon: Annotated[
+        str | None,
+        typer.Option(
+            "--epsilon", metavar="E", help="Read delta at E; with --delta: is (E, D) implied?"
+        ),
+    ] = None,
+    delta: Annotated[
+        str | None, typer.Option("--delta", metavar="D", help="Read epsilon at this delta.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="FILE",
+            help="A model (skops): has it the parameters whose SHA-256 the guarantee notes?",
+        ),
+    ] = None,
+    seconds: Annotated[
+        str | None,
+        typer.Option(
+            "--seconds", metavar="S", help="Of processor time that it may take; 9 by default."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Whether a certificate proves what it claims.
+
+    It is checked without the code that found it, in exact and ball arithmetic.
+
+    Exit 1 if it is refused, if the privacy asked for by --epsilon and --delta is not implied, or if the model
+    has other parameters.
+
+    \b
+    Examples:
+      pabi account run.toml --delta 1e-5 --json | pabi verify -
+      pabi verify guarantee.json --epsilon 1 --delta 1e-5
+      pabi verify guarantee.json --model model.skops
+    """
+    limit, at = read_epsilon(epsilon), read_delta(delta)
+    limits = {} if seconds is None else {"seconds": read_positive("--seconds", seconds)}
+    verdict, data, stated_at = verdict_on(file, **limits)
+    if not verdict.ok:
+        if as_json:
+            emit_json({"ok": False, "reason": one_line(verdict.reason)})
+        else:
+            emit(f"verdict      refused: {one_line(verdict.reason)}")
+        raise typer.Exit(1)
+    reading = _reading(verdict, stated_at, limit, at)
+    same = None if model is None else _same_model(model, notes_of(data))
+    if as_json:
+        emit_json(_table(verdict, data, reading, same))
+    else:
+        emit("\n".join(_lines(verdict, data, reading, same)))
+    if reading.met is False or same is False:
+        raise typer.Exit(1)
+
+
+# What is proven at one δ.
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A proven (ε, δ). `of_delta`: whether δ was read at ε. `limit`: the target, `met`: whether it is."""
+
+    epsilon: float
+    delta: float
+    of_delta: bool = False
+    limit: float | None = None
+    met: bool | None = None
+
+    @property
+    def text(self) -> str:
+        if self.of_delta:
+            return f"delta {shown(self.delta)} at epsilon {self.epsilon!r}"
+        return f"epsilon {shown(self.epsilon)} at delta {self.delta!r}"
+
+
+def _reading(verdict: Verdict, stated_at: float, limit: float | None, at: float | None) -> _Reading:
+    if limit is not None and at is None:
+        return _Reading(limit, _delta_of(verdict, limit), of_delta=True)
+    default = stated_at if verdict.reading is None else verdict.reading[1]
+    where = default if at is None else at
+    cost = _epsilon_of(verdict, where, limit)
+    return _Reading(cost, where, limit=limit, met=None if limit is None else cost <= limit)
+
+
+def _epsilon_of(verdict: Verdict, delta: float, limit: float | None) -> float:
+    """A proven ε at `delta`: as it is stated, where it is proven and not above `limit`."""
+    stated, at = verdict.reading or (math.inf, None)
+    if at == delta and (limit is None or stated <= limit):
+        return stated
+    if verdict.product is None:
+        return _proven(verdict).epsilon(delta)
+    best = verdict.product.epsilon(delta, limit or 0.0)
+    if limit is None and math.isfinite(best):
+        best = min(best, verdict.product.epsilon(delta, _FINER * best))
+    return min(best, stated) if at == delta else best
+
+
+def _delta_of(verdict: Verdict, epsilon: float) -> float:
+    """A proven δ at `epsilon`; of a product the first near the accountant's that the checker proves."""
+    delta = _proven(verdict).delta(epsilon)
+    return delta if verdict.product is None else _first_proven(verdict.product, delta, epsilon)
+
+
+def _first_proven(product: JointBound, delta: float, epsilon: float) -> float:
+    candidates = (delta * factor for factor in _ABOVE)
+    proven = (d for d in candidates if 0.0 < d < 1.0 and product.epsilon(d, epsilon) <= epsilon)
+    return next(proven, 1.0)
+
+
+def _proven(verdict: Verdict) -> TradeOff:
+    """The trade-off function that the verdict's bounds prove."""
+    from pabi.tradeoff import TradeOff
+    from pabi.verification.bounds import best_curve
+
+    return TradeOff.from_dict(best_curve(verdict.bounds))
+
+
+# What is printed.
+
+
+def _mu(verdict: Verdict) -> str:
+    if verdict.product is not None:
+        return f"none (a product of {verdict.product.size} factors)"
+    return shape(_proven(verdict))
+
+
+def _lines(
+    verdict: Verdict, data: dict[str, Any], reading: _Reading, same: bool | None
+) -> list[str]:
+    lines = ["verdict      accepted: the certificate proves what it claims"]
+    if reading.met is not None:
+        says = "implied: at most" if reading.met else "NOT implied: exceeds"
+        lines.append(f"target       {says} epsilon {reading.limit!r} at delta {reading.delta!r}")
+    if same is not None:
+        lines.append(
+            f"model        {'the one' if same else 'NOT the one'} whose SHA-256 the notes have"
+        )
+    lines.append(f"proven       {reading.text}; mu {_mu(verdict)}")
+    lines.append(f"scope        {_SCOPES.get(verdict.scope or '', verdict.scope)}")
+    lines.append(f"adjacency    {verdict.adjacency}")
+    derived, listed = _parted(verdict, data)
+    lines += ["assumptions", *_sentences(derived)]
+    lines += ["assumptions that only the file's word adds", *_sentences(listed)]
+    if further := stated_besides(data, verdict):
+        lines += ["assumptions that the guarantee adds to its certificate", *_sentences(further)]
+    if notes := notes_of(data):
+        lines += ["notes that the file adds, checked by nobody", *_sentences(notes_text(notes))]
+    return lines
+
+
+def _sentences(texts: Any) -> list[str]:
+    return [f"  - {one_line(text)}" for text in texts] or ["  (none)"]
+
+
+def _table(
+    verdict: Verdict, data: dict[str, Any], reading: _Reading, same: bool | None
+) -> dict[str, Any]:
+    derived, listed = _parted(verdict, data)
+    target = {"epsilon": reading.limit, "delta": reading.delta, "implied": reading.met}
+    return {
+        "ok": True,
+        "reason": verdict.reason,
+        "epsilon": reading.epsilon,
+        "delta": reading.delta,
+        "mu": verdict.mu,
+        "scope": verdict.scope,
+        "adjacency": verdict.adjacency,
+        "unit": data.get("unit", "record"),
+        "target": None if reading.met is None else target,
+        "model": same,
+        "assumptions": {
+            "derived": derived,
+            "listed": listed,
+            "added": stated_besides(data, verdict),
+        },
+        "notes": notes_of(data),
+    }
+
+
+def _parted(verdict: Verdict, data: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """(assumptions that follow from the description, those that certificates merely list)."""
+    named = set(_assumed(data))
+    every = verdict.assumptions
+    return [a for a in every if a not in named], [a for a in every if a in named]
+
+
+def _assumed(value: Any) -> Iterator[str]:
+    """The sentences under `assumes` of a certificate and of those within it."""
+    if isinstance(value, list):
+        for entry in value:
+            yield from _assumed(entry)
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            if key == "assumes":
+                yield from entry
+            elif key != "notes":
+                yield from _assumed(entry)
+
+
+# The model.
+
+
+def _same_model(file: str, notes: Mapping[str, Any]) -> bool:
+    """Whether a model has parameters whose hash stands in the notes."""
+    from pabi.guarantees.releases import SHA256, releases_in
+
+    hashes = [one[SHA256] for one in releases_in(notes) if SHA256 in one]
+    if not hashes:
+        raise InvalidInput("--model", "expected a guarantee that notes a hash, this file has none")
+    from pabi.learn import parameters_hash
+
+    return parameters_hash(_loaded(file)) in hashes
+
+
+def _loaded(file: str) -> Any:
+    """The model in a skops file that holds types of pabi and of those that skops trusts."""
+    skops = extra("skops.io", "train")
+    try:
+        types = skops.get_untrusted_types(file=file)
+        foreign = [name for name in types if not name.startswith("pabi.")]
+        if foreign:
+            raise InvalidInput(file, f"expected a model of pabi's types only, got {foreign[0]}")
+        return skops.load(file, trusted=types)
+    except InvalidInput:
+        raise
+    except Exception as bad:  # of whatever kind: the file may be anything
+        raise InvalidInput(file, f"expected a model (skops): {one_line(bad)}") from None

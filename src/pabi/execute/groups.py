@@ -1,0 +1,149 @@
+"""Rows that belong together: those of one user, who contributes their mean.
+
+A batch is one of users. What is summed over it are all rows of these users, each with 1 over the number of
+its user's rows: a sum of means, and nothing for a user without rows. How many rows a user has stays hidden,
+but for the time that a step takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pabi.describe.stated_run import COUNT
+from pabi.execute.dense_blocks import Rows
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.margins import EIGHT_ROUNDINGS
+from pabi.numbers.rounding import Array
+
+_UNKNOWN = "it holds an id that is not among the declared users"
+
+
+@dataclass(frozen=True, eq=False)
+class UserRows:
+    """The rows of each of `users` users, numbered from 0.
+
+    `ordered`: (m,) the rows, user by user. `starts`: (users + 1,) where each user's begin in it. `shares`:
+    (m,) of every row 1 over the number of its user's rows, rounded down. `placed`: whether a user's number
+    depends on their id alone, not on the ids of others.
+    """
+
+    users: int
+    ordered: NDArray[np.intp]
+    starts: NDArray[np.intp]
+    shares: Array
+    placed: bool
+
+    @classmethod
+    def of(cls, ids: Any, users: Any = None) -> Self:
+        """The rows with these ids, one a row.
+
+        `users`: the number of enrolled users, or the ids of all of them; None for those that have rows. With
+        their number, ids 0, …, users − 1 are taken as numbers. Raises InvalidInput naming `groups` or
+        `users`; no message shows data.
+        """
+        values = _checked(ids)
+        codes, count, placed = _coded(values, users)
+        counts = np.bincount(codes, minlength=count)
+        shares = np.where(counts == 1, 1.0, (1.0 - EIGHT_ROUNDINGS) / np.maximum(counts, 1))
+        return cls(
+            users=count,
+            ordered=np.argsort(codes, kind="stable").astype(np.intp, copy=False),
+            starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.intp, copy=False),
+            shares=shares[codes],
+            placed=placed,
+        )
+
+    def __len__(self) -> int:
+        return len(self.ordered)
+
+    def rows(self, users: Rows) -> NDArray[np.intp]:
+        """All rows of some users in turn, in memory of its own."""
+        if isinstance(users, slice):
+            return self.ordered[self.starts[users.start] : self.starts[users.stop]].copy()
+        first, counts = self.starts[users], self.starts[users + 1] - self.starts[users]
+        before = np.cumsum(counts) - counts
+        places = np.arange(counts.sum()) + np.repeat(first - before, counts)
+        return np.asarray(self.ordered[places])
+
+    def among(self, users: NDArray[np.intp]) -> UserRows:
+        """These users alone, numbered anew, with their rows in the order of `rows`."""
+        counts = self.starts[users + 1] - self.starts[users]
+        return UserRows(
+            users=len(users),
+            ordered=np.arange(counts.sum(), dtype=np.intp),
+            starts=np.asarray(np.concatenate([[0], np.cumsum(counts)]), np.intp),
+            shares=self.shares[self.rows(users)],
+            placed=self.placed,
+        )
+
+    def users_of_rows(self) -> NDArray[np.intp]:
+        """(m,) the number of every row's user."""
+        numbers = np.empty(len(self), np.intp)
+        numbers[self.ordered] = np.repeat(np.arange(self.users), np.diff(self.starts))
+        return numbers
+
+
+def checked_groups(groups: UserRows | ArrayLike, users: Any, rows: int | None = None) -> UserRows:
+    """The groups of so many enrolled users, which have as many ids as there are rows.
+
+    Raises InvalidInput naming `groups`, or `n` where groups that were made before have other users.
+    """
+    own = groups if isinstance(groups, UserRows) else UserRows.of(groups, users)
+    if users is not None and own.users != users:
+        raise InvalidInput("n", f"expected {own.users}, the number of users, got {users}")
+    if rows is not None and len(own) != rows:
+        raise InvalidInput("groups", "expected as many ids as X has rows")
+    return own
+
+
+def _checked(ids: Any) -> NDArray[Any]:
+    values = np.asarray(ids)
+    if values.ndim != 1 or values.size == 0:
+        raise InvalidInput("groups", f"expected one id a row, got shape {values.shape}")
+    if values.dtype.kind in "fc" and not np.all(np.isfinite(values)):
+        raise InvalidInput("groups", "expected an id in every row, got NaN or infinity")
+    if values.dtype.kind == "O" and any(one is None or one != one for one in values.tolist()):
+        raise InvalidInput("groups", "expected an id in every row, got a missing one")
+    return values
+
+
+def _coded(ids: NDArray[Any], users: Any) -> tuple[NDArray[np.intp], int, bool]:
+    """(numbers of the rows' users, how many users there are, whether an id alone decides its number)."""
+    if users is None:
+        codes = _numbered(ids)
+        return codes, int(codes.max()) + 1, False
+    if np.ndim(users) > 0:
+        return *_among(ids, users), True
+    count = COUNT("users", users)
+    if ids.dtype.kind in "iu" and ids.min() >= 0 and ids.max() < count:
+        return np.asarray(ids, np.intp), count, True
+    codes = _numbered(ids)
+    if int(codes.max()) >= count:
+        raise InvalidInput("groups", f"expected the ids of at most {count} users, as declared")
+    return codes, count, False
+
+
+def _numbered(ids: NDArray[Any]) -> NDArray[np.intp]:
+    """Numbers of the ids, the same for the same id."""
+    if ids.dtype.kind == "O":
+        numbers: dict[Any, int] = {}
+        return np.array([numbers.setdefault(one, len(numbers)) for one in ids.tolist()], np.intp)
+    return np.asarray(np.unique(ids, return_inverse=True)[1], np.intp)
+
+
+def _among(ids: NDArray[Any], users: Any) -> tuple[NDArray[np.intp], int]:
+    """(the places of the ids in the list of all users, how many these are)."""
+    listed = np.asarray(users)
+    if listed.ndim != 1 or listed.size == 0:
+        raise InvalidInput("users", f"expected a number or a list of ids, got shape {listed.shape}")
+    places = {one: place for place, one in enumerate(listed.tolist())}
+    if len(places) < listed.size:
+        raise InvalidInput("users", "expected every id once")
+    try:
+        return np.array([places[one] for one in ids.tolist()], np.intp), listed.size
+    except (KeyError, TypeError):
+        raise InvalidInput("groups", _UNKNOWN) from None

@@ -1,0 +1,67 @@
+"""What a file notes of a release: which pabi made it, when, and the hash of the released parameters.
+
+Nobody checks a note. The hash is there so that a reader can compare it with the model at hand; it is computed
+from what was released, so it reveals nothing more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pabi.numbers.version import __version__
+
+RELEASES = "releases"  # the key under notes
+SHA256 = "parameters_sha256"
+
+
+def today() -> str:
+    """The date in UTC."""
+    return datetime.now(UTC).strftime("%Y-%m-%d")
+
+
+def stamp() -> dict[str, str]:
+    """The version of this pabi, and the date."""
+    return {"pabi": __version__, "date": today()}
+
+
+def digest(parameters: Mapping[str, ArrayLike]) -> str:
+    """SHA-256 of named arrays, in hexadecimal digits.
+
+    Of every array, in the order of their names, the line `NAME <f8 SHAPE` with the numbers of the shape
+    separated by commas, ended by a line feed, in UTF-8; then its entries as little-endian doubles in C order.
+    """
+    total = hashlib.sha256()
+    for name in sorted(parameters):
+        array = np.asarray(parameters[name])
+        shape = ",".join(map(str, array.shape))
+        total.update(f"{name} <f8 {shape}\n".encode())
+        total.update(array.astype("<f8").tobytes(order="C"))
+    return total.hexdigest()
+
+
+def released_notes(parameters: Mapping[str, ArrayLike]) -> dict[str, Any]:
+    """What is noted of the release of these parameters.
+
+    It takes the place of what was noted of the releases that they are made of, which are not published.
+    """
+    own = {**stamp(), "parameters": sorted(parameters), SHA256: digest(parameters)}
+    return {RELEASES: [own]}
+
+
+def releases_in(notes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The releases that notes speak of; what does not have their form is left out."""
+    listed = notes.get(RELEASES, [])
+    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+
+
+def notes_of_all(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The notes of several releases together: every release of every part; what else was noted was said of
+    one of them."""
+    listed = [one for notes in parts for one in releases_in(notes)]
+    return {RELEASES: listed} if listed else {}

@@ -1,0 +1,292 @@
+"""Executes a described run with gradients by JAX, many steps in one compiled loop.
+
+Noise and batches come from the host. They are drawn there from the generator of `pabi.learn.train`, ChaCha
+with 256 bits of key from the operating system, and are arguments of the loop. JAX's own generator, Threefry
+2×32, has keys of 64 bits, and its normal numbers come from single random words, so that large ones are
+missing: neither is what a guarantee assumes of noise.
+
+Everything is in double precision, whatever JAX is set to. On the same noise the iterate is that of
+`pabi.learn.train`, but for the rounding of sums, for which clipping leaves the same room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pabi.budget.ledger import Ledger, reserved
+from pabi.describe.orders import FixedSizes
+from pabi.describe.runs import NoisySGD
+from pabi.describe.updates import Other
+from pabi.execute.batches import batch_rows
+from pabi.execute.hiding import grid_of, on_grid, refuse_unenforceable, released, starting_point
+from pabi.execute.precision import checked, walk_of
+from pabi.execute.randomness import randomness_from
+from pabi.execute.records import numbers_of
+from pabi.execute.sums import Limit, noise_factor
+from pabi.guarantees.guarantee import TESTING, Guarantee
+from pabi.integrations.jax.steps import Carried, direction_of, gradients_of, moved
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.extras import extra
+from pabi.numbers.rounding import Array
+
+_HELD = 1 << 22  # numbers of noise and batches on the device at once (32 MB)
+_NEVER = 2.0**-100  # the probability of a batch for which the loop is compiled anew
+OF_ITS_OWN = (
+    "per_example_loss is computed from the parameters and one record alone, and shows neither"
+)
+PLACES = "a record's gradient is the same to the last bit wherever it stands in a batch"
+
+
+@dataclass(frozen=True, eq=False)
+class JaxTrained:
+    """The model that a run trained by JAX releases, with its guarantee.
+
+    Attributes
+    ----------
+    params : pytree of float64 arrays
+        The last iterate, of the structure and shapes of the parameters that training began with, read-only.
+    guarantee : Guarantee
+        What its release costs.
+    run : NoisySGD
+        The description that was both accounted and executed.
+
+    References
+    ----------
+    docs, "I use optax".
+    """
+
+    params: Any
+    guarantee: Guarantee
+    run: NoisySGD
+
+
+def train(
+    params: Any,
+    per_example_loss: Callable[[Any, Any], Any],
+    data: Any,
+    run: NoisySGD,
+    *,
+    optimizer: Any = None,
+    delta: float = 1e-5,
+    random_state: int | np.random.Generator | None = None,
+    ledger: Ledger | None = None,
+) -> JaxTrained:
+    """The last iterate of `run` on your data, with its guarantee; every gradient is JAX's.
+
+    A step is that of `pabi.learn.train`: each record's gradient is clipped by its norm over all parameters,
+    and the sum is divided by `run.batch_size`. A gradient that is not finite counts as 0.
+
+    Parameters
+    ----------
+    params : pytree of arrays
+        Where training starts, chosen without looking at the data.
+    per_example_loss : callable
+        (params, example) ↦ the loss of one record, a scalar, without the regulariser, in functions of JAX.
+        `example` is what `data` has of one record.
+    data : pytree of arrays
+        The first axis of each is the records.
+    run : NoisySGD
+        What to do, with plain clipping and no proximal map. What it says of the loss has to hold of
+        `per_example_loss`.
+    optimizer : optax.GradientTransformation, optional
+        What makes a step of a noisy gradient, its learning rate included, for a run with update="other":
+        composition alone applies. It sees noisy gradients and public parameters, never the data.
+    delta : float
+        At which the guarantee is chosen; it is valid at every δ.
+    random_state : None, int or numpy Generator
+        None (default): noise and batches from a ChaCha generator keyed by the operating system. Anything else
+        is for tests: a PrivacyWarning, and a guarantee that says so.
+    ledger : pabi.Ledger, optional
+        The budget that the release is reserved in, before data are read.
+
+    Returns
+    -------
+    JaxTrained
+        The last parameters, the guarantee, and `run`.
+
+    Raises
+    ------
+    InvalidInput
+        JAX is not installed, `params`, `data` or `optimizer` are not what is said above, or `run` is not
+        executed here. What `pabi.learn.train` refuses is refused here.
+    NotApplicable
+        No analysis covers the run; nothing has then been computed from the data.
+    BudgetExceeded
+        Less is left in `ledger`; nothing has then been computed from the data.
+
+    Warns
+    -----
+    PrivacyWarning
+        `random_state` is not None, or δ is large for n records.
+
+    References
+    ----------
+    The iteration of Bok, Su, Altschuler 2024, §4 (their `noisy SGD`).
+    """
+    jax = extra("jax", "jax")
+    _refuse_untrained(run, optimizer)
+    randomness = randomness_from(random_state, stacklevel=2)
+    with jax.enable_x64(True):
+        start, unravel = _flat(jax, params)
+        records = _records(jax, data, run.n)
+        loss = _flat_loss(jax, per_example_loss, unravel)
+        _refuse_vectors(jax, loss, start, records)
+        proven = checked(run.guarantee(delta), *walk_of(run, start[None]))
+        proven = proven.assuming(OF_ITS_OWN, *([PLACES] if run.order.fresh else []))
+        guarantee = proven if randomness.secret else proven.assuming(TESTING)
+
+        def execute() -> Array:
+            loop = _Loop(jax, run, loss, optimizer)
+            return loop.last(start, records, randomness.generator())
+
+        with reserved(ledger, lambda: proven, secret=randomness.secret):
+            x = released(execute)
+        return JaxTrained(jax.tree.map(_read_only, unravel(x)), guarantee, run)
+
+
+def _refuse_untrained(run: NoisySGD, optimizer: Any) -> None:
+    """Raises InvalidInput for a run that is not executed here, or not by this optimiser."""
+    other = isinstance(run, NoisySGD) and isinstance(run.rule, Other)
+    refuse_unenforceable(replace(run, update="sgd") if other and optimizer is not None else run)
+    if optimizer is not None and not (hasattr(optimizer, "init") and hasattr(optimizer, "update")):
+        kind = type(optimizer).__name__
+        raise InvalidInput("optimizer", f"expected an optax.GradientTransformation, got a {kind}")
+    if optimizer is not None and not other:
+        raise InvalidInput(
+            "update",
+            f'expected "other" for an optimizer, which composition alone covers, got {run.update!r}',
+        )
+    if run.prox is not None:
+        raise InvalidInput("prox", "expected none: pabi.learn.train applies proximal maps")
+    capped = dict(run.loss.parameters).get("residual_cap", 1.0) != 1.0
+    if run.clipping != "norm" or capped:
+        field = "residual_cap" if capped else "clipping"
+        raise InvalidInput(
+            field, "expected whole gradients clipped by norm: pabi.learn.train clips residuals"
+        )
+
+
+def _flat(jax: Any, params: Any) -> tuple[Array, Callable[[Any], Any]]:
+    """(the parameters as one vector of doubles, what makes parameters of a vector)."""
+    leaves = jax.tree.leaves(params)
+    if not leaves or any(np.asarray(leaf).dtype.kind != "f" for leaf in leaves):
+        raise InvalidInput("params", "expected a pytree of arrays of floating-point numbers")
+    doubles = jax.tree.map(partial(np.asarray, dtype=np.float64), params)
+    flat, unravel = jax.flatten_util.ravel_pytree(doubles)
+    return starting_point(flat), unravel
+
+
+def _records(jax: Any, data: Any, n: int) -> Any:
+    """The data on the device. Raises InvalidInput unless every array has n rows."""
+    lengths = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in jax.tree.leaves(data)}
+    if lengths != {n}:
+        seen = ", ".join(map(str, sorted(lengths))) or "no arrays"
+        raise InvalidInput("data", f"expected arrays of n = {n} rows each, got {seen}")
+    return jax.tree.map(jax.numpy.asarray, data)
+
+
+def _flat_loss(
+    jax: Any, loss: Callable[[Any, Any], Any], unravel: Any
+) -> Callable[[Any, Any], Any]:
+    if not callable(loss):
+        kind = type(loss).__name__
+        raise InvalidInput("per_example_loss", f"expected a callable, got a {kind}")
+    return lambda x, example: loss(unravel(x), example)
+
+
+def _refuse_vectors(jax: Any, loss: Any, start: Array, records: Any) -> None:
+    """Raises InvalidInput unless the loss of a record is a scalar; only shapes are looked at."""
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), records)
+    shape = jax.eval_shape(loss, jax.ShapeDtypeStruct(start.shape, start.dtype), one)
+    if getattr(shape, "shape", None) != ():
+        raise InvalidInput("per_example_loss", f"expected a scalar for one record, got {shape}")
+
+
+def _read_only(leaf: Any) -> Array:
+    values = np.array(leaf)
+    values.flags.writeable = False
+    return values
+
+
+class _Loop:
+    """The steps of a run, compiled for parts of it that the device holds."""
+
+    def __init__(self, jax: Any, run: NoisySGD, loss: Any, optimizer: Any) -> None:
+        self._jax, self._run, self._optimizer = jax, run, optimizer
+        self._width = _width(run)
+        limit = Limit.of(run, self._width)
+        one_by_one = run.order.fresh
+        self._sum = gradients_of(jax, loss, limit=limit, one_by_one=one_by_one)
+        self._step = moved(jax, run.rule, optimizer)
+        self._part = jax.jit(self._steps)
+
+    def last(self, start: Array, records: Any, generator: np.random.Generator) -> Array:
+        """The last iterate. Every local here is secret but the result."""
+        carried = Carried(start, self._state(start))
+        for columns in self._columns(start, generator):
+            carried = self._part(carried, records, columns)
+        run, x = self._run, np.array(carried.x, dtype=np.float64)
+        if run.rule.plain:
+            step_sizes, noises = run.schedule(run.steps - 1, run.steps)
+            x = on_grid(x, float(step_sizes[0]) * float(noises[0] * noise_factor(run)))
+        return x
+
+    def _state(self, start: Array) -> Any:
+        return (
+            self._run.rule.start(start) if self._optimizer is None else self._optimizer.init(start)
+        )
+
+    def _steps(self, carried: Any, records: Any, columns: Any) -> Any:
+        """So many steps in turn; traced by JAX."""
+        return self._jax.lax.scan(partial(self._one, records), carried, columns)[0]
+
+    def _one(self, records: Any, carried: Any, column: Any) -> Any:
+        jax, run = self._jax, self._run
+        rows = column["rows"]
+        batch = jax.tree.map(lambda leaf: leaf[rows], records)
+        gradient = self._sum(carried.x, batch, rows >= 0) / run.batch_size
+        direction = direction_of(jax, carried.x, gradient, column=column, l2=run.loss.l2)
+        return self._step(carried, direction, column), None
+
+    def _columns(self, start: Array, generator: np.random.Generator) -> Iterator[dict[str, Any]]:
+        """What so many steps need from the host, drawn in the order of `pabi.learn.train`."""
+        run, factor = self._run, noise_factor(self._run)
+        batches = batch_rows(run, generator)
+        together = max(1, _HELD // (start.size + self._width))
+        for first in range(0, run.steps, together):
+            end = min(first + together, run.steps)
+            step_sizes, stated = run.schedule(first, end)
+            stds = stated * factor
+            rows, noise = [], []
+            for k in range(first, end):
+                batch = batches.batch(k) if k < run.data_steps else None
+                rows.append(np.zeros(0, dtype=np.intp) if batch is None else numbers_of(batch))
+                noise.append(stds[k - first] * generator.standard_normal(start.shape))
+            grids = [None if run.rule.plain else grid_of(float(std)) for std in stds]
+            yield {
+                "rows": _filled(rows, self._width),
+                "noise": np.array(noise),
+                "step_size": step_sizes,
+                "grid": np.array([grid or 0.0 for grid in grids]),
+                "k": np.arange(first, end),
+            }
+
+
+def _width(run: NoisySGD) -> int:
+    """Records of a batch that the loop is compiled for: the largest, but for a probability of nothing."""
+    sizes = run.order.sizes
+    return sizes.most if isinstance(sizes, FixedSizes) else max(1, sizes.covered(_NEVER)[0])
+
+
+def _filled(batches: list[Any], width: int) -> Array:
+    """(steps, width) row numbers, −1 where there is no record."""
+    widest = max([width, *(len(batch) for batch in batches)])
+    rows = np.full((len(batches), widest), -1)
+    for filled, batch in zip(rows, batches, strict=True):
+        filled[: len(batch)] = batch
+    return rows

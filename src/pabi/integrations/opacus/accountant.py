@@ -1,0 +1,452 @@
+"""An accountant for Opacus' engine that answers for the last iterate of a described run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pabi.describe.batches import Poisson
+from pabi.describe.files import from_dict, to_dict
+from pabi.describe.runs import NoisySGD
+from pabi.describe.updates import Other
+from pabi.guarantees.guarantee import Guarantee
+from pabi.integrations.opacus.loaders import probability_of, rate_of, within_a_number
+from pabi.integrations.opacus.optimizers import WHOLE, StepSettings, settings_of
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.extras import extra
+from pabi.numbers.showing import exact
+
+_accountants: Any = extra("opacus.accountants", "opacus")
+
+NAME = "pabi"
+LOADER = (
+    "batches are drawn by the loader as the run says: the accountant saw their number, and nothing else "
+    "of them"
+)
+PRECISION = (
+    "Opacus' gradients, norms, sums and noise, in single precision, are as good as exact ones"
+)
+INSECURE = (
+    "nobody can predict noise and batches of torch's generator, whose seed has 32 bits "
+    "(secure_mode=False)"
+)
+_SAME = 1e-12  # relative: what a schedule written down in another way is off by
+
+
+@dataclass(frozen=True)
+class SeenSteps:
+    """So many steps in turn that looked the same. `settings`: None where `step` was called without any."""
+
+    noise_multiplier: float
+    sample_rate: float
+    count: int
+    settings: StepSettings | None
+
+    def joined(self, other: SeenSteps) -> SeenSteps | None:
+        """Both in one, None where they differ."""
+        same = replace(self, count=other.count) == other
+        return replace(self, count=self.count + other.count) if same else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """A table of numbers and texts."""
+        settings = None if self.settings is None else self.settings.to_dict()
+        return {
+            "noise_multiplier": self.noise_multiplier,
+            "sample_rate": self.sample_rate,
+            "count": self.count,
+            "settings": settings,
+        }
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> SeenSteps:
+        """What `to_dict` wrote."""
+        settings = table["settings"]
+        stated = None if settings is None else StepSettings.from_dict(settings)
+        return cls(**{**table, "settings": stated})
+
+
+class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
+    """ε of the run that was described, after every step was seen to be one of that run.
+
+    `PrivacyEngine(accountant="pabi")` makes it. It watches each step of the optimiser, and answers only for
+    what it saw: noise multiplier, clipping norm, divisor, learning rate, weight decay, update, sampling rate
+    and number of steps have to be those described. It cannot see the loader (`check_loader` does), nor what
+    is published.
+
+    Attributes
+    ----------
+    run : NoisySGD or None
+        What was described.
+    history : list
+        What was seen: steps that looked the same together. It holds settings, and nothing of the data.
+
+    References
+    ----------
+    docs, "I have an Opacus run".
+    """
+
+    def __init__(self) -> None:
+        self.history: list[SeenSteps] = []
+        self.run: NoisySGD | None = None
+
+    def describe(self, run: NoisySGD) -> None:
+        """Says what run the engine is to do, or did. Another description takes the place of the last.
+
+        Parameters
+        ----------
+        run : NoisySGD
+            As `from_opacus` makes it, or your own.
+
+        Raises
+        ------
+        InvalidInput
+            For what is no NoisySGD, has no noise, or has what Opacus does not do: convex clipping,
+            clipping of coordinates, a stated sensitivity, steps without data.
+        """
+        if not isinstance(run, NoisySGD):
+            raise InvalidInput("run", f"expected a pabi.NoisySGD, got a {type(run).__name__}")
+        run.gradient_noise_std  # noqa: B018  refuses a run without noise
+        if run.clip_norm is None or run.clipping != "norm":
+            what = "a clip_norm and clipping='norm', which is what Opacus does"
+            raise InvalidInput("clipping", f"expected {what}, got {run.clipping!r}")
+        if run.cooldown_steps:
+            raise InvalidInput(
+                "cooldown_steps", f"expected 0: Opacus takes none, got {run.cooldown_steps}"
+            )
+        self.run = run
+
+    def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
+        """Notes a step of which no more is known, for which `get_epsilon` will not answer.
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            σ, as Opacus has it.
+        sample_rate : float
+            The probability of a record to be in a batch.
+
+        Raises
+        ------
+        Nothing
+            Steps are compared when somebody asks.
+        """
+        self._note(SeenSteps(float(noise_multiplier), float(sample_rate), 1, None))
+
+    def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
+        """What the engine attaches to its optimiser: it notes the settings of every step.
+
+        Parameters
+        ----------
+        sample_rate : float
+            The probability of a record to be in a batch.
+
+        Returns
+        -------
+        callable
+            A function of the optimiser. It raises InvalidInput for one that pabi cannot account for.
+
+        Raises
+        ------
+        Nothing
+            The function may.
+        """
+
+        def hook(optimizer: Any) -> None:
+            settings = replace(
+                settings_of(optimizer), accumulated=int(optimizer.accumulated_iterations)
+            )
+            self._note(SeenSteps(settings.noise_multiplier, float(sample_rate), 1, settings))
+
+        return hook
+
+    def get_epsilon(self, delta: float, **_: Any) -> float:
+        """ε of the described run, of which the last iterate is released.
+
+        Before the last step there is no such number: `guarantee_so_far` has what the models so far cost, all
+        together.
+
+        Parameters
+        ----------
+        delta : float, in [0, 1)
+            δ.
+        **_
+            What Opacus' accountants take besides is ignored.
+
+        Returns
+        -------
+        float
+            ε, rounded up.
+
+        Raises
+        ------
+        InvalidInput
+            `run` is not described, or what was seen is not that run; the error names the field.
+        NotApplicable
+            When no analysis covers the run.
+
+        Warns
+        -----
+        PrivacyWarning
+            When `delta` exceeds 1/n.
+        """
+        return self.guarantee(delta).epsilon(delta)
+
+    def guarantee(self, delta: float = 1e-5) -> Guarantee:
+        """The guarantee of the described run, once all its steps were seen.
+
+        Parameters
+        ----------
+        delta : float, in [0, 1)
+            The δ at which analyses are compared; it holds at every δ.
+
+        Returns
+        -------
+        Guarantee
+            Under the run's assumptions, and what Opacus adds to them.
+
+        Raises
+        ------
+        InvalidInput, NotApplicable
+            As `get_epsilon`.
+        """
+        run = self._described()
+        if len(self) != run.steps:
+            raise InvalidInput(
+                "steps",
+                f"the run has {run.steps}, and {len(self)} were seen; for a model after another number of "
+                "steps describe that run, for all models so far ask guarantee_so_far",
+            )
+        return self._of(self._compared(run), delta)
+
+    def guarantee_so_far(self, delta: float = 1e-5) -> Guarantee:
+        """What every model so far costs, all of them published: composition of the steps that were seen.
+
+        It holds whatever is shown of the training so far. The guarantee of the last iterate needs that
+        nothing else is: a model that is published on the way is charged for by this, and so are all after it.
+
+        Parameters
+        ----------
+        delta : float, in [0, 1)
+            The δ at which analyses are compared; it holds at every δ.
+
+        Returns
+        -------
+        Guarantee
+            Of the run with release="path" and as many steps as were seen.
+
+        Raises
+        ------
+        InvalidInput
+            `run` is not described, no step was seen, more were than it has, or others.
+        """
+        run = self._described()
+        if not 0 < len(self) <= run.steps:
+            raise InvalidInput(
+                "steps", f"expected 1 to {run.steps}, as described, got {len(self)} so far"
+            )
+        return self._of(first_steps(self._compared(run), len(self)), delta)
+
+    def __len__(self) -> int:
+        """The number of steps that were seen."""
+        return sum(seen.count for seen in self.history)
+
+    @classmethod
+    def mechanism(cls) -> str:
+        """The name by which Opacus knows it.
+
+        Returns
+        -------
+        str
+            "pabi".
+        """
+        return NAME
+
+    def state_dict(self, destination: Any = None) -> Any:
+        """The run and what was seen of it, in plain numbers and texts, which `torch.save` keeps.
+
+        Parameters
+        ----------
+        destination : dict, optional
+            Into which it is written.
+
+        Returns
+        -------
+        dict
+            `destination`, or a new one.
+
+        Raises
+        ------
+        InvalidInput
+            For a run that no file can hold.
+        """
+        state = {} if destination is None else destination
+        state["history"] = [seen.to_dict() for seen in self.history]
+        state["mechanism"] = self.mechanism()
+        state["run"] = None if self.run is None else to_dict(self.run)
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Takes over what `state_dict` wrote.
+
+        Parameters
+        ----------
+        state_dict : dict
+            As `state_dict` returns it.
+
+        Raises
+        ------
+        InvalidInput
+            For a state of another accountant, or none.
+        """
+        if not state_dict or state_dict.get("mechanism") != NAME:
+            kind = (state_dict or {}).get("mechanism")
+            raise InvalidInput(
+                "state_dict", f'expected that of the accountant "pabi", got {kind!r}'
+            )
+        try:
+            history = [SeenSteps.from_dict(table) for table in state_dict["history"]]
+            run = state_dict["run"]
+        except (KeyError, TypeError, AttributeError):
+            raise InvalidInput(
+                "state_dict", "expected what PabiAccountant.state_dict wrote"
+            ) from None
+        self.run = None
+        if run is not None:
+            self.describe(from_dict(deepcopy(run)))  # type: ignore[arg-type]
+        self.history = history
+
+    def _note(self, seen: SeenSteps) -> None:
+        last = self.history[-1].joined(seen) if self.history else None
+        self.history[-1 if last else len(self.history) :] = [last or seen]
+
+    def _described(self) -> NoisySGD:
+        if self.run is None:
+            raise InvalidInput(
+                "run",
+                "missing: describe(run) says what the engine does, see from_opacus; the noise for a target "
+                "is what pabi.calibrate finds",
+            )
+        return self.run
+
+    def _compared(self, run: NoisySGD) -> NoisySGD:
+        """The run, with the probability that records were drawn with; InvalidInput if it was another."""
+        first, rate = 0, rate_of(run)
+        for seen in self.history:
+            compare(run, first, seen)
+            rate = max(rate, probability_of(seen.sample_rate))
+            first += seen.count
+        if isinstance(run.batches, Poisson):
+            return replace(run, batches=replace(run.batches, probability=rate))
+        return run
+
+    def _of(self, run: NoisySGD, delta: float) -> Guarantee:
+        secure = all(seen.settings is not None and seen.settings.secure for seen in self.history)
+        sentences = [LOADER, PRECISION, *([] if secure else [INSECURE])]
+        return run.guarantee(delta).assuming(*sentences)
+
+
+def first_steps(run: NoisySGD, count: int) -> NoisySGD:
+    """The run after its first `count` steps, every iterate released."""
+
+    def part(value: Any) -> Any:
+        return value[:count] if isinstance(value, np.ndarray) else value
+
+    return replace(
+        run,
+        epochs=None,
+        total_steps=count,
+        step_size=part(run.step_size),
+        noise_std=part(run.noise_std),
+        noise_multiplier=part(run.noise_multiplier),
+        release="path",
+    )
+
+
+# Whether steps are those of a run.
+
+
+def compare(run: NoisySGD, first: int, seen: SeenSteps) -> None:
+    """Raises InvalidInput, naming the field, unless the steps from `first` on are as described."""
+    if seen.settings is None:
+        raise InvalidInput(
+            "optimizer",
+            f"step {first + 1} was noted without one: attach the hook that the engine does",
+        )
+    _compare_rates(run, seen)
+    settings, rule, at = seen.settings, run.rule, f"step {first + 1}"
+    end = min(first + seen.count, run.steps)
+    sizes, _ = run.schedule(first, end)
+    scale = run.batch_size / settings.divisor
+    _same("noise_multiplier", _multipliers(run, first, end), settings.noise_multiplier, at)
+    _same("max_grad_norm", run.clip_norm, settings.max_grad_norm, at)
+    _compare_divisor(run, settings, sizes)
+    if not isinstance(rule, Other):
+        _same("lr", sizes / scale, settings.learning_rate, at)
+        _same("weight_decay", run.loss.l2 * scale, settings.weight_decay, at)
+        if settings.update != rule:
+            raise InvalidInput(
+                "optimizer", f"expected the update {rule!r}, as described, got {settings.update!r}"
+            )
+    if settings.clipping != WHOLE and rule.plain and run.loss.kind != "unknown":
+        raise InvalidInput(
+            "clipping",
+            f"expected Loss.unknown() for clipping {settings.clipping}, got {run.loss.kind}",
+        )
+
+
+def _multipliers(run: NoisySGD, first: int, end: int) -> Any:
+    """σ of some steps, as stated or from the noise on the gradient."""
+    stated = run.noise_multiplier
+    if stated is None:
+        assert run.clip_norm is not None
+        return run.schedule(first, end)[1] * run.batch_size / run.clip_norm
+    return stated[first:end] if isinstance(stated, np.ndarray) else stated
+
+
+def _compare_rates(run: NoisySGD, seen: SeenSteps) -> None:
+    assert seen.settings is not None
+    if seen.settings.accumulated != 1:
+        raise InvalidInput(
+            "accumulated_iterations",
+            f"expected one batch a step, as described, got {seen.settings.accumulated}",
+        )
+    if not within_a_number(rate_of(run), seen.sample_rate):
+        raise InvalidInput(
+            "sample_rate",
+            f"expected {exact(rate_of(run))}, as described, got {exact(seen.sample_rate)}",
+        )
+
+
+def _compare_divisor(run: NoisySGD, settings: StepSettings, sizes: np.ndarray[Any, Any]) -> None:
+    """Poisson batches state their divisor. Others may be divided by another number than their size, which the
+    step size makes up for: then by the one that Opacus computes, or by 1, and with another rate."""
+    divisor, own = settings.divisor, run.batch_size
+    possible = {own}
+    if not isinstance(run.batches, Poisson):
+        computed = int(run.n * (1.0 / run.steps_per_epoch))
+        possible |= {d for d in (computed, 1) if not _close(sizes, settings.learning_rate)}
+    if divisor not in possible:
+        raise InvalidInput("expected_batch_size", f"expected {own}, as described, got {divisor}")
+
+
+def _close(described: Any, seen: float) -> bool:
+    return bool(np.all(np.abs(np.asarray(described) - seen) <= _SAME * abs(seen)))
+
+
+def _same(field: str, described: Any, seen: float, at: str) -> None:
+    """Raises InvalidInput unless all that is described is what was seen."""
+    if _close(described, seen):
+        return
+    values = np.unique(np.asarray(described, dtype=np.float64))
+    off = float(values[np.argmax(np.abs(values - seen))]) if values.size else math.nan
+    raise InvalidInput(
+        field, f"expected {exact(off)}, as described, got {exact(seen)} from {at} on"
+    )
+
+
+_accountants.register_accountant(NAME, PabiAccountant, force=True)

@@ -1,0 +1,67 @@
+"""The hash of a model's parameters, with which an auditor tells whether a file speaks of this model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import ArrayLike
+from sklearn.pipeline import Pipeline
+
+from pabi.execute.engine import Trained
+from pabi.execute.second_moments import ReleasedMoments
+from pabi.guarantees.releases import digest
+from pabi.numbers.errors import InvalidInput
+
+MATRIX = "preconditioner_.matrix"
+_COEFFICIENTS = ("coef_", "intercept_")
+
+
+def parameters_hash(model: Any) -> str:
+    """SHA-256 of the parameters that a model releases, as its guarantee's notes have it.
+
+    Of every array, in the order of their names, `NAME <f8 SHAPE` and a line feed in UTF-8, the numbers of the
+    shape separated by commas; then its entries as little-endian doubles in C order. The names are `x` of
+    `Trained`, `values` of second moments, `coef_` and `intercept_` of an estimator, and
+    `preconditioner_.matrix` where there is one.
+
+    Parameters
+    ----------
+    model : Trained, ReleasedMoments, fitted estimator or transformer, search, or pipeline
+        A search counts as its best model, a pipeline as its last step.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+
+    Raises
+    ------
+    InvalidInput
+        For anything else, and for an estimator that is not fitted.
+
+    References
+    ----------
+    docs, "Report a guarantee".
+    """
+    return digest(parameters_of(model))
+
+
+def parameters_of(model: Any) -> Mapping[str, ArrayLike]:
+    """The released arrays of a model by name. Raises InvalidInput for what has none."""
+    if isinstance(model, Trained):
+        return {"x": model.x}
+    if isinstance(model, ReleasedMoments):
+        return {"values": model.values}
+    if isinstance(model, Pipeline):
+        return parameters_of(model.steps[-1][1])
+    held = getattr(model, "__dict__", {})
+    if "best_estimator_" in held:
+        return parameters_of(held["best_estimator_"])
+    arrays = {name: held[name] for name in _COEFFICIENTS if name in held}
+    if held.get("preconditioner_") is not None:
+        arrays[MATRIX] = held["preconditioner_"].matrix
+    if "guarantee_" not in held or not arrays:
+        kind = type(model).__name__
+        raise InvalidInput("model", f"expected a fitted model of pabi's, got a {kind} without one")
+    return arrays

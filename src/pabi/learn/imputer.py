@@ -1,0 +1,224 @@
+"""A transformer that fills in missing values with statistics that are learnt privately."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+
+from pabi.describe.column_statistics import NoisyColumnStatistics
+from pabi.execute.column_statistics import level_counts
+from pabi.learn.categories import MISSING, LevelSearch, as_levels
+from pabi.learn.documentation import documented
+from pabi.learn.scaler import MomentsInRanges, means
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import flag
+
+_STRATEGIES = ("mean", "median", "most_frequent", "constant")
+_HALF = (0.5,)
+_TEXT = "missing"  # what fills a column of text where nothing else is stated
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class PrivateImputer(
+    TransformerMixin,  # type: ignore[misc]
+    MomentsInRanges,
+    LevelSearch,
+    BaseEstimator,  # type: ignore[misc]
+):
+    """Fills in missing values by a mean, a median or a frequent level, learnt with a proven (ε, δ).
+
+    Parameters
+    ----------
+    $BUDGET
+    strategy : str
+        "mean" or "median" of numbers, "most_frequent" of cells of any kind, or "constant", which learns and
+        costs nothing. How many values are missing is never shown without noise.
+    fill_value : number or str, optional
+        What "constant" fills in, and the others in a column with too few values to learn from. None: 0, and
+        "missing" for text.
+    $COLUMN_RANGES_OF_IMPUTER
+    add_indicator : bool
+        Whether a feature follows for every column that is 1 where its value was missing. All columns have
+        one: which have gaps is private.
+    $RELEASE
+
+    Attributes
+    ----------
+    statistics_ : (d,) array
+        What is filled in: numbers, or levels as text. None where `fill_value` is.
+    $RELEASED_COLUMNS
+
+    Raises
+    ------
+    TargetUnreachable
+        In `fit` and `plan`, where noise hides the medians or ranges; its `best` is an ε at which it would
+        not.
+
+    References
+    ----------
+    docs, "Prepare data privately"; docs, "Theory", 18.
+    """
+
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    _: KW_ONLY
+    strategy: str = "mean"
+    fill_value: Any = None
+    feature_ranges: Any = "auto"
+    ranges_share: float = 0.5
+    add_indicator: bool = False
+    adjacency: str = "replace_one"
+    random_state: Any = None
+    ledger: Any = None
+    strict: bool = False
+
+    def _planned(self, n: int, d: int) -> tuple[NoisyColumnStatistics, ...]:
+        flag("add_indicator", self.add_indicator)
+        match validate.choice("strategy", self.strategy, _STRATEGIES):
+            case "mean":
+                return self._planned_moments(n, d)
+            case "median":
+                bounded = self._declared_ranges(d) is not None
+                how: Any = {"quantiles": _HALF, "bounded": bounded}
+                return (self._range_counts(n, d, 1.0, **how),)
+            case "most_frequent":
+                return (self._level_counts(n, d, declared=False),)
+            case _:
+                return ()
+
+    def _learnt(
+        self,
+        table: NDArray[Any],
+        releases: tuple[NoisyColumnStatistics, ...],
+        generator: np.random.Generator | None,
+    ) -> Mapping[str, Any]:
+        width = table.shape[1]
+        self._filler(numeric=self._numeric)
+        if generator is None:
+            return {"statistics_": np.array([self.fill_value] * width, dtype=object)}
+        statistics = self._statistics(table, releases, generator)
+        kind = np.float64 if self._numeric else object
+        return {"statistics_": np.array(statistics, dtype=kind)}
+
+    @property
+    def _numeric(self) -> bool:
+        """Whether the settings say that tables are of numbers; otherwise each table says so itself."""
+        return self.strategy in ("mean", "median")
+
+    def _statistics(self, table: Any, releases: Any, generator: np.random.Generator) -> list[Any]:
+        match self.strategy:
+            case "mean":
+                ranges, values = self._moments(table, releases, generator)
+                reach = ranges[1] / 2.0 - ranges[0] / 2.0
+                return list(ranges[0] / 2.0 + ranges[1] / 2.0 + reach * means(values, releases[-1]))
+            case "median":
+                bounds = self._declared_ranges(table.shape[1])
+                ends = self._searched(releases[0], table, generator, quantiles=_HALF, bounds=bounds)
+                fill = self._filler(numeric=True)
+                return [own[0] / 2.0 + own[1] / 2.0 if own else fill for own in ends]
+            case _:
+                columns = [as_levels(column) for column in table.T]
+                return list(map(_most_frequent, level_counts(releases[0], columns, generator)))
+
+    def _filler(self, *, numeric: bool) -> Any:
+        """What is filled in where nothing is learnt. Raises InvalidInput."""
+        if numeric:
+            value = 0.0 if self.fill_value is None else self.fill_value
+            return validate.number("fill_value", value)
+        return _TEXT if self.fill_value is None else self.fill_value
+
+    def _table(self, X: Any, *, reset: bool) -> NDArray[Any]:
+        if self.strategy in ("mean", "median"):
+            return np.asarray(super()._table(X, reset=reset))
+        cells = self._cells(X, reset=reset)
+        if cells.dtype.kind in "biuf":
+            return np.asarray(cells, dtype=np.float64)
+        return np.asarray(cells, dtype=object)
+
+    def transform(self, X: ArrayLike) -> NDArray[Any]:
+        """The table with its gaps filled in, and with indicators of them if `add_indicator`.
+
+        Parameters
+        ----------
+        X : (m, d) array-like or pandas frame
+            The table.
+
+        Returns
+        -------
+        array
+            (m, d) or (m, 2d); float64, or objects where the table has text. A frame where `set_output` says
+            so.
+
+        Raises
+        ------
+        InvalidInput
+            X is not what the transformer was fitted to.
+        NotFittedError
+            `fit` was not called before.
+        """
+        table = self._fitted_table(X)
+        gaps = _gaps(table)
+        whole = np.where(gaps, self._fillers(numeric=table.dtype.kind != "O"), table)
+        return np.hstack([whole, gaps.astype(whole.dtype)]) if self.add_indicator else whole
+
+    def _fillers(self, *, numeric: bool) -> NDArray[Any]:
+        """(d,): what is filled into the columns of such a table. Raises InvalidInput."""
+        blank = self._filler(numeric=numeric)
+        fillers = [blank if own is None else own for own in self.statistics_]
+        if not numeric:
+            return np.array(fillers, dtype=object)
+        try:
+            return np.array(fillers, dtype=np.float64)
+        except ValueError:
+            raise InvalidInput("X", "expected a table of text, as in fit, got numbers") from None
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """The names of the columns, and with `add_indicator` `column: missing` of each.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns, where X had none.
+
+        Returns
+        -------
+        array
+            The names, in the order of the features.
+
+        Raises
+        ------
+        NotFittedError
+            `fit` was not called before.
+        """
+        check_is_fitted(self)
+        names = list(_check_feature_names_in(self, input_features))
+        return np.array(
+            names + [f"{name}: missing" for name in names] * self.add_indicator, dtype=object
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = self.strategy in ("most_frequent", "constant")
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _most_frequent(counts: Mapping[str, float]) -> str | None:
+    """The level of the largest noisy count, None where none is shown."""
+    shown = {level: count for level, count in counts.items() if level != MISSING}
+    return max(shown, key=lambda level: shown[level]) if shown else None
+
+
+def _gaps(table: NDArray[Any]) -> NDArray[np.bool_]:
+    if table.dtype.kind != "O":
+        return np.asarray(np.isnan(table))
+    rows = [[cell == MISSING for cell in as_levels(row)] for row in table]
+    return np.array(rows, dtype=bool).reshape(table.shape)

@@ -1,0 +1,233 @@
+"""What transformers that learn statistics of columns privately have in common: the plan, then the release.
+
+A plan follows from public numbers alone: how many records and columns there are, and the settings. `fit`
+reserves what the plan costs, releases what it says, and keeps what was released.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from pabi.budget.ledger import check_ledger, reserved
+from pabi.describe.column_statistics import NoisyColumnStatistics
+from pabi.describe.neighbours import checked_adjacency
+from pabi.execute.hiding import unseen
+from pabi.execute.randomness import randomness_from
+from pabi.features.tables import checked
+from pabi.guarantees.guarantee import Guarantee
+from pabi.learn.guards import surroundings
+from pabi.learn.private_steps import PrivateStep
+from pabi.learn.sentences import ONE_FIT, PREPROCESSING
+from pabi.learn.splitting import gaussian_mu
+from pabi.learn.whitening import together
+from pabi.numbers import validate
+from pabi.numbers.ranges import by_column, centres_and_reaches
+from pabi.numbers.rounding import Array, up
+from pabi.numbers.showing import exact, plain, shown
+
+
+@dataclass(frozen=True)
+class ColumnsPlan:
+    """What `fit` of a private transformer would release of a table of this size.
+
+    All of it follows from public numbers. The method `plan` of a transformer makes one; `fit` executes the
+    same.
+
+    Attributes
+    ----------
+    releases : tuple of NoisyColumnStatistics
+        In turn; empty where nothing is learnt.
+    delta : float
+        δ of the target.
+
+    References
+    ----------
+    docs, "Prepare data privately".
+    """
+
+    releases: tuple[NoisyColumnStatistics, ...]
+    delta: float
+
+    @cached_property
+    def guarantee(self) -> Guarantee | None:
+        """What all releases cost together, None without any; `fit` adds what it assumes of the data."""
+        if not self.releases:
+            return None
+        return together(*(release.guarantee(self.delta) for release in self.releases))
+
+    def __str__(self) -> str:
+        if self.guarantee is None:
+            return "nothing is released"
+        lines = [
+            f"privacy  ε = {shown(self.guarantee.epsilon(self.delta))}, δ = {exact(self.delta)}"
+        ]
+        for one in self.releases:
+            asking = f", {one.questions} of each" if one.questions > 1 else ""
+            lines.append(
+                f"{one.statistic:<8} of {one.columns} columns{asking}, noise {plain(one.column_noise_std)}"
+            )
+        return "\n".join(lines)
+
+
+class PrivateColumns(PrivateStep):
+    """`fit` and `plan` of a transformer that releases statistics of columns.
+
+    Subclasses say what is planned (`_planned`), how X is read (`_table`), and what is learnt (`_learnt`).
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    random_state: Any
+    ledger: Any
+    strict: bool
+    n_features_in_: int
+
+    def plan(self, n: int, d: int) -> ColumnsPlan:
+        """What `fit` would release of a table of n records and d columns; no data are needed.
+
+        Parameters
+        ----------
+        n, d : int
+            Records and columns.
+
+        Returns
+        -------
+        ColumnsPlan
+            Its `guarantee` is that of the fitted transformer, without what `fit` assumes of the data.
+
+        Raises
+        ------
+        InvalidInput
+            An argument of the constructor is wrong; the error names it.
+        TargetUnreachable
+            Noise would hide all there is to learn; its `best` is an ε at which it would not.
+        """
+        validate.integer("n", n, at_least=1)
+        validate.integer("d", d, at_least=1)
+        checked_adjacency(self.adjacency)
+        delta = validate.number("delta", self.delta, above=0.0, below=1.0)
+        validate.number("epsilon", self.epsilon, above=0.0)
+        return ColumnsPlan(self._planned(n, d), delta)
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """This transformer, with what it learns of the columns released.
+
+        Parameters
+        ----------
+        X : (n, d) array-like or pandas frame
+            The table.
+        y : ignored
+            For pipelines.
+
+        Returns
+        -------
+        self
+            The transformer, with the attributes that end in an underscore.
+
+        Raises
+        ------
+        InvalidInput
+            An argument of the constructor or X is wrong; the error names it, and no value of the table. It is
+            a ValueError, as scikit-learn's own checks of X raise.
+        TargetUnreachable
+            Noise would hide all there is to learn; its `best` is an ε at which it would not.
+        BudgetExceeded
+            Less is left in `ledger`; nothing has then been computed from the data.
+
+        Warns
+        -----
+        PrivacyWarning
+            `random_state` is not None. A step before this one learns from the data, or a search fits it many
+            times, each once in a process.
+        """
+        check_ledger(self.ledger)
+        table = self._table(X, reset=True)
+        plan = self.plan(*table.shape)
+        around = surroundings(self, strict=self.strict, stacklevel=2)
+        if plan.guarantee is None:
+            learnt, guarantee = self._learnt(table, (), None), None
+        else:
+            randomness = randomness_from(self.random_state, stacklevel=2)
+            cost = plan.guarantee.assuming(PREPROCESSING)
+            with reserved(self.ledger, lambda: cost, secret=randomness.secret):
+                learnt = unseen(lambda: self._learnt(table, plan.releases, randomness.generator()))
+            guarantee = cost.assuming(ONE_FIT, *around)
+            guarantee = guarantee if randomness.secret else guarantee.for_testing()
+        for name, value in learnt.items():
+            setattr(self, name, value)
+        self.releases_, self.guarantee_ = plan.releases, guarantee
+        return self
+
+    # What subclasses say.
+
+    def _planned(self, n: int, d: int) -> tuple[NoisyColumnStatistics, ...]:
+        """What is released, noise included, from public numbers alone."""
+        raise NotImplementedError
+
+    def _learnt(
+        self,
+        table: Any,
+        releases: tuple[NoisyColumnStatistics, ...],
+        generator: np.random.Generator | None,
+    ) -> Mapping[str, Any]:
+        """The attributes to be kept, computed from noisy statistics and public numbers alone."""
+        raise NotImplementedError
+
+    def _table(self, X: Any, *, reset: bool) -> Any:
+        """X as a checked array: of numbers, NaN where one is missing, unless a subclass reads others."""
+        values = checked(self, X, sparse=False, ensure_all_finite="allow-nan", reset=reset)
+        return np.asarray(values, dtype=np.float64)
+
+    def _fitted_table(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return self._table(X, reset=False)
+
+    # What they share.
+
+    def _with_noise(self, blank: NoisyColumnStatistics, mu: float) -> NoisyColumnStatistics:
+        return replace(blank, noise_std=up(up(blank.sensitivity) / mu))
+
+    def _mu(self) -> float:
+        """The μ of the budget."""
+        return gaussian_mu(self.epsilon, self.delta)
+
+    def _blank(self, n: int, d: int, statistic: Any, **changes: Any) -> NoisyColumnStatistics:
+        adjacency = checked_adjacency(self.adjacency)
+        return NoisyColumnStatistics(n, d, statistic, adjacency=adjacency, **changes)
+
+    def _declared(self, ranges: Any, d: int) -> Array | None:
+        """(2, d): declared (low, high) of every column, None without any. Raises InvalidInput."""
+        names = getattr(self, "feature_names_in_", None)
+        if isinstance(ranges, dict) and names is None and not hasattr(self, "n_features_in_"):
+            names = list(ranges)  # a plan before any table
+        centre, reach = centres_and_reaches(by_column(ranges, names, d), d, sparse=False)
+        return (
+            None if centre is None or reach is None else np.stack([centre - reach, centre + reach])
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags: Any = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = True
+        tags.non_deterministic = True
+        return tags
+
+
+def onto_unit(values: Array, ranges: Array) -> Array:
+    """The values clipped to (low, high) of their columns and mapped onto [−1, 1]; NaN stays."""
+    low, high = ranges
+    centre, reach = low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
+    return np.asarray(np.clip((np.clip(values, low, high) - centre) / reach, -1.0, 1.0))
+
+
+def root_share(mu: float, share: float) -> float:
+    """The μ of a share of μ²."""
+    return mu * math.sqrt(share)

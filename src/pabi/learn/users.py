@@ -1,0 +1,45 @@
+"""Whose a row is: the users that `fit` is told of, and how many are enrolled."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pabi.describe.stated_run import COUNT
+from pabi.execute.groups import UserRows, checked_groups
+from pabi.execute.records import Records
+from pabi.learn.sentences import ENROLLED
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
+
+
+class Given(NamedTuple):
+    """What `fit` got beside X and y: the ids of the rows' users, and weights; None for neither."""
+
+    groups: Any = None
+    weights: Any = None
+
+
+class CheckedRows(NamedTuple):
+    """Rows that were checked. `weights`: in [0, 1], None for all ones. `groups`: None for records."""
+
+    records: Records
+    targets: NDArray[Any]
+    weights: Array | None = None
+    groups: UserRows | None = None
+
+
+def users_of_rows(ids: Any, users: Any, rows: int) -> tuple[UserRows | None, tuple[str, ...]]:
+    """(the rows of every user, what the guarantee assumes of them); None where rows are records.
+
+    `users`: how many are enrolled, their ids, or None for those who have rows. Raises InvalidInput.
+    """
+    declared = users if users is None or np.ndim(users) > 0 else COUNT("users", users)
+    if ids is None:
+        if declared is not None:
+            raise InvalidInput("groups", "missing: users are declared, so expected a user a row")
+        return None, ()
+    groups = UserRows.of(ids, declared)
+    return checked_groups(groups, None, rows), () if declared is not None else (ENROLLED,)

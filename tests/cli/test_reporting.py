@@ -1,0 +1,110 @@
+"""`pabi report`: what is refused has no report, and every other file has the one of its guarantee."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+import pabi
+from pabi.guarantees.guarantee import TESTING
+from pabi.showing import shown
+
+from .test_verify import DELTA, RUN, call
+
+RUN_FILE = """\
+n = 1000
+epochs = 2
+step_size = 0.5
+noise_std = 0.1
+loss = {kind = "logistic", feature_norm = 1.0, l2 = 0.01}
+batches = {kind = "cyclic", size = 100}
+"""
+MOMENTS = """\
+kind = "noisy_second_moments"
+n = 100
+dimension = 3
+feature_norm = 1.0
+noise_std = 9.0
+"""
+
+
+def undated(text):
+    return re.sub(r"\d{4}-\d\d-\d\d", "", text)
+
+
+@pytest.mark.parametrize("form", ["md", "html", "hf"])
+def test_a_guarantee_a_certificate_and_a_run_have_one_report(form):
+    guarantee = RUN.guarantee(DELTA)
+    files = (guarantee.to_json(), guarantee.certificate.to_json(), RUN_FILE)
+    reports = [call("report", "-", "--format", form, "--delta", "1e-6", stdin=f) for f in files]
+    for status, out, err in reports:
+        assert (status, err) == (0, "")
+        assert shown(guarantee.epsilon(1e-6)) in out
+        for sentence in guarantee.assumptions[:3]:
+            assert sentence in out
+    if form == "md":
+        assert undated(reports[0][1]) == undated(guarantee.report("md", 1e-6))
+        assert undated(reports[2][1]) == undated(RUN.guarantee(1e-6).report("md", 1e-6))
+
+
+def test_the_delta_of_the_file_is_the_default():
+    _, out, _ = call("report", "-", stdin=RUN.guarantee(1e-4).to_json())
+    assert "| ε at δ = 0.0001 | " in out
+    _, out, _ = call("report", "-", stdin=RUN_FILE)
+    assert "| ε at δ = 1e-05 | " in out
+
+
+def test_what_is_refused_has_no_report(tmp_path):
+    data = json.loads(RUN.guarantee(DELTA).to_json())
+    data["certificate"]["run"]["noise_std"] = 0.05
+    out_file = tmp_path / "report.md"
+    for form in (data, data["certificate"]):
+        status, out, err = call("report", "-", "--out", str(out_file), stdin=json.dumps(form))
+        assert (status, err, out_file.exists()) == (1, "", False)
+        assert out.startswith("verdict      refused: ")
+
+
+def test_a_test_run_has_a_report_that_says_so():
+    status, out, _ = call("report", "-", stdin=RUN.guarantee(DELTA).for_testing().to_json())
+    assert status == 0
+    assert out.index(TESTING) < out.index("| Protects")
+
+
+def test_out_and_force(tmp_path):
+    file, text = tmp_path / "report.html", RUN.guarantee(DELTA).to_json()
+    arguments = ("report", "-", "--format", "html", "--out", str(file))
+    assert call(*arguments, stdin=text) == (0, "", "")
+    assert file.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    status, _, err = call(*arguments, stdin=text)
+    assert status == 2
+    assert "--force" in err
+    assert call(*arguments, "--force", stdin=text)[0] == 0
+    status, _, err = call("report", "-", "--out", str(tmp_path / "no" / "r.md"), stdin=text)
+    assert (status, err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [(("--format", "pdf"), "format"), (("--delta", "0"), "delta"), (("--delta", "x"), "--delta")],
+)
+def test_bad_options(arguments, word):
+    status, out, err = call("report", "-", *arguments, stdin=RUN.guarantee(DELTA).to_json())
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"error: {word}: ")
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", "[]", "n = ", '{"format": "pabi.guarantee"}'])
+def test_everything_else_is_one_line(text):
+    status, out, err = call("report", "-", stdin=text)
+    assert (status, out, err.count("\n")) == (2, "", 1), err
+    assert "defect" not in err
+
+
+def test_other_descriptions_have_reports():
+    status, out, _ = call("report", "-", stdin=MOMENTS)
+    guarantee = pabi.NoisySecondMoments(100, 3, 1.0, noise_std=9.0).guarantee()
+    assert status == 0
+    assert "the sum without noise" in out
+    assert shown(guarantee.epsilon(DELTA)) in out

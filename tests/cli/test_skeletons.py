@@ -1,0 +1,124 @@
+"""`pabi schema`: names in, a schema to fill in out; no value is read, and what is filled in trains."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pabi.cli.skeletons import _key
+from support.tables import assert_one_line, people, run, train
+
+pandas = pytest.importorskip("pandas", reason="needs pandas: pip install '.[train]'")
+pytest.importorskip("pyarrow", reason="needs pyarrow: pip install '.[train]'")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people().to_csv("people.csv", index=False)
+    return tmp_path
+
+
+def filled(text, kinds, levels):
+    """The skeleton with the lines of these kinds uncommented and filled in, as somebody would do."""
+    lines, name, wanted = [], None, {}
+    for line in text.splitlines():
+        if header := re.fullmatch(r"# \[(?:columns\.)?(.+?)\](  #.*)?", line):
+            name = header[1]
+            wanted = {"target": {"levels": levels}}.get(name) or kinds.get(name, {})
+        key = line.removeprefix("# ").partition(" ")[0]
+        if wanted and key.startswith("["):
+            lines.append(line.removeprefix("# ").partition("  #")[0])
+        elif key in wanted:
+            lines.append(f"{key} = {wanted[key]}")
+        else:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def test_filled_in_it_trains(folder):
+    pytest.importorskip("skops", reason="needs skops: pip install '.[train]'")
+    result = run("schema", "people.csv", "--target", "rich")
+    assert (result.status, result.err) == (0, "")
+    kinds = {
+        "age": {"kind": '"numeric"', "range": "[20, 60]", "transform": '"log1p"'},
+        "job": {"kind": '"categorical"', "levels": '["clerk", "smith"]', "other": '"level"'},
+        "citizen": {"kind": '"boolean"'},
+    }
+    text = filled(result.out, kinds, '["no", "yes"]')
+    Path("schema.toml").write_text(text, "utf-8")
+    assert set(tomllib.loads(text)["columns"]) == set(kinds)  # not id, which is left as it is
+    trained = train("people.csv")
+    assert trained.status == 0
+    assert "rich from 3 columns, 5 features" in trained.out
+
+
+def test_as_it_comes_it_declares_nothing(folder):
+    out = run("schema", "people.csv").out
+    assert tomllib.loads(out) == {}
+    assert "Only the names of the columns were read, and no value." in out
+    assert re.findall(r"^# \[columns\.(.*)\]$", out, re.MULTILINE) == list(people(1).columns)
+    Path("schema.toml").write_text(out, "utf-8")
+    assert_one_line(train("people.csv"), "schema.toml", "columns")
+
+
+def test_no_value_is_read(folder):
+    """Other values, the same skeleton; a file of one line is enough."""
+    out = run("schema", "people.csv").out
+    people().sample(frac=1.0, random_state=0).assign(age="secret-7").to_csv("o.csv", index=False)
+    assert run("schema", "o.csv").out == out
+    Path("one.csv").write_text(",".join(people(1).columns), "utf-8")
+    assert run("schema", "one.csv").out == out
+    Path("bytes.csv").write_bytes(",".join(people(1).columns).encode() + b"\n" + b"\xff\x00" * 9)
+    people().to_parquet("people.parquet")
+    people().to_feather("people.feather")
+    people().to_csv("packed.csv.gz", index=False)
+    for name in ("bytes.csv", "people.parquet", "people.feather", "packed.csv.gz"):
+        assert run("schema", name).out == out
+    assert run("schema", "--columns", ",".join(people(1).columns)).out == out
+
+
+def test_the_target_is_no_feature(folder):
+    out = run("schema", "--columns", "age, job ,rich", "--target", "rich").out
+    assert re.findall(r"^# \[columns\.(.*)\]$", out, re.MULTILINE) == ["age", "job"]
+    assert "--target rich" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "mentions"),
+    [
+        ([], ["--columns", "or a table"]),
+        (["people.csv", "--columns", "a,b"], ["--columns", "one of them"]),
+        (["--columns", ","], ["--columns", "got none"]),
+        (["--columns", "a,b,a"], ["--columns", "one name twice"]),
+        (["--columns", "a,b", "--target", "c"], ["--target", "'c'"]),
+        (["none.csv"], ["none.csv", "no such file"]),
+        (["people.txt"], ["people.txt", "named .csv"]),
+        (["data.csv"], ["data.csv", "looks like data", "--columns"]),
+        (["twice.csv"], ["twice.csv", "one name twice"]),
+        (["empty.csv"], ["empty.csv", "got none"]),
+        (["latin.csv"], ["latin.csv", "expected a CSV table"]),
+        (["people.csv", "other.csv"], ["other.csv", "expected the columns of 'people.csv'"]),
+        (["bad.parquet"], ["bad.parquet", "expected a Parquet table"]),
+    ],
+)
+def test_bad_input(folder, words, mentions):
+    people().to_csv("data.csv", index=False, header=False)
+    Path("twice.csv").write_text("secret-name,secret-name\n1,2\n", "utf-8")
+    Path("empty.csv").write_text("", "utf-8")
+    Path("latin.csv").write_bytes("größe,b\n1,2\n".encode("latin-1"))
+    Path("other.csv").write_text("a,b\n1,2\n", "utf-8")
+    Path("bad.parquet").write_bytes(b"nothing like it")
+    result = run("schema", *words)
+    assert_one_line(result, *mentions)
+    assert "secret-name" not in result.err
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_every_name_is_a_key(name):
+    assert tomllib.loads(f"[columns.{_key(name)}]\nkind = 1") == {"columns": {name: {"kind": 1}}}

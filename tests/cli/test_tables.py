@@ -1,0 +1,213 @@
+"""What `pabi train` reads: each way to keep a table gives the same rows, and no record is read twice."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tracemalloc
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pabi.cli import tables
+from pabi.cli.encoded import read_encoded
+from pabi.cli.table_files import table_files
+from pabi.learn import SchemaEncoder
+from pabi.numbers.errors import InvalidInput
+from support.tables import SCHEMA, assert_one_line, files, people, run, train
+
+pandas = pytest.importorskip("pandas", reason="needs pandas: pip install '.[train]'")
+pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install '.[train]'")
+pytest.importorskip("skops", reason="needs skops: pip install '.[train]'")
+
+COLUMNS = ["age", "job", "rich"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("schema.toml").write_text(SCHEMA, "utf-8")
+    return tmp_path
+
+
+def write(frame, name):
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    if name.endswith((".csv", ".csv.gz")):
+        frame.to_csv(name, index=False)
+    elif name.endswith((".parquet", ".pq")):
+        frame.to_parquet(name)
+    elif name.endswith(".feather"):
+        frame.to_feather(name)
+    else:
+        table = pyarrow.Table.from_pandas(frame)
+        with pyarrow.ipc.new_stream(name, table.schema) as stream:
+            stream.write_table(table)
+
+
+def rows_of(*names):
+    """All rows of these tables, as text."""
+    joined = pandas.concat(tables.frames(table_files(names), COLUMNS))
+    return joined.astype(str).reset_index(drop=True)
+
+
+KINDS = ["a.csv", "a.csv.gz", "a.parquet", "a.pq", "a.feather", "a.arrow", "A.CSV.GZ"]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_file_gives_the_same_rows(folder, name, monkeypatch):
+    monkeypatch.setattr(tables, "ROWS", 7)  # so that there are many parts
+    frame = people(100)
+    write(frame, name.lower())
+    Path(name.lower()).rename(name)
+    parts = list(tables.frames([name], COLUMNS))
+    assert max(map(len, parts)) <= 7
+    assert rows_of(name).equals(frame[COLUMNS].astype(str))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_names_are_read_and_no_value(folder, name):
+    write(people(100), name.lower())
+    Path(name.lower()).rename(name)
+    assert tables.names_of(name) == list(people(1).columns)
+
+
+def test_several_files_folders_and_patterns_are_one_table(folder):
+    frame = people(90)
+    write(frame[:30], "parts/1.csv")
+    write(frame[30:50].reset_index(drop=True), "parts/2.parquet")
+    write(frame[50:], "parts/below/3.csv.gz")
+    for other in ("parts/_SUCCESS", "parts/.hidden.csv", "parts/notes.txt", "parts/_tmp/4.csv"):
+        Path(other).parent.mkdir(exist_ok=True)
+        Path(other).write_text("nothing like a table", "utf-8")
+    whole = frame[COLUMNS].astype(str)
+    assert rows_of("parts").equals(whole)
+    assert rows_of("parts/1.csv", "parts/2.parquet", "parts/below/3.csv.gz").equals(whole)
+    assert rows_of("parts/[12].*", "parts/**/3*").equals(whole)
+
+
+def test_training_on_parts_is_training_on_the_whole(folder):
+    import skops.io
+
+    frame = people()
+    write(frame, "whole.csv")
+    for i in range(3):
+        write(frame[400 * i : 400 * (i + 1)], f"parts/{i}.csv.gz")
+    assert train("whole.csv", more=("--seed", "1")).status == 0
+    result = train("parts", more=("--seed", "1"), out="other.skops", guarantee="other.json")
+    assert "records      1200\n" in result.out
+    types = skops.io.get_untrusted_types(file="model.skops")
+    one, other = (skops.io.load(f"{m}.skops", trusted=types)[-1] for m in ("model", "other"))
+    assert np.array_equal(one.coef_, other.coef_)
+    assert np.array_equal(one.intercept_, other.intercept_)
+
+
+def test_standard_input_is_a_csv(folder, monkeypatch):
+    text = people(500).to_csv(index=False).encode()
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(text)))
+    assert "records      500\n" in train("-").out
+    assert_one_line(train("-", "a.csv"), "a.csv", "no such file")
+    write(people(5), "a.csv")
+    assert_one_line(train("-", "a.csv"), "standard input alone")
+    monkeypatch.setattr("sys.stdin", None)
+    assert_one_line(train("-", more=("--force",)), "standard input", "closed")
+
+
+@pytest.mark.parametrize(
+    "again", ["a.csv", "./a.csv", "link.csv", "hard.csv", "a.parquet", "*.csv"]
+)
+def test_no_record_is_read_twice(folder, again):
+    write(people(50), "a.csv")
+    write(people(50), "a.parquet")
+    Path("link.csv").symlink_to("a.csv")
+    Path("hard.csv").hardlink_to("a.csv")
+    assert_one_line(train("a.csv", again), "expected every table once", "twice the influence")
+    assert "model.skops" not in files()
+
+
+@pytest.mark.parametrize(
+    ("data", "mentions"),
+    [
+        (["none.csv"], ["none.csv", "no such file"]),
+        (["none"], ["none", "named .csv"]),
+        (["*.pq"], ["*.pq", "a pattern that some files match"]),
+        (["*"], ["schema.toml", "named .csv"]),
+        (["empty"], ["empty", "a folder with tables in it"]),
+        (["good.csv", "lacks.csv"], ["lacks.csv", "'citizen'"]),
+        (["good.csv", "headless.csv"], ["headless.csv", "the first line looks like data"]),
+        (["good.csv", "header.csv", "long.csv"], ["long.csv", "expected a CSV table", "line 3"]),
+        (["header.csv"], ["header.csv", "at least one row"]),
+        (["broken.csv.gz"], ["broken.csv.gz", "expected a CSV table"]),
+        (["cut.csv.gz"], ["cut.csv.gz", "expected a CSV table"]),
+        (["broken.feather"], ["broken.feather", "expected a Feather or Arrow table"]),
+        (["lacks.feather"], ["lacks.feather", "'citizen'"]),
+        (["text.feather"], ["age", "numeric column"]),
+        (["dates.parquet"], ["age", "numbers or text"]),
+    ],
+)
+def test_bad_tables(folder, data, mentions):
+    frame = people(300)
+    write(frame, "good.csv")
+    write(frame.drop(columns="citizen"), "lacks.csv")
+    write(frame.drop(columns="citizen"), "lacks.feather")
+    write(frame.assign(age="secret-7"), "text.feather")
+    write(frame.assign(age=pandas.Timestamp("2020-01-01")), "dates.parquet")
+    write(frame[:0], "header.csv")
+    text = frame.to_csv(index=False)
+    Path("headless.csv").write_text(text.partition("\n")[2], "utf-8")
+    Path("long.csv").write_text(text.replace("\n1,", "\n1,,", 1), "utf-8")
+    Path("broken.csv.gz").write_bytes(b"not packed")
+    Path("cut.csv.gz").write_bytes(gzip.compress(text.encode())[:-20])
+    Path("broken.feather").write_bytes(b"nothing like it")
+    Path("empty").mkdir()
+    before = files()
+    result = train(*data)
+    assert_one_line(result, *mentions)
+    assert "secret-7" not in result.err
+    assert files() == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["39, State-gov, 77516", "a, 2020-01-01", "x, $1,000", "a, b@c.de", "a, -3e4", "a, 12:30"],
+)
+def test_a_first_line_of_data_is_not_shown(folder, line):
+    cells = [cell.strip() for cell in line.split(", ")]
+    Path("a.csv").write_text(",".join(f'"{cell}"' for cell in cells) + "\n", "utf-8")
+    for result in (train("a.csv"), run("schema", "a.csv")):
+        assert_one_line(result, "a.csv", "the first line looks like data")
+        assert not [cell for cell in cells[1:] if cell in result.err]
+
+
+def test_types_of_files_may_differ(folder):
+    """A label that is a number in one file and text in the other is the same label."""
+    frame = people(60).assign(rich=lambda table: (table.rich == "yes").astype(int))
+    write(frame[:30], "1.parquet")
+    write(frame[30:], "2.csv")
+    encoder = SchemaEncoder({"age": {"kind": "numeric", "range": [20, 60]}})
+    labels = read_encoded(["1.parquet", "2.csv"], encoder, ["rich"]).others["rich"]
+    assert [str(label) for label in labels] == frame.rich.astype(str).tolist()
+
+
+def test_memory_is_that_of_encoded_rows(folder, monkeypatch):
+    """Text takes some fifty bytes a cell: 12 columns of 20 000 rows are 12 MB, of which two are used."""
+    monkeypatch.setattr(tables, "ROWS", 1000)
+    n = 20_000
+    wide = pandas.DataFrame(np.arange(10 * n).reshape(n, 10)).add_prefix("c")
+    wide.assign(age=30, rich="no").to_csv("a.csv", index=False)
+    encoder = SchemaEncoder({"age": {"kind": "numeric", "range": [20, 60]}})
+    list(tables.frames(["a.csv"], ["age"]))  # what importing takes is not counted
+    tracemalloc.start()
+    table = read_encoded(["a.csv"], encoder, ["rich"])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert table.records == n
+    # Of all rows a number and a reference, twice; of a part 12 cells a row of at most 200 bytes, and pandas'
+    # own buffer of 256 KB.
+    assert peak < 2 * 16 * n + 200 * 12 * 1000 + (1 << 19)
+
+
+def test_a_file_that_is_not_there_is_named(folder):
+    with pytest.raises(InvalidInput, match=r"nobody\.csv: expected a table: no such file"):
+        table_files(["nobody.csv"])

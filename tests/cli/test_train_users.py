@@ -1,0 +1,63 @@
+"""`pabi train --groups`: a column that says whose a row is, and the declared number of users."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import pabi
+from pabi.cli import app
+
+SCHEMA = """
+[columns.x]
+kind = "numeric"
+range = [0, 10]
+
+[target]
+levels = ["a", "b"]
+"""
+ARGUMENTS = ["--target", "label", "--epsilon", "2", "--delta", "1e-4"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{k % 11},{'ab'[k % 2]},p{k % 90}" for k in range(400)]
+    (tmp_path / "data.csv").write_text("\n".join(["x,label,person", *rows]) + "\n")
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    return tmp_path
+
+
+def trained(*more):
+    files = ["--schema", "schema.toml", "--out", "m.skops", "--guarantee", "g.json"]
+    return CliRunner().invoke(app, ["train", "data.csv", *files, *ARGUMENTS, *more])
+
+
+def test_users_are_protected_and_counted_as_declared(folder):
+    result = trained("--groups", "person", "--users", "120")
+    assert result.exit_code == 0, result.output
+    data = json.loads((folder / "g.json").read_text())
+    assert data["unit"] == "user"
+    assert pabi.verify(data).ok
+    assert "users        120" in result.output
+    assert "400" not in result.output  # how many rows there are is the users' own
+    assert "1 columns, 1 features" in result.output
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        (("--users", "5"), "--groups"),
+        (("--groups", "x"), "--groups"),
+        (("--groups", "label"), "--groups"),
+        (("--groups", "person", "--users", "5"), "groups"),
+    ],
+)
+def test_what_is_refused(folder, more, named):
+    result = trained(*more)
+    assert result.exit_code != 0
+    assert isinstance(result.exception, pabi.InvalidInput)
+    assert result.exception.field == named
+    assert not (folder / "m.skops").exists()

@@ -1,0 +1,197 @@
+"""`pabi verify`: JSON, readings at one δ or one ε, what is derived and what is merely listed, and models."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.cli import main
+from pabi.learn import PrivateLogisticRegression, parameters_hash
+from pabi.learn.sentences import ONE_FIT, PREPROCESSING
+from pabi.showing import shown
+
+DELTA = 1e-5
+X = np.linspace([-1.0, 1.0], [1.0, -0.5], 900) / 1.5
+Y = (X[:, 0] > 0.1).astype(int)
+RUN = pabi.NoisySGD(
+    pabi.Loss.logistic(feature_norm=1.0, l2=0.01),
+    n=1000,
+    batches=pabi.Cyclic(100),
+    epochs=2,
+    step_size=0.5,
+    noise_std=0.1,
+)
+
+
+def call(*arguments, stdin=""):
+    """(status, out, err) of `pabi` with these arguments."""
+    out, err, before = io.StringIO(), io.StringIO(), sys.stdin
+    sys.stdin = io.TextIOWrapper(io.BytesIO(stdin.encode()))
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = main(arguments)
+    finally:
+        sys.stdin = before
+    return status, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Moments, and training on random batches: a product, of which no certificate states a reading."""
+    batches = pabi.Poisson(30)
+    return PrivateLogisticRegression(1.0, DELTA, 1.0, classes=[0, 1], batches=batches).fit(X, Y)
+
+
+def table(text, *arguments):
+    status, out, err = call("verify", "-", "--json", *arguments, stdin=text)
+    assert err == ""
+    return status, json.loads(out)
+
+
+def test_json_says_what_the_text_says():
+    guarantee = RUN.guarantee(DELTA)
+    status, data = table(guarantee.to_json())
+    assert status == 0
+    assert data["ok"] is True
+    assert (data["epsilon"], data["delta"]) == (guarantee.epsilon(DELTA), DELTA)
+    assert data["mu"] == guarantee.mu
+    assert (data["scope"], data["adjacency"], data["unit"]) == ("run", "replace_one", "record")
+    assert data["assumptions"] == {
+        "derived": list(guarantee.assumptions),
+        "listed": [],
+        "added": [],
+    }
+    assert data["target"] is None
+    assert data["notes"] == {"composition": guarantee.composition.to_dict()}
+
+
+@pytest.mark.parametrize(("factor", "status"), [(1.001, 0), (0.999, 1)])
+def test_json_of_a_target(factor, status):
+    guarantee = RUN.guarantee(DELTA)
+    limit = factor * guarantee.epsilon(DELTA)
+    got, data = table(guarantee.to_json(), "--epsilon", repr(limit), "--delta", repr(DELTA))
+    assert got == status
+    assert data["target"] == {"epsilon": limit, "delta": DELTA, "implied": status == 0}
+
+
+def test_json_of_a_refusal():
+    data = json.loads(RUN.guarantee(DELTA).to_json())
+    data["certificate"]["claim"] = {"mu": 0.001}
+    status, said = table(json.dumps(data))
+    assert status == 1
+    assert said["ok"] is False
+    assert said["reason"]
+
+
+@pytest.mark.parametrize("batches", [pabi.Cyclic(100), pabi.ShuffleOnce(100)])
+def test_epsilon_at_one_delta_and_delta_at_one_epsilon(batches):
+    from dataclasses import replace
+
+    guarantee = replace(RUN, batches=batches).guarantee(DELTA)
+    _, data = table(guarantee.to_json(), "--delta", "1e-7")
+    assert data["epsilon"] == pytest.approx(guarantee.epsilon(1e-7), rel=1e-9)
+    _, data = table(guarantee.to_json(), "--epsilon", "0.3")
+    assert data["delta"] == pytest.approx(guarantee.delta(0.3), rel=1e-9)
+    _, text, _ = call("verify", "-", "--epsilon", "0.3", stdin=guarantee.to_json())
+    assert f"delta {shown(data['delta'])} at epsilon 0.3" in text
+
+
+def test_a_product_is_read_at_any_delta_and_epsilon(model):
+    """The checker's own composition: no less than the accountant's lower bound, hardly above its upper."""
+    guarantee = model.guarantee_
+    text = guarantee.to_json()
+    for delta in (1e-4, 1e-7):
+        lower, upper = guarantee.epsilon_bounds(delta, 1e-4)
+        _, data = table(text, "--delta", repr(delta))
+        assert lower <= data["epsilon"] <= upper * 1.005
+    _, data = table(text, "--epsilon", "0.8")
+    assert guarantee.epsilon_bounds(data["delta"], 1e-4)[0] <= 0.8
+    assert data["delta"] <= guarantee.delta(0.8) * 1.2
+    assert table(text, "--epsilon", "0")[1]["delta"] <= 1.0
+
+
+def test_python_and_the_command_line_state_one_number(model):
+    for guarantee in (model.guarantee_, RUN.guarantee(DELTA)):
+        verdict = pabi.verify(guarantee)
+        status, out, _ = call("verify", "-", stdin=guarantee.to_json())
+        assert status == 0
+        epsilon = shown(verdict.reading[0]) if verdict.reading else shown(guarantee.epsilon(DELTA))
+        assert f"proven       epsilon {epsilon} at delta 1e-05" in out
+        assert f"ε = {epsilon} at" in pabi.verify(guarantee.to_json()).reason
+
+
+def test_a_certificate_alone_is_read_as_finely_as_its_guarantee(model):
+    """It states no reading; the coarsest grid of the checker gave 1.004 where 1 was proven."""
+    stated = model.guarantee_.epsilon(DELTA)
+    _, data = table(model.guarantee_.certificate.to_json())
+    assert stated * (1 - 1e-3) <= data["epsilon"] <= stated * 1.002
+
+
+def test_what_only_the_file_says_is_listed_apart(model):
+    data = json.loads(model.guarantee_.to_json())
+    _, said = table(json.dumps(data))
+    assert said["assumptions"]["listed"] == [PREPROCESSING, ONE_FIT]
+    assert not {PREPROCESSING, ONE_FIT} & set(said["assumptions"]["derived"])
+    alone = dict(data, assumptions=[a for a in data["assumptions"] if a != PREPROCESSING])
+    status, out, _ = call("verify", "-", stdin=json.dumps(alone))
+    assert (status, PREPROCESSING in out) == (1, True)  # refused: its certificate carries it
+    without = json.loads(json.dumps(alone))
+    without["certificate"]["assumes"] = [ONE_FIT]
+    status, out, _ = call("verify", "-", stdin=json.dumps(without))
+    listed = out.split("assumptions that only the file's word adds\n")[1].split("\nnotes")[0]
+    assert (status, listed) == (
+        0,
+        f"  - {ONE_FIT}",
+    )  # nobody can tell: a reader sees what is missing
+    _, out, _ = call("verify", "-", stdin=RUN.guarantee(DELTA).to_json())
+    assert "assumptions that only the file's word adds\n  (none)\n" in out
+
+
+def test_a_model_is_compared_with_the_hash(model, tmp_path):
+    import skops.io
+
+    file, other = str(tmp_path / "model.skops"), str(tmp_path / "other.skops")
+    skops.io.dump(model, file)
+    text = model.guarantee_.to_json()
+    assert parameters_hash(model) in text
+    status, out, _ = call("verify", "-", "--model", file, stdin=text)
+    assert status == 0
+    assert "model        the one" in out
+    changed = PrivateLogisticRegression(1.0, DELTA, 1.0, classes=[0, 1]).fit(X, Y)
+    skops.io.dump(changed, other)
+    status, out, _ = call("verify", "-", "--model", other, stdin=text)
+    assert status == 1
+    assert "model        NOT the one" in out
+    assert table(text, "--model", other)[1]["model"] is False
+
+
+def test_models_that_cannot_be_compared(model, tmp_path):
+    import skops.io
+
+    class Elsewhere:
+        pass
+
+    foreign, broken = tmp_path / "foreign.skops", tmp_path / "broken.skops"
+    skops.io.dump({"a": np.random.default_rng(0)}, tmp_path / "dict.skops")
+    broken.write_bytes(b"PK\x03\x04")
+    skops.io.dump(contextlib.nullcontext(), foreign)
+    text = model.guarantee_.to_json()
+    for file, words in (
+        (broken, "expected a model (skops)"),
+        (foreign, "of pabi's types only"),
+        (tmp_path / "dict.skops", "expected a"),
+        (tmp_path / "nowhere.skops", "expected a model (skops)"),
+    ):
+        status, out, err = call("verify", "-", "--model", str(file), stdin=text)
+        assert (status, out, err.count("\n")) == (2, "", 1), err
+        assert words in err
+    bare = RUN.guarantee(DELTA).to_json()
+    status, _, err = call("verify", "-", "--model", str(foreign), stdin=bare)
+    assert status == 2
+    assert err.startswith("error: --model: ")

@@ -1,0 +1,78 @@
+"""Descriptions of noisy statistics of columns: fields, sensitivities, files."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import pabi
+from pabi.describe.files import from_dict, to_dict
+from pabi.numbers.errors import InvalidInput
+
+FIELDS = {"n": 100, "columns": 3, "statistic": "moments", "noise_std": 4.0}
+
+
+def described(**changes):
+    return pabi.NoisyColumnStatistics(**{**FIELDS, **changes})
+
+
+@pytest.mark.parametrize(
+    ("statistic", "questions", "replaced", "zeroed"),
+    [("counts", 5, 15, 15), ("moments", 1, 12, 3), ("levels", 1, 6, 3)],
+)
+def test_the_sensitivity_is_that_of_all_columns(statistic, questions, replaced, zeroed):
+    for adjacency, square in (("replace_one", replaced), ("zero_out", zeroed)):
+        one = described(statistic=statistic, questions=questions, adjacency=adjacency)
+        assert one.sensitivity >= math.sqrt(square)
+        assert one.sensitivity == pytest.approx(math.sqrt(square), rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("n", 0),
+        ("columns", 0),
+        ("columns", 1.5),
+        ("statistic", "means"),
+        ("questions", 0),
+        ("questions", 2),
+        ("noise_std", 0.0),
+        ("noise_std", -1.0),
+        ("noise_std", math.nan),
+        ("threshold", 1.0),
+        ("adjacency", "add_or_remove"),
+        ("unit", "user"),
+    ],
+)
+def test_wrong_fields_are_named(field, value):
+    with pytest.raises(InvalidInput) as caught:
+        described(**{field: value})
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("threshold", [-1.0, 37.5, math.inf])
+def test_thresholds_are_in_their_range(threshold):
+    with pytest.raises(InvalidInput, match="threshold"):
+        described(statistic="levels", threshold=threshold)
+
+
+def test_without_noise_there_is_no_guarantee():
+    with pytest.raises(InvalidInput, match="noise_std"):
+        described(noise_std=None).guarantee(1e-3)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"statistic": "counts", "questions": 9}, {"statistic": "levels", "threshold": 4.5}],
+)
+def test_a_table_holds_all_of_it(changes):
+    one = described(**changes, adjacency="zero_out")
+    assert from_dict(to_dict(one)) == one
+
+
+def test_calibration_meets_its_target_with_a_failure_as_well():
+    for changes in ({}, {"statistic": "levels", "threshold": 5.5}):
+        one = pabi.calibrate(described(noise_std=None, **changes), 1.0, 1e-3)
+        epsilon = one.guarantee(1e-3).epsilon(1e-3)
+        assert 1.0 - 1e-3 <= epsilon <= 1.0

@@ -1,0 +1,342 @@
+"""Batches of users: iterates equal to those of a loop over users, and refusals of what is not known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pabi
+from pabi import Cyclic, FullBatch, InvalidInput, Loss, NoisySGD, Poisson, ShuffleOnce
+from pabi.execute.groups import UserRows
+from pabi.execute.records import Records
+from pabi.execute.row_maps import RowMap
+from pabi.execute.second_moments import _products, _roots, _sums_of_squares
+from pabi.execute.sums import Limit, per_record_sum
+from pabi.learn import LogisticGradients, OneVsRestGradients, second_moments, train
+
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+RNG = np.random.default_rng(5)
+M, D, USERS, STEPS = 60, 3, 12, 4
+X = RNG.normal(size=(M, D))
+X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+Y = np.arange(M) % 2
+IDS = RNG.integers(0, 10, size=M)  # users 10 and 11 have no rows
+
+
+FULL = FullBatch()
+
+
+def run_of(batches=FULL, **fields) -> NoisySGD:
+    return NoisySGD(
+        fields.pop("loss", Loss.logistic(1.0, l2=0.1)),
+        USERS,
+        batches,
+        steps=STEPS,
+        step_size=0.5,
+        noise_std=fields.pop("noise_std", 0.3),
+        unit=fields.pop("unit", "user"),
+        **fields,
+    )
+
+
+def clipped(gradient, most):
+    return gradient * min(1.0, most / max(np.linalg.norm(gradient), 1e-300))
+
+
+def by_loop(gradient_of, rows_of, run, seed):
+    """The iterate of a loop over users, each with the mean of clipped gradients, in full batches."""
+    x, noise = np.zeros(D), np.random.default_rng(seed)
+    for _ in range(STEPS):
+        total = np.zeros(D)
+        for rows in rows_of:
+            if len(rows):
+                total += np.mean([clipped(gradient_of(x, i), run.clip_norm) for i in rows], axis=0)
+        xi = run.noise_std * noise.standard_normal(D)
+        x = x - run.step_size * (total / USERS + run.loss.l2 * x + xi)
+    return x
+
+
+def logistic(x, i):
+    sign = 2 * Y[i] - 1
+    return -sign * X[i] / (1.0 + np.exp(sign * X[i] @ x))
+
+
+ROWS = [np.flatnonzero(u == IDS) for u in range(USERS)]
+
+
+@pytest.mark.parametrize("clipping", ["norm", "residual"])
+def test_linear_gradients_are_averaged_by_user(clipping):
+    """One predictor: clipping convexly is scaling down."""
+    run = run_of(clip_norm=0.4, clipping=clipping)
+    got = train(run, LogisticGradients(X, Y), np.zeros(D), np.random.default_rng(3), groups=IDS)
+    expected = by_loop(logistic, ROWS, run, 3)
+    assert got.x == pytest.approx(expected, abs=1e-6)
+    assert got.guarantee.unit == "user"
+
+
+def test_gradients_of_ones_own_are_averaged_by_user():
+    run = run_of(loss=Loss.convex(0.25, l2=0.1, gradient_bound=1.0), clip_norm=0.4)
+
+    def gradients(x, rows):
+        return np.array([logistic(x, i) for i in rows])
+
+    got = train(run, gradients, np.zeros(D), np.random.default_rng(3), groups=IDS)
+    assert got.x == pytest.approx(by_loop(logistic, ROWS, run, 3), abs=1e-6)
+
+
+def test_one_row_each_is_what_it_was_without_users():
+    by_user = run_of(clip_norm=0.4)
+    groups = RNG.permutation(USERS)
+    first = slice(0, USERS)
+    gradients = LogisticGradients(X[first], Y[first])
+    one = train(by_user, gradients, np.zeros(D), np.random.default_rng(1), groups=groups)
+    other = train(
+        run_of(clip_norm=0.4, unit="record"), gradients, np.zeros(D), np.random.default_rng(1)
+    )
+    assert one.x == pytest.approx(other.x, abs=1e-6)
+    assert (one.guarantee.unit, other.guarantee.unit) == ("user", "record")
+    assert one.guarantee.epsilon(1e-3) == other.guarantee.epsilon(1e-3)
+
+
+@pytest.mark.parametrize("batches", [ShuffleOnce(5), Poisson(5), pabi.Reshuffle(5), Cyclic(5)])
+def test_every_scheme_draws_users(batches):
+    """Almost without noise the sum over an epoch of ones is that of the users with rows."""
+    run = NoisySGD(
+        Loss.convex(1.0, gradient_bound=1.0),
+        USERS,
+        batches,
+        epochs=1,
+        step_size=1.0,
+        noise_std=1e-6,
+        clip_norm=1.0,
+        unit="user",
+    )
+    seen = []
+
+    def gradients(x, rows):
+        seen.extend(rows.tolist())
+        return np.full((len(rows), 1), -1.0)
+
+    got = train(run, gradients, np.zeros(1), np.random.default_rng(2), groups=IDS)
+    drawn = {int(IDS[i]) for i in seen}
+    times = np.bincount(seen, minlength=M)
+    assert all(len(set(times[rows].tolist())) == 1 for rows in ROWS if len(rows))
+    if not isinstance(batches, Poisson):
+        assert len(drawn) == len(set(IDS.tolist()))
+        assert got.x[0] == pytest.approx(len(drawn) / 5, abs=1e-4)
+
+
+def test_one_user_of_many_rows_moves_a_sum_by_one_gradient():
+    """10⁴ rows that all point the same way: the sum is one clipped gradient."""
+    many = 10_000
+    rows = np.vstack([np.tile([[1.0, 0.0, 0.0]], (many, 1)), X[:11]])
+    labels = np.concatenate([np.ones(many, int), Y[:11]])
+    ids = np.concatenate([np.zeros(many, int), 1 + np.arange(11)])
+    run = run_of(clip_norm=0.25, clipping="residual", noise_std=1e-7)
+    shuffle = RNG.permutation(len(ids))
+    every = LogisticGradients(rows[shuffle], labels[shuffle])
+    with_user = train(run, every, np.zeros(D), 0, groups=ids[shuffle])
+    without = train(
+        run, LogisticGradients(X[:11], Y[:11]), np.zeros(D), 0, groups=1 + np.arange(11)
+    )
+    one = run_of(clip_norm=0.25, clipping="residual", noise_std=1e-7, release="path")
+    first = []
+    for gradients, groups in (
+        (every, ids[shuffle]),
+        (LogisticGradients(X[:11], Y[:11]), 1 + np.arange(11)),
+    ):
+        shown = []
+        train(
+            one, gradients, np.zeros(D), 0, groups=groups, watch=lambda k, x, to=shown: to.append(x)
+        )
+        first.append(shown[0])
+    moved = np.linalg.norm(first[0] - first[1]) * USERS / one.step_size
+    assert moved == pytest.approx(0.25, abs=1e-4)
+    assert not np.allclose(with_user.x, without.x, atol=1e-3)
+
+
+def test_many_rows_are_summed_in_parts():
+    """As many gradients as are held at once, and the exact sum of all."""
+    width, many = 300_000, 100
+    run = NoisySGD(
+        Loss.unknown(),
+        2,
+        FullBatch(),
+        steps=1,
+        step_size=1.0,
+        noise_std=1.0,
+        clip_norm=1.0,
+        unit="user",
+    )
+    asked = []
+
+    def gradients(x, rows):
+        asked.append(len(rows))
+        return np.full((len(rows), width), 1.0 / np.sqrt(width))
+
+    total = per_record_sum(gradients, run, UserRows.of(np.zeros(many, int), 2))
+    value = total(np.zeros(width), slice(0, 2))
+    assert max(asked) < many
+    assert np.linalg.norm(value) <= 1.0
+    assert value == pytest.approx(np.full(width, 1.0 / np.sqrt(width)), rel=1e-9)
+
+
+# Ids.
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        IDS,
+        IDS.astype(str),
+        IDS.astype(str).astype(object),
+        IDS.astype(float),
+        pd.Series(IDS.astype(str), index=np.arange(M)[::-1]),
+        pd.Series(IDS).astype("category"),
+        IDS.tolist(),
+        IDS + 10**12,
+    ],
+)
+def test_ids_of_any_kind_make_the_same_users(ids):
+    groups = UserRows.of(ids, USERS)
+    assert (groups.users, len(groups)) == (USERS, M)
+    sets = {frozenset(groups.rows(np.array([u])).tolist()) for u in range(USERS)}
+    assert sets == {frozenset(rows.tolist()) for rows in ROWS}
+    for u in range(USERS):
+        own = groups.rows(np.array([u]))
+        assert groups.shares[own].sum() <= 1.0
+        assert groups.shares[own].sum() == pytest.approx(float(len(own) > 0), abs=1e-12)
+    assert groups.rows(slice(0, USERS)).tolist() == groups.rows(np.arange(USERS)).tolist()
+    numbers = groups.users_of_rows()
+    assert all(len(set(numbers[rows].tolist())) == 1 for rows in ROWS if len(rows))
+
+
+def test_a_list_of_the_enrolled_decides_their_numbers():
+    names = [f"u{k}" for k in range(USERS)]
+    groups = UserRows.of([names[k] for k in IDS], names)
+    assert groups.placed
+    assert all(groups.rows(np.array([u])).tolist() == ROWS[u].tolist() for u in range(USERS))
+    some = groups.among(np.array([3, 10, 1]))
+    assert [some.rows(np.array([j])).size for j in range(3)] == [len(ROWS[u]) for u in (3, 10, 1)]
+
+
+@pytest.mark.parametrize(
+    ("ids", "users", "field"),
+    [
+        (IDS, 5, "groups"),
+        (IDS.astype(str), 9, "groups"),
+        (IDS, [1, 2, 3], "groups"),
+        (IDS, [*range(12), 3], "users"),
+        (IDS, 0, "users"),
+        (IDS, 2.5, "users"),
+        (IDS, [[1], [2]], "users"),
+        (np.where(IDS == 3, np.nan, IDS), 12, "groups"),
+        (np.array(["a", None], object), 12, "groups"),
+        (IDS[:, None], 12, "groups"),
+        ([], 12, "groups"),
+    ],
+)
+def test_wrong_ids_are_refused_without_showing_them(ids, users, field):
+    with pytest.raises(InvalidInput) as refused:
+        UserRows.of(ids, users)
+    assert refused.value.field == field
+    assert "\n" not in str(refused.value)
+
+
+def test_users_and_groups_belong_together():
+    gradients = LogisticGradients(X, Y)
+    cases = {
+        "groups": [
+            (run_of(), {}),
+            (run_of(), {"groups": IDS[:-1]}),
+            (run_of(Cyclic(5)), {"groups": IDS.astype(str)}),
+        ],
+        "unit": [(run_of(unit="record"), {"groups": IDS})],
+    }
+    for field, calls in cases.items():
+        for run, arguments in calls:
+            with pytest.raises(InvalidInput) as refused:
+                train(run, gradients, np.zeros(D), 0, **arguments)
+            assert refused.value.field == field
+    with pytest.raises(InvalidInput, match="^groups: "):
+        train(run_of(), None, np.zeros(D), 0, clipped_gradient_sum=lambda x, r, c: x, groups=IDS)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        Loss.strongly_convex(0.1, 1.0, gradient_bound=1.0),
+        Loss.dissipative(1.0, 0.5, 1.0, gradient_bound=1.0),
+    ],
+)
+def test_losses_that_a_user_without_rows_does_not_have_are_refused(loss):
+    with pytest.raises(InvalidInput, match="^unit: "):
+        run_of(loss=loss)
+
+
+# A row's contribution must not depend on where the row is, since other users' rows move it.
+
+
+def test_a_row_contributes_the_same_wherever_it_is():
+    wide = RNG.normal(size=(300, 37))
+    gradients = OneVsRestGradients(wide, np.arange(300) % 3, 3)
+    run = NoisySGD(
+        Loss.one_vs_rest(100.0, 3),
+        300,
+        FullBatch(),
+        steps=1,
+        step_size=0.1,
+        noise_std=1.0,
+        clip_norm=1.0,
+        clipping="residual",
+        unit="user",
+    )
+    limit = Limit.of(run, 4096)
+    assert limit.anywhere
+    theta = RNG.normal(size=(37, 3))
+    alone = gradients.clipped_sum(theta, np.array([123]), limit)
+    shares = np.zeros(300)
+    shares[123] = 1.0
+    among = gradients.clipped_sum(theta, np.arange(300), limit, shares)
+    assert np.array_equal(alone, among)
+
+
+def test_a_mapped_row_is_the_same_wherever_it_is():
+    wide = RNG.normal(size=(500, 41))
+    root = RNG.normal(size=(41, 41))
+    row_map = RowMap(root + root.T, 50.0, 1.0, True)
+    table = row_map.table(Records(wide, 50.0), anywhere=True)
+    for first in (1, 7, 130):
+        moved = row_map.table(Records(wide[first:], 50.0), anywhere=True)
+        assert np.array_equal(table[first:], moved)
+    assert table == pytest.approx(row_map.table(Records(wide, 50.0)), abs=1e-5)
+
+
+# Second moments.
+
+
+@pytest.mark.parametrize("intercept", [None, 0.5])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_second_moments_are_means_of_users(intercept, sparse):
+    from scipy.sparse import csr_matrix
+
+    records = Records(csr_matrix(X) if sparse else X, 1.0, intercept)
+    seen = records.dense(slice(0, M))
+    expected = sum(seen[rows].T @ seen[rows] / len(rows) for rows in ROWS if len(rows))
+    factors = _roots(UserRows.of(IDS, USERS))
+    triangle = np.triu(_products(records, factors))
+    assert triangle == pytest.approx(np.triu(expected), abs=1e-12)
+    assert _sums_of_squares(records, factors) == pytest.approx(np.diag(expected), abs=1e-12)
+    assert np.trace(_products(records, factors)) <= np.trace(expected)
+
+
+def test_moments_and_groups_belong_together():
+    records = Records(X, 1.0)
+    moments = pabi.NoisySecondMoments(USERS, D, 1.0, noise_std=1.0, unit="user")
+    got = second_moments(moments, records, 0, delta=0.01, groups=IDS)
+    assert got.guarantee.unit == "user"
+    by_record = pabi.NoisySecondMoments(M, D, 1.0, noise_std=1.0)
+    for wrong, groups in ((moments, None), (by_record, IDS), (moments, IDS[1:])):
+        with pytest.raises(InvalidInput):
+            second_moments(wrong, records, 0, delta=0.01, groups=groups)

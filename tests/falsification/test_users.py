@@ -1,0 +1,140 @@
+"""Attacks with several records of one user: they break what is claimed of a record, never of a user."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import pabi
+from pabi import FullBatch, Loss, NoisySGD, Poisson
+from pabi.execute.groups import UserRows
+from pabi.execute.linear_gradients import LinearGradients, fast_sum
+
+DELTA = 1e-5
+N, RECORDS = 40, 6  # users, and how many records the attacker's target has
+EPSILONS = np.linspace(0.0, 6.0, 61)
+
+
+def run_of(batches, unit, adjacency, n):
+    """One step on linear losses, whose gradients are as long as they may be."""
+    return NoisySGD(
+        Loss.convex(1e-9, gradient_bound=1.0),
+        n,
+        batches,
+        steps=1,
+        step_size=1.0,
+        noise_std=0.1,
+        clip_norm=1.0,
+        adjacency=adjacency,
+        unit=unit,
+    )
+
+
+def gaussian_delta(mu, epsilon):
+    return norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+
+
+def shifted(run, signs, groups=None):
+    """The mean of the released iterate where all gradients of the target's records have this sign."""
+    gradients = LinearGradients(
+        np.ones((len(signs), 1)), np.asarray(signs, float), lambda predictor, target: target.copy()
+    )
+    rows = None if groups is None else UserRows.of(groups, run.n)
+    value = fast_sum(gradients, run, rows)(np.zeros(1), slice(0, run.n))
+    return -run.step_size * float(value[0]) / run.batch_size
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+def test_an_exact_attack_on_full_batches(adjacency):
+    """Gaussians of one variance: the user's records turn around together, or vanish."""
+    others = [0.0] * (N - 1)
+    ids = [0] * RECORDS + list(range(1, N))
+    other = -1.0 if adjacency == "replace_one" else 0.0
+    by_user = run_of(FullBatch(), "user", adjacency, N)
+    one, two = (shifted(by_user, [sign] * RECORDS + others, ids) for sign in (1.0, other))
+    truth = gaussian_delta(abs(one - two) / by_user.noise_std, EPSILONS)
+    claimed = by_user.guarantee(DELTA).delta(EPSILONS)
+    assert (truth <= claimed).all()
+    assert truth == pytest.approx(claimed, rel=1e-4, abs=1e-12)  # the claim is attained
+    # The same user where rows are records: what one record costs is not what this user pays.
+    by_record = run_of(FullBatch(), "record", adjacency, N + RECORDS - 1)
+    one, two = (shifted(by_record, [sign] * RECORDS + others) for sign in (1.0, other))
+    truth = gaussian_delta(abs(one - two) / by_record.noise_std, EPSILONS)
+    of_one = by_record.guarantee(DELTA)
+    assert (truth > of_one.delta(EPSILONS)).all()
+    of_all = of_one.for_groups(RECORDS).delta(EPSILONS)
+    assert (truth <= of_all).all()
+    assert truth == pytest.approx(of_all, rel=1e-4, abs=1e-12)
+
+
+def hockey_stick(one, other, epsilon):
+    """∫(p − e^ε·q)⁺ of mixtures of Gaussians [(weight, mean)] of one σ, by quadrature."""
+    grid = np.linspace(-3.0, 3.0, 120_001)
+    p, q = (sum(w * norm.pdf(grid, mean, 0.1) for w, mean in parts) for parts in (one, other))
+    return float(np.trapezoid(np.maximum(p - math.exp(epsilon) * q, 0.0), grid))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.5, 3.0])
+def test_an_exact_attack_on_random_batches(epsilon):
+    """Each user is drawn with probability 1/4, with all records; a record is drawn alone.
+
+    What rows of one user are drawn is binomial, so that both laws are mixtures of Gaussians.
+    """
+    size = 10
+    by_user = run_of(Poisson(size), "user", "zero_out", N)
+    share = Fraction(size, N)
+    drawn = [(1.0 - float(share), 0.0), (float(share), 1.0 / size)]
+    for pair in ((drawn, [(1.0, 0.0)]), ([(1.0, 0.0)], drawn)):
+        assert hockey_stick(*pair, epsilon) <= by_user.guarantee(DELTA).delta(epsilon) + 1e-9
+    rows = N + RECORDS - 1
+    by_record = run_of(Poisson(size), "record", "zero_out", rows)
+    chance = size / rows
+    binomial = [
+        (math.comb(RECORDS, j) * chance**j * (1 - chance) ** (RECORDS - j), j / size)
+        for j in range(RECORDS + 1)
+    ]
+    of_one, of_all = by_record.guarantee(DELTA), by_record.guarantee(DELTA).for_groups(RECORDS)
+    for pair in ((binomial, [(1.0, 0.0)]), ([(1.0, 0.0)], binomial)):
+        truth = hockey_stick(*pair, epsilon)
+        assert truth <= of_all.delta(epsilon) + 1e-9
+        if truth > 1e-6:
+            assert truth > of_one.delta(epsilon)
+
+
+def test_a_user_without_records_is_no_further_than_another():
+    """Replaced by one with none: half as far as by one whose records all turn around."""
+    run = run_of(FullBatch(), "user", "replace_one", N)
+    ids = [0] * RECORDS + list(range(1, N))
+    with_rows = shifted(run, [1.0] * RECORDS + [0.5] * (N - 1), ids)
+    without = shifted(run, [0.5] * (N - 1), list(range(1, N)))
+    assert abs(with_rows - without) * N == pytest.approx(1.0, rel=1e-9)
+    assert abs(with_rows - without) / run.noise_std <= run.guarantee(DELTA).mu
+
+
+def test_groups_of_strongly_convex_losses_are_refused_where_the_others_vanish():
+    """Where others vanish steps contract less: the pair that the proof would miss.
+
+    Two steps on quadratics, a record in the first batch: the last step contracts by 1 − ηm for a full batch
+    of strongly convex losses, and not at all for one whose contributions are 0.
+    """
+    run = NoisySGD(
+        Loss.strongly_convex(0.9, 1.0, gradient_bound=1.0),
+        2,
+        pabi.Cyclic(1),
+        epochs=1,
+        step_size=1.0,
+        noise_std=1.0,
+        adjacency="zero_out",
+    )
+    first = run.guarantee(DELTA, position=0)
+    # With the second record's contribution 0 the last step is x + noise: the shift of 1 stays, under 2σ².
+    missed = 1.0 / math.sqrt(2.0)
+    assert first.mu < missed
+    with pytest.raises(pabi.NotApplicable, match="strongly convex"):
+        first.for_groups(2)
+    replaced = NoisySGD(**{**run.__getstate__(), "adjacency": "replace_one"}).guarantee(DELTA)
+    assert replaced.for_groups(2).mu == pytest.approx(2.0 * replaced.mu, rel=1e-12)

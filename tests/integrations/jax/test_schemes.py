@@ -1,0 +1,83 @@
+"""The batch selection of jax-privacy as schemes of pabi: what is drawn is counted."""
+
+# ruff: noqa: E402  (imports that need the framework come after the line that asks for it)
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from pabi import BallsInBins, FixedSize, InvalidInput, Poisson
+from support.frameworks import framework
+
+framework("jax")
+selection = framework("jax_privacy.batch_selection")
+
+from pabi.integrations.jax import from_batch_selection
+
+N, STEPS = 40, 3000
+
+
+def shares(strategy):
+    """(n,) how often each record is drawn, and the sizes of all batches."""
+    counts, sizes = np.zeros(N), []
+    for batch in strategy.batch_iterator(N, np.random.default_rng(0)):
+        assert len(set(batch.tolist())) == len(batch)
+        counts[batch] += 1
+        sizes.append(len(batch))
+    return counts / len(sizes), sizes
+
+
+def test_poisson():
+    strategy = selection.CyclicPoissonSampling(sampling_prob=0.15, iterations=STEPS)
+    scheme = from_batch_selection(strategy, n=N, divisor=7)
+    assert scheme == Poisson(7, probability=0.15)
+    found, sizes = shares(strategy)
+    assert np.abs(found - 0.15).max() < 6 * math.sqrt(0.15 * 0.85 / STEPS)
+    assert len(set(sizes)) > 5
+    assert scheme.order(N, STEPS).probability == 0.15
+
+
+def test_fixed_sizes():
+    strategy = selection.FixedBatchSampling(batch_size=6, iterations=STEPS)
+    assert from_batch_selection(strategy, n=N, divisor=6) == FixedSize(6)
+    found, sizes = shares(strategy)
+    assert set(sizes) == {6}
+    assert np.abs(found - 0.15).max() < 6 * math.sqrt(0.15 * 0.85 / STEPS)
+
+
+def test_bins():
+    strategy = selection.BallsInBinsSampling(iterations=14, cycle_length=7)
+    scheme = from_batch_selection(strategy, n=N, divisor=6)
+    assert scheme == BallsInBins(6)
+    assert scheme.order(N, 14).period == 7
+    found, sizes = shares(strategy)
+    assert np.all(found == 1 / 7)
+    assert sizes[:7] == sizes[7:]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "divisor", "field", "reason"),
+    [
+        (selection.CyclicPoissonSampling(0.1, 5, cycle_length=2), 6, "strategy", "in a cycle of 2"),
+        (
+            selection.CyclicPoissonSampling(0.1, 5, truncated_batch_size=9),
+            6,
+            "strategy",
+            "batches that are cut",
+        ),
+        (selection.CyclicPoissonSampling(0.0, 5), 6, "probability", "> 0"),
+        (selection.FixedBatchSampling(6, 5, replace=True), 6, "strategy", "with replacement"),
+        (selection.FixedBatchSampling(6, 5), 7, "divisor", "expected 6"),
+        (selection.BallsInBinsSampling(5, 7), 5, "divisor", "= 7"),
+        (selection.BMinSepSampling(0.1, 5, 2), 6, "strategy", "BMinSepSampling"),
+        ("poisson", 6, "strategy", "got a str"),
+        (selection.FixedBatchSampling(6, 5), 0, "divisor", "≥ 1|in 1"),
+    ],
+)
+def test_what_no_scheme_fits(strategy, divisor, field, reason):
+    with pytest.raises(InvalidInput, match=reason) as refusal:
+        from_batch_selection(strategy, n=N, divisor=divisor)
+    assert refusal.value.field == field

@@ -1,0 +1,283 @@
+"""Training by JAX: beside `pabi.learn.train` on the same noise, and by itself."""
+
+# ruff: noqa: E402  (imports that need the framework come after the line that asks for it)
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi import InvalidInput, Loss, NoisySGD
+from pabi.learn import train as train_on_host
+from pabi.updates import Adam, Momentum
+from support.frameworks import framework
+
+jax = framework("jax")
+optax = framework("optax")
+import jax.numpy as jnp
+
+from pabi.integrations.jax import train
+from pabi.integrations.jax.training import OF_ITS_OWN, PLACES
+
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+
+N, D = 120, 4
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, D))
+X /= np.linalg.norm(X, axis=1, keepdims=True)
+Y = (X[:, 0] > 0.0).astype(float)
+START = {"b": np.zeros(()), "w": np.zeros(D)}
+
+
+def logistic(params, example):
+    row, label = example
+    z = row @ params["w"] + params["b"]
+    return jnp.logaddexp(0.0, z) - label * z
+
+
+def gradients(x, rows):
+    """The same, in numpy: the intercept is first, as in the order of the names."""
+    inputs = np.hstack([np.ones((len(rows), 1)), X[rows]])
+    return (1.0 / (1.0 + np.exp(-inputs @ x)) - Y[rows])[:, None] * inputs
+
+
+def sgd(**changes):
+    fields = {
+        "loss": Loss.logistic(math.sqrt(2.0), l2=0.05),
+        "n": N,
+        "batches": pabi.Cyclic(25),
+        "epochs": 3,
+        "step_size": 0.5,
+        "clip_norm": 0.4,
+        "noise_multiplier": 1.0,
+    }
+    return NoisySGD(**{**fields, **changes})
+
+
+def flat(params):
+    return np.concatenate([np.ravel(params["b"]), params["w"]])
+
+
+def apart(run, **arguments):
+    """How far the iterates by JAX and by numpy are apart on the same noise and batches."""
+    by_jax = train(START, logistic, (X, Y), run, random_state=7, **arguments)
+    on_host = train_on_host(run, gradients, np.zeros(D + 1), random_state=7)
+    assert np.linalg.norm(on_host.x) > 0.1
+    return float(np.abs(flat(by_jax.params) - on_host.x).max())
+
+
+RUNS = {
+    "cyclic": {},
+    "shuffled once": {"batches": pabi.ShuffleOnce(25)},
+    "reshuffled": {"batches": pabi.Reshuffle(25)},
+    "full": {"batches": pabi.FullBatch()},
+    "fixed size": {"batches": pabi.FixedSize(25)},
+    "poisson": {"batches": pabi.Poisson(25)},
+    "poisson, cap": {"batches": pabi.Poisson(25, cap=27)},
+    "poisson, probability": {
+        "batches": pabi.Poisson(7, probability=0.1),
+        "steps": 20,
+        "epochs": None,
+    },
+    "bins": {"batches": pabi.BallsInBins(25)},
+    "cool-down": {"cooldown_steps": 3},
+    "schedule": {
+        "step_size": np.linspace(0.5, 0.1, 15),
+        "noise_multiplier": np.linspace(1.0, 2.0, 15),
+    },
+    "momentum": {"update": Momentum(0.9)},
+    "nesterov": {"update": Momentum(0.9, nesterov=True)},
+    "adam": {"update": Adam((0.7, 0.9)), "step_size": 0.05},
+    "path": {"release": "path"},
+    "strongly convex": {
+        "loss": Loss.strongly_convex(0.1, 1.0, gradient_bound=0.3),
+        "clip_norm": None,
+        "noise_multiplier": None,
+        "noise_std": 0.02,
+    },
+    "sensitivity": {
+        "gradient_sensitivity": 3.0,
+        "clip_norm": None,
+        "noise_multiplier": None,
+        "noise_std": 0.1,
+    },
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_iterate_is_that_of_numpy(name):
+    """The loss of "strongly convex" is not one; what matters is that its noise is raised alike. Where numpy
+    shows every iterate, it rounds every one to the grid."""
+    assert apart(sgd(**RUNS[name])) < (1e-10 if name != "path" else 1e-6)
+
+
+def test_long_runs_are_cut_into_parts(monkeypatch):
+    from pabi.integrations.jax import training
+
+    monkeypatch.setattr(training, "_HELD", 150)
+    assert apart(sgd(batches=pabi.Poisson(25))) < 1e-10
+    assert apart(sgd(update=Adam())) < 1e-10
+
+
+def test_a_batch_that_is_larger_than_was_counted_on(monkeypatch):
+    from pabi.integrations.jax import training
+
+    monkeypatch.setattr(training, "_NEVER", 0.5)
+    assert apart(sgd(batches=pabi.Poisson(25))) < 1e-10
+
+
+def test_one_record_moves_a_step_by_no_more_than_its_sensitivity():
+    """Whatever its gradient, infinite ones included: those count as 0."""
+    run = sgd(batches=pabi.FullBatch(), epochs=None, steps=1)
+    before = flat(train(START, logistic, (X, Y), run, random_state=7).params)
+    most = run.step_size * run.sensitivity / run.batch_size
+    for value in (1e3, -1e300, np.inf, np.nan):
+        other = X.copy()
+        other[0] = value
+        after = flat(train(START, logistic, (other, Y), run, random_state=7).params)
+        assert np.linalg.norm(after - before) <= most
+    assert np.linalg.norm(after - before) > 0.0
+
+
+def test_noise_is_fresh_and_as_described():
+    """20 000 parameters that no record moves: a step is its noise."""
+    run = sgd(batches=pabi.FullBatch(), epochs=None, steps=1, loss=Loss.unknown())
+    start = np.zeros(20_000)
+
+    def nothing(params, example):
+        return 0.0 * params[0] * example
+
+    one, other = (train(start, nothing, Y, run) for _ in range(2))
+    std = float(run.step_size * run.gradient_noise_std)
+    assert np.std(one.params) == pytest.approx(std, rel=5.0 / math.sqrt(40_000))
+    assert np.std(one.params - other.params) == pytest.approx(math.sqrt(2) * std, rel=0.03)
+    assert pabi.guarantees.guarantee.TESTING not in one.guarantee.assumptions
+
+
+def test_parameters_of_any_structure():
+    def network(params, example):
+        row, label = example
+        hidden = jnp.tanh(params[0]["w"] @ row)
+        return (params[1] @ hidden - label) ** 2
+
+    start = [{"w": np.full((3, D), 0.1, dtype=np.float32)}, np.full(3, 0.2, dtype=np.float32)]
+    run = sgd(loss=Loss.unknown(), batches=pabi.Poisson(25))
+    result = train(start, network, (X.astype(np.float32), Y), run, random_state=1)
+    assert jax.tree.map(np.shape, result.params) == [{"w": (3, D)}, (3,)]
+    assert {leaf.dtype for leaf in jax.tree.leaves(result.params)} == {np.dtype(np.float64)}
+    assert not any(leaf.flags.writeable for leaf in jax.tree.leaves(result.params))
+    assert jnp.ones(1).dtype == np.float32  # as it was outside
+
+
+def test_the_guarantee_is_that_of_the_run():
+    for batches in (pabi.ShuffleOnce(25), pabi.Poisson(25)):
+        run = sgd(batches=batches)
+        result = train(START, logistic, (X, Y), run, delta=1e-3)
+        expected = run.guarantee(1e-3)
+        assert result.run is run
+        assert result.guarantee.epsilon(1e-3) == expected.epsilon(1e-3)
+        added = set(result.guarantee.assumptions) - set(expected.assumptions)
+        assert added == {OF_ITS_OWN, *([PLACES] if run.order.fresh else [])}
+    seeded = train(START, logistic, (X, Y), run, random_state=1)
+    assert pabi.guarantees.guarantee.TESTING in seeded.guarantee.assumptions
+
+
+def test_a_ledger_is_charged_before_training(tmp_path):
+    ledger = pabi.Ledger(tmp_path / "a.ledger", epsilon=0.1, delta=1e-5)
+    with pytest.raises(pabi.BudgetExceeded):
+        train(START, logistic, (X, Y), sgd(), ledger=ledger)
+    roomy = pabi.Ledger(tmp_path / "b.ledger", epsilon=50.0, delta=1e-3)
+    train(START, logistic, (X, Y), sgd(), ledger=roomy)
+    assert roomy.report().spent > 0.0
+
+
+# Optax.
+
+
+def test_schedules_of_optax_are_step_sizes():
+    for schedule in (
+        optax.cosine_decay_schedule(0.5, 100),
+        optax.exponential_decay(0.5, 10, 0.9),
+        optax.warmup_cosine_decay_schedule(0.01, 0.5, 5, 100, end_value=0.001),
+        optax.constant_schedule(0.25),
+    ):
+        run = sgd(step_size=schedule)
+        assert np.array_equal(run.step_size, [float(schedule(k)) for k in range(15)])
+        assert len(replace(run, epochs=4).step_size) == 20
+        assert apart(run) < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("chain", "update"),
+    [
+        (lambda: optax.sgd(0.5), "sgd"),
+        (lambda: optax.sgd(0.5, momentum=0.9), Momentum(0.9)),
+        (lambda: optax.adam(0.05, 0.7, 0.9), Adam((0.7, 0.9))),
+    ],
+    ids=["sgd", "momentum", "adam"],
+)
+def test_chains_of_optax(chain, update):
+    """They step as pabi's own updates do, and are accounted by composition."""
+    size = 0.05 if isinstance(update, Adam) else 0.5
+    own = train(START, logistic, (X, Y), sgd(update=update, step_size=size), random_state=7)
+    run = sgd(update="other", step_size=size)
+    result = train(START, logistic, (X, Y), run, optimizer=chain(), random_state=7)
+    # Their noisy gradients are rounded to 2⁻²⁰ of the noise.
+    assert np.abs(flat(result.params) - flat(own.params)).max() < 1e-4
+    assert result.guarantee.method == "composition"
+
+
+# Refusals.
+
+
+def vector(params, example):
+    return params["w"]
+
+
+REFUSED = {
+    "no run": ({"run": "a run"}, "run"),
+    "a chain for sgd": ({"optimizer": optax.sgd(0.5)}, "update"),
+    "no chain": ({"run": sgd(update="other")}, "update"),
+    "another chain": ({"run": sgd(update="other"), "optimizer": "adam"}, "optimizer"),
+    "prox": ({"run": sgd(prox=pabi.prox.ball(1.0))}, "prox"),
+    "residual": ({"run": sgd(clipping="residual")}, "clipping"),
+    "coordinates": ({"run": sgd(clipping="coordinates")}, "clipping"),
+    "cap": ({"run": sgd(loss=Loss.softmax(1.0, residual_cap=0.3))}, "residual_cap"),
+    "diameter": ({"run": sgd(diameter=1.0)}, "diameter"),
+    "integers": ({"params": {"b": np.zeros(()), "w": np.zeros(D, dtype=int)}}, "params"),
+    "no parameters": ({"params": {}}, "params"),
+    "not finite": ({"params": {"b": np.full((), np.nan), "w": np.zeros(D)}}, "x0"),
+    "too few": ({"data": (X[:-1], Y[:-1])}, "data"),
+    "ragged": ({"data": (X, Y[:-1])}, "data"),
+    "no data": ({"data": ()}, "data"),
+    "no loss": ({"per_example_loss": 1.0}, "per_example_loss"),
+    "a vector": ({"per_example_loss": vector}, "per_example_loss"),
+    "seed": ({"random_state": -1}, "random_state"),
+    "far away": (
+        {
+            "params": {"b": np.full((), 1e17), "w": np.zeros(D)},
+            "run": sgd(loss=Loss.logistic(2.0, l2=1.0), epochs=100),
+        },
+        "x0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name):
+    changes, field = REFUSED[name]
+    arguments = {
+        "params": START,
+        "per_example_loss": logistic,
+        "data": (X, Y),
+        "run": sgd(),
+        **changes,
+    }
+    options = {k: arguments.pop(k) for k in ("optimizer", "random_state") if k in arguments}
+    with pytest.raises(InvalidInput) as refusal:
+        train(*arguments.values(), **options)
+    assert refusal.value.field == field

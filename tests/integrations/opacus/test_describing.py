@@ -1,0 +1,345 @@
+"""Descriptions of Opacus runs: each step of the optimiser is computed again from the description alone."""
+
+# ruff: noqa: E402  (imports that need the framework come after the line that asks for it)
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from pabi import InvalidInput, Loss, Poisson, Reshuffle
+from pabi.updates import SGD, Adam, Momentum, Other
+from support.frameworks import framework
+
+framework("opacus")
+import torch
+from opacus.optimizers import AdaClipDPOptimizer, DistributedDPOptimizer, DPOptimizer
+from torch.optim import lr_scheduler
+from torch.utils.data import DataLoader
+
+from pabi.integrations.opacus import from_opacus
+from pabi.integrations.opacus.optimizers import settings_of
+from support.opacus_runs import HEAD, opacus_run, records
+
+
+def described(run, **arguments):
+    return from_opacus(run.optimizer, run.loader, **{"loss": HEAD, "epochs": 2, **arguments})
+
+
+def clipped_sum(x, rows, labels, norm):
+    """The sum of the clipped gradients of a binary head. Opacus adds 10⁻⁶ to norms."""
+    gradients = (1.0 / (1.0 + np.exp(-rows @ x)) - labels)[:, None] * rows
+    norms = np.linalg.norm(gradients, axis=1, keepdims=True)
+    return (gradients * np.minimum(1.0, norm / (norms + 1e-6))).sum(axis=0)
+
+
+def replayed(description, x, batches):
+    """Where steps without noise lead, from the description."""
+    state = description.rule.start(x)
+    for k, (rows, labels) in enumerate(batches):
+        rows = np.hstack([rows, np.ones((len(rows), len(x) - rows.shape[1]))])
+        size = np.broadcast_to(description.step_size, description.steps)[k]
+        total = clipped_sum(x, rows, labels, description.clip_norm)
+        direction = description.loss.l2 * x + total / description.batch_size
+        x, state = description.rule.step(x, direction, float(size), state, k)
+    return x
+
+
+def without_noise(run, scheduler=None, every="epoch", epochs=2):
+    """(the batches, where they lead) of a run whose noise is taken away once it is described."""
+    run.optimizer.noise_multiplier = 0.0
+    batches = []
+    for _ in range(epochs):
+        for rows, labels in run.loader:
+            batches.append((rows.numpy(), labels.numpy()))
+            run.step(rows, labels)
+            if scheduler is not None and every == "step":
+                scheduler.step()
+        if scheduler is not None and every == "epoch":
+            scheduler.step()
+    return batches, run.x
+
+
+STEPS = {
+    "sgd": {},
+    "weight decay": {"settings": {"weight_decay": 0.3}},
+    "momentum": {"settings": {"momentum": 0.8, "weight_decay": 0.3}},
+    "nesterov": {"settings": {"momentum": 0.8, "nesterov": True}},
+    "adam": {
+        "optimizer": torch.optim.Adam,
+        "settings": {"lr": 0.1, "betas": (0.7, 0.9), "weight_decay": 0.2},
+    },
+    "bias": {"bias": True, "settings": {"weight_decay": 0.3}},
+    "sum": {"loss_reduction": "sum", "settings": {"lr": 0.01, "weight_decay": 3.0}},
+    "another divisor": {"n": 61, "batch": 12, "settings": {"weight_decay": 0.3, "momentum": 0.5}},
+    "ghost": {"grad_sample_mode": "ghost", "settings": {"weight_decay": 0.3}},
+}
+
+
+@pytest.mark.parametrize("poisson", [True, False], ids=["poisson", "shuffled"])
+@pytest.mark.parametrize("name", STEPS)
+def test_the_description_takes_the_steps_of_the_optimiser(name, poisson):
+    run = opacus_run(**STEPS[name], poisson_sampling=poisson)
+    description = described(run)
+    batches, x = without_noise(run)
+    assert len(batches) == description.steps
+    np.testing.assert_allclose(replayed(description, run.first, batches), x, rtol=0, atol=1e-12)
+    assert np.linalg.norm(x - run.first) > 0.01
+
+
+@pytest.mark.parametrize("poisson", [True, False], ids=["poisson", "shuffled"])
+@pytest.mark.parametrize(
+    ("n", "reduction", "divisor"), [(60, "mean", 12), (61, "mean", 10), (60, "sum", 1)]
+)
+def test_noise_is_that_of_the_description(n, reduction, divisor, poisson):
+    """Of 20 000 coordinates whose gradients are zero, so that a step is the noise."""
+    d = 20_000
+    rows = torch.zeros(n, d, dtype=torch.float64)
+    data = torch.utils.data.TensorDataset(rows, torch.zeros(n, dtype=torch.float64))
+    loader = DataLoader(data, batch_size=12, shuffle=True)
+    run = opacus_run(d=d, loader=loader, loss_reduction=reduction, poisson_sampling=poisson)
+    description = described(run)
+    rows, labels = next(iter(run.loader))
+    run.step(rows, labels)
+    std = np.std(run.x - run.first) / description.step_size
+    assert std == pytest.approx(description.gradient_noise_std, rel=5.0 / math.sqrt(2.0 * d))
+    assert description.step_size * description.gradient_noise_std == pytest.approx(
+        0.5 * 2.0 * 0.3 / divisor
+    )
+
+
+@pytest.mark.parametrize("every", ["epoch", "step"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda o: lr_scheduler.StepLR(o, 2, gamma=0.5),
+        lambda o: lr_scheduler.CosineAnnealingLR(o, 40, eta_min=0.01),
+        lambda o: lr_scheduler.LambdaLR(o, lambda k: 1.0 / (1.0 + k)),
+        lambda o: lr_scheduler.SequentialLR(
+            o, [lr_scheduler.ConstantLR(o, 0.5, 2), lr_scheduler.ExponentialLR(o, 0.9)], [2]
+        ),
+    ],
+    ids=["steps", "cosine", "lambda", "sequence"],
+)
+def test_schedules(make, every):
+    """Of the wrapped optimiser and of its wrapper; neither changes before training."""
+    run = opacus_run(settings={"weight_decay": 0.3})
+    scheduler = make(run.optimizer.original_optimizer)
+    before = run.optimizer.param_groups[0]["lr"]
+    description = described(run, epochs=3, scheduler=scheduler, scheduler_every=every)
+    assert run.optimizer.param_groups[0]["lr"] == before
+    assert scheduler.last_epoch == 0
+    rates = []
+    run.optimizer.attach_step_hook(lambda o: rates.append(o.param_groups[0]["lr"]))
+    batches, x = without_noise(run, scheduler, every, epochs=3)
+    assert np.array_equal(np.broadcast_to(description.step_size, description.steps), rates)
+    assert len(set(rates)) > 1
+    np.testing.assert_allclose(replayed(description, run.first, batches), x, rtol=0, atol=1e-12)
+
+
+def test_a_schedule_that_moves_more_than_the_rate():
+    run = opacus_run(settings={"momentum": 0.9})
+    scheduler = lr_scheduler.OneCycleLR(run.optimizer, max_lr=0.5, total_steps=10)
+    description = described(run, scheduler=scheduler, scheduler_every="step")
+    assert description.update == Other()  # momentum goes up and down as well
+
+
+def two_groups(parameters, lr):
+    weight, bias = parameters
+    return torch.optim.SGD([{"params": [weight]}, {"params": [bias], "lr": 2 * lr}], lr=lr)
+
+
+def named(value):
+    """What a parameter is called; the addresses of functions differ between processes."""
+    if isinstance(value, dict):
+        return ",".join(f"{key}={getattr(one, '__name__', one)}" for key, one in value.items())
+    return str(value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "update"),
+    [
+        ({"settings": {"momentum": 0.9}}, Momentum(0.9)),
+        ({"settings": {"momentum": 0.9, "nesterov": True}}, Momentum(0.9, nesterov=True)),
+        ({"settings": {"momentum": 0.9, "dampening": 0.5}}, Other()),
+        ({"settings": {"maximize": True}}, Other()),
+        ({"settings": {"foreach": False}}, SGD()),
+        ({"optimizer": torch.optim.Adam}, Adam()),
+        ({"optimizer": torch.optim.Adam, "settings": {"amsgrad": True}}, Other()),
+        ({"optimizer": torch.optim.Adam, "settings": {"eps": 0.0}}, Other()),
+        ({"optimizer": torch.optim.Adam, "n": 61, "poisson_sampling": False}, Other()),
+        ({"optimizer": torch.optim.AdamW}, Other()),
+        ({"optimizer": torch.optim.RMSprop}, Other()),
+        ({"optimizer": two_groups, "bias": True}, Other()),
+    ],
+    ids=named,
+)
+def test_updates(arguments, update):
+    description = described(opacus_run(**arguments))
+    assert description.rule == update
+    if not update.plain:
+        assert description.guarantee(1e-3).method == "composition"
+
+
+# Numbers and schemes.
+
+
+def test_the_numbers_of_60_000_records_in_batches_of_256():
+    run = opacus_run(loader=DataLoader(records(60_000, 2), batch_size=256))
+    description = described(run)
+    assert description.batches.size == 255
+    assert 0.0 <= description.batches.probability - 1 / 235 <= 2.0**-24
+    assert (description.n, description.steps) == (60_000, 470)
+    assert description.gradient_noise_std == pytest.approx(2.0 * 0.3 / 255, rel=1e-14)
+
+
+def test_shuffled_batches_of_another_divisor():
+    """60 000/235 is 255 to Opacus: the step size makes up for what the sizes are off by."""
+    loader = DataLoader(records(600, 2), batch_size=7, shuffle=True)
+    description = described(
+        opacus_run(loader=loader, poisson_sampling=False, settings={"weight_decay": 0.1})
+    )
+    assert description.batches == Reshuffle(7)
+    divisor = int(600 * (1 / 86))
+    assert divisor == 6
+    assert description.step_size == pytest.approx(0.5 * 7 / divisor, rel=1e-15)
+    assert description.step_size * description.loss.l2 == pytest.approx(0.5 * 0.1, rel=1e-15)
+    assert description.loss.l2 <= 0.1 * divisor / 7
+
+
+def test_clipping_per_layer_is_composed_with_the_norm_of_the_norms():
+    run = opacus_run(bias=True, clipping="per_layer", max_grad_norm=[0.3, 0.4])
+    description = described(run)
+    assert description.clip_norm == pytest.approx(0.5, rel=1e-7)
+    assert description.loss == Loss.unknown(gradient_bound=1.0)
+    flat = described(opacus_run(bias=True, max_grad_norm=description.clip_norm))
+    assert description.guarantee(1e-3).method == "composition"
+    assert description.guarantee(1e-3).epsilon(1e-3) == pytest.approx(
+        flat.guarantee(1e-3).composition.epsilon(1e-3), rel=1e-12
+    )
+
+
+def test_ghost_clipping_is_composed():
+    description = described(opacus_run(grad_sample_mode="ghost"))
+    assert description.loss.kind == "unknown"
+
+
+def test_opacus_scales_gradients_down_that_are_a_little_below_the_norm():
+    """Which may matter to a loss of several predictors and does not to one of a single one."""
+    norm = math.sqrt(2.0)
+    for bound, kind in (
+        (norm - 1e-9, "softmax"),
+        (norm + 1e-9, "unknown"),
+        (norm + 2e-6, "softmax"),
+    ):
+        run = opacus_run(max_grad_norm=bound)
+        assert described(run, loss=Loss.softmax(1.0)).loss.kind == kind
+    assert described(opacus_run(max_grad_norm=1.0)).loss.kind == "logistic"
+
+
+def test_clipped_softmax_may_expand():
+    """Scaling the gradient of several predictors down is no step on a convex function: all that composition
+    costs, where the head of one output costs less."""
+    run = opacus_run(settings={"weight_decay": 0.2, "lr": 2.0})
+    softmax = described(run, epochs=40, loss=Loss.softmax(1.0))
+    head = described(run, epochs=40)
+    assert softmax.loss.effective_curvature(0.3) is None
+    assert head.loss.effective_curvature(0.3) == (0.0, 0.25)
+    assert softmax.guarantee(1e-3).method == "composition"
+    assert head.guarantee(1e-3).epsilon(1e-3) < 0.5 * softmax.guarantee(1e-3).epsilon(1e-3)
+
+
+def test_options():
+    run = opacus_run(settings={"weight_decay": 0.5})
+    assert described(run).adjacency == "zero_out"
+    assert described(run).loss == HEAD.with_l2(0.5)
+    other = described(run, adjacency="replace_one", release="path", loss=HEAD.with_l2(0.5))
+    assert (other.adjacency, other.release) == ("replace_one", "path")
+
+
+# Refusals.
+
+
+def test_losses_with_another_regulariser():
+    run = opacus_run(settings={"weight_decay": 0.5})
+    with pytest.raises(InvalidInput, match=r"loss: expected an l2 of 0, or .* = 0.5, .* got 0.1"):
+        described(run, loss=HEAD.with_l2(0.1))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"epochs": 0}, "epochs"),
+        ({"epochs": 1.5}, "epochs"),
+        ({"loss": "logistic"}, "loss"),
+        ({"adjacency": "add_or_remove"}, "adjacency"),
+        ({"scheduler": "cosine"}, "scheduler"),
+        ({"scheduler_every": "batch"}, "scheduler_every"),
+    ],
+)
+def test_arguments_are_checked(arguments, field):
+    with pytest.raises(InvalidInput) as refusal:
+        described(opacus_run(), **arguments)
+    assert refusal.value.field == field
+
+
+def test_runs_without_noise():
+    with pytest.raises(InvalidInput, match="noise_multiplier: "):
+        described(opacus_run(noise_multiplier=0.0))
+
+
+def test_adaptive_clipping():
+    run = opacus_run(
+        clipping="adaptive",
+        target_unclipped_quantile=0.5,
+        clipbound_learning_rate=0.2,
+        max_clipbound=10.0,
+        min_clipbound=0.1,
+        unclipped_num_std=3.0,
+    )
+    assert type(run.optimizer) is AdaClipDPOptimizer
+    with pytest.raises(InvalidInput, match="AdaClipDPOptimizer: its clipping norm follows"):
+        described(run)
+
+
+class _Own(DPOptimizer):
+    def scale_grad(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: object.__new__(DistributedDPOptimizer), "one worker's share"),
+        (lambda: object.__new__(_Own), "got a _Own"),
+        (lambda: torch.optim.SGD([torch.zeros(1)], lr=0.1), "got a SGD"),
+    ],
+)
+def test_other_optimisers(make, reason):
+    with pytest.raises(InvalidInput, match=reason) as refusal:
+        settings_of(make())
+    assert refusal.value.field == "optimizer"
+
+
+def test_schedulers_that_cannot_be_described():
+    run, other = opacus_run(), opacus_run()
+    plateau = lr_scheduler.ReduceLROnPlateau(run.optimizer)
+    with pytest.raises(InvalidInput, match="follows a metric"):
+        described(run, scheduler=plateau)
+    late = lr_scheduler.StepLR(run.optimizer, 1)
+    with pytest.raises(InvalidInput, match="not one of the optimiser"):
+        described(other, scheduler=late)
+    run.train(1)
+    late.step()
+    with pytest.raises(InvalidInput, match="before its first step, got one after 1"):
+        described(run, scheduler=late)
+
+
+def test_poisson_sizes_are_divisors():
+    assert isinstance(described(opacus_run()).batches, Poisson)
+    assert described(opacus_run(n=61)).batch_size == 10
+    assert described(opacus_run(loss_reduction="sum")).batch_size == 1
+    with pytest.raises(InvalidInput, match="loader: "):
+        from_opacus(opacus_run().optimizer, [1], loss=HEAD, epochs=1)

@@ -1,0 +1,282 @@
+"""Loaders of PyTorch and Opacus as batch schemes: what they draw is counted, not believed."""
+
+# ruff: noqa: E402  (imports that need the framework come after the line that asks for it)
+
+from __future__ import annotations
+
+import types
+from fractions import Fraction
+from itertools import chain
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi import Cyclic, FullBatch, InvalidInput, Poisson, Reshuffle, ShuffleOnce
+from support.frameworks import framework
+
+framework("opacus")
+import torch
+from opacus.accountants import PRVAccountant
+from opacus.data_loader import DPDataLoader
+from opacus.utils.batch_memory_manager import BatchSplittingSampler
+from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
+
+from pabi.integrations.opacus import PabiAccountant, check_loader
+from pabi.integrations.opacus.loaders import drawn_by, probability_of
+
+
+def numbers(n):
+    return TensorDataset(torch.arange(n).reshape(-1, 1))
+
+
+def poisson(n, batch):
+    return DPDataLoader.from_data_loader(DataLoader(numbers(n), batch_size=batch))
+
+
+def epoch_of(loader):
+    return [rows.reshape(-1).tolist() for (rows,) in loader]
+
+
+# What a loader draws.
+
+
+@pytest.mark.parametrize(
+    ("n", "batch", "shuffle", "scheme"),
+    [
+        (60, 12, True, Reshuffle(12)),
+        (61, 12, True, Reshuffle(12)),
+        (61, 12, False, Cyclic(12)),
+        (10, 10, True, FullBatch()),
+        (10, 99, True, FullBatch()),
+    ],
+)
+def test_lists_are_cut_as_the_scheme_says(n, batch, shuffle, scheme):
+    loader = DataLoader(numbers(n), batch_size=batch, shuffle=shuffle)
+    drawn = drawn_by(loader)
+    assert (drawn.batches, drawn.n) == (scheme, n)
+    batches = epoch_of(loader)
+    size = scheme.batch_size(n)
+    assert len(batches) == drawn.steps == scheme.per_epoch(n)
+    assert sorted(chain.from_iterable(batches)) == list(range(n))
+    assert [len(b) for b in batches[:-1]] == [size] * (len(batches) - 1)
+    assert (batches == epoch_of(loader)) is (not shuffle)
+
+
+def test_what_a_fixed_order_leaves_out_is_no_record_of_the_run():
+    loader = DataLoader(numbers(61), batch_size=12, drop_last=True)
+    drawn = drawn_by(loader)
+    assert (drawn.batches, drawn.n, drawn.steps) == (Cyclic(12), 60, 5)
+    assert sorted(chain.from_iterable(epoch_of(loader))) == list(range(60))
+
+
+@pytest.mark.parametrize(("n", "batch", "length"), [(60_000, 256, 235), (60, 12, 5), (930, 10, 92)])
+def test_poisson_batches(n, batch, length):
+    """The last case: ⌊1/(1/93)⌋ is 92 in doubles, and Opacus' accountants are told 1/92."""
+    loader = poisson(n, batch)
+    drawn = drawn_by(loader)
+    assert len(loader) == drawn.steps == length
+    assert drawn.n == n
+    assert 0.0 <= drawn.batches.probability - 1.0 / length <= 2.0**-24
+    assert drawn.batches.probability >= loader.sample_rate
+
+
+@pytest.mark.parametrize("rate", [1 / 235, 1 / 3, 0.1, 1e-6, 1.0, 0.75, 2.0**-24])
+def test_no_number_of_torch_is_below_the_rate_more_often(rate):
+    """Every number that torch.rand gives, compared as the sampler compares."""
+    draws = torch.rand(10**6, generator=torch.Generator().manual_seed(0)) * 2**24
+    assert torch.equal(draws, draws.round())
+    every = torch.arange(2**24, dtype=torch.float32) / 2**24
+    share = Fraction(int((every < rate).sum()), 2**24)
+    assert share <= Fraction(probability_of(rate)) <= share + Fraction(1, 2**24)
+
+
+def test_doubles_have_finer_numbers():
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert 0.0 <= probability_of(1 / 3) - 1 / 3 <= 2.0**-52
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_samplers_say_their_scheme():
+    once = types.SimpleNamespace(scheme=ShuffleOnce(5))
+    loader = DataLoader(numbers(20), batch_sampler=[[0]])
+    loader.__dict__["batch_sampler"] = once
+    assert drawn_by(loader).batches == ShuffleOnce(5)
+    assert drawn_by(loader).steps == 4
+    once.n = 19
+    with pytest.raises(InvalidInput, match="a sampler of 19 of 20 records"):
+        drawn_by(loader)
+
+
+class _Stream(IterableDataset):
+    def __iter__(self):
+        return iter([])
+
+
+def _split():
+    batches = BatchSampler(SequentialSampler(range(20)), 5, False)
+    return BatchSplittingSampler(sampler=batches, max_batch_size=2, optimizer=None)
+
+
+REFUSED = {
+    "no loader": (lambda: [1], "expected a torch.utils.data.DataLoader, got a list"),
+    "a stream": (lambda: DataLoader(_Stream(), batch_size=2), "an IterableDataset"),
+    "drop_last": (
+        lambda: DataLoader(numbers(61), batch_size=12, shuffle=True, drop_last=True),
+        "drop_last=True with 1 records left out",
+    ),
+    "replacement": (
+        lambda: DataLoader(
+            numbers(20), batch_size=5, sampler=RandomSampler(range(20), replacement=True)
+        ),
+        "drawn with replacement",
+    ),
+    "fewer": (
+        lambda: DataLoader(
+            numbers(20), batch_size=5, sampler=RandomSampler(range(20), num_samples=10)
+        ),
+        "a sampler of 10 of 20 records",
+    ),
+    "weights": (
+        lambda: DataLoader(
+            numbers(20), batch_size=5, sampler=WeightedRandomSampler([1.0] * 20, 20)
+        ),
+        "WeightedRandomSampler",
+    ),
+    "subset": (
+        lambda: DataLoader(numbers(20), batch_size=5, sampler=SubsetRandomSampler(range(20))),
+        "SubsetRandomSampler",
+    ),
+    "no batches": (lambda: DataLoader(numbers(20), batch_size=None), "no batches"),
+    "a list": (lambda: DataLoader(numbers(20), batch_sampler=[[0, 1]]), "those of a list"),
+    "parts": (lambda: DataLoader(numbers(20), batch_sampler=_split()), "BatchMemoryManager"),
+    "a worker": (
+        lambda: DataLoader(
+            numbers(20),
+            batch_sampler=object.__new__(DistributedUniformWithReplacementSampler),
+        ),
+        "one worker's share",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_loaders_without_a_scheme(name):
+    make, reason = REFUSED[name]
+    with pytest.raises(InvalidInput, match=reason) as refusal:
+        drawn_by(make())
+    assert refusal.value.field == "loader"
+
+
+# What is found.
+
+
+def accountant_of(**changes):
+    fields = {
+        "n": 60,
+        "batches": Reshuffle(12),
+        "steps": 5,
+        "step_size": 0.5,
+        "clip_norm": 1.0,
+        "noise_multiplier": 1.0,
+    }
+    accountant = PabiAccountant()
+    accountant.describe(pabi.NoisySGD(pabi.Loss.unknown(), **{**fields, **changes}))
+    return accountant
+
+
+def shuffled(n=60, batch=12, **settings):
+    return DataLoader(numbers(n), batch_size=batch, shuffle=True, **settings)
+
+
+def subjects(findings):
+    return [(f.subject, f.severity) for f in findings]
+
+
+def test_the_most_common_error():
+    """A loader that shuffles, accounted as Poisson."""
+    for accountant in (None, PRVAccountant()):
+        (finding,) = check_loader(shuffled(), accountant)
+        assert (finding.subject, finding.severity) == ("sampling", "wrong")
+        assert "shuffles the records every epoch" in finding.message
+        assert "charges for Poisson sampling" in finding.message
+        with pytest.raises(InvalidInput, match="sampling"):
+            check_loader(shuffled(), accountant, strict=True)
+    assert '"prv"' in str(check_loader(shuffled(), PRVAccountant()))
+
+
+def test_nothing_is_found_where_all_is_right():
+    assert check_loader(poisson(60, 12)) == ()
+    assert check_loader(poisson(60, 12), PRVAccountant(), strict=True) == ()
+    assert check_loader(shuffled(), accountant_of(), strict=True) == ()
+    drawn = drawn_by(poisson(60, 12)).batches
+    assert check_loader(poisson(60, 12), accountant_of(batches=drawn)) == ()
+    assert check_loader(poisson(60, 12), accountant_of(batches=Poisson(12))) == ()
+    assert "as they are accounted" in str(check_loader(poisson(60, 12)))
+
+
+FOUND = {
+    "another kind": (lambda: poisson(60, 12), accountant_of, ("sampling", "wrong")),
+    "another size": (lambda: shuffled(batch=10), accountant_of, ("sampling", "wrong")),
+    "other records": (
+        lambda: shuffled(batch=12),
+        lambda: accountant_of(n=72),
+        ("run", "wrong"),
+    ),
+    "another probability": (
+        lambda: poisson(60, 12),
+        lambda: accountant_of(batches=Poisson(12, probability=0.1)),
+        ("sampling", "wrong"),
+    ),
+    "no run": (shuffled, PabiAccountant, ("run", "unknown")),
+    "drop_last": (
+        lambda: shuffled(n=61, drop_last=True),
+        PRVAccountant,
+        ("drop_last", "wrong"),
+    ),
+    "replacement": (REFUSED["replacement"][0], PRVAccountant, ("sampler", "wrong")),
+    "a worker": (REFUSED["a worker"][0], PRVAccountant, ("sampler", "unknown")),
+    "short batch": (
+        lambda: shuffled(n=61),
+        lambda: accountant_of(n=61, steps=6),
+        ("last batch", "note"),
+    ),
+    "left out": (
+        lambda: DataLoader(numbers(61), batch_size=12, drop_last=True),
+        lambda: accountant_of(batches=Cyclic(12)),
+        ("drop_last", "note"),
+    ),
+    "told more": (lambda: poisson(930, 10), PRVAccountant, ("probability", "note")),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_findings(name):
+    make, accountant, expected = FOUND[name]
+    findings = check_loader(make(), accountant())
+    assert expected in subjects(findings)
+    assert len(findings) == 1
+    assert "\n" not in str(findings)
+    if expected[1] == "note":
+        assert check_loader(make(), accountant(), strict=True) == findings
+
+
+def test_nothing_of_the_records_is_looked_at():
+    class Untouched(TensorDataset):
+        def __getitem__(self, index):
+            raise AssertionError("a record was read")
+
+    rows = Untouched(torch.from_numpy(np.zeros((60, 2))))
+    assert len(check_loader(DataLoader(rows, batch_size=12, shuffle=True))) == 1

@@ -1,0 +1,47 @@
+"""Frameworks are loaded by their own modules alone, and a missing one is named with what installs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+FRAMEWORKS = ["torch", "opacus", "jax", "optax", "jax_privacy"]
+
+
+def printed(script):
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_importing_pabi_loads_no_framework():
+    script = (
+        "import sys, pabi, pabi.learn, pabi.integrations; "
+        f"print([name for name in {FRAMEWORKS} if name in sys.modules])"
+    )
+    assert printed(script) == "[]"
+
+
+@pytest.mark.parametrize(
+    ("use", "missing", "extra"),
+    [
+        ("import pabi.integrations.opacus", "torch", "opacus"),
+        ("import pabi.integrations.opacus", "opacus", "opacus"),
+        ("from pabi.integrations.jax import train; train(1, len, 1, None)", "jax", "jax"),
+        (
+            "from pabi.integrations.jax import from_batch_selection as f; f(1, n=1, divisor=1)",
+            "jax_privacy",
+            "jax",
+        ),
+    ],
+)
+def test_a_missing_framework_is_named(use, missing, extra):
+    script = (
+        f"import sys, pabi; sys.modules[{missing!r}] = None\n"
+        f"try:\n    exec({use!r})\nexcept pabi.InvalidInput as error:\n    print(error)"
+    )
+    line = printed(script)
+    assert "is not installed; in a checkout of pabi: pip install" in line
+    assert line.endswith(f"'.[{extra}]'")
+    assert "\n" not in line

@@ -1,0 +1,341 @@
+"""Heads: the very iterates of the numpy path, PyTorch's own gradients, and the law of what is released."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import pabi
+from pabi.describe.linear_losses import executable
+from pabi.execute.linear_gradients import LossGradients
+from pabi.execute.randomness import secret_generator
+from pabi.learn import Records, second_moments
+from pabi.learn import train as train_described
+from pabi.learn.whitening import whitening
+from support.frameworks import framework
+from support.modules import D, K, Listed, N, linear, pairs, run, table, weights
+from support.unpriced import Unpriced
+
+torch = framework("torch")
+from pabi.integrations import torch as integration  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+
+X, CLASSES = table()
+SIGNS, NUMBERS = CLASSES % 2, X[:, 0] - 0.5 * X[:, 1]
+COUNTS, VECTORS = CLASSES.astype(float), X[:, :K] + 0.1
+BOUND = 1.5  # of rows, some of which are longer
+SEEN = math.hypot(BOUND, 1.0) * (1.0 + 1e-12)
+
+# (loss, targets, outputs)
+LOSSES = {
+    "softmax": (pabi.Loss.softmax(SEEN, l2=0.1), CLASSES, K),
+    "capped softmax": (pabi.Loss.softmax(SEEN, residual_cap=0.5), CLASSES, K),
+    "one_vs_rest": (pabi.Loss.one_vs_rest(SEEN, classes=K), CLASSES, K),
+    "logistic": (pabi.Loss.logistic(SEEN), SIGNS, 1),
+    "smoothed_hinge": (pabi.Loss.smoothed_hinge(SEEN, smoothing=0.5), SIGNS, 1),
+    "squared": (pabi.Loss.squared(SEEN, residual_bound=1.0), NUMBERS, 1),
+    "huber": (pabi.Loss.huber(SEEN, threshold=0.3, l2=0.2), NUMBERS, 1),
+    "vector_huber": (pabi.Loss.vector_huber(SEEN, threshold=0.7), VECTORS, K),
+    "poisson": (pabi.Loss.poisson(SEEN, predictor_bound=2.0, count_bound=3.0), COUNTS, 1),
+}
+WAYS = {
+    "as it is": {},
+    "by norm": {"clip_norm": 0.4},
+    "by residual": {"clip_norm": 0.4, "clipping": "residual"},
+    "by all residuals": {"clip_norm": 0.4, "clipping": "ball"},
+    "Poisson": {"batches": pabi.Poisson(10, cap=30)},
+    "full, cool-down": {"batches": pabi.FullBatch(), "cooldown_steps": 1},
+    "prox": {"prox": pabi.prox.ball(0.5), "clip_norm": 0.4},
+}
+
+
+def by_numpy(described, features, targets, outputs, start, scaling=1.0, state=0):
+    """The last iterate of `pabi.learn.train` on rows of norm BOUND and a constant."""
+    loss = executable(described.loss.kind, **dict(described.loss.parameters))
+    classes = outputs if loss.response == "class" else None
+    gradients = LossGradients(loss, Records(features, BOUND, scaling), targets, classes)
+    x = train_described(described, gradients, start.reshape(gradients.shape), state).x
+    return x.reshape(start.shape)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.one_in(3)
+def test_iterates_are_those_of_numpy(name, way):
+    loss, targets, outputs = LOSSES[name]
+    if way == "by all residuals" and name == "capped softmax":
+        way = "by residual"
+    layer, described = linear(D, outputs), run(loss, **WAYS[way])
+    # The square root is rounded down: rows are shorter by a relative 1e-12 at most.
+    result = integration.train(layer, pairs(X, targets), described, random_state=0)
+    truth = by_numpy(described, X, targets, outputs, weights(layer))
+    np.testing.assert_allclose(weights(result.module), truth, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(result.x.reshape(truth.shape), truth, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("scaling", [0.25, 2.0])
+def test_a_bias_is_the_weight_of_a_constant(scaling):
+    described = run(pabi.Loss.softmax(math.hypot(BOUND, scaling) * (1 + 1e-12)))
+    layer = linear(D, K)
+    result = integration.train(
+        layer, pairs(X, CLASSES), described, intercept_scaling=scaling, random_state=0
+    )
+    units = np.array([1.0] * D + [scaling])[:, None]
+    truth = by_numpy(described, X, CLASSES, K, weights(layer) / units, scaling) * units
+    np.testing.assert_allclose(weights(result.module), truth, rtol=0, atol=1e-10)
+
+
+def test_without_a_bias_rows_have_all_of_the_norm():
+    described, layer = run(pabi.Loss.softmax(BOUND)), linear(D, K, bias=False)
+    result = integration.train(layer, pairs(X, CLASSES), described, random_state=0)
+    truth = by_numpy(described, X, CLASSES, K, weights(layer), None)
+    np.testing.assert_allclose(weights(result.module), truth, rtol=0, atol=1e-10)
+
+
+def backbone():
+    """A module in train mode whose eval mode differs, and the features of eval mode, by hand."""
+    module = torch.nn.Sequential(
+        torch.nn.Linear(D, 4), torch.nn.BatchNorm1d(4), torch.nn.ReLU(), torch.nn.Dropout(0.5)
+    ).double()
+    module[1].running_mean += 0.3
+    module[1].running_var *= 2.0
+    first, means = weights(module[0]), module[1]
+    hidden = (X @ first[:-1] + first[-1] - 0.3) / np.sqrt(2.0 + means.eps)
+    module.append(linear(4, K)).train()
+    return module, np.maximum(hidden, 0.0)
+
+
+@pytest.mark.parametrize("dataset", [pairs, lambda X, y: Listed(torch.as_tensor(X), y)])
+def test_a_head_is_trained_on_what_the_frozen_layers_make_of_a_row(dataset):
+    module, features = backbone()
+    before = copy.deepcopy(module.state_dict())
+    described = run(LOSSES["softmax"][0])
+    result = integration.train(module, dataset(X, CLASSES), described, head="4", random_state=0)
+    truth = by_numpy(described, features, CLASSES, K, weights(module[4]))
+    np.testing.assert_allclose(weights(result.module[4]), truth, rtol=0, atol=1e-10)
+    after = result.module.state_dict()
+    for name, value in module.state_dict().items():
+        assert torch.equal(value, before[name]), "the module itself is left alone"
+        assert torch.equal(after[name], value) == (not name.startswith("4.")), name
+    assert [m.training for m in result.module.modules()] == [m.training for m in module.modules()]
+
+
+def test_the_head_may_be_named_or_passed_and_features_computed_once():
+    module, features = backbone()
+    described = run(LOSSES["softmax"][0])
+    dataset = Listed(torch.as_tensor(X), CLASSES)
+    seen = integration.features(module, dataset, head=module[4])
+    np.testing.assert_allclose(seen.tensors[0].numpy(), features, atol=1e-12)
+    assert np.array_equal(seen.tensors[1].numpy(), CLASSES)
+    at_once = integration.train(module, dataset, described, head=module[4], random_state=3)
+    after = integration.train(module[4], seen, described, random_state=3)
+    assert np.array_equal(weights(at_once.module[4]), weights(after.module))
+
+
+def test_half_precision_becomes_single():
+    module = torch.nn.Sequential(torch.nn.Linear(D, 4), torch.nn.Linear(4, K)).bfloat16()
+    dataset = pairs(torch.as_tensor(X).bfloat16(), CLASSES)
+    result = integration.train(module, dataset, run(LOSSES["softmax"][0]), head="1")
+    assert result.module[1].weight.dtype == torch.bfloat16
+    assert integration.features(module, dataset, head="1").tensors[0].dtype == torch.float32
+
+
+# PyTorch's own gradients.
+
+TWINS = {
+    "softmax": (pabi.Loss.softmax(SEEN), torch.nn.CrossEntropyLoss(), CLASSES, 1.0),
+    "logistic": (pabi.Loss.logistic(SEEN), torch.nn.BCEWithLogitsLoss(), SIGNS * 1.0, 1.0),
+    "squared": (pabi.Loss.squared(SEEN, 50.0), torch.nn.MSELoss(), NUMBERS, 0.5),
+    "huber": (pabi.Loss.huber(SEEN, 0.3), torch.nn.HuberLoss(delta=0.3), NUMBERS, 1.0),
+    "squared by Huber": (pabi.Loss.squared(SEEN, 0.3), torch.nn.HuberLoss(delta=0.3), NUMBERS, 1.0),
+    "poisson": (pabi.Loss.poisson(SEEN, 5.0, 3.0), torch.nn.PoissonNLLLoss(), COUNTS, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_step_follows_the_gradient_of_the_loss_of_torch(name):
+    """One step on all rows, with noise of a millionth: the mean over the batch, as PyTorch takes it."""
+    stated, loss, targets, factor = TWINS[name]
+    short = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), BOUND) * BOUND
+    layer = linear(D, K if name == "softmax" else 1)
+    described = run(stated, batches=pabi.FullBatch(), epochs=1, step_size=0.1, noise_std=1e-6)
+    result = integration.train(layer, pairs(X, targets), described, loss=loss)
+    output = layer(torch.as_tensor(short))
+    wanted = torch.as_tensor(targets)
+    loss(output if name == "softmax" else output[:, 0], wanted).backward()
+    gradient = np.vstack([layer.weight.grad.numpy().T, layer.bias.grad.numpy()[None]])
+    moved = (weights(layer) - weights(result.module)) / 0.1
+    np.testing.assert_allclose(moved, factor * gradient, rtol=0, atol=1e-5)
+
+
+# What the guarantee says, and the ledger.
+
+
+def test_the_guarantee_is_that_of_the_run_with_what_a_module_assumes():
+    module, _ = backbone()
+    described = run(LOSSES["softmax"][0])
+    result = integration.train(module, pairs(X, CLASSES), described, head="4", delta=1e-6)
+    alone = described.guarantee(1e-6)
+    assert result.guarantee.epsilon(1e-6) == alone.epsilon(1e-6)
+    further = set(result.guarantee.assumptions) - set(alone.assumptions)
+    assert any("does not train" in sentence for sentence in further)
+    assert any("preprocessing" in sentence for sentence in further)
+    assert pabi.verify(result.guarantee).ok
+    assert result.run is described
+    assert not result.x.flags.writeable
+
+
+def test_a_bare_head_speaks_of_no_frozen_layers():
+    result = integration.train(linear(D, K), pairs(X, CLASSES), run(LOSSES["softmax"][0]))
+    assert not any("does not train" in sentence for sentence in result.guarantee.assumptions)
+
+
+def test_the_release_is_reserved_before_features_are_computed(tmp_path):
+    reads = []
+
+    class Counted(Listed):
+        def __getitem__(self, i):
+            reads.append(i)
+            return super().__getitem__(i)
+
+    module, _ = backbone()
+    described = run(LOSSES["softmax"][0])
+    cost = described.guarantee(1e-5).epsilon(1e-5)
+    ledger = pabi.Ledger(tmp_path / "ledger", 1.5 * cost, 1e-5)
+    dataset = Counted(torch.as_tensor(X), CLASSES)
+    integration.train(module, dataset, described, head="4", ledger=ledger)
+    assert len(ledger.report().entries) == 1
+    reads.clear()
+    with pytest.raises(pabi.BudgetExceeded):
+        integration.train(module, dataset, described, head="4", ledger=ledger)
+    assert set(reads) <= {0}, "the shape of the first record alone"
+
+
+# Preconditioning.
+
+
+def moments(dimension=D + 1, **changes):
+    fields = {"noise_std": 0.5, **changes}
+    return pabi.NoisySecondMoments(N, dimension, SEEN, **fields)
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+@pytest.mark.parametrize("kind", ["softmax", "vector_huber"])
+def test_preconditioned_heads_are_trained_on_mapped_rows(kind, diagonal):
+    """The same release, map and run, put together by hand. The size of a row matters to numbers alone."""
+    threshold = {"threshold": 0.5} if kind == "vector_huber" else {}
+    stated = moments(diagonal=diagonal)
+    described = run(getattr(pabi.Loss, kind)(1.0, **threshold))
+    layer, targets = linear(D, K), VECTORS if threshold else CLASSES
+    result = integration.train(
+        layer, pairs(X, targets), described, precondition=stated, random_state=7
+    )
+    rows = Records(X, BOUND, 1.0)
+    release = second_moments(stated, rows, np.random.default_rng([1, 7]))
+    row_map = whitening(release.values, stated, norm=1.0, equal=not threshold)
+    matrix = np.diag(row_map.matrix) if diagonal else row_map.matrix
+    start = np.linalg.solve(matrix, weights(layer)) * row_map.unit / row_map.norm
+    loss = executable(kind, **threshold)
+    gradients = LossGradients(loss, row_map.mapped(rows), targets, None if threshold else K)
+    x = train_described(described, gradients, start, 7).x
+    np.testing.assert_allclose(result.x, x, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(weights(result.module), row_map.applied(x), rtol=0, atol=1e-10)
+
+
+def test_both_releases_are_charged():
+    described, stated = run(pabi.Loss.softmax(1.0)), moments()
+    result = integration.train(linear(D, K), pairs(X, CLASSES), described, precondition=stated)
+    both = pabi.compose(stated.guarantee(), described.guarantee())
+    assert result.guarantee.epsilon(1e-5) == pytest.approx(both.epsilon(1e-5), rel=1e-9)
+    assert result.guarantee.epsilon(1e-5) > described.guarantee().epsilon(1e-5)
+
+
+def test_training_begins_at_the_weights_of_the_module_whatever_the_map():
+    described = run(pabi.Loss.huber(1.0, 0.5), step_size=1e-6, epochs=1)
+    layer = linear(D, 1)
+    result = integration.train(layer, pairs(X, NUMBERS), described, precondition=moments())
+    np.testing.assert_allclose(weights(result.module), weights(layer), atol=1e-4)
+
+
+# The law of what is released.
+
+
+@pytest.fixture
+def unpriced(monkeypatch):
+    monkeypatch.setattr(pabi.NoisySGD, "guarantee", lambda self, delta=1e-5: Unpriced())
+
+
+def extreme(target):
+    """Four records with feature 1: a threshold of 0.2 makes each gradient ±0.2 wherever θ is, since targets
+    are far away. The sum of the others is 0.2."""
+    return pairs(np.ones((4, 1)), np.array([1e6, -1e6, 1e6, target]))
+
+
+LINEAR = pabi.NoisySGD(
+    pabi.Loss.huber(1.0, 0.2, l2=0.5),
+    n=4,
+    batches=pabi.FullBatch(),
+    steps=4,
+    step_size=0.5,
+    noise_std=0.08,
+)
+RUNS = 1_500
+
+
+def law(target):
+    """(mean, standard deviation) of the last iterate, from the recursion of an affine map."""
+    pull = 0.2 * (2 - 1 + np.sign(target)) / 4
+    mean, variance = 1.0, 0.0
+    for _ in range(4):
+        mean = (1 - 0.5 * 0.5) * mean + 0.5 * pull
+        variance = (1 - 0.5 * 0.5) ** 2 * variance + (0.5 * 0.08) ** 2
+    return mean, math.sqrt(variance)
+
+
+def drawn(target, runs=RUNS):
+    """Released weights; the generator stands in for that of every run, which is as secret."""
+    layer, generator = linear(1, 1, bias=False), secret_generator()
+    with torch.no_grad():
+        layer.weight.fill_(1.0)
+    return np.array(
+        [
+            integration.train(layer, extreme(target), LINEAR, random_state=generator).x.item()
+            for _ in range(runs)
+        ]
+    )
+
+
+def test_released_weights_have_the_closed_form(unpriced):
+    """Five standard errors of mean and variance; the whole law by Dvoretzky–Kiefer–Wolfowitz at 1e-7."""
+    mean, std = law(1e6)
+    values = np.sort(drawn(1e6))
+    ranks = np.arange(RUNS + 1) / RUNS
+    truth = norm.cdf(values, mean, std)
+    gap = max(np.max(ranks[1:] - truth), np.max(truth - ranks[:-1]))
+    assert gap < math.sqrt(math.log(2e7) / (2 * RUNS))
+    assert abs(values.mean() - mean) < 5 * std / math.sqrt(RUNS)
+    assert abs(values.var() / std**2 - 1) < 5 * math.sqrt(2 / RUNS)
+
+
+def test_no_attack_on_extreme_records_beats_the_guarantee():
+    """The best test of one threshold: rates by Clopper–Pearson at 1e-6 must not lie below the curve. The
+    exact trade-off of the pair must not, either, and is near the curve, so that the test can fail."""
+    from scipy.stats import beta
+
+    guarantee = LINEAR.guarantee(1e-3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pabi.NoisySGD, "guarantee", lambda self, delta=1e-5: Unpriced())
+        one, other = drawn(1e6), drawn(-1e6)
+    (mean, std), (least, _) = law(1e6), law(-1e6)
+    separation = (mean - least) / std
+    assert guarantee.mu >= separation * (1 - 1e-9)
+    assert guarantee.mu <= 1.01 * separation
+    for threshold in np.linspace(least, mean, 9):
+        false = beta.isf(1e-6, np.sum(other > threshold) + 1, np.sum(other <= threshold))
+        missed = beta.isf(1e-6, np.sum(one <= threshold) + 1, np.sum(one > threshold))
+        assert missed >= guarantee.tradeoff(float(false))

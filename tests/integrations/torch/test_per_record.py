@@ -1,0 +1,215 @@
+"""Gradients of any module: those of PyTorch taken one by one, whatever else is in the batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.execute.randomness import secret_generator
+from support.frameworks import framework
+from support.modules import D, K, Listed, N, pairs, run, table
+from support.unpriced import Unpriced
+
+torch = framework("torch")
+from pabi.integrations import torch as integration  # noqa: E402
+from pabi.integrations.torch import per_record  # noqa: E402
+from pabi.integrations.torch.datasets import Pairs  # noqa: E402
+from pabi.integrations.torch.per_record import ModuleGradients  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+
+X, CLASSES = table()
+LOSS = torch.nn.CrossEntropyLoss()
+UNKNOWN = {"clip_norm": 0.5, "batches": pabi.Poisson(16)}
+
+
+def network(dtype=torch.float64, seed=0):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return torch.nn.Sequential(
+            torch.nn.Linear(D, 7), torch.nn.Tanh(), torch.nn.LayerNorm(7), torch.nn.Linear(7, K)
+        ).to(dtype)
+
+
+def gradients(module, chunk=None, data=(X, CLASSES), loss=LOSS):
+    return ModuleGradients(module, loss, Pairs(pairs(*data)), chunk=chunk)
+
+
+def one_by_one(module, rows):
+    """By a backward pass for each record."""
+    found = []
+    for i in rows:
+        module.zero_grad()
+        LOSS(module(torch.as_tensor(X[[i]])), torch.as_tensor(CLASSES[[i]])).backward()
+        parts = [p.grad.numpy().ravel() for p in module.parameters() if p.requires_grad]
+        found.append(np.concatenate(parts))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 64, None])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_gradients_are_those_of_a_backward_pass_each(chunk, frozen):
+    module = network()
+    module[0].weight.requires_grad_(not frozen)
+    adapter = gradients(module, chunk)
+    rows = np.array([5, 0, 3, 59, 7])
+    np.testing.assert_allclose(adapter(adapter.start, rows), one_by_one(module, rows), atol=1e-12)
+    assert adapter(adapter.start, rows[:0]).shape == (0, len(adapter.start))
+
+
+def test_parameters_go_in_as_they_come_out():
+    module, other = network(), network(seed=1)
+    adapter = gradients(module)
+    adapter.set_parameters(gradients(other).start)
+    for name, value in module.named_parameters():
+        assert torch.equal(value, other.get_parameter(name))
+
+
+def test_the_last_bit_does_not_depend_on_other_records_or_on_their_number():
+    """Single precision, in which kernels for one row and for many round differently."""
+    adapter = gradients(network(torch.float32), data=(X.astype(np.float32), CLASSES))
+    alone = adapter(adapter.start, np.array([9]))
+    among = adapter(adapter.start, np.array([3, 9, *range(20, 58)]))
+    assert np.array_equal(alone[0], among[1])
+
+
+def test_a_gradient_that_is_not_finite_is_zero_and_nobody_elses_changes():
+    spoilt = X.copy()
+    spoilt[4] = np.inf
+    module = network()
+    adapter = gradients(module, data=(spoilt, CLASSES))
+    rows = np.array([3, 4, 5])
+    values = adapter(adapter.start, rows)
+    assert not values[1].any()
+    np.testing.assert_allclose(values[[0, 2]], one_by_one(module, [3, 5]), atol=1e-12)
+
+
+def test_an_error_shows_nothing_of_a_record():
+    secret = CLASSES.copy()
+    secret[:] = 77_123
+    with pytest.raises(pabi.InvalidInput) as caught:
+        integration.train(
+            network(), pairs(X, secret), run(pabi.Loss.unknown(), **UNKNOWN), loss=LOSS
+        )
+    assert "77" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+# Training.
+
+
+def by_hand(described, module, seed):
+    """Clipped sums of gradients by backward passes, in the loop of `pabi.learn.train`."""
+    adapter = gradients(module)
+
+    def each(x, rows):
+        adapter.set_parameters(np.array(x))
+        return one_by_one(module, rows)
+
+    return pabi.learn.train(described, each, adapter.start, seed).x
+
+
+@pytest.mark.parametrize("batches", [pabi.Poisson(16), pabi.ShuffleOnce(16)])
+def test_iterates_are_those_of_numpy_with_gradients_one_by_one(batches):
+    described = run(pabi.Loss.unknown(), clip_norm=0.5, batches=batches)
+    module = network()
+    dataset = Listed(torch.as_tensor(X), torch.as_tensor(CLASSES))
+    result = integration.train(module, dataset, described, loss=LOSS, random_state=5)
+    truth = by_hand(described, network(), 5)
+    np.testing.assert_allclose(result.x, truth, rtol=0, atol=1e-10)
+    flat = torch.cat([p.detach().ravel() for p in result.module.parameters()])
+    np.testing.assert_allclose(flat.numpy(), truth, rtol=0, atol=1e-10)
+    assert torch.equal(module[0].weight, network()[0].weight), "the module itself is left alone"
+    assert result.guarantee.method == "composition"
+    assert result.guarantee.epsilon(1e-5) == described.guarantee().epsilon(1e-5)
+    assert any("does not train" in sentence for sentence in result.guarantee.assumptions)
+
+
+def test_hidden_paths_are_trained_in_doubles(monkeypatch):
+    """Rounding gradients to single precision would carry apart what the proof holds together."""
+    seen = []
+
+    class Noted(ModuleGradients):
+        def __init__(self, module, *arguments, **keywords):
+            super().__init__(module, *arguments, **keywords)
+            seen.append({p.dtype for p in module.parameters()})
+
+    from pabi.integrations.torch import module_training
+
+    monkeypatch.setattr(module_training, "ModuleGradients", Noted)
+    convex = pabi.Loss.convex(smoothness=4.0, gradient_bound=9.0, l2=0.1)
+    module = torch.nn.Sequential(torch.nn.Linear(D, 1, bias=False)).float()
+    dataset = pairs(X.astype(np.float32), X[:, :1].astype(np.float32))
+    for stated in (convex, pabi.Loss.unknown()):
+        clip = {"clip_norm": 0.5} if stated.kind == "unknown" else {}
+        described = run(stated, **clip)
+        result = integration.train(module, dataset, described, loss=torch.nn.HuberLoss())
+        assert result.module[0].weight.dtype == torch.float32
+        assert (result.guarantee.method == "composition") == (stated.kind == "unknown")
+    assert seen == [{torch.float64}, {torch.float32}]
+
+
+def test_dropout_draws_for_every_record():
+    module = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Linear(D, K)).double()
+    same = np.repeat(X[:1], 8, axis=0), np.repeat(CLASSES[:1], 8)
+    adapter = gradients(module, data=same)
+    values = adapter(adapter.start, np.arange(8))
+    assert len(np.unique(values, axis=0)) > 1
+    adapter.refuse_unfit(anywhere=True)
+    module.train(False)
+    values = adapter(adapter.start, np.arange(8))
+    assert len(np.unique(values, axis=0)) == 1
+
+
+def test_records_of_a_call_are_bounded_by_memory_and_data(monkeypatch):
+    assert gradients(network()).chunk == N
+    monkeypatch.setattr(per_record, "_HELD", 300)
+    assert gradients(network()).chunk == 300 // gradients(network()).start.size
+
+
+# Attack.
+
+
+def test_no_attack_on_extreme_records_beats_composition(monkeypatch):
+    """Four records of one feature whose gradients are ±0.2 everywhere, full batches, no regulariser: the last
+    iterate is a Gaussian that a record moves by 2·0.2·η·T/n, and all steps together are as telling."""
+    from scipy.stats import beta
+
+    described = pabi.NoisySGD(
+        pabi.Loss.unknown(),
+        n=4,
+        batches=pabi.FullBatch(),
+        steps=3,
+        step_size=0.5,
+        noise_std=0.08,
+        clip_norm=0.2,
+    )
+    guarantee = described.guarantee(1e-3)
+    separation = 2 * 0.2 / 4 * 3**0.5 / 0.08
+    assert separation * (1 - 1e-9) <= guarantee.mu <= 1.01 * separation
+    monkeypatch.setattr(pabi.NoisySGD, "guarantee", lambda self, delta=1e-5: Unpriced())
+    generator = secret_generator()
+    module = torch.nn.Sequential(torch.nn.Linear(1, 1, bias=False)).double()
+    with torch.no_grad():
+        module[0].weight.fill_(0.0)
+
+    def released(target):
+        data = pairs(np.ones((4, 1)), np.array([[1e3], [-1e3], [1e3], [target]]))
+        return [
+            integration.train(
+                module, data, described, loss=torch.nn.MSELoss(), random_state=generator
+            ).x.item()
+            for _ in range(200)
+        ]
+
+    one, other = np.array(released(1e3)), np.array(released(-1e3))
+    middle = 0.5 * 0.2 * 0.5 * 3 / 2
+    for threshold in np.linspace(0.0, 2 * middle, 7):
+        false = beta.isf(1e-6, np.sum(other > threshold) + 1, np.sum(other <= threshold))
+        missed = beta.isf(1e-6, np.sum(one <= threshold) + 1, np.sum(one > threshold))
+        assert missed >= guarantee.tradeoff(float(false))
+    # What is known of the law: a record moves the mean by as much as it may.
+    spread = 0.5 * 0.08 * 3**0.5
+    assert abs(one.mean() - other.mean() - separation * spread) < 5 * spread * (2 / 200) ** 0.5

@@ -1,0 +1,231 @@
+"""Estimators that protect users, and weights up to a declared largest."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import pabi
+from pabi import InvalidInput, ShuffleOnce
+from pabi.execute.linear_gradients import LinearGradients
+from pabi.learn import (
+    PrivateHuberRegressor,
+    PrivateLinearRegression,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateRidgeClassifier,
+    PrivateSearchCV,
+    PrivateWhitener,
+    guarantee_of,
+)
+from pabi.learn.sample_weights import sample_weights
+from pabi.learn.sentences import ENROLLED, MOST_WEIGHT
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+RNG = np.random.default_rng(1)
+M, USERS, DELTA = 400, 130, 1e-3
+X = RNG.uniform(-0.5, 0.5, size=(M, 3))
+Y = (X[:, 0] + 0.1 * RNG.normal(size=M) > 0.0).astype(int)
+IDS = RNG.integers(0, 100, size=M)
+EVERY = (
+    PrivateLogisticRegression,
+    PrivateLinearSVC,
+    PrivateRidgeClassifier,
+    PrivateLinearRegression,
+    PrivateHuberRegressor,
+    PrivatePoissonRegressor,
+)
+
+
+@pytest.mark.parametrize("estimator", EVERY)
+def test_n_counts_users_in_every_default(estimator):
+    """What is planned for so many records is what users get, unit aside."""
+    model = estimator(2.0, DELTA, users=USERS, random_state=0).fit(X, Y, groups=IDS)
+    arguments = (2,) if hasattr(model, "classes_") else ()
+    plan = estimator(2.0, DELTA).plan(USERS, 3, *arguments)
+    by_user = estimator(2.0, DELTA).plan(USERS, 3, *arguments, unit="user")
+    for run in (model.run_, by_user.run):
+        assert (run.n, run.unit) == (USERS, "user")
+        assert run.batches == plan.run.batches
+        assert run.gradient_noise_std == plan.run.gradient_noise_std
+        assert np.array_equal(run.step_size, plan.run.step_size)
+    assert model.guarantee_.unit == by_user.guarantee.unit == "user"
+    assert model.guarantee_.epsilon(DELTA) == plan.guarantee.epsilon(DELTA) <= 2.0
+    assert ENROLLED not in model.guarantee_.assumptions
+    assert f"{USERS} users" in str(by_user)
+
+
+def test_secret_noise_is_certified_for_users():
+    model = PrivateLogisticRegression(2.0, DELTA, users=USERS).fit(X, Y, groups=IDS)
+    verdict = pabi.verify(model.guarantee_)
+    assert (verdict.ok, verdict.unit) == (True, "user")
+    assert model.moments_ is None or model.moments_.unit == "user"
+    again = pabi.Guarantee.from_json(model.guarantee_.to_json())
+    assert (again.unit, again.epsilon(DELTA)) == ("user", model.guarantee_.epsilon(DELTA))
+
+
+def test_preconditioning_is_by_user():
+    model = PrivateLogisticRegression(20.0, DELTA, users=USERS, precondition=0.3)
+    model.fit(X, Y, groups=IDS)
+    assert (model.moments_.n, model.moments_.unit) == (USERS, "user")
+    assert pabi.verify(model.guarantee_).unit == "user"
+
+
+def test_without_a_declaration_the_enrolled_are_those_with_rows():
+    model = PrivateLogisticRegression(2.0, DELTA, random_state=0).fit(X, Y, groups=IDS)
+    assert model.run_.n == len(set(IDS.tolist()))
+    assert ENROLLED in model.guarantee_.assumptions
+
+
+def test_sizes_of_batches_count_users():
+    model = PrivateLogisticRegression(2.0, DELTA, users=USERS, batches=ShuffleOnce(30), epochs=2)
+    model.fit(X, Y, groups=pd.Series(IDS.astype(str)))
+    assert model.run_.steps_per_epoch == 5
+
+
+def test_a_user_weighs_as_much_as_another():
+    """One user with 380 rows of the wrong label against 20 of the right one, almost without noise."""
+    right = X[:20]
+    labels = np.concatenate([(right[:, 0] > 0).astype(int), (X[20:, 0] <= 0).astype(int)])
+    ids = np.concatenate([np.arange(20), np.full(380, 20)])
+    settings = {"delta": DELTA, "noise_std": 1e-4, "epochs": 200, "clip_norm": None}
+    settings["random_state"] = 0
+    by_user = PrivateLogisticRegression(1.0, **settings).fit(X, labels, groups=ids)
+    by_row = PrivateLogisticRegression(1.0, **settings).fit(X, labels)
+    assert by_user.coef_[0, 0] > 0.0 > by_row.coef_[0, 0]
+
+
+def test_groups_go_through_pipelines():
+    pipeline = make_pipeline(
+        FunctionTransformer(np.tanh),
+        PrivateLogisticRegression(2.0, DELTA, users=USERS, random_state=0),
+    )
+    name = pipeline.steps[-1][0]
+    pipeline.fit(X, Y, **{f"{name}__groups": IDS})
+    assert guarantee_of(pipeline).unit == "user"
+
+
+@pytest.mark.parametrize("estimator", EVERY)
+def test_metadata_are_requested_by_name(estimator):
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = estimator().set_fit_request(groups=True, sample_weight=False)
+        requests = model.get_metadata_routing()
+    assert requests.fit.requests == {"groups": True, "sample_weight": False}
+    assert inspect.signature(estimator.fit).parameters["groups"].kind.name == "KEYWORD_ONLY"
+
+
+def test_whitening_by_user():
+    whitener = PrivateWhitener(20.0, DELTA, users=USERS).fit(X, groups=IDS)
+    assert (whitener.moments_.n, whitener.guarantee_.unit) == (USERS, "user")
+    assert pabi.verify(whitener.guarantee_).ok
+    table = whitener.transform(X)
+    assert np.array_equal(whitener.transform(X[5:]), table[5:])
+
+
+def test_users_without_groups_are_refused():
+    for estimator in (PrivateLogisticRegression(users=USERS), PrivateWhitener(users=USERS)):
+        with pytest.raises(InvalidInput, match="^groups: missing"):
+            estimator.fit(X, Y)
+    with pytest.raises(InvalidInput, match="^groups: "):
+        PrivateLogisticRegression(2.0, DELTA).fit(X, Y, groups=IDS[1:])
+
+
+# Search.
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_a_search_keeps_users_together(public, monkeypatch):
+    seen = []
+    fit = PrivateLogisticRegression.fit
+
+    def watched(self, X, y, *, groups=None, sample_weight=None):
+        seen.append((len(X), groups))
+        return fit(self, X, y, groups=groups, sample_weight=sample_weight)
+
+    monkeypatch.setattr(PrivateLogisticRegression, "fit", watched)
+    search = PrivateSearchCV(
+        PrivateLogisticRegression(users=USERS),
+        {"epochs": [5, 10]},
+        epsilon=4.0,
+        delta=DELTA,
+        mean_trials=2.0,
+        validation_share=None if public else 0.25,
+        random_state=1,
+    )
+    beside = {"X_public": X[:30], "y_public": Y[:30]} if public else {}
+    search.fit(X, Y, groups=IDS, **beside)
+    assert search.guarantee_.unit == "user"
+    trained = USERS if public else USERS - round(0.25 * USERS)
+    assert search.best_estimator_.run_.n == trained
+    assert all(len(set(groups.tolist())) <= trained for _, groups in seen)
+    assert all(rows == len(groups) for rows, groups in seen)
+    assert search.plan_.guarantee.epsilon(DELTA) <= 4.0
+
+
+# Weights.
+
+
+def test_weights_are_divided_by_the_declared_largest(monkeypatch):
+    seen = []
+    weighted = LinearGradients.weighted
+    monkeypatch.setattr(
+        LinearGradients,
+        "weighted",
+        lambda self, w: (seen.append(np.array(w)), weighted(self, w))[1],
+    )
+    stated = RNG.uniform(0.0, 4.0, size=M)
+    model = PrivateLogisticRegression(
+        2.0,
+        DELTA,
+        max_sample_weight=4.0,
+        class_weight={0: 1.0, 1: 0.5},
+        users=USERS,
+        random_state=0,
+    ).fit(X, Y, groups=IDS, sample_weight=stated)
+    assert seen[0] == pytest.approx(stated / 4.0 * np.where(Y == 1, 0.5, 1.0))
+    assert MOST_WEIGHT in model.guarantee_.assumptions
+    plain = PrivateLogisticRegression(2.0, DELTA).plan(USERS, 3, 2)
+    assert model.guarantee_.epsilon(DELTA) == plain.guarantee.epsilon(DELTA)
+
+
+def test_a_row_of_weight_zero_is_not_learnt_from():
+    settings = {"delta": DELTA, "noise_std": 1e-3, "max_sample_weight": 1.0, "random_state": 0}
+    flipped = np.where(np.arange(M) < 300, 1 - Y, Y)
+    weights = np.where(np.arange(M) < 300, 0.0, 1.0)
+    one = PrivateLogisticRegression(1.0, **settings).fit(X, flipped, sample_weight=weights)
+    other = PrivateLogisticRegression(1.0, **settings).fit(X, Y, sample_weight=weights)
+    assert one.coef_ == pytest.approx(other.coef_, abs=1e-12)
+
+
+def test_weights_beyond_the_largest_are_taken_as_it_with_a_warning():
+    assert sample_weights(None, 2.0, 3, stacklevel=1) is None
+    got = sample_weights([0.0, 1.0, 7.0], 2.0, 3, stacklevel=1)
+    assert got.tolist() == [0.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("weights", "most", "field"),
+    [
+        (np.ones(M), None, "max_sample_weight"),
+        (np.ones(M), 0.0, "max_sample_weight"),
+        (-np.ones(M), 1.0, "sample_weight"),
+        (np.full(M, np.nan), 1.0, "sample_weight"),
+        (np.ones(M - 1), 1.0, "sample_weight"),
+        (["a"] * M, 1.0, "sample_weight"),
+    ],
+)
+@pytest.mark.parametrize("estimator", [PrivateLogisticRegression, PrivateLinearRegression])
+def test_wrong_weights_are_refused(estimator, weights, most, field):
+    with pytest.raises(InvalidInput) as refused:
+        estimator(max_sample_weight=most).fit(X, Y, sample_weight=weights)
+    assert refused.value.field == field

@@ -1,0 +1,424 @@
+"""A report states the guarantee's own numbers, rounded up, and nothing that a file holds becomes markup.
+
+Truth is the Gaussian pair and mixtures of it in 40 digits, and closed forms of (ε, δ)-privacy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import re
+from decimal import Decimal
+from html.parser import HTMLParser
+
+import mpmath
+import pytest
+import yaml
+
+import pabi
+from pabi.guarantees.guarantee import TESTING
+from pabi.showing import shown
+from pabi.tradeoff import (
+    ApproxDP,
+    Best,
+    BoundedRange,
+    Gaussian,
+    Mixture,
+    PoissonSubsampled,
+    PrivacyLossDistribution,
+    Subsampled,
+    selected,
+)
+from support.falsification.honest_files import honest_files
+
+mpmath.mp.dps = 40
+DELTA = 1e-6
+RUN = pabi.NoisySGD(
+    pabi.Loss.logistic(feature_norm=1.0, l2=0.01),
+    n=20_000,
+    batches=pabi.Cyclic(size=500),
+    epochs=10,
+    step_size=0.5,
+    noise_std=0.015,
+)
+RUNS = {
+    "gaussian": RUN,
+    "mixture": dataclasses.replace(RUN, batches=pabi.ShuffleOnce(500)),
+    "path": dataclasses.replace(RUN, release="path"),
+}
+
+
+@functools.cache
+def guarantee(name="gaussian"):
+    return RUNS[name].guarantee(DELTA)
+
+
+def of_curve(curve, **changes):
+    """A guarantee with this curve, which no certificate proves."""
+    return dataclasses.replace(guarantee(), curve=curve, proof=None, composition=None, **changes)
+
+
+def unit(text):
+    """Of the last digit that is shown."""
+    mantissa, _, exponent = text.partition("e")
+    return Decimal(10) ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
+
+
+def assert_rounded_up(text, true):
+    """`text` is above `true`, by less than a unit of its last digit and what a float may lack."""
+    assert mpmath.mpf(text) >= true * (1 - mpmath.mpf(10) ** -15)
+    assert mpmath.mpf(text) - true < mpmath.mpf(str(unit(text))) + abs(true) * mpmath.mpf(10) ** -8
+
+
+def number(pattern, text):
+    """The one number that a pattern finds in a text."""
+    (match,) = re.findall(pattern, text)
+    return match
+
+
+# The numbers, computed anew.
+
+
+def delta_of(parts, epsilon):
+    total = mpmath.mpf(0)
+    for weight, mu in parts:
+        m = mpmath.mpf(mu)
+        gained = mpmath.ncdf(-epsilon / m + m / 2)
+        total += weight * (gained - mpmath.exp(epsilon) * mpmath.ncdf(-epsilon / m - m / 2))
+    return total
+
+
+def epsilon_of(parts, delta):
+    low, high = mpmath.mpf(0), mpmath.mpf(64)
+    for _ in range(64):
+        middle = (low + high) / 2
+        low, high = (middle, high) if delta_of(parts, middle) > mpmath.mpf(delta) else (low, middle)
+    return low  # less than 1e-17 below
+
+
+def parts_of(curve):
+    if isinstance(curve, Gaussian):
+        return [(mpmath.mpf(1), curve.mu)]
+    return [(mpmath.mpf(w), p.mu) for p, w in zip(curve.parts, curve.weights, strict=True)]
+
+
+def rate_of(parts, fpr):
+    """The true positive rate of a mixture: the least of e^ε·α + δ(ε) over all ε, here over many."""
+    slopes = [mpmath.mpf(k) / 20 for k in range(-20, 130)]
+    return min(mpmath.exp(e) * fpr + delta_of(parts, e) for e in slopes)
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("delta", [1e-6, 1e-4])
+def test_numbers_are_those_of_the_curve(run, delta):
+    one = guarantee(run)
+    parts, text = parts_of(one.curve), one.report(delta=delta)
+    assert_rounded_up(number(r"\| ε at δ = \S+ \| (\S+) \|", text), epsilon_of(parts, delta))
+    half = delta_of(parts, mpmath.mpf(0))
+    assert_rounded_up(number(r"by at most (\S+)% \(advantage", text), 100 * half)
+    assert_rounded_up(number(r"right in at most (\S+)% of", text), 50 * (1 + half))
+    rates = {r"at most (\S+)% of those who": 0.01, r"positives it finds at most (\S+)%\.": 0.001}
+    for pattern, fpr in rates.items():
+        rate = number(pattern, text)
+        best = 100 * rate_of(parts, mpmath.mpf(fpr))
+        assert mpmath.mpf(rate) >= best * (1 - mpmath.mpf(10) ** -3)
+        assert mpmath.mpf(rate) <= best * (1 + mpmath.mpf(10) ** -3) + mpmath.mpf("0.01")
+    table = text.split("| ε at most |\n")[1].split("\n\n")[0]
+    readings = re.findall(r"^\| (\d\S*) \| (\S+) \|$", table, flags=re.M)
+    assert len(readings) == 5
+    for at, reading in readings:
+        assert_rounded_up(reading, epsilon_of(parts, float(at)))
+
+
+def test_numbers_of_approximate_privacy():
+    """Those of (ε, δ)-DP in closed form."""
+    epsilon, delta = mpmath.mpf("0.5"), mpmath.mpf(1e-6)
+    text = of_curve(ApproxDP(0.5, 1e-6)).report(delta=1e-6)
+    total = mpmath.exp(epsilon)
+    assert_rounded_up(number(r"\| ε at δ = \S+ \| (\S+) \|", text), epsilon)
+    assert_rounded_up(number(r"at most (\S+)% of those who", text), 100 * (total / 100 + delta))
+    advantage = 1 - 2 * (1 - delta) / (1 + total)
+    assert_rounded_up(number(r"by at most (\S+)% \(advantage", text), 100 * advantage)
+
+
+@pytest.mark.parametrize("run", ["gaussian", "mixture"])
+@pytest.mark.parametrize("delta", [1e-9, 1e-3])
+def test_the_equivalent_has_the_same_epsilon(run, delta):
+    one = guarantee(run)
+    mu, epsilon = one.mu_equivalent(delta), epsilon_of(parts_of(one.curve), delta)
+    assert epsilon_of([(1, mu)], delta) >= epsilon * (1 - mpmath.mpf(10) ** -12)
+    assert epsilon_of([(1, mu * (1 - 1e-9))], delta) < epsilon
+
+
+def test_the_equivalent_of_a_gaussian_is_its_mu():
+    assert guarantee().mu_equivalent(1e-3) == guarantee().mu
+
+
+@pytest.mark.parametrize(
+    ("curve", "delta"),
+    [
+        (ApproxDP(0.7, 1e-9), 1e-6),
+        (Subsampled(Gaussian(1.0), 0.1).self_compose(20), 1e-5),
+        (BoundedRange(0.3), 1e-6),
+    ],
+)
+def test_the_equivalent_of_other_curves(curve, delta):
+    mu = of_curve(curve).mu_equivalent(delta)
+    epsilon = curve.epsilon(delta)
+    assert Gaussian(mu).epsilon(delta) >= epsilon
+    assert Gaussian(mu * (1 - 1e-9)).epsilon(delta) < epsilon
+
+
+def test_the_equivalent_where_epsilon_is_nothing_or_everything():
+    nothing = of_curve(ApproxDP(0.0, 1e-4))
+    mu = nothing.mu_equivalent(1e-3)  # ε is 0 there: the total variations agree
+    assert nothing.epsilon(1e-3) == 0.0
+    assert mu == pytest.approx(2 * float(mpmath.sqrt(2) * mpmath.erfinv(mpmath.mpf(1e-4))), 1e-9)
+    assert of_curve(Gaussian(0.0)).mu_equivalent(0.5) == 0.0
+    assert of_curve(ApproxDP(1.0, 1e-3)).mu_equivalent(1e-6) == float("inf")
+    for bad in (0.0, 1.0, -1.0, float("nan"), "x"):
+        with pytest.raises(pabi.InvalidInput, match="^delta: "):
+            nothing.mu_equivalent(bad)
+
+
+def test_the_equivalent_is_marked_as_a_reading():
+    shuffled = guarantee("mixture")
+    assert "no guarantee" in shuffled.report()
+    assert shown(shuffled.mu_equivalent(DELTA)) in shuffled.report()
+    assert "no guarantee" not in guarantee().report()
+
+
+# Every kind of curve, file, adjacency and unit.
+
+CURVES = {
+    "gaussian": Gaussian(0.5),
+    "no privacy": Gaussian(float("inf")),
+    "perfect": Gaussian(0.0),
+    "mixture": Mixture((Gaussian(0.1), Gaussian(0.9)), (0.5, 0.5)),
+    "product": Subsampled(Gaussian(1.0), 0.05).self_compose(30),
+    "poisson": PoissonSubsampled(1.0, 0.05).self_compose(30),
+    "approx": ApproxDP(1.0, 1e-7),
+    "pure": ApproxDP(1.0, 0.0),
+    "range": BoundedRange(0.4),
+    "best": Best((Gaussian(0.5), ApproxDP(0.2, 1e-7))),
+    "selected": selected(Gaussian(0.3), 10.0, 1.0),
+    "losses": PrivacyLossDistribution([0.6, 0.4], [0.4, 0.6]),
+}
+FORMATS = ("md", "html", "hf")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("kind", CURVES)
+def test_every_kind_of_curve(kind, form):
+    one = of_curve(CURVES[kind])
+    text = one.report(form, 1e-5)
+    assert shown(one.epsilon(1e-5)) in text
+    assert "It has no certificate" in text
+    assert (one.mu is None) == ("no guarantee" in text)
+
+
+@pytest.mark.parametrize(
+    ("unit_of_privacy", "adjacency"),
+    list(itertools.product(("record", "user"), ("replace_one", "zero_out"))),
+)
+def test_every_unit_and_adjacency(unit_of_privacy, adjacency):
+    one = of_curve(Gaussian(0.5), unit=unit_of_privacy, adjacency=adjacency)
+    text = one.report()
+    words = {"replace_one": "replaced by any other", "zero_out": "becomes zero"}
+    for name, phrase in words.items():
+        assert (f"| {name}: " in text) == (name == adjacency)
+        assert (phrase in text.split("## Why")[0]) == (name == adjacency)
+    assert ("| one user, " in text) == (unit_of_privacy == "user")
+    assert f"candidates for one {unit_of_privacy}" in text
+
+
+@pytest.mark.parametrize("name", [n for n in honest_files() if "certificate" not in n])
+def test_every_honest_file(name):
+    """All assumptions stand in it; diffusions, chains, mechanisms, ledgers, and what 0.1.0 wrote."""
+    one = pabi.Guarantee.from_json(honest_files()[name])
+    verdict = pabi.verify(one)
+    text = one.report(delta=1e-3)
+    assert verdict.ok
+    assert f"scope {verdict.scope}" in text
+    plain = text.replace("\\", "")
+    for sentence in one.assumptions:
+        assert f"| {sentence} | " in plain
+    assert shown(one.epsilon(1e-3)) in text
+
+
+def test_a_test_run_protects_nobody():
+    text = guarantee().for_testing().report()
+    assert text.index(TESTING) < text.index("| Protects")
+    assert "This protects nobody" in text
+
+
+def test_a_guarantee_that_is_refused_says_so_first():
+    false = dataclasses.replace(guarantee(), curve=Gaussian(0.01))
+    for form in FORMATS:
+        text = false.report(form)
+        assert text.index("checker refuses it") < text.index("Protects")
+    stated = yaml.safe_load(false.report("hf").split("---")[1])["differential_privacy"]
+    assert stated["verified"] is False
+
+
+def test_delta_is_compared_with_the_number_of_records():
+    assert "n = 20000 records: δ is 0.0201 times 1/n" in guarantee().report(delta=1e-6)
+    assert "promises little" not in guarantee().report(delta=1e-6)
+    assert "promises little" in guarantee().report(delta=1e-4)
+    assert "not known" in of_curve(Gaussian(0.5)).report()
+    other = dataclasses.replace(RUN, n=40_000).guarantee(DELTA)
+    assert re.findall(r"n = (\d+)", pabi.compose(guarantee(), other).report()) == ["20000", "40000"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [(("pdf",), "format"), (("md", 0.0), "delta"), (("md", 1.0), "delta"), (("md", "x"), "delta")],
+)
+def test_bad_arguments(arguments, field):
+    with pytest.raises(pabi.InvalidInput) as error:
+        guarantee().report(*arguments)
+    assert error.value.field == field
+
+
+# What a file holds stays text.
+
+HOSTILE = (
+    "</td></tr></table><script>alert(1)</script>",
+    "a\n# A heading\n\n| x | y |",
+    "[click](https://evil.example) ![p](https://evil.example/p.png) <img src=x onerror=y>",
+    "`code` **bold** _it_ ~~no~~ \\| &lt; https://evil.example",
+    "- a list\x1b[31m",
+)
+VOID = {"meta", "br", "hr", "img", "link", "input", "path", "use"}
+
+
+class Parsed(HTMLParser):
+    """The tags, attributes and text of a page; refuses tags that do not match."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.text = [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@functools.cache
+def hostile():
+    return of_curve(
+        Gaussian(0.5),
+        assumptions=HOSTILE,
+        method="$\\bad{$ <script>",
+        source="<b>",
+        notes={"releases": [{"pabi": "<script>", "date": "</td>", "parameters_sha256": ["<i>"]}]},
+    )
+
+
+def test_a_page_is_well_formed_and_loads_nothing():
+    for one in (guarantee("mixture"), hostile()):
+        page = Parsed(one.report("html"))
+        assert not {"script", "link", "img", "iframe", "object", "b", "i"} & set(page.tags)
+        names = {name for name, _ in page.attributes}
+        assert not [name for name in names if name.startswith("on") or name == "src"]
+        references = [value for name, value in page.attributes if name.endswith("href")]
+        assert references
+        assert all(value.startswith("#") for value in references)
+        style = " ".join(page.text) + " ".join(value or "" for _, value in page.attributes)
+        assert set(re.findall(r"url\((.)", style)) <= {"#"}
+        assert "@import" not in style
+        assert "svg" in page.tags
+
+
+def test_ids_of_the_picture_are_there_once():
+    page = Parsed(guarantee("mixture").report("html"))
+    ids = [value for name, value in page.attributes if name == "id"]
+    assert len(set(ids)) == len(ids)
+    for name, value in page.attributes:
+        if name == "href":
+            assert value[1:] in ids
+
+
+def test_hostile_sentences_are_text_on_a_page():
+    text = "".join(Parsed(hostile().report("html")).text)
+    for sentence in HOSTILE:
+        assert sentence.replace("\n", " ").replace("\x1b", " ") in text
+
+
+@pytest.mark.parametrize("form", ["md", "hf"])
+def test_hostile_sentences_are_text_in_markdown(form):
+    from markdown_it import MarkdownIt
+
+    honest = of_curve(Gaussian(0.5), assumptions=("a",) * len(HOSTILE))
+    text, usual = (one.report(form).split("---\n\n# ")[-1] for one in (hostile(), honest))
+    reader = MarkdownIt("commonmark", {"html": True}).enable("table").enable("strikethrough")
+    kinds, others = (
+        [token.type for block in reader.parse(t) for token in (block, *(block.children or ()))]
+        for t in (text, usual)
+    )
+    for kind in ("heading_open", "table_open", "bullet_list_open", "paragraph_open"):
+        assert kinds.count(kind) == others.count(kind) > 0, kind
+    inline = ("html_block", "html_inline", "link_open", "image", "code_inline", "em_open", "s_open")
+    for kind in inline:
+        assert kinds.count(kind) == others.count(kind), kind
+    read = "".join(child.content for block in reader.parse(text) for child in block.children or ())
+    assert "</td></tr></table><script>alert(1)</script>" in read
+    assert "\x1b" not in text
+
+
+def test_metadata_of_a_model_card_are_yaml():
+    one = guarantee("mixture")
+    data = yaml.safe_load(one.report("hf").split("---")[1])
+    assert data["tags"] == ["differential-privacy", "pabi"]
+    stated = data["differential_privacy"]
+    assert isinstance(stated["delta"], float)
+    assert stated["delta"] == DELTA
+    assert 0 <= stated["epsilon"] - one.epsilon(DELTA) < 1e-6
+    assert stated["mu"] is None
+    assert (stated["adjacency"], stated["unit"]) == ("replace_one", "record")
+    assert stated["verified"] is True
+    endless = of_curve(Gaussian(float("inf")), method='a: "b"\n- c')
+    stated = yaml.safe_load(endless.report("hf").split("---")[1])["differential_privacy"]
+    assert stated["epsilon"] == stated["mu"] == float("inf")
+    assert stated["method"] == 'a: "b"\n- c'
+
+
+def test_a_page_without_matplotlib(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    text = guarantee().report("html")
+    assert "matplotlib is not installed" in text
+    assert "svg" not in Parsed(text).tags
+    assert guarantee()._repr_html_()
+
+
+@pytest.mark.parametrize("unit", ["record", "user"])
+@pytest.mark.parametrize("form", ["md", "html", "hf"])
+def test_a_report_on_forgetting_compares_with_retraining(form, unit):
+    """It promises nothing about two data sets, one of which has somebody else's record."""
+    run = dataclasses.replace(RUN, unit=unit)
+    text = run.unlearning(DELTA, epochs=1, records=3).report(form)
+    assert "retrained" in text
+    assert f"the withdrawn {unit}s, all together" in text
+    assert f"which {unit}s were withdrawn" in text
+    for of_data_sets in ("two data sets", "membership inference", f"one {unit} is replaced"):
+        assert of_data_sets not in text
+        assert of_data_sets in run.guarantee(DELTA).report(form)

@@ -1,0 +1,206 @@
+"""Chains from log densities: what they cost and where they go, beside the same posterior stated otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.numbers.errors import InvalidInput
+from pabi.sampling import Posterior, from_log_density, langevin, log_densities, mean_gradient
+from pabi.sampling.chains import TAKEN
+
+N, D, TAU = 300, 3, 12.0
+rng = np.random.default_rng(5)
+X = rng.uniform(-0.5, 0.5, size=(N, D))
+Y = np.where(X @ [3.0, -2.0, 1.0] + rng.logistic(size=N) > 0.0, 1, -1)
+LOSS = pabi.Loss.logistic(feature_norm=1.0, l2=TAU / N)
+WALK = {"step_size": 1e-3, "steps": 60, "prox": pabi.prox.ball(4.0)}
+BOUNDS = {"gradient_bound": 1.0, "curvature": (0.0, 0.25), "prior_curvature": (TAU, TAU)}
+
+
+def logistic(x, rows):
+    margin = Y[rows] * (X[rows] @ x)
+    return (Y[rows] / (1.0 + np.exp(margin)))[:, None] * X[rows]
+
+
+def normal(x):
+    return -TAU * x
+
+
+def posterior(likelihood=logistic, prior=normal, **changes):
+    return from_log_density(likelihood, prior, **({"n": N} | BOUNDS | WALK | changes))
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+@pytest.mark.parametrize("prox", [None, pabi.prox.ball(4.0)])
+def test_it_costs_what_the_same_posterior_costs_as_a_loss(adjacency, prox):
+    stated = pabi.LangevinChain(
+        LOSS, n=N, inverse_temperature=N, adjacency=adjacency, **(WALK | {"prox": prox})
+    )
+    ours = posterior(adjacency=adjacency, prox=prox).chain
+    # Curvatures are rounded outwards, so never less.
+    mu = stated.guarantee(1e-5).mu
+    assert mu * (1 - 1e-9) <= ours.guarantee(1e-5).mu <= mu * (1 + 1e-9)
+    assert (ours.n, ours.inverse_temperature, ours.release) == (N, float(N), "last")
+
+
+def test_the_gradient_is_that_of_the_mean_loss():
+    points = np.random.default_rng(0).normal(size=(4, D))
+    ours = posterior().gradient(points)
+    assert np.allclose(ours, mean_gradient(X, Y, LOSS)(points), rtol=0.0, atol=1e-9)
+
+
+def test_the_gradient_is_that_of_the_density_by_differences():
+    """For points of a shape of their own, and a prior that is not normal."""
+
+    def density(x):
+        margin = Y * (X @ x.ravel())
+        return -np.sum(np.logaddexp(0.0, -margin)) - np.sum(np.logaddexp(x, -x))
+
+    def shaped(x, rows):
+        return logistic(x.ravel(), rows).reshape(len(rows), D, 1)
+
+    ours = posterior(shaped, lambda x: -np.tanh(x), prior_curvature=(0.0, 1.0), prox=None)
+    point, h = np.array([[0.3], [-0.7], [1.1]]), 1e-5
+    for k in range(D):
+        away = np.zeros((D, 1))
+        away[k] = h
+        slope = (density(point + away) - density(point - away)) / (2 * h)
+        assert ours.gradient(point[None])[0, k, 0] == pytest.approx(-slope / N, abs=1e-8)
+    assert langevin(*ours, np.zeros((D, 1))).values.shape == (1, 1, D, 1)
+
+
+def test_parts_of_the_records_add_up(monkeypatch):
+    points = np.random.default_rng(0).normal(size=(2, D))
+    whole = posterior().gradient(points)
+    monkeypatch.setattr(log_densities, "_HELD", 7 * D)
+    seen = []
+
+    def watched(x, rows):
+        seen.extend(rows.tolist())
+        assert len(rows) <= 7
+        return logistic(x, rows)
+
+    assert np.allclose(posterior(watched).gradient(points), whole, rtol=0.0, atol=1e-14)
+    assert seen == 2 * list(range(N))
+
+
+def test_a_flat_prior_adds_nothing():
+    flat = posterior(prior=None, prior_curvature=(0.0, 0.0))
+    assert flat.chain.loss == pabi.Loss.convex(0.25)
+    points = np.ones((1, D))
+    assert np.allclose(
+        posterior().gradient(points) - flat.gradient(points), TAU * points / N, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("curvature", "prior", "loss"),
+    [
+        ((0.5, 1.0), (0.0, 0.0), pabi.Loss.strongly_convex(0.5, 1.0)),
+        ((0.0, 1.0), (N / 4, N / 2), pabi.Loss.strongly_convex(0.25, 1.5)),
+        ((-0.25, 1.0), (0.0, 0.0), pabi.Loss.weakly_convex(0.25, 1.0)),
+        ((-0.5, 0.25), (N / 4, N / 4), pabi.Loss.weakly_convex(0.25, 0.5)),
+        ((-2.0, 0.25), (0.0, 0.0), pabi.Loss.weakly_convex(2.0, 2.0)),
+        ((-0.25, 1.0), (N / 4, N / 4), pabi.Loss.convex(1.25)),
+    ],
+)
+def test_curvatures_of_likelihood_and_prior_add_up(curvature, prior, loss):
+    """Numbers that doubles add exactly."""
+    assert posterior(curvature=curvature, prior_curvature=prior).chain.loss == loss
+
+
+def test_a_gradient_beyond_its_bound_is_scaled_down():
+    """Whatever one record says, it moves the mean gradient by at most what is accounted."""
+
+    def wild(x, rows):
+        each = logistic(x, rows)
+        each[rows == 3] = 1e6
+        return each
+
+    points = np.zeros((1, D))
+    ours = posterior()
+    moved = posterior(wild).gradient(points) - ours.gradient(points)
+    assert 0.0 < np.linalg.norm(moved) <= ours.chain.gap
+
+
+def test_what_it_draws_has_the_law_of_the_posterior():
+    """Normal likelihood and prior: the chain's own law is known."""
+    n, tau, steps, eta = 50, 25.0, 400, 2e-3
+    values = np.random.default_rng(1).uniform(-1.0, 1.0, n)
+    bound = 4.0  # within the ball, |y − x| ≤ 1 + 3
+    ours = from_log_density(
+        lambda x, rows: values[rows, None] - x,
+        lambda x: -tau * x,
+        n=n,
+        gradient_bound=bound,
+        curvature=(1.0, 1.0),
+        prior_curvature=(tau, tau),
+        step_size=eta,
+        steps=steps,
+        prox=pabi.prox.ball(3.0),
+    )
+    draws = langevin(replace(ours.chain, chains=4000), ours.gradient, np.zeros(1), random_state=0)
+    x = draws.values.ravel()
+    precision = n + tau
+    variance = 1.0 / (precision * (1.0 - 0.5 * eta * precision))
+    # Five standard errors.
+    assert abs(x.mean() - values.sum() / precision) < 5 * np.sqrt(variance / x.size)
+    assert abs(x.var() / variance - 1.0) < 5 * np.sqrt(2.0 / x.size)
+
+
+def test_draws_say_what_was_taken_at_its_word():
+    ours = posterior()
+    assert isinstance(ours, Posterior)
+    draws = langevin(*ours, np.zeros(D))
+    assert TAKEN in draws.guarantee.assumptions
+    assert pabi.verify(draws.guarantee).ok
+    assert draws.guarantee.mu == ours.chain.guarantee(1e-5).mu
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"n": 0}, "n"),
+        ({"gradient_bound": 0.0}, "gradient_bound"),
+        ({"gradient_bound": np.inf}, "gradient_bound"),
+        ({"curvature": (1.0, 0.0)}, "curvature"),
+        ({"curvature": 0.25}, "curvature"),
+        ({"curvature": (0.0, 0.0), "prior_curvature": (0.0, 0.0)}, "curvature"),
+        ({"curvature": (0.0, np.nan)}, "curvature"),
+        ({"prior_curvature": (0.0, 1.0, 2.0)}, "prior_curvature"),
+        ({"adjacency": "add_remove"}, "adjacency"),
+        ({"step_size": 0.0}, "step_size"),
+        ({"likelihood": 3}, "log_likelihood_gradients"),
+        ({"prior": 3}, "log_prior_gradient"),
+    ],
+)
+def test_bad_arguments_are_named(changes, field):
+    with pytest.raises(InvalidInput) as caught:
+        posterior(**changes)
+    assert caught.value.field == field
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "prior", "field"),
+    [
+        (lambda x, rows: logistic(x, rows).sum(axis=0), normal, "log_likelihood_gradients"),
+        (lambda x, rows: np.full((len(rows), D), np.nan), normal, "log_likelihood_gradients"),
+        (logistic, lambda x: 0.0, "log_prior_gradient"),
+    ],
+)
+def test_what_functions_return_is_checked_and_not_shown(likelihood, prior, field):
+    with pytest.raises(InvalidInput) as caught:
+        langevin(*posterior(likelihood, prior), np.zeros(D))
+    assert caught.value.field == field
+
+
+def test_batches_need_another_gradient():
+    ours = posterior()
+    chain = replace(ours.chain, batches=pabi.Cyclic(100))
+    with pytest.raises(InvalidInput, match="batches: expected FullBatch"):
+        langevin(chain, ours.gradient, np.zeros(D))

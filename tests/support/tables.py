@@ -1,0 +1,82 @@
+"""A table of people, its schema, and the command line in the current folder."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from pabi import cli
+
+SCHEMA = """
+[target]
+levels = ["no", "yes"]
+
+[columns.age]
+kind = "numeric"
+range = [20, 60]
+
+[columns.job]
+kind = "categorical"
+levels = ["clerk", "smith"]
+
+[columns.citizen]
+kind = "boolean"
+"""
+
+
+class Result(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+def run(*arguments: str) -> Result:
+    """`pabi` with these arguments: its status and what it printed."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = cli.main(arguments)
+    return Result(status, out.getvalue(), err.getvalue())
+
+
+def people(n: int = 1200):
+    """A frame of raw values: a class that follows from age and job, and a column that is not declared."""
+    import pandas
+
+    rng = np.random.default_rng(7)
+    age, smith = rng.integers(20, 61, n), rng.random(n) < 0.5
+    return pandas.DataFrame(
+        {
+            "id": np.arange(n),
+            "age": age,
+            "job": np.where(smith, "smith", "clerk"),
+            "citizen": np.where(rng.random(n) < 0.5, "yes", "no"),
+            "rich": np.where(age + 20 * smith > 50, "yes", "no"),
+        }
+    )
+
+
+def train(*data: str, more: tuple[str, ...] = (), **changes: str) -> Result:
+    """`pabi train` on these tables with usual options, `changes` in their place."""
+    options = {"schema": "schema.toml", "target": "rich", "epsilon": "1", "delta": "1e-4"}
+    options |= {"out": "model.skops", "guarantee": "g.json"} | changes
+    words = [text for name, value in options.items() for text in (f"--{name}", value)]
+    return run("train", *data, *words, *more)
+
+
+def assert_one_line(result: Result, *mentions: str, status: int = 2) -> None:
+    """One line on standard error that mentions these, and nothing else."""
+    assert (result.status, result.out) == (status, "")
+    assert result.err.startswith("error: ")
+    assert result.err.count("\n") == 1
+    assert "defect" not in result.err
+    for mention in mentions:
+        assert mention in result.err
+
+
+def files() -> set[str]:
+    """The names in the current folder."""
+    return {path.name for path in Path().iterdir()}

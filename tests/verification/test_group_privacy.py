@@ -1,0 +1,165 @@
+"""Certificates of groups and of users: honest ones are accepted, altered ones are not."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import pytest
+
+import pabi
+from pabi import FullBatch, InvalidInput, Loss, NoisySGD, Poisson, ShuffleOnce
+from pabi.tradeoff import Gaussian, Grouped
+
+DELTA = 1e-4
+
+
+def run_of(batches, unit="user", adjacency="zero_out"):
+    return NoisySGD(
+        Loss.logistic(1.0), 100, batches, epochs=2, step_size=0.5, noise_std=0.5,
+        adjacency=adjacency, unit=unit,
+    )  # fmt: skip
+
+
+@cache
+def honest(name: str) -> pabi.Guarantee:
+    match name:
+        case "gaussian":
+            return run_of(FullBatch(), adjacency="replace_one").guarantee(DELTA).for_groups(3)
+        case "mixture":
+            return run_of(ShuffleOnce(10), "record").guarantee(DELTA).for_groups(3)
+        case "pure":
+            mechanism = pabi.ExponentialMechanism(
+                Loss.lipschitz(1.0), n=10, dimension=2, diameter=1.0, epsilon=0.5
+            )
+            return mechanism.guarantee(0.0).for_groups(3)
+        case "composed":
+            return pabi.compose(honest("mixture"), honest("mixture"))
+        case "sampled":
+            return run_of(Poisson(10), "record").guarantee(DELTA).for_groups(2)
+        case _:
+            moments = pabi.NoisySecondMoments(100, 3, 1.0, noise_std=5.0, unit="user")
+            both = pabi.compose(moments.guarantee(DELTA), run_of(
+                FullBatch(), adjacency="replace_one").guarantee(DELTA))  # fmt: skip
+            return both.for_groups(4)
+
+
+NAMES = ("gaussian", "mixture", "pure", "composed", "several")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_honest_certificates_are_accepted(name):
+    guarantee = honest(name)
+    verdict = pabi.verify(guarantee.to_json())
+    assert (verdict.ok, verdict.unit) == (True, guarantee.unit)
+    assert verdict.unit.startswith("groups of ")
+    assert pabi.verify(guarantee).ok
+    assert guarantee.verified
+
+
+def test_chains_of_sampled_batches_are_accepted():
+    assert pabi.verify(honest("sampled")).ok
+
+
+def altered(name: str, change) -> pabi.verification.Verdict:
+    data = json.loads(honest(name).to_json())
+    change(data)
+    return pabi.verify(data)
+
+
+def in_claim(data):
+    return data["certificate"]["claim"]["tradeoff"]
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("mixture", lambda d: d["tradeoff"].update(size=2)),
+        ("mixture", lambda d: (in_claim(d).update(size=2), d["tradeoff"].update(size=2))),
+        ("mixture", lambda d: d["certificate"].update(size=4)),
+        ("mixture", lambda d: d.update(unit="groups of 4 records")),
+        ("mixture", lambda d: d.update(unit="groups of 3 users")),
+        ("mixture", lambda d: d.update(unit="record")),
+        ("mixture", lambda d: d["certificate"].update(unit="record")),
+        ("mixture", lambda d: d["certificate"].pop("unit")),
+        ("mixture", lambda d: d["certificate"]["member"]["run"].update(unit="user")),
+        ("mixture", lambda d: d["certificate"]["member"].update(unit="user")),
+        ("mixture", lambda d: d["certificate"]["member"]["run"].update(noise_std=0.4)),
+        ("mixture", lambda d: d["certificate"].update(adjacency="replace_one")),
+        ("mixture", lambda d: d["assumptions"].remove(d["assumptions"][-1])),
+        ("mixture", lambda d: d["certificate"].update(extra=1)),
+        ("gaussian", lambda d: in_claim(d).update(mu=0.99 * in_claim(d)["mu"])),
+        ("gaussian", lambda d: d["certificate"].update(size=4)),
+        ("gaussian", lambda d: d["certificate"]["member"].pop("unit")),
+        ("pure", lambda d: in_claim(d).update(epsilon=1.4)),
+        ("gaussian", lambda d: d["certificate"].update(size=1)),
+        ("gaussian", lambda d: d["certificate"].update(size=10**10)),
+    ],
+)
+def test_altered_certificates_are_refused(name, change):
+    assert not altered(name, change).ok
+
+
+def test_a_smaller_base_is_refused():
+    def change(data):
+        for curve in (in_claim(data), data["tradeoff"]):
+            curve["base"]["mus"] = [0.9 * mu for mu in curve["base"]["mus"]]
+        data["epsilon"] = "inf"
+
+    verdict = altered("mixture", change)
+    assert not verdict.ok
+    assert verdict.reason
+
+
+def test_strong_convexity_is_refused_by_the_checker_as_well():
+    """A proof object that nobody refused to make."""
+    from pabi.guarantees.guarantee import GroupsProof
+
+    run = NoisySGD(
+        Loss.strongly_convex(0.1, 1.0, gradient_bound=1.0), 100, FullBatch(), epochs=2, step_size=0.5,
+        noise_std=1.0, adjacency="zero_out",
+    )  # fmt: skip
+    member = run.guarantee(DELTA)
+    with pytest.raises(pabi.NotApplicable):
+        member.for_groups(2)
+    curve = Gaussian(2.0 * member.mu * (1.0 + 1e-12))
+    forged = pabi.Guarantee(
+        curve, "zero_out", "group privacy", "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19", (),
+        unit="groups of 2 records", proof=GroupsProof(member, 2, curve),
+    )  # fmt: skip
+    assert "contribution is 0" in pabi.verify(forged).reason
+
+
+def test_a_certificate_about_a_record_proves_nothing_of_a_user():
+    record = json.loads(run_of(FullBatch(), "record").guarantee(DELTA).to_json())
+    user = json.loads(run_of(FullBatch(), "user").guarantee(DELTA).to_json())
+    for one, unit in ((record, "user"), (user, "record")):
+        assert pabi.verify(one).ok
+        assert not pabi.verify({**one, "unit": unit}).ok
+        one["certificate"]["unit"] = unit
+        assert not pabi.verify({**one, "unit": unit}).ok
+
+
+def test_a_strongly_convex_loss_of_users_is_refused_in_a_file():
+    loss = {
+        "kind": "strongly_convex",
+        "strong_convexity": 0.1,
+        "smoothness": 1.0,
+        "gradient_bound": 1.0,
+    }
+    data = json.loads(run_of(FullBatch(), "user").guarantee(DELTA).to_json())
+    data["certificate"]["run"]["loss"] = loss
+    assert pabi.verify(data).reason.startswith("malformed certificate: unit: ")
+
+
+def test_units_do_not_mix():
+    user, record = (run_of(FullBatch(), unit).guarantee(DELTA) for unit in ("user", "record"))
+    with pytest.raises(InvalidInput, match="^unit: "):
+        pabi.compose(user, record)
+    with pytest.raises(InvalidInput, match="^unit: "):
+        pabi.compose(user.for_groups(2), user)
+    with pytest.raises(InvalidInput, match="^unit: "):
+        user.for_groups(2).for_groups(2)
+    assert user.for_groups(1) is user
+    assert user.for_groups(2).unit == "groups of 2 users"
+    assert isinstance(run_of(ShuffleOnce(10)).guarantee(DELTA).for_groups(2).curve, Grouped)

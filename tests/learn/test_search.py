@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 import pabi
 from pabi.execute.trials import TrialLaw
 from pabi.learn import (
+    PrivateCategories,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivateSearchCV,
@@ -209,6 +210,27 @@ def test_steps_that_learn_without_a_guarantee_are_refused():
     model = make_pipeline(StandardScaler(), logistic())
     with pytest.raises(InvalidInput, match="standardscaler: .* without a guarantee"):
         search(model, {"privatelogisticregression__clip_norm": [0.5]}).fit(X, y, **PUBLIC)
+
+
+def test_levels_that_are_learnt_are_refused_before_a_look_at_the_data():
+    X, y = table(200)
+    levels = PrivateCategories(0.1, 1e-6, adjacency="zero_out")
+    model = make_pipeline(levels, logistic())
+    grid = {"privatelogisticregression__clip_norm": [0.5]}
+    with pytest.raises(InvalidInput, match="estimator: expected declared levels"):
+        search(model, grid).fit(X.astype(str), y, **PUBLIC)
+    assert not hasattr(levels, "guarantee_")
+
+
+def test_a_ledger_of_a_step_is_refused(tmp_path):
+    X, y = table(200)
+    ledger = pabi.Ledger(tmp_path / "ledger.jsonl", 4.0, 1e-5)
+    first = PrivateWhitener(0.1, 1e-6, adjacency="zero_out", ledger=ledger)
+    with pytest.raises(InvalidInput, match="ledger: .* the search"):
+        search(
+            make_pipeline(first, logistic()), {"privatelogisticregression__clip_norm": [0.5]}
+        ).fit(X, y, **PUBLIC)
+    assert ledger.path.read_bytes().count(b"\n") == 1
 
 
 def test_steps_that_cost_too_much_leave_no_budget():

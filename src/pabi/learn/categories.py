@@ -108,6 +108,13 @@ class PrivateCategories(
     ledger: Any = None
     strict: bool = False
 
+    @property
+    def learns(self) -> bool:
+        """Whether the levels of some column are learnt, so that how many features there are is as well."""
+        own = self.categories
+        listed = list(own.values() if isinstance(own, Mapping) else own)
+        return isinstance(own, str) or any(levels is None for levels in listed)
+
     def _levels(self, d: int) -> list[tuple[str, ...] | None]:
         """The declared levels of every column, None for those to be learnt. Raises InvalidInput."""
         if isinstance(self.categories, str):

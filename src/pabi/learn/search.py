@@ -18,13 +18,14 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from pabi.budget.ledger import check_ledger, reserved
+from pabi.budget.ledger import Ledger, check_ledger, reserved
 from pabi.execute.groups import UserRows
 from pabi.execute.hiding import on_grid, unseen
 from pabi.execute.randomness import Randomness, randomness_from
 from pabi.execute.trials import TrialLaw
 from pabi.guarantees.guarantee import Composed, Guarantee
 from pabi.guarantees.releases import released_notes
+from pabi.learn.categories import PrivateCategories
 from pabi.learn.guards import surroundings
 from pabi.learn.hashes import parameters_of
 from pabi.learn.pipelines import guarantee_of
@@ -519,6 +520,7 @@ def _preceding(model: Pipeline, tables: _Tables) -> tuple[tuple[Guarantee, ...],
     """(What the steps before the last one cost, how many columns they give): both are public."""
     if len(model.steps) == 1:
         return (), None
+    _refuse_before(model[:-1])
     fitted = clone(model[:-1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -531,6 +533,21 @@ def _preceding(model: Pipeline, tables: _Tables) -> tuple[tuple[Guarantee, ...],
             raise
         return (), width
     return (_of_any_fit(whole),), width
+
+
+def _refuse_before(steps: Pipeline) -> None:
+    """Raises InvalidInput where what a plan needs would be private, or trials could be counted."""
+    for step in steps.get_params(deep=True).values():
+        if isinstance(step, PrivateCategories) and step.learns:
+            raise InvalidInput(
+                "estimator",
+                "expected declared levels in a PrivateCategories: how many columns it gives is private, and "
+                "a plan states it beforehand",
+            )
+        if isinstance(getattr(step, "ledger", None), Ledger):
+            raise InvalidInput(
+                "ledger", "expected None: give it to the search, which is one release"
+            )
 
 
 def _of_any_fit(guarantee: Guarantee) -> Guarantee:

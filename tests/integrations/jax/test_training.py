@@ -244,6 +244,7 @@ REFUSED = {
     "no chain": ({"run": sgd(update="other")}, "update"),
     "another chain": ({"run": sgd(update="other"), "optimizer": "adam"}, "optimizer"),
     "prox": ({"run": sgd(prox=pabi.prox.ball(1.0))}, "prox"),
+    "users": ({"run": sgd(unit="user")}, "unit"),
     "residual": ({"run": sgd(clipping="residual")}, "clipping"),
     "coordinates": ({"run": sgd(clipping="coordinates")}, "clipping"),
     "cap": ({"run": sgd(loss=Loss.softmax(1.0, residual_cap=0.3))}, "residual_cap"),

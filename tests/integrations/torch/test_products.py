@@ -1,4 +1,7 @@
-"""Products on a device: the sums of the host, in doubles. PyTorch's CPU stands in for a device."""
+"""Products on a device: the sums of the host, in doubles.
+
+Where there is no CUDA device, PyTorch's CPU stands in for one.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
 X, CLASSES = table()
 HOST = torch.device("cpu")
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 KINDS = {
     "softmax": lambda records: SoftmaxGradients(records, CLASSES, K),
     "logistic": lambda records: LogisticGradients(records, CLASSES % 2),
@@ -38,7 +42,7 @@ def test_sums_are_those_of_the_host(kind, scaling, norm, dtype, monkeypatch):
     monkeypatch.setattr(products, "MOST_ROWS", 16)
     table_ = X.astype(dtype)
     host = KINDS[kind](Records(table_, norm, scaling))
-    device = KINDS[kind](DeviceRecords(table_, norm, scaling, HOST))
+    device = KINDS[kind](DeviceRecords(table_, norm, scaling, DEVICE))
     theta = np.random.default_rng(1).normal(size=host.shape)
     limit = Limit(0.4, 1.0 - 1e-12)
     for rows in (slice(0, N), slice(7, 50), np.random.default_rng(2).permutation(N)[:41]):
@@ -54,7 +58,9 @@ def test_a_run_is_the_same_on_a_device(monkeypatch):
     dataset, layer = pairs(X, CLASSES), linear(X.shape[1], K)
     host = integration.train(layer, dataset, run(stated, clip_norm=0.5), random_state=0)
     monkeypatch.setattr(head_training, "multiplies", lambda device, described: True)
-    device = integration.train(layer, dataset, run(stated, clip_norm=0.5), random_state=0)
+    device = integration.train(
+        layer, dataset, run(stated, clip_norm=0.5), device=DEVICE, random_state=0
+    )
     np.testing.assert_allclose(device.x, host.x, rtol=0, atol=1e-10)
     assert products.PRODUCTS in device.guarantee.assumptions
     assert products.PRODUCTS not in host.guarantee.assumptions

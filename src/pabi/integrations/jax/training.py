@@ -161,6 +161,10 @@ def _refuse_untrained(run: NoisySGD, optimizer: Any) -> None:
             "update",
             f'expected "other" for an optimizer, which composition alone covers, got {run.update!r}',
         )
+    if run.unit != "record":
+        raise InvalidInput(
+            "unit", 'expected "record": pabi.learn.train averages the gradients of users'
+        )
     if run.prox is not None:
         raise InvalidInput("prox", "expected none: pabi.learn.train applies proximal maps")
     capped = dict(run.loss.parameters).get("residual_cap", 1.0) != 1.0

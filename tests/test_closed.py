@@ -358,3 +358,36 @@ def test_a_strange_loss_does_not_mix():
             step_size=0.1,
             total_variation=0.01,
         )
+
+
+@pytest.mark.parametrize("door", ["run", "iteration", "moments", "file"])
+def test_no_training_has_the_adjacency_of_forgetting(door):
+    """A training compares data sets; only what describes forgetting compares with a retrained model."""
+    doors = {
+        "run": lambda: replace(RUN, adjacency="retrained"),
+        "iteration": lambda: pabi.NoisyIteration(1.0, 1.0, 1.0, steps=1, adjacency="retrained"),
+        "moments": lambda: pabi.NoisySecondMoments(9, 2, 1.0, noise_std=1.0, adjacency="retrained"),
+        "file": lambda: from_dict(to_dict(RUN) | {"adjacency": "retrained"}),
+    }
+    with pytest.raises(InvalidInput, match="adjacency"):
+        doors[door]()
+
+
+def test_a_proof_of_a_training_proves_nothing_of_forgetting():
+    data = copy.deepcopy(FILE)
+    data["adjacency"] = data["certificate"]["adjacency"] = "retrained"
+    assert not pabi.verify(data).ok
+    relabelled = replace(GUARANTEE, adjacency="retrained")
+    assert not pabi.verify(relabelled).ok
+
+
+def test_forgetting_of_a_strange_run_is_refused():
+    with pytest.raises(InvalidInput, match="StrangeRun"):
+        pabi.Unlearning(SMUGGLED["theorem"], [(1, 1)])
+    unlearning = pabi.Unlearning(RUN, [(1, 1)])
+    object.__setattr__(unlearning.run, "adjacency", StrangeWord("strange"))
+    try:
+        with pytest.raises(InvalidInput, match="adjacency"):
+            unlearning.guarantee(DELTA)
+    finally:
+        object.__setattr__(unlearning.run, "adjacency", "replace_one")

@@ -22,6 +22,7 @@ from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMe
 from pabi.describe.moduli import Modulus
 from pabi.describe.runs import NoisySGD
 from pabi.describe.second_moments import NoisySecondMoments
+from pabi.describe.unlearning import Unlearning
 from pabi.numbers.errors import (
     BudgetExceeded,
     InvalidInput,
@@ -82,6 +83,7 @@ __all__ = [
     "Reshuffle",
     "ShuffleOnce",
     "TargetUnreachable",
+    "Unlearning",
     "Verdict",
     "calibrate",
     "compose",

@@ -18,6 +18,7 @@ from pabi import (
     Poisson,
     Reshuffle,
     ShuffleOnce,
+    Unlearning,
 )
 from pabi.account.best import outcomes
 from pabi.tradeoff import Laplace
@@ -52,6 +53,13 @@ DESCRIPTIONS = {
         steps=300,
         step_size=0.2,
         noise_std=0.5,
+    ),
+    "forgetting": Unlearning(run_of(ShuffleOnce(4), adjacency="zero_out"), [(3, 2)]),
+    "forgetting, one by one": Unlearning(run_of(Cyclic(4)), [(3, 2), (1, 1)]),
+    "forgetting, sampled": Unlearning(run_of(Poisson(4, cap=8), adjacency="zero_out"), [(3, 2)]),
+    "forgetting, bent": Unlearning(run_of(Cyclic(4), Loss.lipschitz(1.0), noise_std=3.0), [(9, 1)]),
+    "forgetting, given a model": Unlearning(
+        run_of(Cyclic(4), diameter=1.0), [(9, 1)], published=True
     ),
     "an iteration": NoisyIteration(0.9, np.array([1.0, 0.0, 0.5]), 1.0, diameter=2.0),
     "moduli": NoisyIteration(

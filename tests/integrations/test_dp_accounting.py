@@ -491,3 +491,19 @@ def test_without_it_the_module_says_how_to_install_it():
     assert python(code) == (
         "dp-accounting: is not installed; in a checkout of pabi: pip install '.[dp-accounting]'"
     )
+
+
+def test_guarantees_of_forgetting_are_refused():
+    """dp-accounting compares data sets, and none of its relations is that to a retrained model."""
+    run = pabi.NoisySGD(
+        pabi.Loss.logistic(1.0, l2=0.1),
+        n=100,
+        batches=pabi.FullBatch(),
+        steps=10,
+        step_size=0.5,
+        noise_std=0.1,
+    )
+    forgotten = run.unlearning(1e-5, steps=5)
+    for export in (to_event, to_pld):
+        with pytest.raises(pabi.InvalidInput, match="^adjacency: .* got 'retrained'"):
+            export(forgotten)

@@ -313,6 +313,27 @@ def test_clipped_softmax_gradients_lose_monotonicity(draws):
     assert largest > 1.0
 
 
+@pytest.mark.parametrize("draws", [5000, pytest.param(20_000, marks=pytest.mark.nightly)])
+def test_softmax_gradients_clipped_at_two_are_not_clipped_and_at_one_do_not_contract(draws):
+    """Ten classes, rows of norm 1: norms are at most √2; clipped to 1, an eigenvalue is below −0.01."""
+    rng = np.random.default_rng(1)
+    norms, least = 0.0, 0.0
+    for _ in range(draws):
+        v = rng.normal(size=10) * rng.uniform(0.2, 8.0)
+        p = np.exp(v - v.max())
+        p /= p.sum()
+        g = p - np.eye(10)[0]
+        size = float(np.linalg.norm(g))
+        norms = max(norms, size)
+        if size > 1.0:
+            u = g / size
+            hessian = np.diag(p) - np.outer(p, p)
+            derivative = (hessian - np.outer(u, u @ hessian)) / size
+            least = min(least, float(np.linalg.eigvalsh(0.5 * (derivative + derivative.T))[0]))
+    assert 1.0 < norms <= math.sqrt(2.0) + 1e-12
+    assert least < -0.01
+
+
 # Ganesh, Thakurta, Upadhyay.
 
 

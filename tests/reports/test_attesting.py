@@ -47,6 +47,8 @@ def sentences() -> tuple[str, ...]:
         run(batches=pabi.BallsInBins(10, cap=20)).guarantee(1e-3),
         run(batches=pabi.Poisson(10, cap=20)).guarantee(1e-3),
         run(clipping="residual").guarantee(1e-3),
+        run().unlearning(1e-3, epochs=1),
+        run(diameter=2.0).unlearning(1e-3, epochs=1, published=True),
         pabi.LangevinChain(
             BOUNDED, n=100, inverse_temperature=1.0, step_size=0.1, steps=9, release="path"
         ).guarantee(1e-3),
@@ -112,6 +114,18 @@ def test_what_must_stay_hidden():
     path = hidden(run(release="path", batches=pabi.Cyclic(10)).guarantee(1e-3).assumptions)
     assert [w.split()[1] for w in path] == ["noise,"]
     assert hidden(("nothing",)) == ()
+
+
+def test_what_forgetting_is_attested_and_hides():
+    alone = run().unlearning(1e-3, epochs=1).assumptions
+    who = {s: attesting(s, alone) for s in alone}
+    assert [s for s in alone if who[s] is Attests.ACCOUNTANT] == [alone[0]]
+    assert {who[s] for s in alone if s.startswith(("request", "which", "the later"))} == {
+        Attests.PERSON
+    }
+    assert [w.split()[1] for w in hidden(alone)] == ["earlier", "noise,"]
+    handed_out = run(diameter=2.0).unlearning(1e-3, epochs=1, published=True).assumptions
+    assert [w.split()[1] for w in hidden(handed_out)] == ["iterate", "noise,"]
 
 
 def test_release_of_moments_hides_the_sum():

@@ -408,3 +408,17 @@ def test_a_page_without_matplotlib(monkeypatch):
     assert "matplotlib is not installed" in text
     assert "svg" not in Parsed(text).tags
     assert guarantee()._repr_html_()
+
+
+@pytest.mark.parametrize("unit", ["record", "user"])
+@pytest.mark.parametrize("form", ["md", "html", "hf"])
+def test_a_report_on_forgetting_compares_with_retraining(form, unit):
+    """It promises nothing about two data sets, one of which has somebody else's record."""
+    run = dataclasses.replace(RUN, unit=unit)
+    text = run.unlearning(DELTA, epochs=1, records=3).report(form)
+    assert "retrained" in text
+    assert f"the withdrawn {unit}s, all together" in text
+    assert f"which {unit}s were withdrawn" in text
+    for of_data_sets in ("two data sets", "membership inference", f"one {unit} is replaced"):
+        assert of_data_sets not in text
+        assert of_data_sets in run.guarantee(DELTA).report(form)

@@ -68,6 +68,7 @@ SHARED = {
         "column_statistics_sentences",
     },
     "pabi.describe.second_moments": {"NoisySecondMoments", "second_moments_sentences"},
+    "pabi.describe.unlearning": {"Unlearning", "unlearning_sentences"},
     "pabi.numbers.errors": {"InvalidInput"},
     "pabi.numbers.showing": {"exact", "shown"},
     # The reading of a trade-off function at one δ that a guarantee states.

@@ -22,6 +22,7 @@ from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMe
 from pabi.describe.runs import NoisySGD
 from pabi.describe.second_moments import NoisySecondMoments
 from pabi.describe.step_sizes import stated_by_function
+from pabi.describe.unlearning import Unlearning
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
@@ -37,6 +38,7 @@ PARAMETERS: dict[type, tuple[str, ...]] = {
     IteratedExponentialMechanism: ("epsilons",),
     NoisySecondMoments: ("noise_std", "noise_multiplier"),
     NoisyColumnStatistics: ("noise_std",),
+    Unlearning: ("noise_std", "noise_multiplier"),
 }
 Calibrated = TypeVar(
     "Calibrated",
@@ -47,6 +49,7 @@ Calibrated = TypeVar(
     IteratedExponentialMechanism,
     NoisySecondMoments,
     NoisyColumnStatistics,
+    Unlearning,
 )
 
 _ANALYSES = 3  # how many are asked alone in turn before all are asked every time
@@ -70,7 +73,7 @@ def calibrate(
 
     Parameters
     ----------
-    run : NoisySGD, a sampler, a mechanism, NoisySecondMoments or NoisyColumnStatistics
+    run : NoisySGD, a sampler, a mechanism, NoisySecondMoments, NoisyColumnStatistics or Unlearning
         The description to be changed.
     epsilon : float > 0
         The target.
@@ -83,7 +86,7 @@ def calibrate(
         "steps". Of a diffusion the most "inverse_temperature" or "time". Of an exponential mechanism the
         most "inverse_temperature" or "epsilon". Of an iterated one its "epsilons", scaled as a whole. Of
         second moments the least "noise_std" or "noise_multiplier", of statistics of columns the least
-        "noise_std". Units are those of the parameter.
+        "noise_std", and of forgetting the noise of its run. Units are those of the parameter.
     besides : sequence of Guarantee
         What other releases from the same data cost, which share the budget: the target is that of
         `pabi.compose(*besides, run.guarantee(delta))`.
@@ -155,7 +158,8 @@ def _composed(besides: Sequence[Guarantee], run: Any) -> TradeOff | None:
 
 def _sampled(description: Any) -> bool:
     """Whether batches are drawn afresh at every step."""
-    run = description.run if isinstance(description, LangevinChain) else description
+    of_run = isinstance(description, (LangevinChain, Unlearning))
+    run = description.run if of_run else description
     return isinstance(run, NoisySGD) and run.order.fresh
 
 
@@ -246,6 +250,8 @@ class _Search:
 
     def noise(self, run: Any) -> Any:
         """The description with the least noise."""
+        if isinstance(run, Unlearning):
+            return self.noise_of_training(run)
         name = self.parameter
         other = "noise_multiplier" if name == "noise_std" else "noise_std"
 
@@ -257,6 +263,18 @@ class _Search:
         guess = 1.0
         if name == "noise_std":
             guess = run.sensitivity / (run.batch_size if isinstance(run, NoisySGD) else 1)
+        return with_noise(self._boundary(with_noise, guess, rising=False))
+
+    def noise_of_training(self, unlearning: Unlearning) -> Unlearning:
+        """The forgetting whose run has the least noise."""
+        name, run = self.parameter, unlearning.run
+        other = "noise_multiplier" if name == "noise_std" else "noise_std"
+
+        def with_noise(x: float) -> Unlearning:
+            changes: dict[str, Any] = {name: _resized(getattr(run, name), x), other: None}
+            return replace(unlearning, run=replace(run, **changes))
+
+        guess = run.sensitivity / run.batch_size if name == "noise_std" else 1.0
         return with_noise(self._boundary(with_noise, guess, rising=False))
 
     def scale(self, run: Any) -> Any:

@@ -1,10 +1,9 @@
 """One proof technique a file, each a pure function from a description to a guarantee.
 
 An analysis raises NotApplicable, with the reason, where it does not cover a description. To add one, add a
-file and a line to the table of what it covers: `RUNS`, `DIFFUSION`, `MECHANISM`, `MOMENTS`
-or `COLUMNS`. Other files
-help: `cases` and `writing` with proofs, `tuning` with the free parameters of random batches, and
-`langevin_chain` takes the analyses of runs to chains.
+file and a line to the table of what it covers: `RUNS`, `DIFFUSION`, `MECHANISM`, `MOMENTS`, `COLUMNS` or
+`FORGETTING`. Other files help: `cases` and `writing` with proofs, `tuning` with the free parameters of
+random batches, and `langevin_chain` takes the analyses of runs to chains.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from pabi.analyses import (
     secret_order,
     shifted_interpolation,
     two_sided_shift,
+    unlearning,
 )
 from pabi.analyses.langevin_chain import of_chain
 from pabi.describe.column_statistics import NoisyColumnStatistics
@@ -38,6 +38,7 @@ from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.runs import NoisySGD
 from pabi.describe.second_moments import NoisySecondMoments
+from pabi.describe.unlearning import Unlearning
 from pabi.guarantees.guarantee import Guarantee
 
 
@@ -73,7 +74,13 @@ MECHANISM = (
 )
 MOMENTS = (Analysis(gaussian_mechanism.NAME, gaussian_mechanism.apply),)
 COLUMNS = (Analysis(column_statistics.NAME, column_statistics.apply),)
-EVERY_ITERATE = (composition.NAME, diffusion.PATH)  # those which hide nothing
+FORGETTING = (
+    Analysis(unlearning.COMPOSED, unlearning.composed),
+    Analysis(unlearning.SHIFTS, unlearning.shifts),
+    Analysis(unlearning.NONLINEAR, unlearning.any_modulus),
+    Analysis(unlearning.RANDOM, unlearning.random_batches),
+)
+EVERY_ITERATE = (composition.NAME, diffusion.PATH, unlearning.COMPOSED)  # those which hide nothing
 
 
 def _chain(
@@ -92,6 +99,7 @@ _OF: Mapping[type[Description], tuple[Analysis, ...]] = MappingProxyType(
         IteratedExponentialMechanism: MECHANISM,
         NoisySecondMoments: MOMENTS,
         NoisyColumnStatistics: COLUMNS,
+        Unlearning: FORGETTING,
     }
 )
 

@@ -112,6 +112,13 @@ class Places(NamedTuple):
         return self.first <= position <= self.last
 
 
+def worst(run: NoisySGD) -> float:
+    """μ of a record that pays most, whose place in every epoch may be any."""
+    order = run.order
+    redrawn = isinstance(order, SecretOrder) and not order.once
+    return max(p.total.mu for p in ([_redrawn(run)] if redrawn else _by_place(run)))
+
+
 def _once(run: NoisySGD) -> float | Array:
     """What one use costs: a number, or one for every step with data."""
     ratio, noise = run.sensitivity / run.batch_size, run.gradient_noise_std

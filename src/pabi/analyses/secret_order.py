@@ -99,7 +99,7 @@ def averaged(
     return RunProof(name, run, curve, every, cap=sizes.random_cap, resting=resting)
 
 
-def _buckets(count: int, most: int) -> list[tuple[int, int]]:
+def buckets(count: int, most: int) -> list[tuple[int, int]]:
     """0..count−1 cut into at most `most` ranges [first, last].
 
     μ rises steeply towards the last position, so half of the ranges are single positions at the end
@@ -124,7 +124,7 @@ def shuffled_once(
     run, period = view.run, view.period
     rest = run.data_steps % period
     cases = []
-    for a, b in _buckets(period, most if later_is_worse else period):
+    for a, b in buckets(period, most if later_is_worse else period):
         first, last = (rest + a) % period, (rest + b) % period
         if first <= last:
             weight = order.share(first, last)
@@ -179,7 +179,7 @@ def places(
 ) -> list[tuple[tuple[int, int] | None, Fraction]]:
     """Buckets of the first `length` positions with their probabilities, and the chance of none."""
     cases: list[tuple[tuple[int, int] | None, Fraction]] = [
-        ((a, b), order.share(a, b)) for a, b in _buckets(length, most)
+        ((a, b), order.share(a, b)) for a, b in buckets(length, most)
     ]
     if length == order.period:
         return cases

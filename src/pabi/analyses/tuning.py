@@ -56,14 +56,14 @@ def tuned_guarantee(
     name: str, source: str, run: NoisySGD, plan_at: Callable[[float], TunedPlan], delta: float
 ) -> Guarantee:
     """The guarantee of the plan of least ε at `delta` > 0. `plan_at`: the best plan for a tilt."""
-    best = _tuned(plan_at, delta)
+    best = tuned(plan_at, delta)
     proof = SampledProof(name, run, best.curve, delta, best.to_dict)
     return Guarantee(
         best.curve, run.adjacency, name, source, run_sentences(run), proof=proof, unit=run.unit
     )
 
 
-def _tuned(plan_at: Callable[[float], TunedPlan], delta: float) -> TunedPlan:
+def tuned(plan_at: Callable[[float], TunedPlan], delta: float) -> TunedPlan:
     """The plan of least ε at `delta` > 0 among those that are best for a few tilts λ.
 
     The first tilt is that of G(1), whatever the run, so that runs that differ only in what is forgotten

@@ -17,6 +17,7 @@ from pabi.analyses.cases import Case
 from pabi.describe.files import to_dict
 from pabi.describe.iteration import Groups, NoisyIteration, Schedule, Steps
 from pabi.describe.runs import NoisySGD
+from pabi.describe.unlearning import Unlearning
 from pabi.normal_forms.positions import OrderedView
 from pabi.numbers import encoding
 from pabi.numbers.rounding import Array
@@ -106,15 +107,16 @@ def _by_block(shifts: Start) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class RunProof:
-    """The proof of a run in which every record has a place in the epoch. `records` are those that can be the
-    worst, or, each with its case, those that a secret order averages over; none where composition needs none.
-    `cap`: of batches of random size, where slopes or moduli cover no more. `view`: whose steps are written
-    out where records were solved step by step. `alike`: whether all steps with data are taken to be alike and
-    the cool-down is left out; None where every step has a slope of its own. `resting`: the distances after
-    all epochs but the last, whose steps alone the cases are about."""
+    """The proof of a run in which every record has a place in the epoch. `records` are those that can be
+    the worst, or, each with its case, those that a secret order averages over; none where composition needs
+    none. `cap`: of batches of random size, where slopes or moduli cover no more. `view`: whose steps are
+    written out where records were solved step by step. `alike`: whether all steps with data are taken to be
+    alike and the cool-down is left out; None where every step has a slope of its own. `resting`: the
+    distances after all epochs but the last, whose steps alone the cases are about. `demands`: of
+    forgetting, which records are in which batches; "uses" where the cases say so."""
 
     theorem: str
-    run: NoisySGD
+    run: NoisySGD | Unlearning
     curve: TradeOff
     records: Sequence[tuple[Record, Case | None]] = ()
     position: int | None = None
@@ -122,12 +124,19 @@ class RunProof:
     view: OrderedView | None = None
     alike: bool | None = None
     resting: Array | None = None
+    demands: str | None = None
 
     def written(self) -> dict[str, Any]:
         """The body of the certificate: the run, the claim and what proves it of each record."""
-        out = {"run": to_dict(self.run), "position": self.position, "claim": claim(self.curve)}
+        out: dict[str, Any] = {
+            "run": to_dict(self.run),
+            "position": self.position,
+            "claim": claim(self.curve),
+        }
         if self.cap is not None:
             out["cap"] = self.cap
+        if self.demands is not None:
+            out["demands"] = self.demands
         if self.alike is not None:
             out["alike"] = self.alike
         if self.resting is not None:
@@ -166,7 +175,7 @@ class SampledProof:
     `plan` of payments that needs them."""
 
     theorem: str
-    run: NoisySGD
+    run: NoisySGD | Unlearning
     curve: TradeOff
     delta: float
     plan: Callable[[], dict[str, Any]] = dict

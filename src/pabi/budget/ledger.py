@@ -15,7 +15,7 @@ from pabi.budget.files import append, brought_up_to_date, named, read_book, sync
 from pabi.budget.filters import GaussianFilter, RenyiFilter, filter_of
 from pabi.budget.lines import START, Book, Line, Opening, book_of, budget_text, now, sealed
 from pabi.budget.reports import LedgerReport, report_of
-from pabi.describe.neighbours import checked_protected
+from pabi.describe.neighbours import RETRAINED, checked_protected, require_alike
 from pabi.guarantees.adaptive import ENTERED, AdaptivelyComposed, refusing_above
 from pabi.guarantees.guarantee import INDEPENDENT, TESTING, Guarantee
 from pabi.numbers import markup, validate
@@ -162,11 +162,8 @@ class Ledger:
         if guarantee.unit != self._unit:
             raise InvalidInput("unit", f"expected {self._unit!r}, got {guarantee.unit!r}")
         with self._writing() as (book, enter):
-            if book.adjacency not in (None, guarantee.adjacency):
-                raise InvalidInput(
-                    "adjacency",
-                    f"expected {book.adjacency!r} throughout, got {guarantee.adjacency!r}",
-                )
+            if book.adjacency is not None:
+                require_alike("adjacency", book.adjacency, guarantee.adjacency)
             _refuse_above(book, charge)
             number = len(book.granted) + 1
             enter(Line(entry, number, now(), testing, charge, table))
@@ -389,6 +386,12 @@ def _verified(guarantee: Guarantee) -> dict[str, Any]:
     if type(guarantee) is not Guarantee:
         kind = type(guarantee).__name__
         raise InvalidInput("guarantee", f"expected a pabi.Guarantee, got a {kind}")
+    if guarantee.adjacency == RETRAINED:
+        raise InvalidInput(
+            "adjacency",
+            "expected that of a training, got 'retrained': what is promised of forgetting supposes that no "
+            "request reacts to a release, and a ledger is for what does",
+        )
     if TESTING in guarantee.assumptions:
         raise InvalidInput(
             "guarantee", f"expected one that protects somebody, got one of {TESTING!r}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pabi.cli.forgetting import forget
 from pabi.cli.ledgers import ledger
 from pabi.cli.predicting import predict
 from pabi.cli.reading import (
@@ -299,7 +300,8 @@ def calibrate(
     if cost > target:
         raise TargetUnreachable(f"epsilon = {target!r} at delta = {at!r} was missed narrowly", cost)
     if as_json:
-        value = table["batches"]["size"] if parameter == "size" else table[parameter]
+        own = table.get("run", table)  # of forgetting, what is calibrated is its run
+        value = own["batches"]["size"] if parameter == "size" else own[parameter]
         result = {"parameter": parameter, "value": value, "epsilon": cost, "delta": at}
         about = {name: getattr(best, name) for name in ("adjacency", "method", "assumptions")}
         emit_json({**result, "target": target, **about, "run": table})
@@ -319,6 +321,7 @@ app.command()(report)
 app.command()(schema)
 app.command()(train)
 app.command()(predict)
+app.command()(forget)
 app.command()(ledger)
 app.command()(reproduce)
 

@@ -37,7 +37,15 @@ _FORMATS = {
     "pabi.ledger": LEDGER,
 }
 _FORMAT = re.compile(r'\s*\{\s*"format"\s*:\s*"([^"\\]*)"')
-_OF_RUNS = {"loss", "batches", "step_size", "contraction", "inverse_temperature", "noise_std"}
+_OF_RUNS = {
+    "loss",
+    "batches",
+    "step_size",
+    "contraction",
+    "inverse_temperature",
+    "noise_std",
+    "requests",
+}
 
 
 def refuse_another(file: str, raw: bytes, *expected: FileKind) -> None:

@@ -151,6 +151,13 @@ def read_positive(name: str, text: str | None) -> float | None:
     return _option(name, text, "a finite number > 0", lambda x: 0.0 < x < math.inf)
 
 
+def read_whole(name: str, text: str, at_least: int) -> int:
+    """The option `name` as an integer of at least so much. Raises InvalidInput."""
+    if not text.isascii() or not text.isdigit() or int(text) < at_least:
+        raise InvalidInput(name, f"expected an integer ≥ {at_least}, got {text!r}")
+    return int(text)
+
+
 def required(name: str, value: float | None) -> float:
     """The value of the option `name`. Raises InvalidInput where it is left out."""
     if value is None:

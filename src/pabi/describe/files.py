@@ -24,6 +24,7 @@ from pabi.describe.prox import KINDS as PROXIMAL_MAPS
 from pabi.describe.prox import ProximalMap
 from pabi.describe.runs import NoisySGD, Prox
 from pabi.describe.second_moments import NoisySecondMoments
+from pabi.describe.unlearning import Unlearning
 from pabi.describe.updates import Update
 from pabi.numbers import encoding
 from pabi.numbers.errors import InvalidInput
@@ -37,6 +38,7 @@ Description = (
     | IteratedExponentialMechanism
     | NoisySecondMoments
     | NoisyColumnStatistics
+    | Unlearning
 )
 
 _KIND: Mapping[str, type[Description]] = {
@@ -48,6 +50,7 @@ _KIND: Mapping[str, type[Description]] = {
     "iterated_exponential_mechanism": IteratedExponentialMechanism,
     "noisy_second_moments": NoisySecondMoments,
     "noisy_column_statistics": NoisyColumnStatistics,
+    "unlearning": Unlearning,
 }
 _KEYS = {"total_steps": "steps"}  # of fields with a name of their own in files
 _NAME = 80  # characters of a name that another could be meant by
@@ -119,6 +122,10 @@ def _written(name: str, value: Any) -> Any:
     """A field's value for JSON."""
     if type(value) in PROXIMAL_MAPS.values() or isinstance(value, (Loss, Modulus, Update)):
         return value.to_dict()
+    if isinstance(value, NoisySGD):
+        return to_dict(value)
+    if name == "requests":
+        return [list(request) for request in value]
     if name == "moduli":
         return [modulus.to_dict() for modulus in value]
     if name == "inverse_temperature" and callable(value):
@@ -144,6 +151,8 @@ def understood(description: Description) -> None:
     """
     kind_of(description)
     again = replace(description)
+    if isinstance(description, Unlearning):
+        understood(description.run)
     for f in fields(description):
         value, fresh = getattr(description, f.name), getattr(again, f.name)
         plain = isinstance(fresh, (bool, int, float, str))
@@ -291,6 +300,13 @@ def _prox(value: Any) -> Prox:
     return StatedProx(str(table.get("name", "a proximal map")), diameter)
 
 
+def _run(value: Any) -> Description:
+    """The run that a description is about."""
+    if not isinstance(value, Mapping):
+        raise InvalidInput("run", f"expected a table [run], got {value!r}")
+    return from_dict(value)
+
+
 def _moduli(value: Any) -> Modulus | list[Modulus]:
     return (
         list(map(Modulus.from_dict, value)) if isinstance(value, list) else Modulus.from_dict(value)
@@ -304,4 +320,5 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "prox": _prox,
     "update": updates.from_dict,
     "moduli": _moduli,
+    "run": _run,
 }

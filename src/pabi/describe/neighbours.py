@@ -1,4 +1,8 @@
-"""Whom a guarantee protects: what two adjacent data sets differ by (adjacency), in one of what (unit)."""
+"""Whom a guarantee protects: what two adjacent data sets differ by (adjacency), in one of what (unit).
+
+A guarantee of forgetting compares a model with one that was retrained, not two data sets. Its adjacency is
+"retrained", which no description of a training has.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,9 @@ from typing import Any, Literal, assert_never, get_args
 from pabi.numbers.errors import InvalidInput
 
 Adjacency = Literal["replace_one", "zero_out"]
+Compared = Adjacency | Literal["retrained"]
+"""What a guarantee compares: adjacent data sets, or a model that forgot with one that was retrained."""
+RETRAINED: Literal["retrained"] = "retrained"
 Unit = Literal["record", "user"]
 """One record, or all records of one user, of whom there are `n`."""
 
@@ -51,6 +58,26 @@ def checked_adjacency(value: Any) -> Adjacency:
             f'(the record\'s contribution becomes zero), expected "replace_one" or "zero_out", got {name!r}',
         )
     raise InvalidInput("adjacency", f'expected "replace_one" or "zero_out", got {value!r}')
+
+
+def checked_comparison(value: Any) -> Compared:
+    """The canonical name of what a guarantee compares. Raises InvalidInput."""
+    if type(value) is str and value == RETRAINED:
+        return RETRAINED
+    return checked_adjacency(value)
+
+
+def require_alike(field: str, expected: object, other: object) -> None:
+    """InvalidInput unless two guarantees agree in `field`, such as adjacency or unit."""
+    if other == expected:
+        return
+    why = ""
+    if field == "adjacency" and RETRAINED in (expected, other):
+        why = (
+            "; forgetting is compared with retraining, training with adjacent data, and neither bounds "
+            "the other"
+        )
+    raise InvalidInput(field, f"expected {expected!r} throughout, got {other!r} too{why}")
 
 
 def checked_unit(value: object) -> Unit:

@@ -24,6 +24,8 @@ from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array, down, fraction_up, times_down, times_up
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pabi.describe.iteration import NoisyIteration
     from pabi.guarantees.guarantee import Guarantee
 
@@ -274,3 +276,141 @@ class NoisySGD(StatedRun):
         """
         warn_of_large_delta(self.n, delta)
         return self._best(delta, position)
+
+    def unlearning(
+        self,
+        delta: float = 1e-5,
+        *,
+        steps: int | None = None,
+        epochs: float | None = None,
+        records: int = 1,
+        requests: Sequence[tuple[float, int]] = (),
+        published: bool = False,
+    ) -> Guarantee:
+        """What is promised of a model that forgets: it is nearly one that was retrained without the records.
+
+        After a request training goes on, from the next batch, with the gradients of the records that were
+        withdrawn at zero (under "replace_one": with those of the records that take their places). The model
+        is compared with one trained for as many steps like that from the beginning, in both orders. Exactly
+        one of `epochs`, `steps` and `requests` is stated. The step size goes on with the function that it
+        was given as, or with its last entry, and so does the noise.
+
+        Parameters
+        ----------
+        delta : float, in [0, 1)
+            The δ at which analyses are compared.
+        steps : int, optional
+            The steps after the request; 0 for the model as it is.
+        epochs : float, optional
+            The same in passes over the data, rounded up to whole batches.
+        records : int
+            How many records are withdrawn together; users, where `unit` is "user".
+        requests : sequence of (float, int)
+            (epochs after a request, records, or users, that it withdraws) for requests one after another;
+            what is promised is about the model after the last one.
+        published : bool
+            Whether a model was handed out before the last request's steps, and the promise is made to those
+            who know it. This needs a diameter.
+
+        Returns
+        -------
+        Guarantee
+            Of adjacency "retrained".
+
+        Raises
+        ------
+        InvalidInput
+            For a δ out of its range, and for an argument that is wrong.
+        NotApplicable
+            When no analysis covers it, and where a model that was handed out leaves nothing to promise.
+
+        Warns
+        -----
+        PrivacyWarning
+            When `delta` exceeds 1/n.
+
+        References
+        ----------
+        docs, "Theory", 21.
+        """
+        from pabi.account.forgetting import described, guarantee_of
+
+        warn_of_large_delta(self.n, delta)
+        unlearning = described(
+            self,
+            steps=steps,
+            epochs=epochs,
+            records=records,
+            requests=requests,
+            published=published,
+        )
+        return guarantee_of(unlearning, delta)
+
+    def epochs_to_forget(self, epsilon: float, delta: float, records: int = 1) -> int:
+        """The fewest whole epochs after which records that are withdrawn together are forgotten.
+
+        Parameters
+        ----------
+        epsilon : float > 0
+            The target, that of `unlearning`.
+        delta : float in (0, 1)
+            The δ of the target.
+        records : int
+            How many records are withdrawn together; users, where `unit` is "user".
+
+        Returns
+        -------
+        int
+            Epochs; their guarantee has been computed and meets the target. 0 if the model meets it as it is.
+            Where steps expand, fewer might meet it as well.
+
+        Raises
+        ------
+        TargetUnreachable
+            When no number meets the target.
+        InvalidInput
+            For an argument that is out of range.
+
+        References
+        ----------
+        docs, "Theory", 21.
+        """
+        from pabi.account.forgetting import fewest_epochs
+
+        return fewest_epochs(self, epsilon, delta, records)
+
+    def with_noise_to_forget(
+        self, epsilon: float, delta: float, *, epochs: float = 1, records: int = 1
+    ) -> NoisySGD:
+        """This run with the least noise at which so many epochs are enough to forget records.
+
+        Parameters
+        ----------
+        epsilon : float > 0
+            The target, that of `unlearning`.
+        delta : float in (0, 1)
+            The δ of the target.
+        epochs : float
+            The epochs after the request.
+        records : int
+            How many records are withdrawn together; users, where `unit` is "user".
+
+        Returns
+        -------
+        NoisySGD
+            Its `noise_std`, or its `noise_multiplier` where it has one, is changed. A schedule is scaled.
+
+        Raises
+        ------
+        TargetUnreachable
+            When no noise meets the target.
+        InvalidInput
+            For an argument that is out of range.
+
+        References
+        ----------
+        docs, "Theory", 21.
+        """
+        from pabi.account.forgetting import least_noise
+
+        return least_noise(self, epsilon, delta, epochs=epochs, records=records)

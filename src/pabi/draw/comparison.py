@@ -13,6 +13,7 @@ from pabi.describe.iteration import Column, NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.describe.runs import NoisySGD
+from pabi.describe.unlearning import Unlearning
 from pabi.draw.axes import axes_for, legend_within
 from pabi.draw.themes import palette
 from pabi.literature.comparison import OURS, Comparison, Description, Row, compare
@@ -83,6 +84,8 @@ def _lengths(run: Description) -> tuple[list[Any], str]:
     """Lengths from 1 to the run's own, evenly on a logarithmic scale, and their unit."""
     if isinstance(run, ExponentialMechanism):
         raise InvalidInput("ax", "one draw has no length to draw bounds against")
+    if isinstance(run, Unlearning):
+        raise InvalidInput("ax", "forgetting has no picture: plan it for other numbers of epochs")
     if isinstance(run, LangevinDiffusion):
         if not run.constant:
             raise InvalidInput("ax", "a diffusion of varying temperature has no picture")

@@ -23,7 +23,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pabi.describe.neighbours import Adjacency
+from pabi.describe.neighbours import Compared
 from pabi.guarantees.proof import Proof
 from pabi.numbers.encoding import parse_json
 from pabi.numbers.errors import InvalidInput
@@ -67,7 +67,7 @@ class Certificate:
     def of(
         cls,
         proof: Proof,
-        adjacency: Adjacency,
+        adjacency: Compared,
         assumes: Sequence[str] = (),
         unit: str = "record",
     ) -> Certificate:
@@ -78,7 +78,7 @@ class Certificate:
         proof : Proof
             What an analysis handed over.
         adjacency : str
-            "replace_one" or "zero_out".
+            "replace_one", "zero_out" or "retrained".
         assumes : sequence of str
             Sentences that the release rests on besides what follows from the description.
         unit : str

@@ -14,11 +14,15 @@ from pabi.describe.assumptions import group_sentences
 from pabi.describe.losses import Loss
 from pabi.describe.neighbours import (
     MOST_GROUPED,
+    RETRAINED,
     UNITS,
     Adjacency,
+    Compared,
     checked_adjacency,
+    checked_comparison,
     checked_protected,
     groups_of,
+    require_alike,
 )
 from pabi.guarantees.equivalent import mu_equivalent
 from pabi.guarantees.proof import Proof
@@ -81,7 +85,8 @@ class Guarantee:
     curve : TradeOff
         The trade-off function of (release, release of an adjacent data set).
     adjacency : str
-        "replace_one" or "zero_out": which data sets are adjacent.
+        "replace_one" or "zero_out": which data sets are adjacent. "retrained": a model that was made to
+        forget records is compared with one that was trained without them.
     method : str
         The name of the analysis.
     source : str
@@ -113,7 +118,7 @@ class Guarantee:
     """
 
     curve: TradeOff
-    adjacency: Adjacency
+    adjacency: Compared
     method: str
     source: str
     assumptions: tuple[str, ...]
@@ -128,7 +133,7 @@ class Guarantee:
 
     def __post_init__(self) -> None:
         known_curve(self.curve)
-        checked_adjacency(self.adjacency)
+        checked_comparison(self.adjacency)
         checked_protected(self.unit)
 
     @classmethod
@@ -520,8 +525,9 @@ class Guarantee:
         Raises
         ------
         InvalidInput
-            For a `size` out of range, a guarantee that is one of groups already, and a trade-off function of
-            one order of the data sets.
+            For a `size` out of range, a guarantee that is one of groups already, one of forgetting, whose
+            `records` say how many are forgotten together, and a trade-off function of one order of the data
+            sets.
         NotApplicable
             Under "zero_out" for losses that are strongly convex or dissipative, and for bare iterations:
             where the contributions of others are zero already, less is known of a step.
@@ -533,15 +539,16 @@ class Guarantee:
         size = validate.integer("size", size, at_least=1, at_most=MOST_GROUPED)
         if self.unit not in UNITS:
             raise InvalidInput("unit", f'expected "record" or "user", got {self.unit!r}')
+        adjacency = _of_data(self.adjacency)
         if size == 1:
             return self
-        if self.adjacency == "zero_out" and self.certificate is not None:
+        if adjacency == "zero_out" and self.certificate is not None:
             _refuse_strong(self.certificate.payload)
         curve = grouped(self.curve, size)
-        sentences = group_sentences(size, self.unit, self.adjacency)
+        sentences = group_sentences(size, self.unit, adjacency)
         return Guarantee(
             curve,
-            self.adjacency,
+            adjacency,
             GROUPS,
             GROUPS_SOURCE,
             tuple(dict.fromkeys((*self.assumptions, *sentences))),
@@ -658,7 +665,7 @@ class Guarantee:
         certificate = None if proof is None else Certificate.from_dict(proof)
         guarantee = cls(
             _read_curve("tradeoff", data.get("tradeoff")),
-            checked_adjacency(data["adjacency"]),
+            checked_comparison(data["adjacency"]),
             data["method"],
             data["source"],
             tuple(_sentence(a) for a in data["assumptions"]),
@@ -748,13 +755,25 @@ class Guarantee:
             (f"ε at δ = {exact(at)}", shown(self.epsilon(at))),
             ("μ", "none" if self.mu is None else shown(self.mu)),
             ("curve", curve_in_words(self.curve)),
-            ("protects", whom(self.unit)),
+            ("protects", whom(self.adjacency, self.unit)),
             ("adjacency", f"{self.adjacency}: {adjacent(self.adjacency, self.unit)}"),
             ("method", self.method),
         ]
         rows += [("WARNING", TESTING)] if TESTING in self.assumptions else []
         title = f"{count} assumption{'s' * (count != 1)}"
         return markup.facts(rows) + markup.folded(title, markup.items(self.assumptions))
+
+
+def _of_data(compared: Compared) -> Adjacency:
+    """What the data sets of a chain differ by. Raises InvalidInput for forgetting, which no chain joins: each
+    of its links would be compared with another retrained model."""
+    if compared == RETRAINED:
+        raise InvalidInput(
+            "adjacency",
+            'expected "replace_one" or "zero_out", got \'retrained\': state how many are forgotten together '
+            "in `unlearning`, as records=",
+        )
+    return compared
 
 
 def _require_guarantee(value: Any) -> None:
@@ -797,9 +816,7 @@ def compose(*guarantees: Guarantee) -> Guarantee:
     first = guarantees[0]
     for g in guarantees[1:]:
         for name in ("adjacency", "unit"):
-            expected, other = getattr(first, name), getattr(g, name)
-            if other != expected:
-                raise InvalidInput(name, f"expected {expected!r} throughout, got {other!r} too")
+            require_alike(name, getattr(first, name), getattr(g, name))
     references = [g.composition for g in guarantees if g.composition is not None]
     complete = len(references) == len(guarantees)
     proven = all(g.proof is not None for g in guarantees)

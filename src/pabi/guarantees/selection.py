@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pabi.convert.trials import checked_shape, gamma_of
+from pabi.describe.neighbours import require_alike
 from pabi.describe.selection import selection_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.errors import InvalidInput
@@ -125,9 +126,7 @@ def _check_alike(guarantees: Sequence[Any]) -> None:
                 "guarantee", f"expected a pabi.Guarantee, got a {type(one).__name__}"
             )
         for name in ("adjacency", "unit"):
-            expected, other = getattr(guarantees[0], name), getattr(one, name)
-            if other != expected:
-                raise InvalidInput(name, f"expected {expected!r} throughout, got {other!r} too")
+            require_alike(name, getattr(guarantees[0], name), getattr(one, name))
 
 
 def _average(curves: Sequence[TradeOff]) -> TradeOff:

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from pabi.describe.neighbours import Adjacency
+from pabi.describe.neighbours import RETRAINED, Compared
 from pabi.numbers.showing import exact, shown
 from pabi.tradeoff import Best, Gaussian, Grouped, Mixture, Product, Selected, TradeOff
 
 _WHOM = {"record": "one record", "user": "one user, with all records of that user"}
-_ADJACENT: dict[Adjacency, tuple[str, str]] = {  # of one unit, of several
+_WITHDRAWN = {
+    "record": "the withdrawn records, all together",
+    "user": "the withdrawn users, all together, with all records of each",
+}
+_ADJACENT: dict[Compared, tuple[str, str]] = {  # of one unit, of several
     "replace_one": ("{} is replaced by any other", "{} are replaced by any others"),
     "zero_out": ("the contribution of {} becomes zero, while n and all divisors stay",) * 2,
+    "retrained": (
+        "the model that went on after the requests is compared with one that was retrained, for as many "
+        "steps, on the data as they are after the last of them",
+    )
+    * 2,
 }
 _GROUPS = "groups of "
 
 
-def whom(unit: str) -> str:
+def whom(adjacency: Compared, unit: str) -> str:
     """Whom a guarantee protects."""
-    return _WHOM.get(unit, f"{unit}, each group as a whole")
+    names = _WITHDRAWN if adjacency == RETRAINED else _WHOM
+    return names.get(unit, f"{unit}, each group as a whole")
 
 
-def adjacent(adjacency: Adjacency, unit: str) -> str:
-    """What two adjacent data sets differ by."""
+def adjacent(adjacency: Compared, unit: str) -> str:
+    """What two adjacent data sets differ by, or what is compared where records were forgotten."""
     one, several = _ADJACENT[adjacency]
     if unit.startswith(_GROUPS):
         return several.format(f"up to {unit.removeprefix(_GROUPS)}")

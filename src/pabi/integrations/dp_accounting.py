@@ -12,7 +12,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from pabi.describe.neighbours import Adjacency, changed
+from pabi.describe.neighbours import Adjacency, changed, checked_adjacency
 from pabi.guarantees.guarantee import Guarantee
 from pabi.integrations.dp_events import (
     ADD_OR_REMOVE_ONE,
@@ -112,8 +112,7 @@ def to_event(guarantee: Guarantee) -> Any:
     ----------
     docs, "Theory", 20.
     """
-    _require_guarantee(guarantee)
-    return _event_of(guarantee.curve, guarantee.adjacency)
+    return _event_of(guarantee.curve, _adjacency_of(guarantee))
 
 
 def to_pld(guarantee: Guarantee, *, value_discretization_interval: float = 1e-4) -> Any:
@@ -144,7 +143,7 @@ def to_pld(guarantee: Guarantee, *, value_discretization_interval: float = 1e-4)
     ----------
     Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022; docs, "Theory", 20.
     """
-    _require_guarantee(guarantee)
+    _adjacency_of(guarantee)
     step = number("value_discretization_interval", value_discretization_interval, above=0.0)
     at = guarantee.tuned_at or 1e-5
     return pld_of(guarantee.curve, step, at)
@@ -255,9 +254,11 @@ def _require_event(event: Any) -> None:
         )
 
 
-def _require_guarantee(value: Any) -> None:
+def _adjacency_of(value: Any) -> Adjacency:
+    """That of a guarantee. Raises InvalidInput for anything else, and for one of forgetting."""
     if type(value) is not Guarantee:
         raise InvalidInput("guarantee", f"expected a pabi.Guarantee, got a {type(value).__name__}")
+    return checked_adjacency(value.adjacency)
 
 
 def _event_of(curve: TradeOff, adjacency: Adjacency) -> Any:

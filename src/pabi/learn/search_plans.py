@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from pabi.convert.trials import checked_mean, checked_shape, gamma_of
 from pabi.describe.iteration import NoisyIteration
-from pabi.describe.neighbours import checked_unit
+from pabi.describe.neighbours import checked_adjacency, checked_unit
 from pabi.execute.trials import TrialLaw
 from pabi.guarantees.guarantee import Guarantee
 from pabi.guarantees.selection import select
@@ -222,9 +222,8 @@ def _least_mu(trial: Guarantee) -> float:
 def scored(noise: float, records: int, trial: Guarantee) -> Guarantee:
     """What an accuracy over so many private records costs: one of them moves it by 1/records."""
     moved = fraction_up(Fraction(1, records))
-    release = NoisyIteration(
-        1.0, moved, noise, steps=1, adjacency=trial.adjacency, unit=checked_unit(trial.unit)
-    )
+    adjacency, unit = checked_adjacency(trial.adjacency), checked_unit(trial.unit)
+    release = NoisyIteration(1.0, moved, noise, steps=1, adjacency=adjacency, unit=unit)
     return release.guarantee(trial.tuned_at or 0.0)
 
 

@@ -13,8 +13,14 @@ from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.describe.runs import NoisySGD
+from pabi.describe.unlearning import Unlearning
 from pabi.guarantees.guarantee import Guarantee
-from pabi.literature import covering_iterations, covering_langevin, covering_runs
+from pabi.literature import (
+    covering_iterations,
+    covering_langevin,
+    covering_runs,
+    covering_unlearning,
+)
 from pabi.literature.published import Published, Status
 from pabi.literature.reading import CandidateBound, read
 from pabi.numbers import validate
@@ -23,7 +29,14 @@ from pabi.numbers.showing import exact, shown
 
 OURS = "pabi"
 
-Description = NoisySGD | NoisyIteration | LangevinChain | LangevinDiffusion | ExponentialMechanism
+Description = (
+    NoisySGD
+    | NoisyIteration
+    | LangevinChain
+    | LangevinDiffusion
+    | ExponentialMechanism
+    | Unlearning
+)
 
 _COVERING: dict[type, tuple[CandidateBound, ...]] = {
     NoisySGD: covering_runs.CANDIDATES,
@@ -31,6 +44,7 @@ _COVERING: dict[type, tuple[CandidateBound, ...]] = {
     LangevinChain: covering_langevin.CHAINS,
     LangevinDiffusion: covering_langevin.DIFFUSIONS,
     ExponentialMechanism: covering_langevin.MECHANISMS,
+    Unlearning: covering_unlearning.CANDIDATES,
 }
 
 
@@ -75,7 +89,7 @@ class Comparison:
 
     Parameters
     ----------
-    description : NoisySGD, NoisyIteration, LangevinChain, LangevinDiffusion or ExponentialMechanism
+    description : NoisySGD, NoisyIteration, another sampler or mechanism, or Unlearning
         What the bounds speak of.
     delta : float, in (0, 1)
         δ of every ε.
@@ -142,8 +156,8 @@ class Comparison:
         Raises
         ------
         InvalidInput
-            For an exponential mechanism, which has no length, and for steps or a temperature that
-            vary.
+            For an exponential mechanism and forgetting, which have no length, and for steps or a
+            temperature that vary.
 
         References
         ----------
@@ -167,8 +181,8 @@ def compare(
 
     Parameters
     ----------
-    run : NoisySGD, NoisyIteration, LangevinChain, LangevinDiffusion or ExponentialMechanism
-        A run, a sampler or an exponential mechanism.
+    run : NoisySGD, NoisyIteration, LangevinChain, LangevinDiffusion, ExponentialMechanism or Unlearning
+        A run, a sampler, an exponential mechanism or forgetting.
     delta : float, in (0, 1)
         δ of every ε.
     also : mapping of str to Guarantee or Published

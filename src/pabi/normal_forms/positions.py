@@ -97,7 +97,7 @@ class OrderedView:
     def constants(self) -> Constants:
         """The numbers of a constant schedule."""
         step, noise = np.array([self.run.step_size]), np.array([self.run.gradient_noise_std])
-        columns = *self._slopes(step), *self.run.step_constants(step, noise)
+        columns = *self._slopes(step), *self._pulls(step, noise)
         return Constants._make(float(x[0]) for x in columns)
 
     @cached_property
@@ -107,10 +107,13 @@ class OrderedView:
         All that is possible is covered where that costs nothing, and otherwise all but what is too rare to
         matter.
         """
-        likely, possible = self.run.fractions(self.failing), self.run.fractions()
+        likely, possible = self._fractions(self.failing), self._fractions(0.0)
         if likely.failure == 0.0 or not self._as_steep(possible, likely):
             return likely
         return possible
+
+    def _fractions(self, failing: float) -> Fractions:
+        return self.run.fractions(failing)
 
     def _as_steep(self, one: Fractions, other: Fractions) -> bool:
         """Whether all steps have the same slopes with either."""
@@ -120,8 +123,17 @@ class OrderedView:
             for a, b in ((one.full, other.full), (one.last, other.last))
         )
 
+    @property
+    def idle(self) -> tuple[Fraction, ...]:
+        """The records over the divisor in the steps that use no record: none, in the cool-down."""
+        return (Fraction(0),)
+
+    def _pulls(self, step: Array, noise: Array) -> tuple[Array, Array]:
+        """(s of a step that uses the record, σ)."""
+        return self.run.step_constants(step, noise)
+
     def _slopes(self, step: Array) -> tuple[Array, Array, Array]:
-        kinds = self.fractions.full, self.fractions.last, (Fraction(0),)
+        kinds = self.fractions.full, self.fractions.last, self.idle
         full, last, cool = (self._largest_slopes(step, fractions) for fractions in kinds)
         return full, last, cool
 
@@ -136,13 +148,17 @@ class OrderedView:
     @cached_property
     def arrays(self) -> Steps:
         """Slopes, the sensitivities of steps that use the record, and noises; s = 0 in the cool-down."""
+        return self._written_out
+
+    @property
+    def _written_out(self) -> Steps:
         t, data = self.run.steps, self.run.data_steps
         step, noise = self.run.schedule(0, t)
         full, last, cool = self._slopes(step)
         c = full.copy()
         c[self.period - 1 : data : self.period] = last[self.period - 1 : data : self.period]
         c[data:] = cool[data:]
-        s, sigma = self.run.step_constants(step, noise)
+        s, sigma = self._pulls(step, noise)
         s[data:] = 0.0
         return Steps(c, s, sigma)
 

@@ -7,7 +7,7 @@ random batches all steps with data are of one kind, whose modulus is above those
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,16 @@ _EMPTY = (Fraction(0),)  # what a step of the cool-down holds
 
 
 class StepModuli:
-    """The moduli of `run`, whose batches are such parts of their divisor as `fractions` says.
+    """The moduli of `run`, whose batches are such parts of their divisor as `fractions` says, and `idle` in
+    the steps that use no record.
 
     Raises NotApplicable where a step's modulus is unknown, and where all are linear.
     """
 
-    def __init__(self, run: NoisySGD, fractions: Fractions) -> None:
-        self.run, self.fractions = run, fractions
+    def __init__(
+        self, run: NoisySGD, fractions: Fractions, idle: tuple[Fraction, ...] = _EMPTY
+    ) -> None:
+        self.run, self.fractions, self.idle = run, fractions, idle
         self._alike = fractions.full == fractions.last
         if not run.constant and run.steps > _MOST_VARYING:
             raise NotApplicable(
@@ -66,7 +69,7 @@ class StepModuli:
 
     def _modulus(self, step: float, kind: int) -> Modulus:
         run = self.run
-        fractions = {_FULL: self.fractions.full, _LAST: self.fractions.last, _COOL: _EMPTY}[kind]
+        fractions = {_FULL: self.fractions.full, _LAST: self.fractions.last, _COOL: self.idle}[kind]
         return _above([run.loss.modulus(step, run.clip_norm, f, run.clipping) for f in fractions])
 
     @cached_property
@@ -115,5 +118,5 @@ class StepModuli:
 
 
 def _above(moduli: list[Modulus]) -> Modulus:
-    """A modulus above the one or two there are."""
-    return moduli[0] if len(moduli) == 1 else above_both(*moduli)
+    """A modulus above all there are."""
+    return reduce(above_both, moduli)

@@ -23,6 +23,7 @@ class Attests(Enum):
 _BEGINNINGS: dict[Attests, tuple[str, ...]] = {
     Attests.ACCOUNTANT: (
         "adjacent data sets differ in one record",
+        "the model is compared with one retrained",
         "every iterate may be released",
         "the whole path may be released",
     ),
@@ -52,6 +53,15 @@ _CLIPPING = ("each record's gradient", "each record's loss is clipped", "every b
 
 # What a sentence says has to stay hidden, by a part of it.
 _HIDDEN: tuple[tuple[str, str], ...] = (
+    (
+        "no model handed out before it, and no earlier iterate, is known",
+        "every earlier model and iterate, and what was computed from them: checkpoints, training losses, "
+        "gradients",
+    ),
+    (
+        "no iterate in between is",
+        "every iterate between the models that were handed out, and what was computed from it",
+    ),
     (
         "every earlier iterate stays hidden",
         "every iterate but the last, and what was computed from it: checkpoints, training losses, gradients",

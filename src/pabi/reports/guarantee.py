@@ -29,6 +29,7 @@ from pabi.reports.contents import (
 from pabi.reports.markdown import as_markdown
 from pabi.reports.model_card import as_model_card
 from pabi.reports.page import as_page
+from pabi.reports.wordings import wording
 from pabi.verification import Verdict, verify
 
 _AROUND = (-4, -2, -1, 0, 1)  # powers of ten, times δ: where ε is read
@@ -57,7 +58,7 @@ def contents(guarantee: Guarantee, delta: float, verdict: Verdict) -> Report:
     """What the report says, with ε at `delta`; `verdict`: what the checker says of the guarantee."""
     sections = (
         Section("What is promised", _promise(guarantee, delta, verdict)),
-        Section("Why this δ", _about_delta(delta, sizes_of(guarantee, verdict))),
+        Section("Why this δ", _about_delta(guarantee, delta, sizes_of(guarantee, verdict))),
         Section("What an attacker can do", _attacks(guarantee)),
         Section("The whole curve", _curve(guarantee, delta)),
         Section("What must stay hidden", _about_hidden(guarantee)),
@@ -73,7 +74,7 @@ def contents(guarantee: Guarantee, delta: float, verdict: Verdict) -> Report:
 
 def _promise(guarantee: Guarantee, delta: float, verdict: Verdict) -> tuple[Block, ...]:
     rows = (
-        ("Protects", whom(guarantee.unit)),
+        ("Protects", whom(guarantee.adjacency, guarantee.unit)),
         (
             "Adjacency",
             f"{guarantee.adjacency}: {adjacent(guarantee.adjacency, guarantee.unit)}",
@@ -97,14 +98,8 @@ def _mu(guarantee: Guarantee, delta: float) -> str:
 
 
 def _explained(guarantee: Guarantee) -> tuple[Block, ...]:
-    return (
-        Paragraph(
-            f"Take two data sets of which {adjacent(guarantee.adjacency, guarantee.unit)}. Whatever is "
-            "computed from the release, any outcome is at most e^ε times as likely with the one as with the "
-            "other, up to a probability of δ. Smaller numbers are more private. It speaks of what the "
-            "release adds to what was known before, and not of what is true of people in general."
-        ),
-    )
+    compared = adjacent(guarantee.adjacency, guarantee.unit)
+    return (Paragraph(wording(guarantee.adjacency).promise.format(compared)),)
 
 
 def _alarms(guarantee: Guarantee, verdict: Verdict) -> Iterator[Paragraph]:
@@ -133,11 +128,10 @@ def _status(verdict: Verdict) -> str:
     return f"yes, by pabi's independent checker; scope {verdict.scope}"
 
 
-def _about_delta(delta: float, sizes: tuple[int, ...]) -> tuple[Block, ...]:
-    name = exact(delta)
+def _about_delta(guarantee: Guarantee, delta: float, sizes: tuple[int, ...]) -> tuple[Block, ...]:
     meaning = (
-        f"δ = {name} is a probability that bounds what the promise of ε may leave out. Publishing one record "
-        "outright, at random, satisfies any definition with δ = 1/n, so that δ has to be far below it."
+        f"δ = {exact(delta)} is a probability that bounds what the promise of ε may leave out. "
+        + wording(guarantee.adjacency).outright
     )
     if not sizes:
         return Paragraph(meaning), Paragraph("The number of records n is not known from the file.")
@@ -157,20 +151,15 @@ def _attacks(guarantee: Guarantee) -> tuple[Block, ...]:
     few, fewer = (shown(guarantee.tpr(r), decimals=2, percent=True) for r in (0.01, 0.001))
     advantage = shown(guarantee.advantage, decimals=2, percent=True)
     success = shown(guarantee.bayes_success(), decimals=2, percent=True)
+    words = wording(guarantee.adjacency)
     return (
-        Paragraph(
-            f"An attacker knows the data of everybody else and both candidates for one {guarantee.unit}, "
-            "sees the release, and decides which candidate was used (membership inference). Whatever the "
-            "attack:"
-        ),
+        Paragraph(words.attacker.format(guarantee.unit)),
         Items(
             (
-                f"If at most 1 % of its accusations of the innocent are allowed (false positives), it finds "
-                f"at most {few} of those who were in (true positives).",
+                words.few.format(few),
                 f"With 0.1 % false positives it finds at most {fewer}.",
                 f"Its true positive rate exceeds its false positive rate by at most {advantage} (advantage).",
-                f"Where either candidate is as likely as the other beforehand, it is right in at most "
-                f"{success} of all cases (Bayes success; 50 % without the release).",
+                words.even.format(success),
             )
         ),
     )
@@ -193,10 +182,7 @@ def _curve(guarantee: Guarantee, delta: float) -> tuple[Block, ...]:
 
 def _about_hidden(guarantee: Guarantee) -> tuple[Block, ...]:
     texts = hidden(guarantee.assumptions)
-    closing = Paragraph(
-        "Nor may anything else be released that was computed from the data, such as an accuracy on them: "
-        "each is a release of its own, which has to be added."
-    )
+    closing = Paragraph(wording(guarantee.adjacency).nothing_else)
     if not texts:
         return Paragraph("Its assumptions name nothing that has to stay hidden."), closing
     opening = Paragraph("The promise ends where any of this is published, lent or logged:")

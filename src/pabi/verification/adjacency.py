@@ -1,4 +1,7 @@
-"""What two adjacent data sets differ in: a closed list, of which each match names every entry."""
+"""What two adjacent data sets differ in: a closed list, of which each match names every entry.
+
+A certificate of forgetting compares a model with a retrained one, which is no adjacency of data sets.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,13 @@ from typing import Any, Literal, assert_never
 from pabi.verification.refusal import Refused
 
 Adjacency = Literal["replace_one", "zero_out"]
+Compared = Adjacency | Literal["retrained"]
 Unit = Literal["record", "user"]
+
+
+def read_compared(value: Any) -> Compared:
+    """What a text says is compared: adjacent data sets, or a model with one that was retrained."""
+    return "retrained" if value == "retrained" else read_adjacency(value)
 
 
 def read_adjacency(value: Any) -> Adjacency:

@@ -36,7 +36,7 @@ class ColumnStatistics(About):
         adds x² + (1 − x²)² ≤ 1, or 1 where x is missing; another in its place (x − y)²(1 + (x + y)²) ≤ 4, or
         x² + (1 − x²)² + 1 ≤ 2 where one of the two is missing. One count of a level falls, another one rises.
         """
-        changed = gradients_changed(self.adjacency)
+        changed = gradients_changed(read_adjacency(self.description.adjacency))
         match self.description.statistic:
             case "counts":
                 return self.description.questions

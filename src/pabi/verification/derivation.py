@@ -15,7 +15,7 @@ from flint import fmpq
 
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.describe.updates import SGD
-from pabi.verification.adjacency import read_adjacency
+from pabi.verification.adjacency import Compared, read_adjacency
 from pabi.verification.arithmetic import exact
 from pabi.verification.gradients import ClippedGradients
 from pabi.verification.losses import facts_of
@@ -45,14 +45,16 @@ class Derived(About):
 
     `size`: the number that every batch sum is divided by. `total`: all steps; `data`: those before the
     cool-down. `position`: the only batch spoken of, None for everybody. `constant`: whether step size and
-    noise are the same at all steps. `diameter`: D, None if there is none.
+    noise are the same at all steps. `diameter`: D, None if there is none. `neighbours`: what becomes of a
+    record; `adjacency`: what is compared.
     """
 
     position: int | None = None
 
     def __init__(self, run: NoisySGD, size: int) -> None:
         self.run, self.size = run, size
-        self.adjacency, self.unit = read_adjacency(run.adjacency), run.unit
+        self.neighbours, self.unit = read_adjacency(run.adjacency), run.unit
+        self.adjacency: Compared = self.neighbours
         self.total = int(run.steps)
         self.data = self.total - int(run.cooldown_steps)
         self.gradients = ClippedGradients(run)

@@ -26,7 +26,7 @@ from pabi.verification.limits import in_time, positions, timed
 from pabi.verification.moduli import Omega
 from pabi.verification.products import Sampled
 from pabi.verification.refusal import Refused
-from pabi.verification.schemes import Drawn, Exchange
+from pabi.verification.schemes import Drawn, Exchange, Fractions
 from pabi.verification.theorem import Names
 
 _MOST_FOLLOWED = 100_000  # steps whose moduli are gone through one by one if there is a diameter
@@ -42,15 +42,34 @@ class DrawnRun(Derived):
 
     def __init__(self, run: NoisySGD, scheme: Drawn) -> None:
         super().__init__(run, scheme.size)
-        self.scheme, self.exchange = scheme, scheme.exchange(self.adjacency)
+        self.scheme, self.exchange = scheme, scheme.exchange(self.neighbours)
         self.pull = self.changed_by(self.exchange.gradients)
+
+    @property
+    def probability(self) -> Fraction:
+        """The probability that the record is in a batch."""
+        return self.scheme.probability
+
+    @property
+    def drawn(self) -> int:
+        """How many steps draw a batch."""
+        return self.data
+
+    @property
+    def together(self) -> int:
+        """How many records pull together."""
+        return 1
+
+    def left(self, fractions: Fractions) -> tuple[Fractions, Fractions]:
+        """The parts of a full batch that a step is on that may use the record, and one that uses none."""
+        return fractions, NO_DATA
 
     def bound(
         self, needed: Sequence[Needed], *, gaussian: float = 0.0, failure: Fraction = Fraction(0)
     ) -> JointBound:
         """A Gaussian, the sampled factors that are needed beside it, and a failure, together."""
         kind = "subsampled" if self.exchange.on_both else "poisson_subsampled"
-        p = self.scheme.probability
+        p = self.probability
         sampled = tuple(Sampled(kind, p, mu, count) for mu, count in needed)
         return JointBound.of(
             Gaussians.single(gaussian), SampledGaussians(sampled), Failure(failure)
@@ -76,7 +95,8 @@ class Capped:
 
     def __init__(self, run: DrawnRun, cap: int) -> None:
         self.run, self.exchange = run, run.exchange
-        self.fractions, self.failure = run.scheme.up_to(cap, run.data)
+        fractions, self.failure = run.scheme.up_to(cap, run.drawn)
+        self.fractions, self.idle = run.left(fractions)
         self.diameter = None if run.diameter is None else arb(run.diameter)
         self._known: dict[Any, Step] = {}
 
@@ -86,7 +106,7 @@ class Capped:
         eta, noise = run.step_size(k), run.noise(k)
         key = idle, eta, noise, bent
         if key not in self._known:
-            c = fmpq(0) if bent else run.slope_at(k, NO_DATA if idle else self.fractions)
+            c = fmpq(0) if bent else run.slope_at(k, self.idle if idle else self.fractions)
             if c is None:
                 raise Refused(f"step {k + 1}: loss: no slope is known of its steps")
             s = 0 if idle else eta * run.pull / run.size
@@ -101,6 +121,10 @@ class Capped:
     def _spread(self) -> Any:
         """How much more two pulls differ per unit of distance, None if nothing bounds it: that of one record
         and its zero, or those of two records."""
+        one = self._spread_of_one()
+        return None if one is None else self.run.together * one
+
+    def _spread_of_one(self) -> Any:
         gradients = self.run.gradients
         match self.exchange:
             case Exchange.ZEROED:
@@ -115,7 +139,7 @@ class Capped:
 
     def modulus(self, k: int) -> Omega:
         """The modulus of step k that holds for every batch that it may have."""
-        fractions = self.fractions if k < self.run.data else NO_DATA
+        fractions = self.fractions if k < self.run.data else self.idle
         return self.run.gradients.modulus(self.run.step_size(k), fractions)
 
     def within(self, distance: Any) -> Any:

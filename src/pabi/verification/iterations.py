@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pabi.describe.iteration import iteration_sentences
+from pabi.verification.adjacency import read_adjacency
 from pabi.verification.arithmetic import Repeated
 from pabi.verification.bounds import JointBound
 from pabi.verification.factors.gaussians import read_mu
@@ -41,7 +42,11 @@ def claimed_mu(
 def proven(iteration: Iteration, mu: float, *, hidden: bool) -> Proven:
     """The proof of μ for an iteration whose steps are taken as stated, with what it assumes."""
     assumptions = iteration_sentences(
-        iteration.adjacency, iteration.diameter, iteration.start, hidden, unit=iteration.unit
+        read_adjacency(iteration.adjacency),
+        iteration.diameter,
+        iteration.start,
+        hidden,
+        unit=iteration.unit,
     )
     return Proven(assumptions, (JointBound.gaussian(mu),))
 

@@ -27,7 +27,7 @@ class OrderedRun(Derived):
         super().__init__(run, scheme.size)
         self.scheme, self.period, self.position = scheme, scheme.period, position
         self.keys = scheme.keys
-        self.sensitivity = self.changed_by(gradients_changed(self.adjacency))
+        self.sensitivity = self.changed_by(gradients_changed(self.neighbours))
         if position is None:
             return
         if not isinstance(scheme, KnownPositions):
@@ -36,6 +36,11 @@ class OrderedRun(Derived):
             raise Refused(f"position: expected less than {self.period}, got {position}")
 
     # One step.
+
+    @property
+    def idle(self) -> Fractions:
+        """The parts of a full batch that a step may be on that uses no record: none, in the cool-down."""
+        return NO_DATA
 
     def s(self, k: int) -> Any:
         """The sensitivity of step k when the record is in its batch."""
@@ -49,7 +54,7 @@ class OrderedRun(Derived):
     def fractions(self, k: int) -> Fractions:
         """The parts of a full batch that the batch of step k may be."""
         if k >= self.data:
-            return NO_DATA
+            return self.idle
         fractions = self.scheme.fractions(k % self.period)
         if not fractions:
             raise Refused("cap: missing: how far a step moves depends on the size of its batch")

@@ -36,7 +36,11 @@ class _Sampler(About, Generic[D]):
         if self.facts.bound is None:
             raise Refused("gradient_gap: nothing bounds one record's gradient")
         records = self.description.n if n is None else n
-        return self.facts.bound * gradients_changed(self.adjacency) / records
+        return (
+            self.facts.bound
+            * gradients_changed(read_adjacency(self.description.adjacency))
+            / records
+        )
 
     @property
     def curvature(self) -> Any:

@@ -29,7 +29,11 @@ class SecondMoments(About):
         ‖xxᵀ − yyᵀ‖² = ‖x‖⁴ + ‖y‖⁴ − 2⟨x, y⟩², and of the diagonals alone Σx_j⁴ + Σy_j⁴ − 2Σx_j²y_j²: no term
         that is taken off is negative, so that every vector that changes adds R⁴ at most.
         """
-        return gradients_changed(self.adjacency) * self.square * self.square
+        return (
+            gradients_changed(read_adjacency(self.description.adjacency))
+            * self.square
+            * self.square
+        )
 
     @property
     def noise_std(self) -> Any:

@@ -15,10 +15,12 @@ from pabi.describe.langevin import FOLLOWED_EXACTLY, LangevinChain, LangevinDiff
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.runs import NoisySGD
 from pabi.describe.second_moments import NoisySecondMoments
-from pabi.verification.adjacency import Adjacency, Unit, read_adjacency, read_unit
+from pabi.describe.unlearning import Unlearning
+from pabi.verification.adjacency import Compared, Unit, read_adjacency, read_compared, read_unit
 from pabi.verification.chains import Chains
 from pabi.verification.column_statistics import ColumnStatistics
 from pabi.verification.drawn_runs import DrawnRun
+from pabi.verification.forgetting import ForgettingDraws, ForgettingOrder, subject_of_forgetting
 from pabi.verification.limits import positions
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.reading import closed, integer, nonnegative, sentences
@@ -53,7 +55,7 @@ class Iteration(About):
         self.followed = payload["version"] == 1 or FOLLOWED_EXACTLY in payload["assumes"]
 
 
-def _findings(name: str, parts: Any, adjacency: Adjacency, check: Check) -> list[Finding]:
+def _findings(name: str, parts: Any, adjacency: Compared, check: Check) -> list[Finding]:
     """What is found of certificates, all of one adjacency. `name`: of one of them, in a refusal."""
     positions(f"{name}s", len(parts))
     findings: list[Finding] = []
@@ -87,7 +89,7 @@ class Releases(About):
         parts = payload["parts"]
         if not parts:
             raise Refused("nothing is composed")
-        self.adjacency = read_adjacency(payload["adjacency"])
+        self.adjacency = read_compared(payload["adjacency"])
         self.findings = _findings("part", parts, self.adjacency, check)
         self.unit = _unit_of(self.findings)
         self.nulls = all(finding.nulls for finding in self.findings)
@@ -105,7 +107,7 @@ class Trials(About):
         trials, scoring = payload["trials"], payload["scoring"]
         if not trials:
             raise Refused("nothing is selected from")
-        self.adjacency = read_adjacency(payload["adjacency"])
+        self.adjacency = read_compared(payload["adjacency"])
         self.trials = _findings("trial", trials, self.adjacency, check)
         scored = [] if scoring is None else [scoring]
         self.scored = _findings("scoring", scored, self.adjacency, check)
@@ -127,7 +129,8 @@ class Members(About):
     nulls = True
 
     def __init__(self, payload: Payload, check: Check) -> None:
-        self.adjacency = read_adjacency(payload["adjacency"])
+        self.neighbours = read_adjacency(payload["adjacency"])
+        self.adjacency = self.neighbours
         (self.base,) = _findings("member", [payload["member"]], self.adjacency, check)
         self.size = integer("size", payload["size"])
         if not 2 <= self.size <= _MOST_GROUPED:
@@ -158,6 +161,8 @@ Subject = (
     | IteratedMechanism
     | SecondMoments
     | ColumnStatistics
+    | ForgettingOrder
+    | ForgettingDraws
     | Iteration
     | Releases
     | Trials
@@ -216,5 +221,6 @@ _DERIVATIONS: Mapping[type[Any], Callable[[Any, Payload, Check], Subject]] = Map
         ),
         NoisySecondMoments: lambda description, payload, check: SecondMoments(description),
         NoisyColumnStatistics: lambda description, payload, check: ColumnStatistics(description),
+        Unlearning: lambda description, payload, check: subject_of_forgetting(description, payload),
     }
 )

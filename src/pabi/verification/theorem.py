@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
-from pabi.verification.adjacency import Adjacency
+from pabi.verification.adjacency import Compared
 from pabi.verification.bounds import Bounds
 
 Payload = dict[str, Any]
@@ -22,7 +22,7 @@ class About:
     CALLED: ClassVar[str]
     scope: str = "run"
     keys: tuple[str, ...] = ()
-    adjacency: Adjacency
+    adjacency: Compared
     unit: str = "record"
     nulls: bool = False
 

@@ -26,14 +26,14 @@ _SOURCE = "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19"
 
 
 def _check(subject: Members, payload: Payload) -> Proven:
-    if subject.adjacency == "zero_out" and not subject.base.nulls:
+    if subject.neighbours == "zero_out" and not subject.base.nulls:
         raise Refused(
             "member: it says more of a record than is true of one whose contribution is 0"
         )
     closed("the claim", payload["claim"], ("tradeoff",))
     curve = payload["claim"]["tradeoff"]
     bounds = (_numerical(subject, curve),) if curve["kind"] == "grouped" else _closed(subject)
-    sentences = group_sentences(subject.size, subject.base.unit, subject.adjacency)
+    sentences = group_sentences(subject.size, subject.base.unit, subject.neighbours)
     return Proven((*subject.base.assumptions, *sentences), bounds)
 
 

@@ -187,11 +187,16 @@ def _proven(
     return Proven(steps.run.assumptions(hidden=True), (bound,))
 
 
+def proven_shift(run: DrawnRun, payload: Payload) -> Proven:
+    """What a plan of a one-sided shift proves."""
+    return _check(run, payload, key="pulls", before=_leading, sides=1)
+
+
 THEOREMS = {
     "one-sided shift": of_runs(
         drawn=ProofCheck(
             KEYS,
-            partial(_check, key="pulls", before=_leading, sides=1),
+            proven_shift,
             named_by_exchange("one-sided shift", _ONE, PRESENCE_SOURCE),
         )
     ),

@@ -1,0 +1,269 @@
+"""Runs that forget: the steps of the training and those after every request, derived from the description.
+
+Until its request a withdrawn record moves a step, afterwards it does not. After the last request the two
+sides of the comparison take steps on the same data, so that nothing is added to the distance. (Docs,
+"Forgetting".)
+
+A step is a map of both data sets; the modulus of one of the two maps will do. Before the first request it
+is that of the step with all records in it. After a request any batch may lack as many records as were
+withdrawn so far, if their gradients are zero, and a slope or modulus for the largest and the least part
+speaks for all between.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, assert_never
+
+import numpy as np
+from flint import arb, fmpq
+
+from pabi.describe.batches import BallsInBins
+from pabi.describe.unlearning import Unlearning, unlearning_sentences
+from pabi.verification.adjacency import Adjacency
+from pabi.verification.arithmetic import above, exact, fraction_of
+from pabi.verification.derivation import Derived, hides_its_path, takes_plain_steps
+from pabi.verification.drawn_runs import DrawnRun
+from pabi.verification.limits import positions, timed
+from pabi.verification.ordered_runs import OrderedRun
+from pabi.verification.reading import integer
+from pabi.verification.refusal import Refused
+from pabi.verification.schemes import (
+    Drawn,
+    FixedDraws,
+    Fractions,
+    IndependentDraws,
+    KnownPositions,
+    Ordered,
+    SecretEveryEpoch,
+    SecretOnce,
+    scheme_of,
+)
+from pabi.verification.theorem import Payload
+
+
+def left(neighbours: Adjacency, fractions: Fractions, withdrawn: int, size: int) -> Fractions:
+    """The least and the largest part of a full batch that is left where so many records may be withdrawn."""
+    if not fractions:
+        raise Refused("cap: missing: how far a step moves depends on the size of its batch")
+    match neighbours:
+        case "zero_out":
+            return max(fmpq(0), min(fractions) - fmpq(withdrawn, size)), max(fractions)
+        case "replace_one":
+            return min(fractions), max(fractions)
+        case _:
+            assert_never(neighbours)
+
+
+class Forgetting(Derived):
+    """What forgetting adds to a run. `requests`: (steps after it, records) of each. `records`: of all.
+    `ends`: the step, from 0, before which each request comes. `published`: whether models were handed out
+    before."""
+
+    def forget(self, unlearning: Unlearning) -> None:
+        """Reads the requests; the run has been read."""
+        self.unlearning, self.published = unlearning, unlearning.published
+        self.learnt = self.total
+        self.requests = [(int(k), int(m)) for k, m in unlearning.requests]
+        self.records = sum(m for _, m in self.requests)
+        cooldown = self.total - self.data
+        if cooldown and len(self.requests) > 1:
+            raise Refused("requests: a cool-down before several of them")
+        self.ends = [self.data]
+        for steps, _ in self.requests[:-1]:
+            self.ends.append(self.ends[-1] + steps)
+        self.total += sum(k for k, _ in self.requests)
+        self.data, self.cooled = self.ends[-1], cooldown > 0
+        self.last, self.batches_drawn = self.total - self.requests[-1][0], self.total - cooldown
+        own = unlearning.step_size
+        alike = own is None or (np.ndim(own) == 0 and own == unlearning.run.step_size)
+        self.constant = self.constant and alike and len(self.requests) == 1
+        self.adjacency = "retrained"
+
+    def assumptions(self, *, hidden: bool) -> tuple[str, ...]:
+        """What a proof rests on; refused if it needs a hidden path and there is none."""
+        run = self.run
+        if hidden and not (hides_its_path(run.release) and takes_plain_steps(run.update)):
+            raise Refused("run: the theorem needs plain noisy SGD with a hidden path")
+        return unlearning_sentences(self.unlearning, hidden=hidden)
+
+    def step_size(self, k: int) -> Any:
+        """The step size η of step k, a rational: after the training as stated, or its last one."""
+        own = self.unlearning.step_size
+        if k < self.learnt or own is None:
+            return super().step_size(min(k, self.learnt - 1))
+        return exact(own[k - self.learnt] if isinstance(own, np.ndarray) else own)
+
+    def noise(self, k: int) -> Any:
+        """The noise of step k; after the training its last one."""
+        return super().noise(min(k, self.learnt - 1))
+
+    def withdrawn(self, k: int) -> int:
+        """How many records were withdrawn before step k."""
+        pairs = zip(self.ends, self.requests, strict=True)
+        return sum(m for end, (_, m) in pairs if k >= end)
+
+    def idle_parts(self, fractions: Fractions) -> Fractions:
+        """The parts of a full batch after the last request, the cool-down of the training included."""
+        parts = left(self.neighbours, fractions, self.records, self.size)
+        return (fmpq(0), max(parts)) if self.cooled else parts
+
+
+class ForgettingOrder(Forgetting, OrderedRun):
+    """A run that forgets, with batches that come in an order."""
+
+    CALLED = "of forgetting with these batches"
+
+    def __init__(self, unlearning: Unlearning, scheme: Ordered) -> None:
+        OrderedRun.__init__(self, unlearning.run, scheme)
+        self.forget(unlearning)
+
+    def one(self, k: int) -> Any:
+        """The sensitivity of step k to one record."""
+        return OrderedRun.s(self, k)
+
+    def s(self, k: int) -> Any:
+        """The sensitivity of step k to all records that are withdrawn later."""
+        return self.one(k) * (self.records - self.withdrawn(k))
+
+    @property
+    def idle(self) -> Fractions:
+        """The parts of a full batch that a step after the last request may be on."""
+        return self.idle_parts((*self.scheme.usual, *self.scheme.last))
+
+    def fractions(self, k: int) -> Fractions:
+        """The parts of a full batch that the batch of step k may be."""
+        fractions = OrderedRun.fractions(self, k)
+        if k >= self.data or not self.withdrawn(k):
+            return fractions
+        return left(self.neighbours, fractions, self.withdrawn(k), self.size)
+
+    @property
+    def largest(self) -> int:
+        """The most records in a batch."""
+        return int(max((*self.scheme.usual, *self.scheme.last)) * self.size)
+
+    def moves_later(self) -> bool:
+        """Whether moving single uses to later steps never makes a record safer (rule (ii) of "The worst
+        record"): no step that uses records stretches distances, and step sizes do not fall."""
+        if self.constant:
+            taken = self.kinds(0, min(self.data, self.period))
+            return all(self.slope(k) <= 1 for k in taken)
+        etas = [self.step_size(k) for k in range(self.data)]
+        rising = all(a <= b for a, b in pairwise(etas))
+        return rising and all(c <= 1 for c in self.slopes[: self.data])
+
+    def none_in(self, share: Any) -> Fraction:
+        """The probability that no withdrawn record is where one is with the probability `share`."""
+        independent = type(self.run.batches) is BallsInBins
+        return none_of(self.records, fraction_of(fmpq(share)), self.run.n, independent=independent)
+
+    def every(self) -> list[Any]:
+        """What withdrawn records may add in every step, as many in each batch as fit."""
+        left = [self.records - self.withdrawn(k) if k < self.data else 0 for k in self._all()]
+        return [self.one(k) * min(m, self.largest) for k, m in zip(self._all(), left, strict=True)]
+
+    def last_uses(self) -> list[Any]:
+        """The same, where each record is in the batch that uses it last before its request."""
+        counts = [0] * self.total
+        for end, (_, m) in zip(self.ends, self.requests, strict=True):
+            for k in range((end - 1) % self.period, end, self.period):
+                counts[k] += m
+        return [self.one(k) * m for k, m in enumerate(counts)]
+
+    def latest_uses(self) -> list[Any]:
+        """The same, where the use in every epoch stands at its end, or at the last step before the request:
+        the largest of the uses in that epoch, each times the slopes of the steps after it."""
+        owed, slopes = [fmpq(0)] * self.total, self.slopes
+        for end, (_, m) in zip(self.ends, self.requests, strict=True):
+            standing = fmpq(0)
+            for k in timed(range(end)):
+                standing = max(
+                    self.one(k), 0 if k % self.period == 0 else above(arb(standing * slopes[k]))
+                )
+                if k % self.period == self.period - 1 or k == end - 1:
+                    owed[k] += m * standing
+        return owed
+
+    def _all(self) -> range:
+        return range(positions("steps", self.total))
+
+
+def none_of(records: int, share: Fraction, n: int, *, independent: bool) -> Fraction:
+    """The probability that none of so many of n records is where each is with the probability `share`: each
+    by itself, or as one of share·n places that are drawn without replacement."""
+    if independent:
+        return (1 - share) ** records
+    places = share * n
+    if places.denominator != 1:
+        raise Refused("ranges: no whole number of records is there")
+    return Fraction(math.comb(n - int(places), records), math.comb(n, records))
+
+
+class ForgettingDraws(Forgetting, DrawnRun):
+    """A run that forgets, with batches that are drawn anew at every step."""
+
+    CALLED = "of forgetting with random batches"
+
+    def __init__(self, unlearning: Unlearning, scheme: Drawn) -> None:
+        DrawnRun.__init__(self, unlearning.run, scheme)
+        self.forget(unlearning)
+        self.pull = self.pull * self.records
+
+    @property
+    def probability(self) -> Fraction:
+        """The probability that any withdrawn record is in a batch. Refused where none can be without."""
+        independent = isinstance(self.scheme, IndependentDraws)
+        share = self.scheme.probability
+        none = none_of(self.records, share, self.run.n, independent=independent)
+        if none == 0:
+            raise Refused("requests: every batch holds a record that is withdrawn")
+        return 1 - none
+
+    @property
+    def drawn(self) -> int:
+        """How many steps draw a batch."""
+        return self.batches_drawn
+
+    @property
+    def together(self) -> int:
+        """How many records pull together."""
+        return self.records
+
+    def left(self, fractions: Fractions) -> tuple[Fractions, Fractions]:
+        """The parts of a full batch before the last request, and after it."""
+        before = self.records - self.requests[-1][1]
+        busy = left(self.neighbours, fractions, before, self.size) if before else fractions
+        return busy, self.idle_parts(fractions)
+
+
+def subject_of_forgetting(
+    unlearning: Unlearning, payload: Payload
+) -> ForgettingOrder | ForgettingDraws:
+    """What a certificate of forgetting is about."""
+    if payload["position"] is not None:
+        raise Refused("position: forgetting is about all withdrawn records")
+    run = unlearning.run
+    cap = integer("cap", payload["cap"]) if "cap" in payload else None
+    scheme = scheme_of(run.batches, run.n, cap)
+    match scheme:
+        case KnownPositions() | SecretOnce() | SecretEveryEpoch():
+            return ForgettingOrder(unlearning, scheme)
+        case FixedDraws() | IndependentDraws():
+            return ForgettingDraws(unlearning, scheme)
+        case _:
+            assert_never(scheme)
+
+
+def weights_of(run: ForgettingOrder, shares: Sequence[Any]) -> list[Fraction]:
+    """The probability of each class to be the last one in which any withdrawn record is, where `shares` are
+    those of one record."""
+    beyond, weights = fmpq(0), []
+    for share in reversed(shares):
+        before = run.none_in(beyond)
+        beyond = beyond + share
+        weights.append(before - run.none_in(beyond))
+    return weights[::-1]

@@ -1,0 +1,183 @@
+"""Certificates of forgetting: honest ones are accepted, altered ones refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+
+import pabi
+
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+
+SCHEMES = {
+    "full": pabi.FullBatch(),
+    "cyclic": pabi.Cyclic(10),
+    "once": pabi.ShuffleOnce(10),
+    "every epoch": pabi.Reshuffle(10),
+    "bins": pabi.BallsInBins(10),
+    "fixed": pabi.FixedSize(10),
+    "poisson": pabi.Poisson(10, cap=30),
+}
+
+
+def run_with(name, **changes):
+    settings = {
+        "n": 103,
+        "batches": SCHEMES[name],
+        "epochs": 4,
+        "step_size": 0.5,
+        "noise_std": 0.3,
+        "adjacency": "zero_out",
+    } | changes
+    loss = settings.pop("loss", pabi.Loss.logistic(1.0, l2=0.05))
+    return pabi.NoisySGD(loss, **settings)
+
+
+BENT = pabi.Loss.weakly_smooth([(0.9, 1.0)], l2=0.5, gradient_bound=1.0)
+GUARANTEES = {
+    **{name: run_with(name).unlearning(1e-4, steps=15, records=2) for name in SCHEMES},
+    "requests": run_with("cyclic").unlearning(1e-4, requests=[(1, 1), (1, 2)]),
+    "secret requests": run_with("every epoch").unlearning(1e-4, requests=[(1, 1), (1, 2)]),
+    "given": run_with("poisson", diameter=2.0).unlearning(1e-4, steps=15, published=True),
+    "bent": run_with("full", n=4, loss=BENT).unlearning(1e-4, steps=20),
+    "bent, several": run_with("full", n=4, loss=BENT).unlearning(1e-4, steps=20, records=2),
+    "bent, given": run_with(
+        "cyclic", loss=pabi.Loss.lipschitz(1.0, l2=0.5), diameter=0.5
+    ).unlearning(1e-4, steps=60, published=True),
+    "varying": run_with("cyclic", step_size=lambda k: 0.5 / (1 + k)).unlearning(1e-4, epochs=1),
+}
+FILES = {name: json.loads(guarantee.to_json()) for name, guarantee in GUARANTEES.items()}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_honest_files_are_accepted(name):
+    verdict = pabi.verify(FILES[name])
+    assert verdict.ok, verdict.reason
+    assert verdict.adjacency == "retrained"
+    assert verdict.scope == "run"
+    assert set(verdict.assumptions) == set(GUARANTEES[name].assumptions)
+
+
+def altered(name, change):
+    data = copy.deepcopy(FILES[name])
+    change(data, data["certificate"])
+    return data
+
+
+CHANGES = {
+    "more records": lambda data, c: c["run"]["requests"][-1].__setitem__(1, 30),
+    "fewer steps": lambda data, c: c["run"]["requests"][-1].__setitem__(0, 1),
+    "less noise": lambda data, c: c["run"]["run"].__setitem__("noise_std", 0.1),
+    "another adjacency": lambda data, c: (
+        data.__setitem__("adjacency", "zero_out"),
+        c.__setitem__("adjacency", "zero_out"),
+    ),
+    "the other data": lambda data, c: c["run"]["run"].__setitem__("adjacency", "replace_one"),
+    "another method": lambda data, c: data.__setitem__("method", "shifted interpolation"),
+    "a position": lambda data, c: c.__setitem__("position", 1),
+    "an unknown key": lambda data, c: c.__setitem__("strange", 1),
+    "silence": lambda data, c: data["assumptions"].pop(2),
+    "published": lambda data, c: c["run"].__setitem__("published", not _published(c)),
+    "no l2": lambda data, c: c["run"]["run"]["loss"].__setitem__("l2", 1e-9),
+}
+
+
+def _published(certificate):
+    return certificate["run"].get("published", False)
+
+
+def rests_on(name, change):
+    """Whether a proof needs what is changed: composition knows of no loss but its bound on gradients."""
+    return change != "no l2" or GUARANTEES[name].method != "unlearning, composition"
+
+
+PAIRS = [(name, change) for name in FILES for change in CHANGES if rests_on(name, change)]
+
+
+@pytest.mark.parametrize(("name", "change"), PAIRS)
+def test_altered_files_are_refused(name, change):
+    assert not pabi.verify(altered(name, CHANGES[change])).ok
+
+
+@pytest.mark.parametrize("name", ["full", "cyclic", "once", "every epoch", "bins", "requests"])
+def test_a_smaller_claim_is_refused(name):
+    def smaller(data, certificate):
+        claim, tradeoff = certificate["claim"], data["tradeoff"]
+        data["epsilon"] = 0.5 * data["epsilon"]
+        if "mu" in claim:
+            claim["mu"] = data["mu"] = tradeoff["mu"] = 0.9 * claim["mu"]
+            for case in certificate["cases"]:
+                case["mu"] = 0.9 * case["mu"]
+        else:
+            for part in claim["mixture"]:
+                part[1] = 0.9 * part[1]
+            for case in certificate["cases"]:
+                case["mu"] = 0.9 * case["mu"]
+
+    assert not pabi.verify(altered(name, smaller)).ok
+
+
+@pytest.mark.parametrize("name", ["once", "every epoch", "bins"])
+def test_weights_of_one_record_are_refused_for_two(name):
+    def of_one(data, certificate):
+        for case in certificate["cases"]:
+            case["weight"] = [1, len(certificate["cases"])]
+
+    verdict = pabi.verify(altered(name, of_one))
+    assert not verdict.ok
+    assert "weight" in verdict.reason
+
+
+def test_later_uses_may_not_be_left_out_where_steps_expand():
+    """The last batch stands for all only where moving uses later is worse."""
+    run = run_with("cyclic", loss=pabi.Loss.nonconvex(1.0, gradient_bound=1.0))
+    data = json.loads(run.unlearning(1e-4, requests=[(1, 1), (1, 1)]).to_json())
+    certificate = json.loads(GUARANTEES["requests"].to_json())["certificate"]
+    certificate["run"] = data["certificate"]["run"]
+    verdict = pabi.verify(certificate)
+    assert not verdict.ok
+    assert "earlier use" in verdict.reason
+
+
+def test_payments_before_a_model_was_handed_out_are_refused():
+    def earlier(data, certificate):
+        certificate["cases"][0]["tau"] -= 1
+
+    verdict = pabi.verify(altered("given", earlier))
+    assert not verdict.ok
+    assert "handed out" in verdict.reason
+
+
+def test_a_certificate_of_records_proves_nothing_of_users():
+    users = run_with("cyclic", unit="user").unlearning(1e-4, steps=15, records=2)
+    assert pabi.verify(users).unit == "user"
+
+    def of_users(data, certificate):
+        data["unit"] = certificate["unit"] = "user"
+
+    assert pabi.verify(altered("cyclic", of_users)).reason.startswith("unit: ")
+    silent = json.loads(users.to_json())
+    del silent["certificate"]["unit"]
+    assert pabi.verify(silent).reason.startswith("unit: ")
+
+
+def test_the_stated_probability_is_that_of_the_factors():
+    """Sums are divided by the same number; only how often any of two records is drawn differs."""
+    guarantee = run_with("poisson").unlearning(1e-4, steps=0, records=2)
+    certificate = json.loads(guarantee.to_json())["certificate"]
+    assert pabi.verify(certificate).ok
+    certificate["run"]["run"]["batches"]["probability"] = 0.2  # in place of 10/103
+    certificate["reading"] = {"delta": 1e-4, "epsilon": "inf"}
+    verdict = pabi.verify(certificate)
+    assert not verdict.ok
+    assert "p = 0.36" in verdict.reason  # 1 − 0.8²
+
+
+def test_no_group_is_made_of_forgetting_models():
+    run = run_with("cyclic")
+    group = json.loads(run.guarantee(1e-4).for_groups(2).to_json())["certificate"]
+    assert pabi.verify(group | {"member": FILES["cyclic"]["certificate"]}).ok is False
+    group |= {"adjacency": "retrained", "member": FILES["cyclic"]["certificate"]}
+    assert "adjacency" in pabi.verify(group).reason

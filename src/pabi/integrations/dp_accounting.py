@@ -112,7 +112,8 @@ def to_event(guarantee: Guarantee) -> Any:
     ----------
     docs, "Theory", 20.
     """
-    return _event_of(guarantee.curve, _adjacency_of(guarantee))
+    adjacency = _adjacency_of(guarantee)
+    return _event_of(guarantee.curve, adjacency)
 
 
 def to_pld(guarantee: Guarantee, *, value_discretization_interval: float = 1e-4) -> Any:

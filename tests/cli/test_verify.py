@@ -12,7 +12,7 @@ import pytest
 
 import pabi
 from pabi.cli import main
-from pabi.learn import PrivateLogisticRegression, parameters_hash
+from pabi.learn import PrivateLogisticRegression, PrivateRanges, guarantee_of, parameters_hash
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
 from pabi.showing import shown
 
@@ -169,6 +169,33 @@ def test_a_model_is_compared_with_the_hash(model, tmp_path):
     assert status == 1
     assert "model        NOT the one" in out
     assert table(text, "--model", other)[1]["model"] is False
+
+
+def test_labels_and_ranges_of_a_pipeline_are_compared(tmp_path):
+    import skops.io
+    from sklearn.pipeline import make_pipeline
+
+    ranges = PrivateRanges(2.0, DELTA)
+    whole = make_pipeline(ranges, PrivateLogisticRegression(2.0, DELTA, 1.0, classes=[0, 1]))
+    text = guarantee_of(whole.fit(X, Y)).to_json()
+
+    def said():
+        skops.io.dump(whole, tmp_path / "model.skops")
+        return table(text, "--model", str(tmp_path / "model.skops"))
+
+    status, data = said()
+    assert (status, data["model"]) == (0, True)
+    assert {"ranges_", "classes_", "coef_", "intercept_"} <= set(data["compared"])
+    whole[-1].classes_ = whole[-1].classes_[::-1].copy()
+    assert said()[1]["model"] is False
+    whole[-1].classes_ = whole[-1].classes_[::-1].copy()
+    assert said()[1]["model"] is True
+    whole[0].ranges_ = 2.0 * whole[0].ranges_
+    assert said()[1]["model"] is False
+    _, out, _ = call("verify", "-", "--model", str(tmp_path / "model.skops"), stdin=text)
+    assert "model        NOT the one" in out
+    assert "ranges_; not settings" in out
+    assert "nothing of how the model was trained" in out
 
 
 def test_models_that_cannot_be_compared(model, tmp_path):

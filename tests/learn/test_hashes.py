@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import pickle
+import struct
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 
 import pabi
 from pabi.guarantees.releases import digest
 from pabi.learn import (
     LogisticGradients,
+    PrivateCategories,
     PrivateHuberRegressor,
+    PrivateImputer,
     PrivateLinearRegression,
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
+    PrivateRanges,
     PrivateRidgeClassifier,
+    PrivateScaler,
     PrivateSearchCV,
     PrivateWhitener,
     Records,
     parameters_hash,
+    parameters_hashes,
     second_moments,
     train,
 )
@@ -48,6 +58,8 @@ def stated(guarantee):
 def test_estimators_note_the_hash_of_their_coefficients(kind, precondition):
     model = fitted(kind, precondition=precondition)
     arrays = {"coef_": model.coef_, "intercept_": model.intercept_}
+    if kind in CLASSIFIERS:
+        arrays["classes_"] = model.classes_
     if precondition is not None:
         arrays["preconditioner_.matrix"] = model.preconditioner_.matrix
     assert stated(model.guarantee_) == [digest(arrays)] == [parameters_hash(model)]
@@ -91,6 +103,67 @@ def test_pipelines_and_searches():
     ).fit(X, LABELS)
     assert stated(search.guarantee_) == [parameters_hash(search)]
     assert parameters_hash(search) == parameters_hash(search.best_estimator_)
+
+
+CELLS = np.array([[None, "a"], ["x", "b"]] * 400 + [["x", "b"]] * 100, dtype=object)
+TRANSFORMERS = (
+    (PrivateRanges(2.0, 1e-5), X, "ranges_"),
+    (PrivateScaler(2.0, 1e-5), X, "mean_"),
+    (PrivateScaler(2.0, 1e-5), X, "scale_"),
+    (PrivateScaler(2.0, 1e-5), X, "ranges_"),
+    (PrivateImputer(2.0, 1e-5), X, "statistics_"),
+    (PrivateImputer(2.0, 1e-5, strategy="most_frequent"), CELLS, "statistics_"),
+    (PrivateCategories(2.0, 1e-5), CELLS, "categories_"),
+)
+
+
+@pytest.mark.parametrize(("step", "table", "name"), TRANSFORMERS)
+def test_transformers_note_the_hash_of_what_they_learn(step, table, name):
+    step = clone(step).fit(table)
+    assert stated(step.guarantee_) == [parameters_hash(step)]
+    assert parameters_hash(pickle.loads(pickle.dumps(step))) == parameters_hash(step)
+    values = getattr(step, name)
+    reversed_values = values[::-1] if isinstance(values, list) else values[..., ::-1]
+    assert str(reversed_values) != str(values)
+    setattr(step, name, reversed_values)
+    assert parameters_hash(step) not in stated(step.guarantee_)
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [0.0, 1.0], ["no", "yes"], [False, True]])
+def test_labels_in_another_order_have_another_hash(labels):
+    y = np.array(labels)[LABELS]
+    model = PrivateLogisticRegression(classes=labels, **FITTED).fit(X, y)
+    assert stated(model.guarantee_) == [parameters_hash(model)]
+    model.classes_ = model.classes_[::-1]
+    assert parameters_hash(model) not in stated(model.guarantee_)
+
+
+def test_the_hash_is_that_of_the_bytes_that_the_docs_describe():
+    labels = json.dumps(["no", "yé"]).encode()
+    text = b"a json %d\n" % len(labels) + labels + b"b <f8 2\n" + struct.pack("<2d", 1.5, -2.0)
+    values = {"b": np.array([1.5, -2.0]), "a": np.array(["no", "yé"], dtype=object)}
+    assert digest(values) == hashlib.sha256(text).hexdigest()
+    assert digest({"a": [("x", ""), ("y",)]}) != digest({"a": [("x",), ("", "y")]})
+    assert digest({"a": np.array([np.int64(1), "b"], dtype=object)}) == digest({"a": [1, "b"]})
+
+
+def test_every_step_of_a_pipeline_has_a_hash():
+    table = np.hstack([X.astype(object), CELLS])
+    columns = ColumnTransformer(
+        [
+            ("numbers", make_pipeline(PrivateScaler(2.0, 1e-5), PrivateRanges(2.0, 1e-5)), [0, 1]),
+            ("levels", PrivateCategories(2.0, 1e-5), [3, 4]),
+            ("declared", PrivateCategories(categories=[["a", "b"]]), [4]),
+        ]
+    )
+    last = PrivateLogisticRegression(2.0, 1e-5, classes=[0, 1])
+    pipeline = make_pipeline(columns, last).fit(table, LABELS)
+    hashes = parameters_hashes(pipeline)
+    assert len(set(hashes)) == 4
+    assert list(hashes) == stated(pabi.learn.guarantee_of(pipeline))
+    assert parameters_hashes(pipeline[-1]) == (parameters_hash(pipeline),) == hashes[-1:]
+    with pytest.raises(pabi.InvalidInput, match="^model: expected a fitted model"):
+        parameters_hashes(PrivateLogisticRegression())
 
 
 UNFITTED = (None, 3, object(), PrivateLogisticRegression(), PrivateWhitener())

@@ -1,24 +1,34 @@
-"""Models that `pabi train` wrote: loaded only if all types in them are those that a model consists of."""
+"""Models that are predicted with: loaded only if all types in them are those that a model consists of.
+
+They are those that `pabi train` wrote, and pipelines of pabi's and scikit-learn's steps around a private
+estimator of pabi's.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 
-_EXPECTED = "expected a model that pabi train wrote (skops)"
+_EXPECTED = (
+    "expected a model that pabi train wrote, or a pipeline that ends with a fitted estimator of "
+    "pabi's (skops)"
+)
 _ESTIMATORS = frozenset(
     {
         "pabi.learn.classifiers.PrivateLinearSVC",
         "pabi.learn.classifiers.PrivateLogisticRegression",
+        "pabi.learn.classifiers.PrivateRidgeClassifier",
         "pabi.learn.regressors.PrivateHuberRegressor",
         "pabi.learn.regressors.PrivateLinearRegression",
         "pabi.learn.regressors.PrivatePoissonRegressor",
     }
 )
-# What estimators hold. Each only stores and checks what it is made of: none runs code that a file brings.
+# What estimators and transformers are and hold. Each only stores and checks what it is made of: none runs
+# code that a file brings.
 TYPES = _ESTIMATORS | {
     "pabi.describe.batches.BallsInBins",
     "pabi.describe.batches.Cyclic",
@@ -27,17 +37,41 @@ TYPES = _ESTIMATORS | {
     "pabi.describe.batches.Poisson",
     "pabi.describe.batches.Reshuffle",
     "pabi.describe.batches.ShuffleOnce",
+    "pabi.describe.column_statistics.NoisyColumnStatistics",
     "pabi.describe.losses.Loss",
     "pabi.describe.runs.NoisySGD",
     "pabi.describe.second_moments.NoisySecondMoments",
     "pabi.execute.row_maps.RowMap",
     "pabi.guarantees.guarantee.Guarantee",
+    "pabi.learn.categories.PrivateCategories",
+    "pabi.learn.imputer.PrivateImputer",
+    "pabi.learn.ranges.PrivateRanges",
+    "pabi.learn.scaler.PrivateScaler",
     "pabi.learn.schema.SchemaEncoder",
+    "pabi.learn.whitener.PrivateWhitener",
 }
 
 
-def load_model(file: str) -> tuple[Any, Any]:
-    """(the encoder, the estimator) of a model. Raises InvalidInput naming the file.
+@dataclass(frozen=True)
+class LoadedModel:
+    """A pipeline by its parts.
+
+    `columns`: which columns of a table it reads. `encoder`: of the schema, None where `estimator` is a whole
+    pipeline that takes the columns as they are.
+    """
+
+    columns: tuple[str, ...]
+    encoder: Any
+    estimator: Any
+
+    @property
+    def last(self) -> Any:
+        """The private estimator."""
+        return self.estimator if self.encoder is not None else self.estimator.steps[-1][1]
+
+
+def load_model(file: str) -> LoadedModel:
+    """The model in a file. Raises InvalidInput naming the file.
 
     skops itself refuses every type that is neither its own, scikit-learn's or numpy's, nor among `TYPES`.
     """
@@ -56,17 +90,29 @@ def load_model(file: str) -> tuple[Any, Any]:
     return _parts(file, model)
 
 
-def _parts(file: str, model: Any) -> tuple[Any, Any]:
+def _parts(file: str, model: Any) -> LoadedModel:
     from sklearn.pipeline import Pipeline
 
     from pabi.guarantees.guarantee import Guarantee
     from pabi.learn.schema import SchemaEncoder
 
     steps = [step for _, step in model.steps] if type(model) is Pipeline else []
-    alike = len(steps) == 2 and type(steps[0]) is SchemaEncoder and _name(steps[1]) in _ESTIMATORS
-    if not alike or type(getattr(steps[1], "guarantee_", None)) is not Guarantee:
-        raise InvalidInput(file, f"{_EXPECTED}: the encoder of a schema, and a fitted model")
-    return steps[0], steps[1]
+    alike = len(steps) > 1 and _name(steps[-1]) in _ESTIMATORS
+    if not alike or type(getattr(steps[-1], "guarantee_", None)) is not Guarantee:
+        raise InvalidInput(
+            file, f"{_EXPECTED}: steps that prepare a table, and a fitted model after them"
+        )
+    if len(steps) == 2 and type(steps[0]) is SchemaEncoder:
+        return LoadedModel(tuple(steps[0].columns), steps[0], steps[1])
+    return LoadedModel(_named_columns(file, steps[0]), None, model)
+
+
+def _named_columns(file: str, first: Any) -> tuple[str, ...]:
+    """The columns that a first step was fitted to. Raises InvalidInput where they had no names."""
+    names = getattr(first, "feature_names_in_", None)
+    if names is None:
+        raise InvalidInput(file, f"{_EXPECTED}: fitted to a table whose columns have names")
+    return tuple(map(str, names))
 
 
 def _name(thing: Any) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import difflib
 import gzip
+import io
 import re
 import sys
 import zlib
@@ -32,14 +33,46 @@ def frames(files: Sequence[str], columns: Sequence[str]) -> _Frames:
     """
     empty = True
     for file in files:
-        kind, read = _reader(file)
-        with _readable(file, kind):
-            for frame in read(file, list(columns)):
-                if len(frame):
-                    empty = False
-                    yield frame
+        for frame in _nonempty_frames(file, columns):
+            empty = False
+            yield frame
     if empty:
-        raise InvalidInput(file_name(files[0]), "expected a table of at least one row, got none")
+        raise _no_rows(files)
+
+
+def _nonempty_frames(file: str, columns: Sequence[str]) -> _Frames:
+    kind, read = _reader(file)
+    with _readable(file, kind):
+        yield from (frame for frame in read(file, list(columns)) if len(frame))
+
+
+def _no_rows(files: Sequence[str]) -> InvalidInput:
+    return InvalidInput(file_name(files[0]), "expected a table of at least one row, got none")
+
+
+def whole_frames(files: Sequence[str], columns: Sequence[str]) -> _Frames:
+    """A pandas frame of these columns for each file that has rows.
+
+    Those of a CSV are numbers or text as `pandas.read_csv` finds them in the whole file: a pipeline was
+    fitted to such a frame. Raises InvalidInput as `frames` does.
+    """
+    pandas = extra("pandas", "train")
+    parts = ((file, list(_nonempty_frames(file, columns))) for file in files)
+    empty = True
+    for file, some in parts:
+        if some:
+            empty = False
+            frame = pandas.concat(some, ignore_index=True)
+            yield _as_read(frame) if ending_of(file) in CSV else frame
+    if empty:
+        raise _no_rows(files)
+
+
+def _as_read(texts: Any) -> Any:
+    """A frame of text with the types that pandas finds in it."""
+    pandas = extra("pandas", "train")
+    written = io.StringIO(texts.to_csv(index=False))
+    return pandas.read_csv(written, low_memory=False, skip_blank_lines=False)
 
 
 def names_of(file: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,7 +59,7 @@ def verify(
         typer.Option(
             "--model",
             metavar="FILE",
-            help="A model (skops): has it the parameters whose SHA-256 the guarantee notes?",
+            help="A model (skops): has what its steps release the SHA-256 that the guarantee notes?",
         ),
     ] = None,
     seconds: Annotated[
@@ -92,12 +93,12 @@ def verify(
             emit(f"verdict      refused: {one_line(verdict.reason)}")
         raise typer.Exit(1)
     reading = _reading(verdict, stated_at, limit, at)
-    same = None if model is None else _same_model(model, notes_of(data))
+    comparison = None if model is None else _compared(model, notes_of(data))
     if as_json:
-        emit_json(_table(verdict, data, reading, same))
+        emit_json(_table(verdict, data, reading, comparison))
     else:
-        emit("\n".join(_lines(verdict, data, reading, same)))
-    if reading.met is False or same is False:
+        emit("\n".join(_lines(verdict, data, reading, comparison)))
+    if reading.met is False or (comparison is not None and not comparison.same):
         raise typer.Exit(1)
 
 
@@ -173,16 +174,14 @@ def _mu(verdict: Verdict) -> str:
 
 
 def _lines(
-    verdict: Verdict, data: dict[str, Any], reading: _Reading, same: bool | None
+    verdict: Verdict, data: dict[str, Any], reading: _Reading, comparison: _Comparison | None
 ) -> list[str]:
     lines = ["verdict      accepted: the certificate proves what it claims"]
     if reading.met is not None:
         says = "implied: at most" if reading.met else "NOT implied: exceeds"
         lines.append(f"target       {says} epsilon {reading.limit!r} at delta {reading.delta!r}")
-    if same is not None:
-        lines.append(
-            f"model        {'the one' if same else 'NOT the one'} whose SHA-256 the notes have"
-        )
+    if comparison is not None:
+        lines += comparison.lines
     lines.append(f"proven       {reading.text}; mu {_mu(verdict)}")
     lines.append(f"scope        {_SCOPES.get(verdict.scope or '', verdict.scope)}")
     lines.append(f"adjacency    {verdict.adjacency}")
@@ -201,7 +200,7 @@ def _sentences(texts: Any) -> list[str]:
 
 
 def _table(
-    verdict: Verdict, data: dict[str, Any], reading: _Reading, same: bool | None
+    verdict: Verdict, data: dict[str, Any], reading: _Reading, comparison: _Comparison | None
 ) -> dict[str, Any]:
     derived, listed = _parted(verdict, data)
     target = {"epsilon": reading.limit, "delta": reading.delta, "implied": reading.met}
@@ -215,7 +214,8 @@ def _table(
         "adjacency": verdict.adjacency,
         "unit": data.get("unit", "record"),
         "target": None if reading.met is None else target,
-        "model": same,
+        "model": None if comparison is None else comparison.same,
+        "compared": None if comparison is None else list(comparison.names),
         "assumptions": {
             "derived": derived,
             "listed": listed,
@@ -248,16 +248,35 @@ def _assumed(value: Any) -> Iterator[str]:
 # The model.
 
 
-def _same_model(file: str, notes: Mapping[str, Any]) -> bool:
-    """Whether a model has parameters whose hash stands in the notes."""
-    from pabi.guarantees.releases import SHA256, releases_in
+@dataclass(frozen=True)
+class _Comparison:
+    """Whether all that a model releases has hashes that stand in the notes, and by which names."""
+
+    same: bool
+    names: tuple[str, ...]
+
+    @property
+    def lines(self) -> list[str]:
+        which = "the one" if self.same else "NOT the one"
+        return [
+            f"model        {which} whose SHA-256 the notes have",
+            f"compared     {', '.join(self.names)}; not settings, nor steps that release nothing; this says "
+            "nothing of how the model was trained",
+        ]
+
+
+def _compared(file: str, notes: Mapping[str, Any]) -> _Comparison:
+    """Whether the notes have the hashes of all that the steps of a model release, each as often."""
+    from pabi.guarantees.releases import SHA256, digest, releases_in
 
     hashes = [one[SHA256] for one in releases_in(notes) if SHA256 in one]
     if not hashes:
         raise InvalidInput("--model", "expected a guarantee that notes a hash, this file has none")
-    from pabi.learn import parameters_hash
+    from pabi.learn.pipelines import released_by
 
-    return parameters_hash(_loaded(file)) in hashes
+    released = released_by(_loaded(file))
+    names = tuple(sorted({one_line(name) for values in released for name in values}))
+    return _Comparison(Counter(map(digest, released)) <= Counter(map(str, hashes)), names)
 
 
 def _loaded(file: str) -> Any:

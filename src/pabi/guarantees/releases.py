@@ -7,12 +7,12 @@ from what was released, so it reveals nothing more.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from pabi.numbers.version import __version__
 
@@ -30,22 +30,41 @@ def stamp() -> dict[str, str]:
     return {"pabi": __version__, "date": today()}
 
 
-def digest(parameters: Mapping[str, ArrayLike]) -> str:
-    """SHA-256 of named arrays, in hexadecimal digits.
+def digest(parameters: Mapping[str, Any]) -> str:
+    """SHA-256 of named values, in hexadecimal digits.
 
-    Of every array, in the order of their names, the line `NAME <f8 SHAPE` with the numbers of the shape
-    separated by commas, ended by a line feed, in UTF-8; then its entries as little-endian doubles in C order.
+    Of every array of doubles, in the order of the names, the line `NAME <f8 SHAPE` with the numbers of the
+    shape separated by commas, ended by a line feed, in UTF-8; then its entries as little-endian doubles in C
+    order. Of what is no such array, labels and levels, the line `NAME json BYTES`; then so many bytes of JSON
+    in ASCII, as Python's `json.dumps` writes it.
     """
     total = hashlib.sha256()
     for name in sorted(parameters):
-        array = np.asarray(parameters[name])
-        shape = ",".join(map(str, array.shape))
-        total.update(f"{name} <f8 {shape}\n".encode())
-        total.update(array.astype("<f8").tobytes(order="C"))
+        kind, content = _content(parameters[name])
+        total.update(f"{name} {kind}\n".encode() + content)
     return total.hexdigest()
 
 
-def released_notes(parameters: Mapping[str, ArrayLike]) -> dict[str, Any]:
+def _content(value: Any) -> tuple[str, bytes]:
+    """(what follows the name, the bytes)."""
+    if isinstance(value, list):  # a list of levels for each column, of lengths of their own
+        listed = value
+    else:
+        array = np.asarray(value)
+        if array.dtype.kind == "f":
+            shape = ",".join(map(str, array.shape))
+            return f"<f8 {shape}", array.astype("<f8").tobytes(order="C")
+        listed = array.tolist()
+    content = json.dumps(listed, default=_plain).encode("ascii")
+    return f"json {len(content)}", content
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no word for: numpy's scalars as Python's, anything else as text."""
+    return value.item() if isinstance(value, np.generic) else str(value)
+
+
+def released_notes(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """What is noted of the release of these parameters.
 
     It takes the place of what was noted of the releases that they are made of, which are not published.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pabi.learn.guards import StepFinding, StepFindings, check_pipeline
     from pabi.learn.hashes import parameters_hash
     from pabi.learn.imputer import PrivateImputer
-    from pabi.learn.pipelines import guarantee_of
+    from pabi.learn.pipelines import guarantee_of, parameters_hashes
     from pabi.learn.ranges import PrivateRanges
     from pabi.learn.regressors import (
         PrivateHuberRegressor,
@@ -77,6 +77,7 @@ __all__ = [
     "check_pipeline",
     "guarantee_of",
     "parameters_hash",
+    "parameters_hashes",
     "second_moments",
     "split_epsilon",
     "train",
@@ -103,6 +104,7 @@ _LAZY = {
     "check_pipeline": "pabi.learn.guards",
     "guarantee_of": "pabi.learn.pipelines",
     "parameters_hash": "pabi.learn.hashes",
+    "parameters_hashes": "pabi.learn.pipelines",
     "SchemaEncoder": "pabi.learn.schema",
 }
 

@@ -150,9 +150,9 @@ n_features_in_ : int
 feature_names_in_ : (d,) array
     Their names, where X has names.""",
     "$WEIGHTS": """\
-There is no `sample_weight`. A weight multiplies what a record contributes, so that the sensitivity
-would be that of the largest weight any record could have, and weights computed from the data would
-leak.
+Weights of rows go to `fit` as `sample_weight`, with `max_sample_weight` declared: a weight multiplies
+what a record contributes, so that noise is that of the largest. They must not be computed from other
+records: such weights would leak.
 
 `fit` checks the arguments. The constructor only stores them, as scikit-learn asks.""",
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 
 from pabi.execute.engine import Trained
@@ -14,21 +13,34 @@ from pabi.guarantees.releases import digest
 from pabi.numbers.errors import InvalidInput
 
 MATRIX = "preconditioner_.matrix"
-_COEFFICIENTS = ("coef_", "intercept_")
+# What estimators and transformers release under names of their own.
+_RELEASED = (
+    "coef_",
+    "intercept_",
+    "classes_",
+    "ranges_",
+    "categories_",
+    "mean_",
+    "scale_",
+    "statistics_",
+)
 
 
 def parameters_hash(model: Any) -> str:
     """SHA-256 of the parameters that a model releases, as its guarantee's notes have it.
 
-    Of every array, in the order of their names, `NAME <f8 SHAPE` and a line feed in UTF-8, the numbers of the
-    shape separated by commas; then its entries as little-endian doubles in C order. The names are `x` of
-    `Trained`, `values` of second moments, `coef_` and `intercept_` of an estimator, and
-    `preconditioner_.matrix` where there is one.
+    Of every array of doubles, in the order of the names, `NAME <f8 SHAPE` and a line feed in UTF-8, the
+    numbers of the shape separated by commas; then its entries as little-endian doubles in C order. Of labels
+    and levels `NAME json BYTES` and a line feed; then so many bytes of JSON in ASCII. The names are `x` of
+    `Trained`, `values` of second moments, `coef_`, `intercept_` and `classes_` of an estimator, `ranges_`,
+    `categories_`, `mean_`, `scale_` and `statistics_` of transformers, and `preconditioner_.matrix` where
+    there is one. Settings are not part of it.
 
     Parameters
     ----------
     model : Trained, ReleasedMoments, fitted estimator or transformer, search, or pipeline
-        A search counts as its best model, a pipeline as its last step.
+        A search counts as its best model, a pipeline as its last step; `parameters_hashes` goes through all
+        of its steps.
 
     Returns
     -------
@@ -47,8 +59,8 @@ def parameters_hash(model: Any) -> str:
     return digest(parameters_of(model))
 
 
-def parameters_of(model: Any) -> Mapping[str, ArrayLike]:
-    """The released arrays of a model by name. Raises InvalidInput for what has none."""
+def parameters_of(model: Any) -> Mapping[str, Any]:
+    """The released arrays, labels and levels of a model by name. Raises InvalidInput for what has none."""
     if isinstance(model, Trained):
         return {"x": model.x}
     if isinstance(model, ReleasedMoments):
@@ -58,10 +70,10 @@ def parameters_of(model: Any) -> Mapping[str, ArrayLike]:
     held = getattr(model, "__dict__", {})
     if "best_estimator_" in held:
         return parameters_of(held["best_estimator_"])
-    arrays = {name: held[name] for name in _COEFFICIENTS if name in held}
+    arrays = {name: held[name] for name in _RELEASED if name in held}
     if held.get("preconditioner_") is not None:
         arrays[MATRIX] = held["preconditioner_"].matrix
-    if "guarantee_" not in held or not arrays:
+    if held.get("guarantee_") is None or not arrays:
         kind = type(model).__name__
         raise InvalidInput("model", f"expected a fitted model of pabi's, got a {kind} without one")
     return arrays

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,9 @@ from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from pabi.guarantees.guarantee import Guarantee
+from pabi.guarantees.releases import digest
 from pabi.learn.guards import examined, is_ours, shape_of
+from pabi.learn.hashes import parameters_of
 from pabi.learn.held import beside_settings, differing
 from pabi.learn.private_steps import PrivateStep, is_private
 from pabi.learn.sentences import DENSITY, SELECTED
@@ -60,6 +62,40 @@ def guarantee_of(model: Any) -> Guarantee:
     assumed = [sentence for part in parts for sentence in part.assumed]
     whole = together(*guarantees)
     return whole.assuming(*assumed) if assumed else whole
+
+
+def parameters_hashes(model: Any) -> tuple[str, ...]:
+    """The hashes of everything that a model releases, one for each private step, in order.
+
+    They are those that the notes of `guarantee_of(model)` have.
+
+    Parameters
+    ----------
+    model : estimator, Pipeline, ColumnTransformer or FeatureUnion
+        Fitted, or whatever else `parameters_hash` takes, which has one.
+
+    Returns
+    -------
+    tuple of str
+        64 hexadecimal digits each, as of `parameters_hash`. Steps that release nothing have none.
+
+    Raises
+    ------
+    InvalidInput
+        Nothing in it was released.
+
+    References
+    ----------
+    docs, "Report a guarantee".
+    """
+    return tuple(map(digest, released_by(model)))
+
+
+def released_by(model: Any) -> tuple[Mapping[str, Any], ...]:
+    """The released values of every private step by name, in order. Raises InvalidInput for none."""
+    steps = [part.step for part in _parts_of("model", model)]
+    releasing = [step for step in steps if getattr(step, "guarantee_", None) is not None]
+    return tuple(map(parameters_of, releasing)) or (parameters_of(model),)
 
 
 @dataclass(frozen=True)

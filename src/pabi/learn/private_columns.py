@@ -23,7 +23,9 @@ from pabi.execute.hiding import unseen
 from pabi.execute.randomness import randomness_from
 from pabi.features.tables import checked
 from pabi.guarantees.guarantee import Guarantee
+from pabi.guarantees.releases import released_notes
 from pabi.learn.guards import surroundings
+from pabi.learn.hashes import parameters_of
 from pabi.learn.private_steps import PrivateStep
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
 from pabi.learn.splitting import gaussian_mu
@@ -165,6 +167,8 @@ class PrivateColumns(PrivateStep):
         for name, value in learnt.items():
             setattr(self, name, value)
         self.releases_, self.guarantee_ = plan.releases, guarantee
+        if guarantee is not None:
+            self.guarantee_ = guarantee.noting(released_notes(parameters_of(self)))
         return self
 
     # What subclasses say.

@@ -13,7 +13,7 @@ import pytest
 import pabi
 from pabi.cli import main
 from pabi.learn import PrivateLogisticRegression, PrivateRanges, guarantee_of, parameters_hash
-from pabi.learn.sentences import ONE_FIT, PREPROCESSING
+from pabi.learn.sentences import LEARNT, ONE_FIT, PREPROCESSING
 from pabi.showing import shown
 
 DELTA = 1e-5
@@ -39,6 +39,18 @@ def call(*arguments, stdin=""):
     finally:
         sys.stdin = before
     return status, out.getvalue(), err.getvalue()
+
+
+def test_other_uses_of_the_same_data_are_the_first_line():
+    sentence = LEARNT.format(step="PCA", learns="mean")
+    text = RUN.guarantee(DELTA).assuming(PREPROCESSING, sentence).to_json()
+    status, out, _ = call("verify", "-", stdin=text)
+    assert status == 0
+    assert out.splitlines()[0] == f"WARNING      {sentence}"
+    assert table(text)[1]["warnings"] == [sentence]
+    clean = RUN.guarantee(DELTA).assuming(PREPROCESSING, ONE_FIT).to_json()
+    assert call("verify", "-", stdin=clean)[1].startswith("verdict")
+    assert table(clean)[1]["warnings"] == []
 
 
 @pytest.fixture(scope="module")

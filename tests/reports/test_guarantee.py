@@ -18,6 +18,7 @@ import yaml
 
 import pabi
 from pabi.guarantees.guarantee import TESTING
+from pabi.learn.sentences import LEARNT, ONE_FIT, REPEATED, UNCLEAR, WORKER
 from pabi.showing import shown
 from pabi.tradeoff import (
     ApproxDP,
@@ -251,6 +252,19 @@ def test_a_test_run_protects_nobody():
     text = guarantee().for_testing().report()
     assert text.index(TESTING) < text.index("| Protects")
     assert "This protects nobody" in text
+
+
+@pytest.mark.parametrize("pattern", [LEARNT, REPEATED, UNCLEAR, WORKER])
+def test_other_uses_of_the_same_data_stand_on_top(pattern):
+    sentence = pattern.format(step="PCA", learns="mean", holder="a search")
+    assuming = guarantee().assuming(sentence)
+    for form in FORMATS:
+        text = assuming.report(form)
+        assert text.index("may not be all that was revealed") < text.index("Protects")
+        assert "may not be all" not in guarantee().assuming(ONE_FIT).report(form)
+    assert re.sub(r"\W", "", sentence) in re.sub(
+        r"\W", "", assuming.report().split("| Protects")[0]
+    )
 
 
 def test_a_guarantee_that_is_refused_says_so_first():

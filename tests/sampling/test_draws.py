@@ -61,6 +61,12 @@ def test_arviz_has_the_draws_and_their_cost():
         assert attributes["adjacency"] == "replace_one"
 
 
+def test_the_extra_is_enough_for_a_summary():
+    """arviz-stats has functions of trees with its own extra `xarray` only."""
+    table = importlib.import_module("arviz_stats").summary(draws().to_arviz())
+    assert list(table["mean"]) == pytest.approx(draws().values.mean(axis=(0, 1)), abs=0.01)
+
+
 @pytest.mark.parametrize("module", ["arviz_base", "arviz_stats.base"])
 def test_without_the_extra(module, monkeypatch):
     real = importlib.import_module

@@ -176,7 +176,8 @@ def _mu(verdict: Verdict) -> str:
 def _lines(
     verdict: Verdict, data: dict[str, Any], reading: _Reading, comparison: _Comparison | None
 ) -> list[str]:
-    lines = ["verdict      accepted: the certificate proves what it claims"]
+    lines = [f"WARNING      {one_line(text)}" for text in _warnings(verdict, data)]
+    lines += ["verdict      accepted: the certificate proves what it claims"]
     if reading.met is not None:
         says = "implied: at most" if reading.met else "NOT implied: exceeds"
         lines.append(f"target       {says} epsilon {reading.limit!r} at delta {reading.delta!r}")
@@ -195,6 +196,13 @@ def _lines(
     return lines
 
 
+def _warnings(verdict: Verdict, data: dict[str, Any]) -> tuple[str, ...]:
+    """The assumptions that tell of other uses of the same data: no proof can cover those."""
+    from pabi.learn.sentences import not_covered
+
+    return not_covered((*verdict.assumptions, *stated_besides(data, verdict)))
+
+
 def _sentences(texts: Any) -> list[str]:
     return [f"  - {one_line(text)}" for text in texts] or ["  (none)"]
 
@@ -207,6 +215,7 @@ def _table(
     return {
         "ok": True,
         "reason": verdict.reason,
+        "warnings": list(_warnings(verdict, data)),
         "epsilon": reading.epsilon,
         "delta": reading.delta,
         "mu": verdict.mu,

@@ -1,5 +1,9 @@
 """What guarantees of estimators and transformers assume beside what follows from a description."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
 PREPROCESSING = "preprocessing used no private data"
 ONE_FIT = "this is one fit; what searches and refits cost has to be added"
 LABELS = "the label set is public"
@@ -14,3 +18,18 @@ SELECTED = "the types of columns, by which they are selected, are public"
 DENSITY = (
     "whether the output of columns side by side is sparse, which its density decides, is public"
 )
+
+# What the rest of a program did with the same data, or may have done.
+_ELSEWHERE = (REPEATED, LEARNT, UNCLEAR, WORKER)
+
+
+def not_covered(assumptions: Iterable[str]) -> tuple[str, ...]:
+    """Those that tell of other uses of the data, for which the guarantee does not pay, or may not."""
+    return tuple(s for s in assumptions if any(_says(pattern, s) for pattern in _ELSEWHERE))
+
+
+def _says(pattern: str, sentence: str) -> bool:
+    """Whether a sentence has the words of a pattern before its first field and after its last."""
+    return sentence.startswith(pattern.partition("{")[0]) and sentence.endswith(
+        pattern.rpartition("}")[2]
+    )

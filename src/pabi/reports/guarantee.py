@@ -12,6 +12,7 @@ from pabi.describe.accounted import USUAL_DELTA
 from pabi.guarantees.guarantee import TESTING, Guarantee
 from pabi.guarantees.releases import SHA256, releases_in, stamp
 from pabi.guarantees.words import adjacent, curve_in_words, whom
+from pabi.learn.sentences import not_covered
 from pabi.numbers import validate
 from pabi.numbers.rounding import fraction_up
 from pabi.numbers.showing import exact, shown, shown_down
@@ -106,6 +107,10 @@ def _alarms(guarantee: Guarantee, verdict: Verdict) -> Iterator[Paragraph]:
     """What voids the promise, before anything else."""
     if TESTING in guarantee.assumptions:
         yield Paragraph(f"This protects nobody: {TESTING}.", alarming=True)
+    for sentence in not_covered(guarantee.assumptions):
+        yield Paragraph(
+            f"The numbers below may not be all that was revealed: {sentence}.", alarming=True
+        )
     if guarantee.proof is None:
         yield Paragraph(
             "It has no certificate. Nobody can check it, and this report repeats what it states.",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
 from dataclasses import replace
 from itertools import pairwise
 
@@ -309,6 +310,39 @@ def test_it_answers_for_described_runs_alone():
         get_noise_multiplier(
             target_epsilon=1.0, target_delta=DELTA, sample_rate=0.1, steps=5, accountant="pabi"
         )
+
+
+def test_a_loader_that_draws_otherwise_is_refused():
+    """Described as Poisson, as the engine's own accountants would have it, and shuffled."""
+    run = opacus_run(poisson_sampling=False)
+    accountant = run.engine.accountant
+    shuffled = from_opacus(run.optimizer, run.loader, loss=HEAD, epochs=2)
+    poisson = replace(shuffled, batches=Poisson(12))
+    with pytest.raises(InvalidInput, match=r"^loader: .*shuffles") as refusal:
+        accountant.describe(poisson, loader=run.loader)
+    assert refusal.value.field == "loader"
+    assert accountant.run is None
+    with pytest.raises(InvalidInput, match=r"^loader: expected a torch"):
+        accountant.describe(shuffled, loader=[1, 2])
+    accountant.describe(shuffled, loader=run.loader)
+    assert accountant.run == shuffled
+
+
+def test_a_loader_at_which_nobody_looked_is_warned_of():
+    run = opacus_run()
+    accountant = run.engine.accountant
+    description = from_opacus(run.optimizer, run.loader, loss=HEAD, epochs=2)
+    accountant.describe(description)
+    run.train(2)
+    with pytest.warns(pabi.PrivacyWarning, match="nobody compared the loader"):
+        unseen = accountant.get_epsilon(DELTA)
+    accountant.describe(description, loader=run.loader)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert accountant.get_epsilon(DELTA) == unseen
+    accountant.load_state_dict(accountant.state_dict())
+    with pytest.warns(pabi.PrivacyWarning, match="nobody compared the loader"):
+        accountant.get_epsilon(DELTA)
 
 
 def test_steps_without_an_optimiser():

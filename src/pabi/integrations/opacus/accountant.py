@@ -15,11 +15,19 @@ from pabi.describe.files import from_dict, to_dict
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import Other
 from pabi.guarantees.guarantee import Guarantee
-from pabi.integrations.opacus.loaders import probability_of, rate_of, within_a_number
+from pabi.integrations.opacus.loaders import (
+    NOTE,
+    WRONG,
+    check_loader,
+    probability_of,
+    rate_of,
+    within_a_number,
+)
 from pabi.integrations.opacus.optimizers import WHOLE, StepSettings, settings_of
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from pabi.numbers.extras import extra
 from pabi.numbers.showing import exact
+from pabi.numbers.warning import warn_once
 
 _accountants: Any = extra("opacus.accountants", "opacus")
 
@@ -34,6 +42,10 @@ PRECISION = (
 INSECURE = (
     "nobody can predict noise and batches of torch's generator, whose seed has 32 bits "
     "(secure_mode=False)"
+)
+_UNSEEN = (
+    "nobody compared the loader with the run: one that shuffles, where the run says Poisson sampling, voids "
+    "this ε; describe(run, loader=loader) compares them"
 )
 _SAME = 1e-12  # relative: what a schedule written down in another way is off by
 
@@ -75,8 +87,8 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
 
     `PrivacyEngine(accountant="pabi")` makes it. It watches each step of the optimiser, and answers only for
     what it saw: noise multiplier, clipping norm, divisor, learning rate, weight decay, update, sampling rate
-    and number of steps have to be those described. It cannot see the loader (`check_loader` does), nor what
-    is published.
+    and number of steps have to be those described. It sees the loader only where `describe` is given it, and
+    never what is published.
 
     Attributes
     ----------
@@ -93,20 +105,25 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
     def __init__(self) -> None:
         self.history: list[SeenSteps] = []
         self.run: NoisySGD | None = None
+        self._compared_loader = False
 
-    def describe(self, run: NoisySGD) -> None:
+    def describe(self, run: NoisySGD, loader: Any = None) -> None:
         """Says what run the engine is to do, or did. Another description takes the place of the last.
 
         Parameters
         ----------
         run : NoisySGD
             As `from_opacus` makes it, or your own.
+        loader : torch.utils.data.DataLoader, optional
+            What the training loop goes through, which is compared with the run as by `check_loader`. Without
+            it, or where nobody can say how it draws, `get_epsilon` warns. It is not kept: after
+            `load_state_dict` say it again.
 
         Raises
         ------
         InvalidInput
             For what is no NoisySGD, has no noise, or has what Opacus does not do: convex clipping,
-            clipping of coordinates, a stated sensitivity, steps without data.
+            clipping of coordinates, a stated sensitivity, steps without data. `loader` draws other batches.
         """
         if not isinstance(run, NoisySGD):
             raise InvalidInput("run", f"expected a pabi.NoisySGD, got a {type(run).__name__}")
@@ -118,6 +135,7 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
             raise InvalidInput(
                 "cooldown_steps", f"expected 0: Opacus takes none, got {run.cooldown_steps}"
             )
+        self._compared_loader = loader is not None and draws_as_described(loader, run)
         self.run = run
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
@@ -192,8 +210,10 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
         Warns
         -----
         PrivacyWarning
-            When `delta` exceeds 1/n.
+            When `delta` exceeds 1/n. Once, when nobody compared the loader with the run.
         """
+        if self.run is not None and not self._compared_loader:
+            warn_once(_UNSEEN, PrivacyWarning, stacklevel=2)
         return self.guarantee(delta).epsilon(delta)
 
     def guarantee(self, delta: float = 1e-5) -> Guarantee:
@@ -315,7 +335,7 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
             raise InvalidInput(
                 "state_dict", "expected what PabiAccountant.state_dict wrote"
             ) from None
-        self.run = None
+        self.run, self._compared_loader = None, False
         if run is not None:
             self.describe(from_dict(deepcopy(run)))  # type: ignore[arg-type]
         self.history = history
@@ -367,7 +387,18 @@ def first_steps(run: NoisySGD, count: int) -> NoisySGD:
     )
 
 
-# Whether steps are those of a run.
+# Whether batches and steps are those of a run.
+
+
+def draws_as_described(loader: Any, run: NoisySGD) -> bool:
+    """Whether a loader draws the batches of `run`; False where nobody can say. Else InvalidInput."""
+    described = PabiAccountant()
+    described.run = run
+    findings = check_loader(loader, described)
+    for finding in findings:
+        if finding.severity == WRONG:
+            raise InvalidInput("loader", str(finding))
+    return all(finding.severity == NOTE for finding in findings)
 
 
 def compare(run: NoisySGD, first: int, seen: SeenSteps) -> None:

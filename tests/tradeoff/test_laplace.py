@@ -221,3 +221,26 @@ def test_what_moves_nothing_reveals_nothing(curve: TradeOff):
 def test_numbers_out_of_range_are_refused(arguments: tuple[float, ...]):
     with pytest.raises(InvalidInput, match=r"^(epsilon|probability): "):
         Laplace(*arguments)
+
+
+@pytest.mark.parametrize("curve", [Laplace(50.0, 1e-9), Laplace(20.0, 1e-4), Laplace(299.0, 0.5)])
+@pytest.mark.parametrize("delta", [1e-9, 1e-3, 0.3])
+def test_a_product_is_never_below_a_factor_however_far_apart_its_losses(
+    curve: Laplace, delta: float
+):
+    """Nor above the sum of what the factors are at half of δ each."""
+    product = curve.compose(Gaussian(1.0))
+    low, high = product.epsilon_bounds(delta)
+    least = max(Gaussian(1.0).epsilon_bounds(delta)[0], curve.epsilon_bounds(delta)[0])
+    assert least * (1.0 - 1e-12) <= high
+    assert low <= high
+    assert product.epsilon(delta) <= curve.epsilon(0.0) + Gaussian(1.0).epsilon(delta) + 1e-9
+
+
+@pytest.mark.parametrize("epsilon", [301.0, 1e6, 1e308])
+def test_losses_that_serve_no_reader_count_as_everything(epsilon: float):
+    assert Laplace(epsilon).compose(Gaussian(1.0)).epsilon(1e-5) == math.inf
+    batch = Laplace(epsilon, 0.01).self_compose(2)
+    assert batch.epsilon(0.02) == pytest.approx(0.0, abs=1e-9)
+    assert batch.epsilon(0.005) == math.inf
+    assert Laplace(epsilon).epsilon(1e-5) == pytest.approx(epsilon)

@@ -12,7 +12,7 @@ from pabi.tradeoff.kinds import known_curve
 _pld: Any = extra("dp_accounting.pld.privacy_loss_distribution", "dp-accounting")
 
 _TAIL = 1e-15  # of the excess that may become infinite
-_SUM = 1e-12  # relative: more than the probabilities of one factor are wrong
+_SUM = 1e-10  # relative: more than δ changes where masses and losses of a factor are rounded
 
 
 def pld_of(curve: TradeOff, step: float, delta: float) -> Any:

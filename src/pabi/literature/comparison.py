@@ -232,9 +232,9 @@ def _other(name: str, bound: Any, delta: float) -> Row:
         case Published(kind="gdp" | "tradeoff" | "epsilon"):
             epsilon, mu = read(bound, delta)
             return Row(name, name, bound.status, True, epsilon, mu, bound.note or bound.source)
-        case Published(kind=kind):
+        case Published():
             raise InvalidInput(
-                "also", f"expected a bound that has an ε, got {name!r} of kind {kind!r}"
+                "also", f"expected a bound that has an ε, got {name!r} of kind {bound.kind!r}"
             )
         case other:
             article = f"a {type(other).__name__}"

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,18 +19,55 @@ from pabi.numbers.rounding import Array
 from pabi.tradeoff.pairs import (
     BEYOND,
     Discrete,
+    Labelled,
     LossCells,
     Pair,
     convex_part,
-    turned_cells,
 )
 
+_VAST = 300.0  # beyond which a loss serves no reader: e^300 is far from the largest double
 _LARGE = 30.0  # e^30 + 1 is e^30 to 13 digits
 _NEAR = 1e-2  # |x| up to which e^x - 1 - x is summed as a series
 _TERMS = 9
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _MOST_PANELS = 20_000
+_LARGEST = 700.0  # whose power of e is a double
 _FAR = 20.0  # log of a power beyond which the sum is far from 1
+
+
+class _Masses(NamedTuple):
+    """Of every cell the masses under A and B, A - e^left·B and B - e^-right·A, each computed by itself."""
+
+    a: Array
+    b: Array
+    above_left: Array
+    below_right: Array
+
+
+def _masses(epsilon: float, edges: Array) -> _Masses:
+    """The cells of losses of (A, B) between finite increasing edges, in closed form."""
+    inner = np.clip(edges, -epsilon, epsilon)
+    left, right, width = inner[:-1], inner[1:], np.diff(inner)
+    a, b = np.exp(0.5 * (left - epsilon)), np.exp(-0.5 * (right + epsilon))
+    mass, excess = 0.5 * np.expm1(0.5 * width), 2.0 * np.square(np.sinh(0.25 * width))
+    # Relative to the ends of the support, where these lie within the cell.
+    low = np.expm1(np.minimum(edges[:-1] - left, 0.0))
+    high = np.expm1(np.minimum(right - edges[1:], 0.0))
+    masses = _Masses(
+        a * mass,
+        b * mass,
+        a * ((1.0 + low) * excess - low * mass),
+        b * ((1.0 + high) * excess - high * mass),
+    )
+    for loss, of_a in ((-epsilon, 0.5 * math.exp(-epsilon)), (epsilon, 0.5)):
+        i = int(np.searchsorted(edges, loss, side="right")) - 1
+        if 0 <= i < width.size:
+            of_b = of_a * math.exp(-loss)
+            masses.a[i] += of_a
+            masses.b[i] += of_b
+            masses.above_left[i] -= of_a * math.expm1(float(edges[i]) - loss)
+            masses.below_right[i] -= of_b * math.expm1(loss - float(edges[i + 1]))
+    return masses
 
 
 @dataclass(frozen=True)
@@ -48,30 +86,19 @@ class LaplaceLoss(Pair):
         """P(Y = ε), one half."""
         return 0.5
 
-    @cached_property
-    def _atoms(self) -> Discrete:
-        values = np.array([-self.epsilon, self.epsilon])
-        return Discrete(values, np.array([0.5 * math.exp(-self.epsilon), 0.5]))
+    @property
+    def simplified(self) -> Pair:
+        """That of ε = ∞, which reveals everything, from a loss of 300 on."""
+        return self if self.epsilon <= _VAST else Labelled((math.inf,), (1.0,))
 
     def cells(self, edges: Array) -> LossCells:
-        """The cells in closed form, those of the atoms added."""
-        inner = np.clip(edges, -self.epsilon, self.epsilon)
-        left, width = inner[:-1], np.diff(inner)
-        level = np.exp(0.5 * (left - self.epsilon))
-        mass = 0.5 * level * np.expm1(0.5 * width)
-        # Relative to the end of the support, where that lies within the cell.
-        short = np.expm1(np.minimum(edges[:-1] - left, 0.0))
-        excess = level * 2.0 * np.square(np.sinh(0.25 * width))
-        excess = (1.0 + short) * excess - short * mass
-        atoms = self._atoms.cells(edges)
-        return LossCells(mass + atoms.mass, np.where(width > 0.0, excess, 0.0) + atoms.excess)
+        """The cells in closed form."""
+        masses = _masses(self.epsilon, edges)
+        return LossCells(masses.a, masses.above_left)
 
     def above(self, y: float) -> tuple[float, float]:
         """(mass, excess) of the losses from `y` on."""
-        if y > self.epsilon:
-            return 0.0, 0.0
-        cell = self.cells(np.array([y, self.epsilon + BEYOND * (1.0 + self.epsilon)]))
-        return float(cell.mass[0]), float(cell.excess[0])
+        return _above(self, y)
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
         """(-ε, ε), whatever the tail."""
@@ -102,22 +129,34 @@ class SampledLaplace(Pair):
 
     @property
     def top(self) -> float:
-        """The mass of the largest loss: half of P's own, and Q's."""
+        """The mass of the largest loss: half of A's, and B's."""
         p = self.probability
         return 0.5 * p + 0.5 * (1.0 - p) * math.exp(-self.epsilon)
 
-    def cells(self, edges: Array) -> LossCells:
-        """Of a cell of (A, B): P has p·mass + (1 - p)·Q, and the excess is p times its own."""
-        places = self._places(edges)
-        mass, excess = LaplaceLoss(self.epsilon).cells(places)
-        under_q = np.exp(-places[:-1]) * (mass - excess)
-        return LossCells(
-            self.probability * mass + (1.0 - self.probability) * under_q,
-            self._own(edges, mass, excess),
-        )
+    @property
+    def edge(self) -> float:
+        """The least loss, where half of Q's mass lies."""
+        return sampled_loss(-self.epsilon, self.probability)
 
-    def _places(self, edges: Array) -> Array:
-        """The loss of (A, B) at these losses; below the support a little less than -ε."""
+    @property
+    def simplified(self) -> Pair:
+        """That of ε = ∞, where the record is not drawn or seen, from a loss of 300 on."""
+        if self.epsilon <= _VAST:
+            return self
+        p = self.probability
+        return Discrete(np.array([math.log1p(-p)]), np.array([1.0 - p]), p)
+
+    def cells(self, edges: Array) -> LossCells:
+        """P has p·A + (1 - p)·B, and P - e^l·Q is p·(A - e^y·B), y the loss of (A, B) at l."""
+        p, places = self.probability, self.places(edges)
+        masses = _masses(self.epsilon, places)
+        # What a cell has beside that where it begins below the support.
+        short = np.maximum((1.0 - p) + p * np.exp(places[:-1]) - np.exp(edges[:-1]), 0.0)
+        more = np.where(places[:-1] < -self.epsilon, short * masses.b, 0.0)
+        return LossCells(p * masses.a + (1.0 - p) * masses.b, p * masses.above_left + more)
+
+    def places(self, edges: Array) -> Array:
+        """The losses of (A, B) at these losses; outside of the support a little more than ε from 0."""
         p, e = self.probability, self.epsilon
         with np.errstate(divide="ignore", invalid="ignore"):
             small = np.log1p(np.maximum(np.expm1(np.minimum(edges, _LARGE)) / p, -1.0))
@@ -125,28 +164,13 @@ class SampledLaplace(Pair):
         outside = e + BEYOND * (1.0 + e)
         return np.clip(np.where(edges > _LARGE, large, small), -outside, outside)
 
-    def _own(self, edges: Array, mass: Array, excess: Array) -> Array:
-        """P(cell) - e^l·Q(cell), where the cell begins below the support as well."""
-        p, places = self.probability, self._places(edges)[:-1]
-        # e^l of the cell, over 1 - p + p·e^y of its place: 1, or less where the place was cut off.
-        with np.errstate(over="ignore"):
-            level = np.exp(edges[:-1])
-            there = (1.0 - p) + p * np.exp(places)
-        under_q = np.exp(-places) * (mass - excess)
-        return np.asarray(
-            p * excess + np.maximum(there - level, 0.0) * under_q * (places < -self.epsilon)
-        )
-
     def above(self, y: float) -> tuple[float, float]:
         """(mass, excess) of the losses from `y` on."""
-        if y > self.most:
-            return 0.0, 0.0
-        cell = self.cells(np.array([y, self.most + BEYOND * (1.0 + self.most)]))
-        return float(cell.mass[0]), float(cell.excess[0])
+        return _above(self, y)
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
         """(the least, the largest) loss, whatever the tail."""
-        return sampled_loss(-self.epsilon, self.probability), self.most
+        return self.edge, self.most
 
     def finite_log_moment(self, power: float) -> float:
         """log E_P L^λ = log E_Q L^(1 + λ), λ = `power`."""
@@ -162,23 +186,41 @@ class TurnedLaplace(Pair):
     @property
     def most(self) -> float:
         """The largest loss, -log(1 - p + p·e^-ε)."""
-        return -sampled_loss(-self.pair.epsilon, self.pair.probability)
+        return -self.pair.edge
 
     @property
     def top(self) -> float:
         """Q's mass where the loss of the pair is least, one half."""
         return 0.5
 
+    @property
+    def edge(self) -> float:
+        """The largest loss, of which half of Q's mass is."""
+        return self.most
+
+    @property
+    def simplified(self) -> Pair:
+        """That of ε = ∞, whose loss is the largest."""
+        if self.pair.epsilon <= _VAST:
+            return self
+        return Discrete(np.array([-math.log1p(-self.pair.probability)]), np.array([1.0]))
+
     def cells(self, edges: Array) -> LossCells:
-        """The cells of the pair at the negated edges, weighted by e^-Y."""
-        return turned_cells(self.pair, edges)
+        """Of the mirrored cells Q has B, and Q - e^-r·P is p·e^(y - r)·(B - e^-y·A), y the loss at r."""
+        p, mirrored = self.pair.probability, -edges[::-1]
+        places = self.pair.places(mirrored)
+        masses = _masses(self.pair.epsilon, places)
+        right, top = mirrored[1:], places[1:]
+        excess = p * np.exp(np.minimum(top - right, _LARGEST)) * masses.below_right
+        # What a cell has beside that where it ends above the support.
+        with np.errstate(over="ignore"):
+            short = -np.expm1(np.log((1.0 - p) + p * np.exp(top)) - right)
+        more = np.where(top > self.pair.epsilon, np.maximum(short, 0.0) * masses.b, 0.0)
+        return LossCells(masses.b[::-1], (excess + more)[::-1])
 
     def above(self, y: float) -> tuple[float, float]:
         """(mass, excess) of the losses from `y` on."""
-        if y > self.most:
-            return 0.0, 0.0
-        cell = self.cells(np.array([y, self.most + BEYOND * (1.0 + self.most)]))
-        return float(cell.mass[0]), float(cell.excess[0])
+        return _above(self, y)
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
         """(the least, the largest) loss, whatever the tail."""
@@ -187,6 +229,14 @@ class TurnedLaplace(Pair):
     def finite_log_moment(self, power: float) -> float:
         """log E_Q L^-λ, λ = `power`."""
         return _log_power(self.pair.epsilon, self.pair.probability, -power)
+
+
+def _above(pair: Pair, y: float) -> tuple[float, float]:
+    """(mass, excess) of the cell from `y` to a little above the largest loss."""
+    if y > pair.most:
+        return 0.0, 0.0
+    cell = pair.cells(np.array([y, pair.most + BEYOND * (1.0 + abs(pair.most))]))
+    return float(cell.mass[0]), float(cell.excess[0])
 
 
 def sampled_loss(y: float, p: float) -> float:
@@ -220,7 +270,8 @@ def _log_power(epsilon: float, p: float, order: float) -> float:
     with np.errstate(under="ignore"):
         far = y + np.log(p + (1.0 - p) * np.exp(-np.maximum(y, _LARGE)))
     ratio = np.where(y > _LARGE, far, near)
-    exponent = order * ratio + np.log(weight)
+    with np.errstate(divide="ignore"):
+        exponent = order * ratio + np.log(weight)
     top = float(exponent.max())
     if float(np.abs(order * ratio).max()) > _FAR:
         with np.errstate(under="ignore"):

@@ -24,6 +24,7 @@ _COARSEST = 50.0  # step of a grid: e^step must not overflow
 _NEAR = 3.0  # standard deviations from the tilted mean within which one ε is sought
 _LARGEST = 1e-14  # relative: more than the sum of the largest losses errs
 _BEYOND = 1e-9  # relative: by how much a bound by moments is raised to stay above the other bounds
+_ROUGHLY = 1e-6  # relative: more than an excess errs
 _FEW = 64  # releases: that many are read from both sides at hardly any cost
 _LEAST_MOMENT, _GREATEST_MOMENT = 1e-300, 1e12  # between which a moment says where λ is sought
 
@@ -128,6 +129,8 @@ class ComposedLoss:
             return math.inf, math.inf
         if delta == 0.0:
             return self._most * (1.0 - _LARGEST), self._most * (1.0 + _LARGEST)
+        if self._advantages * (1.0 + _ROUGHLY) <= delta:
+            return 0.0, 0.0
         most = self._most
         if most < math.inf and most - (least := self._least(delta)) <= rtol * most:
             return least, most * (1.0 + _LARGEST)
@@ -240,6 +243,11 @@ class ComposedLoss:
     def _most(self) -> float:
         """The largest possible loss."""
         return math.inf if self.infinity > 0.0 else self._most_finite
+
+    @property
+    def _advantages(self) -> float:
+        """The sum of δ(0) of all releases: δ(0) of the sum is no more."""
+        return math.fsum(k * (pair.above(0.0)[1] + pair.infinity) for pair, k in self.terms)
 
     def _least(self, delta: float) -> float:
         """A lower value of ε at `delta`, by the outcomes of the largest loss alone; 0 where they say nothing.

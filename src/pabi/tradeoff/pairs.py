@@ -395,7 +395,12 @@ class Reversed(Pair):
 
     def cells(self, edges: Array) -> LossCells:
         """The cells of the pair at the negated edges, weighted by e^-Y."""
-        return turned_cells(self.pair, edges)
+        mass, excess = self.pair.cells(-edges[::-1])
+        left, width = -edges[::-1][:-1], np.diff(edges)[::-1]
+        # Mirrored, the mass is Q's, and the excess what is left of P's over the other end.
+        scale = np.exp(np.where(mass > 0.0, -left, 0.0))
+        mirrored = scale * (mass * -np.expm1(-width) - excess)
+        return LossCells((scale * (mass - excess))[::-1], np.maximum(mirrored, 0.0)[::-1])
 
     def above(self, y: float) -> tuple[float, float]:
         """(mass, excess) of the cell from `y` to a little above the largest loss."""
@@ -416,16 +421,6 @@ class Reversed(Pair):
     def finite_log_moment(self, power: float) -> float:
         """log E e^(power·Y), a moment of the pair of a negative order."""
         return log_moment(self.pair.mu, self.pair.p, -power - 1.0)
-
-
-def turned_cells(pair: Pair, edges: Array) -> LossCells:
-    """The cells of (Q, P), from those of the pair at the negated edges."""
-    mass, excess = pair.cells(-edges[::-1])
-    left, width = -edges[::-1][:-1], np.diff(edges)[::-1]
-    # Mirrored, the mass is Q's, and the excess what is left of P's over the other end.
-    scale = np.exp(np.where(mass > 0.0, -left, 0.0))
-    mirrored = scale * (mass * -np.expm1(-width) - excess)
-    return LossCells((scale * (mass - excess))[::-1], np.maximum(mirrored, 0.0)[::-1])
 
 
 # The sampled Gaussian.

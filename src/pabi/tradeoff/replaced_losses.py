@@ -145,6 +145,8 @@ def _log_moment(mu: float, p: float, power: float) -> float:
         rise = np.where((power + 1.0) * y > _ONE, (power + 1.0) * y, np.log(np.expm1(low)))
         exponent = log_q + rise + np.log(-np.expm1(-power * y))
     top = float(exponent.max())
+    if top == -math.inf:
+        return 0.0  # less than the square of the least double
     with np.errstate(under="ignore"):
         log_more = top + math.log(float(weight @ np.exp(exponent - top)))
     return float(np.logaddexp(0.0, log_more)) if log_more > -1.0 else math.log1p(math.exp(log_more))

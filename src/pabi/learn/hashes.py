@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from sklearn.pipeline import Pipeline
 
+from pabi.describe.runs import NoisySGD
 from pabi.execute.engine import Trained
 from pabi.execute.second_moments import ReleasedMoments
+from pabi.guarantees.guarantee import Guarantee
 from pabi.guarantees.releases import digest
 from pabi.numbers.errors import InvalidInput
 
@@ -32,13 +35,13 @@ def parameters_hash(model: Any) -> str:
     Of every array of doubles, in the order of the names, `NAME <f8 SHAPE` and a line feed in UTF-8, the
     numbers of the shape separated by commas; then its entries as little-endian doubles in C order. Of labels
     and levels `NAME json BYTES` and a line feed; then so many bytes of JSON in ASCII. The names are `x` of
-    `Trained`, `values` of second moments, `coef_`, `intercept_` and `classes_` of an estimator, `ranges_`,
-    `categories_`, `mean_`, `scale_` and `statistics_` of transformers, and `preconditioner_.matrix` where
-    there is one. Settings are not part of it.
+    `Trained` and of a trained module, `values` of second moments, `coef_`, `intercept_` and `classes_` of an
+    estimator, `ranges_`, `categories_`, `mean_`, `scale_` and `statistics_` of transformers, and
+    `preconditioner_.matrix` where there is one. Settings are not part of it.
 
     Parameters
     ----------
-    model : Trained, ReleasedMoments, fitted estimator or transformer, search, or pipeline
+    model : Trained, TrainedModule, ReleasedMoments, fitted estimator or transformer, search, or pipeline
         A search counts as its best model, a pipeline as its last step; `parameters_hashes` goes through all
         of its steps.
 
@@ -61,7 +64,7 @@ def parameters_hash(model: Any) -> str:
 
 def parameters_of(model: Any) -> Mapping[str, Any]:
     """The released arrays, labels and levels of a model by name. Raises InvalidInput for what has none."""
-    if isinstance(model, Trained):
+    if isinstance(model, Trained) or _is_trained_module(model):
         return {"x": model.x}
     if isinstance(model, ReleasedMoments):
         return {"values": model.values}
@@ -77,3 +80,12 @@ def parameters_of(model: Any) -> Mapping[str, Any]:
         kind = type(model).__name__
         raise InvalidInput("model", f"expected a fitted model of pabi's, got a {kind} without one")
     return arrays
+
+
+def _is_trained_module(model: Any) -> bool:
+    """Whether it is what an integration's `train` returns, in whose notes the hash is that of `x`."""
+    held = getattr(model, "__dict__", {})
+    described = isinstance(held.get("run"), NoisySGD) and isinstance(
+        held.get("guarantee"), Guarantee
+    )
+    return described and isinstance(held.get("x"), np.ndarray)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 
 import numpy as np
@@ -13,9 +14,10 @@ import pabi
 from pabi.describe.linear_losses import executable
 from pabi.execute.linear_gradients import LossGradients
 from pabi.execute.randomness import secret_generator
-from pabi.learn import Records, second_moments
+from pabi.learn import Records, parameters_hash, second_moments
 from pabi.learn import train as train_described
 from pabi.learn.whitening import whitening
+from pabi.showing import shown
 from support.frameworks import framework
 from support.modules import D, K, Listed, N, linear, pairs, run, table, weights
 from support.unpriced import Unpriced
@@ -188,6 +190,19 @@ def test_the_guarantee_is_that_of_the_run_with_what_a_module_assumes():
     assert pabi.verify(result.guarantee).ok
     assert result.run is described
     assert not result.x.flags.writeable
+
+
+@pytest.mark.parametrize("name", ["softmax", "logistic", "vector_huber"])
+def test_the_hash_of_a_trained_module_is_noted_and_its_repr_is_short(name):
+    loss, targets, outputs = LOSSES[name]
+    result = integration.train(linear(D, outputs), pairs(X, targets), run(loss))
+    (release,) = result.guarantee.notes["releases"]
+    assert release["parameters_sha256"] == parameters_hash(result)
+    changed = dataclasses.replace(result, x=result.x + 1e-9)
+    assert parameters_hash(changed) != parameters_hash(result)
+    assert "array" not in repr(result)
+    assert f"x of shape {result.x.shape}" in repr(result)
+    assert f"ε = {shown(result.guarantee.epsilon(1e-5))}" in repr(result)
 
 
 def test_a_bare_head_speaks_of_no_frozen_layers():

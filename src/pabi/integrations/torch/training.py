@@ -56,6 +56,10 @@ class TrainedModule:
     run: NoisySGD
     x: Array
 
+    def __repr__(self) -> str:
+        kind = type(self.module).__name__
+        return f"TrainedModule({kind}, {self.guarantee!r}, x of shape {self.x.shape})"
+
 
 def train(
     module: Any,

@@ -68,14 +68,51 @@ def test_the_root_is_proven_in_many_digits():
 
 @pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
 def test_delta_is_the_formula(base: TradeOff):
+    """Beyond the kink E[K]·δ_0(ε - c), and before it what the best of larger ε implies in both orders."""
     curve = Selected(base, 8.0, 0.25)
+    slow = isinstance(base, Product | Best)
+    ends = np.linspace(0.0, 2.0, 21) if slow else np.linspace(0.0, 8.0, 20_001)
+    one = np.array([base.delta(e) for e in ends - 0.25]) if slow else base.delta(ends - 0.25)
+    raw = np.minimum(1.0, 8.0 * one)
     for epsilon in (0.0, 0.1, 0.7, 2.0, math.inf):
-        expected = min(1.0, 8.0 * base.delta(epsilon - 0.25))
-        assert expected <= curve.delta(epsilon) <= expected * (1.0 + 1e-9) + 1e-300
-        mirrored = 1.0 - math.exp(-epsilon) * (1.0 - expected)
+        own = min(1.0, 8.0 * base.delta(epsilon - 0.25))
+        x, y = np.exp(ends[ends >= epsilon]), raw[ends >= epsilon]
+        implied = y + (1.0 - y) * (x - math.exp(min(epsilon, 9.0))) / (1.0 + x)
+        expected = min(own, implied.min(initial=1.0))
+        coarse = 0.1 if slow else 1e-6
+        assert expected * (1.0 - coarse) <= curve.delta(epsilon) <= expected * (1.0 + 1e-9) + 1e-300
+        mirrored = 1.0 - math.exp(-epsilon) * (1.0 - curve.delta(epsilon))
         assert curve.delta(-epsilon) == pytest.approx(mirrored, rel=1e-9)
     grid = np.array([-math.inf, -1.0, 0.0, 0.5, 3.0, math.inf])
     assert curve.delta(grid) == pytest.approx([curve.delta(e) for e in grid.tolist()], rel=1e-3)
+
+
+@pytest.mark.parametrize("base", BASES[:5], ids=lambda base: base.kind)
+def test_readings_of_one_curve_agree(base: TradeOff):
+    """δ is the conjugate of f: the advantage is the largest TPR - FPR, Bayes success that of some test."""
+    curve = selected(base, 10.0)
+    alpha = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 4001), np.linspace(0.0, 1.0, 4001)])
+    f = curve(alpha)
+    for epsilon in (0.0, 0.3, 1.0, 2.5):
+        conjugate = float((1.0 - f - math.exp(epsilon) * alpha).max())
+        # δ is a maximum over all α and f is a maximum of lines at finitely many ε: both grids cost a little.
+        assert curve.delta(epsilon) == pytest.approx(conjugate, rel=0.02, abs=2e-3)
+    assert curve.advantage == curve.delta(0.0)
+    for prior in (0.2, 0.5):
+        best = float((prior * (1.0 - f) + (1.0 - prior) * (1.0 - alpha)).max())
+        assert curve.bayes_success(prior) == pytest.approx(best, abs=5e-3)
+    epsilon = curve.epsilon(1e-3)
+    most = 1.0 - (1.0 - 1e-3) * 2.0 / (1.0 + math.exp(epsilon))
+    assert curve.advantage <= most + 1e-12
+
+
+def test_what_a_kink_implies_is_the_exact_delta_of_randomised_response():
+    """Of a pair with δ(ε') = δ' and nothing else: Kairouz, Oh, Viswanath 2015, Theorem 2 (k = 1)."""
+    curve = Selected(ApproxDP(1.0, 0.125), 1.0, 0.0)
+    law = np.array([0.125, 0.875 * math.e / (1.0 + math.e), 0.875 / (1.0 + math.e), 0.0])
+    for epsilon in (0.0, 0.25, 0.9):
+        exact = np.maximum(law - math.exp(epsilon) * law[::-1], 0.0).sum()
+        assert exact <= curve.delta(epsilon) <= exact * (1.0 + 1e-12)
 
 
 @pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)

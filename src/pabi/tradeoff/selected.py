@@ -32,13 +32,16 @@ _POINTS = 4000  # of the grid on which the curve is drawn, and made a pair
 _LEAST_DELTA = 1e-17  # what a grid's end leaves
 _FEW_POINTS, _MORE_DELTA = 100, 1e-11  # the same where every δ takes a transform
 _FARTHEST = 300.0  # the end of a grid: e^300 is far from the largest double
+_GOLDEN = 0.6180339887498949  # (√5 - 1)/2
+_SHRINKS, _FEWER_SHRINKS = 60, 24  # of the interval in which the kink is searched
 
 
 @dataclass(frozen=True, init=False)
 class Selected(TradeOff):
-    """The best of a random number K of independent runs: δ(ε) = min{1, E[K]·δ_0(ε - c)}, δ_0 of one run.
+    """The best of a random number K of independent runs: δ(ε) ≤ min{1, E[K]·δ_0(ε - c)}, δ_0 of one run.
 
-    `selected` computes c from the law of K.
+    `selected` computes c from the law of K. At small ε the bound is above what it implies by itself, from
+    larger ε and for both orders of the data sets: δ is what is implied.
 
     Parameters
     ----------
@@ -89,16 +92,56 @@ class Selected(TradeOff):
             return 1.0
         size = abs(epsilon)
         at = math.inf if size == math.inf else math.nextafter(size - self.log_ratio, -math.inf)
-        value = min(1.0, up(self.mean_trials * self.base._delta(at)))
-        return float(both_signs(np.array([epsilon]), np.array([value]))[0])
+        value = np.array([min(1.0, up(self.mean_trials * self.base._delta(at)))])
+        return float(both_signs(np.array([epsilon]), self._implied(np.array([size]), value))[0])
 
     def _delta_array(self, epsilon: Array) -> Array:
-        size = np.nextafter(np.abs(epsilon) - self.log_ratio, -math.inf)
-        size = np.where(np.isinf(epsilon), math.inf, size)
+        size = np.abs(epsilon)
+        at = np.where(np.isinf(size), math.inf, np.nextafter(size - self.log_ratio, -math.inf))
         one_by_one = TradeOff._delta_array if self._slow else type(self.base)._delta_array
-        value = self.mean_trials * one_by_one(self.base, size)
+        value = self.mean_trials * one_by_one(self.base, at)
         value = np.where(value > 0.0, np.nextafter(value, math.inf), 0.0)
-        return np.where(epsilon == -math.inf, 1.0, both_signs(epsilon, np.minimum(1.0, value)))
+        value = self._implied(size, np.minimum(1.0, value))
+        return np.where(epsilon == -math.inf, 1.0, both_signs(epsilon, value))
+
+    def _implied(self, epsilon: Array, delta: Array) -> Array:
+        """The least of `delta`, bounds at `epsilon` ≥ 0, and of what the kink implies up to where it is.
+
+        (ε', δ') in both orders means f(a) ≥ max{1 - δ' - e^ε'·a, e^-ε'·(1 - δ' - a)}, lines that meet on the
+        diagonal, at a' = (1 - δ')/(1 + e^ε'). For 0 ≤ ε ≤ ε' the slope -e^ε is between theirs, so that
+        δ(ε) = max over a of 1 - f(a) - e^ε·a is at most its value at the corner, 1 - (1 + e^ε)·a'.
+        """
+        end, level = self._kink
+        line = 1.0 - (1.0 + np.exp(np.minimum(epsilon, end))) * level * (1.0 - EIGHT_ROUNDINGS)
+        line = np.nextafter(line, math.inf)
+        return np.where(epsilon <= end, np.minimum(delta, line), delta)
+
+    @cached_property
+    def _kink(self) -> tuple[float, float]:
+        """(ε', a'): a' = (1 - δ')/(1 + e^ε') for δ' = E[K]·δ_0(ε' - c), rounded down and about the largest.
+
+        Any ε' is sound. δ' is convex in e^ε' where it is below 1, so that a' has one maximum, which a search
+        by golden sections finds. It is below h + log 3 where δ' is ½ at h: a' ≤ 1/(1 + e^ε').
+        """
+        half = self._epsilon(0.5)
+        if half > _FARTHEST:
+            return 0.0, 0.0
+        low, high = 0.0, half + 1.1
+        for _ in range(_FEWER_SHRINKS if self._slow else _SHRINKS):
+            step = _GOLDEN * (high - low)
+            left, right = high - step, low + step
+            # Equal where both are 0: the maximum is to the right of where δ' is 1.
+            if self._level(left) <= self._level(right):
+                low = left
+            else:
+                high = right
+        return max(((e, self._level(e)) for e in (0.0, low, high)), key=lambda pair: pair[1])
+
+    def _level(self, epsilon: float) -> float:
+        """(1 - δ')/(1 + e^ε') rounded down, δ' = min{1, E[K]·δ_0(ε' - c)}."""
+        own = self.base._delta(math.nextafter(epsilon - self.log_ratio, -math.inf))
+        delta = min(1.0, up(self.mean_trials * own))
+        return (1.0 - delta) / (1.0 + math.exp(epsilon)) * (1.0 - EIGHT_ROUNDINGS)
 
     def _epsilon(self, delta: float) -> float:
         if delta >= 1.0:

@@ -39,9 +39,9 @@ class Product(TradeOff):
     The factors are kept as they are: every reading composes their privacy losses on a grid chosen for it,
     from above and from below, so that composing further loses nothing. A random batch of a Gaussian of
     μ > 100 counts as one that reveals the record if it holds it, and a Gaussian of μ > 10⁶, or Laplace noise
-    of ε > 300, as one that does; then the lower value is 0. Rényi divergences are the sums of those of the factors, each direction
-    by itself; they are ∞ if anything may fail. `epsilon` is the upper one of `epsilon_bounds`, or of many
-    releases a little above it, without computing the lower.
+    of ε > 300, as one that does; then the lower value is 0. Rényi divergences are the sums of those
+    of the factors, each direction by itself; they are ∞ if anything may fail. `epsilon` is the upper one of
+    `epsilon_bounds`, or of many releases a little above it, without computing the lower.
 
     Parameters
     ----------

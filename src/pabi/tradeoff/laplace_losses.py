@@ -54,10 +54,10 @@ def _masses(epsilon: float, edges: Array) -> _Masses:
     low = np.expm1(np.minimum(edges[:-1] - left, 0.0))
     high = np.expm1(np.minimum(right - edges[1:], 0.0))
     masses = _Masses(
-        a * mass,
-        b * mass,
-        a * ((1.0 + low) * excess - low * mass),
-        b * ((1.0 + high) * excess - high * mass),
+        a=a * mass,
+        b=b * mass,
+        above_left=a * ((1.0 + low) * excess - low * mass),
+        below_right=b * ((1.0 + high) * excess - high * mass),
     )
     for loss, of_a in ((-epsilon, 0.5 * math.exp(-epsilon)), (epsilon, 0.5)):
         i = int(np.searchsorted(edges, loss, side="right")) - 1

@@ -164,13 +164,13 @@ def half_of_the_training_noise(monkeypatch):
 
 
 def half_of_the_moments_noise(monkeypatch):
-    monkeypatch.setattr(moments_module, "noise_factor", lambda n: 0.5)
+    monkeypatch.setattr(moments_module, "noise_factor", lambda n, chain=None: 0.5)
 
 
 def exact_moments(monkeypatch):
     """The map is made of what was not released."""
 
-    def unprotected(moments, records, random_state, delta):
+    def unprotected(moments, records, random_state, delta, groups):
         rows = records.dense(slice(0, records.n))
         return ReleasedMoments(rows.T @ rows, moments.guarantee(delta))
 
@@ -181,8 +181,8 @@ def longer_rows(monkeypatch):
     """Mapped rows twice as long as the loss says, and gradients bounded by their shorter norm."""
     mapped = RowMap.mapped
 
-    def longer(self, records):
-        twice = mapped(self, records)
+    def longer(self, records, anywhere=False):
+        twice = mapped(self, records, anywhere)
         twice._scale = np.full(records.n, 2.0)
         return twice
 

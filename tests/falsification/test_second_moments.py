@@ -69,7 +69,7 @@ def test_planted_mistakes_are_seen(monkeypatch, planted):
         monkeypatch.setattr(module, "_ROOT_HALF", 0.5)
     else:
         factor = 0.5 if planted == "half of the noise" else math.sqrt(0.5)
-        monkeypatch.setattr(module, "noise_factor", lambda n: factor)
+        monkeypatch.setattr(module, "noise_factor", lambda n, chain=None: factor)
     assert advantage(**changes) > bound.advantage + spread
 
 

@@ -618,7 +618,11 @@ SEARCHES = {
     "halving": (lambda m: HalvingGridSearchCV(m, GRID, cv=2), "HalvingGridSearchCV"),
     "calibrated": (lambda m: CalibratedClassifierCV(m, cv=2), "CalibratedClassifierCV"),
     "one against the rest": (OneVsRestClassifier, "OneVsRestClassifier"),
-    "bagging": (lambda m: BaggingClassifier(m, n_estimators=2), "BaggingClassifier"),
+    # It weighs records by how often it drew them.
+    "bagging": (
+        lambda m: BaggingClassifier(m.set_params(max_sample_weight=50.0), n_estimators=2),
+        "BaggingClassifier",
+    ),
     "elimination": (lambda m: RFECV(m, cv=2), "RFECV"),
     "voting": (lambda m: VotingClassifier([("a", m), ("b", clone(m))]), "VotingClassifier"),
     "stacking": (lambda m: StackingClassifier([("a", m)], model(), cv=2), "StackingClassifier"),

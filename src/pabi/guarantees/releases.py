@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pabi.numbers.version import __version__
 
@@ -47,16 +48,23 @@ def digest(parameters: Mapping[str, Any]) -> str:
 
 def _content(value: Any) -> tuple[str, bytes]:
     """(what follows the name, the bytes)."""
-    if isinstance(value, list):  # a list of levels for each column, of lengths of their own
-        listed = value
-    else:
-        array = np.asarray(value)
-        if array.dtype.kind == "f":
-            shape = ",".join(map(str, array.shape))
-            return f"<f8 {shape}", array.astype("<f8").tobytes(order="C")
-        listed = array.tolist()
+    array = _doubles(value)
+    if array is not None:
+        shape = ",".join(map(str, array.shape))
+        return f"<f8 {shape}", array.tobytes(order="C")
+    listed = value.tolist() if isinstance(value, np.ndarray) else value
     content = json.dumps(listed, default=_plain).encode("ascii")
     return f"json {len(content)}", content
+
+
+def _doubles(value: Any) -> NDArray[np.float64] | None:
+    """An array of doubles, None of labels and levels: other arrays, and lists of more than numbers."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # a list of levels for each column, of lengths of their own
+        return None
+    kinds = "f" if isinstance(value, np.ndarray) else "iuf"
+    return array.astype("<f8") if array.dtype.kind in kinds else None
 
 
 def _plain(value: Any) -> Any:

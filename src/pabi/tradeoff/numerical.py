@@ -121,9 +121,12 @@ class ComposedLoss:
     # Readings.
 
     def epsilon_bounds(
-        self, delta: float, rtol: float, *, both: bool = True
+        self, delta: float, rtol: float, *, both: bool = True, floor: float = 0.0
     ) -> tuple[float, float]:
-        """(lower, upper) values of the least ε ≥ 0 with δ(ε) ≤ `delta`; the upper alone without `both`."""
+        """(lower, upper) values of the least ε ≥ 0 with δ(ε) ≤ `delta`; the upper alone without `both`.
+
+        `floor`: a lower value from elsewhere, near which an upper one needs no other.
+        """
         lost = self.infinity
         if lost > delta or (delta == 0.0 and self._most == math.inf):
             return math.inf, math.inf
@@ -151,6 +154,9 @@ class ComposedLoss:
             if reading is None:
                 break
             high = min(high, reading)
+            if high - floor <= rtol * high:
+                low = max(low, floor)
+                break
             if reading < 0.5 * aim and aim > least:
                 # Moments say little where few releases matter: look again where ε is.
                 aim = max(reading, least)

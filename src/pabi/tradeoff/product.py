@@ -139,17 +139,26 @@ class Product(TradeOff):
         """An upper value of the losses' ε at `delta` in [0, 1)."""
         return self._uppers(
             (delta, rtol),
-            lambda: max(loss.epsilon_bounds(delta, rtol, both=False)[1] for loss in self._losses),
+            lambda: max(
+                loss.epsilon_bounds(delta, rtol, both=False, floor=self._floor(delta))[1]
+                for loss in self._losses
+            ),
         )
+
+    def _floor(self, delta: float) -> float:
+        """A lower value of ε: no factor alone reveals more than all of them, and a large Gaussian nearly as
+        much."""
+        if self._simplified:
+            return 0.0
+        gaussian = next((c for c, _ in self.factors if isinstance(c, Gaussian)), Gaussian(0.0))
+        return gaussian.epsilon_bounds(delta)[0]
 
     def _bounded(self, delta: float, rtol: float) -> tuple[float, float]:
         """(lower, upper) values of the losses' ε at `delta` in [0, 1)."""
         upper = self._upper(delta, rtol)
         if self._simplified:
             return 0.0, upper
-        # No factor alone reveals more than all of them, and a large Gaussian nearly as much.
-        gaussian = next((c for c, _ in self.factors if isinstance(c, Gaussian)), Gaussian(0.0))
-        lower, _ = gaussian.epsilon_bounds(delta)
+        lower = self._floor(delta)
         if upper - lower <= rtol * upper:
             return lower, upper
         bounds = [loss.epsilon_bounds(delta, rtol) for loss in self._losses]

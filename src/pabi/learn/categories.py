@@ -230,6 +230,10 @@ def _by_column(categories: Any, names: Any, d: int) -> list[Any]:
 
 def learns_levels(step: PrivateCategories) -> bool:
     """Whether the levels of some column are learnt, so that how many features there are is as well."""
-    own = step.categories
-    listed = list(own.values() if isinstance(own, Mapping) else own)
-    return isinstance(own, str) or any(levels is None for levels in listed)
+    match step.categories:
+        case Mapping() as named:
+            return any(levels is None for levels in named.values())
+        case list() | tuple() as listed:
+            return any(levels is None for levels in listed)
+        case other:  # "auto", or what `fit` refuses
+            return isinstance(other, str)

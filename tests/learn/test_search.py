@@ -6,6 +6,7 @@ import gc
 import json
 import time
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -113,28 +114,40 @@ def reachable(thing, seen):
         reachable(one, seen)
 
 
+def numbers_within(fitted):
+    """The numbers that a fitted search holds, its scorer (which is the test's) left out."""
+    delattr(fitted, "scoring")
+    things: dict[int, object] = {}
+    reachable(vars(fitted), things)
+    assert len(things) > 100
+    return [x for x in things.values() if isinstance(x, int | float) and not isinstance(x, bool)]
+
+
 def test_neither_the_number_of_trials_nor_losers_are_left(monkeypatch):
-    """With 37 trials and scores that are told apart: none of them, and no 37, stands anywhere."""
-    monkeypatch.setattr(TrialLaw, "draw", lambda self, generator: 37)
-    marks = iter(np.linspace(0.123, 0.456, 37).tolist())
-    seen_scores = []
+    """With 37 trials and scores that are told apart: none of them stands anywhere.
+
+    37 itself may be some public setting: it stands there no more often than after one trial.
+    """
+    marks = iter(np.linspace(0.123, 0.456, 38).tolist())
+    seen_scores, tried = [], []
 
     def scorer(model, X, y):
+        tried.append(weakref.ref(model))
         seen_scores.append(next(marks))
         return seen_scores[-1]
 
     X, y = table(300)
+    monkeypatch.setattr(TrialLaw, "draw", lambda self, generator: 1)
+    single = numbers_within(search(scoring=scorer).fit(X, y, **PUBLIC))
+    tried.clear()
+    monkeypatch.setattr(TrialLaw, "draw", lambda self, generator: 37)
     fitted = search(scoring=scorer).fit(X, y, **PUBLIC)
-    assert len(seen_scores) == 37
+    assert len(seen_scores) == 1 + 37
     gc.collect()
-    models = [one for one in gc.get_objects() if type(one) is PrivateLogisticRegression]
-    assert sum(hasattr(one, "coef_") for one in models) <= 1
-    delattr(fitted, "scoring")
-    things: dict[int, object] = {}
-    reachable(vars(fitted), things)
-    numbers = [x for x in things.values() if isinstance(x, int | float) and not isinstance(x, bool)]
-    assert not set(numbers) & {37, *seen_scores}
-    assert len(things) > 100
+    assert [kept for model in tried if (kept := model()) is not None] == [fitted.best_estimator_]
+    numbers = numbers_within(fitted)
+    assert not set(numbers) & set(seen_scores)
+    assert numbers.count(37) <= single.count(37)
 
 
 def test_the_best_trial_is_released_and_ties_go_to_the_first(monkeypatch):

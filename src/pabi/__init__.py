@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from pabi.describe.accuracy import NoisyAccuracy
 from pabi.describe.batches import (
     BallsInBins,
     Cyclic,
@@ -73,6 +74,7 @@ __all__ = [
     "Ledger",
     "Loss",
     "Modulus",
+    "NoisyAccuracy",
     "NoisyColumnStatistics",
     "NoisyIteration",
     "NoisySGD",

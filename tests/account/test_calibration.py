@@ -175,7 +175,7 @@ def test_large_delta_warns_once():
 SAMPLERS = {
     "chain": (
         pabi.LangevinChain(LOSS, 10_000, inverse_temperature=100.0, step_size=1e-3, steps=500),
-        ["inverse_temperature", "steps"],
+        ["inverse_temperature", "steps", "chains"],
     ),
     "diffusion": (
         pabi.LangevinDiffusion(LOSS, 10_000, inverse_temperature=3000.0, time=1.0),
@@ -206,7 +206,7 @@ def test_samplers_meet_the_target_narrowly(name, parameter):
     found = pabi.calibrate(described, target, DELTA, parameter)
     assert epsilon(found) <= target
     value = getattr(found, parameter)
-    more = value + 1 if parameter == "steps" else np.multiply(value, 1.0 + 1e-7)
+    more = value + 1 if parameter in ("steps", "chains") else np.multiply(value, 1.0 + 1e-7)
     assert epsilon(replace(found, **{parameter: more})) > target
 
 

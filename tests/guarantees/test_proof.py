@@ -74,6 +74,7 @@ DESCRIPTIONS = {
         Loss.logistic(1.0, l2=0.5), n=50, inverse_temperature=20.0, time=3.0
     ),
     "second moments": pabi.NoisySecondMoments(50, 3, 1.0, noise_multiplier=5.0),
+    "an accuracy": pabi.NoisyAccuracy(50, 0.1),
     "column moments": pabi.NoisyColumnStatistics(50, 3, "moments", noise_std=5.0),
     "column levels": pabi.NoisyColumnStatistics(
         50, 3, "levels", noise_std=5.0, threshold=5.0, adjacency="zero_out"

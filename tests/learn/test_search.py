@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import pickle
 import time
 import warnings
 import weakref
@@ -22,6 +23,8 @@ from pabi.learn import (
     PrivateCategories,
     PrivateLinearRegression,
     PrivateLogisticRegression,
+    PrivateRanges,
+    PrivateScaler,
     PrivateSearchCV,
     PrivateWhitener,
     check_pipeline,
@@ -91,6 +94,56 @@ def test_the_total_is_met_and_proven(how):
     assert asked.predict(X[:5]).shape == (5,)
     assert asked.plan_.epsilon < 1.0
     assert how == "regression" or asked.score(*PUBLIC.values()) > 0.6
+
+
+def prepared(**fields):
+    ranges = PrivateRanges(0.3, 1e-6, adjacency="zero_out", **fields)
+    return make_pipeline(ranges, PrivateScaler(0.3, 1e-6, adjacency="zero_out"))
+
+
+def test_tuning_and_preparing_within_one_epsilon():
+    """Prepared once, outside of the search; the target is that of both together."""
+    X, y = table(4000)
+    before = prepared()
+    asked = search(besides=[guarantee_of(before.fit(X))], validation_share=0.25)
+    asked.fit(before.transform(X), y)
+    whole = guarantee_of(make_pipeline(*(step for _, step in before.steps), asked))
+    assert 0.99 <= whole.epsilon(DELTA) <= 1.0
+    assert asked.plan_.total.epsilon(DELTA) == pytest.approx(whole.epsilon(DELTA), rel=1e-12)
+    assert asked.guarantee_.epsilon(DELTA) < 0.95
+    verdict = pabi.verify(whole)
+    assert verdict.ok, verdict.reason
+    assert verdict.scope == "run"
+
+
+@pytest.mark.parametrize(
+    ("besides", "told"), [(0.5, "a list of guarantees"), ([0.5], "pabi.Guarantee objects")]
+)
+def test_what_is_no_release_is_refused(besides, told):
+    with pytest.raises(InvalidInput, match=told) as caught:
+        search(besides=besides).plan(1000, 4)
+    assert caught.value.field == "besides"
+
+
+def test_releases_beside_it_that_leave_nothing():
+    spent = pabi.NoisyAccuracy(100, 1e-3, adjacency="zero_out").guarantee(DELTA)
+    with pytest.raises(TargetUnreachable):
+        search(besides=[spent]).plan(1000, 4)
+
+
+def test_the_best_model_costs_what_the_search_does():
+    """Its private steps are in the search's guarantee; one that is fitted again is a release of its own."""
+    X, y = table(4000)
+    settings = {"privatelogisticregression__clip_norm": [0.3]}
+    chain = make_pipeline(*(step for _, step in prepared().steps), logistic(precondition=None))
+    fitted = search(chain, settings).fit(X, y, **PUBLIC)
+    best = fitted.best_estimator_
+    assert guarantee_of(best) is fitted.guarantee_
+    again = guarantee_of(pickle.loads(pickle.dumps(best)))
+    assert again.curve == fitted.guarantee_.curve
+    best[0].fit(X)
+    again = guarantee_of(best)
+    assert again.curve == pabi.compose(best[0].guarantee_, fitted.guarantee_).curve
 
 
 def test_the_winner_does_not_promise_what_one_trial_does():

@@ -43,6 +43,7 @@ def sentences() -> tuple[str, ...]:
     others = [
         one,
         pabi.select(one, 10.0, 1.0),
+        pabi.select(one, 10.0, scoring=pabi.NoisyAccuracy(100, 1.0).guarantee(1e-3)),
         pabi.select([one, run(noise_std=2.0).guarantee(1e-3)], 10.0, 1.0),
         run(batches=pabi.BallsInBins(10, cap=20)).guarantee(1e-3),
         run(batches=pabi.Poisson(10, cap=20)).guarantee(1e-3),

@@ -63,6 +63,7 @@ SHARED = {
         "rounds_sentences",
     },
     "pabi.describe.selection": {"selection_sentences"},
+    "pabi.describe.accuracy": {"NoisyAccuracy", "accuracy_sentences"},
     "pabi.describe.column_statistics": {
         "NoisyColumnStatistics",
         "column_statistics_sentences",
@@ -156,6 +157,7 @@ def test_the_checker_reads_no_other_derived_number(monkeypatch):
     files.append(run.guarantee(1e-5).to_json())
     moments = pabi.NoisySecondMoments(100, 3, 1.0, noise_multiplier=9.0)
     files.append(moments.guarantee(1e-5).to_json())
+    files.append(pabi.NoisyAccuracy(100, 0.1).guarantee(1e-5).to_json())
     levels = pabi.NoisyColumnStatistics(100, 3, "levels", noise_std=9.0, threshold=3.0)
     files.append(levels.guarantee(1e-5).to_json())
     found, owners = set(), set(described())

@@ -16,6 +16,7 @@ import numpy as np
 
 from pabi.account.best import best_guarantee, outcomes
 from pabi.describe.accounted import warn_of_large_delta
+from pabi.describe.accuracy import NoisyAccuracy
 from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
@@ -32,12 +33,13 @@ from pabi.tradeoff import Gaussian, Mixture, TradeOff
 
 PARAMETERS: dict[type, tuple[str, ...]] = {
     NoisySGD: ("noise_std", "noise_multiplier", "epochs", "steps", "clip_norm", "size"),
-    LangevinChain: ("inverse_temperature", "steps"),
+    LangevinChain: ("inverse_temperature", "steps", "chains"),
     LangevinDiffusion: ("inverse_temperature", "time"),
     ExponentialMechanism: ("inverse_temperature", "epsilon"),
     IteratedExponentialMechanism: ("epsilons",),
     NoisySecondMoments: ("noise_std", "noise_multiplier"),
     NoisyColumnStatistics: ("noise_std",),
+    NoisyAccuracy: ("noise_std",),
     Unlearning: ("noise_std", "noise_multiplier"),
 }
 Calibrated = TypeVar(
@@ -49,6 +51,7 @@ Calibrated = TypeVar(
     IteratedExponentialMechanism,
     NoisySecondMoments,
     NoisyColumnStatistics,
+    NoisyAccuracy,
     Unlearning,
 )
 
@@ -73,7 +76,7 @@ def calibrate(
 
     Parameters
     ----------
-    run : NoisySGD, a sampler, a mechanism, NoisySecondMoments, NoisyColumnStatistics or Unlearning
+    run : NoisySGD, a sampler, a mechanism, a noisy statistic or Unlearning
         The description to be changed.
     epsilon : float > 0
         The target.
@@ -82,11 +85,12 @@ def calibrate(
     parameter : str, optional
         What is changed; None for the first one named here. Of noisy SGD the least "noise_std" or
         "noise_multiplier" (a schedule is scaled as a whole), the most "epochs", "steps" or "clip_norm", or
-        the "size" of batches nearest to the boundary. Of a Langevin chain the most "inverse_temperature" or
-        "steps". Of a diffusion the most "inverse_temperature" or "time". Of an exponential mechanism the
-        most "inverse_temperature" or "epsilon". Of an iterated one its "epsilons", scaled as a whole. Of
-        second moments the least "noise_std" or "noise_multiplier", of statistics of columns the least
-        "noise_std", and of forgetting the noise of its run. Units are those of the parameter.
+        the "size" of batches nearest to the boundary. Of a Langevin chain the most "inverse_temperature",
+        "steps" or "chains". Of a diffusion the most "inverse_temperature" or "time". Of an exponential
+        mechanism the most "inverse_temperature" or "epsilon". Of an iterated one its "epsilons", scaled as a
+        whole. Of second moments the least "noise_std" or "noise_multiplier", of statistics of columns and of
+        an accuracy the least "noise_std", and of forgetting the noise of its run. Units are those of the
+        parameter.
     besides : sequence of Guarantee
         What other releases from the same data cost, which share the budget: the target is that of
         `pabi.compose(*besides, run.guarantee(delta))`.
@@ -204,6 +208,8 @@ class _Search:
             return self.clip(run)
         if name == "size":
             return self.size(run)
+        if name == "chains":
+            return self.most(lambda k: replace(run, chains=k), 1)
         return self.length(run) if sgd or name == "steps" else self.scale(run)
 
     def epsilon(self, run: Any, at: float) -> float:
@@ -406,7 +412,11 @@ class _Search:
             changes: dict[str, Any] = {"epochs": None, "steps": None} if sgd else {}
             return replace(run, **changes | {name: k})
 
-        least = run.cooldown_steps + 1 if sgd and name == "steps" else 1
+        return self.most(of, run.cooldown_steps + 1 if sgd and name == "steps" else 1)
+
+    def most(self, of: Callable[[int], Any], least: int) -> Any:
+        """The description of the largest number that meets the target, from `least` on."""
+        name = self.parameter
         if self.epsilon(of(least), least) > self.target:
             raise self.unreachable()
         low, high = least, 2 * least

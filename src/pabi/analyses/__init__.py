@@ -1,9 +1,9 @@
 """One proof technique a file, each a pure function from a description to a guarantee.
 
 An analysis raises NotApplicable, with the reason, where it does not cover a description. To add one, add a
-file and a line to the table of what it covers: `RUNS`, `DIFFUSION`, `MECHANISM`, `MOMENTS`, `COLUMNS` or
-`FORGETTING`. Other files help: `cases` and `writing` with proofs, `tuning` with the free parameters of
-random batches, and `langevin_chain` takes the analyses of runs to chains.
+file and a line to the table of what it covers: `RUNS`, `DIFFUSION`, `MECHANISM`, `MOMENTS`, `COLUMNS`,
+`ACCURACY` or `FORGETTING`. Other files help: `cases` and `writing` with proofs, `tuning` with the free
+parameters of random batches, and `langevin_chain` takes the analyses of runs to chains.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from pabi.analyses import (
     unlearning,
 )
 from pabi.analyses.langevin_chain import of_chain
+from pabi.describe.accuracy import NoisyAccuracy
 from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.files import Description, kind_of
 from pabi.describe.iteration import NoisyIteration
@@ -72,7 +73,8 @@ MECHANISM = (
     Analysis(exponential.RANGE, exponential.bounded_range),
     Analysis(exponential.GIBBS, exponential.gibbs),
 )
-MOMENTS = (Analysis(gaussian_mechanism.NAME, gaussian_mechanism.apply),)
+MOMENTS = (Analysis(gaussian_mechanism.NAME, gaussian_mechanism.of_moments),)
+ACCURACY = (Analysis(gaussian_mechanism.NAME, gaussian_mechanism.of_accuracy),)
 COLUMNS = (Analysis(column_statistics.NAME, column_statistics.apply),)
 FORGETTING = (
     Analysis(unlearning.COMPOSED, unlearning.composed),
@@ -98,6 +100,7 @@ _OF: Mapping[type[Description], tuple[Analysis, ...]] = MappingProxyType(
         ExponentialMechanism: MECHANISM,
         IteratedExponentialMechanism: MECHANISM,
         NoisySecondMoments: MOMENTS,
+        NoisyAccuracy: ACCURACY,
         NoisyColumnStatistics: COLUMNS,
         Unlearning: FORGETTING,
     }

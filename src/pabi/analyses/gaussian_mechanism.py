@@ -2,7 +2,7 @@
 
 The noise on second moments is the same in every direction of the space that they lie in, symmetric matrices
 with the Frobenius norm or vectors of sums of squares. One record moves them by R² at most, or by √2·R² if
-another comes in its place (docs, "Second moments").
+another comes in its place (docs, "Second moments"). One of n records moves an accuracy by 1/n.
 """
 
 from __future__ import annotations
@@ -12,39 +12,51 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from pabi.analyses.writing import claim
+from pabi.describe.accuracy import NoisyAccuracy
 from pabi.describe.files import to_dict
-from pabi.describe.second_moments import NoisySecondMoments, second_moments_sentences
+from pabi.describe.second_moments import NoisySecondMoments
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.rounding import fraction_up
 from pabi.tradeoff import Gaussian
 
 NAME = "Gaussian mechanism"
-SOURCE = "Dong, Roth, Su 2022, Thm 2.7; docs, Second moments"
+SOURCE = "Dong, Roth, Su 2022, Thm 2.7"
+OF_MOMENTS = f"{SOURCE}; docs, Second moments"
 
 
-def apply(moments: NoisySecondMoments, delta: float, position: int | None = None) -> Guarantee:
+def of_moments(moments: NoisySecondMoments, delta: float, position: int | None = None) -> Guarantee:
     """The guarantee of one release of noisy second moments, Gaussian and exact but for roundings."""
-    mu = fraction_up(Fraction(moments.sensitivity) / Fraction(moments.moment_noise_std))
-    curve = Gaussian(mu)
+    return _guarantee(moments, moments.moment_noise_std, OF_MOMENTS)
+
+
+def of_accuracy(accuracy: NoisyAccuracy, delta: float, position: int | None = None) -> Guarantee:
+    """The guarantee of one release of a noisy accuracy, Gaussian and exact but for roundings."""
+    return _guarantee(accuracy, accuracy.accuracy_noise_std, SOURCE)
+
+
+def _guarantee(
+    release: NoisySecondMoments | NoisyAccuracy, noise_std: float, source: str
+) -> Guarantee:
+    curve = Gaussian(fraction_up(Fraction(release.sensitivity) / Fraction(noise_std)))
     return Guarantee(
         curve,
-        moments.adjacency,
+        release.adjacency,
         NAME,
-        SOURCE,
-        second_moments_sentences(moments),
-        unit=moments.unit,
-        proof=MomentsProof(moments, curve),
+        source,
+        release.assumptions,
+        unit=release.unit,
+        proof=ReleaseProof(release, curve),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class MomentsProof:
-    """The proof of a release of second moments: all of it follows from the description."""
+class ReleaseProof:
+    """The proof of a release by the Gaussian mechanism: all of it follows from the description."""
 
-    moments: NoisySecondMoments
+    release: NoisySecondMoments | NoisyAccuracy
     curve: Gaussian
     theorem: ClassVar[str] = NAME
 
     def written(self) -> dict[str, Any]:
         """The body of the certificate: the description and the claim."""
-        return {"run": to_dict(self.moments), "claim": claim(self.curve)}
+        return {"run": to_dict(self.release), "claim": claim(self.curve)}

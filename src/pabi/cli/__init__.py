@@ -263,7 +263,7 @@ def calibrate(
             "--parameter",
             metavar="P",
             help="noise_std (the default), noise_multiplier, epochs, steps, clip_norm or size; of samplers "
-            "and mechanisms inverse_temperature (the default), steps, time, epsilon or epsilons.",
+            "and mechanisms inverse_temperature (the default), steps, chains, time, epsilon or epsilons.",
         ),
     ] = None,
     as_json: Json = False,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pabi.describe import updates
+from pabi.describe.accuracy import NoisyAccuracy
 from pabi.describe.batches import SCHEMES, Batches
 from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.iteration import Column, NoisyIteration
@@ -38,6 +39,7 @@ Description = (
     | IteratedExponentialMechanism
     | NoisySecondMoments
     | NoisyColumnStatistics
+    | NoisyAccuracy
     | Unlearning
 )
 
@@ -50,6 +52,7 @@ _KIND: Mapping[str, type[Description]] = {
     "iterated_exponential_mechanism": IteratedExponentialMechanism,
     "noisy_second_moments": NoisySecondMoments,
     "noisy_column_statistics": NoisyColumnStatistics,
+    "noisy_accuracy": NoisyAccuracy,
     "unlearning": Unlearning,
 }
 _KEYS = {"total_steps": "steps"}  # of fields with a name of their own in files

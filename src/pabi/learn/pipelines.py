@@ -56,12 +56,35 @@ def guarantee_of(model: Any) -> Guarantee:
     Dong, Roth, Su 2022, Thm 3.2; docs, "Private preconditioning".
     """
     parts = list(_parts_of("model", model))
-    guarantees = [one for part in parts for one in _costs(part)]
+    guarantees = _not_covered([one for part in parts for one in _costs(part)], parts)
     if not guarantees:
         raise InvalidInput("model", "expected a fitted step with a guarantee, found none")
     assumed = [sentence for part in parts for sentence in part.assumed]
     whole = together(*guarantees)
     return whole.assuming(*assumed) if assumed else whole
+
+
+def keep_whole(model: Any, last: Any, guarantee: Guarantee) -> None:
+    """Gives the last private step of a fitted model a guarantee that covers the steps before it as well."""
+    before = [
+        one for part in _parts_of("model", model) if part.step is not last for one in _costs(part)
+    ]
+    last.guarantee_ = guarantee
+    last._covers = (
+        guarantee,
+        tuple(before),
+    )  # by identity: whatever is fitted again is not covered
+
+
+def _not_covered(guarantees: list[Guarantee], parts: list[_Part]) -> list[Guarantee]:
+    """Without those that the guarantee of a step of the same model covers."""
+    covered: list[Guarantee] = []
+    for part in parts:
+        fields = getattr(part.step, "__dict__", {})
+        whole, before = fields.get("_covers", (None, ()))
+        if whole is not None and fields.get("guarantee_") is whole:
+            covered.extend(before)
+    return [one for one in guarantees if not any(one is other for other in covered)]
 
 
 def parameters_hashes(model: Any) -> tuple[str, ...]:

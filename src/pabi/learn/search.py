@@ -28,7 +28,7 @@ from pabi.guarantees.releases import released_notes
 from pabi.learn.categories import PrivateCategories, learns_levels
 from pabi.learn.guards import surroundings
 from pabi.learn.hashes import parameters_of
-from pabi.learn.pipelines import guarantee_of
+from pabi.learn.pipelines import guarantee_of, keep_whole
 from pabi.learn.search_plans import (
     SearchPlan,
     Settings,
@@ -130,6 +130,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     random_state : None, int or numpy Generator
         None: all draws from the operating system's entropy. Anything else makes the search reproducible, for
         tests only, and the guarantee says so.
+    besides : sequence of Guarantee
+        Other releases from the same records, such as `[guarantee_of(prepared)]` of transformers that were
+        fitted before. The target is then that of all of them together; `guarantee_` stays that of the search.
     ledger : pabi.Ledger, optional
         The budget that the whole search is reserved in, once, before any trial. It has to have an `order`:
         no Gaussian that pabi knows lies below a selection.
@@ -168,6 +171,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     candidates: int = 20
     slot_seconds: float | None = None
     random_state: Any = None
+    besides: Any = ()
     ledger: Any = None
 
     def fit(
@@ -235,7 +239,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             best = self._best(tables, sized, source)
         guarantee = certified if source.secret else certified.for_testing()
         guarantee = guarantee.noting(released_notes(parameters_of(best.model)))
-        last_step(best.model).guarantee_ = guarantee  # that of one trial would promise too much
+        keep_whole(
+            best.model, last_step(best.model), guarantee
+        )  # one trial's would promise too much
         self.best_estimator_, self.best_params_ = best.model, dict(best.settings)
         self.guarantee_ = guarantee
         if hasattr(best.model, "n_features_in_"):
@@ -281,7 +287,18 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             mean_trials=self.mean_trials,
             shape=self.shape,
             scored=scored,
+            besides=self._besides(),
         )
+
+    def _besides(self) -> tuple[Guarantee, ...]:
+        if not isinstance(self.besides, list | tuple):
+            kind = type(self.besides).__name__
+            raise InvalidInput("besides", f"expected a list of guarantees, got a {kind}")
+        for one in self.besides:
+            if type(one) is not Guarantee:
+                kind = type(one).__name__
+                raise InvalidInput("besides", f"expected pabi.Guarantee objects, got a {kind}")
+        return tuple(self.besides)
 
     def _candidates(self) -> int:
         if not isinstance(self.param_distributions, Mapping):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -14,15 +13,14 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from pabi.convert.trials import checked_mean, checked_shape, gamma_of
-from pabi.describe.iteration import NoisyIteration
+from pabi.describe.accuracy import NoisyAccuracy
 from pabi.describe.neighbours import checked_adjacency, checked_unit
 from pabi.execute.trials import TrialLaw
-from pabi.guarantees.guarantee import Guarantee
+from pabi.guarantees.guarantee import Guarantee, compose
 from pabi.guarantees.selection import select
 from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.whitening import together
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
-from pabi.numbers.rounding import fraction_up
 from pabi.numbers.showing import exact, plain, shown
 from pabi.numbers.validate import excerpt
 from pabi.tradeoff import Gaussian, Mixture
@@ -76,6 +74,8 @@ class SearchPlan:
         γ and η of the law of the number of trials.
     guarantee : Guarantee
         What the release of the best trial costs; `fit` adds what it assumes of the data.
+    total : Guarantee
+        The same composed with the releases in `besides`, which is what meets the target.
     expected_trials : float
         E[K], so many fits are to be expected.
     most_trials : int
@@ -95,15 +95,16 @@ class SearchPlan:
     gamma: float
     shape: float
     guarantee: Guarantee
+    total: Guarantee
     expected_trials: float
     most_trials: int
     trials: tuple[Guarantee, ...]
 
     def __str__(self) -> str:
         noise = self.scoring_noise
-        at = self.guarantee.tuned_at or self.delta
         rows = (
-            ("privacy", f"ε = {shown(self.guarantee.epsilon(at))}, δ = {exact(at)}"),
+            ("privacy", self._reading(self.guarantee)),
+            *((("in all", self._reading(self.total)),) if self.total is not self.guarantee else ()),
             ("one trial", f"ε = {shown(self.epsilon)}, δ = {shown(self.delta)}"),
             ("settings", f"{len(self.settings)}, drawn with replacement"),
             (
@@ -114,12 +115,17 @@ class SearchPlan:
         )
         return "\n".join(f"{name:<9}  {value}" for name, value in rows)
 
+    def _reading(self, guarantee: Guarantee) -> str:
+        at = guarantee.tuned_at or self.delta
+        return f"ε = {shown(guarantee.epsilon(at))}, δ = {exact(at)}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
     """What a search is to cost, and how it draws.
 
-    `scored`: how many private records score, 0 if public ones do.
+    `scored`: how many private records score, 0 if public ones do. `besides`: other releases that the target
+    holds with.
     """
 
     epsilon: float
@@ -127,6 +133,7 @@ class Target:
     mean_trials: float
     shape: float
     scored: int
+    besides: tuple[Guarantee, ...] = ()
 
 
 def planned(target: Target, sized: Sequence[Sized]) -> SearchPlan:
@@ -147,9 +154,11 @@ def planned(target: Target, sized: Sequence[Sized]) -> SearchPlan:
         noise = _scoring_noise(trials, target.scored) if target.scored else None
         scoring = None if noise is None else scored(noise, target.scored, trials[0])
         whole = select(trials, mean, shape, scoring=scoring)
-        return _Costed(epsilon, noise, trials, whole)
+        total = compose(*target.besides, whole) if target.besides else whole
+        return _Costed(epsilon, noise, trials, whole, total)
 
     best = _largest(cost, target)
+    whole = replace(best.whole, tuned_at=target.delta)
     return SearchPlan(
         settings=tuple(one.settings for one in sized),
         epsilon=best.epsilon,
@@ -157,7 +166,8 @@ def planned(target: Target, sized: Sequence[Sized]) -> SearchPlan:
         scoring_noise=best.noise,
         gamma=law.gamma,
         shape=law.shape,
-        guarantee=replace(best.whole, tuned_at=target.delta),
+        guarantee=whole,
+        total=replace(best.total, tuned_at=target.delta) if target.besides else whole,
         expected_trials=mean,
         most_trials=law.quantile(_MOST),
         trials=best.trials,
@@ -172,6 +182,7 @@ class _Costed:
     noise: float | None
     trials: tuple[Guarantee, ...]
     whole: Guarantee
+    total: Guarantee
 
 
 def _largest(cost: Callable[[float], _Costed], target: Target) -> _Costed:
@@ -180,7 +191,7 @@ def _largest(cost: Callable[[float], _Costed], target: Target) -> _Costed:
     guess, least = 0.4 * target.epsilon, math.inf
     for _ in range(_ROUNDS):
         now = cost(guess)
-        total = now.whole.epsilon(target.delta)
+        total = now.total.epsilon(target.delta)
         least = min(least, total)
         if total <= target.epsilon:
             best, low = now, guess
@@ -221,9 +232,8 @@ def _least_mu(trial: Guarantee) -> float:
 
 def scored(noise: float, records: int, trial: Guarantee) -> Guarantee:
     """What an accuracy over so many private records costs: one of them moves it by 1/records."""
-    moved = fraction_up(Fraction(1, records))
     adjacency, unit = checked_adjacency(trial.adjacency), checked_unit(trial.unit)
-    release = NoisyIteration(1.0, moved, noise, steps=1, adjacency=adjacency, unit=unit)
+    release = NoisyAccuracy(records, noise, adjacency, unit)
     return release.guarantee(trial.tuned_at or 0.0)
 
 

@@ -45,6 +45,10 @@ _BEGINNINGS: dict[Attests, tuple[str, ...]] = {
         "the regulariser ",
         "the number of trials is drawn in secret",
         "every trial draws one of",
+        "which records train and which records score",
+        "noise on the accuracy is Gaussian",
+        "nothing but the noisy",
+        "the last ",
         "the ledger refused every release",
     ),
 }
@@ -80,6 +84,7 @@ _HIDDEN: tuple[tuple[str, str], ...] = (
     ),
     ("no others are released", "every other draw"),
     ("nothing but the noisy sum", "the sum without noise"),
+    ("nothing but the noisy accuracy", "the accuracy without noise"),
     ("checkpoints is released", "checkpoints of the interrupted run"),
 )
 

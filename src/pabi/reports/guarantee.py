@@ -27,6 +27,7 @@ from pabi.reports.contents import (
     Section,
     Table,
 )
+from pabi.reports.folding import folded
 from pabi.reports.markdown import as_markdown
 from pabi.reports.model_card import as_model_card
 from pabi.reports.page import as_page
@@ -39,6 +40,7 @@ _FORMATS: Mapping[str, Callable[[Report, Guarantee], str]] = MappingProxyType(
     {"md": as_markdown, "html": as_page, "hf": as_model_card}
 )
 FORMATS = tuple(_FORMATS)
+_SEVERAL = "Where numbers are joined by “or”, every release and every setting has its own of them."
 
 
 def report_on(
@@ -140,16 +142,18 @@ def _about_delta(guarantee: Guarantee, delta: float, sizes: tuple[int, ...]) -> 
     )
     if not sizes:
         return Paragraph(meaning), Paragraph("The number of records n is not known from the file.")
-    return Paragraph(meaning), *(_against(delta, n) for n in sizes)
-
-
-def _against(delta: float, n: int) -> Paragraph:
-    share = shown(fraction_up(Fraction(delta) * n), 3)
-    if Fraction(delta) * n < 1:
-        return Paragraph(f"There are n = {n} records: δ is {share} times 1/n.")
-    return Paragraph(
-        f"There are n = {n} records: δ is {share} times 1/n, which promises little.", alarming=True
+    counted = (
+        f"{guarantee.unit.rpartition(' ')[2].removesuffix('s')}s"  # of "groups of 5 users": users
     )
+    return Paragraph(meaning), *(_against(delta, n, counted) for n in sizes)
+
+
+def _against(delta: float, n: int, counted: str) -> Paragraph:
+    share = shown(fraction_up(Fraction(delta) * n), 3)
+    about = f"There are n = {n} {counted}: δ is {share} times 1/n"
+    if Fraction(delta) * n < 1:
+        return Paragraph(f"{about}.")
+    return Paragraph(f"{about}, which promises little.", alarming=True)
 
 
 def _attacks(guarantee: Guarantee) -> tuple[Block, ...]:
@@ -196,12 +200,14 @@ def _about_hidden(guarantee: Guarantee) -> tuple[Block, ...]:
 
 def _assumptions(guarantee: Guarantee) -> tuple[Block, ...]:
     every = guarantee.assumptions
-    rows = tuple((sentence, attesting(sentence, every).value) for sentence in every)
+    rows = tuple((text, attesting(text, every).value) for text in folded(every))
+    several = () if len(rows) == len(every) else (Paragraph(_SEVERAL),)
     return (
         Paragraph(
             "The promise holds if all of these are true. No proof can show that; each has somebody who "
             "stands behind it."
         ),
+        *several,
         Table(rows, ("assumption", "who attests it")),
     )
 

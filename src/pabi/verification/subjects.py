@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, assert_never
 
+from pabi.describe.accuracy import NoisyAccuracy
 from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.files import from_dict
 from pabi.describe.langevin import FOLLOWED_EXACTLY, LangevinChain, LangevinDiffusion
@@ -16,6 +17,7 @@ from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMe
 from pabi.describe.runs import NoisySGD
 from pabi.describe.second_moments import NoisySecondMoments
 from pabi.describe.unlearning import Unlearning
+from pabi.verification.accuracy import Accuracy
 from pabi.verification.adjacency import Compared, Unit, read_adjacency, read_compared, read_unit
 from pabi.verification.chains import Chains
 from pabi.verification.column_statistics import ColumnStatistics
@@ -161,6 +163,7 @@ Subject = (
     | IteratedMechanism
     | SecondMoments
     | ColumnStatistics
+    | Accuracy
     | ForgettingOrder
     | ForgettingDraws
     | Iteration
@@ -221,6 +224,7 @@ _DERIVATIONS: Mapping[type[Any], Callable[[Any, Payload, Check], Subject]] = Map
         ),
         NoisySecondMoments: lambda description, payload, check: SecondMoments(description),
         NoisyColumnStatistics: lambda description, payload, check: ColumnStatistics(description),
+        NoisyAccuracy: lambda description, payload, check: Accuracy(description),
         Unlearning: lambda description, payload, check: subject_of_forgetting(description, payload),
     }
 )

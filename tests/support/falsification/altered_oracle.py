@@ -20,6 +20,7 @@ import pabi
 from pabi.account.best import outcomes
 from pabi.analyses import nonlinear_one_sided
 from pabi.budget import ledger
+from pabi.describe.accuracy import accuracy_sentences
 from pabi.describe.column_statistics import column_statistics_sentences
 from pabi.describe.files import from_dict
 from pabi.describe.iteration import iteration_sentences
@@ -178,6 +179,8 @@ def _sentences(proof):
         found = mechanism_sentences(run, theorem != "bounded range")
     elif isinstance(run, pabi.NoisySecondMoments):
         found = second_moments_sentences(run)
+    elif isinstance(run, pabi.NoisyAccuracy):
+        found = accuracy_sentences(run)
     elif isinstance(run, pabi.NoisyColumnStatistics):
         found = column_statistics_sentences(run)
     else:

@@ -81,6 +81,7 @@ def _descriptions():
         "new moments, diagonal": pabi.NoisySecondMoments(
             100, 5, 1.5, noise_multiplier=7.0, adjacency="zero_out", diagonal=True
         ),
+        "new accuracy": pabi.NoisyAccuracy(300, 0.01, unit="user"),
         "new counts": pabi.NoisyColumnStatistics(100, 5, "counts", questions=7, noise_std=9.0),
         "new column moments": pabi.NoisyColumnStatistics(100, 5, "moments", noise_std=9.0),
         "new levels": pabi.NoisyColumnStatistics(

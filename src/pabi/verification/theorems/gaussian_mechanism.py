@@ -1,24 +1,42 @@
-"""The Gaussian mechanism on second moments: μ is what one record moves them by over the noise.
+"""The Gaussian mechanism: μ is what one record moves the numbers that are released by, over the noise.
 
-(Docs, "Second moments".)
+On second moments (docs, "Second moments") and on an accuracy.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from pabi.describe.accuracy import accuracy_sentences
 from pabi.describe.second_moments import second_moments_sentences
+from pabi.verification.accuracy import Accuracy
 from pabi.verification.arithmetic import root_up
-from pabi.verification.bounds import JointBound
+from pabi.verification.bounds import Bounds, JointBound
 from pabi.verification.second_moments import SecondMoments
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 
 _METHOD = "Gaussian mechanism"
-_SOURCE = "Dong, Roth, Su 2022, Thm 2.7; docs, Second moments"
+_SOURCE = "Dong, Roth, Su 2022, Thm 2.7"
+_OF_MOMENTS = f"{_SOURCE}; docs, Second moments"
 
 
-def _check(subject: SecondMoments, payload: Payload) -> Proven:
+def _of_moments(subject: SecondMoments, payload: Payload) -> Proven:
+    return Proven(second_moments_sentences(subject.description), _gaussian(subject))
+
+
+def _of_accuracy(subject: Accuracy, payload: Payload) -> Proven:
+    return Proven(accuracy_sentences(subject.description), _gaussian(subject))
+
+
+def _gaussian(subject: Any) -> Bounds:
+    """G(s/σ), of a sensitivity s and a noise σ that follow from a description."""
     noise = subject.noise_std
-    mu = root_up(subject.sensitivity_square / (noise * noise))
-    return Proven(second_moments_sentences(subject.description), (JointBound.gaussian(mu),))
+    return (JointBound.gaussian(root_up(subject.sensitivity_square / (noise * noise))),)
 
 
-THEOREMS = {_METHOD: {SecondMoments: ProofCheck(("run", "claim"), _check, named(_METHOD, _SOURCE))}}
+THEOREMS = {
+    _METHOD: {
+        SecondMoments: ProofCheck(("run", "claim"), _of_moments, named(_METHOD, _OF_MOMENTS)),
+        Accuracy: ProofCheck(("run", "claim"), _of_accuracy, named(_METHOD, _SOURCE)),
+    }
+}

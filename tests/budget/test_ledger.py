@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import math
@@ -549,3 +550,60 @@ def test_a_ledger_that_is_gone_shows_why_in_a_notebook(ledger):
     ledger.path.unlink()
     assert ledger._repr_html_().startswith("<p>")
     assert "No such file" in ledger._repr_html_()
+
+
+def sampled(multiplier):
+    """A run with Poisson batches, which a Gaussian below it and some orders make far too dear."""
+    run = pabi.NoisySGD(
+        pabi.Loss.unknown(),
+        n=20_000,
+        batches=pabi.Poisson(200),
+        epochs=10,
+        step_size=0.1,
+        noise_multiplier=multiplier,
+        clip_norm=1.0,
+        adjacency="zero_out",
+    )
+    return run.guarantee(DELTA)
+
+
+@pytest.mark.parametrize("multiplier", [1.1, 1.5, 3.0])
+def test_the_order_that_leaves_most(tmp_path, multiplier):
+    """No other order that is tried grants more of these releases."""
+    one = sampled(multiplier)
+    best = pabi.Ledger.order_for([one], 3.0, DELTA)
+    granted = {}
+    for order in (best, 4.0, 12.0, 20.0):
+        ledger = pabi.Ledger(tmp_path / f"{order}", 3.0, DELTA, order=order)
+        count = 0
+        with contextlib.suppress(BudgetExceeded):
+            while count < 30:
+                ledger.spend(one)
+                count += 1
+        granted[order] = count
+    assert granted[best] == max(granted.values()) > 0
+
+
+def test_gaussian_releases_need_no_order():
+    assert pabi.Ledger.order_for([release(0.1), release(0.2)], 1.0, DELTA) is None
+    assert pabi.Ledger.order_for([], 1.0, DELTA) is None
+    with pytest.raises(InvalidInput, match="guarantees: expected pabi.Guarantee objects"):
+        pabi.Ledger.order_for([0.5], 1.0, DELTA)
+
+
+@pytest.mark.parametrize(("order", "told"), [(None, "with an order"), (20.0, "with another order")])
+def test_a_charge_far_above_the_cost_names_the_way_out(tmp_path, order, told):
+    ledger = pabi.Ledger(tmp_path / "a.ledger", 3.0, DELTA, order=order)
+    with pytest.raises(BudgetExceeded, match=told):
+        ledger.spend(sampled(1.1))
+    with pytest.raises(BudgetExceeded) as caught:
+        ledger.spend(release(50.0))
+    assert "order_for" not in str(caught.value)
+
+
+def test_groups_are_read_from_the_whole_and_not_spent(ledger):
+    with pytest.raises(InvalidInput, match="spend the guarantee of one of them"):
+        ledger.spend(release(0.05).for_groups(3))
+    ledger.spend(release(0.05))
+    whole = ledger.guarantee.for_groups(3)
+    assert (whole.unit, pabi.verify(whole).ok) == ("groups of 3 records", True)

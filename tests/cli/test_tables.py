@@ -209,5 +209,19 @@ def test_memory_is_that_of_encoded_rows(folder, monkeypatch):
 
 
 def test_a_file_that_is_not_there_is_named(folder):
-    with pytest.raises(InvalidInput, match=r"nobody\.csv: expected a table: no such file"):
+    with pytest.raises(InvalidInput, match=r"nobody\.csv: expected a file named .*: no such file"):
         table_files(["nobody.csv"])
+
+
+def test_copies_are_refused_and_empty_tables_are_not(folder):
+    frame = people(300)
+    write(frame[:150], "a.parquet")
+    Path("b.parquet").write_bytes(Path("a.parquet").read_bytes())
+    with pytest.raises(InvalidInput, match=r"b\.parquet: .* got a copy of a\.parquet"):
+        table_files(["a.parquet", "b.parquet"])
+    write(frame[:0], "c.csv")
+    write(frame[:0], "d.csv")
+    assert table_files(["c.csv", "d.csv"]) == ["c.csv", "d.csv"]
+    write(frame[:150], "e.csv")
+    write(frame[150:].assign(age=30), "f.csv")
+    assert table_files(["e.csv", "f.csv"]) == ["e.csv", "f.csv"]

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pabi
-from pabi.cli import app
+from pabi.cli import app, main
 
 SCHEMA = """
 [columns.x]
@@ -61,3 +61,23 @@ def test_what_is_refused(folder, more, named):
     assert isinstance(result.exception, pabi.InvalidInput)
     assert result.exception.field == named
     assert not (folder / "m.skops").exists()
+
+
+def test_a_budget_for_users_is_opened_and_spent_from_the_shell(folder):
+    opened = ["ledger", "users.ledger", "--epsilon", "3", "--delta", "1e-4", "--unit", "user"]
+    assert CliRunner().invoke(app, opened).exit_code == 0
+    result = trained("--groups", "person", "--users", "120", "--ledger", "users.ledger")
+    assert result.exit_code == 0, result.output
+    report = pabi.Ledger("users.ledger", 3.0, 1e-4, unit="user").report()
+    assert (report.unit, len(report.entries)) == ("user", 1)
+    assert "protects   user" in CliRunner().invoke(app, ["ledger", "users.ledger"]).output
+
+
+@pytest.mark.parametrize("unit", ["record", "user"])
+def test_units_of_ledger_and_training_do_not_mix(folder, unit, capsys):
+    pabi.Ledger("a.ledger", 3.0, 1e-4, unit=unit)
+    (folder / "data.csv").unlink()  # it is not looked at
+    users = ["--groups", "person", "--users", "120"] if unit == "record" else []
+    files = ["--schema", "schema.toml", "--out", "m.skops", "--guarantee", "g.json"]
+    assert main(["train", "data.csv", *files, *ARGUMENTS, *users, "--ledger", "a.ledger"]) == 2
+    assert f"ledger: expected a release that protects a {unit}" in capsys.readouterr().err

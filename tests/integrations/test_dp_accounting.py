@@ -507,3 +507,16 @@ def test_guarantees_of_forgetting_are_refused():
     for export in (to_event, to_pld):
         with pytest.raises(pabi.InvalidInput, match="^adjacency: .* got 'retrained'"):
             export(forgotten)
+
+
+def test_the_accountant_takes_guarantees_beside_events():
+    one = stated(Laplace(0.5))
+    event = GaussianDpEvent(4.0)
+    both = accounted(event, SPECIAL).compose(one, 3)
+    truth = Product([(Gaussian(0.25), 1), (Laplace(0.5), 3)])
+    assert both.get_epsilon(1e-6) == pytest.approx(truth.epsilon(1e-6), rel=1e-3)
+    for wrong in (stated(Laplace(0.5), "replace_one"), stated(Gaussian(0.5), "replace_one").for_groups(2)):
+        with pytest.raises(pabi.InvalidInput):
+            accounted(event, SPECIAL).compose(wrong)
+    with pytest.raises(TypeError):
+        accounted(event, SPECIAL).compose(0.5)

@@ -7,13 +7,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 import matplotlib
+import numpy as np
 import pytest
 
 import pabi
 from pabi import Cyclic, FixedSize, FullBatch, Loss, NoisyIteration, NoisySGD, Poisson
 from pabi.convert import gdp_to_epsilon, rdp_to_epsilon
 from pabi.literature import Published, compare
-from pabi.tradeoff import Laplace
+from pabi.tradeoff import Gaussian, Laplace
 
 matplotlib.use("Agg")
 
@@ -311,7 +312,7 @@ def test_what_is_handed_over_is_shown_beside_the_rest():
     assert comparison["a table"].epsilon == 3.25
     assert comparison["a curve"].epsilon == Laplace(0.25).epsilon(DELTA)
     statuses = [comparison[name].status for name in ALSO]
-    assert statuses == ["sound", "unverified", "sound", "refuted"]
+    assert statuses == ["stated", "unverified", "sound", "refuted"]
     for line in ("a histogram", "another library"):
         assert any(shown.startswith(line) for shown in str(comparison).splitlines())
 
@@ -323,7 +324,7 @@ def test_what_is_handed_over_is_a_marker_at_the_length_of_the_run():
     ax = comparison.plot()
     lines = {line.get_label(): line for line in ax.get_lines()}
     plt.close(ax.figure)
-    for name, label in (("a histogram", "a histogram"), ("a curve", "a curve, refuted")):
+    for name, label in (("a histogram", "a histogram, stated"), ("a curve", "a curve, refuted")):
         x, y = lines[label].get_data()
         assert (list(x), list(y)) == ([400.0], [comparison[name].epsilon])
         assert lines[label].get_linestyle() == "None"
@@ -339,8 +340,14 @@ def test_what_is_handed_over_is_a_marker_at_the_length_of_the_run():
         {"bok.theorem_4_5": ALSO["a histogram"]},
         {"": ALSO["a histogram"]},
         {3: ALSO["a histogram"]},
-        {"a number": 0.5},
-        {"a curve": Laplace(0.5)},
+        {"a number": -0.5},
+        {"a number": float("nan")},
+        {"a switch": True},
+        {"a name": "sound"},
+        {"an ε": Published(-1.0, "epsilon", "sound", "", "a paper")},
+        {"an ε": Published(float("nan"), "epsilon", "sound", "", "a paper")},
+        {"a status": Published(1.0, "epsilon", "fine", "", "a paper")},
+        {"a function": lambda run: "much"},
         {"a divergence": Published(0.5, "rdp", "sound", "", "a paper")},
         {"a lower bound": Published(0.5, "gdp_lower", "sound", "", "a paper")},
     ],
@@ -348,6 +355,42 @@ def test_what_is_handed_over_is_a_marker_at_the_length_of_the_run():
 def test_what_has_no_epsilon_or_no_name_of_its_own_is_refused(also):
     with pytest.raises(pabi.InvalidInput, match=r"^also: expected "):
         compare(CONSTRAINED, DELTA, also=also)
+
+
+def square_root(run):
+    """Some bound of one's own that grows with the length."""
+    if run.noise_std is None:
+        raise pabi.NotApplicable("needs noise_std")
+    return 0.01 * run.steps**0.5
+
+
+def test_functions_are_asked_at_every_length():
+    import matplotlib.pyplot as plt
+
+    comparison = compare(CONSTRAINED, DELTA, also={"mine": square_root, "a number": 4})
+    assert comparison["mine"].epsilon == square_root(CONSTRAINED)
+    assert (comparison["mine"].status, comparison["a number"].epsilon) == ("stated", 4.0)
+    ax = comparison.plot()
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    plt.close(ax.figure)
+    x, y = lines["mine, stated"].get_data()
+    per_epoch = CONSTRAINED.steps / 400.0
+    assert len(x) > 10
+    assert np.allclose(y, 0.01 * np.sqrt(np.array(x) * per_epoch))
+    assert len(lines["a number, stated"].get_data()[0]) == 1
+    multiplied = replace(CONSTRAINED, noise_std=None, noise_multiplier=10.0)
+    assert not compare(multiplied, DELTA, also={"mine": square_root})["mine"].applies
+
+
+def test_what_is_proven_of_another_relation_is_said_to_be():
+    own = CONSTRAINED.guarantee(DELTA)
+    other = replace(CONSTRAINED, adjacency="zero_out", unit="user").guarantee(DELTA)
+    beside = compare(CONSTRAINED, DELTA, also={"again": own, "users": other, "G": Gaussian(0.5)})
+    assert [beside[name].status for name in ("again", "users", "G")] == ["sound", "sound", "stated"]
+    assert "not comparable" not in beside["again"].note
+    wanted = "not comparable, the run has adjacency 'replace_one' and unit 'record'"
+    assert wanted in beside["users"].note
+    assert beside["G"].mu == 0.5
 
 
 def test_composition_row_is_gaussian():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import perf_counter
@@ -17,6 +17,8 @@ from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.showing import exact, plain, shown
 from pabi.tradeoff import Gaussian, TradeOff
+
+OwnBound = Callable[[Any], TradeOff | Guarantee]
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ class Explanation:
 def explain(
     description: Description,
     delta: float = 1e-5,
-    also: Sequence[Callable[[Any], TradeOff | Guarantee]] = (),
+    also: Sequence[OwnBound] | Mapping[str, OwnBound] = (),
 ) -> Explanation:
     """Every analysis of `description` with its ε at `delta`.
 
@@ -157,10 +159,10 @@ def explain(
         What was done: noisy SGD, a noisy iteration, a sampler or a mechanism.
     delta : float in [0, 1)
         The δ at which every ε is read.
-    also : sequence of callables
+    also : sequence of callables, or mapping of str to callable
         Bounds of one's own: functions of the description that return a trade-off function or a guarantee, and
-        may raise NotApplicable. A row is named after the function. These bounds are shown for comparison and
-        never become the guarantee.
+        may raise NotApplicable. A row is named after the function, or as the mapping says. These bounds are
+        shown for comparison and never become the guarantee.
 
     Returns
     -------
@@ -187,8 +189,13 @@ def explain(
     ]
     # Of equals but for roundings the guarantee is on top.
     rows.sort(key=lambda row: (best is None or row.method != best.method, row.epsilon or 0.0))
-    for bound in also:
-        name = getattr(bound, "__name__", repr(bound))
+    named = also if isinstance(also, Mapping) else {_name_of(bound): bound for bound in also}
+    for name, bound in named.items():
+        if not callable(bound):
+            kind = type(bound).__name__
+            raise InvalidInput(
+                "also", f"expected a function of the description as {name!r}, got a {kind}"
+            )
         try:
             curve = bound(description)
         except NotApplicable as no:
@@ -201,6 +208,10 @@ def explain(
         rows.append(_row(name, curve, delta))
     rows.sort(key=lambda row: not row.applies)
     return Explanation(tuple(rows), delta, best, description, seconds)
+
+
+def _name_of(bound: Any) -> str:
+    return str(getattr(bound, "__name__", repr(bound)))
 
 
 def _row(name: str, curve: TradeOff, delta: float) -> AnalysisRow:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from pabi.budget.files import append, brought_up_to_date, named, read_book, sync_folder, writing
-from pabi.budget.filters import GaussianFilter, RenyiFilter, filter_of
+from pabi.budget.filters import GaussianFilter, RenyiFilter, best_order, filter_of
 from pabi.budget.lines import START, Book, Line, Opening, book_of, budget_text, now, sealed
 from pabi.budget.reports import LedgerReport, report_of
 from pabi.describe.neighbours import RETRAINED, checked_protected, require_alike
@@ -104,6 +104,41 @@ class Ledger:
         """δ of the budget."""
         return self._delta
 
+    @staticmethod
+    def order_for(guarantees: Sequence[Guarantee], epsilon: float, delta: float) -> float | None:
+        """The `order` of a new ledger that leaves most of a budget beside releases that are planned.
+
+        Parameters
+        ----------
+        guarantees : sequence of Guarantee
+            Those of the releases that are planned. Nothing is spent.
+        epsilon, delta : float, > 0, delta below 1
+            The budget.
+
+        Returns
+        -------
+        float or None
+            None where charging μ takes the least share of the budget.
+
+        Raises
+        ------
+        InvalidInput
+            For numbers out of range, and for what is no guarantee.
+
+        References
+        ----------
+        docs, "Keep a budget".
+        """
+        limit = validate.number("epsilon", epsilon, above=0.0)
+        at = validate.number("delta", delta, above=0.0, below=1.0)
+        curves = []
+        for one in guarantees:
+            if type(one) is not Guarantee:
+                kind = type(one).__name__
+                raise InvalidInput("guarantees", f"expected pabi.Guarantee objects, got a {kind}")
+            curves.append(one.curve)
+        return best_order(curves, limit, at)
+
     # Spending.
 
     def reserve(self, guarantee: Guarantee, *, testing: bool = False) -> Reservation:
@@ -158,13 +193,12 @@ class Ledger:
         """The number of a new entry, once it is on the disk."""
         testing = flag("testing", testing)
         table = _verified(guarantee)
+        refuse_another_unit(self._unit, guarantee.unit)
         charge = _charge(self._read(), guarantee)
-        if guarantee.unit != self._unit:
-            raise InvalidInput("unit", f"expected {self._unit!r}, got {guarantee.unit!r}")
         with self._writing() as (book, enter):
             if book.adjacency is not None:
                 require_alike("adjacency", book.adjacency, guarantee.adjacency)
-            _refuse_above(book, charge)
+            _refuse_above(book, charge, guarantee)
             number = len(book.granted) + 1
             enter(Line(entry, number, now(), testing, charge, table))
         return number
@@ -405,6 +439,19 @@ def _verified(guarantee: Guarantee) -> dict[str, Any]:
     return guarantee.to_dict(certificate=True)
 
 
+def refuse_another_unit(own: str, other: str) -> None:
+    """Raises InvalidInput where a release protects another unit than the budget."""
+    if own == other:
+        return
+    rest = ""
+    if other.startswith("groups of "):
+        rest = ": spend the guarantee of one of them, and read groups from that of the whole ledger"
+    raise InvalidInput(
+        "ledger",
+        f"expected a release that protects a {own}, as its budget does, got unit {other!r}{rest}",
+    )
+
+
 def _charge(book: Book, guarantee: Guarantee) -> float:
     """What the release is charged with. Raises InvalidInput where nothing finite bounds it."""
     filters = book.opening.filter
@@ -417,17 +464,30 @@ def _charge(book: Book, guarantee: Guarantee) -> float:
     return charge
 
 
-def _refuse_above(book: Book, charge: float) -> None:
-    """Raises BudgetExceeded where less is left."""
+def _refuse_above(book: Book, charge: float, guarantee: Guarantee) -> None:
+    """Raises BudgetExceeded where less is left, with what to do where the charge exceeds what it costs."""
     filters = book.opening.filter
     if book.spent + filters.size(charge) <= filters.limit:
         return
     left, what = filters.left(book.spent), filters.symbol
     raise BudgetExceeded(
         f"{what} = {shown(charge)} is asked, and {what} = {shown_down(left)} is left of the budget "
-        f"{book.opening}",
+        f"{book.opening}{_way_out(book, guarantee)}",
         charge,
         left,
+    )
+
+
+def _way_out(book: Book, guarantee: Guarantee) -> str:
+    """What to do about a release that would fit by its ε, and is charged more."""
+    at = book.opening.delta
+    fits = guarantee.epsilon(at) <= book.opening.filter.epsilon_left(book.spent, at)
+    if isinstance(guarantee.curve, Gaussian) or not fits:
+        return ""
+    order = "another order" if book.opening.order is not None else "an order"
+    return (
+        f"; its epsilon is {shown(guarantee.epsilon(at))}: a ledger opened with {order} may charge less for "
+        "it (Ledger.order_for finds one)"
     )
 
 

@@ -60,6 +60,8 @@ class LedgerReport:
         ε at the ledger's δ of the largest Gaussian release that is still granted, rounded down.
     adjacency : str or None
         That of all entries; None without any.
+    unit : str
+        Whom the budget protects.
     entries : tuple of LedgerEntry
         In order.
 
@@ -75,6 +77,7 @@ class LedgerReport:
     left: float
     epsilon_left: float
     adjacency: str | None
+    unit: str
     entries: tuple[LedgerEntry, ...]
 
     @property
@@ -121,6 +124,7 @@ class LedgerReport:
                 f"{self.symbol} {shown_down(self.left)}",
             ),
             ("adjacency", self.adjacency or "that of the first entry"),
+            ("protects", self.unit),
         ]
 
     def _repr_html_(self) -> str:
@@ -171,5 +175,6 @@ def report_of(book: Book) -> LedgerReport:
         left=filters.left(book.spent),
         epsilon_left=filters.epsilon_left(book.spent, opening.delta),
         adjacency=book.adjacency,
+        unit=opening.unit,
         entries=tuple(entries),
     )

@@ -377,7 +377,10 @@ def _run(arguments: list[str]) -> tuple[int, str | None]:
     except (InvalidInput, NotApplicable) as bad:
         return 2, str(bad)
     except MemoryError:
-        return 2, "not enough memory for a description of this size"
+        return (
+            2,
+            'not enough memory: expected smaller tables (docs, "My data do not fit") or description',
+        )
     except typer.Abort:
         return 130, "interrupted"
     except Exception as bad:

@@ -37,6 +37,10 @@ def ledger(
             help="Charge Renyi divergences of this order: for random batches.",
         ),
     ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option("--unit", metavar="U", help="Whom it protects: record (default) or user."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """What a ledger grants, what was spent, when and on what.
@@ -48,14 +52,15 @@ def ledger(
     \b
     Examples:
       pabi ledger people.ledger --epsilon 2 --delta 1e-5
+      pabi ledger people.ledger --epsilon 2 --delta 1e-5 --unit user
       pabi ledger people.ledger
     """
     from pabi.budget.files import read_book
     from pabi.budget.reports import report_of
 
     refuse_other_kinds(Path(file), LEDGER)
-    if (epsilon, delta, order) != (None, None, None):
-        _open(file, epsilon=epsilon, delta=delta, order=order)
+    if (epsilon, delta, order, unit) != (None, None, None, None):
+        _open(file, epsilon=epsilon, delta=delta, order=order, unit=unit)
     report = report_of(read_book(Path(file)))
     if as_json:
         emit_json(report.to_dict())
@@ -63,14 +68,16 @@ def ledger(
         emit("\n".join(_printable(line) for line in str(report).split("\n")))
 
 
-def _open(file: str, *, epsilon: str | None, delta: str | None, order: str | None) -> None:
+def _open(
+    file: str, *, epsilon: str | None, delta: str | None, order: str | None, unit: str | None
+) -> None:
     from pabi.budget.ledger import Ledger
 
     budget, at = read_target(epsilon, delta)
     number = read_positive("--order", order)
     if number is not None and number <= 1.0:
         raise InvalidInput("--order", f"expected a number > 1, got {order!r}")
-    Ledger(file, budget, at, order=number)
+    Ledger(file, budget, at, order=number, unit="record" if unit is None else unit)
 
 
 def opened(file: str) -> Ledger:
@@ -84,19 +91,23 @@ def opened(file: str) -> Ledger:
             "expected a ledger: no such file; pabi ledger FILE --epsilon E --delta D opens one",
         )
     opening = read_book(Path(file)).opening
-    return Ledger(file, opening.epsilon, opening.delta, order=opening.order)
+    return Ledger(file, opening.epsilon, opening.delta, order=opening.order, unit=opening.unit)
 
 
-def refuse_beyond(ledger: Ledger, epsilon: float, delta: float) -> None:
+def refuse_beyond(ledger: Ledger, epsilon: float, delta: float, unit: str) -> None:
     """Raises BudgetExceeded where no release calibrated to (ε, δ) would be granted, before data are read.
+
+    Raises InvalidInput where the ledger protects another unit.
 
     One that passes may still be refused when its own charge is known, which can be larger. Rényi divergences
     of releases with the same (ε, δ) can be anything: those ledgers only decide then.
     """
     from pabi.budget.files import read_book
     from pabi.budget.filters import GaussianFilter
+    from pabi.budget.ledger import refuse_another_unit
 
     book = read_book(ledger.path)
+    refuse_another_unit(book.opening.unit, unit)
     filters = book.opening.filter
     if not isinstance(filters, GaussianFilter):
         return

@@ -16,7 +16,9 @@ from pabi.numbers.errors import InvalidInput
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Tables and figures, such as bok/table-4."),
+        typer.Argument(
+            metavar="NAME", help="Tables and figures, such as bok/table-4, or all of a paper: bok."
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="Print their names and leave.")] = False,
@@ -71,7 +73,8 @@ def reproduce(
     except OSError as bad:
         expected = "expected a folder that can be written to"
         raise InvalidInput("out", f"{expected}, got {out!r}: {bad.strerror}") from None
-    chosen = names or [n for n in papers.names() if training or not papers.artefact(n).trains]
+    every = [n for n in papers.names() if training or not papers.artefact(n).trains]
+    chosen = [one for name in names for one in _of_paper(name, every)] if names else every
     # Those that train come last: without MNIST all others are written all the same.
     chosen = sorted(dict.fromkeys(chosen), key=lambda name: papers.artefact(name).trains)
     theme = "dark" if dark else "light"
@@ -81,6 +84,11 @@ def reproduce(
     emit(f"Written to {out}: text, CSV, PNG and SVG of each.")
     if not explained:
         raise typer.Exit(1)
+
+
+def _of_paper(name: str, every: list[str]) -> list[str]:
+    """All of a paper, where it is named without a table or figure; otherwise the name itself."""
+    return [one for one in every if one.startswith(f"{name}/")] or [name]
 
 
 def _reproduce(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import glob
 import os
 from collections.abc import Iterator, Sequence
@@ -53,8 +54,7 @@ def _files_of(name: str) -> list[str]:
     if glob.has_magic(name):
         matches = [file for file in sorted(glob.glob(name, recursive=True)) if Path(file).is_file()]
         return _nonempty(name, matches, "expected a pattern that some files match")
-    ending_of(name)
-    raise InvalidInput(name, "expected a table: no such file")
+    raise InvalidInput(name, f"{_EXPECTED}: no such file")
 
 
 def _tables_below(folder: Path) -> Iterator[str]:
@@ -73,7 +73,7 @@ def _nonempty(name: str, files: list[str], otherwise: str) -> list[str]:
 
 
 def _refuse_twice(files: list[str]) -> None:
-    """Refuses a file that is named twice, or under two names, and a table that is there in two formats."""
+    """Refuses a file that is named twice, or under two names, a table in two formats, and copies."""
     seen: set[object] = set()
     for file in files:
         about = os.stat(file)
@@ -81,3 +81,26 @@ def _refuse_twice(files: list[str]) -> None:
         if seen & {(about.st_dev, about.st_ino), stem}:
             raise InvalidInput(file, f"expected every table once, got it a second time: {_TWICE}")
         seen |= {(about.st_dev, about.st_ino), stem}
+    _refuse_copies(files)
+
+
+def _refuse_copies(files: list[str]) -> None:
+    """Refuses a file with the contents of another one. Only files of one size are read."""
+    of_size: dict[int, list[str]] = {}
+    for file in files:
+        alike = of_size.setdefault(os.stat(file).st_size, [])
+        for other in alike:
+            if filecmp.cmp(file, other, shallow=False) and not _only_a_header(file):
+                raise InvalidInput(
+                    file, f"expected every table once, got a copy of {other}: {_TWICE}"
+                )
+        alike.append(file)
+
+
+def _only_a_header(file: str) -> bool:
+    """Whether it is text without a second line: tables without records may be alike."""
+    if ending_of(file) != ".csv":
+        return False
+    with open(file, "rb") as text:
+        text.readline()
+        return not text.readline().strip()

@@ -134,7 +134,7 @@ def train(
     skops = extra("skops.io", "train")
     budget = None if ledger is None else opened(ledger)
     if budget is not None:
-        refuse_beyond(budget, limit, at)
+        refuse_beyond(budget, limit, at, "user" if grouped else "record")
     files = table_files(data)
     used = [*files, schema] + ([] if ledger is None else [ledger])
     with partial_files((out, guarantee), force, unlike=used) as (model_file, guarantee_file):

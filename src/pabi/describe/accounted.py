@@ -5,7 +5,6 @@ The answers are found above, in `pabi.account`. They are methods here because th
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +14,7 @@ import numpy as np
 from pabi.numbers import validate
 from pabi.numbers.errors import PrivacyWarning
 from pabi.numbers.showing import plain
+from pabi.numbers.warning import outside, warn_once
 
 if TYPE_CHECKING:
     from pabi.account.explanation import Explanation
@@ -106,15 +106,15 @@ def same(a: Any, b: Any) -> bool:
 
 
 def warn_of_large_delta(n: int | None, delta: float) -> None:
-    """Warns (PrivacyWarning), on behalf of the caller's caller, where δ > 1/n promises little.
+    """Warns (PrivacyWarning), once in a process, where δ > 1/n promises little.
 
     Raises InvalidInput for a δ outside [0, 1).
     """
     checked = validate.number("delta", delta, at_least=0.0, below=1.0)
     if n is not None and checked > 1.0 / n:
-        warnings.warn(
+        warn_once(
             f"delta = {delta!r} exceeds 1/n = {plain(1.0 / n, 3)}: publishing one record "
             "outright would satisfy it",
             PrivacyWarning,
-            stacklevel=3,
+            outside(),
         )

@@ -27,20 +27,27 @@ if TYPE_CHECKING:
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 _POINTS = ("*", "p", "h", "8", "d")
 _EQUAL = 1e-9  # relative: curves that no picture shows apart
-_STYLES: dict[str, Any] = {"sound": "-", "refuted": (0, (5, 2)), "unverified": (0, (1, 1.5))}
+_STYLES: dict[str, Any] = {
+    "sound": "-",
+    "refuted": (0, (5, 2)),
+    "unverified": (0, (1, 1.5)),
+    "stated": (0, (5, 1.5, 1, 1.5)),
+}
 
 
 def draw(comparison: Comparison, ax: Any = None) -> Any:
     """Draw the picture on `ax` (None for a new figure) and return the axes.
 
-    Sound bounds are solid, refuted ones dashed, unverified ones dotted, pabi's thick and without markers.
-    Bounds that coincide everywhere share a line. What is known at one length only is a marker.
+    Sound bounds are solid, refuted ones dashed, unverified ones dotted, stated ones both, pabi's thick and
+    without markers. Bounds that coincide everywhere share a line. What is known at one length only is a
+    marker.
     """
     run, delta = comparison.description, comparison.delta
     own = ax is None
     ax = axes_for(ax, figsize=(10, 5.4))
     lengths, unit = _lengths(run)
-    columns = [compare(_shortened(run, length), delta).rows for length in lengths]
+    functions = comparison.functions
+    columns = [compare(_shortened(run, length), delta, also=functions).rows for length in lengths]
     names = {row.name for column in columns for row in column if row.applies}
     labels = {row.name: _label(row) for row in comparison.rows}
     curves = {
@@ -67,7 +74,11 @@ def draw(comparison: Comparison, ax: Any = None) -> Any:
     if OURS in curves:
         thick = {"color": colours.ours, "label": labels[OURS], "linewidth": 3.6, "zorder": 0.9}
         ax.plot(x, curves[OURS], "-", **thick)
-    points = {row.name: row for row in comparison.rows if row.name in comparison.also}
+    points = {
+        row.name: row
+        for row in comparison.rows
+        if row.name in comparison.also and row.name not in functions
+    }
     for k, row in enumerate(points.values()):
         mark = _POINTS[k % len(_POINTS)]
         colour = colours.cycle[1 + (len(order) + k) % (len(colours.cycle) - 1)]
@@ -202,7 +213,7 @@ def _dress(
         axis.set_major_formatter("{x:g}")
     ax.grid(alpha=0.25, which="major")
     about: dict[str, Any] = {
-        "title": "solid: sound; dashed: refuted;\ndotted: unverified",
+        "title": "solid: sound; dashed: refuted;\ndotted: unverified; dash-dotted: stated",
         "alignment": "left",
     }
     about |= {"title_fontsize": "small", "labelspacing": 0.8}

@@ -179,6 +179,42 @@ class PabiAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
             self._counts[curve] = self._counts.get(curve, 0) + integer("count", count, at_least=1)
         return None
 
+    def compose(self, event: Any, count: int = 1) -> PabiAccountant:
+        """This accountant, with an event or a guarantee of pabi's added.
+
+        Parameters
+        ----------
+        event : DpEvent or Guarantee
+            What happens to the data. A guarantee is counted by its whole trade-off function; `ledger`, which
+            holds events, does not show it.
+        count : int
+            How often.
+
+        Returns
+        -------
+        PabiAccountant
+            This one.
+
+        Raises
+        ------
+        UnsupportedEventError
+            For an event for which pabi has no proof under the accountant's relation.
+        InvalidInput
+            For a guarantee of other neighbours than the accountant's, or of users or groups.
+        TypeError
+            For anything else.
+        """
+        if type(event) is not Guarantee:
+            super().compose(event, count)
+            return self
+        adjacency = _adjacency(self.neighboring_relation)
+        for name, own in (("adjacency", adjacency), ("unit", "record")):
+            if (its := getattr(event, name)) != own:
+                raise InvalidInput(name, f"expected {own!r} as the accountant has it, got {its!r}")
+        times = integer("count", count, at_least=1)
+        self._counts[event.curve] = self._counts.get(event.curve, 0) + times
+        return self
+
     @property
     def curve(self) -> TradeOff:
         """The trade-off function of everything that was composed."""

@@ -107,7 +107,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         return self
 
     def plan(
-        self, n: int, d: int, classes: int | None = None, *, unit: str = "record"
+        self, n: int, d: int, classes: int | None = None, *, unit: str | None = None
     ) -> TrainingPlan:
         """What `fit` would do with a table of this size, and what to expect of it, without any data.
 
@@ -117,8 +117,9 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             Rows and columns of X.
         classes : int, ≥ 2, optional
             K. None: the number of `classes` of the constructor.
-        unit : str
-            "record", or "user" for a fit with `groups`: n is then the number of users.
+        unit : str, optional
+            "record", or "user" for a fit with `groups`: n is then the number of users. None: "user" where
+            `users` are declared.
 
         Returns
         -------

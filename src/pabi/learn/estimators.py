@@ -106,8 +106,9 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
 
     # Fitting.
 
-    def _planned(self, n: int, d: int, outputs: int, unit: str = "record") -> TrainingPlan:
+    def _planned(self, n: int, d: int, outputs: int, unit: str | None = None) -> TrainingPlan:
         """What is to be done with n rows, or users, of d columns, for so many predictors."""
+        unit = ("record" if self.users is None else "user") if unit is None else unit
         n, d = COUNT("n", n), COUNT("d", d)
         width = d + (self._intercept_feature is not None)
         size = Size(n, width, outputs, self._seen_norm(d), checked_unit(unit))

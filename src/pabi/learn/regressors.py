@@ -159,7 +159,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         self._note_parameters()
         return self
 
-    def plan(self, n: int, d: int, targets: int = 1, *, unit: str = "record") -> TrainingPlan:
+    def plan(self, n: int, d: int, targets: int = 1, *, unit: str | None = None) -> TrainingPlan:
         """What `fit` would do with a table of this size, and what to expect of it, without any data.
 
         Parameters
@@ -168,8 +168,9 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             Rows and columns of X.
         targets : int, ≥ 1
             K, the targets of a record.
-        unit : str
-            "record", or "user" for a fit with `groups`: n is then the number of users.
+        unit : str, optional
+            "record", or "user" for a fit with `groups`: n is then the number of users. None: "user" where
+            `users` are declared.
 
         Returns
         -------

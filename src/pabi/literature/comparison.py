@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, get_args
 
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
@@ -26,6 +26,8 @@ from pabi.literature.reading import CandidateBound, read
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.showing import exact, shown
+from pabi.tradeoff import Gaussian, TradeOff
+from pabi.verification import verify
 
 OURS = "pabi"
 
@@ -37,6 +39,8 @@ Description = (
     | ExponentialMechanism
     | Unlearning
 )
+
+Beside = Guarantee | Published | TradeOff | float
 
 _COVERING: dict[type, tuple[CandidateBound, ...]] = {
     NoisySGD: covering_runs.CANDIDATES,
@@ -59,7 +63,8 @@ class Row:
     source : str
         The paper and the theorem; of pabi's own row the method.
     status : str
-        "sound", "refuted" or "unverified".
+        "sound", "refuted" or "unverified". Of what was handed over "stated", unless it is a guarantee of a
+        description that `pabi.verify` accepts, or has a status of its own.
     applies : bool
         Whether the run meets the hypotheses of the theorem.
     epsilon : float or None
@@ -73,7 +78,7 @@ class Row:
 
     name: str
     source: str
-    status: Status
+    status: Status | Literal["stated"]
     applies: bool
     epsilon: float | None
     mu: float | None
@@ -96,7 +101,10 @@ class Comparison:
     rows : tuple of Row
         One of every bound, one of pabi, and one of everything in `also`.
     also : tuple of str
-        The names of the rows that were handed over as they are. They are known at the run's own length only.
+        The names of the rows that were handed over.
+    functions : mapping of str to callable
+        Those of them that are functions of the description. The others are known at the run's own length
+        only.
 
     References
     ----------
@@ -107,6 +115,7 @@ class Comparison:
     delta: float
     rows: tuple[Row, ...]
     also: tuple[str, ...] = ()
+    functions: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -141,7 +150,7 @@ class Comparison:
 
         Sound bounds are solid, refuted ones dashed, unverified ones dotted. Every length is
         accounted anew, which takes some seconds for sampled batches. What stands in `also` is a
-        single marker, at the run's own length.
+        single marker, at the run's own length, or a line where it is a function.
 
         Parameters
         ----------
@@ -172,7 +181,7 @@ def compare(
     run: Description,
     delta: float = 1e-5,
     *,
-    also: Mapping[str, Guarantee | Published] = MappingProxyType({}),
+    also: Mapping[str, Beside | Callable[[Any], Beside]] = MappingProxyType({}),
 ) -> Comparison:
     """What every published bound says of a description, beside pabi's own guarantee.
 
@@ -185,10 +194,12 @@ def compare(
         A run, a sampler, an exponential mechanism or forgetting.
     delta : float, in (0, 1)
         δ of every ε.
-    also : mapping of str to Guarantee or Published
+    also : mapping of str to Guarantee, Published, trade-off function, number or callable
         What else is to be shown, by a name of its own: guarantees of other mechanisms or from other
-        libraries, and published numbers ("gdp", "tradeoff", or "epsilon" at this δ). They are shown as they
-        are: whether they are about this run is the user's word.
+        libraries, published numbers ("gdp", "tradeoff", or "epsilon" at this δ), objects of `pabi.tradeoff`,
+        and numbers, which are ε at this δ. A function gets a description and returns one of these, or raises
+        NotApplicable; `plot` asks it at every length. All are shown as they are: whether they are about this
+        run is the user's word.
 
     Returns
     -------
@@ -210,28 +221,61 @@ def compare(
         raise InvalidInput("run", f"expected a description, got {type(run).__name__}")
     rows = [_row(candidate, run, delta) for candidate in _COVERING[type(run)]]
     rows.append(own_row(run, delta))
-    others = _others(also, {row.name for row in rows}, delta)
-    return Comparison(run, delta, tuple(sorted([*rows, *others], key=_rank)), tuple(also))
+    others = _others(also, {row.name for row in rows}, run, delta)
+    functions: dict[str, Any] = {name: bound for name, bound in also.items() if _is_function(bound)}
+    return Comparison(
+        run, delta, tuple(sorted([*rows, *others], key=_rank)), tuple(also), functions
+    )
 
 
-def _others(also: Any, names: Collection[str], delta: float) -> list[Row]:
+def _others(also: Any, names: Collection[str], run: Description, delta: float) -> list[Row]:
     """A row for everything that was handed over. Raises InvalidInput."""
     if not isinstance(also, Mapping):
         raise InvalidInput("also", f"expected a mapping from names, got a {type(also).__name__}")
     for name in also:
         if not isinstance(name, str) or not name.strip() or name in names:
             raise InvalidInput("also", f"expected names that no bound has, got {name!r}")
-    return [_other(name, bound, delta) for name, bound in also.items()]
+    return [_row_beside(name, bound, run, delta) for name, bound in also.items()]
 
 
-def _other(name: str, bound: Any, delta: float) -> Row:
+def _is_function(bound: Any) -> bool:
+    """Whether it is asked of a description. A trade-off function is callable, of error rates."""
+    return callable(bound) and not isinstance(bound, TradeOff)
+
+
+def _row_beside(name: str, bound: Any, run: Description, delta: float) -> Row:
+    """What a bound, or what a function makes of the description, says."""
+    if not _is_function(bound):
+        return _other(name, bound, run, delta)
+    try:
+        return _other(name, bound(run), run, delta)
+    except NotApplicable as no:
+        return Row(name, name, "stated", False, None, None, no.reason)
+
+
+def _other(name: str, bound: Any, run: Description, delta: float) -> Row:
     match bound:
         case Guarantee():
-            note = f"{bound.method}, under {bound.adjacency}"
-            return Row(name, name, "sound", True, bound.epsilon(delta), bound.mu, note)
+            proven = verify(bound).scope == "run"
+            status: Status | Literal["stated"] = "sound" if proven else "stated"
+            note = f"{bound.method}, under {bound.adjacency}{_unlike(bound, run)}"
+            return Row(name, name, status, True, bound.epsilon(delta), bound.mu, note)
         case Published(kind="gdp" | "tradeoff" | "epsilon"):
+            if bound.status not in get_args(Status):
+                raise InvalidInput(
+                    "also",
+                    f"expected the status of {name!r} to be one of {', '.join(get_args(Status))}, got "
+                    f"{bound.status!r}",
+                )
             epsilon, mu = read(bound, delta)
+            _refuse_unless_epsilon(name, epsilon)
             return Row(name, name, bound.status, True, epsilon, mu, bound.note or bound.source)
+        case TradeOff():
+            mu = bound.mu if isinstance(bound, Gaussian) else None
+            return Row(name, name, "stated", True, bound.epsilon(delta), mu, bound.kind)
+        case int() | float() if not isinstance(bound, bool):
+            _refuse_unless_epsilon(name, bound)
+            return Row(name, name, "stated", True, float(bound), None, "ε as stated")
         case Published():
             raise InvalidInput(
                 "also", f"expected a bound that has an ε, got {name!r} of kind {bound.kind!r}"
@@ -239,8 +283,25 @@ def _other(name: str, bound: Any, delta: float) -> Row:
         case other:
             article = f"a {type(other).__name__}"
             raise InvalidInput(
-                "also", f"expected a Guarantee or Published as {name!r}, got {article}"
+                "also",
+                "expected a Guarantee, Published, a trade-off function, ε or a function of the description "
+                f"as {name!r}, got {article}",
             )
+
+
+def _refuse_unless_epsilon(name: str, epsilon: float) -> None:
+    if not epsilon >= 0.0:
+        raise InvalidInput("also", f"expected an ε ≥ 0 of {name!r}, got {epsilon!r}")
+
+
+def _unlike(guarantee: Guarantee, run: Description) -> str:
+    """What makes a guarantee another one than the run's: whom it protects, against what."""
+    others = [
+        f"{name} {theirs!r}"
+        for name in ("adjacency", "unit")
+        if (theirs := getattr(run, name, None)) not in (None, getattr(guarantee, name))
+    ]
+    return f": not comparable, the run has {' and '.join(others)}" if others else ""
 
 
 def own_row(run: Description, delta: float) -> Row:

@@ -90,6 +90,10 @@ class Verdict:
     reading: tuple[float, float] | None = None
     unit: str | None = None
 
+    def __str__(self) -> str:
+        """What was found, in one line: accepted or refused, and why."""
+        return f"{'accepted' if self.ok else 'refused'}: {self.reason}"
+
 
 def verify(
     certificate: Certificate | Guarantee | dict[str, Any] | str,

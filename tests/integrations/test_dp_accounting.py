@@ -515,7 +515,10 @@ def test_the_accountant_takes_guarantees_beside_events():
     both = accounted(event, SPECIAL).compose(one, 3)
     truth = Product([(Gaussian(0.25), 1), (Laplace(0.5), 3)])
     assert both.get_epsilon(1e-6) == pytest.approx(truth.epsilon(1e-6), rel=1e-3)
-    for wrong in (stated(Laplace(0.5), "replace_one"), stated(Gaussian(0.5), "replace_one").for_groups(2)):
+    for wrong in (
+        stated(Laplace(0.5), "replace_one"),
+        stated(Gaussian(0.5), "replace_one").for_groups(2),
+    ):
         with pytest.raises(pabi.InvalidInput):
             accounted(event, SPECIAL).compose(wrong)
     with pytest.raises(TypeError):

@@ -16,6 +16,7 @@ import typer
 
 from pabi.cli.forgetting import forget
 from pabi.cli.ledgers import ledger
+from pabi.cli.planning import plan
 from pabi.cli.predicting import predict
 from pabi.cli.reading import (
     USUAL_DELTA,
@@ -40,6 +41,7 @@ from pabi.cli.writing import (
     one_line,
     origin,
     reading,
+    run_file,
 )
 from pabi.numbers.errors import (
     BudgetExceeded,
@@ -55,7 +57,6 @@ if TYPE_CHECKING:
     from pabi.describe.files import Description
     from pabi.guarantees.guarantee import Guarantee
 
-_WRITTEN_OUT = 10_000  # entries of a schedule that a run file still lists one by one
 
 app = typer.Typer(
     name="pabi",
@@ -306,40 +307,22 @@ def calibrate(
         about = {name: getattr(best, name) for name in ("adjacency", "method", "assumptions")}
         emit_json({**result, "target": target, **about, "run": table})
         return
-    import tomli_w
-
     lines = [
         f"{parameter} calibrated: epsilon {shown(cost)} at delta {at!r} (target {target!r}), {best.method}",
         *basis(best.adjacency, best.assumptions),
     ]
-    comments = "".join(f"# {line}\n" for line in lines)
-    emit(f"{comments}\n{tomli_w.dumps(_toml_ready(table))}")
+    emit(run_file(table, lines))
 
 
 app.command()(verify)
 app.command()(report)
 app.command()(schema)
+app.command()(plan)
 app.command()(train)
 app.command()(predict)
 app.command()(forget)
 app.command()(ledger)
 app.command()(reproduce)
-
-
-def _toml_ready(table: dict[str, Any]) -> dict[str, Any]:
-    """A description's table for TOML, which has no null, with packed schedules listed."""
-    from pabi.numbers.encoding import read_floats
-
-    ready = {}
-    for key, value in table.items():
-        if isinstance(value, dict) and set(value) == {"f8"}:
-            entries = read_floats(key, value)
-            value = entries.tolist() if len(entries) <= _WRITTEN_OUT else value
-        elif isinstance(value, dict):
-            value = _toml_ready(value)
-        if value is not None:
-            ready[key] = value
-    return ready
 
 
 # The entry point.

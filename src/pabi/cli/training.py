@@ -129,7 +129,7 @@ def train(
         "epochs": read_positive("--epochs", epochs),
         "users": users,
     }
-    declared = _schema_for(schema, model, target)
+    declared = schema_for(schema, model, target)
     grouped = _columns_beside(declared, target, groups, users)
     skops = extra("skops.io", "train")
     budget = None if ledger is None else opened(ledger)
@@ -167,13 +167,14 @@ def _left(ledger: Ledger) -> str:
     return f"ledger       epsilon {left} at delta {ledger.delta!r} left for one Gaussian release"
 
 
-def _schema_for(file: str, model: str, target: str) -> Schema:
+def schema_for(file: str, model: str, target: str | None) -> Schema:
+    """The schema in a file for one model. Raises InvalidInput, also where `target` is one of its features."""
     from pabi.cli.schema_file import MODELS, read_schema
 
     if model not in MODELS:
         raise InvalidInput("--model", f"expected one of {', '.join(MODELS)}, got {model!r}")
     schema = read_schema(file, model)
-    if target in schema.columns:
+    if target is not None and target in schema.columns:
         raise InvalidInput(
             "--target", f"expected a column that is not a feature, got [columns.{target}]"
         )

@@ -1,0 +1,100 @@
+"""`pabi plan`: what a training would cost and do, before there are any data."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from pabi.cli.output_files import partial_files
+from pabi.cli.reading import read_positive, read_target
+from pabi.cli.writing import emit, run_file
+from pabi.numbers.errors import InvalidInput
+
+
+def plan(
+    schema: Annotated[
+        str, typer.Option("--schema", metavar="FILE", help="The schema, as for pabi train.")
+    ],
+    epsilon: Annotated[
+        str | None, typer.Option("--epsilon", metavar="E", help="The target epsilon. Required.")
+    ] = None,
+    delta: Annotated[
+        str | None, typer.Option("--delta", metavar="D", help="The target's delta. Required.")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option("--rows", min=1, metavar="N", help="How many rows there will be.")
+    ] = None,
+    users: Annotated[
+        int | None,
+        typer.Option(
+            "--users", min=1, metavar="N", help="Or how many users, if they are protected."
+        ),
+    ] = None,
+    model: Annotated[
+        str, typer.Option("--model", metavar="M", help="logistic, linear, svc, poisson or huber.")
+    ] = "logistic",
+    adjacency: Annotated[
+        str | None,
+        typer.Option("--adjacency", metavar="A", help="replace_one (default) or zero_out."),
+    ] = None,
+    feature_norm: Annotated[
+        str | None,
+        typer.Option(
+            "--feature-norm",
+            metavar="R",
+            help="Scale longer rows down to this norm; by default no row is longer.",
+        ),
+    ] = None,
+    epochs: Annotated[
+        str | None, typer.Option("--epochs", metavar="N", help="Passes over the data.")
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="FILE", help="Write the training as a run file (TOML)."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+) -> None:
+    """What pabi train would do with a table of this size, and what it costs, without any data.
+
+    The run file of --out is of the training alone. Where the plan names preconditioning, its release is
+    another one, and the cost above is that of both.
+
+    \b
+    Examples:
+      pabi plan --schema schema.toml --rows 50000000 --epsilon 1 --delta 1e-9
+      pabi plan --schema schema.toml --users 2000 --epsilon 1 --delta 1e-6 --out run.toml
+    """
+    from pabi.cli.training import schema_for
+    from pabi.describe.files import to_dict
+
+    limit, at = read_target(epsilon, delta)
+    size = _size(rows, users)
+    options: dict[str, Any] = {
+        "adjacency": adjacency,
+        "feature_norm": read_positive("--feature-norm", feature_norm),
+        "epochs": read_positive("--epochs", epochs),
+        "users": users,
+    }
+    declared = schema_for(schema, model, None)
+    estimator = declared.estimator(
+        **{name: value for name, value in options.items() if value is not None},
+        epsilon=limit,
+        delta=at,
+    )
+    if declared.range is None and declared.levels is None:
+        raise InvalidInput(schema, "target: expected levels: without data nothing else says them")
+    planned = estimator.plan(size, len(declared.encoder.get_feature_names_out()))
+    if out is not None:
+        comments = f"planned for epsilon {limit!r} at delta {at!r}, {size} {planned.size.unit}s"
+        with partial_files((out,), force, unlike=(schema,)) as (file,):
+            file.write_text(run_file(to_dict(planned.run), [comments]), encoding="utf-8")
+    emit(str(planned))
+
+
+def _size(rows: int | None, users: int | None) -> int:
+    """How many are protected. Raises InvalidInput unless just one of them says so."""
+    sizes = [size for size in (rows, users) if size is not None]
+    if len(sizes) != 1:
+        raise InvalidInput("--rows", "expected either --rows or --users")
+    return sizes[0]

@@ -15,6 +15,7 @@ from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, NotApplicabl
 from pabi.account.best import outcomes
 from pabi.analyses import composition, nonlinear_one_sided
 from pabi.analyses.tuning import product
+from pabi.normal_forms.sampled import RecordFactor
 from pabi.numbers.encoding import read_floats
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -109,6 +110,12 @@ def random_run(rng):
     )
 
 
+def factor_of(run):
+    if run.batches.kind != "poisson":
+        return RecordFactor.DISPLACING
+    return RecordFactor.PRESENT if run.adjacency == "zero_out" else RecordFactor.REPLACED
+
+
 @pytest.mark.parametrize(
     "seed", [*range(6), *(pytest.param(k, marks=pytest.mark.nightly) for k in range(6, 16))]
 )
@@ -126,12 +133,14 @@ def test_the_factors_are_those_worked_out_by_hand(all_windows, seed):
     claimed = [(f["mu"], f["count"]) for f in claim if f["kind"] == "gaussian"]
     assert math.fsum(m * m * n for m, n in claimed) >= gaussian**2 * (1.0 - 1e-12)
     # The solver's path may pay for a distance that one modulus above both of a step's leaves.
-    offered = sorted(f["mu"] for f in claim if f["kind"] != "gaussian" for _ in range(f["count"]))
+    factor = factor_of(run)
+    apart = 2.0 if factor is RecordFactor.REPLACED else 1.0  # the sums, in units of a factor's own
+    own = [f for f in claim if f["kind"] == factor.value]
+    offered = sorted(apart * f["mu"] for f in own for _ in range(f["count"]))
     assert len(offered) == len(records)
     assert all(a >= b * (1.0 - 1e-12) for a, b in zip(offered, sorted(records), strict=True))
-    single = run.batches.kind == "poisson" and run.adjacency == "zero_out"
     p = run.batches.size / run.n
-    whole = product(gaussian, [(np.array(records), np.ones(len(records)))], p, single, 0.0)
+    whole = product(gaussian, [(np.array(records), np.ones(len(records)))], p, factor, 0.0)
     at = DELTA - g.certificate.payload["claim"]["product"].get("failure", 0.0)
     assert whole.epsilon(at) <= g.epsilon(DELTA) * (1.0 + 2e-3)
     assert pabi.verify(g).ok
@@ -165,12 +174,11 @@ def test_records_of_unbounded_curvature_are_charged_for(all_windows, loss, adjac
 
 
 def test_numbers_that_are_none_hide_nothing():
-    for poisson in (False, True):
-        curve = product(0.1, [(np.array([math.nan, 0.1]), np.ones(2))], 0.1, poisson, 0.0)
+    for factor in RecordFactor:
+        curve = product(0.1, [(np.array([math.nan, 0.1]), np.ones(2))], 0.1, factor, 0.0)
         assert curve.epsilon(DELTA) == math.inf
-    assert product(math.nan, [(np.array([0.1]), np.ones(1))], 0.1, True, 0.0).epsilon(DELTA) == (
-        math.inf
-    )
+    undefined = product(math.nan, [(np.array([0.1]), np.ones(1))], 0.1, RecordFactor.PRESENT, 0.0)
+    assert undefined.epsilon(DELTA) == math.inf
 
 
 # When it pays.

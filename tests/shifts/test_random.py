@@ -16,7 +16,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.optimize import minimize
 
-from pabi.normal_forms.sampled import Blocks
+from pabi.normal_forms.sampled import Blocks, RecordFactor
 from pabi.shifts.random import Cost, PayOff, distances, lead_in, two_sided
 
 GRID = 0.0102  # between shares that are tried, from 0.05 to 0.97
@@ -38,18 +38,32 @@ def room_of(blocks):
     return room, later
 
 
-GAUSSIAN = Cost(1.0, 2.0, False, 5.0)
+GAUSSIAN = Cost(RecordFactor.PRESENT, 1.0, 2.0, 5.0)
 
 
 # What a factor costs.
 
 
-def moment(mu, p, power, symmetrised):
+def moment(mu, p, power, factor):
     """log E e^(λY) of the loss Y = log(dP/dQ) under P = (1 − p)N(0, 1) + pN(μ, 1), Q = N(0, 1).
 
     Of the symmetrised pair, whose trade-off function is that one up to slope −1 and then its mirror image: P
-    with Y and Q with −Y above z = μ/2, where the ratio is 1, and Y = 0 for what is left.
+    with Y and Q with −Y above z = μ/2, where the ratio is 1, and Y = 0 for what is left. Of a replaced record
+    P = (1 − p)N(0, 1) + pN(μ/2, 1), and Q is its mirror image around 0.
     """
+    if factor is RecordFactor.REPLACED:
+
+        def density(z, place):
+            near = math.log1p(-p) - z * z / 2
+            return np.logaddexp(near, math.log(p) - (z - place) ** 2 / 2)
+
+        def ratio(z):
+            logs = (1 + power) * density(z, mu / 2) - power * density(z, -mu / 2)
+            return math.exp(logs) / math.sqrt(2 * math.pi)
+
+        far = (1 + 2 * power) * mu / 2
+        ends = {"points": [-far, 0.0, far], "limit": 400, "epsabs": 0.0, "epsrel": 1e-11}
+        return math.log(quad(ratio, -60.0, 60.0, **ends)[0])
 
     def integral(exponent, low):
         """Of dQ·(dP/dQ)^exponent from `low` on."""
@@ -61,33 +75,33 @@ def moment(mu, p, power, symmetrised):
         places = [mu / 2, max(mu / 2, exponent * mu)]
         return quad(term, low, 60.0, points=places, limit=400, epsabs=0.0, epsrel=1e-11)[0]
 
-    if not symmetrised:
+    if factor is RecordFactor.PRESENT:
         return math.log(integral(1 + power, -40.0))
     apart = [integral(e, mu / 2) for e in (1 + power, -power, 1.0, 0.0)]
     return math.log(apart[0] + apart[1] + 1.0 - apart[2] - apart[3])
 
 
-@pytest.mark.parametrize("symmetrised", [False, True])
+@pytest.mark.parametrize("factor", RecordFactor)
 @pytest.mark.parametrize(("p", "power"), [(0.3, 1.0), (0.05, 4.0), (0.2, 3.0), (0.9, 2.5)])
-def test_the_cost_is_the_scaled_moment(p, power, symmetrised):
+def test_the_cost_is_the_scaled_moment(p, power, factor):
     """2/(λ(λ + 1)) of it, so that G(μ) costs μ². It chooses payments and proves nothing, and is interpolated:
     to a part in a thousand where the moment does not suddenly rise."""
-    cost = Cost(p, power, symmetrised, 2.0)
+    cost = Cost(factor, p, power, 2.0)
     mus = np.array([0.3, 0.77, 1.0, 1.9])
-    exact = [2.0 / (power * (power + 1.0)) * moment(mu, p, power, symmetrised) for mu in mus]
+    exact = [2.0 / (power * (power + 1.0)) * moment(mu, p, power, factor) for mu in mus]
     assert cost(mus) == pytest.approx(exact, rel=1e-3)
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 30.0])
 def test_a_record_that_is_always_there_is_a_gaussian_mechanism(power):
     mus = np.array([0.0, 1e-9, 1e-3, 0.5, 3.0])
-    for symmetrised in (False, True):
-        assert Cost(1.0, power, symmetrised, 3.0)(mus) == pytest.approx(mus**2, rel=1e-12)
+    for factor in RecordFactor:
+        assert Cost(factor, 1.0, power, 3.0)(mus) == pytest.approx(mus**2, rel=1e-12)
 
 
 def test_small_factors_cost_as_their_squares():
     """log E L^(1+λ) ≈ λ(λ + 1)/2·p²μ², far below the table as well, and nothing costs nothing."""
-    cost = Cost(0.25, 3.0, False, 1.0)
+    cost = Cost(RecordFactor.PRESENT, 0.25, 3.0, 1.0)
     mus = np.array([1e-12, 1e-7, 1e-4])
     assert cost(mus) == pytest.approx((0.25 * mus) ** 2, rel=1e-2)
     assert cost(np.zeros(2)).tolist() == [0.0, 0.0]

@@ -1035,14 +1035,20 @@ def test_random_batches_are_accepted_and_claim_all_factors(name):
     claim = payload["claim"]["product"]["factors"]
     gaussian = math.fsum(f["mu"] ** 2 * f["count"] for f in claim if f["kind"] == "gaussian")
     assert float(needed[0]) <= math.sqrt(gaussian) * (1 + 1e-14)
-    offered = [f["mu"] for f in claim if f["kind"] != "gaussian" for _ in range(f["count"])]
+    apart = {"poisson_replaced": 2.0}  # how far apart the sums are, in a factor's own parameter
+    offered = [
+        f["mu"] * apart.get(f["kind"], 1.0)
+        for f in claim
+        if f["kind"] != "gaussian"
+        for _ in range(f["count"])
+    ]
     wanted = sorted(map(float, needed[1]), reverse=True)
     assert len(offered) == len(wanted)
     for have, want in zip(sorted(offered, reverse=True), wanted, strict=True):
         assert want <= have * (1 + 1e-14)
-    single = run.batches.kind == "poisson" and run.adjacency == "zero_out"
-    kinds = {f["kind"] for f in claim} - {"gaussian"}
-    assert kinds <= {"poisson_subsampled" if single else "subsampled"}
+    poisson = {"zero_out": "poisson_subsampled", "replace_one": "poisson_replaced"}
+    kind = poisson[run.adjacency] if run.batches.kind == "poisson" else "subsampled"
+    assert {f["kind"] for f in claim} - {"gaussian"} <= {kind}
     failing = payload["claim"]["product"].get("failure", 0.0)
     assert (failing > 0.0) == (run.batches.kind == "poisson" and run.batches.cap is None)
 

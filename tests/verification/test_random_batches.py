@@ -228,8 +228,14 @@ def failure_of(run, cap):
 
 
 def kind_of(run):
-    single = run.batches.kind == "poisson" and run.adjacency == "zero_out"
-    return "poisson_subsampled" if single else "subsampled"
+    if run.batches.kind != "poisson":
+        return "subsampled"
+    return "poisson_subsampled" if run.adjacency == "zero_out" else "poisson_replaced"
+
+
+def unit_of(run):
+    """A factor's own parameter, in units of how far apart the sums are: of two records each moves one."""
+    return 0.5 if kind_of(run) == "poisson_replaced" else 1.0
 
 
 def written(run, theorem, plan, slack=1e-9, delta=DELTA):
@@ -237,7 +243,8 @@ def written(run, theorem, plan, slack=1e-9, delta=DELTA):
     gaussian, factors = needed(run, theorem, plan)
     kind, p = kind_of(run), float(rate_of(run))
     p = p if Fraction(p) >= rate_of(run) else math.nextafter(p, 2.0)
-    values, counts = np.unique([float(m) * (1.0 + slack) for m in factors], return_counts=True)
+    own = [unit_of(run) * float(m) * (1.0 + slack) for m in factors]
+    values, counts = np.unique(own, return_counts=True)
     listed = [
         {"kind": kind, "mu": float(m), "probability": p, "count": int(k)}
         for m, k in zip(values, counts, strict=True)
@@ -652,7 +659,7 @@ def covered(payload):
         elif factor["kind"] == kind_of(run) and factor["probability"] * run.n >= run.batch_size * (
             1 - 1e-15
         ):
-            offered.extend([factor["mu"]] * factor["count"])
+            offered.extend([factor["mu"] / unit_of(run)] * factor["count"])
     factors = sorted((m for m in factors if m > 0), reverse=True)
     offered.sort(reverse=True)
     margin = 1 + real(10) ** -15

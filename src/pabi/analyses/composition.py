@@ -16,11 +16,11 @@ import numpy as np
 from pabi.analyses.tuning import DEFAULT_DELTA, product
 from pabi.analyses.writing import IterationProof, RunProof, SampledProof
 from pabi.describe.iteration import Groups, NoisyIteration, sentences_of
-from pabi.describe.neighbours import changed
 from pabi.describe.orders import FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import check_position
+from pabi.normal_forms.sampled import RecordFactor, record_factor
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import TINY, Array, fraction_up, up
 from pabi.tradeoff import Gaussian, TradeOff, average
@@ -29,6 +29,12 @@ NAME = "composition"
 _TERMS = 1.0 + 4e-15  # above the few roundings of (L/(b·ς_k))² and of their sum's root
 SOURCE = "Dong, Roth, Su 2022, Cor. 3.3"
 SOURCE_SAMPLED = "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.8"
+SOURCE_REPLACED = f"{SOURCE}; docs, Random batches (Theorem 32a)"
+_SOURCES = {
+    RecordFactor.PRESENT: SOURCE,
+    RecordFactor.REPLACED: SOURCE_REPLACED,
+    RecordFactor.DISPLACING: SOURCE_SAMPLED,
+}
 
 
 def apply(
@@ -66,10 +72,10 @@ def _sampled(
     run: NoisySGD, order: FreshSubsets, delta: float, sentences: tuple[str, ...]
 ) -> Guarantee:
     """The guarantee under random batches: one subsampled factor a step, with equal noises together."""
-    single = changed(run.adjacency) == 1 and not order.displaces
+    factor = record_factor(run, order)
     probability = min(1.0, fraction_up(order.probability))
-    curve = product(0.0, [every_step(run)], probability, single, 0.0)
-    source = SOURCE if single else SOURCE_SAMPLED
+    curve = product(0.0, [every_step(run)], probability, factor, 0.0)
+    source = _SOURCES[factor]
     proof = SampledProof(NAME, run, curve, delta or DEFAULT_DELTA)
     return Guarantee(curve, run.adjacency, NAME, source, sentences, proof=proof, unit=run.unit)
 

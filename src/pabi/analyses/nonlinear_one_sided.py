@@ -85,7 +85,7 @@ class SharedNoise:
             gaussian = math.sqrt(window.payments.square / self.share)
         records = window.pulls / math.sqrt(1.0 - self.share)
         factors = [(records, np.ones(records.size))]
-        return product(gaussian, factors, view.probability, view.single, view.failure)
+        return product(gaussian, factors, view.probability, view.factor, view.failure)
 
 
 class _Windows:
@@ -179,12 +179,12 @@ class _Windows:
     def _worth_solving(self, power: float) -> Callable[[int], bool]:
         """Whether a window of so many steps may cost less than `_CLEARLY` times what composition does, at
         the tilt λ = `power`."""
-        probability, symmetrised = self.view.probability, not self.view.single
+        factor, probability = self.view.factor, self.view.probability
 
         def costs(mus: Array) -> Array:
             """A little less than the truth."""
             level, index = np.unique(np.floor(np.log(mus) / _CLOSE), return_inverse=True)
-            prices = price(probability, power, symmetrised, np.exp(level * _CLOSE))
+            prices = price(factor, probability, power, np.exp(level * _CLOSE))
             return np.asarray(prices[index])
 
         mus, counts = every_step(self.run)
@@ -213,7 +213,7 @@ class _Windows:
         def cost() -> Cost:
             s, sigma, _ = self._steps
             strongest = float(np.max(2.0 * s / sigma, initial=1e-9))
-            return Cost(view.probability, power, not view.single, 5.0 * strongest)
+            return Cost(view.factor, view.probability, power, 5.0 * strongest)
 
         def at(steps: int) -> SharedNoise | None:
             if not worth(steps):

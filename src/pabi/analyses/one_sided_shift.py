@@ -79,7 +79,7 @@ class OneSided:
             last = view.run.steps - self.window
             _, _, sigma = view.columns(last - self.lead.size, last)
             records.append((self.lead / sigma, np.ones(self.lead.size)))
-        return product(split.gaussian, records, view.probability, view.single, view.failure)
+        return product(split.gaussian, records, view.probability, view.factor, view.failure)
 
 
 def planned(view: SampledRun, power: float) -> OneSided:
@@ -92,7 +92,7 @@ def planned(view: SampledRun, power: float) -> OneSided:
         blocks = view.window(min(view.most, 1000))
         busy = blocks.s > 0.0
         strongest = float(np.max(2.0 * blocks.s[busy] / blocks.sigma[busy], initial=1e-9))
-    cost = Cost(view.probability, power, not view.single, 4.0 * strongest)
+    cost = Cost(view.factor, view.probability, power, 4.0 * strongest)
     pay_off = PayOff(cost, pulls(view))
 
     def at(window: int) -> OneSided:

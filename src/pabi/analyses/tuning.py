@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
 import numpy as np
 
@@ -18,9 +18,16 @@ from pabi.analyses.writing import SampledProof
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.sampled import require_sampling
-from pabi.numbers.rounding import Array
-from pabi.tradeoff import Gaussian, PoissonSubsampled, Product, Subsampled, TradeOff
+from pabi.normal_forms.sampled import RecordFactor, require_sampling
+from pabi.numbers.rounding import TINY, Array
+from pabi.tradeoff import (
+    Gaussian,
+    PoissonReplaced,
+    PoissonSubsampled,
+    Product,
+    Subsampled,
+    TradeOff,
+)
 
 DEFAULT_DELTA = 1e-10  # at which plans are compared where δ = 0 is asked for: ε is infinite there
 _MARGIN = 1e-11  # relative, over the roundings of a factor's parameter
@@ -89,22 +96,18 @@ def product(
     gaussian: float,
     records: Iterable[tuple[Array, Array]],
     probability: float,
-    poisson: bool,
+    factor: RecordFactor,
     failure: float,
 ) -> Product:
     """G(gaussian) ⊗ the records' factors, given as arrays of parameters and counts.
 
-    `poisson`: factors O_p, for a record that is there or not; otherwise C_p. Parameters are rounded up to
-    at most 48 distinct ones.
+    Parameters are rounded up to at most 48 distinct ones.
     """
     mus = np.concatenate([m for m, _ in records] or [np.zeros(0)])
     counts = np.concatenate([n for _, n in records] or [np.zeros(0)])
     factors: list[tuple[TradeOff, int]] = []
     for mu, count in binned(mus * (1.0 + _MARGIN), counts):
-        base: TradeOff = (
-            PoissonSubsampled(mu, probability) if poisson else Subsampled(Gaussian(mu), probability)
-        )
-        factors.append((base, count))
+        factors.append((_revealed(factor, mu, probability), count))
     if math.isnan(gaussian):
         gaussian = math.inf
     if gaussian > 0.0:
@@ -112,6 +115,19 @@ def product(
     if not factors:
         factors.append((Gaussian(0.0), 1))
     return Product(factors, failure)
+
+
+def _revealed(factor: RecordFactor, mu: float, probability: float) -> TradeOff:
+    """The trade-off function of one factor with this parameter."""
+    match factor:
+        case RecordFactor.PRESENT:
+            return PoissonSubsampled(mu, probability)
+        case RecordFactor.REPLACED:
+            return PoissonReplaced(max(0.5 * mu, TINY), probability)
+        case RecordFactor.DISPLACING:
+            return Subsampled(Gaussian(mu), probability)
+        case _:
+            assert_never(factor)
 
 
 def binned(mus: Array, counts: Array) -> list[tuple[float, int]]:

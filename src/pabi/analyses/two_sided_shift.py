@@ -76,7 +76,7 @@ class TwoSided:
         lagging = stage(view, descent.before[:-1], descent.payments)
         final = pay_off_factors(view, self.blocks, split, 2.0)
         records = [(lagging, np.ones(lagging.size)), final]
-        return product(split.gaussian, records, view.probability, False, view.failure)
+        return product(split.gaussian, records, view.probability, view.factor, view.failure)
 
 
 def stage(view: SampledRun, z: Array, a: Array) -> Array:
@@ -96,7 +96,7 @@ def planned(view: SampledRun, power: float) -> TwoSided:
     """The best payments for the tilt λ = `power`."""
     run = view.run
     _, _, s, sigma, _ = view.constants
-    cost = Cost(view.probability, power, True, 8.0 * s / sigma)
+    cost = Cost(view.factor, view.probability, power, 8.0 * s / sigma)
     pay_off = PayOff(cost, pulls(view, 2.0), doubled=2.0)
     highest = view.distance(run.data_steps)  # with s in every step, and within the diameter
     if not math.isfinite(highest):

@@ -401,7 +401,7 @@ def composed(unlearning: Unlearning, delta: float, position: int | None = None) 
         view = ForgettingSampled.of(unlearning, at)
         mus, counts = composition.every_step(run)
         curve = product(
-            0.0, [(mus * unlearning.records, counts)], view.probability, view.single, 0.0
+            0.0, [(mus * unlearning.records, counts)], view.probability, view.factor, 0.0
         )
         proof: Proof = SampledProof(COMPOSED, unlearning, curve, at)
     else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import Enum
 from fractions import Fraction
 from functools import cached_property
 
@@ -29,6 +30,24 @@ _DISTANCE_MARGIN = 1e-11  # relative, over those of a difference of powers and a
 _LOG_MARGIN = 1e-15  # over those of a logarithm, relative to it
 _LEAST_SLOPE = 1e-300  # in place of 0, whose logarithm is infinite
 _LARGEST_LOG = 700.0  # whose exponential is well within the doubles
+
+
+class RecordFactor(Enum):
+    """What a step reveals of a record that may be drawn, as a kind of trade-off function.
+
+    Its parameter m is how far apart the sums can be with the record drawn on either data set, over the noise.
+    """
+
+    PRESENT = "poisson_subsampled"  # drawn or not, on one data set: O_p(m)
+    REPLACED = "poisson_replaced"  # on both data sets, and nobody's place is taken: R_p(m/2)
+    DISPLACING = "subsampled"  # in place of another: C_p(G(m))
+
+
+def record_factor(run: NoisySGD, order: FreshSubsets) -> RecordFactor:
+    """That of a run with such batches."""
+    if order.displaces:
+        return RecordFactor.DISPLACING
+    return RecordFactor.PRESENT if changed(run.adjacency) == 1 else RecordFactor.REPLACED
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,9 +134,14 @@ class SampledRun:
         return records / 2.0 if self.order.displaces else records
 
     @property
+    def factor(self) -> RecordFactor:
+        """What a step reveals of the record that may be drawn."""
+        return record_factor(self.run, self.order)
+
+    @property
     def single(self) -> bool:
         """Whether the record is there or not, and nothing takes its place."""
-        return changed(self.run.adjacency) == 1 and not self.order.displaces
+        return self.factor is RecordFactor.PRESENT
 
     @cached_property
     def covered(self) -> Fractions:

@@ -12,14 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 import numpy as np
 
-from pabi.normal_forms.sampled import Blocks
+from pabi.normal_forms.sampled import Blocks, RecordFactor
 from pabi.numbers.rounding import Array
 from pabi.numbers.waiting import tick
 from pabi.tradeoff.pairs import log_moments
+from pabi.tradeoff.replaced_losses import log_moments as replaced_log_moments
 
 # Shares 1 - u of a step's noise that may hide the shift; β = 1/√u multiplies the record's factor.
 _FEW = np.concatenate([[0.0], np.geomspace(1e-5, 0.05, 10), np.linspace(0.1, 0.9, 9)])
@@ -30,20 +31,28 @@ _STEP = 1.0 + 1e-13  # above those of one step
 _RANGE, _KNOTS, _TABLE = 7.0, 100, 4000  # of log μ, where moments are computed and interpolated
 
 
-def price(probability: float, power: float, symmetrised: bool, mus: Array) -> Array:
-    """2·log-moment/(λ(λ+1)) of the subsampled factor with each parameter μ > 0, shape (m,)."""
-    return 2.0 / (power * (power + 1.0)) * log_moments(mus, probability, power, symmetrised)
+def price(factor: RecordFactor, probability: float, power: float, mus: Array) -> Array:
+    """2·log-moment/(λ(λ+1)) of the factor with each parameter μ > 0, shape (m,)."""
+    match factor:
+        case RecordFactor.PRESENT | RecordFactor.DISPLACING:
+            symmetrised = factor is RecordFactor.DISPLACING
+            moments = log_moments(mus, probability, power, symmetrised)
+        case RecordFactor.REPLACED:
+            moments = replaced_log_moments(0.5 * mus, probability, power)
+        case _:
+            assert_never(factor)
+    return 2.0 / (power * (power + 1.0)) * moments
 
 
 class Cost:
-    """The price of the subsampled factor with parameter μ, interpolated."""
+    """The price of the record's factor with parameter μ, interpolated."""
 
-    def __init__(self, probability: float, power: float, symmetrised: bool, most: float) -> None:
+    def __init__(self, factor: RecordFactor, probability: float, power: float, most: float) -> None:
         from scipy.interpolate import CubicSpline
 
         top = math.log(min(max(most, 1e-6), 60.0))
         knots = np.linspace(top - _RANGE, top, _KNOTS)
-        moments = price(probability, power, symmetrised, np.exp(knots))
+        moments = price(factor, probability, power, np.exp(knots))
         ratio = np.log(np.maximum(moments, 1e-300)) - 2.0 * knots
         self._log_mu = np.linspace(top - _RANGE, top, _TABLE)
         self._log_ratio = CubicSpline(knots, ratio)(self._log_mu)

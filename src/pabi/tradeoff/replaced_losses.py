@@ -107,6 +107,18 @@ class ReplacedLoss(Pair):
         return _log_moment(self.mu, self.p, power)
 
 
+def log_moments(mus: Array, p: float, power: float) -> Array:
+    """log E e^(power·Y) for each of `mus` (m,) > 0, power > 0; where the parts are apart or p is 1, that of
+    G(2μ), which is never less."""
+
+    def one(mu: float) -> float:
+        if p == 1.0 or mu > APART:
+            return 2.0 * power * (power + 1.0) * mu * mu
+        return _log_moment(mu, p, power)
+
+    return np.array([one(mu) for mu in mus.tolist()])
+
+
 def log_c(mu: float, p: float) -> float:
     """log of e^(μ²/2)·(1 - p)/p."""
     return 0.5 * mu * mu + math.log1p(-p) - math.log(p)

@@ -18,6 +18,7 @@ from pabi.verification.factors.laplaces import Laplaces
 from pabi.verification.factors.pure import PureFactors
 from pabi.verification.factors.sampled import SampledGaussians
 from pabi.verification.limits import timed
+from pabi.verification.products import whole_mu
 
 _LARGE = 600.0
 
@@ -35,7 +36,7 @@ def _square(factor: Factor) -> Any:
         case SampledGaussians(entries=entries):
             # A record that is in the batch for sure reveals no less.
             used = [f for f in timed(entries) if f.times and f.probability > 0.0]
-            return _total([(f.times, _of_mu(f.mu)) for f in used])
+            return _total([(f.times, _of_mu(whole_mu(f))) for f in used])
         case BoundedRanges(entries=entries):
             return _total([(n, _of_mu(_between_logits(0.5 * e))) for e, n in timed(entries) if n])
         case PureFactors(entries=entries):

@@ -24,7 +24,7 @@ from pabi.verification.factors.gaussians import Gaussians
 from pabi.verification.factors.sampled import SampledGaussians
 from pabi.verification.limits import in_time, positions, timed
 from pabi.verification.moduli import Omega
-from pabi.verification.products import Sampled
+from pabi.verification.products import DISPLACING, PRESENT, REPLACED, Sampled
 from pabi.verification.refusal import Refused
 from pabi.verification.schemes import Drawn, Exchange, Fractions
 from pabi.verification.theorem import Names
@@ -60,6 +60,19 @@ class DrawnRun(Derived):
         """How many records pull together."""
         return 1
 
+    @property
+    def factor(self) -> str:
+        """What a step reveals of a record that may be drawn, as a kind of sampled factors."""
+        match self.exchange:
+            case Exchange.PRESENCE:
+                return PRESENT
+            case Exchange.EITHER:
+                return REPLACED
+            case Exchange.DISPLACED | Exchange.ZEROED:
+                return DISPLACING
+            case _:
+                assert_never(self.exchange)
+
     def left(self, fractions: Fractions) -> tuple[Fractions, Fractions]:
         """The parts of a full batch that a step is on that may use the record, and one that uses none."""
         return fractions, NO_DATA
@@ -67,9 +80,13 @@ class DrawnRun(Derived):
     def bound(
         self, needed: Sequence[Needed], *, gaussian: float = 0.0, failure: Fraction = Fraction(0)
     ) -> JointBound:
-        """A Gaussian, the sampled factors that are needed beside it, and a failure, together."""
-        kind = "subsampled" if self.exchange.on_both else "poisson_subsampled"
-        p = self.probability
+        """A Gaussian, the sampled factors that are needed beside it, and a failure, together.
+
+        `needed`: how far apart the sums are with the record drawn on either data set, over the noise.
+        """
+        kind, p = self.factor, self.probability
+        if kind == REPLACED:  # each of two records moves its sum by half of that
+            needed = [(max(0.5 * mu, math.ulp(0.0)) if mu > 0.0 else mu, n) for mu, n in needed]
         sampled = tuple(Sampled(kind, p, mu, count) for mu, count in needed)
         return JointBound.of(
             Gaussians.single(gaussian), SampledGaussians(sampled), Failure(failure)

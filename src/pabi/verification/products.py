@@ -44,8 +44,12 @@ _SUMMED = 1.0 + 1e-12  # more than the rounding errors of a sum of probabilities
 _ADDED = 1.0 + 1e-14  # more than the rounding errors of two additions
 
 
+PRESENT, REPLACED, DISPLACING = "poisson_subsampled", "poisson_replaced", "subsampled"
+
+
 class Sampled(NamedTuple):
-    """`times` factors C_p(G(μ)) (kind "subsampled") or O_p(μ) ("poisson_subsampled")."""
+    """`times` factors of a kind: C_p(G(μ)) ("subsampled"), O_p(μ) ("poisson_subsampled") or R_p(μ)
+    ("poisson_replaced")."""
 
     kind: str
     probability: Fraction | float
@@ -73,7 +77,7 @@ def epsilon_bound(
     best = math.inf
     for spacing, rise in _LEVELS:
         laws = [_law(f, tail, spacing) for f in factors if f.probability < 1.0]
-        plain = math.fsum(f.times * f.mu**2 for f in factors if f.probability == 1.0)
+        plain = math.fsum(f.times * whole_mu(f) ** 2 for f in factors if f.probability == 1.0)
         epsilon = 0.0
         for turned in (False, True) if any(law.turns for law in laws) else (False,):
             facing = [law.turned(1e-6 * tail) for law in laws] if turned else laws
@@ -82,6 +86,11 @@ def epsilon_bound(
         if best <= enough or best > 1.02 * enough:
             break
     return best
+
+
+def whole_mu(factor: Sampled) -> float:
+    """The μ of the Gaussian that a factor is if the record is drawn for sure."""
+    return 2.0 * factor.mu if factor.kind == REPLACED else factor.mu
 
 
 def _double(p: Fraction | float) -> float:
@@ -121,7 +130,8 @@ def _law(factor: Sampled, tail: float, spacing: float) -> Law:
     """Finitely many losses that reveal no less than one factor, p < 1.
 
     O_p is the pair P = p·N(μ, 1) + (1 − p)·N(0, 1), Q = N(0, 1). The law of C_p has the same losses above
-    0, their mirror image P(−y) = e^(−y)·P(y) below, and the rest at 0.
+    0, their mirror image P(−y) = e^(−y)·P(y) below, and the rest at 0. R_p is P against its own mirror image
+    around 0, p·N(−μ, 1) + (1 − p)·N(0, 1): its losses are odd in z, and mirrored as well.
     """
     in_time()
     match factor.kind:
@@ -129,10 +139,12 @@ def _law(factor: Sampled, tail: float, spacing: float) -> Law:
             single = True
         case "subsampled":
             single = False
+        case "poisson_replaced":
+            return _law_of_replaced(factor, tail, spacing)
         case other:
             raise Refused(f"factors: nobody composes {other!r}")
     p, mu = float(factor.probability), factor.mu
-    reach = math.sqrt(2.0 * math.log(1e7 / tail))
+    reach = _reach(tail)
     spacing = max(spacing, (mu + 2.0 * reach) / _MOST_LOSSES)
     z = np.arange(-reach if single else 0.5 * mu, mu + reach + spacing, spacing)
     with np.errstate(under="ignore"):
@@ -149,12 +161,63 @@ def _law(factor: Sampled, tail: float, spacing: float) -> Law:
         edges = np.array([lowest, *inner])
         masses, infinity, rest = _split(mu, p, edges.tolist(), single)
     law = Law(edges, masses, infinity, factor.times, single)
-    if single:
-        return law
+    return law if single else _mirrored(law, rest)
+
+
+def _reach(tail: float) -> float:
+    """How far from its mean a normal variable is looked at."""
+    return math.sqrt(2.0 * math.log(1e7 / tail))
+
+
+def _mirrored(law: Law, rest: float) -> Law:
+    """With the mirror image of the losses above 0 below it, and `rest` at 0."""
     mirrored = _reversed(law)[:0:-1]
-    both = np.concatenate([mirrored, masses])
-    both[mirrored.size] += masses[0] + rest
-    return law._replace(y=np.concatenate([-edges[:0:-1], edges]), p=_up(both))
+    both = np.concatenate([mirrored, law.p])
+    both[mirrored.size] += law.p[0] + rest
+    return law._replace(y=np.concatenate([-law.y[:0:-1], law.y]), p=_up(both))
+
+
+def _law_of_replaced(factor: Sampled, tail: float, spacing: float) -> Law:
+    """The same of R_p, p < 1: the loss at z is log (c + e^(μz))/(c + e^(−μz)), c = e^(μ²/2)·(1 − p)/p."""
+    p, mu = float(factor.probability), factor.mu
+    reach = _reach(tail)
+    spacing = max(spacing, (mu + reach) / _MOST_LOSSES)
+    z = np.arange(0.0, mu + reach + spacing, spacing)
+    log_c = 0.5 * mu * mu + math.log1p(-p) - math.log(p)
+    y = np.logaddexp(log_c, mu * z) - np.logaddexp(log_c, -mu * z)
+    with ctx.workprec(BITS):
+        edges = np.array([0.0, *np.unique(y[y > 0.0]).tolist()])
+        masses, infinity = _split_replaced(mu, p, edges.tolist())
+    return _mirrored(Law(edges, masses, infinity, factor.times, False), 0.0)
+
+
+def _split_replaced(mu: float, p: float, edges: Sequence[float]) -> tuple[Array, float]:
+    """(P-mass at every edge of the losses above 0, that of the infinite loss), rounded up."""
+    share, masses = arb(p), [arb(0)] * len(edges)
+    constant = (arb(mu) ** 2 / 2).exp() * (1 - share) / share
+    left = _around(arb(0), mu)
+    for i in range(1, len(edges)):
+        low, high = arb(edges[i - 1]), arb(edges[i])
+        # Where the loss is `high`: sinh(μz − high/2) = c·sinh(high/2).
+        z = (high / 2 + (constant * (high / 2).sinh()).asinh()) / mu
+        right = _around(z, mu)
+        plain, towards, away = (_between(a, b) for a, b in zip(left, right, strict=True))
+        mass = share * towards + (1 - share) * plain
+        other = share * away + (1 - share) * plain
+        upper = (mass - low.exp() * other) / -(low - high).expm1()
+        masses[i - 1] += mass - upper
+        masses[i] += upper
+        left = right
+    plain, towards, away = (place.above for place in left)
+    finite = arb(edges[-1]).exp() * (share * away + (1 - share) * plain)
+    masses[-1] += finite
+    infinity = share * towards + (1 - share) * plain - finite
+    return np.array([_above(m) for m in masses]), _above(infinity)
+
+
+def _around(z: Any, mu: float) -> tuple[_Place, _Place, _Place]:
+    """z under N(0, 1), N(μ, 1) and N(−μ, 1)."""
+    return _place(z), _place(z - mu), _place(z + mu)
 
 
 def _split(mu: float, p: float, edges: Sequence[float], single: bool) -> tuple[Array, float, float]:

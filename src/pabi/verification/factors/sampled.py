@@ -1,6 +1,6 @@
-"""Sampled Gaussians: C_p(G(μ)) ("subsampled") and O_p(μ) ("poisson_subsampled").
+"""Sampled Gaussians: C_p(G(μ)) ("subsampled"), O_p(μ) ("poisson_subsampled"), R_p(μ) ("poisson_replaced").
 
-Larger parameters and probabilities, and more factors, reveal more.
+Larger parameters and probabilities, and more factors, reveal more. R_p(μ) reveals no more than C_p(G(2μ)).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pabi.verification.dominance import Weighted, dominated
 from pabi.verification.factors import Listed
 from pabi.verification.factors.gaussians import read_mu
 from pabi.verification.limits import timed
-from pabi.verification.products import Sampled
+from pabi.verification.products import DISPLACING, REPLACED, Sampled
 from pabi.verification.reading import nonnegative
 from pabi.verification.refusal import Refused
 
@@ -27,6 +27,7 @@ class SampledGaussians(Listed[Sampled]):
         {
             "subsampled": ("mu", "probability"),
             "poisson_subsampled": ("mu", "probability", "direction"),
+            "poisson_replaced": ("mu", "probability"),
         }
     )
     ALONE = False
@@ -44,8 +45,9 @@ class SampledGaussians(Listed[Sampled]):
 
     def missing(self, claimed: Self) -> str | None:
         """A sentence if the claim has too few factors as large as some that are needed; else None."""
-        for kind in sorted({f.kind for f in self.entries}, reverse=True):
-            needed = [f for f in self.entries if f.kind == kind and f.mu > 0.0 and f.times]
+        entries = self._as_claimed(claimed)
+        for kind in sorted({f.kind for f in entries}, reverse=True):
+            needed = [f for f in entries if f.kind == kind and f.mu > 0.0 and f.times]
             offered = [f for f in claimed.entries if f.kind == kind]
             ceiling: Fraction | float = math.inf
             for p in timed(sorted({f.probability for f in needed}, reverse=True)):
@@ -61,6 +63,15 @@ class SampledGaussians(Listed[Sampled]):
                         f"needed, which the {offered_count} claimed ones do not cover"
                     )
         return None
+
+    def _as_claimed(self, claimed: Self) -> list[Sampled]:
+        """The factors, with C_p(G(2μ)) in place of R_p(μ) where the claim knows no R_p: so do older files."""
+        if any(f.kind == REPLACED for f in claimed.entries):
+            return list(self.entries)
+        return [
+            f._replace(kind=DISPLACING, mu=2.0 * f.mu) if f.kind == REPLACED else f
+            for f in self.entries
+        ]
 
     def write(self, product: dict[str, Any]) -> None:
         """Adds an entry for each to a product in JSON, its probability rounded up."""

@@ -11,7 +11,7 @@ from flint import arb, fmpq
 from pabi.verification.arithmetic import check_cost, fraction_of, root_up
 from pabi.verification.bounds import JointBound
 from pabi.verification.chains import of_runs
-from pabi.verification.drawn_runs import DrawnRun, named_by_exchange, root_above
+from pabi.verification.drawn_runs import DrawnRun, root_above
 from pabi.verification.factors.gaussians import Gaussians, Part, read_mu
 from pabi.verification.iterations import KEYS, claimed_mu, named_with_cells
 from pabi.verification.iterations import proven as proven_of_iteration
@@ -21,10 +21,11 @@ from pabi.verification.reading import closed, columns, groups
 from pabi.verification.refusal import Refused
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import Iteration
-from pabi.verification.theorem import Payload, ProofCheck, Proven, named
+from pabi.verification.theorem import Names, Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.diffusions import PATH
 
 _GAUSSIANS = "Dong, Roth, Su 2022, Cor. 3.3"
+_REPLACED = f"{_GAUSSIANS}; docs, Random batches (Theorem 32a)"
 _EXCHANGED = "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.8"
 
 
@@ -106,6 +107,18 @@ def _drawn(run: DrawnRun, payload: Payload) -> Proven:
     return Proven(run.assumptions(hidden=False), (run.bound(needed),))
 
 
+def _named(run: DrawnRun) -> tuple[Names, ...]:
+    """The method, and what it rests on; of replaced records also what files of 0.1.0 say."""
+    match run.factor:
+        case "poisson_subsampled":
+            sources: tuple[str, ...] = (_GAUSSIANS,)
+        case "poisson_replaced":
+            sources = _REPLACED, _EXCHANGED
+        case _:
+            sources = (_EXCHANGED,)
+    return tuple(Names("composition", source) for source in sources)
+
+
 # Steps as stated.
 
 
@@ -149,7 +162,7 @@ THEOREMS = {
             drawn=ProofCheck(
                 ("run", "claim", "position", "plan", "reading"),
                 _drawn,
-                named_by_exchange("composition", _EXCHANGED, _GAUSSIANS),
+                _named,
             ),
         ),
         Iteration: ProofCheck(KEYS, _iteration, named_with_cells("composition", _GAUSSIANS, PATH)),

@@ -327,7 +327,7 @@ LINEAR = pabi.NoisySGD(
     step_size=0.5,
     noise_std=0.08,
 )
-RUNS = 1_500
+RUNS = 900
 
 
 def law(target):

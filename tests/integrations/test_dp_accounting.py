@@ -245,7 +245,7 @@ def test_a_subclass_of_an_event_is_another_event():
         (PoissonSampledDpEvent(0.05, GaussianDpEvent(1.0)), ADD),
         (PoissonSampledDpEvent(0.05, GaussianDpEvent(1.0)), REPLACE),
         (PoissonSampledDpEvent(0.2, LaplaceDpEvent(0.7)), ADD),
-        (MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0], [0.9, 0.1]), ADD),
+        (MixtureOfGaussiansDpEvent(2.0, [0.0, 1.0], [0.9, 0.1]), ADD),  # theirs is slow at 1.0
     ],
     ids=str,
 )

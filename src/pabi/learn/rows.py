@@ -16,10 +16,13 @@ from pabi.numbers.ranges import by_column
 from pabi.numbers.rounding import Array
 from pabi.numbers.warning import warn_once
 
-_SHORTENED = (
+_WIDER = (
     "some rows exceed feature_norm or feature_ranges and were scaled down: give wider feature_ranges or a "
-    "larger feature_norm, from public knowledge; whether it is one row or all of them is private and not "
-    "said; this warning depends on the data: keep it to yourself"
+    "larger feature_norm, from public knowledge"
+)
+_PRIVATE = (
+    "whether it is one row or all of them is private and not said; this warning depends on the data: keep it "
+    "to yourself"
 )
 
 
@@ -80,13 +83,14 @@ class BoundedRows:
         return tags
 
 
-def warn_if_shortened(records: Records, *, stacklevel: int) -> None:
+def warn_if_shortened(records: Records, *, stacklevel: int, advice: str = _WIDER) -> None:
     """Warns, on behalf of a caller so many frames up, where some row was scaled down or clipped.
 
-    One bit, for whoever holds the data; no model stores it, and nothing is counted.
+    One bit, for whoever holds the data; no model stores it, and nothing is counted. `advice`: what happened
+    to rows, and what to do about it.
     """
     if records.shortened:
-        warn_once(_SHORTENED, UserWarning, stacklevel=stacklevel)
+        warn_once(f"{advice}; {_PRIVATE}", UserWarning, stacklevel=stacklevel)
 
 
 def number_or_auto(name: str, value: Any, **bounds: float) -> float | None:

@@ -28,17 +28,17 @@ from torch.optim import lr_scheduler
 
 from pabi.integrations.opacus import PabiAccountant, from_opacus
 from pabi.integrations.opacus.accountant import INSECURE, LOADER, PRECISION
-from support.opacus_runs import HEAD, opacus_run
+from support.opacus_runs import HEAD, WITH_BIAS, opacus_run
 
 DELTA = 1e-4
 
 
-def trained(epochs=2, loss=HEAD, scheduler=None, described=None, **arguments):
+def trained(epochs=2, loss=None, scheduler=None, described=None, **arguments):
     """A run that was described, then trained, and its description."""
     run = opacus_run(**arguments)
     schedule = scheduler(run.optimizer) if scheduler else None
     description = from_opacus(
-        run.optimizer, run.loader, loss=loss, epochs=epochs, scheduler=schedule
+        run.optimizer, run.loader, loss=loss or run.loss, epochs=epochs, scheduler=schedule
     )
     run.engine.accountant.describe(described(description) if described else description)
     run.train(epochs, after_epoch=schedule and schedule.step)
@@ -295,7 +295,7 @@ def test_clipping_per_layer_of_a_run_that_states_more():
         clipping="per_layer",
         max_grad_norm=[0.3, 0.4],
         settings={"weight_decay": 0.1},
-        described=lambda run: replace(run, loss=HEAD.with_l2(0.1)),
+        described=lambda run: replace(run, loss=WITH_BIAS.with_l2(0.1)),
     )
     with pytest.raises(InvalidInput, match=r"clipping: expected Loss.unknown\(\)"):
         run.engine.get_epsilon(DELTA)

@@ -21,11 +21,11 @@ from torch.utils.data import DataLoader
 
 from pabi.integrations.opacus import from_opacus
 from pabi.integrations.opacus.optimizers import settings_of
-from support.opacus_runs import HEAD, opacus_run, records
+from support.opacus_runs import HEAD, WITH_BIAS, opacus_run, records
 
 
 def described(run, **arguments):
-    return from_opacus(run.optimizer, run.loader, **{"loss": HEAD, "epochs": 2, **arguments})
+    return from_opacus(run.optimizer, run.loader, **{"loss": run.loss, "epochs": 2, **arguments})
 
 
 def clipped_sum(x, rows, labels, norm):
@@ -146,6 +146,18 @@ def test_a_schedule_that_moves_more_than_the_rate():
     assert description.update == Other()  # momentum goes up and down as well
 
 
+@pytest.mark.parametrize("poisson", [True, False])
+def test_a_bias_that_the_norm_does_not_count_is_refused(poisson):
+    """Rows of norm R and a constant 1 have norm √(R² + 1): at most 1 is never enough, more may be."""
+    run = opacus_run(bias=True, poisson_sampling=poisson)
+    for loss in (HEAD, Loss.softmax(0.5), Loss.squared(1.0, 1.0)):
+        with pytest.raises(InvalidInput, match="feature_norm: expected more than 1, since a bias"):
+            described(run, loss=loss)
+    assert described(run, loss=WITH_BIAS).loss == WITH_BIAS
+    assert described(run, loss=Loss.unknown()).loss == Loss.unknown()
+    assert described(opacus_run(poisson_sampling=poisson)).loss == HEAD
+
+
 def two_groups(parameters, lr):
     weight, bias = parameters
     return torch.optim.SGD([{"params": [weight]}, {"params": [bias], "lr": 2 * lr}], lr=lr)
@@ -213,7 +225,7 @@ def test_clipping_per_layer_is_composed_with_the_norm_of_the_norms():
     run = opacus_run(bias=True, clipping="per_layer", max_grad_norm=[0.3, 0.4])
     description = described(run)
     assert description.clip_norm == pytest.approx(0.5, rel=1e-7)
-    assert description.loss == Loss.unknown(gradient_bound=1.0)
+    assert description.loss == Loss.unknown(gradient_bound=1.5)
     flat = described(opacus_run(bias=True, max_grad_norm=description.clip_norm))
     assert description.guarantee(1e-3).method == "composition"
     assert description.guarantee(1e-3).epsilon(1e-3) == pytest.approx(

@@ -34,6 +34,7 @@ from torch.utils.data import (
 
 from pabi.integrations.opacus import PabiAccountant, check_loader
 from pabi.integrations.opacus.loaders import drawn_by, probability_of
+from pabi.integrations.torch import PoissonSampler
 
 
 def numbers(n):
@@ -161,6 +162,10 @@ REFUSED = {
     ),
     "no batches": (lambda: DataLoader(numbers(20), batch_size=None), "no batches"),
     "a list": (lambda: DataLoader(numbers(20), batch_sampler=[[0, 1]]), "those of a list"),
+    "pabi's own Poisson batches": (
+        lambda: DataLoader(numbers(20), batch_sampler=PoissonSampler(20, 5)),
+        "those of a PoissonSampler: let make_private draw them",
+    ),
     "parts": (lambda: DataLoader(numbers(20), batch_sampler=_split()), "BatchMemoryManager"),
     "a worker": (
         lambda: DataLoader(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -25,7 +26,10 @@ from support.unpriced import Unpriced
 torch = framework("torch")
 from pabi.integrations import torch as integration  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning"),
+    pytest.mark.filterwarnings("ignore:some rows exceed"),
+]
 
 X, CLASSES = table()
 SIGNS, NUMBERS = CLASSES % 2, X[:, 0] - 0.5 * X[:, 1]
@@ -50,7 +54,10 @@ WAYS = {
     "by norm": {"clip_norm": 0.4},
     "by residual": {"clip_norm": 0.4, "clipping": "residual"},
     "by all residuals": {"clip_norm": 0.4, "clipping": "ball"},
-    "Poisson": {"batches": pabi.Poisson(10, cap=30)},
+    "Poisson": {
+        "batches": pabi.Poisson(10, cap=30),
+        "noise_std": 1.0,
+    },  # little costs minutes to prove
     "full, cool-down": {"batches": pabi.FullBatch(), "cooldown_steps": 1},
     "prox": {"prox": pabi.prox.ball(0.5), "clip_norm": 0.4},
 }
@@ -97,6 +104,27 @@ def test_without_a_bias_rows_have_all_of_the_norm():
     result = integration.train(layer, pairs(X, CLASSES), described, random_state=0)
     truth = by_numpy(described, X, CLASSES, K, weights(layer), None)
     np.testing.assert_allclose(weights(result.module), truth, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("preconditioned", [False, True])
+def test_a_head_that_scales_rows_down_warns_of_it_and_of_nothing_more(preconditioned):
+    longest = np.linalg.norm(X, axis=1).max()
+    seen = {}
+    for share in (0.999, 1.001, 0.5):
+        most = math.hypot(share * longest, 1.0)
+        stated = moments(feature_norm=most) if preconditioned else None
+        described = run(pabi.Loss.softmax(1.0 if preconditioned else most))
+        with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as caught:
+            patch.setattr("pabi.numbers.warning._SHOWN", set())
+            warnings.simplefilter("default")
+            for _ in range(2):
+                integration.train(linear(D, K), pairs(X, CLASSES), described, precondition=stated)
+        seen[share] = [w for w in caught if "exceed the feature_norm" in str(w.message)]
+    one, none, many = seen.values()
+    assert (len(one), len(none), len(many)) == (1, 0, 1), "once, however often"
+    assert str(one[0].message) == str(many[0].message), "not how many rows, nor by how much"
+    assert one[0].category is UserWarning
+    assert one[0].filename == __file__
 
 
 def backbone():
@@ -235,8 +263,8 @@ def test_the_release_is_reserved_before_features_are_computed(tmp_path):
 
 
 def moments(dimension=D + 1, **changes):
-    fields = {"noise_std": 0.5, **changes}
-    return pabi.NoisySecondMoments(N, dimension, SEEN, **fields)
+    fields = {"feature_norm": SEEN, "noise_std": 0.5, **changes}
+    return pabi.NoisySecondMoments(N, dimension, **fields)
 
 
 @pytest.mark.parametrize("diagonal", [False, True])
@@ -299,7 +327,7 @@ LINEAR = pabi.NoisySGD(
     step_size=0.5,
     noise_std=0.08,
 )
-RUNS = 1_500
+RUNS = 900
 
 
 def law(target):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pabi.describe.batches import Poisson
+from pabi.describe.linear_losses import LINEAR_LOSSES
 from pabi.describe.losses import Loss, checked_loss
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import Momentum, Other, Update
@@ -57,7 +58,8 @@ def from_opacus(
         What is known of one record's loss, before clipping. The regulariser is the optimiser's
         `weight_decay`; a loss that states an `l2` has to state the same. Opacus scales whole gradients down.
         For predictions of more than one number, such as softmax, the result is no gradient of any function,
-        and steps may expand: a gradient bound of at most max_grad_norm − 10⁻⁶ avoids that.
+        and steps may expand: a gradient bound of at most max_grad_norm − 10⁻⁶ avoids that. A bias is the
+        weight of a constant feature 1, which `feature_norm` counts: √(R² + 1) for rows of norm R.
     epochs : int, ≥ 1
         Passes over the loader.
     scheduler : torch.optim.lr_scheduler.LRScheduler, optional
@@ -79,13 +81,14 @@ def from_opacus(
     InvalidInput
         For an optimiser or a loader that no description fits, naming which: adaptive clipping, distributed
         training, sampling with replacement, `drop_last=True` with a remainder under shuffling, a scheduler
-        that follows a metric, no noise.
+        that follows a metric, no noise. `feature_norm` of at most 1 where a bias is trained.
 
     References
     ----------
     docs, "I have an Opacus run".
     """
     step, drawn = settings_of(optimizer), drawn_by(loader)
+    _refuse_uncounted_bias(loss, optimizer)
     passes = _PASSES("epochs", epochs)
     every = EVERY("scheduler_every", scheduler_every)
     rates, update = learning_rates(optimizer, scheduler, passes, steps=drawn.steps, every=every)
@@ -136,6 +139,20 @@ def _described(loss: Loss, decay: float, scale: Fraction, *, norm: float, how: s
     if how != WHOLE or _nearly_clipped(loss, norm):
         return Loss.unknown(l2, gradient_bound=loss.gradient_bound)
     return loss.with_l2(l2)
+
+
+def _refuse_uncounted_bias(loss: Loss, optimizer: Any) -> None:
+    """Raises InvalidInput for a linear loss whose rows are too short to have a bias's constant in them."""
+    norm = dict(checked_loss(loss).parameters).get("feature_norm")
+    if loss.kind not in LINEAR_LOSSES or norm is None or norm > 1.0:
+        return
+    axes = {p.ndim for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
+    if {1, 2} <= axes:
+        raise InvalidInput(
+            "feature_norm",
+            "expected more than 1, since a bias is trained: it is the weight of a constant feature 1, so "
+            f"that rows of norm R count as √(R² + 1); got {exact(norm)}",
+        )
 
 
 def _nearly_clipped(loss: Loss, norm: float) -> bool:

@@ -152,6 +152,9 @@ def drawn_by(loader: Any) -> DrawnBatches:
         if isinstance(scheme, Batches):  # those of pabi's own samplers say what they draw
             if own != n:
                 raise _refusal(f"a sampler of {own} of {n} records")
+            if isinstance(scheme, Poisson):  # Opacus is told 1/len(loader), which can be less
+                drawing = "let make_private draw them, with poisson_sampling=True"
+                raise _refusal(f"those of a {type(holder).__name__}: {drawing}")
             return DrawnBatches(scheme, n, scheme.per_epoch(n))
     if type(sampler) is _uniform.UniformWithReplacementSampler:
         return _poisson(loader, n)

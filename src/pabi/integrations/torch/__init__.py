@@ -9,6 +9,8 @@ from __future__ import annotations
 from pabi.integrations.torch.features import features
 from pabi.integrations.torch.samplers import (
     BallsInBinsSampler,
+    PoissonSampler,
+    ReshuffleSampler,
     ShuffleOnceSampler,
     collate,
 )
@@ -17,6 +19,8 @@ from pabi.integrations.torch.training import TrainedModule, train
 
 __all__ = [
     "BallsInBinsSampler",
+    "PoissonSampler",
+    "ReshuffleSampler",
     "ShuffleOnceSampler",
     "TrainedModule",
     "collate",

@@ -26,10 +26,17 @@ from pabi.integrations.torch.heads import Head
 from pabi.integrations.torch.library import device_of
 from pabi.integrations.torch.products import PRODUCTS, DeviceRecords, multiplies, refuse_emulation
 from pabi.integrations.torch.tasks import BY_RECORD, FROZEN, ModuleTask, Result
+from pabi.learn.rows import warn_if_shortened
 from pabi.learn.sentences import PREPROCESSING
 from pabi.learn.whitening import released_moments, together, whitening
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array, down
+
+_LARGER = (
+    "some rows exceed the feature_norm that is stated, of which the constant of a bias takes its part, and "
+    "are scaled down while the head is trained, but not in the module: normalise features in the module, or "
+    "state a larger norm, from public knowledge"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +90,7 @@ def train_head(head: Head, task: ModuleTask, preparation: Preparation) -> Result
         features, targets = head.table(task.pairs)
         device = preparation.device if products else None
         records = _records(features, norm, preparation.scaling, device)
+        warn_if_shortened(records, stacklevel=4, advice=_LARGER)
         seen = _seen(records, task, preparation.moments, device=device, loss=loss)
         gradients = LossGradients(loss, seen.records, targets, _classes(head, loss))
         weights = head.weights(preparation.scaling)

@@ -154,6 +154,9 @@ def train(
     -----
     PrivacyWarning
         `random_state` is not None, or δ is large for n records.
+    UserWarning
+        Some features of a head are longer than `run.loss` or `precondition` states, once in a process. It
+        depends on the data.
 
     References
     ----------

@@ -34,6 +34,7 @@ from pabi.numbers.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from pabi import (
+        audits,
         convert,
         erm,
         features,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     )
     from pabi.account.calibration import calibrate
     from pabi.account.mixing import mixing_time
+    from pabi.audits.auditing import audit
     from pabi.budget.ledger import Ledger
     from pabi.guarantees.certificate import Certificate
     from pabi.guarantees.guarantee import Guarantee, compose
@@ -85,6 +87,8 @@ __all__ = [
     "TargetUnreachable",
     "Unlearning",
     "Verdict",
+    "audit",
+    "audits",
     "calibrate",
     "compose",
     "convert",
@@ -109,6 +113,8 @@ _LAZY = {
     "Guarantee": "pabi.guarantees.guarantee",
     "Ledger": "pabi.budget.ledger",
     "Verdict": "pabi.verification",
+    "audit": "pabi.audits.auditing",
+    "audits": "",
     "calibrate": "pabi.account.calibration",
     "compose": "pabi.guarantees.guarantee",
     "mixing_time": "pabi.account.mixing",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pabi.cli.auditing import audit
 from pabi.cli.forgetting import forget
 from pabi.cli.ledgers import ledger
 from pabi.cli.predicting import predict
@@ -322,6 +323,7 @@ app.command()(schema)
 app.command()(train)
 app.command()(predict)
 app.command()(forget)
+app.command()(audit)
 app.command()(ledger)
 app.command()(reproduce)
 

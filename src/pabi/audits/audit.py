@@ -10,7 +10,6 @@ import numpy as np
 from pabi.audits import rates
 from pabi.audits.laws import LawPair
 from pabi.audits.rates import Point
-from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
 from pabi.numbers.rounding import Array
@@ -25,10 +24,8 @@ class Audit:
 
     Attributes
     ----------
-    run : NoisySGD
-        The run that was audited.
     guarantee : Guarantee
-        What is promised of it.
+        What is promised.
     instance : str
         The data sets, in a few words.
     trainings : int
@@ -49,7 +46,6 @@ class Audit:
     docs, "Audits"; Dong, Roth, Su 2022, §2.
     """
 
-    run: NoisySGD
     guarantee: Guarantee
     instance: str
     trainings: int
@@ -158,7 +154,7 @@ class Audit:
         Returns
         -------
         dict
-            JSON-ready, without the run.
+            JSON-ready.
 
         Raises
         ------

@@ -104,17 +104,16 @@ def audit(
             outputs = _outputs(run, train, count, advance)
         points = _split(*outputs, guarantee, deltas, sure)
     seconds = time.perf_counter() - begin
-    return Audit(run, guarantee, name, 2 * count, at, sure, tuple(points), law, seconds)
+    return Audit(guarantee, name, 2 * count, at, sure, tuple(points), law, seconds)
 
 
 def audit_outputs(
-    run: NoisySGD,
+    promise: NoisySGD | Guarantee,
     null: ArrayLike,
     other: ArrayLike,
     *,
     delta: float = 1e-5,
     confidence: float = 0.95,
-    guarantee: Guarantee | None = None,
 ) -> Audit:
     """What models show that were trained elsewhere, on two neighbouring data sets.
 
@@ -122,16 +121,14 @@ def audit_outputs(
 
     Parameters
     ----------
-    run : NoisySGD
-        What is promised to be done.
+    promise : NoisySGD or Guarantee
+        What is promised to be done, or of what was done.
     null, other : (m,) or (m, d) array-like
         What each model releases: of one data set, and of the other. Models are independent of each other.
     delta : float, in [0, 1)
         Where ε is read.
     confidence : float, in (0, 1)
         With which all bounds hold together.
-    guarantee : Guarantee, optional
-        What is promised, where it is not the guarantee of the run.
 
     Returns
     -------
@@ -149,7 +146,11 @@ def audit_outputs(
     """
     at = validate.number("delta", delta, at_least=0.0, below=1.0)
     sure = validate.number("confidence", confidence, above=0.0, below=1.0)
-    begin, promised = time.perf_counter(), guarantee or run.guarantee(at)
+    if not isinstance(promise, NoisySGD | Guarantee):
+        kind = type(promise).__name__
+        raise InvalidInput("promise", f"expected a NoisySGD or a Guarantee, got a {kind}")
+    begin = time.perf_counter()
+    promised = promise.guarantee(at) if isinstance(promise, NoisySGD) else promise
     tables = [_table(name, value) for name, value in (("null", null), ("other", other))]
     if tables[0].shape != tables[1].shape:
         raise InvalidInput("other", f"expected the shape of null, {tables[0].shape}")
@@ -157,7 +158,7 @@ def audit_outputs(
     points = _split(tables[0], tables[1], promised, (at, max(at, rates.resolved(count))), sure)
     seconds = time.perf_counter() - begin
     name = "models that were trained elsewhere"
-    return Audit(run, promised, name, 2 * count, at, sure, tuple(points), None, seconds)
+    return Audit(promised, name, 2 * count, at, sure, tuple(points), None, seconds)
 
 
 def worst(run: NoisySGD, delta: float) -> tuple[Instance, LawPair]:
@@ -243,8 +244,12 @@ def _split(
 
 
 def _table(field: str, value: ArrayLike) -> Array:
-    table = np.asarray(value, dtype=np.float64)
+    expected = f"expected finite numbers of {_FEWEST // 2} models or more"
+    try:
+        table = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(field, expected) from None
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or 2 * len(table) < _FEWEST or not np.isfinite(table).all():
-        raise InvalidInput(field, f"expected finite numbers of {_FEWEST // 2} models or more")
+        raise InvalidInput(field, expected)
     return table

@@ -28,6 +28,7 @@ _FINE = 200  # cells in a standard deviation
 _MOST_CELLS = 1 << 21
 _FLOOR = 1e-15  # of the peak: what a mass may be off by that comes from its transform
 _LEAST = 1e-300
+_ABOVE = 1.0 + 1e-10  # the roundings of a sum of masses
 _MOST_EPSILON = 600.0
 _FEW = 512  # outcomes to sum a law over
 _MOST_SUMMED = 30_000_000  # outcomes times cells
@@ -103,9 +104,10 @@ class LawPair:
     def mu(self) -> float:
         """The least μ at which the cells are as hard to tell apart as two Gaussians, from below."""
         _, fpr, fnr = self.rates
-        slack = 1e-14 + self.rounding * len(fpr)
-        inside = (fpr > 1e3 * slack) & (fnr > 1e3 * slack)
-        gaps = -ndtri(fnr[inside] + slack) - ndtri(fpr[inside] + slack)
+        slack = self.rounding * len(fpr)
+        inside = (fpr > 1e3 * slack + _LEAST) & (fnr > 1e3 * slack + _LEAST)
+        upper = [np.minimum(_ABOVE * rate[inside] + slack, 1.0) for rate in (fpr, fnr)]
+        gaps = -ndtri(upper[0]) - ndtri(upper[1])
         return float(np.max(gaps, initial=0.0))
 
 

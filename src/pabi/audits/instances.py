@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.audits.laws import Choice, LawPair, pair_of_sums
-from pabi.audits.walks import Step, Walk, pair_between_walls
-from pabi.describe.linear_losses import LINEAR_LOSSES
+from pabi.audits.walks import AffineStep, WalledWalk, pair_between_walls
 from pabi.describe.neighbours import changed
 from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
 from pabi.describe.prox import ball
@@ -31,8 +30,10 @@ from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import shown
 
-# Losses that may be linear, where their curvature allows it, and quadratics.
+# Losses that may be linear, where their curvature allows it, and quadratics; those of linear models, which
+# far out have gradients of the largest size.
 _CLASSES = ("convex", "strongly_convex", "nonconvex", "weakly_convex", "weakly_smooth")
+_SATURATING = ("logistic", "squared", "huber", "smoothed_hinge", "softmax")
 _LINEAR = (*_CLASSES, "lipschitz", "holder", "unknown", "saddle")
 
 
@@ -175,11 +176,11 @@ class Instance:
             case order:
                 assert_never(order)
 
-    def walk(self, moves: Array) -> Walk:
+    def walk(self, moves: Array) -> WalledWalk:
         """The steps, where the record adds `moves` (t,) to the iterate in those that it is in."""
         slopes, drift, stds = self._schedules
         plain, moved = (
-            [Step(*map(float, step)) for step in zip(slopes, drift + move, stds, strict=True)]
+            [AffineStep(*map(float, step)) for step in zip(slopes, drift + move, stds, strict=True)]
             for move in (0.0 * moves, moves)
         )
         places = np.arange(self.run.steps) % self._period
@@ -187,15 +188,15 @@ class Instance:
         match self.run.order:
             case KnownUses():
                 chances = data * (places == self.place)[:, None]
-                return Walk(plain, moved, chances.astype(float), np.ones(1))
+                return WalledWalk(plain, moved, chances.astype(float), np.ones(1))
             case SecretOrder(once=True) as order:
                 chances = data * (places[:, None] == np.arange(order.period))
-                return Walk(plain, moved, chances.astype(float), _places(order))
+                return WalledWalk(plain, moved, chances.astype(float), _places(order))
             case SecretOrder() as order:
                 chances = np.asarray(data * _places(order)[places][:, None])
-                return Walk(plain, moved, chances, np.ones(1), order.period)
+                return WalledWalk(plain, moved, chances, np.ones(1), order.period)
             case FreshSubsets(probability=p):
-                return Walk(plain, moved, np.where(data, float(p), 0.0), np.ones(1))
+                return WalledWalk(plain, moved, np.where(data, float(p), 0.0), np.ones(1))
             case order:
                 assert_never(order)
 
@@ -293,10 +294,10 @@ def _refuse_unknown(run: NoisySGD) -> None:
             run.prox is None or isinstance(run.prox, ball)
         ),
         "where batches have a cap": isinstance(sizes, RandomSizes) and sizes.cap is not None,
-        "of dissipative losses": kind == "dissipative",
         f"of the {kind} loss on a bounded domain, where it need not saturate": walled
         and kind not in _LINEAR,
-        f"of the {kind} loss without a bound on its gradient": kind in LINEAR_LOSSES
+        f"of the {kind} loss": kind not in (*_LINEAR, *_SATURATING),
+        f"of the {kind} loss without a bound on its gradient": kind in _SATURATING
         and run.record_gradient_bound is None,
     }
     for reason, holds in reasons.items():
@@ -366,4 +367,5 @@ def _is_within(instance: Instance) -> bool:
     unbounded = run.clip_norm is None and run.loss.gradient_bound is None
     if not instance.flat:
         return unbounded and run.adjacency == "replace_one"
-    return unbounded or abs(instance.rest) + most * instance.reach <= _bound(run)
+    farthest = min(instance.reach, 0.5 * run.range_diameter)
+    return unbounded or abs(instance.rest) + most * farthest <= _bound(run)

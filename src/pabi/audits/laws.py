@@ -46,9 +46,18 @@ class Choice(NamedTuple):
 class LawPair:
     """Two laws as masses of the same cells: of the output on a data set, and on its neighbour.
 
-    `edges`: (m − 1,), rising, between the cells; an edge belongs to the cell on its right. `one`, `other`:
-    (m,) masses, which sum to 1 but for what the tails hold. `rounding`: the most that any of them may be off
-    by.
+    Attributes
+    ----------
+    edges : (m − 1,) array
+        Rising, between the cells; an edge belongs to the cell on its right.
+    one, other : (m,) array
+        Masses, which sum to 1 but for what the tails hold.
+    rounding : float
+        The most that any of them may be off by.
+
+    References
+    ----------
+    docs, "Theory", 22.
     """
 
     edges: Array
@@ -57,17 +66,57 @@ class LawPair:
     rounding: float = 0.0
 
     def swapped(self) -> LawPair:
-        """The pair in the other order."""
+        """The pair in the other order.
+
+        Returns
+        -------
+        LawPair
+            The same cells.
+
+        Raises
+        ------
+        Nothing.
+        """
         return LawPair(self.edges, self.other, self.one, self.rounding)
 
     def delta(self, epsilon: float) -> float:
-        """δ(ε) in this order: the mass of the first law above e^ε times the second."""
+        """δ(ε) in this order: the mass of the first law above e^ε times the second.
+
+        Parameters
+        ----------
+        epsilon : float, ≥ 0
+            The ε.
+
+        Returns
+        -------
+        float
+            From below.
+
+        Raises
+        ------
+        Nothing.
+        """
         factor = math.exp(min(epsilon, _MOST_EPSILON))
         sure = self.one - factor * self.other - (1.0 + factor) * self.rounding
         return float(np.maximum(sure, 0.0).sum())
 
     def epsilon(self, delta: float) -> float:
-        """The ε in [0, 600] at which `delta` is met in this order, to 10⁻⁹; 0 where it is met at once."""
+        """The ε in [0, 600] at which `delta` is met in this order.
+
+        Parameters
+        ----------
+        delta : float, ≥ 0
+            The δ.
+
+        Returns
+        -------
+        float
+            From below, to 10⁻⁹; 0 where it is met at once.
+
+        Raises
+        ------
+        Nothing.
+        """
         low, high = 0.0, 1.0
         if self.delta(low) <= delta:
             return 0.0
@@ -79,7 +128,22 @@ class LawPair:
         return low
 
     def scores(self, outputs: Array) -> Array:
-        """(k,) log likelihood ratios of outputs."""
+        """Log likelihood ratios of outputs.
+
+        Parameters
+        ----------
+        outputs : (k,) array
+            Released numbers.
+
+        Returns
+        -------
+        (k,) array
+            Those of their cells.
+
+        Raises
+        ------
+        Nothing.
+        """
         return np.asarray(self.log_ratio[np.searchsorted(self.edges, outputs, side="right")])
 
     @cached_property

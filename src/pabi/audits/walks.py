@@ -15,8 +15,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.special import ndtr
 
 from pabi.audits.laws import LawPair, gaussian_masses
@@ -28,12 +30,14 @@ _MOST_NODES = 4_000
 _FINE = 100  # cells of the released law in a standard deviation of the last noise
 _MOST_CELLS = 50_000
 _MOST_KERNELS = 8  # kept at once
-_MOST_WORK = 5e10  # multiplications, about a minute
+_BAND = 220  # nodes within nine standard deviations of a step, and some
+_NEGLIGIBLE = 1e-19
+_MOST_WORK = 1e10  # multiplications, about ten seconds
 _ROUNDING = 1e-14  # what the mass of a cell may be off by
 
 
 @dataclass(frozen=True)
-class Step:
+class AffineStep:
     """x ↦ slope·x + shift + N(0, std²), projected."""
 
     slope: float
@@ -42,7 +46,7 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class Walk:
+class WalledWalk:
     """The steps of a run, and which of them have the record.
 
     `plain`, `moved`: each step without the record and with it. `chances`: (t, c) the probability that a step
@@ -50,8 +54,8 @@ class Walk:
     it; 1 where every step draws for itself.
     """
 
-    plain: Sequence[Step]
-    moved: Sequence[Step]
+    plain: Sequence[AffineStep]
+    moved: Sequence[AffineStep]
     chances: Array
     cases: Array
     epoch: int = 1
@@ -65,34 +69,34 @@ class _Walls:
     nodes: Array
     weights: Array
     edges: Array
-    kernels: dict[Step, Array] = field(default_factory=dict)
+    kernels: dict[AffineStep, Any] = field(default_factory=dict)
 
     @property
     def points(self) -> Array:
         """The walls and the nodes between them."""
         return np.concatenate([[-self.half], self.nodes, [self.half]])
 
-    def after(self, step: Step, laws: Array, last: bool) -> Array:
+    def after(self, step: AffineStep, laws: Array, last: bool) -> Array:
         """(m, c) laws after a step; `last`: as masses of the cells of the release."""
         points = np.zeros(1) if len(laws) == 1 else self.points
         if last:
             return self._cells(step, points, laws)
         if len(points) == 1:
-            return self._kernel(step, points) @ laws
+            return np.asarray(self._kernel(step, points) @ laws)
         if step not in self.kernels:
             if len(self.kernels) >= _MOST_KERNELS:
                 self.kernels.clear()
-            self.kernels[step] = self._kernel(step, points)
-        return self.kernels[step] @ laws
+            self.kernels[step] = _banded(self._kernel(step, points))
+        return np.asarray(self.kernels[step] @ laws)
 
-    def _kernel(self, step: Step, points: Array) -> Array:
+    def _kernel(self, step: AffineStep, points: Array) -> Array:
         means = step.slope * points + step.shift
         z = (self.nodes[:, None] - means) / step.std
         scale = self.weights[:, None] / (step.std * math.sqrt(2.0 * math.pi))
         low, high = self._atoms(step, means)
         return np.concatenate([low, scale * np.exp(-0.5 * z * z), high])
 
-    def _cells(self, step: Step, points: Array, laws: Array) -> Array:
+    def _cells(self, step: AffineStep, points: Array, laws: Array) -> Array:
         """They are differences of distribution functions, so that cutting into cells is all that is lost."""
         means = step.slope * points + step.shift
         inner = np.zeros((len(self.edges) - 1, laws.shape[1]))
@@ -101,12 +105,12 @@ class _Walls:
         low, high = self._atoms(step, means)
         return np.concatenate([low @ laws, inner, high @ laws])
 
-    def _atoms(self, step: Step, means: Array) -> tuple[Array, Array]:
+    def _atoms(self, step: AffineStep, means: Array) -> tuple[Array, Array]:
         low, high = (ndtr((sign * means - self.half) / step.std)[None] for sign in (-1.0, 1.0))
         return low, high
 
 
-def pair_between_walls(diameter: float, one: Walk, other: Walk) -> LawPair:
+def pair_between_walls(diameter: float, one: WalledWalk, other: WalledWalk) -> LawPair:
     """The laws of what walks from 0 release on two data sets.
 
     Raises NotApplicable where the domain is so wide that there would be too many nodes.
@@ -115,12 +119,25 @@ def pair_between_walls(diameter: float, one: Walk, other: Walk) -> LawPair:
     steps = [*one.plain, *one.moved, *other.moved]
     edges = np.linspace(-half, half, 1 + max(2, math.ceil(diameter / one.plain[-1].std * _FINE)))
     walls = _walls(half, min(step.std for step in steps), edges)
-    if 3 * len(one.plain) * len(one.cases) * len(walls.points) ** 2 > _MOST_WORK:
+    if _work(one, len(set(steps)), len(walls.points)) > _MOST_WORK:
         raise NotApplicable(
             "following the laws between the walls of the domain would take very long"
         )
     inner = np.concatenate([[np.nextafter(-half, half)], edges[1:-1], [half]])
     return LawPair(inner, _released(walls, one), _released(walls, other), _ROUNDING)
+
+
+def _work(walk: WalledWalk, kernels: int, points: int) -> int:
+    """About how many multiplications, the making of kernels included."""
+    products = 3 * len(walk.plain) * len(walk.cases) * points * min(points, _BAND)
+    return products + 20 * kernels * points**2
+
+
+def _banded(kernel: Array) -> Any:
+    """The kernel without what is lost in rounding anyway, where that is most of it."""
+    if len(kernel) < 2 * _BAND:
+        return kernel
+    return csr_array(np.where(kernel > _NEGLIGIBLE, kernel, 0.0))
 
 
 def _walls(half: float, std: float, edges: Array) -> _Walls:
@@ -136,14 +153,14 @@ def _walls(half: float, std: float, edges: Array) -> _Walls:
     return _Walls(half, nodes, (width * weight / 2.0).ravel(), edges)
 
 
-def _released(walls: _Walls, walk: Walk) -> Array:
+def _released(walls: _Walls, walk: WalledWalk) -> Array:
     laws = np.ones((1, len(walk.cases)))
     for first in range(0, len(walk.plain), walk.epoch):
         laws = _epoch(walls, walk, laws, range(first, min(first + walk.epoch, len(walk.plain))))
     return np.asarray(laws @ walk.cases)
 
 
-def _epoch(walls: _Walls, walk: Walk, laws: Array, steps: range) -> Array:
+def _epoch(walls: _Walls, walk: WalledWalk, laws: Array, steps: range) -> Array:
     """`laws` after steps of which at most one has the record."""
     before, behind = laws, np.zeros_like(laws)
     for k in steps:

@@ -151,6 +151,20 @@ def test_a_direction_is_chosen_from_half_of_the_models():
     assert audit_outputs(stated(1.5), null, other, confidence=SURE).refuted
 
 
+def test_a_noisy_column_hides_no_other():
+    null, other = gaussians(2.0, 2_000, d=1)
+    noise = np.random.default_rng(1).normal(size=(2, 2_000, 1)) * 1e4
+    tables = [np.hstack(pair) for pair in zip((null, other), noise, strict=True)]
+    assert audit_outputs(stated(1.0), *tables, confidence=SURE).refuted
+
+
+def test_a_column_that_gives_everything_away_is_found():
+    """It is constant on either data set."""
+    null, other = gaussians(0.0, 200)
+    tables = np.hstack([null, np.zeros((200, 1))]), np.hstack([other, np.full((200, 1), 1e-3)])
+    assert audit_outputs(stated(1.0), *tables, confidence=SURE).refuted
+
+
 def test_choosing_does_not_make_equal_models_unequal():
     """500 columns and 200 models: half of them tell the data sets apart perfectly, the other half do not."""
     for seed in range(20):

@@ -26,6 +26,8 @@ Trainer = Callable[[Array, NDArray[Any]], Any]
 
 _AT_ONCE = 50_000  # models that are trained side by side
 _FEWEST = 100
+_FLAT = 1e-9  # of its largest entry: a column that varies less is constant
+_LEAST = 1e-200
 
 
 def audit(
@@ -117,7 +119,8 @@ def audit_outputs(
 ) -> Audit:
     """What models show that were trained elsewhere, on two neighbouring data sets.
 
-    Half of the models choose a direction, that between the means, and thresholds. The other half are counted.
+    Half of the models choose a direction, that between the means with each column in units of its variance,
+    and thresholds. The other half are counted.
 
     Parameters
     ----------
@@ -235,12 +238,20 @@ def _split(
 ) -> list[rates.Point]:
     """The points of the second half of the models, with what the first half chose."""
     half = len(null) // 2
-    direction = other[:half].mean(axis=0) - null[:half].mean(axis=0)
-    direction /= np.linalg.norm(direction) or 1.0
+    direction = _direction(null[:half], other[:half])
     scores = null @ direction, other @ direction
     aims = rates.Aims(deltas, guarantee.curve, len(null) - half, confidence)
     thresholds = aims.thresholds(*rates.guessed(scores[0][:half], scores[1][:half]))
     return rates.counted(scores[0][half:], scores[1][half:], thresholds, confidence)
+
+
+def _direction(null: Array, other: Array) -> Array:
+    """The difference of the means, each column in units of its own variance: what is noisy counts little."""
+    apart = other.mean(axis=0) - null.mean(axis=0)
+    variances = 0.5 * (null.var(axis=0) + other.var(axis=0))
+    scale = np.maximum(np.abs(null), np.abs(other)).max(axis=0)
+    weights = apart / np.maximum(variances, np.square(_FLAT * scale) + _LEAST)
+    return np.asarray(weights / (np.linalg.norm(weights) or 1.0))
 
 
 def _table(field: str, value: ArrayLike) -> Array:

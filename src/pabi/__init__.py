@@ -35,6 +35,7 @@ from pabi.numbers.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from pabi import (
+        audits,
         convert,
         erm,
         features,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     )
     from pabi.account.calibration import calibrate
     from pabi.account.mixing import mixing_time
+    from pabi.audits.auditing import audit
     from pabi.budget.ledger import Ledger
     from pabi.guarantees.certificate import Certificate
     from pabi.guarantees.guarantee import Guarantee, compose
@@ -87,6 +89,8 @@ __all__ = [
     "TargetUnreachable",
     "Unlearning",
     "Verdict",
+    "audit",
+    "audits",
     "calibrate",
     "compose",
     "convert",
@@ -111,6 +115,8 @@ _LAZY = {
     "Guarantee": "pabi.guarantees.guarantee",
     "Ledger": "pabi.budget.ledger",
     "Verdict": "pabi.verification",
+    "audit": "pabi.audits.auditing",
+    "audits": "",
     "calibrate": "pabi.account.calibration",
     "compose": "pabi.guarantees.guarantee",
     "mixing_time": "pabi.account.mixing",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pabi.cli.auditing import audit
 from pabi.cli.forgetting import forget
 from pabi.cli.ledgers import ledger
 from pabi.cli.planning import plan
@@ -321,6 +322,7 @@ app.command()(plan)
 app.command()(train)
 app.command()(predict)
 app.command()(forget)
+app.command()(audit)
 app.command()(ledger)
 app.command()(reproduce)
 

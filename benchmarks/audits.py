@@ -1,0 +1,131 @@
+"""Audits of 28 descriptions: four losses under seven kinds of batches, each on its worst known instance.
+
+    python benchmarks/audits.py [--trainings 1000000] [--page docs/audits.md] [--jobs 2]
+
+Writes the table of the page anew, between its marks. Fails if a lower bound is above a guarantee.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pabi
+from pabi.audits import Audit
+from pabi.showing import exact, plain, shown, shown_down
+
+DELTA = 1e-5
+START, END = "<!-- audits: start -->", "<!-- audits: end -->"
+SIZE = 50
+BATCHES = (
+    pabi.FullBatch(),
+    pabi.Cyclic(SIZE),
+    pabi.ShuffleOnce(SIZE),
+    pabi.Reshuffle(SIZE),
+    pabi.BallsInBins(SIZE),
+    pabi.Poisson(SIZE),
+    pabi.FixedSize(SIZE),
+)
+LOSSES: tuple[tuple[str, pabi.Loss, dict[str, Any]], ...] = (
+    ("logistic, l2 = 0.01", pabi.Loss.logistic(1.0, l2=0.01), {}),
+    ("convex", pabi.Loss.convex(1.0, gradient_bound=1.0), {}),
+    (
+        "convex, ball of diameter 0.5",
+        pabi.Loss.convex(1.0, gradient_bound=1.0),
+        {"prox": pabi.prox.ball(0.25)},
+    ),
+    (
+        "nonconvex, ball of diameter 0.5",
+        pabi.Loss.nonconvex(0.5, gradient_bound=1.0),
+        {"prox": pabi.prox.ball(0.25)},
+    ),
+)
+
+
+def descriptions() -> Iterator[tuple[str, pabi.NoisySGD]]:
+    """(the loss in words, the run)."""
+    for name, loss, rest in LOSSES:
+        for batches in BATCHES:
+            noise = 6.0 if isinstance(batches, pabi.FullBatch) else 1.5
+            yield (
+                name,
+                pabi.NoisySGD(
+                    loss,
+                    n=500,
+                    batches=batches,
+                    epochs=10,
+                    step_size=0.5,
+                    noise_multiplier=noise,
+                    adjacency="zero_out",
+                    **rest,
+                ),
+            )
+
+
+def audited(described: tuple[str, pabi.NoisySGD], trainings: int) -> tuple[str, str, Audit]:
+    """The loss, the batches and the audit of a description."""
+    name, run = described
+    return name, type(run.batches).__name__, pabi.audit(run, trainings=trainings, delta=DELTA)
+
+
+def row(name: str, batches: str, audit: Audit) -> str:
+    """A line of the table."""
+    instance, promised = audit.exact or 0.0, audit.guarantee.epsilon(DELTA)
+    ratio = promised / instance if instance else float("inf")
+    resolved = audit.resolved_delta
+    cells = [
+        name,
+        f"`{batches}`",
+        shown_down(audit.epsilon_lower, 3),
+        shown_down(instance, 3),
+        shown(promised, 3),
+        plain(ratio, 3),
+        shown_down(audit.epsilon(resolved), 3),
+        shown_down(audit.exact_epsilon(resolved) or 0.0, 3),
+        shown(audit.guarantee.epsilon(resolved), 3),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def table(audits: list[tuple[str, str, Audit]], seconds: float) -> str:
+    """The table as Markdown, and what it took."""
+    some = audits[0][2]
+    at, resolved = exact(DELTA), exact(some.resolved_delta)
+    head = (
+        f"| loss | batches | trainings show, δ = {at} | exact instance | guarantee | ratio "
+        f"| trainings show, δ = {resolved} | exact instance | guarantee |"
+    )
+    rows = [head, f"|{'---|' * 9}", *(row(*one) for one in audits)]
+    minutes = plain(seconds / 60.0, 2)
+    note = f"{some.trainings} trainings a row, all {len(audits)} rows in {minutes} minutes."
+    return "\n".join([*rows, "", note])
+
+
+def main() -> int:
+    """Audit all, write the table; 1 if a bound is above a guarantee."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trainings", type=int, default=1_000_000)
+    parser.add_argument("--page", type=Path, default=Path("docs/audits.md"))
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    begin = time.perf_counter()
+    audits = []
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for one in pool.map(partial(audited, trainings=options.trainings), descriptions()):
+            audits.append(one)
+            print(row(*one), plain(one[2].seconds, 3), flush=True)
+    text = options.page.read_text("utf-8")
+    before, after = text.split(START)[0], text.split(END)[1]
+    written = table(audits, time.perf_counter() - begin)
+    options.page.write_text(f"{before}{START}\n{written}\n{END}{after}", "utf-8")
+    return int(any(audit.refuted for _, _, audit in audits))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

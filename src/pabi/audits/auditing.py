@@ -1,0 +1,266 @@
+"""Many trainings of the worst instance of a run, or by somebody else's trainer, and what they refute."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pabi.audits import rates
+from pabi.audits.audit import Audit
+from pabi.audits.canaries import canary_pair, coefficients
+from pabi.audits.instances import Instance, instances
+from pabi.audits.laws import LawPair
+from pabi.describe.runs import NoisySGD
+from pabi.execute.progress import progress_bar
+from pabi.guarantees.guarantee import Guarantee
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.rounding import Array
+
+Trainer = Callable[[Array, NDArray[Any]], Any]
+"""(X, y) ↦ coefficients, or a fitted estimator."""
+
+_AT_ONCE = 50_000  # models that are trained side by side
+_FEWEST = 100
+_FLAT = 1e-9  # of its largest entry: a column that varies less is constant
+_LEAST = 1e-200
+
+
+def audit(
+    run: NoisySGD,
+    *,
+    train: Trainer | None = None,
+    trainings: int = 100_000,
+    delta: float = 1e-5,
+    confidence: float = 0.95,
+    random_state: int | np.random.Generator | None = None,
+    progress: bool = False,
+) -> Audit:
+    """Attack a run: train many models on two neighbouring data sets and count how well they are told apart.
+
+    Without `train`, the run is executed on the worst instance that is known, one number a model and thousands
+    of models side by side, and models are scored by their exact likelihood ratio. The instance's exact
+    divergence stands beside what the trainings show. With `train`, somebody else's trainer is given two data
+    sets with a canary. Half of its models choose the direction and the thresholds, the other half are
+    counted.
+
+    Parameters
+    ----------
+    run : NoisySGD
+        What is promised to be done.
+    train : callable, optional
+        (X, y) ↦ coefficients or a fitted estimator: a trainer of the linear model whose loss the run has. It
+        draws new noise at every call. It must start at 0, or anywhere that is not chosen by looking at data.
+    trainings : int
+        Models, half of them of either data set; at least 100.
+    delta : float, in [0, 1)
+        Where ε is read.
+    confidence : float, in (0, 1)
+        With which all bounds hold together.
+    random_state : None, int or numpy Generator
+        Of the trainings without `train`; no data are at stake.
+    progress : bool
+        Whether to show trainings and time on standard error.
+
+    Returns
+    -------
+    Audit
+        Lower bounds beside the guarantee. They prove what is not private, and never that something is.
+
+    Raises
+    ------
+    InvalidInput
+        For an argument out of its range; with `train`, for a loss without canaries.
+    NotApplicable
+        When no analysis covers the run, or no worst instance is known for it.
+
+    References
+    ----------
+    Nasr et al. 2021; Clopper, Pearson 1934; docs, "Audits".
+    """
+    if not isinstance(run, NoisySGD):
+        raise InvalidInput("run", f"expected a NoisySGD, got a {type(run).__name__}")
+    count = validate.integer("trainings", trainings, at_least=_FEWEST) // 2
+    at = validate.number("delta", delta, at_least=0.0, below=1.0)
+    sure = validate.number("confidence", confidence, above=0.0, below=1.0)
+    begin, guarantee = time.perf_counter(), run.guarantee(at)
+    deltas = (at, max(at, rates.resolved(count)))
+    if train is None:
+        instance, law = worst(run, at)
+        aims = rates.Aims(deltas, guarantee.curve, count, sure)
+        with progress_bar(progress, 2 * count, label="auditing") as advance:
+            null, other = _scores(
+                instance, law, count, np.random.default_rng(random_state), advance
+            )
+        points = rates.counted(null, other, aims.thresholds(*law.rates), sure)
+        name = instance.sentence
+    else:
+        if not callable(train):
+            raise InvalidInput("train", f"expected a callable, got a {type(train).__name__}")
+        name, law = "one canary among zero rows", None
+        with progress_bar(progress, 2 * count, label="auditing") as advance:
+            outputs = _outputs(run, train, count, advance)
+        points = _split(*outputs, guarantee, deltas, sure)
+    seconds = time.perf_counter() - begin
+    return Audit(guarantee, name, 2 * count, at, sure, tuple(points), law, seconds)
+
+
+def audit_outputs(
+    promise: NoisySGD | Guarantee,
+    null: ArrayLike,
+    other: ArrayLike,
+    *,
+    delta: float = 1e-5,
+    confidence: float = 0.95,
+) -> Audit:
+    """What models show that were trained elsewhere, on two neighbouring data sets.
+
+    Half of the models choose a direction, that between the means with each column in units of its variance,
+    and thresholds. The other half are counted.
+
+    Parameters
+    ----------
+    promise : NoisySGD or Guarantee
+        What is promised to be done, or of what was done.
+    null, other : (m,) or (m, d) array-like
+        What each model releases: of one data set, and of the other. Models are independent of each other.
+    delta : float, in [0, 1)
+        Where ε is read.
+    confidence : float, in (0, 1)
+        With which all bounds hold together.
+
+    Returns
+    -------
+    Audit
+        Its law is not known.
+
+    Raises
+    ------
+    InvalidInput
+        For other than as many models of either data set, at least 50.
+
+    References
+    ----------
+    docs, "Audits".
+    """
+    at = validate.number("delta", delta, at_least=0.0, below=1.0)
+    sure = validate.number("confidence", confidence, above=0.0, below=1.0)
+    if not isinstance(promise, NoisySGD | Guarantee):
+        kind = type(promise).__name__
+        raise InvalidInput("promise", f"expected a NoisySGD or a Guarantee, got a {kind}")
+    begin = time.perf_counter()
+    promised = promise.guarantee(at) if isinstance(promise, NoisySGD) else promise
+    tables = [_table(name, value) for name, value in (("null", null), ("other", other))]
+    if tables[0].shape != tables[1].shape:
+        raise InvalidInput("other", f"expected the shape of null, {tables[0].shape}")
+    count = len(tables[0])
+    points = _split(tables[0], tables[1], promised, (at, max(at, rates.resolved(count))), sure)
+    seconds = time.perf_counter() - begin
+    name = "models that were trained elsewhere"
+    return Audit(promised, name, 2 * count, at, sure, tuple(points), None, seconds)
+
+
+def worst(run: NoisySGD, delta: float) -> tuple[Instance, LawPair]:
+    """The instance of a run with the largest ε at `delta`, in the worse order, and its laws.
+
+    Raises NotApplicable where no laws are known.
+    """
+    best: tuple[float, Instance, LawPair] | None = None
+    refusal = NotApplicable("no worst instance is known")
+    for instance in instances(run):
+        try:
+            law = instance.pair()
+        except NotApplicable as no:
+            refusal = no
+            continue
+        cost = max(law.epsilon(delta), law.swapped().epsilon(delta))
+        if best is None or cost > best[0]:
+            best = cost, instance, law
+    if best is None:
+        raise refusal
+    return best[1], best[2]
+
+
+def _scores(
+    instance: Instance,
+    law: LawPair,
+    count: int,
+    generator: np.random.Generator,
+    advance: Callable[[], None],
+) -> tuple[Array, Array]:
+    """(count,) scores of models of the second data set, and of the first."""
+    return tuple(  # type: ignore[return-value]
+        np.concatenate(
+            [law.scores(part) for part in _trained(instance, gradient, count, generator, advance)]
+        )
+        for gradient in (instance.other, instance.record)
+    )
+
+
+def _trained(
+    instance: Instance,
+    gradient: float,
+    count: int,
+    generator: np.random.Generator,
+    advance: Callable[[], None],
+) -> Iterator[Array]:
+    for first in range(0, count, _AT_ONCE):
+        size = min(_AT_ONCE, count - first)
+        yield instance.trained(gradient, size, generator)
+        for _ in range(size):
+            advance()
+
+
+def _outputs(
+    run: NoisySGD, train: Trainer, count: int, advance: Callable[[], None]
+) -> tuple[Array, Array]:
+    """(count, d) coefficients of models of the second data set, and of the first."""
+    tables = []
+    for data in reversed(canary_pair(run)):
+        models = []
+        for _ in range(count):
+            models.append(coefficients(train(data.X.copy(), data.y.copy())))
+            advance()
+        tables.append(np.stack(models))
+    return tables[0], tables[1]
+
+
+def _split(
+    null: Array,
+    other: Array,
+    guarantee: Guarantee,
+    deltas: tuple[float, ...],
+    confidence: float,
+) -> list[rates.Point]:
+    """The points of the second half of the models, with what the first half chose."""
+    half = len(null) // 2
+    direction = _direction(null[:half], other[:half])
+    scores = null @ direction, other @ direction
+    aims = rates.Aims(deltas, guarantee.curve, len(null) - half, confidence)
+    thresholds = aims.thresholds(*rates.guessed(scores[0][:half], scores[1][:half]))
+    return rates.counted(scores[0][half:], scores[1][half:], thresholds, confidence)
+
+
+def _direction(null: Array, other: Array) -> Array:
+    """The difference of the means, each column in units of its own variance: what is noisy counts little."""
+    apart = other.mean(axis=0) - null.mean(axis=0)
+    variances = 0.5 * (null.var(axis=0) + other.var(axis=0))
+    scale = np.maximum(np.abs(null), np.abs(other)).max(axis=0)
+    weights = apart / np.maximum(variances, np.square(_FLAT * scale) + _LEAST)
+    return np.asarray(weights / (np.linalg.norm(weights) or 1.0))
+
+
+def _table(field: str, value: ArrayLike) -> Array:
+    expected = f"expected finite numbers of {_FEWEST // 2} models or more"
+    try:
+        table = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(field, expected) from None
+    table = table[:, None] if table.ndim == 1 else table
+    if table.ndim != 2 or 2 * len(table) < _FEWEST or not np.isfinite(table).all():
+        raise InvalidInput(field, expected)
+    return table

@@ -1,0 +1,244 @@
+"""Pairs of laws on the line, exactly: sums of independent choices with Gaussian noise, and their divergences.
+
+A law is a list of masses of cells, each a two-hundredth of a standard deviation wide. Which cell an output
+is in is computed from the output, so that the divergences of the cells are at most those of the laws. Where
+there are few outcomes a mass is a difference of distribution functions. Otherwise it is a Fourier integral
+that ends by itself, at nine over the standard deviation, so that the trapezoidal rule is off by roundings of
+the peak alone; these are added to the law that an attacker wants small, and taken from the other one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from pabi.numbers.rounding import Array
+
+_TAIL = (
+    9.0  # standard deviations that a law is followed for, and the reach of its Fourier transform
+)
+_FINE = 200  # cells in a standard deviation
+_MOST_CELLS = 1 << 21
+_FLOOR = 1e-15  # of the peak: what a mass may be off by that comes from its transform
+_LEAST = 1e-300
+_ABOVE = 1.0 + 1e-10  # the roundings of a sum of masses
+_MOST_EPSILON = 600.0
+_FEW = 512  # outcomes to sum a law over
+_MOST_SUMMED = 30_000_000  # outcomes times cells
+_CHUNK = 1 << 22  # complex numbers held at once
+
+
+class Choice(NamedTuple):
+    """An independent draw: (m,) probabilities, and the number that each outcome adds."""
+
+    weights: Array
+    values: Array
+
+
+@dataclass(frozen=True)
+class LawPair:
+    """Two laws as masses of the same cells: of the output on a data set, and on its neighbour.
+
+    Attributes
+    ----------
+    edges : (m − 1,) array
+        Rising, between the cells; an edge belongs to the cell on its right.
+    one, other : (m,) array
+        Masses, which sum to 1 but for what the tails hold.
+    rounding : float
+        The most that any of them may be off by.
+
+    References
+    ----------
+    docs, "Theory", 22.
+    """
+
+    edges: Array
+    one: Array
+    other: Array
+    rounding: float = 0.0
+
+    def swapped(self) -> LawPair:
+        """The pair in the other order.
+
+        Returns
+        -------
+        LawPair
+            The same cells.
+
+        Raises
+        ------
+        Nothing.
+        """
+        return LawPair(self.edges, self.other, self.one, self.rounding)
+
+    def delta(self, epsilon: float) -> float:
+        """δ(ε) in this order: the mass of the first law above e^ε times the second.
+
+        Parameters
+        ----------
+        epsilon : float, ≥ 0
+            The ε.
+
+        Returns
+        -------
+        float
+            From below.
+
+        Raises
+        ------
+        Nothing.
+        """
+        factor = math.exp(min(epsilon, _MOST_EPSILON))
+        sure = self.one - factor * self.other - (1.0 + factor) * self.rounding
+        return float(np.maximum(sure, 0.0).sum())
+
+    def epsilon(self, delta: float) -> float:
+        """The ε in [0, 600] at which `delta` is met in this order.
+
+        Parameters
+        ----------
+        delta : float, ≥ 0
+            The δ.
+
+        Returns
+        -------
+        float
+            From below, to 10⁻⁹; 0 where it is met at once.
+
+        Raises
+        ------
+        Nothing.
+        """
+        low, high = 0.0, 1.0
+        if self.delta(low) <= delta:
+            return 0.0
+        while self.delta(high) > delta and high < _MOST_EPSILON:
+            low, high = high, 2.0 * high
+        while high - low > 1e-9 * high:
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
+        return low
+
+    def scores(self, outputs: Array) -> Array:
+        """Log likelihood ratios of outputs.
+
+        Parameters
+        ----------
+        outputs : (k,) array
+            Released numbers.
+
+        Returns
+        -------
+        (k,) array
+            Those of their cells.
+
+        Raises
+        ------
+        Nothing.
+        """
+        return np.asarray(self.log_ratio[np.searchsorted(self.edges, outputs, side="right")])
+
+    @cached_property
+    def log_ratio(self) -> Array:
+        """(m,) of the cells; bounded where a mass is lost in rounding."""
+        floor = max(self.rounding, _LEAST)
+        return np.asarray(
+            np.log(np.maximum(self.one, floor)) - np.log(np.maximum(self.other, floor))
+        )
+
+    @cached_property
+    def rates(self) -> tuple[Array, Array, Array]:
+        """(thresholds, false-positive rates, false-negative rates) of the tests "score ≥ threshold".
+
+        The second law is the null hypothesis. Thresholds fall.
+        """
+        order = np.argsort(-self.log_ratio, kind="stable")
+        missed = np.append(np.cumsum(self.one[order][:0:-1])[::-1], 0.0)
+        return self.log_ratio[order], np.cumsum(self.other[order]), missed
+
+    @property
+    def mu(self) -> float:
+        """The least μ at which the cells are as hard to tell apart as two Gaussians, from below."""
+        _, fpr, fnr = self.rates
+        slack = self.rounding * len(fpr)
+        inside = (fpr > 1e3 * slack + _LEAST) & (fnr > 1e3 * slack + _LEAST)
+        upper = [np.minimum(_ABOVE * rate[inside] + slack, 1.0) for rate in (fpr, fnr)]
+        gaps = -ndtri(upper[0]) - ndtri(upper[1])
+        return float(np.max(gaps, initial=0.0))
+
+
+def pair_of_sums(one: Sequence[Choice], other: Sequence[Choice], std: float) -> LawPair:
+    """The laws of Σ choices + N(0, std²), for the choices of two data sets."""
+    ends = [_ends(one), _ends(other)]
+    low, high = (f(end[k] for end in ends) for k, f in enumerate((min, max)))
+    start, length = low - _TAIL * std, high - low + 2.0 * _TAIL * std
+    count = min(_MOST_CELLS, 1 << math.ceil(math.log2(length / std * _FINE)))
+    edges = np.asarray(start + length / count * np.arange(count + 1), dtype=np.float64)
+    outcomes = max(math.prod(len(c.values) for c in choices) for choices in (one, other))
+    if outcomes <= _FEW and outcomes * count <= _MOST_SUMMED:
+        return LawPair(edges[1:-1], _summed(one, std, edges), _summed(other, std, edges))
+    masses = [_transformed(choices, std, edges) for choices in (one, other)]
+    rounding = _FLOOR * max(float(mass.max()) for mass in masses)
+    return LawPair(edges[1:-1], masses[0], masses[1], rounding)
+
+
+def gaussian_masses(edges: Array, mean: float, std: float) -> Array:
+    """(m − 1,) the masses of N(mean, std²) between (m,) edges, to all digits in either tail."""
+    z = (edges - mean) / std
+    tails, crossed = ndtr(-np.abs(z)), (z[:-1] < 0.0) & (z[1:] >= 0.0)
+    return np.asarray(np.where(crossed, 1.0 - tails[:-1] - tails[1:], np.abs(np.diff(tails))))
+
+
+def _summed(choices: Sequence[Choice], std: float, edges: Array) -> Array:
+    """The masses between the edges, outcome by outcome."""
+    total = np.zeros(len(edges) - 1)
+    for outcome in itertools.product(*(range(len(choice.values)) for choice in choices)):
+        weight = math.prod(float(c.weights[k]) for c, k in zip(choices, outcome, strict=True))
+        mean = math.fsum(float(c.values[k]) for c, k in zip(choices, outcome, strict=True))
+        total += weight * gaussian_masses(edges, mean, std)
+    return total
+
+
+def _ends(choices: Sequence[Choice]) -> tuple[float, float]:
+    """The least and the largest sum."""
+    return (
+        math.fsum(float(choice.values.min()) for choice in choices),
+        math.fsum(float(choice.values.max()) for choice in choices),
+    )
+
+
+def _transformed(choices: Sequence[Choice], std: float, edges: Array) -> Array:
+    """The masses between the edges, by the discrete Fourier transform of a period.
+
+    The transform of the indicator of a cell turns the density in its middle into its mass.
+    """
+    count, length = len(edges) - 1, float(edges[-1] - edges[0])
+    width = length / count
+    needed = 1 + math.ceil(_TAIL / std * length / (2.0 * math.pi))
+    waves = np.arange(min(needed, count // 2), dtype=np.float64) * (2.0 * math.pi / length)
+    middle = float(edges[0]) + 0.5 * width
+    transform = np.exp(-0.5 * np.square(std * waves) + 1j * waves * middle)
+    transform *= np.sinc(waves * width / (2.0 * math.pi))
+    for choice in choices:
+        transform = transform * _transform(choice, waves)
+    spectrum = np.zeros(count // 2 + 1, dtype=complex)
+    spectrum[: len(waves)] = transform
+    return np.maximum(np.fft.irfft(spectrum, count), 0.0)
+
+
+def _transform(choice: Choice, waves: Array) -> Array:
+    """E exp(−iωX) of one choice at the frequencies."""
+    total = np.zeros(len(waves), dtype=complex)
+    part = max(1, _CHUNK // len(waves))
+    for first in range(0, len(choice.values), part):
+        rows = slice(first, first + part)
+        total += np.exp(-1j * np.outer(waves, choice.values[rows])) @ choice.weights[rows]
+    return total

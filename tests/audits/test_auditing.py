@@ -1,0 +1,233 @@
+"""Audits as users run them."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import pabi
+from pabi.audits import audit_outputs, canary_pair
+from pabi.convert import gdp_to_epsilon
+from pabi.guarantees.guarantee import Guarantee
+from pabi.numbers.errors import InvalidInput
+from pabi.tradeoff import Gaussian
+
+SURE = 1.0 - 1e-6
+RUN = pabi.NoisySGD(
+    pabi.Loss.convex(1.0, gradient_bound=1.0),
+    n=50,
+    batches=pabi.FullBatch(),
+    steps=4,
+    step_size=0.5,
+    noise_std=0.08,
+)
+MU = 1.0  # √4·(2/50)/0.08
+
+
+def stated(mu):
+    return Guarantee.from_tradeoff(
+        Gaussian(mu), adjacency="replace_one", method="stated", source="a test"
+    )
+
+
+@pytest.fixture(scope="module")
+def audit():
+    return pabi.audit(RUN, trainings=40_000, confidence=SURE, random_state=1)
+
+
+def test_bounds_are_in_order(audit):
+    """Trainings ≤ exact instance ≤ guarantee; here the instance is all that is promised."""
+    truth = gdp_to_epsilon(MU, 1e-5)
+    assert 0.2 * truth < audit.epsilon_lower < audit.exact
+    assert audit.exact == pytest.approx(truth, rel=1e-4)
+    assert audit.exact <= audit.guarantee.epsilon(1e-5)
+    assert 0.8 * MU < audit.mu_lower < audit.exact_mu <= audit.guarantee.mu
+    assert not audit.refuted
+
+
+def test_a_delta_that_so_many_trainings_resolve_shows_more(audit):
+    at = audit.resolved_delta
+    assert at > audit.delta
+    shares = [audit.epsilon(d) / audit.exact_epsilon(d) for d in (audit.delta, at)]
+    assert shares[0] + 0.15 < shares[1] < 1.0
+
+
+def test_a_guarantee_that_promises_too_much_is_refuted(monkeypatch):
+    monkeypatch.setattr(pabi.NoisySGD, "guarantee", lambda self, delta: stated(0.5 * MU))
+    result = pabi.audit(RUN, trainings=4_000, confidence=SURE)
+    assert result.refuted
+    assert result.epsilon_lower > 0.0
+
+
+def test_the_exact_instance_refutes_what_trainings_cannot(monkeypatch):
+    """One per cent too little."""
+    monkeypatch.setattr(pabi.NoisySGD, "guarantee", lambda self, delta: stated(0.99 * MU))
+    result = pabi.audit(RUN, trainings=200)
+    assert result.refuted
+    assert result.mu_lower < 0.99 * MU
+
+
+def test_the_table_says_what_was_shown(audit):
+    text = str(audit)
+    assert text.startswith("audit          not refuted\n")
+    assert [line.split("  ")[0] for line in text.splitlines()[5:]] == [
+        "trainings show",
+        "exact instance",
+        "guarantee",
+    ]
+    assert "one record with a gradient of 1 or -1" in text
+
+
+def test_the_audit_as_json(audit):
+    table = json.loads(json.dumps(audit.to_dict()))
+    assert table["refuted"] is False
+    assert [reading["delta"] for reading in table["readings"]] == [1e-5, audit.resolved_delta]
+    assert table["readings"][0]["epsilon_lower"] == audit.epsilon_lower
+    assert np.array(table["curve"]).shape == audit.curve.shape == (len(audit.points), 2)
+
+
+def test_the_picture_has_guarantee_instance_and_points(audit):
+    ax = audit.plot()
+    promised, instance, points = ax.get_lines()[:3]
+    assert points.get_xydata() == pytest.approx(audit.curve)
+    x, y = instance.get_data()
+    assert (y >= Gaussian(MU * 1.001)(np.clip(x, 0.0, 1.0)) - 1e-6).all()
+    assert (promised.get_ydata() <= np.interp(promised.get_xdata(), x, y) + 1e-4).all()
+    plt.close(ax.figure)
+
+
+def test_the_same_random_state_repeats_an_audit():
+    first, again = (pabi.audit(RUN, trainings=1_000, random_state=3) for _ in range(2))
+    assert first.points == again.points
+
+
+def test_progress_is_shown_where_it_is_asked_for(capfd):
+    pabi.audit(RUN, trainings=200, progress=True)
+    assert "auditing" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("trainings", {"trainings": 99}),
+        ("delta", {"delta": 1.0}),
+        ("confidence", {"confidence": 1.0}),
+        ("train", {"train": 3}),
+        ("train", {"train": lambda X, y: "coefficients"}),
+        ("train", {"train": lambda X, y: [math.nan]}),
+    ],
+)
+def test_what_is_out_of_range_is_named(field, changes):
+    run = RUN if field != "train" else LOGISTIC
+    with pytest.raises(InvalidInput, match=f"^{field}: "):
+        pabi.audit(run, **changes)
+
+
+def test_what_is_no_run_is_refused():
+    with pytest.raises(InvalidInput, match="^run: expected a NoisySGD"):
+        pabi.audit(stated(1.0))
+
+
+# Outputs from elsewhere.
+
+
+def gaussians(mu, count, d=3, seed=0):
+    """Models of two data sets, at distance μ in a direction that nobody is told."""
+    rng = np.random.default_rng(seed)
+    direction = rng.normal(size=d)
+    direction /= np.linalg.norm(direction)
+    return rng.normal(size=(count, d)), mu * direction + rng.normal(size=(count, d))
+
+
+def test_a_direction_is_chosen_from_half_of_the_models():
+    null, other = gaussians(2.0, 20_000)
+    result = audit_outputs(stated(2.0), null, other, confidence=SURE)
+    assert 1.7 < result.mu_lower < 2.0
+    assert not result.refuted
+    assert audit_outputs(stated(1.5), null, other, confidence=SURE).refuted
+
+
+def test_a_noisy_column_hides_no_other():
+    null, other = gaussians(2.0, 2_000, d=1)
+    noise = np.random.default_rng(1).normal(size=(2, 2_000, 1)) * 1e4
+    tables = [np.hstack(pair) for pair in zip((null, other), noise, strict=True)]
+    assert audit_outputs(stated(1.0), *tables, confidence=SURE).refuted
+
+
+def test_a_column_that_gives_everything_away_is_found():
+    """It is constant on either data set."""
+    null, other = gaussians(0.0, 200)
+    tables = np.hstack([null, np.zeros((200, 1))]), np.hstack([other, np.full((200, 1), 1e-3)])
+    assert audit_outputs(stated(1.0), *tables, confidence=SURE).refuted
+
+
+def test_choosing_does_not_make_equal_models_unequal():
+    """500 columns and 200 models: half of them tell the data sets apart perfectly, the other half do not."""
+    for seed in range(20):
+        null, other = gaussians(0.0, 200, d=500, seed=seed)
+        assert not audit_outputs(stated(0.01), null, other, confidence=0.9999).refuted
+
+
+@pytest.mark.parametrize(
+    ("null", "other"),
+    [
+        (np.zeros(49), np.zeros(49)),
+        (np.zeros((60, 2)), np.zeros((60, 3))),
+        (np.full(60, np.nan), np.zeros(60)),
+        (["x"] * 60, np.zeros(60)),
+        (np.zeros((60, 1, 1)), np.zeros((60, 1, 1))),
+    ],
+)
+def test_models_that_are_no_numbers_are_refused(null, other):
+    with pytest.raises(InvalidInput, match="^(null|other): expected"):
+        audit_outputs(RUN, null, other)
+
+
+def test_a_promise_is_a_run_or_a_guarantee():
+    with pytest.raises(InvalidInput, match="^promise: expected a NoisySGD or a Guarantee"):
+        audit_outputs(1.0, np.zeros(60), np.zeros(60))
+
+
+# Canaries.
+
+LOGISTIC = pabi.NoisySGD(
+    pabi.Loss.logistic(2.0),
+    n=30,
+    batches=pabi.Cyclic(8),
+    epochs=2,
+    step_size=0.5,
+    noise_std=0.1,
+)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+@pytest.mark.parametrize("loss", [pabi.Loss.logistic(2.0), pabi.Loss.huber(2.0, 1.0)])
+def test_canaries_are_neighbours(adjacency, loss):
+    run = pabi.NoisySGD(
+        loss,
+        n=30,
+        batches=pabi.Cyclic(8),
+        steps=6,
+        step_size=0.5,
+        noise_std=0.1,
+        adjacency=adjacency,
+    )
+    first, other = canary_pair(run, target=3.0)
+    changed = np.flatnonzero((first.X != other.X).any(axis=1) | (first.y != other.y))
+    assert changed.tolist() == [8]  # the sixth step uses the second batch
+    assert first.X[8].tolist() == [2.0]
+    if adjacency == "replace_one":
+        assert other.X[8].tolist() == [2.0]
+        assert first.y[8] != other.y[8]
+    else:
+        assert other.X[8].tolist() == [0.0]
+    assert np.delete(first.X, 8) == pytest.approx(0.0)
+
+
+def test_a_loss_without_canaries_is_refused():
+    with pytest.raises(InvalidInput, match="^run: expected a loss of logistic"):
+        pabi.audit(RUN, train=lambda X, y: [0.0])

@@ -1,0 +1,154 @@
+"""The instances are what the description says, cost what closed forms say, and no more than is promised."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi import Loss, NoisySGD, NotApplicable
+from pabi.audits.auditing import worst
+from pabi.audits.instances import instances
+from pabi.convert import gdp_to_epsilon
+from pabi.learn import LogisticGradients, SmoothedHingeGradients, SquaredGradients
+
+DELTA = 1e-5
+ORDERS = [
+    pabi.FullBatch(),
+    pabi.Cyclic(7),
+    pabi.ShuffleOnce(7),
+    pabi.Reshuffle(7),
+    pabi.BallsInBins(7),
+    pabi.Poisson(7),
+    pabi.FixedSize(7),
+]
+each_order = pytest.mark.parametrize("batches", ORDERS, ids=lambda b: type(b).__name__)
+each_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+BALL = pabi.prox.ball(0.2)
+KINDS = {
+    "logistic": (Loss.logistic(1.0, l2=0.1), {}),
+    "huber": (Loss.huber(1.0, 1.0), {"clip_norm": 0.5}),
+    "convex": (Loss.convex(2.0, gradient_bound=1.0), {}),
+    "nonconvex": (Loss.nonconvex(1.0, gradient_bound=1.0, l2=0.2), {}),
+    "nonconvex on a ball": (Loss.nonconvex(1.0, gradient_bound=1.0), {"prox": BALL}),
+    "lipschitz on a ball": (Loss.lipschitz(1.0), {"prox": BALL}),
+}
+
+
+def run_of(batches, loss=None, **changes):
+    fields = {"n": 45, "epochs": 3, "step_size": 0.5, "noise_std": 0.4, **changes}
+    return NoisySGD(loss or Loss.convex(1.0, gradient_bound=1.0), batches=batches, **fields)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@each_adjacency
+@each_order
+def test_no_instance_costs_more_than_is_promised(batches, adjacency, kind):
+    loss, rest = KINDS[kind]
+    run = run_of(batches, loss, adjacency=adjacency, **rest)
+    guarantee, tried = run.guarantee(DELTA), instances(run)
+    for instance in tried[:3] + tried[-3:]:
+        pair = instance.pair()
+        for delta in (1e-5, 1e-2):
+            promised = guarantee.epsilon(delta) * (1.0 + 1e-9)
+            assert pair.epsilon(delta) <= promised, instance
+            assert pair.swapped().epsilon(delta) <= promised, instance
+
+
+@each_adjacency
+def test_full_batches_of_linear_losses_cost_all_that_is_promised(adjacency):
+    """A sum of T steps: μ = √T·s/σ, which composition attains."""
+    run = run_of(pabi.FullBatch(), adjacency=adjacency, noise_std=0.1)
+    sensitivity = (2.0 if adjacency == "replace_one" else 1.0) / 45
+    mu = math.sqrt(3) * sensitivity / 0.1
+    law = worst(run, DELTA)[1]
+    assert law.epsilon(DELTA) == pytest.approx(gdp_to_epsilon(mu, DELTA), rel=1e-4)
+    assert run.guarantee(DELTA).epsilon(DELTA) == pytest.approx(law.epsilon(DELTA), rel=1e-3)
+
+
+def test_a_quadratic_that_forgets_costs_a_geometric_series():
+    """λ alone: the release is Σ c^(T−1−k)·η(g/n + ξ_k)."""
+    run = run_of(pabi.FullBatch(), Loss.logistic(1.0, l2=0.8), epochs=5, noise_std=0.1)
+    powers = (1.0 - 0.5 * 0.8) ** np.arange(5)
+    mu = (2.0 / 45) * powers.sum() / (0.1 * math.sqrt((powers**2).sum()))
+    flat = next(i for i in instances(run) if not any(i.curvature))
+    assert flat.pair().epsilon(DELTA) == pytest.approx(gdp_to_epsilon(mu, DELTA), rel=1e-4)
+
+
+def test_curved_batches_before_the_record_cost_more():
+    """They forget noise that linear losses keep."""
+    run = run_of(pabi.Cyclic(7), noise_std=0.05)
+    costs = {i.curvature: i.pair().epsilon(DELTA) for i in instances(run)}
+    assert max(costs.values()) > 1.1 * costs[(0.0,)]
+
+
+SATURATING = {
+    "logistic": lambda rows: LogisticGradients(rows, np.zeros(2, dtype=int)),
+    "smoothed_hinge": lambda rows: SmoothedHingeGradients(rows, np.zeros(2, dtype=int), 1.0),
+    "squared": lambda rows: SquaredGradients(rows, np.zeros(2), residual_bound=1.0),
+}
+
+
+@pytest.mark.parametrize("loss", SATURATING)
+def test_far_out_two_records_pull_in_opposite_directions(loss):
+    """A coordinate that both share a little of decides the residual: clipped to 1 the gradients are opposite
+    and of length 1, and stay so wherever the other coordinate goes."""
+    share = 1e-4
+    rows = np.array([[share, math.sqrt(1.0 - share**2)], [share, -math.sqrt(1.0 - share**2)]])
+    for second in (-50.0, 0.0, 50.0):
+        pulls = SATURATING[loss](rows)(np.array([1e8, second]), np.arange(2))
+        pulls /= np.maximum(np.linalg.norm(pulls, axis=1), 1.0)[:, None]
+        assert np.linalg.norm(pulls, axis=1) == pytest.approx([1.0, 1.0], abs=1e-9)
+        assert np.linalg.norm(pulls[0] - pulls[1]) == pytest.approx(2.0, abs=1e-6)
+
+
+@each_order
+def test_gradients_are_within_their_bound_wherever_a_path_goes(batches):
+    loss = Loss.convex(1.0, gradient_bound=1.0)
+    rng = np.random.default_rng(0)
+    for run in (run_of(batches, loss, noise_std=0.01), run_of(batches, loss, prox=BALL)):
+        for instance in instances(run):
+            x = instance.trained(instance.record, 2_000, rng)
+            steepest = np.abs(instance.rest) + max(map(abs, instance.curvature)) * np.abs(x)
+            assert steepest.max() <= 1.0
+            assert max(abs(instance.record), abs(instance.other), abs(instance.rest)) <= 1.0
+
+
+def test_strongly_convex_records_are_curved_themselves():
+    loss = Loss.strongly_convex(0.5, 1.0)
+    run = run_of(pabi.Cyclic(7), loss, gradient_sensitivity=2.0)
+    tried = instances(run)
+    assert all(not i.flat and min(i.curvature) >= 0.5 for i in tried)
+    assert max(i.pair().epsilon(DELTA) for i in tried) <= run.guarantee(DELTA).epsilon(DELTA)
+
+
+REFUSED = {
+    "another update": run_of(pabi.FullBatch(), update=pabi.updates.Momentum()),
+    "path": run_of(pabi.FullBatch(), release="path"),
+    "proximal map": run_of(pabi.FullBatch(), prox=pabi.prox.l1(0.1)),
+    "cap": run_of(pabi.Poisson(7, cap=20)),
+    "logistic loss on a bounded domain": run_of(pabi.FullBatch(), Loss.logistic(1.0), prox=BALL),
+    "curved": run_of(
+        pabi.FullBatch(),
+        Loss.strongly_convex(0.5, 1.0),
+        gradient_sensitivity=2.0,
+        adjacency="zero_out",
+    ),
+    "dissipative": run_of(
+        pabi.FullBatch(), Loss.dissipative(1.0, 0.5, 1.0), gradient_sensitivity=2.0
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_where_no_instance_is_known_none_is_made_up(reason):
+    with pytest.raises(NotApplicable, match=reason):
+        instances(REFUSED[reason])
+
+
+def test_a_domain_that_is_too_wide_is_refused():
+    run = run_of(pabi.FullBatch(), noise_std=1e-5, prox=pabi.prox.ball(1e-2), epochs=400)
+    with pytest.raises(NotApplicable, match="wide"):
+        worst(run, DELTA)

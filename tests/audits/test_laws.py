@@ -1,0 +1,215 @@
+"""The laws of instances against closed forms, mixtures and walks that are computed elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, norm
+
+import pabi
+from pabi.audits import laws
+from pabi.audits.auditing import worst
+from pabi.audits.instances import instances
+from pabi.audits.laws import Choice, pair_of_sums
+from pabi.audits.walks import AffineStep, WalledWalk, pair_between_walls
+from pabi.convert import gdp_to_delta
+from support.falsification import random_batches
+from support.falsification.mixtures import Mixture, hockey_sticks
+
+EPSILONS = np.array([0.0, 0.3, 1.0, 2.5])
+CELLS = 2e-5  # what cells of a two-hundredth of a standard deviation lose, of the second order
+
+
+def one(value):
+    return [Choice(np.ones(1), np.array([value]))]
+
+
+def deltas(pair, epsilons=EPSILONS):
+    return np.array([[way.delta(e) for e in epsilons] for way in (pair, pair.swapped())])
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.5, 2.0, 8.0, 25.0])
+def test_two_gaussians(mu):
+    pair = pair_of_sums(one(0.0), one(3.0 * mu), 3.0)
+    epsilons = np.array([0.0, 0.5 * mu, 0.5 * mu * mu])
+    truth = np.array([gdp_to_delta(mu, e) for e in epsilons])
+    computed = deltas(pair, epsilons)
+    assert (computed <= truth * (1.0 + 1e-9) + 1e-13).all()
+    assert (computed >= truth * (1.0 - 1e-4) - 1e-13).all()
+    assert 0.999 * mu - 1e-4 < pair.mu <= mu * (1.0 + 1e-9)
+
+
+def test_epsilon_is_the_inverse_of_delta():
+    pair = pair_of_sums(one(0.0), one(2.0), 1.0)
+    for delta in (1e-8, 1e-5, 1e-2):
+        epsilon = pair.epsilon(delta)
+        assert pair.delta(epsilon - 1e-6) > delta >= pair.delta(epsilon + 1e-6)
+        assert gdp_to_delta(2.0, epsilon) == pytest.approx(delta, rel=1e-3)
+    assert pair.epsilon(0.9) == 0.0
+
+
+def mixture(choices, std):
+    """All sums of the choices, one component each."""
+    weights, means = np.ones(1), np.zeros(1)
+    for choice in choices:
+        weights = np.outer(weights, choice.weights).ravel()
+        means = np.add.outer(means, choice.values).ravel()
+    return Mixture(weights, means, np.full(len(means), std))
+
+
+@pytest.mark.parametrize("few", [512, 0], ids=["summed", "transformed"])
+@pytest.mark.parametrize("seed", range(6))
+def test_sums_of_choices_are_mixtures(monkeypatch, few, seed):
+    monkeypatch.setattr(laws, "_FEW", few)
+    rng = np.random.default_rng(seed)
+    std = float(rng.uniform(0.2, 2.0))
+    both = []
+    for _ in range(2):
+        choices = []
+        for _ in range(3):
+            weights = rng.dirichlet(np.ones(4))
+            choices.append(Choice(weights, rng.normal(size=4)))
+        both.append(choices)
+    computed = deltas(pair_of_sums(*both, std))
+    truth = hockey_sticks(*(mixture(choices, std) for choices in both), EPSILONS)
+    assert (computed <= truth + 1e-9).all()
+    assert (computed >= truth * (1.0 - 1e-4) - CELLS).all()
+
+
+def test_masses_are_exact_in_the_tails():
+    edges = np.linspace(-30.0, 30.0, 601)
+    masses = laws.gaussian_masses(edges, 0.0, 1.0)
+    right = masses[300:]
+    assert right == pytest.approx(norm.sf(edges[300:-1]) - norm.sf(edges[301:]), rel=1e-9)
+    assert masses[::-1] == pytest.approx(masses, rel=1e-9)
+    assert masses.sum() == pytest.approx(1.0, abs=1e-14)
+
+
+def test_rates_are_those_of_the_tests():
+    pair = pair_of_sums(one(1.0), one(0.0), 1.0)
+    thresholds, fpr, fnr = pair.rates
+    i = int(np.argmin(np.abs(fpr - 0.1)))
+    edge = thresholds[i] + 0.5  # log ratio x − 1/2
+    assert fpr[i] == pytest.approx(norm.sf(edge), abs=2e-3)
+    assert fnr[i] == pytest.approx(norm.cdf(edge - 1.0), abs=2e-3)
+    assert (np.diff(thresholds) <= 0.0).all()
+
+
+def test_a_score_belongs_to_the_cell_of_the_output():
+    pair = pair_of_sums(one(1.0), one(0.0), 1.0)
+    x = np.array([-3.0, 0.5, 2.0])
+    assert pair.scores(x) == pytest.approx(x - 0.5, abs=0.01)
+
+
+# Between walls.
+
+
+def samplers():
+    line = random_batches.Constant
+    for sampler in (pabi.FixedSize(2), pabi.Poisson(2)):
+        for diameter in (0.4, 1.0):
+            yield random_batches.Instance(
+                base=((line(0.0), 5),),
+                record=line(1.0),
+                other=line(-1.0),
+                batches=sampler,
+                eta=(0.3,) * 6,
+                noise=(0.8,) * 6,
+                loss=pabi.Loss.convex(1.0, gradient_bound=1.0, l2=0.4),
+                diameter=diameter,
+            )
+
+
+@pytest.mark.parametrize(
+    "case", list(samplers()), ids=lambda c: f"{type(c.batches).__name__}-{c.diameter}"
+)
+def test_walls_against_quadrature(case):
+    """The truth of another file, by other nodes, cells and events."""
+    mine = next(
+        i for i in instances(case.run) if i.name == "others at rest" and i.curvature == (0.0,)
+    )
+    truth, error = random_batches.hockey_stick(case, EPSILONS)
+    computed = deltas(mine.pair())
+    assert (computed <= truth + error + 1e-10).all()
+    assert (computed >= truth * (1.0 - 1e-3) - 1e-4).all()
+
+
+ORDERS = [
+    pabi.FullBatch(),
+    pabi.Cyclic(4),
+    pabi.ShuffleOnce(4),
+    pabi.Reshuffle(4),
+    pabi.BallsInBins(4),
+    pabi.Poisson(4),
+    pabi.FixedSize(4),
+]
+
+
+def run_of(batches, **changes):
+    fields = {"n": 18, "steps": 11, "step_size": 0.3, "noise_std": 0.5, "cooldown_steps": 2}
+    loss = pabi.Loss.convex(1.0, gradient_bound=1.0, l2=0.3)
+    return pabi.NoisySGD(loss, batches=batches, **{**fields, **changes})
+
+
+@pytest.mark.parametrize("batches", ORDERS, ids=lambda b: type(b).__name__)
+def test_walls_out_of_reach_change_nothing(batches):
+    """Two ways to the same law: sums of choices, and a walk that meets no wall."""
+    for instance in instances(run_of(batches)):
+        diameter = 2.0 * instance.reach
+        walled = pair_between_walls(
+            diameter, *(instance.walk(instance.moves(g)) for g in (instance.record, instance.other))
+        )
+        assert deltas(walled) == pytest.approx(deltas(instance.pair()), abs=1e-4)
+
+
+def test_a_place_that_is_drawn_afresh_is_the_average_over_places():
+    """Epochs of three steps, against all nine ways to choose the places."""
+    plain, moved = [AffineStep(0.9, 0.0, 0.3)] * 6, [AffineStep(0.9, 0.4, 0.3)] * 6
+    still = WalledWalk(plain, plain, np.zeros((6, 1)), np.ones(1))
+    drawn = WalledWalk(plain, moved, np.full((6, 1), 1.0 / 3.0), np.ones(1), 3)
+    average = 0.0
+    for first in range(3):
+        for second in range(3):
+            chances = np.zeros((6, 1))
+            chances[[first, 3 + second]] = 1.0
+            average += (
+                pair_between_walls(0.8, WalledWalk(plain, moved, chances, np.ones(1)), still).one
+                / 9
+            )
+    computed = pair_between_walls(0.8, drawn, still).one
+    assert computed == pytest.approx(average, abs=1e-13)
+    assert computed.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+# What is trained has the law that is computed.
+
+
+@pytest.mark.parametrize("diameter", [None, 0.5])
+@pytest.mark.parametrize("batches", ORDERS, ids=lambda b: type(b).__name__)
+def test_what_is_trained_has_the_law(batches, diameter):
+    """Pearson's χ² over some forty cells; a false alarm has a probability of 1e-6 for each."""
+    rng = np.random.default_rng(5)
+    for instance in instances(run_of(batches, diameter=diameter)):
+        pair = instance.pair()
+        for gradient, masses in ((instance.record, pair.one), (instance.other, pair.other)):
+            x = instance.trained(gradient, 20_000, rng)
+            cells = np.minimum((np.cumsum(masses) * 40).astype(int), 39)
+            counts = np.bincount(cells[np.searchsorted(pair.edges, x, side="right")], minlength=40)
+            expected = np.bincount(cells, masses, minlength=40) * len(x)
+            used = expected > 5.0
+            statistic = float(np.sum(np.square(counts - expected)[used] / expected[used]))
+            assert statistic < chi2.isf(1e-6, used.sum() - 1)
+            assert counts[~used].sum() < 60
+
+
+def test_the_comparison_notices_another_law():
+    """A tenth of a standard deviation is enough."""
+    instance = worst(run_of(pabi.FullBatch()), 1e-5)[0]
+    pair = instance.pair()
+    x = instance.trained(instance.record, 20_000, np.random.default_rng(5))
+    shifted = x + 0.1 * x.std()
+    cells = np.minimum((np.cumsum(pair.one) * 40).astype(int), 39)
+    counts = np.bincount(cells[np.searchsorted(pair.edges, shifted, side="right")], minlength=40)
+    expected = np.bincount(cells, pair.one, minlength=40) * len(x)
+    used = expected > 5.0
+    assert float(np.sum(np.square(counts - expected)[used] / expected[used])) > 150.0

@@ -108,7 +108,11 @@ class _Listed(BatchRows):
     def __init__(self, run: NoisySGD) -> None:
         self._n, self._size, self._per_epoch = run.n, run.batch_size, run.steps_per_epoch
 
-    def batch(self, step: int) -> slice:
+    def batch(self, step: int) -> Rows | None:
+        return self._places(step)
+
+    def _places(self, step: int) -> slice:
+        """Where in the order the batch lies."""
         first = step % self._per_epoch * self._size
         return slice(first, min(first + self._size, self._n))
 
@@ -132,7 +136,7 @@ class _Permuted(_Listed):
         if self.secret is None or (step % self._per_epoch == 0 and not self._once):
             self.secret = drawn_order(self._n, self._generator)
             self._order = self._in(self.secret)
-        part = super().batch(step)
+        part = self._places(step)
         return part if self._order is None else self._order[part]
 
     def _in(self, secret: Secret) -> NDArray[np.intp] | None:

@@ -67,6 +67,11 @@ def applied(cells: Any, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Any:
     return cells.mapped(change) if isinstance(cells, Column) else change(cells)
 
 
+def first_of(cells: Any) -> NDArray[Any]:
+    """Some cells, at least one."""
+    return cells.first() if isinstance(cells, Column) else np.asarray(cells)
+
+
 def labels_of(cells: Any) -> NDArray[Any]:
     """The distinct cells, in order; of a `Column` in one pass."""
     if not isinstance(cells, Column):

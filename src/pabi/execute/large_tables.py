@@ -135,11 +135,10 @@ class LargeTable:
 
 
 def large_table(X: Any) -> LargeTable | None:
-    """The table that X is, None where it is in memory."""
+    """The table that X is, None where it is in memory, or in a file that is mapped there."""
     if isinstance(X, LargeTable):
         return X
-    is_large = isinstance(X, np.memmap) or _home(X) in ("dask", "zarr") or _is_dataset(X)
-    return LargeTable(X) if is_large else None
+    return LargeTable(X) if _home(X) in ("dask", "zarr") or _is_dataset(X) else None
 
 
 def large_column(table: LargeTable, cells: Any, argument: str = "y") -> Column:
@@ -153,6 +152,11 @@ def large_column(table: LargeTable, cells: Any, argument: str = "y") -> Column:
     if _home(cells) == "zarr":
         return Column(Steady(Slices(cells), argument))
     return column_of(cells, argument)
+
+
+def is_large(cells: Any) -> bool:
+    """Whether cells are not in memory: a column's name, or one of dask or Zarr."""
+    return isinstance(cells, str) or _home(cells) in ("dask", "zarr")
 
 
 def names_among(*cells: Any) -> tuple[str, ...]:

@@ -119,6 +119,10 @@ def _kind(stored: NDArray[Any], target: NDArray[Any], weighted: bool) -> np.dtyp
     return np.dtype([*beside, ("x", stored.dtype, stored.shape[1:])])
 
 
+def _bytes(held: NDArray[Any]) -> memoryview:
+    return memoryview(held.view(np.uint8).data)
+
+
 class _Shelf:
     """A file of rows, bucket after bucket; rows in no secret order are cut into pieces of one size."""
 
@@ -162,7 +166,7 @@ class _Shelf:
         """Writes all rows; returns where each bucket begins."""
         if self._buckets is None:
             for held in rows:
-                self._file.write(held.view(np.uint8))
+                self._file.write(_bytes(held))
             return np.arange(0, n, BUCKET)
         buckets, together = self._buckets, max(1, _SORTED // self._kind.itemsize)
         sizes = buckets.sizes()
@@ -182,7 +186,7 @@ class _Shelf:
         for bucket in np.flatnonzero(counts).tolist():
             self._file.seek(int(free[bucket]) * self._kind.itemsize)
             own = ordered[ends[bucket] - counts[bucket] : ends[bucket]]
-            self._file.write(own.view(np.uint8))
+            self._file.write(_bytes(own))
         free += counts
 
     def _bucket(self, number: int) -> NDArray[Any]:
@@ -190,6 +194,6 @@ class _Shelf:
         first, last = int(self._starts[number]), int(self._starts[number + 1])
         held = np.empty(last - first, self._kind)
         self._file.seek(first * self._kind.itemsize)
-        if self._file.readinto(held.view(np.uint8)) != held.nbytes:
+        if self._file.readinto(_bytes(held)) != held.nbytes:
             raise InvalidInput("scratch", f"{self._path} was changed while it was in use")
         return held if self._buckets is None else held[self._buckets.inside(number, len(held))]

@@ -21,7 +21,7 @@ from pabi.describe.scalar_losses import Logistic
 from pabi.execute.clipping import by_row
 from pabi.execute.dense_blocks import Rows, part_of
 from pabi.execute.groups import UserRows
-from pabi.execute.large_columns import Column
+from pabi.execute.large_columns import Column, first_of
 from pabi.execute.large_records import LargeRecords, records_of
 from pabi.execute.layouts import Layout
 from pabi.execute.records import MOST_ROWS, Records, RowBlock, as_labels
@@ -241,10 +241,9 @@ class LossGradients(LinearGradients):
 
     def __init__(self, loss: LinearLoss, X: Any, y: ArrayLike, classes: int | None = None) -> None:
         records = X if isinstance(X, Records) else records_of(X, y)
-        if isinstance(records, LargeRecords):
-            y = records.column(y)
-        targets = targets_of(loss, y, records.n, classes)
-        outputs = targets.shape[1] if loss.response == "vector" else classes
+        column = records.column(y) if isinstance(records, LargeRecords) else y
+        targets = targets_of(loss, column, records.n, classes)
+        outputs = first_of(targets).shape[1] if loss.response == "vector" else classes
         super().__init__(records, targets, _residual_of(loss), outputs, fraction_up(loss.steepness))
         self.loss = loss
         self._in_ball = _residual_of(loss.in_ball())
@@ -502,7 +501,7 @@ def _residual_of(loss: LinearLoss) -> Residual:
 # Targets.
 
 
-def targets_of(loss: LinearLoss, y: ArrayLike, n: int, classes: int | None = None) -> NDArray[Any]:
+def targets_of(loss: LinearLoss, y: ArrayLike | Column, n: int, classes: int | None = None) -> Any:
     """(n,) targets as `loss` reads them: labels ±1, numbers, or class numbers. Raises InvalidInput.
 
     Those of a `Column` are a `Column`; all its cells are checked.

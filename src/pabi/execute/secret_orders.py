@@ -1,9 +1,10 @@
 """Secret orders of records: drawn at once for few, and bucket by bucket for many.
 
-An order of many records is never drawn as a whole. Every record draws its bucket, uniformly and independently,
-and each bucket is put into a uniformly random order of its own. All orders are then equally likely (Rao 1961,
-Sandelius 1962; Sanders 1998 for data on disks). Labels and inner orders follow from a key of 256 bits, so
-that a run on data in memory and one on data on a disk have the same order, and neither has to store it.
+An order of many records is never drawn as a whole. Every record draws its bucket, uniformly and
+independently, and each bucket is put into a uniformly random order of its own. All orders are then equally
+likely (Rao 1961, Sandelius 1962; Sanders 1998 for data on disks). Labels and inner orders follow from a key
+of 256 bits, so that a run on data in memory and one on data on a disk have the same order, and neither has
+to store it.
 """
 
 from __future__ import annotations

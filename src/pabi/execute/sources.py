@@ -1,4 +1,4 @@
-"""Where rows come from that are not in memory as a whole: arrays on disks, dask's collections, parts of any kind.
+"""Where rows come from that are not in memory as a whole: arrays on disks, dask's collections.
 
 A source is read from its beginning to its end, as often as it takes. What was read before must come again:
 files are known by their sizes and times, anything else by a checksum of its rows.
@@ -7,6 +7,7 @@ files are known by their sizes and times, anything else by a checksum of its row
 from __future__ import annotations
 
 import contextlib
+import math
 import mmap
 import os
 import zlib
@@ -132,10 +133,13 @@ class Slices:
 
 def _rows_together(array: Any) -> int:
     """So many rows that a read is worth it; of a chunked array whole chunks."""
-    row = max(1, array.dtype.itemsize * int(np.prod(array.shape[1:], dtype=np.int64)))
-    least = max(1, READ // row)
+    least = max(1, READ // max(1, _row_bytes(array)))
     chunk = int((getattr(array, "chunks", None) or (1,))[0])
     return max(chunk, least // chunk * chunk)
+
+
+def _row_bytes(array: Any) -> int:
+    return int(array.dtype.itemsize) * math.prod(map(int, array.shape[1:]))
 
 
 def _file_of(array: Any) -> str | None:
@@ -148,10 +152,9 @@ def _file_of(array: Any) -> str | None:
 def _from_file(array: np.memmap[Any, Any], file: str, first: int, length: int) -> NDArray[Any]:
     """Some rows of a mapped file, read: pages that are mapped would stay in memory."""
     shape = (min(length, len(array) - first), *array.shape[1:])
-    row = array.dtype.itemsize * int(np.prod(array.shape[1:], dtype=np.int64))
-    count = int(np.prod(shape, dtype=np.int64))
+    count, offset = math.prod(shape), array.offset + first * _row_bytes(array)
     with readable(file):
-        flat = np.fromfile(file, array.dtype, count, offset=array.offset + first * row)
+        flat = np.fromfile(file, array.dtype, count, offset=offset)
     if len(flat) < count:
         raise InvalidInput(file, _CHANGED)
     return flat.reshape(shape)

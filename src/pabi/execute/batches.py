@@ -129,8 +129,8 @@ class _Permuted(_Listed):
         arranged: Arranged | None,
     ) -> None:
         super().__init__(run)
-        self._once, self._generator, self.secret = once, generator, secret
-        self._arranged, self._order = arranged, None if secret is None else self._in(secret)
+        self._once, self._generator, self._arranged = once, generator, arranged
+        self.secret, self._order = secret, None if secret is None else self._in(secret)
 
     def batch(self, step: int) -> Rows | None:
         if self.secret is None or (step % self._per_epoch == 0 and not self._once):

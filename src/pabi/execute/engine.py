@@ -205,9 +205,7 @@ def train(
         with progress_bar(progress, run.steps, state.step) as advance:
             after_step = _Aftermath(files.current, guarantee.besides, watch, advance)
             arranged = None if groups is not None else _layout(per_record_gradients)
-            return _execute(
-                run, gradient_sum, state, randomness.generator(), after_step, arranged=arranged
-            )
+            return _execute(run, gradient_sum, state, randomness.generator(), after_step, arranged)
 
     with reserved(ledger, lambda: proven, secret=secret), _laid_out(per_record_gradients):
         x = released(execute)
@@ -419,8 +417,7 @@ def _execute(
     state: State,
     generator: np.random.Generator,
     after_step: _Aftermath,
-    *,
-    arranged: Layout | None,
+    arranged: Layout | None = None,
 ) -> Array:
     """The last iterate. Every local here is secret but the result."""
     step_sizes = np.broadcast_to(np.asarray(run.step_size, dtype=np.float64), run.steps)

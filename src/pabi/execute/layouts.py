@@ -2,7 +2,7 @@
 
 Two passes make a secret order. The first writes every row to its bucket, each bucket to its part of one file;
 the second, which is every epoch, reads bucket after bucket and puts each into its inner order in memory
-(`pabi.execute.secret_orders`). In memory are two buckets, and the rows that are being sorted into buckets. A
+(`pabi.execute.secret_orders`). In memory are four buckets, and the rows that are being sorted into buckets. A
 known order is the same with one bucket, read in pieces.
 """
 
@@ -25,8 +25,7 @@ from pabi.execute.secret_orders import BUCKET, Buckets, Secret, sorted_by
 from pabi.execute.sources import rechunked
 from pabi.numbers.errors import InvalidInput
 
-_SORTED = 1 << 26  # bytes of rows that are sorted into buckets together
-_TOGETHER = 1 << 18  # rows, and no more than that
+_SORTED = 1 << 24  # bytes of rows that are sorted into buckets together
 
 
 class Layout:
@@ -77,22 +76,28 @@ class Layout:
         return RowBlock(part, features, **beside)
 
     def _rows(self) -> Iterator[NDArray[Any]]:
-        """All rows in their own order, as they are held, some thousand at a time."""
-        length = block_length(self.records.d, MOST_ROWS)
-        targets = _parts(self._targets, length)
-        weights = None if self._weights is None else _parts(self._weights, length)
-        kind: np.dtype[Any] | None = None
-        for first in range(0, self.records.n, length):
-            stored = self.records.stored(first, min(first + length, self.records.n))
-            target = next(targets)
-            kind = kind or _kind(stored, target, weights is not None)
-            held = np.empty(len(stored), kind)
+        """All rows in their own order, as they are held, in one array that is overwritten."""
+        n, length = self.records.n, block_length(self.records.d, MOST_ROWS)
+        beside = {"target": _parts(self._targets, length)}
+        if self._weights is not None:
+            beside["weight"] = _parts(self._weights, length)
+        room: NDArray[Any] = np.empty(0)
+        filled = 0
+        for first in range(0, n, length):
+            stored = self.records.stored(first, min(first + length, n))
+            cells = {name: next(parts) for name, parts in beside.items()}
+            if not first:
+                room = _room(stored, cells, length)
+            held = room[filled : filled + len(stored)]
+            filled += len(held)
             block = self.records.block_of(stored, slice(0, len(stored)))
-            held["x"], held["target"] = stored, target
-            held["scale"], held["norm"] = block.scale, block.norm
-            if weights is not None:
-                held["weight"] = next(weights)
-            yield held
+            assert block.scale is not None
+            for name, values in (cells | {"scale": block.scale, "norm": block.norm}).items():
+                held[name] = values
+            held["x"] = stored
+            if filled + length > len(room) or first + length >= n:
+                yield room[:filled]
+                filled = 0
 
 
 def in_a_row(rows: Rows) -> Rows:
@@ -112,11 +117,12 @@ def _parts(cells: Any, length: int) -> Iterator[NDArray[Any]]:
     return (cells[i : i + length] for i in range(0, len(cells), length))
 
 
-def _kind(stored: NDArray[Any], target: NDArray[Any], weighted: bool) -> np.dtype[Any]:
-    """What a row is on the disk."""
-    numbers = ("scale", "norm", "weight") if weighted else ("scale", "norm")
-    beside = [("target", target.dtype, target.shape[1:]), *((one, np.float64) for one in numbers)]
-    return np.dtype([*beside, ("x", stored.dtype, stored.shape[1:])])
+def _room(stored: NDArray[Any], beside: dict[str, NDArray[Any]], length: int) -> NDArray[Any]:
+    """Room for rows as they are on the disk, for some times `length` of them."""
+    fields = [(name, cells.dtype, cells.shape[1:]) for name, cells in beside.items()]
+    numbers = [("scale", np.float64), ("norm", np.float64)]
+    kind = np.dtype([*fields, *numbers, ("x", stored.dtype, stored.shape[1:])])
+    return np.empty(max(1, _SORTED // (kind.itemsize * length)) * length, kind)
 
 
 def _bytes(held: NDArray[Any]) -> memoryview:
@@ -132,11 +138,14 @@ class _Shelf:
         self._path, self._file = scratch.file("rows")
         self._buckets = None if secret is None else Buckets(secret, n)
         first = next(rows)
-        self._kind, rows = first.dtype, chain([first], rows)
+        self._kind, rows = first.dtype, chain([first], rows)  # the first are overwritten later
         with writable(scratch.folder):
             starts = self._write(rows, n)
             self._file.flush()
         self._starts = np.append(starts, n)
+        longest = int(np.max(np.diff(self._starts)))
+        self._unsorted = np.empty(longest if self._buckets else 0, self._kind)
+        self._rooms = [np.empty(longest, self._kind) for _ in range(3)]
         self._read = Ahead(self._bucket, len(starts))
 
     def slice(self, first: int, last: int) -> NDArray[Any]:
@@ -168,21 +177,24 @@ class _Shelf:
             for held in rows:
                 self._file.write(_bytes(held))
             return np.arange(0, n, BUCKET)
-        buckets, together = self._buckets, max(1, _SORTED // self._kind.itemsize)
-        sizes = buckets.sizes()
+        sizes = self._buckets.sizes()
         starts = np.cumsum(sizes) - sizes
-        free, step = starts.copy(), repeat(min(together, _TOGETHER))
-        labels = rechunked((labels for _, labels in buckets.labels()), step)
-        for held, label in zip(rechunked(rows, step), labels, strict=True):
-            self._sort_in(held, label, free)
+        free, lengths = starts.copy(), list[int]()
+        drawn = (labels for _, labels in self._buckets.labels())
+        labels = rechunked(drawn, iter(lengths.pop, None))
+        room: NDArray[Any] | None = None
+        for held in rows:
+            lengths.append(len(held))
+            by_bucket, counts = sorted_by(next(labels), len(free))
+            room = np.empty(len(held), self._kind) if room is None else room[: len(held)]
+            # Places are 0..len − 1, and "clip" is the mode that writes to `out` directly.
+            np.take(held, by_bucket, out=room, mode="clip")
+            self._put(room, counts, free)
         return starts
 
-    def _sort_in(
-        self, held: NDArray[Any], labels: NDArray[np.intp], free: NDArray[np.intp]
-    ) -> None:
-        """Writes rows to their buckets, which then begin to be `free` so much later."""
-        by_bucket, counts = sorted_by(labels, len(free))
-        ordered, ends = held[by_bucket], np.cumsum(counts)
+    def _put(self, ordered: NDArray[Any], counts: NDArray[np.intp], free: NDArray[np.intp]) -> None:
+        """Writes rows, bucket by bucket, to where these begin to be `free`, which is then so much later."""
+        ends = np.cumsum(counts)
         for bucket in np.flatnonzero(counts).tolist():
             self._file.seek(int(free[bucket]) * self._kind.itemsize)
             own = ordered[ends[bucket] - counts[bucket] : ends[bucket]]
@@ -190,10 +202,15 @@ class _Shelf:
         free += counts
 
     def _bucket(self, number: int) -> NDArray[Any]:
-        """The rows of a bucket in their inner order."""
+        """The rows of a bucket in their inner order, in memory that the third bucket after it overwrites."""
         first, last = int(self._starts[number]), int(self._starts[number + 1])
-        held = np.empty(last - first, self._kind)
+        used, self._rooms = self._rooms[0], [*self._rooms[1:], self._rooms[0]]
+        held = (used if self._buckets is None else self._unsorted)[: last - first]
         self._file.seek(first * self._kind.itemsize)
         if self._file.readinto(_bytes(held)) != held.nbytes:
             raise InvalidInput("scratch", f"{self._path} was changed while it was in use")
-        return held if self._buckets is None else held[self._buckets.inside(number, len(held))]
+        if self._buckets is None:
+            return held
+        inside, room = self._buckets.inside(number, len(held)), used[: len(held)]
+        np.take(held, inside, out=room, mode="clip")
+        return room

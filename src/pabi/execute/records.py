@@ -21,6 +21,9 @@ from pabi.numbers.rounding import Array, up
 
 MOST_ROWS = 4096  # of a block: sums of that many terms round by at most a relative 2⁻⁴¹
 LARGEST = 2.0**250  # of entries, norms and their inverses: products of three stay normal
+_SQUARED = (
+    LARGEST**2
+)  # a sum of squares below it, and above its inverse, is as exact as its roundings
 # Relative: more than all roundings of a norm's or factor's few operations, and of a range's ends.
 _FEW_ROUNDINGS, _ROUNDINGS_OF_ENDS = 8.0 * HALF_ULP, 2.0**-40
 SHORTENED = 1.0 - 2.0**-30  # a row whose factor is above it was within the norm, but for roundings
@@ -289,16 +292,33 @@ def _lengths(features: Any) -> tuple[Array, Array]:
     """(largest entry, norm relative to it) of each row; the true norm is their product."""
     m = features.shape[0]
     if isinstance(features, np.ndarray):
-        peak = np.maximum(np.max(features, axis=1), -np.min(features, axis=1))
-        unit = features / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)[:, None]
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            return peak, np.sqrt(by_row("ij,ij->i", unit, unit))
+        return _dense_lengths(features)
     row = np.repeat(np.arange(m), np.diff(features.indptr))
     peak = np.zeros(m)
     np.maximum.at(peak, row, np.abs(features.data))
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         unit = features.data / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)[row]
         return peak, np.sqrt(np.bincount(row, unit * unit, minlength=m))
+
+
+def _dense_lengths(features: Array) -> tuple[Array, Array]:
+    """The same of dense rows; 1 for the largest entry where no square can leave the normal doubles."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        squares = by_row("ij,ij->i", features, features)
+    peak, length = np.ones(len(features)), np.sqrt(squares)
+    # Row by row: which way a row goes depends on that row alone.
+    strange = np.flatnonzero(~((squares > 1.0 / _SQUARED) & (squares < _SQUARED)))
+    if len(strange):
+        peak[strange], length[strange] = _scaled_lengths(features[strange])
+    return peak, length
+
+
+def _scaled_lengths(features: Array) -> tuple[Array, Array]:
+    """The same of dense rows of any size, zeros among them."""
+    peak = np.maximum(np.max(features, axis=1), -np.min(features, axis=1))
+    unit = features / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)[:, None]
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return peak, np.sqrt(by_row("ij,ij->i", unit, unit))
 
 
 def numbers_of(rows: Rows) -> NDArray[np.intp]:

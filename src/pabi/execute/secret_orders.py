@@ -56,7 +56,8 @@ def whole_order(secret: Secret, n: int) -> NDArray[np.intp]:
 
 def sorted_by(labels: NDArray[np.intp], count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """(places of the labels, by label and then by place; how many of each of `count` labels there are)."""
-    return np.argsort(labels, kind="stable"), np.bincount(labels, minlength=count)
+    short = labels.astype(np.uint16) if count <= 1 << 16 else labels  # sorted by their digits
+    return np.argsort(short, kind="stable"), np.bincount(labels, minlength=count)
 
 
 @dataclass(frozen=True, eq=False)

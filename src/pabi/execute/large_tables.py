@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,19 @@ class LargeTable:
             raise InvalidInput(argument, f"expected the name of one column of X, got {name!r}")
 
 
+@dataclass(frozen=True)
+class MadeRows:
+    """Rows that are made in every pass, such as encoded ones, of `width` numbers each."""
+
+    source: Source
+    width: int
+
+    @property
+    def shape(self) -> tuple[int | None, int]:
+        """(unknown, width)."""
+        return None, self.width
+
+
 def large_table(X: Any) -> LargeTable | None:
     """The table that X is, None where it is in memory, or in a file that is mapped there."""
     if isinstance(X, LargeTable):
@@ -170,7 +184,11 @@ def _opened(data: Any) -> Any:
         return _at(os.fspath(data))
     if isinstance(data, (list, tuple)) and all(isinstance(d, (str, os.PathLike)) for d in data):
         return arrow_dataset(_files([os.fspath(one) for one in data]))
-    known = isinstance(data, np.ndarray) or _home(data) in ("dask", "zarr") or _is_dataset(data)
+    known = (
+        isinstance(data, np.ndarray | MadeRows)
+        or _home(data) in ("dask", "zarr")
+        or _is_dataset(data)
+    )
     if not known:
         raise InvalidInput("X", f"{_EXPECTED}, got a {type(data).__name__}")
     if not hasattr(data, "columns") and len(getattr(data, "shape", (0, 0))) != 2:
@@ -229,6 +247,8 @@ def _names(data: Any) -> tuple[str, ...] | None:
 
 
 def _features(data: Any, names: Sequence[str] | None) -> tuple[Source, int]:
+    if isinstance(data, MadeRows):
+        return data.source, data.width
     if names is None:
         _numeric(data.dtype)
         own: Source = DaskArray(data) if _home(data) == "dask" else Slices(data)

@@ -114,7 +114,7 @@ class LargeRecords(Records):
 
     def as_numbers(self, stored: NDArray[Any]) -> Array:
         """(m, d) float64 rows within the declared ranges, in memory of their own."""
-        return self._within_ranges(stored.astype(np.float64))
+        return self._within_ranges(stored.astype(np.float64, order="C"))
 
     def stored(self, first: int, last: int) -> NDArray[Any]:
         """The rows `first` to `last` as they are held: float32 or float64."""

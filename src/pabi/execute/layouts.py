@@ -155,9 +155,12 @@ class _Shelf:
         while first < last:
             start, end = int(self._starts[bucket]), int(self._starts[bucket + 1])
             if first < end:
-                parts.append(self._read.part(bucket)[first - start : last - start])
+                part = self._read.part(bucket)[first - start : last - start]
+                if not parts and last <= end:
+                    return part
+                parts.append(part.copy())  # before the memory is used for another bucket
             first, bucket = max(first, min(last, end)), bucket + 1
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return np.concatenate(parts)
 
     def at(self, places: NDArray[np.intp]) -> NDArray[Any]:
         """The rows at these places, of rows in no secret order."""

@@ -5,11 +5,11 @@
 Random rows of 40 columns in float32, as Parquet files of 10⁶ rows each and as one .npy file; what they show
 does not matter. A turn trains a logistic regression in batches of 4096 rows of one secret shuffle, for so
 many epochs; it checks the rows in one pass, writes them in their order in another, and then takes them from
-there. It is measured against as many passes that only read the files. Seconds are of processor time, of all
-threads, and beside them of the clock. The goal of throughput is that of Parquet: numbers of an .npy file need
-no decoding, and reading them from the system's cache is faster than any use of them. Every turn has a process
-of its own, whose data memory (RLIMIT_DATA) is limited to 2 GB; its peak of resident memory is that of the
-whole process, libraries included. Each file is read once before.
+there. The throughput of an epoch, and that of all passes together, is measured against a pass that only reads
+the files. Seconds are of processor time, of all threads, and beside them of the clock. The goal is that of
+Parquet: numbers of an .npy file need no decoding, and reading them from the system's cache is faster than any
+use of them. Every turn has a process of its own, whose data memory (RLIMIT_DATA) is limited to 2 GB; its peak
+of resident memory is that of the whole process, libraries included. Each file is read once before.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,33 +33,51 @@ from rich.table import Table
 COLUMNS, EPOCHS, BATCH = 40, 4, 4096
 PART = 10**6  # rows of a Parquet file
 LIMIT = 2 * 2**30  # bytes
-GOAL = 0.6  # of the throughput of reading alone
+GOAL = 0.6  # of the throughput of reading alone, by an epoch
 GOALS = ("parquet",)  # of the sources that it is the goal of
 FLAT = 1.25  # the peak for most rows over that for fewest
 NAMES = [f"x{j}" for j in range(COLUMNS)]
 
 
-def write(folder: Path, rows: int) -> None:
-    """Writes the table in both formats, unless it is there."""
+def write(folder: Path, rows: int, source: str) -> None:
+    """Writes the table as one of the sources, unless it is there."""
+    done = folder / f"{source} is complete"
+    if not done.exists():
+        (folder / "parquet").mkdir(parents=True, exist_ok=True)
+        WRITERS[source](folder, rows)
+        done.touch()
+
+
+def parts(rows: int) -> Iterator[tuple[Any, Any]]:
+    """(features, labels) of the table, 10⁶ rows at a time."""
+    rng = np.random.default_rng(0)
+    for first in range(0, rows, PART):
+        X = 2.0 * rng.random((min(PART, rows - first), COLUMNS), dtype=np.float32) - 1.0
+        yield X, (X[:, 0] + rng.standard_normal(len(X)) > 0.0).astype(np.int8)
+
+
+def write_parquet(folder: Path, rows: int) -> None:
+    """Files of 10⁶ rows."""
     import pyarrow as arrow
     import pyarrow.parquet as parquet
 
-    if (folder / "complete").exists():
-        return
-    (folder / "parquet").mkdir(parents=True, exist_ok=True)
-    shape = (rows, COLUMNS)
-    matrix = np.lib.format.open_memmap(folder / "x.npy", "w+", np.dtype(np.float32), shape)
-    rng, labels = np.random.default_rng(0), []
-    for first in range(0, rows, PART):
-        X = 2.0 * rng.random((min(PART, rows - first), COLUMNS), dtype=np.float32) - 1.0
-        y = (X[:, 0] + rng.standard_normal(len(X)) > 0.0).astype(np.int8)
-        matrix[first : first + len(X)] = X
-        labels.append(y)
+    for i, (X, y) in enumerate(parts(rows)):
         table = arrow.table([*X.T.copy(), y], [*NAMES, "y"])
-        name = folder / "parquet" / f"part-{first // PART:05d}.parquet"
+        name = folder / "parquet" / f"part-{i:05d}.parquet"
         parquet.write_table(table, name, compression="none", use_dictionary=False)
+
+
+def write_npy(folder: Path, rows: int) -> None:
+    """One array, and one of the labels."""
+    matrix = np.lib.format.open_memmap(folder / "x.npy", "w+", np.dtype("f4"), (rows, COLUMNS))
+    labels = []
+    for i, (X, y) in enumerate(parts(rows)):
+        matrix[i * PART : i * PART + len(X)] = X
+        labels.append(y)
     np.save(folder / "y.npy", np.concatenate(labels))
-    (folder / "complete").touch()
+
+
+WRITERS = {"parquet": write_parquet, "npy": write_npy}
 
 
 def read_parquet(folder: Path) -> None:
@@ -82,8 +100,8 @@ def read_npy(folder: Path) -> None:
 READERS: dict[str, Callable[[Path], None]] = {"parquet": read_parquet, "npy": read_npy}
 
 
-def trained(source: str, folder: Path, rows: int) -> None:
-    """Trains on the table."""
+def trained(source: str, folder: Path, rows: int, epochs: int) -> None:
+    """Trains on the table for some epochs."""
     import pabi
     from pabi.learn import LargeRecords, LargeTable, LogisticGradients, train
 
@@ -96,7 +114,7 @@ def trained(source: str, folder: Path, rows: int) -> None:
         pabi.Loss.logistic(norm),
         n=rows,
         batches=pabi.ShuffleOnce(BATCH),
-        epochs=EPOCHS,
+        epochs=epochs,
         step_size=0.1,
         noise_std=0.1,
     )
@@ -112,17 +130,32 @@ def measured(source: str, folder: Path, rows: int) -> dict[str, float]:
     seconds.append(clocks())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        trained(source, folder, rows)
-    seconds.append(clocks())
-    (read, read_wall), (train, wall) = np.diff(seconds, axis=0).tolist()
-    passes = EPOCHS + 2
+        warmed()
+        for epochs in (1, EPOCHS):
+            trained(source, folder, rows, epochs)
+            seconds.append(clocks())
+    (read, read_wall), (one, one_wall), (all_, wall) = np.diff(seconds, axis=0).tolist()
     return {
-        "read": passes * read,
-        "train": train,
-        "read wall": passes * read_wall,
+        "read": read,
+        "train": all_,
+        "epoch": (all_ - one) / (EPOCHS - 1),
+        "read wall": read_wall,
         "train wall": wall,
+        "epoch wall": (wall - one_wall) / (EPOCHS - 1),
         "mb": peak_mb(),
     }
+
+
+def warmed() -> None:
+    """Trains on a few rows, so that what is loaded once is not counted."""
+    import pabi
+    from pabi.learn import LargeRecords, LogisticGradients, train
+
+    records = LargeRecords(np.zeros((10, 2)), 1.0)
+    run = pabi.NoisySGD(
+        pabi.Loss.logistic(1.0), n=10, batches=pabi.ShuffleOnce(5), step_size=0.1, noise_std=1.0
+    )
+    train(run, LogisticGradients(records, np.arange(10) % 2), np.zeros(2))
 
 
 def clocks() -> tuple[float, float]:
@@ -144,6 +177,13 @@ def in_a_process(source: str, folder: Path, rows: int) -> dict[str, float]:
     return result
 
 
+def shares(got: dict[str, float], clock: str) -> list[str]:
+    """Seconds of a reading and an epoch, and the throughputs of an epoch and of all passes over its own."""
+    read, epoch, train = (got[name + clock] for name in ("read", "epoch", "train"))
+    whole = (EPOCHS + 2) * read / train
+    return [f"{read:.2f}", f"{epoch:.2f}", f"{read / epoch:.2f}", f"{whole:.2f}"]
+
+
 def arguments() -> Any:
     """The arguments of the command."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -163,31 +203,35 @@ def main() -> None:
         print(json.dumps(measured(source, Path(folder), int(rows))))
         return
     shown = Table(title=f"{COLUMNS} columns of float32, {EPOCHS} epochs, {EPOCHS + 2} passes")
-    for heading in (
+    headings = (
         "source",
         "rows",
-        "read s",
-        "train s",
+        "seconds",
+        "read once",
+        "epoch",
         "of reading",
-        "by the clock",
+        "whole",
         "peak MB",
         "",
-    ):
+    )
+    for heading in headings:
         shown.add_column(heading, justify="left" if heading == "source" else "right")
     failures = 0
     for source in options.sources:
         least = None
         for rows in map(int, sorted(options.rows)):
             folder = options.folder / str(rows)
-            write(folder, rows)
+            write(folder, rows, source)
             got = in_a_process(source, folder, rows)
-            share, least = got["read"] / got["train"], least or got["mb"]
-            met = (share >= GOAL or source not in GOALS) and got["mb"] <= FLAT * least
+            least = least or got["mb"]
+            met = (got["read"] >= GOAL * abs(got["epoch"]) or source not in GOALS) and (
+                got["mb"] <= FLAT * least
+            )
             failures += not met
-            walls = f"{got['read wall']:.1f} / {got['train wall']:.1f}"
-            numbers = [f"{got['read']:.1f}", f"{got['train']:.1f}", f"{share:.2f}", walls]
             verdict = "met" if met else "missed"
-            shown.add_row(source, f"{rows:.0e}", *numbers, f"{got['mb']:.0f}", verdict)
+            about = [source, f"{rows:.0e}"]
+            shown.add_row(*about, "processor", *shares(got, ""), f"{got['mb']:.0f}", verdict)
+            shown.add_row("", "", "clock", *shares(got, " wall"), "", "")
     Console().print(shown)
     sys.exit(failures > 0)
 

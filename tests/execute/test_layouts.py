@@ -61,6 +61,10 @@ def trained(run, gradients, **options):
     return train(run, gradients, np.zeros(gradients.shape), 3, delta=1e-6, **options).x
 
 
+def in_memory(run, **options):
+    return trained(run, LogisticGradients(Records(X, 1.0), Y), **options)
+
+
 def assert_same(one, other):
     assert np.max(np.abs(one - other)) <= 1e-12 * np.max(np.abs(other))
 
@@ -73,7 +77,7 @@ def is_empty(folder):
 def test_every_source_trains_the_same(tmp_path, small_buckets, form):
     large = LargeRecords(table_in(form, X, tmp_path, scratch=tmp_path), 1.0)
     run = run_of()
-    assert_same(trained(run, LogisticGradients(large, Y)), trained(run, LogisticGradients(Records(X, 1.0), Y)))
+    assert_same(trained(run, LogisticGradients(large, Y)), in_memory(run))
     assert is_empty(tmp_path)
 
 
@@ -81,7 +85,7 @@ def test_every_source_trains_the_same(tmp_path, small_buckets, form):
 def test_every_scheme_trains_the_same(tmp_path, small_buckets, batches):
     run = run_of(batches=batches)
     large = LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0)
-    assert_same(trained(run, LogisticGradients(large, Y)), trained(run, LogisticGradients(Records(X, 1.0), Y)))
+    assert_same(trained(run, LogisticGradients(large, Y)), in_memory(run))
     assert is_empty(tmp_path)
 
 
@@ -126,19 +130,27 @@ LOSSES = {
 def test_every_loss_trains_the_same(tmp_path, small_buckets, name):
     loss, gradients = LOSSES[name]
     large = LargeRecords(table_in("npy", X, tmp_path), 1.0)
-    assert_same(trained(run_of(loss), gradients(large)), trained(run_of(loss), gradients(Records(X, 1.0))))
+    assert_same(
+        trained(run_of(loss), gradients(large)), trained(run_of(loss), gradients(Records(X, 1.0)))
+    )
 
 
 def test_clipped_coordinates_train_the_same(tmp_path, small_buckets):
     run = run_of(clip_norm=0.3, clipping="coordinates")
     large = LargeRecords(table_in("npy", X, tmp_path), 1.0)
-    assert_same(trained(run, LogisticGradients(large, Y)), trained(run, LogisticGradients(Records(X, 1.0), Y)))
+    assert_same(trained(run, LogisticGradients(large, Y)), in_memory(run))
 
 
 def test_users_train_the_same(tmp_path, small_buckets):
     users = np.random.default_rng(1).integers(0, 500, N)
     run = pabi.NoisySGD(
-        LOGISTIC, n=500, batches=pabi.ShuffleOnce(50), epochs=2, step_size=0.5, noise_std=0.1, unit="user"
+        LOGISTIC,
+        n=500,
+        batches=pabi.ShuffleOnce(50),
+        epochs=2,
+        step_size=0.5,
+        noise_std=0.1,
+        unit="user",
     )
     large = LargeRecords(table_in("npy", X, tmp_path), 1.0)
     own = LogisticGradients(Records(X, 1.0), Y)
@@ -158,7 +170,7 @@ def test_targets_of_dask(tmp_path, small_buckets):
     array = package("dask.array")
     large = LargeRecords(array.from_array(X, chunks=(2000, 5)), 1.0)
     gradients = LogisticGradients(large, array.from_array(Y, chunks=1777))
-    assert_same(trained(run_of(), gradients), trained(run_of(), LogisticGradients(Records(X, 1.0), Y)))
+    assert_same(trained(run_of(), gradients), in_memory(run_of()))
 
 
 def test_a_run_goes_on_after_a_crash(tmp_path, small_buckets):
@@ -179,14 +191,17 @@ def test_a_run_goes_on_after_a_crash(tmp_path, small_buckets):
     assert is_empty(tmp_path)
     large_end = trained(run, gradients, resume=file)
     with pytest.raises(Crash):
-        trained(run, LogisticGradients(Records(X, 1.0), Y), checkpoint=file, watch=crash)
-    assert_same(large_end, trained(run, LogisticGradients(Records(X, 1.0), Y), resume=file))
+        in_memory(run, checkpoint=file, watch=crash)
+    assert_same(large_end, in_memory(run, resume=file))
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_rows_lie_in_the_secret_order(tmp_path, small_buckets, seed):
     records = LargeRecords(table_in("npy", X, tmp_path))
-    layout, secret = Layout(records, np.arange(N), None), drawn_order(N, np.random.default_rng(seed))
+    layout, secret = (
+        Layout(records, np.arange(N), None),
+        drawn_order(N, np.random.default_rng(seed)),
+    )
     layout.arrange(secret)
     order = np.concatenate([block.target for block in layout.blocks(slice(0, N))])
     assert np.array_equal(order, whole_order(secret, N))
@@ -199,7 +214,9 @@ def test_rows_lie_in_the_secret_order(tmp_path, small_buckets, seed):
 
 def test_nothing_is_left_where_training_fails(tmp_path, small_buckets):
     run = run_of()
-    gradients = LogisticGradients(LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0), Y)
+    gradients = LogisticGradients(
+        LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0), Y
+    )
     np.save(tmp_path / "X.npy", X + 1.0)
     with pytest.raises(InvalidInput, match="X: it changed while it was read"):
         trained(run, gradients)
@@ -211,7 +228,9 @@ def test_a_full_disk_is_one_line(tmp_path, small_buckets, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(module._Shelf, "_put", full)
-    gradients = LogisticGradients(LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0), Y)
+    gradients = LogisticGradients(
+        LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0), Y
+    )
     with pytest.raises(InvalidInput, match="scratch: cannot write to .*: No space left on device"):
         trained(run_of(), gradients)
     assert is_empty(tmp_path)
@@ -221,8 +240,14 @@ def test_a_full_disk_is_one_line(tmp_path, small_buckets, monkeypatch):
     ("cells", "message"),
     [
         (Y[:-1], "y: expected as many rows as X has"),
-        (np.where(np.arange(N) == N - 1, 2, Y), "y: expected labels all in {0, 1} or all in {-1, 1}"),
-        (np.where(np.arange(N) == N - 1, -1, Y), "y: expected labels all in {0, 1} or all in {-1, 1}"),
+        (
+            np.where(np.arange(N) == N - 1, 2, Y),
+            "y: expected labels all in {0, 1} or all in {-1, 1}",
+        ),
+        (
+            np.where(np.arange(N) == N - 1, -1, Y),
+            "y: expected labels all in {0, 1} or all in {-1, 1}",
+        ),
     ],
 )
 def test_bad_targets(tmp_path, cells, message):

@@ -38,7 +38,15 @@ def test_mapped_files_are_read_as_they_are_mapped(tmp_path, monkeypatch, order, 
 
 @pytest.mark.parametrize(
     ("kind", "held"),
-    [("f4", "f4"), ("f8", "f8"), ("f2", "f4"), ("i2", "f4"), ("i4", "f8"), ("i8", "f8"), ("?", "f4")],
+    [
+        ("f4", "f4"),
+        ("f8", "f8"),
+        ("f2", "f4"),
+        ("i2", "f4"),
+        ("i4", "f8"),
+        ("i8", "f8"),
+        ("?", "f4"),
+    ],
 )
 def test_numbers_are_held_without_loss(kind, held):
     assert storage(np.dtype(kind)) == np.dtype(held)

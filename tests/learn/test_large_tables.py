@@ -55,7 +55,9 @@ MODELS = {
         CLASSES,
     ),
     "weighted classes": (
-        PrivateLinearSVC(4.0, classes=["no", "yes"], class_weight={"no": 1, "yes": 0.5}, **SETTINGS),
+        PrivateLinearSVC(
+            4.0, classes=["no", "yes"], class_weight={"no": 1, "yes": 0.5}, **SETTINGS
+        ),
         WORDS,
     ),
     "ridge, two": (PrivateRidgeClassifier(4.0, **SETTINGS), Y),
@@ -98,8 +100,7 @@ def test_names_of_columns(tmp_path):
     large = fitted("logistic", LargeTable(parts, columns=NAMES), "y")
     own = fitted("logistic", frame[NAMES], WORDS)
     assert large.feature_names_in_.tolist() == NAMES
-    assert_same = np.array_equal(large.coef_, own.coef_)
-    assert assert_same
+    assert np.array_equal(large.coef_, own.coef_)
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -141,7 +142,11 @@ def missing_at_the_end():
     [
         (missing_at_the_end(), Y, "X: expected finite numbers up to 2\\^250, got NaN or larger"),
         (X, Y[:-1], "y: expected as many rows as X has"),
-        (X, np.where(np.arange(N) == N - 1, np.nan, Y), "y: expected one label a row, in every row"),
+        (
+            X,
+            np.where(np.arange(N) == N - 1, np.nan, Y),
+            "y: expected one label a row, in every row",
+        ),
         (X, np.zeros(N, int), "y: expected at least two classes"),
         (X, "y", "y: expected cells, got 'y': X is an array, without names"),
     ],
@@ -165,7 +170,10 @@ def test_an_undeclared_label(tmp_path):
 
 @pytest.mark.parametrize(
     ("y", "message"),
-    [("z", "y: expected the name of one column of X, got 'z'"), ("y", "y: expected one label a row")],
+    [
+        ("z", "y: expected the name of one column of X, got 'z'"),
+        ("y", "y: expected one label a row"),
+    ],
 )
 def test_bad_columns(tmp_path, y, message):
     words = WORDS.astype(object)

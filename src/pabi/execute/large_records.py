@@ -77,7 +77,7 @@ class LargeRecords(Records):
         return large_column(self._table, cells, argument)
 
     @classmethod
-    def made(cls, chunks: Parts, of: LargeRecords, width: int, norm: float) -> Self:
+    def derived(cls, chunks: Parts, of: LargeRecords, width: int, norm: float) -> Self:
         """Rows that are made from others anew in every pass, of `width` columns and at most this norm."""
         own = cls.__new__(cls)
         own._source, own.n, own._table, own.scratch = (

@@ -58,7 +58,7 @@ class LargeTable:
     Raises
     ------
     InvalidInput
-        `data` is nothing of this, files differ in their columns, or `columns` are not among them.
+        `data` is nothing of this, `columns` are not among its columns, or `scratch` is no folder to write to.
 
     Notes
     -----
@@ -78,6 +78,8 @@ class LargeTable:
         scratch: str | os.PathLike[str] | None = None,
     ) -> None:
         self._data = _opened(data)
+        if scratch is not None and not os.access(scratch, os.W_OK | os.X_OK):
+            raise InvalidInput("scratch", f"cannot write to {scratch}: expected a folder")
         self.scratch = scratch
         self.names = _names(self._data)
         self._columns = None if columns is None else tuple(columns)
@@ -189,7 +191,7 @@ def _opened(data: Any) -> Any:
         or _home(data) in ("dask", "zarr")
         or _is_dataset(data)
     )
-    if not known:
+    if not is_table:
         raise InvalidInput("X", f"{_EXPECTED}, got a {type(data).__name__}")
     if not hasattr(data, "columns") and len(getattr(data, "shape", (0, 0))) != 2:
         raise InvalidInput("X", f"expected shape (n, d), got {data.shape}")

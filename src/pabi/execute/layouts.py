@@ -150,7 +150,7 @@ class _Shelf:
 
     def slice(self, first: int, last: int) -> NDArray[Any]:
         """The rows at places `first` to `last` of the order."""
-        parts = []
+        parts: list[NDArray[Any]] = []
         bucket = int(np.searchsorted(self._starts, first, side="right")) - 1
         while first < last:
             start, end = int(self._starts[bucket]), int(self._starts[bucket + 1])

@@ -41,8 +41,9 @@ class LinearGradients:
 
     Parameters
     ----------
-    X : (n, d) array-like, memory-mapped array, scipy sparse matrix or Records
-        Features, finite; with `Records` they are brought within a public norm.
+    X : (n, d) array-like, memory-mapped array, scipy sparse matrix, Records, LargeTable or LargeRecords
+        Features, finite; with `Records` they are brought within a public norm. A large table is read in
+        passes.
     targets : (n, …) array
         What `residual` is given beside the predictor, row by row.
     residual : callable

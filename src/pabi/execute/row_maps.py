@@ -71,7 +71,7 @@ class RowMap:
         """The mapped rows, of a large table in passes of their own; `anywhere`: as of `table`."""
         if isinstance(records, LargeRecords):
             parts = Parts(lambda: self._tables(records, anywhere))
-            return LargeRecords.made(parts, records, records.width, self.norm)
+            return LargeRecords.derived(parts, records, records.width, self.norm)
         return Records(self.table(records, anywhere), self.norm)
 
     def _tables(self, records: Records, anywhere: bool) -> Chunks:

@@ -79,11 +79,11 @@ def writable(folder: Path) -> Iterator[None]:
 
 def _locked(folder: Path) -> int:
     """A descriptor that holds the lock; under its name the file is locked from the beginning."""
-    made = folder / f"{_LOCK}.new"
-    lock = os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    new = folder / f"{_LOCK}.new"
+    lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     if fcntl is not None:
         fcntl.flock(lock, fcntl.LOCK_EX)
-    os.rename(made, folder / _LOCK)
+    os.rename(new, folder / _LOCK)
     return lock
 
 

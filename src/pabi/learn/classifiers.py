@@ -56,10 +56,10 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
 
         Parameters
         ----------
-        X : (n, d) array-like, pandas frame or scipy sparse matrix
-            Features, real and finite.
-        y : (n,) array-like
-            Labels.
+        X : (n, d) array-like, pandas frame, scipy sparse matrix, or LargeTable
+            Features, real and finite. What `LargeTable` takes is read in passes; paths need it.
+        y : (n,) array-like, or str
+            Labels, or the name of a column of a large table.
         groups : (n,) array-like, optional
             The user of every row, by any id. The guarantee is then of whole users, each of whom contributes
             the mean over their rows; n and the sizes of batches count users.

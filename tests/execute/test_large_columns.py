@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pabi.execute import sources
-from pabi.execute.large_columns import Column, applied, column_of, first_of, labels_of, product
+from pabi.execute.large_columns import LargeColumn, applied, column_of, first_of, labels_of, product
 from pabi.execute.sources import Parts, Steady
 from pabi.numbers.errors import InvalidInput
 
@@ -46,6 +46,6 @@ def test_cells_are_counted_and_checked():
 
 
 def test_no_cells():
-    empty = Column(Steady(Parts(lambda: iter([])), "y"))
+    empty = LargeColumn(Steady(Parts(lambda: iter([])), "y"))
     with pytest.raises(InvalidInput, match="y: expected at least one row"):
         empty.first()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pabi.cli.table_files import STANDARD_INPUT
 from pabi.cli.tables import frames
-from pabi.execute.large_columns import Column
+from pabi.execute.large_columns import LargeColumn
 from pabi.execute.large_tables import LargeTable, MadeRows
 from pabi.execute.sources import Steady, stamp
 from pabi.learn.schema import SchemaEncoder, cells_of
@@ -95,14 +95,14 @@ class Cells:
 
 def large_encoded(
     files: Sequence[str], encoder: SchemaEncoder, scratch: str
-) -> tuple[LargeTable, Callable[[str], Column]]:
+) -> tuple[LargeTable, Callable[[str], LargeColumn]]:
     """(the encoded table, to be read in passes; a function that returns a column of the files by name)."""
     if STANDARD_INPUT in files:
         raise InvalidInput("standard input", "is read once, and --scratch takes passes: give files")
     encoder.set_params(sparse_output=False).fit(next(frames(files, list(encoder.columns))))
     rows = EncodedRows(files, encoder)
     table = LargeTable(MadeRows(rows, len(encoder.get_feature_names_out())), scratch=scratch)
-    return table, lambda name: Column(Steady(Cells(files, name), name))
+    return table, lambda name: LargeColumn(Steady(Cells(files, name), name))
 
 
 def _stacked(parts: list[Any]) -> Any:

@@ -17,7 +17,7 @@ _TOGETHER = 1 << 16  # cells
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class LargeColumn:
     """Cells, one a row or (K,) a row, and what becomes of them row by row.
 
     `source`: the cells as they are. `change`: (m, …) cells ↦ (m, …), each from itself alone.
@@ -30,7 +30,7 @@ class Column:
         """All cells in turn, changed."""
         return map(self.change, self.source.chunks())
 
-    def mapped(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Column:
+    def mapped(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> LargeColumn:
         """The cells, changed once more."""
         before = self.change
         return replace(self, change=lambda cells: change(before(cells)))
@@ -57,24 +57,24 @@ class Column:
         return np.concatenate(list(self.chunks()))
 
 
-def column_of(cells: Any, name: str) -> Column:
+def column_of(cells: Any, name: str) -> LargeColumn:
     """The column of an array in memory or memory-mapped."""
-    return Column(Steady(Slices(np.asanyarray(cells)), name))
+    return LargeColumn(Steady(Slices(np.asanyarray(cells)), name))
 
 
 def applied(cells: Any, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Any:
-    """What becomes of cells in memory, now, or of those of a `Column`, when they are read."""
-    return cells.mapped(change) if isinstance(cells, Column) else change(cells)
+    """What becomes of cells in memory, now, or of those of a `LargeColumn`, when they are read."""
+    return cells.mapped(change) if isinstance(cells, LargeColumn) else change(cells)
 
 
 def first_of(cells: Any) -> NDArray[Any]:
     """Some cells, at least one."""
-    return cells.first() if isinstance(cells, Column) else np.asarray(cells)
+    return cells.first() if isinstance(cells, LargeColumn) else np.asarray(cells)
 
 
 def labels_of(cells: Any) -> NDArray[Any]:
-    """The distinct cells, in order; of a `Column` in one pass."""
-    if not isinstance(cells, Column):
+    """The distinct cells, in order; of a `LargeColumn` in one pass."""
+    if not isinstance(cells, LargeColumn):
         return np.unique(cells)
     labels: NDArray[Any] | None = None
     for chunk in cells.chunks():
@@ -84,11 +84,13 @@ def labels_of(cells: Any) -> NDArray[Any]:
 
 
 def product(one: Any, other: Any) -> Any:
-    """The products of weights, one of which at least is a `Column`."""
-    columns = [c if isinstance(c, Column) else column_of(c, "sample_weight") for c in (one, other)]
+    """The products of weights, one of which at least is a `LargeColumn`."""
+    columns = [
+        c if isinstance(c, LargeColumn) else column_of(c, "sample_weight") for c in (one, other)
+    ]
 
     def chunks() -> Chunks:
         sides = (rechunked(column.chunks(), repeat(_TOGETHER)) for column in columns)
         return (left * right for left, right in zip(*sides, strict=True))
 
-    return Column(Steady(Parts(chunks), "sample_weight"))
+    return LargeColumn(Steady(Parts(chunks), "sample_weight"))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.execute.dense_blocks import Rows, block_length
-from pabi.execute.large_columns import Column
+from pabi.execute.large_columns import LargeColumn
 from pabi.execute.large_tables import LargeTable, large_column, large_table, names_among
 from pabi.execute.reading_ahead import ahead
 from pabi.execute.records import MOST_ROWS, SHORTENED, Records, RowBlock
@@ -72,7 +72,7 @@ class LargeRecords(Records):
         self._begin(d, feature_norm, intercept_scaling, ranges)
         self.n = self._checked_once()
 
-    def column(self, cells: Any, argument: str = "y") -> Column:
+    def column(self, cells: Any, argument: str = "y") -> LargeColumn:
         """A column beside the rows: one of the table's, by name, or cells of any kind."""
         return large_column(self._table, cells, argument)
 

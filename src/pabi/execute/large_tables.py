@@ -17,7 +17,7 @@ from pabi.execute.arrow_sources import (
     numeric_columns,
     require_columns,
 )
-from pabi.execute.large_columns import Column, column_of
+from pabi.execute.large_columns import LargeColumn, column_of
 from pabi.execute.sources import (
     DaskArray,
     DaskFrame,
@@ -118,7 +118,7 @@ class LargeTable:
         source, width = _features(self._data, names)
         return Steady(source, "X"), width
 
-    def column(self, name: str, argument: str = "y") -> Column:
+    def column(self, name: str, argument: str = "y") -> LargeColumn:
         """One column, its cells as they are. Raises InvalidInput naming the argument that names it."""
         self._require(name, argument)
         if _home(self._data) == "dask":
@@ -126,7 +126,7 @@ class LargeTable:
         else:
             require_columns(self._data, [name])
             source = ArrowColumns(self._data, name, None)
-        return Column(Steady(source, argument))
+        return LargeColumn(Steady(source, argument))
 
     def _require(self, name: str, argument: str) -> None:
         if self.names is None:
@@ -157,16 +157,16 @@ def large_table(X: Any) -> LargeTable | None:
     return LargeTable(X) if _home(X) in ("dask", "zarr") or _is_dataset(X) else None
 
 
-def large_column(table: LargeTable, cells: Any, argument: str = "y") -> Column:
+def large_column(table: LargeTable, cells: Any, argument: str = "y") -> LargeColumn:
     """A column beside a table: one of its own, by name, or cells of any kind."""
-    if isinstance(cells, Column):
+    if isinstance(cells, LargeColumn):
         return cells
     if isinstance(cells, str):
         return table.column(cells, argument)
     if _home(cells) == "dask":
-        return Column(Steady(_dask_column(cells), argument))
+        return LargeColumn(Steady(_dask_column(cells), argument))
     if _home(cells) == "zarr":
-        return Column(Steady(Slices(cells), argument))
+        return LargeColumn(Steady(Slices(cells), argument))
     return column_of(cells, argument)
 
 
@@ -186,7 +186,7 @@ def _opened(data: Any) -> Any:
         return _at(os.fspath(data))
     if isinstance(data, (list, tuple)) and all(isinstance(d, (str, os.PathLike)) for d in data):
         return arrow_dataset(_files([os.fspath(one) for one in data]))
-    known = (
+    is_table = (
         isinstance(data, np.ndarray | MadeRows)
         or _home(data) in ("dask", "zarr")
         or _is_dataset(data)

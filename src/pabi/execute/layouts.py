@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.execute.dense_blocks import Rows, block_length, rows_in
-from pabi.execute.large_columns import Column
+from pabi.execute.large_columns import LargeColumn
 from pabi.execute.large_records import LargeRecords
 from pabi.execute.reading_ahead import Ahead
 from pabi.execute.records import MOST_ROWS, RowBlock
@@ -31,7 +31,7 @@ _SORTED = 1 << 24  # bytes of rows that are sorted into buckets together
 class Layout:
     """The rows of `records` with what stands beside them, in the order that `arrange` was last given.
 
-    `targets`: (n, …) in memory, or a `Column`. `weights`: the same, None for all ones.
+    `targets`: (n, …) in memory, or a `LargeColumn`. `weights`: the same, None for all ones.
     """
 
     def __init__(self, records: LargeRecords, targets: Any, weights: Any) -> None:
@@ -111,8 +111,8 @@ def in_a_row(rows: Rows) -> Rows:
 
 
 def _parts(cells: Any, length: int) -> Iterator[NDArray[Any]]:
-    """Cells in memory or of a `Column`, so many at a time."""
-    if isinstance(cells, Column):
+    """Cells in memory or of a `LargeColumn`, so many at a time."""
+    if isinstance(cells, LargeColumn):
         return rechunked(cells.chunks(), repeat(length))
     return (cells[i : i + length] for i in range(0, len(cells), length))
 

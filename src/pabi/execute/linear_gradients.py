@@ -21,7 +21,7 @@ from pabi.describe.scalar_losses import Logistic
 from pabi.execute.clipping import by_row
 from pabi.execute.dense_blocks import Rows, part_of
 from pabi.execute.groups import UserRows
-from pabi.execute.large_columns import Column, first_of
+from pabi.execute.large_columns import LargeColumn, first_of
 from pabi.execute.large_records import LargeRecords, records_of
 from pabi.execute.layouts import Layout
 from pabi.execute.records import MOST_ROWS, Records, RowBlock, as_labels
@@ -209,8 +209,8 @@ class LinearGradients:
 
 
 def _checked_weights(weights: Any, n: int) -> Any:
-    """(n,) float64 weights in [0, 1], or a `Column` of them. Raises InvalidInput; no message shows them."""
-    if isinstance(weights, Column):
+    """(n,) float64 weights in [0, 1], or a `LargeColumn` of them. Raises InvalidInput; no message shows them."""
+    if isinstance(weights, LargeColumn):
         return weights.mapped(lambda cells: _checked_weights(cells, len(cells)))
     values = np.asarray(weights)
     if values.shape != (n,) or values.dtype.kind not in "biuf":
@@ -502,12 +502,14 @@ def _residual_of(loss: LinearLoss) -> Residual:
 # Targets.
 
 
-def targets_of(loss: LinearLoss, y: ArrayLike | Column, n: int, classes: int | None = None) -> Any:
+def targets_of(
+    loss: LinearLoss, y: ArrayLike | LargeColumn, n: int, classes: int | None = None
+) -> Any:
     """(n,) targets as `loss` reads them: labels ±1, numbers, or class numbers. Raises InvalidInput.
 
-    Those of a `Column` are a `Column`; all its cells are checked.
+    Those of a `LargeColumn` are a `LargeColumn`; all its cells are checked.
     """
-    if isinstance(y, Column):
+    if isinstance(y, LargeColumn):
         return _column_of_targets(loss, y, n, classes)
     match loss.response:
         case "sign":
@@ -522,7 +524,7 @@ def targets_of(loss: LinearLoss, y: ArrayLike | Column, n: int, classes: int | N
             assert_never(loss.response)
 
 
-def _column_of_targets(loss: LinearLoss, y: Column, n: int, classes: int | None) -> Any:
+def _column_of_targets(loss: LinearLoss, y: LargeColumn, n: int, classes: int | None) -> Any:
     if loss.response == "sign":
         _one_pair(y)
     targets = y.mapped(lambda cells: targets_of(loss, cells, len(cells), classes))
@@ -530,7 +532,7 @@ def _column_of_targets(loss: LinearLoss, y: Column, n: int, classes: int | None)
     return targets
 
 
-def _one_pair(y: Column) -> None:
+def _one_pair(y: LargeColumn) -> None:
     """Raises InvalidInput unless labels are all in {0, 1} or all in {−1, 1}, over all parts."""
     pairs: set[int] = set()
     for cells in y.chunks():

@@ -16,7 +16,7 @@ from pabi.describe.linear_losses import executable
 from pabi.describe.losses import Loss
 from pabi.describe.scalar_losses import Logistic
 from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorHuber
-from pabi.execute.large_columns import Column, applied, labels_of
+from pabi.execute.large_columns import LargeColumn, applied, labels_of
 from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
 from pabi.learn.class_weights import class_weights
@@ -157,7 +157,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         classes = len(self.classes_) if linear.response == "class" else None
         return LossGradients(linear, records, targets, classes)
 
-    def _weights(self, codes: Any) -> tuple[Array | Column | None, tuple[str, ...]]:
+    def _weights(self, codes: Any) -> tuple[Array | LargeColumn | None, tuple[str, ...]]:
         """(weights of the records in (0, 1], what the guarantee assumes of them), if any are stated."""
         if self.class_weight is None:
             return None, ()

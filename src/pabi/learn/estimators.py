@@ -20,7 +20,7 @@ from pabi.describe.second_moments import NoisySecondMoments
 from pabi.describe.stated_run import COUNT
 from pabi.describe.step_sizes import evaluated
 from pabi.execute.engine import train
-from pabi.execute.large_columns import Column
+from pabi.execute.large_columns import LargeColumn
 from pabi.execute.large_tables import is_large, large_column
 from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.randomness import is_secret
@@ -136,7 +136,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         """
         check_ledger(self.ledger)
         records = self._records(X)  # checks the bounds that the norm follows from
-        if isinstance(targets, Column):
+        if isinstance(targets, LargeColumn):
             targets.checked(records.n)
         groups, of_groups = users_of_rows(beside.groups, self.users, records.n)
         own = sample_weights(beside.weights, self.max_sample_weight, records.n, stacklevel=4)
@@ -155,7 +155,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         ):
             self._execute(plan, CheckedRows(records, targets, weights, groups), sentences)
 
-    def _beside(self, rows: LargeRows, y: Any, beside: Given) -> tuple[Column, Given]:
+    def _beside(self, rows: LargeRows, y: Any, beside: Given) -> tuple[LargeColumn, Given]:
         """(the targets of a large table, users and weights of its rows, which are read into memory)."""
         named = {"groups": beside.groups, "sample_weight": beside.weights}
         held = (

@@ -98,8 +98,8 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         X : (n, d) array-like, pandas frame, scipy sparse matrix, or LargeTable
             Features, real and finite. What `LargeTable` takes is read in passes; paths need it.
         y : (n,) or (n, K) array-like, or str
-            The name of a column of a large table, or targets, real and finite, clipped to `target_range`; K of them a record, if there are several. For
-            `PrivatePoissonRegressor` counts ≥ 0, (n,).
+            Targets, real and finite, clipped to `target_range`; K of them a record, if there are several. For
+            `PrivatePoissonRegressor` counts ≥ 0, (n,). Or the name of a column of a large table.
         groups : (n,) array-like, optional
             The user of every row, by any id. The guarantee is then of whole users, each of whom contributes
             the mean over their rows; n and the sizes of batches count users.

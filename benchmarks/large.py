@@ -153,7 +153,12 @@ def warmed() -> None:
 
     records = LargeRecords(np.zeros((10, 2)), 1.0)
     run = pabi.NoisySGD(
-        pabi.Loss.logistic(1.0), n=10, batches=pabi.ShuffleOnce(5), step_size=0.1, noise_std=1.0
+        pabi.Loss.logistic(1.0),
+        n=10,
+        batches=pabi.ShuffleOnce(5),
+        epochs=1,
+        step_size=0.1,
+        noise_std=1.0,
     )
     train(run, LogisticGradients(records, np.arange(10) % 2), np.zeros(2))
 

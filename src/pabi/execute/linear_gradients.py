@@ -209,7 +209,7 @@ class LinearGradients:
 
 
 def _checked_weights(weights: Any, n: int) -> Any:
-    """(n,) float64 weights in [0, 1], or a `LargeColumn` of them. Raises InvalidInput; no message shows them."""
+    """(n,) float64 weights in [0, 1], or a `LargeColumn` of them. Raises InvalidInput, which shows none."""
     if isinstance(weights, LargeColumn):
         return weights.mapped(lambda cells: _checked_weights(cells, len(cells)))
     values = np.asarray(weights)

@@ -105,10 +105,10 @@ def trained(source: str, folder: Path, rows: int, epochs: int) -> None:
     import pabi
     from pabi.learn import LargeRecords, LargeTable, LogisticGradients, train
 
-    table, y = {
-        "parquet": (LargeTable(folder / "parquet", columns=NAMES, scratch=folder), "y"),
-        "npy": (LargeTable(folder / "x.npy", scratch=folder), np.load(folder / "y.npy", "r")),
-    }[source]
+    if source == "parquet":
+        table, y = LargeTable(folder / "parquet", columns=NAMES, scratch=folder), "y"
+    else:
+        table, y = LargeTable(folder / "x.npy", scratch=folder), np.load(folder / "y.npy", "r")
     norm = COLUMNS**0.5
     run = pabi.NoisySGD(
         pabi.Loss.logistic(norm),

@@ -2,9 +2,10 @@
 
     OMP_NUM_THREADS=1 python benchmarks/large.py [--rows 1e6 1e7] [--folder FOLDER] [--sources parquet npy]
 
-Random rows of 40 columns in float32, as Parquet files of 10⁶ rows each and as one .npy file; what they show
-does not matter. A turn trains a logistic regression in batches of 4096 rows of one secret shuffle, for so many
-epochs; it checks the rows in one pass, writes them in their order in another, and then takes them from there.
+Random rows of 40 columns in float32, as Parquet files of 10⁶ rows each and as one .npy file; what they
+show does not matter. A turn trains a logistic regression in batches of 4096 rows of one secret shuffle, for
+so many epochs; it checks the rows in one pass, writes them in their order in another, and then takes them
+from there.
 The throughput of all its passes is measured against that of a pass that only reads the files. Seconds are of
 processor time, of all threads, and beside them of the clock. The goal is that of Parquet: numbers of an .npy
 file need no decoding, and reading them from the system's cache is faster than any use of them. Every turn has

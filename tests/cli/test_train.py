@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -245,6 +246,43 @@ def test_a_seed_is_for_tests(folder: Path) -> None:
 def test_progress_is_steps_and_time(folder: Path) -> None:
     assert "training" in train("--progress").err
     assert train("--force", "--no-progress").err == ""
+
+
+@pytest.mark.parametrize("model", ["logistic", "poisson"])
+@pytest.mark.parametrize("data", ["people.csv", "people.parquet"])
+def test_a_folder_for_rows_gives_what_memory_gives(folder: Path, model: str, data: str) -> None:
+    people().to_parquet("people.parquet")
+    declared = {"levels": ["no", "yes"]} if model == "logistic" else {"range": [0, 8]}
+    write_schema({"columns": COLUMNS, "target": declared})
+    options = {"target": "rich" if model == "logistic" else "children", "data": data}
+    own = train("--seed", "1", "--model", model, **options)
+    expected = load()[-1]
+    large = train("--seed", "1", "--model", model, "--force", "--scratch", ".", **options)
+    assert (large.status, large.out, large.err) == (0, own.out, own.err)
+    coef = load()[-1].coef_
+    assert np.max(np.abs(coef - expected.coef_)) <= 1e-12 * np.max(np.abs(expected.coef_))
+    assert not list(folder.glob("pabi-scratch-*"))
+
+
+def test_users_in_passes(folder: Path) -> None:
+    people().assign(who=np.arange(3000) % 500).to_csv("people.csv", index=False)
+    write_schema({"columns": COLUMNS, "target": {"levels": ["no", "yes"]}})
+    users = ("--seed", "1", "--groups", "who", "--users", "500")
+    own = train(*users)
+    assert train(*users, "--force", "--scratch", ".") == own
+
+
+def test_progress_in_passes_is_steps_and_time(folder: Path) -> None:
+    write_schema({"columns": COLUMNS, "target": {"levels": ["no", "yes"]}})
+    shown = train("--scratch", ".", "--progress").err
+    assert re.fullmatch(r"(training[\s━╺╸]*\d+/\d+ [\d:]+ [-\d:]+\s*)+", shown)
+
+
+def test_passes_need_declared_labels_files_and_a_folder(folder: Path) -> None:
+    assert_refused(train("--scratch", "."), "target.levels: missing: --scratch needs the levels")
+    write_schema({"columns": COLUMNS, "target": {"levels": ["no", "yes"]}})
+    assert_refused(train("--scratch", ".", data="-"), "standard input: is read once")
+    assert_refused(train("--scratch", "nowhere"), "scratch: cannot write to nowhere")
 
 
 def test_files_are_not_overwritten_unless_asked(folder: Path) -> None:

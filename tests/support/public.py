@@ -32,7 +32,14 @@ INNER = {
     "as_seen",
     "blocks",
     "dense",
+    "dense_of",
     "predictor",
+    "block_of",
+    "stored",
+    "as_numbers",
+    "derived",
+    "column",
+    "features",
     "width",
 }
 

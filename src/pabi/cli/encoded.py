@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi.cli.table_files import STANDARD_INPUT
 from pabi.cli.tables import frames
+from pabi.execute.large_columns import LargeColumn
+from pabi.execute.large_tables import LargeTable, MadeRows
+from pabi.execute.sources import Steady, stamp
 from pabi.learn.schema import SchemaEncoder, cells_of
+from pabi.numbers.errors import InvalidInput
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,59 @@ def read_encoded(
         for name, column in cells.items():
             column.append(_shared(cells_of(name, frame[name])))
     return EncodedTable(_stacked(parts), {name: _joined(some) for name, some in cells.items()})
+
+
+@dataclass(eq=False)
+class EncodedRows:
+    """The same rows for a model that takes them in passes: each pass reads the files anew.
+
+    `encoder`: of arrays. It says once what is outside of its schema.
+    """
+
+    files: Sequence[str]
+    encoder: SchemaEncoder
+    _checked: bool = False
+
+    def chunks(self) -> Iterator[NDArray[Any]]:
+        """(m, d) float64, some thousand rows at a time."""
+        for frame in frames(self.files, list(self.encoder.columns)):
+            if not self._checked:
+                self.encoder.fit(frame)
+            yield self.encoder.transform(frame)
+        self._checked = True
+
+    def state(self) -> object:
+        """Sizes and times of the files."""
+        return [stamp(file) for file in self.files]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A column of the files as it was read."""
+
+    files: Sequence[str]
+    name: str
+
+    def chunks(self) -> Iterator[NDArray[Any]]:
+        """(m,) cells, some thousand at a time."""
+        for frame in frames(self.files, [self.name]):
+            yield cells_of(self.name, frame[self.name])
+
+    def state(self) -> object:
+        """Sizes and times of the files."""
+        return [stamp(file) for file in self.files]
+
+
+def large_encoded(
+    files: Sequence[str], encoder: SchemaEncoder, scratch: str
+) -> tuple[LargeTable, Callable[[str], LargeColumn]]:
+    """(the encoded table, to be read in passes; a function that returns a column of the files by name)."""
+    if STANDARD_INPUT in files:
+        raise InvalidInput("standard input", "is read once, and --scratch takes passes: give files")
+    encoder.set_params(sparse_output=False).fit(next(frames(files, list(encoder.columns))))
+    rows = EncodedRows(files, encoder)
+    table = LargeTable(MadeRows(rows, len(encoder.get_feature_names_out())), scratch=scratch)
+    return table, lambda name: LargeColumn(Steady(Cells(files, name), name))
 
 
 def _stacked(parts: list[Any]) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -95,6 +96,14 @@ def train(
             help="How many users are enrolled; public. With --groups.",
         ),
     ] = None,
+    scratch: Annotated[
+        str | None,
+        typer.Option(
+            "--scratch",
+            metavar="FOLDER",
+            help="Keep rows in a private folder in here, not in memory; it is removed at the end.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     progress: Annotated[
         bool | None,
@@ -143,6 +152,7 @@ def train(
             files,
             target,
             grouped,
+            scratch,
             **{name: value for name, value in options.items() if value is not None},
             epsilon=limit,
             delta=at,
@@ -200,20 +210,56 @@ def _protected(run: Any, rows: int) -> str:
 
 
 def _fit(
-    schema: Schema, files: list[str], target: str, groups: list[str], **arguments: Any
+    schema: Schema,
+    files: list[str],
+    target: str,
+    groups: list[str],
+    scratch: str | None,
+    **arguments: Any,
 ) -> tuple[Any, int]:
     """(a pipeline from raw columns to predictions, the guarantee with its last step; records)."""
     from sklearn.pipeline import make_pipeline
 
-    from pabi.cli.encoded import read_encoded
-
     encoder, fitted = schema.encoder, schema.estimator(**arguments)
     with warnings.catch_warnings():
         warnings.filterwarnings("always", ".*keep it to yourself")  # for whoever holds the data
-        table = read_encoded(files, encoder, [target, *groups])
-        whose = [table.others[name] for name in groups]
-        targets = schema.targets(target, table.others[target])
-        fitted.fit(table.features, targets, **({"groups": whose[0]} if whose else {}))
+        read = _read if scratch is None else partial(_read_in_passes, scratch)
+        table = read(schema, files, encoder, target, groups)
+        fitted.fit(table.features, table.targets, groups=table.users)
     fitted.guarantee_ = fitted.guarantee_.assuming(DECLARED)
     fitted.ledger = None  # a model that is handed on does not say where its owner keeps the budget
-    return make_pipeline(encoder, fitted), table.records
+    records = fitted.run_.n if table.records is None else table.records
+    return make_pipeline(encoder.set_params(sparse_output=True), fitted), records
+
+
+class _Table(NamedTuple):
+    """What is fitted. `users`: of every row, if there are some. `records`: how many rows, None if unknown."""
+
+    features: Any
+    targets: Any
+    users: Any
+    records: int | None
+
+
+def _read(schema: Schema, files: list[str], encoder: Any, target: str, groups: list[str]) -> _Table:
+    """The table, its encoded rows in memory."""
+    from pabi.cli.encoded import read_encoded
+
+    table = read_encoded(files, encoder, [target, *groups])
+    users = next((table.others[name] for name in groups), None)
+    targets = schema.targets(target, table.others[target])
+    return _Table(table.features, targets, users, table.records)
+
+
+def _read_in_passes(
+    scratch: str, schema: Schema, files: list[str], encoder: Any, target: str, groups: list[str]
+) -> _Table:
+    """The table, to be read in passes; users alone are in memory."""
+    from pabi.cli.encoded import large_encoded
+
+    if schema.range is None and schema.levels is None:
+        raise InvalidInput("target.levels", "missing: --scratch needs the levels of the target")
+    table, column = large_encoded(files, encoder, scratch)
+    targets = column(target).mapped(lambda cells: schema.targets(target, cells))
+    users = next((column(name).whole() for name in groups), None)
+    return _Table(table, targets, users, None)

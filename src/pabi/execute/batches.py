@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import assert_never
+from typing import Protocol, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,15 @@ from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, RandomSize
 from pabi.describe.runs import NoisySGD
 from pabi.execute.binomial import Binomial
 from pabi.execute.dense_blocks import Rows
+from pabi.execute.secret_orders import Secret, drawn_order, is_order, whole_order
 from pabi.numbers.errors import InvalidInput
 
-Secret = NDArray[np.intp]
+
+class Arranged(Protocol):
+    """Rows that lie in the order in which they are used."""
+
+    def arrange(self, secret: Secret | None) -> None:
+        """Puts them into a secret order, or into their own."""
 
 
 class BatchRows(ABC):
@@ -33,19 +39,23 @@ class BatchRows(ABC):
 
 
 def batch_rows(
-    run: NoisySGD, generator: np.random.Generator, secret: Secret | None = None
+    run: NoisySGD,
+    generator: np.random.Generator,
+    secret: Secret | None = None,
+    arranged: Arranged | None = None,
 ) -> BatchRows:
     """The batches of `run`, one a step.
 
-    `secret`: the secret order in force, where a run goes on. Raises InvalidInput for batches that are not
-    trained here.
+    `secret`: the secret order in force, where a run goes on. `arranged`: rows that are put into a permuted
+    order themselves, so that batches are places in it. Raises InvalidInput for batches that are not trained
+    here.
     """
     order = run.order
     match order:
         case KnownUses():
             return _Listed(run)
         case SecretOrder():
-            return _in_secret_order(run, order, generator, secret)
+            return _in_secret_order(run, order, generator, secret, arranged)
         case FreshSubsets():
             return _Sampled(run, order, generator)
         case _:
@@ -65,11 +75,15 @@ def fits(run: NoisySGD, secret: Secret | None) -> bool:
 
 
 def _in_secret_order(
-    run: NoisySGD, order: SecretOrder, generator: np.random.Generator, secret: Secret | None
+    run: NoisySGD,
+    order: SecretOrder,
+    generator: np.random.Generator,
+    secret: Secret | None,
+    arranged: Arranged | None,
 ) -> BatchRows:
     match order.sizes:
         case FixedSizes():
-            return _Permuted(run, order.once, generator, secret)
+            return _Permuted(run, order.once, generator, secret, arranged)
         case RandomSizes():
             return _Binned(run, order, generator, secret)
         case _:
@@ -79,7 +93,7 @@ def _in_secret_order(
 def _fits(run: NoisySGD, order: SecretOrder, secret: Secret) -> bool:
     match order.sizes:
         case FixedSizes():
-            return secret.shape == (run.n,) and np.array_equal(np.sort(secret), np.arange(run.n))
+            return is_order(secret, run.n)
         case RandomSizes():
             return secret.shape == (run.n,) and bool(
                 np.all((secret >= 0) & (secret < order.period))
@@ -95,6 +109,10 @@ class _Listed(BatchRows):
         self._n, self._size, self._per_epoch = run.n, run.batch_size, run.steps_per_epoch
 
     def batch(self, step: int) -> Rows | None:
+        return self._places(step)
+
+    def _places(self, step: int) -> slice:
+        """Where in the order the batch lies."""
         first = step % self._per_epoch * self._size
         return slice(first, min(first + self._size, self._n))
 
@@ -103,16 +121,30 @@ class _Permuted(_Listed):
     """Rows in an order drawn once, or afresh for every epoch."""
 
     def __init__(
-        self, run: NoisySGD, once: bool, generator: np.random.Generator, secret: Secret | None
+        self,
+        run: NoisySGD,
+        once: bool,
+        generator: np.random.Generator,
+        secret: Secret | None,
+        arranged: Arranged | None,
     ) -> None:
         super().__init__(run)
-        self._once, self._generator, self.secret = once, generator, secret
+        self._once, self._generator, self._arranged = once, generator, arranged
+        self.secret, self._order = secret, None if secret is None else self._in(secret)
 
     def batch(self, step: int) -> Rows | None:
         if self.secret is None or (step % self._per_epoch == 0 and not self._once):
-            self.secret = self._generator.permutation(self._n)
-        part = super().batch(step)
-        return None if part is None else self.secret[part]
+            self.secret = drawn_order(self._n, self._generator)
+            self._order = self._in(self.secret)
+        part = self._places(step)
+        return part if self._order is None else self._order[part]
+
+    def _in(self, secret: Secret) -> NDArray[np.intp] | None:
+        """The rows in this order; None where they lie in it themselves."""
+        if self._arranged is None:
+            return whole_order(secret, self._n)
+        self._arranged.arrange(secret)
+        return None
 
 
 class _Binned(BatchRows):

@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from pabi.budget.files import sync_folder
 from pabi.describe import updates
 from pabi.describe.runs import NoisySGD
-from pabi.execute.batches import Secret, fits
+from pabi.execute.batches import fits
+from pabi.execute.secret_orders import Secret
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 

@@ -26,7 +26,7 @@ def dense_blocks(
     block overwrites the one before it, but parts of a float64 `X` are not copied unless they must be.
     """
     count, d = rows_in(rows), X.shape[1]
-    length = min(most, max(64, _BLOCK // d) // _MULTIPLE * _MULTIPLE)
+    length = block_length(d, most)
     memory = None
     for first in range(0, count, length):
         part = slice(first, min(first + length, count))
@@ -39,6 +39,11 @@ def dense_blocks(
         block = memory[: part.stop - part.start]
         _read(X, chosen, block)
         yield part, block
+
+
+def block_length(d: int, most: int) -> int:
+    """The rows of a block of d columns, at most so many."""
+    return min(most, max(64, _BLOCK // d) // _MULTIPLE * _MULTIPLE)
 
 
 def _read(X: NDArray[Any], rows: Rows, block: Array) -> None:

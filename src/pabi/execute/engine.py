@@ -7,8 +7,9 @@ asked for, is a secret file that is removed at the end.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,6 +33,7 @@ from pabi.execute.hiding import (
     starting_point,
     unseen,
 )
+from pabi.execute.layouts import Layout
 from pabi.execute.linear_gradients import LinearGradients, LossGradients, fast_sum
 from pabi.execute.precision import checked, walk_of
 from pabi.execute.progress import progress_bar
@@ -202,9 +204,10 @@ def train(
         state = files.state(start, run.rule)
         with progress_bar(progress, run.steps, state.step) as advance:
             after_step = _Aftermath(files.current, guarantee.besides, watch, advance)
-            return _execute(run, gradient_sum, state, randomness.generator(), after_step)
+            arranged = None if groups is not None else _layout(per_record_gradients)
+            return _execute(run, gradient_sum, state, randomness.generator(), after_step, arranged)
 
-    with reserved(ledger, lambda: proven, secret=secret):
+    with reserved(ledger, lambda: proven, secret=secret), _laid_out(per_record_gradients):
         x = released(execute)
     files.remove()
     return Trained(x, guarantee.noting(released_notes({"x": x})), run)
@@ -246,6 +249,21 @@ def _gradient_sum(
         if run.clipping != "coordinates":
             return fast_sum(per_record_gradients, run, users)
     return per_record_sum(per_record_gradients, run, users)
+
+
+def _layout(gradients: PerRecordGradients | None) -> Layout | None:
+    """Where the rows of a large table lie; None of rows in memory."""
+    return gradients.layout if isinstance(gradients, LinearGradients) else None
+
+
+@contextlib.contextmanager
+def _laid_out(gradients: PerRecordGradients | None) -> Iterator[None]:
+    """Removes the rows that are on a disk in their order, however training ends."""
+    try:
+        yield
+    finally:
+        if (layout := _layout(gradients)) is not None:
+            layout.close()
 
 
 def _users(run: NoisySGD, groups: UserRows | ArrayLike | None, summed: bool) -> UserRows | None:
@@ -399,12 +417,13 @@ def _execute(
     state: State,
     generator: np.random.Generator,
     after_step: _Aftermath,
+    arranged: Layout | None = None,
 ) -> Array:
     """The last iterate. Every local here is secret but the result."""
     step_sizes = np.broadcast_to(np.asarray(run.step_size, dtype=np.float64), run.steps)
     stated = np.asarray(run.gradient_noise_std, dtype=np.float64)
     noise_stds = np.broadcast_to(stated * noise_factor(run), run.steps)
-    batches = batch_rows(run, generator, state.secret)
+    batches = batch_rows(run, generator, state.secret, arranged)
     x, update, l2, rule = state.x, state.update, run.loss.l2, run.rule
     for k in range(state.step, run.steps):
         step_size, noise_std = float(step_sizes[k]), float(noise_stds[k])

@@ -7,7 +7,7 @@ residual, and the sum over a batch is Xᵀ·residuals: no gradient of a single r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Any, Self, assert_never
 
@@ -21,7 +21,10 @@ from pabi.describe.scalar_losses import Logistic
 from pabi.execute.clipping import by_row
 from pabi.execute.dense_blocks import Rows, part_of
 from pabi.execute.groups import UserRows
-from pabi.execute.records import MOST_ROWS, Records, as_labels
+from pabi.execute.large_columns import LargeColumn, first_of
+from pabi.execute.large_records import LargeRecords, records_of
+from pabi.execute.layouts import Layout
+from pabi.execute.records import MOST_ROWS, Records, RowBlock, as_labels
 from pabi.execute.sums import GradientSum, Limit, Total, longest_chain
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -30,14 +33,17 @@ from pabi.numbers.rounding import Array, fraction_up
 
 Residual = Callable[..., Array]
 
+_PAIRS = "expected labels all in {0, 1} or all in {-1, 1}"
+
 
 class LinearGradients:
     """Per-record gradients residual(x·θ, y)·x, for `pabi.learn.train`, which sums them directly.
 
     Parameters
     ----------
-    X : (n, d) array-like, memory-mapped array, scipy sparse matrix or Records
-        Features, finite; with `Records` they are brought within a public norm.
+    X : (n, d) array-like, memory-mapped array, scipy sparse matrix, Records, LargeTable or LargeRecords
+        Features, finite; with `Records` they are brought within a public norm. A large table is read in
+        passes.
     targets : (n, …) array
         What `residual` is given beside the predictor, row by row.
     residual : callable
@@ -78,26 +84,35 @@ class LinearGradients:
         outputs: int | None = None,
         steepness: float | None = None,
     ) -> None:
-        self.records = X if isinstance(X, Records) else Records(X)
+        self.records = X if isinstance(X, Records) else records_of(X)
         self._targets = targets
         self._residual = residual
         self.steepness = steepness
-        self._weights: Array | None = None
+        self._weights: Any = None
         self.shape = (self.records.width,) if outputs is None else (self.records.width, outputs)
+        self.layout = self._new_layout()
+
+    def _new_layout(self) -> Layout | None:
+        """Where the rows of a large table are to lie while they are trained on."""
+        large = isinstance(self.records, LargeRecords)
+        return Layout(self.records, self._targets, self._weights) if large else None  # type: ignore[arg-type]
+
+    def _blocks(self, rows: Rows) -> Iterator[RowBlock]:
+        return self.records.blocks(rows) if self.layout is None else self.layout.blocks(rows)
 
     def __call__(self, theta: ArrayLike, rows: NDArray[np.intp]) -> Array:
         """(m, *θ.shape): each gradient at `theta` of the m `rows`, unclipped."""
         point = self._point(theta)
         weights = [
             self._weighted(
-                self._residual(self.records.predictor(block, point), self._of(rows, block.part)),
+                self._residual(self.records.predictor(block, point), self._of(rows, block)),
                 rows,
-                block.part,
+                block,
             )
-            for block in self.records.blocks(rows)
+            for block in self._blocks(rows)
         ]
         weight = np.concatenate(weights) if weights else np.zeros((0, *self.shape[1:]))
-        x = self.records.dense(rows)
+        x = self.records.dense_of(self._blocks(rows))
         gradients: Array = weight[:, None] * (x if weight.ndim == 1 else x[:, :, None])
         return gradients
 
@@ -108,10 +123,10 @@ class LinearGradients:
         total, room = Total(point.shape), MOST_ROWS  # how many more rows `term` may hold
         # In the order in memory that products come in.
         term = np.zeros(point.shape, order="C" if self.records.sparse else "F")
-        for block in self.records.blocks(rows):
+        for block in self._blocks(rows):
             predictor = self.records.predictor(block, point, limit.anywhere)
-            weight = self._cut(predictor, self._of(rows, block.part), block.norm, limit)
-            weight = self._weighted(weight, rows, block.part)
+            weight = self._cut(predictor, self._of(rows, block), block.norm, limit)
+            weight = self._weighted(weight, rows, block)
             # Where a predictor overflows, the record is left out: it must not turn the sum into NaN.
             weight[~np.isfinite(weight)] = 0.0
             if limit.shrink != 1.0:
@@ -151,14 +166,9 @@ class LinearGradients:
         InvalidInput
             `weights`; no message shows them.
         """
-        n, values = self.records.n, np.asarray(weights)
-        if values.shape != (n,) or values.dtype.kind not in "biuf":
-            raise InvalidInput("weights", f"expected {n} numbers, one a row of X")
-        values = values.astype(np.float64)
-        if not np.all((values >= 0.0) & (values <= 1.0)):
-            raise InvalidInput("weights", "expected numbers in [0, 1]")
         other = copy(self)
-        other._weights = values
+        other._weights = _checked_weights(weights, self.records.n)
+        other.layout = other._new_layout()
         return other
 
     @property
@@ -178,20 +188,37 @@ class LinearGradients:
         assert limit.residual is None  # a loss that nobody knows is not clipped (`engine`)
         return self._residual(predictor, target)
 
-    def _weighted(self, residual: Array, rows: Rows, part: slice) -> Array:
+    def _weighted(self, residual: Array, rows: Rows, block: RowBlock) -> Array:
         if self._weights is not None:
-            weights = self._weights[part_of(rows, part)]
+            weights = block.weight
+            if weights is None:
+                weights = self._weights[part_of(rows, block.part)]
             residual *= weights if residual.ndim == 1 else weights[:, None]
         return residual
 
-    def _of(self, rows: Rows, part: slice) -> Any:
-        return self._targets[part_of(rows, part)]
+    def _of(self, rows: Rows, block: RowBlock) -> Any:
+        if self.layout is not None:
+            return block.target
+        return self._targets[part_of(rows, block.part)]
 
     def _point(self, theta: ArrayLike) -> Array:
         point = np.asarray(theta, dtype=np.float64)
         if point.shape != self.shape:
             raise InvalidInput("theta", f"expected shape {self.shape}, got {point.shape}")
         return point
+
+
+def _checked_weights(weights: Any, n: int) -> Any:
+    """(n,) float64 weights in [0, 1], or a `LargeColumn` of them. Raises InvalidInput, which shows none."""
+    if isinstance(weights, LargeColumn):
+        return weights.mapped(lambda cells: _checked_weights(cells, len(cells)))
+    values = np.asarray(weights)
+    if values.shape != (n,) or values.dtype.kind not in "biuf":
+        raise InvalidInput("weights", f"expected {n} numbers, one a row of X")
+    values = values.astype(np.float64)
+    if not np.all((values >= 0.0) & (values <= 1.0)):
+        raise InvalidInput("weights", "expected numbers in [0, 1]")
+    return values
 
 
 def _clipped(weight: Array, norm: Array, clip: float) -> Array:
@@ -214,9 +241,10 @@ class LossGradients(LinearGradients):
     """
 
     def __init__(self, loss: LinearLoss, X: Any, y: ArrayLike, classes: int | None = None) -> None:
-        records = X if isinstance(X, Records) else Records(X)
-        targets = targets_of(loss, y, records.n, classes)
-        outputs = targets.shape[1] if loss.response == "vector" else classes
+        records = X if isinstance(X, Records) else records_of(X, y)
+        column = records.column(y) if isinstance(records, LargeRecords) else y
+        targets = targets_of(loss, column, records.n, classes)
+        outputs = first_of(targets).shape[1] if loss.response == "vector" else classes
         super().__init__(records, targets, _residual_of(loss), outputs, fraction_up(loss.steepness))
         self.loss = loss
         self._in_ball = _residual_of(loss.in_ball())
@@ -474,8 +502,15 @@ def _residual_of(loss: LinearLoss) -> Residual:
 # Targets.
 
 
-def targets_of(loss: LinearLoss, y: ArrayLike, n: int, classes: int | None = None) -> NDArray[Any]:
-    """(n,) targets as `loss` reads them: labels ±1, numbers, or class numbers. Raises InvalidInput."""
+def targets_of(
+    loss: LinearLoss, y: ArrayLike | LargeColumn, n: int, classes: int | None = None
+) -> Any:
+    """(n,) targets as `loss` reads them: labels ±1, numbers, or class numbers. Raises InvalidInput.
+
+    Those of a `LargeColumn` are a `LargeColumn`; all its cells are checked.
+    """
+    if isinstance(y, LargeColumn):
+        return _column_of_targets(loss, y, n, classes)
     match loss.response:
         case "sign":
             return signs(y, n)
@@ -487,6 +522,24 @@ def targets_of(loss: LinearLoss, y: ArrayLike, n: int, classes: int | None = Non
             return _codes(y, n, classes)
         case _:
             assert_never(loss.response)
+
+
+def _column_of_targets(loss: LinearLoss, y: LargeColumn, n: int, classes: int | None) -> Any:
+    if loss.response == "sign":
+        _one_pair(y)
+    targets = y.mapped(lambda cells: targets_of(loss, cells, len(cells), classes))
+    targets.checked(n)
+    return targets
+
+
+def _one_pair(y: LargeColumn) -> None:
+    """Raises InvalidInput unless labels are all in {0, 1} or all in {−1, 1}, over all parts."""
+    pairs: set[int] = set()
+    for cells in y.chunks():
+        signs(cells, len(cells))
+        pairs |= {int(label) for label in np.unique(cells).tolist()} - {1}
+        if len(pairs) > 1:
+            raise InvalidInput("y", _PAIRS)
 
 
 def finite_vectors(y: ArrayLike, n: int) -> Array:
@@ -507,7 +560,7 @@ def signs(y: ArrayLike, n: int) -> Array:
         for negative in (0, -1):
             if np.all((labels == negative) | (labels == 1)):
                 return np.where(labels == 1, 1.0, -1.0)
-    raise InvalidInput("y", "expected labels all in {0, 1} or all in {-1, 1}")
+    raise InvalidInput("y", _PAIRS)
 
 
 def _codes(y: ArrayLike, n: int, classes: int | None) -> NDArray[np.intp]:

@@ -21,9 +21,12 @@ from pabi.numbers.rounding import Array, up
 
 MOST_ROWS = 4096  # of a block: sums of that many terms round by at most a relative 2⁻⁴¹
 LARGEST = 2.0**250  # of entries, norms and their inverses: products of three stay normal
+_SQUARED = (
+    LARGEST**2
+)  # a sum of squares below it, and above its inverse, is as exact as its roundings
 # Relative: more than all roundings of a norm's or factor's few operations, and of a range's ends.
 _FEW_ROUNDINGS, _ROUNDINGS_OF_ENDS = 8.0 * HALF_ULP, 2.0**-40
-_SHORTENED = 1.0 - 2.0**-30  # a row whose factor is above it was within the norm, but for roundings
+SHORTENED = 1.0 - 2.0**-30  # a row whose factor is above it was within the norm, but for roundings
 
 
 @dataclass(frozen=True)
@@ -31,13 +34,16 @@ class RowBlock:
     """Some rows of the data as float64, dense or CSR, before they are scaled down.
 
     `part`: which of the requested rows. `scale`: (m,) factors ≤ 1 that bring the rows within the
-    norm, None for all ones. `norm`: (m,) their norms after scaling, rounded up, intercept included.
+    norm, None for all ones. `norm`: (m,) their norms after scaling, rounded up, intercept included. `target`,
+    `weight`: those of the rows, where they are stored with them.
     """
 
     part: slice
     features: Any
     scale: Array | None
     norm: Array
+    target: Any = None
+    weight: Array | None = None
 
 
 class Records:
@@ -85,8 +91,16 @@ class Records:
         ranges: Any = None,
     ) -> None:
         self._X = _matrix(X)
-        self.n, self.d = (int(side) for side in self._X.shape)
+        self.n, d = (int(side) for side in self._X.shape)
         self.sparse = not isinstance(self._X, np.ndarray)
+        self._declare(d, feature_norm, intercept_scaling, ranges)
+        self._scale, self._norm = self._measured()
+
+    def _declare(
+        self, d: int, feature_norm: float | None, intercept_scaling: float | None, ranges: Any
+    ) -> None:
+        """Sets what does not depend on the rows."""
+        self.d = d
         self.feature_norm, self.intercept_scaling = feature_norm, intercept_scaling
         norms = {"feature_norm": feature_norm, "intercept_scaling": intercept_scaling}
         for field, norm in norms.items():
@@ -94,7 +108,6 @@ class Records:
                 validate.number(field, norm, at_least=1.0 / LARGEST, at_most=LARGEST)
         self.centre, self.reach = centres_and_reaches(ranges, self.d, sparse=self.sparse)
         self.shortened = False
-        self._scale, self._norm = self._measured()
 
     def __len__(self) -> int:
         return self.n
@@ -113,8 +126,12 @@ class Records:
 
     def dense(self, rows: Rows) -> Array:
         """(m, width) float64: the rows as the model sees them."""
+        return self.dense_of(self.blocks(rows))
+
+    def dense_of(self, blocks: Iterator[RowBlock]) -> Array:
+        """(m, width) float64: the rows of some blocks as the model sees them."""
         parts = []
-        for block in self.blocks(rows):
+        for block in blocks:
             features = block.features.toarray() if self.sparse else np.array(block.features)
             if block.scale is not None:
                 features *= block.scale[:, None]
@@ -217,35 +234,43 @@ class Records:
         """(factors that bring every row within the norm or None, norms rounded up), in one pass."""
         scale, norm = np.ones(self.n), np.empty(self.n)
         for part, features in self._raw(slice(0, self.n)):
-            peak, length = _lengths(features)
-            if not np.all(peak <= LARGEST):
-                raise InvalidInput("X", "expected finite numbers up to 2^250, got NaN or larger")
-            length *= 1.0 + (self.d + 16) * HALF_ULP  # at least the true norm
-            norm[part] = peak * length
-            if self.feature_norm is not None:
-                beyond = norm[part] > self.feature_norm
-                # Below the exact factor by more than everything that rounds on the way.
-                factor = (
-                    self.feature_norm / np.where(beyond, length, 1.0) / np.where(beyond, peak, 1.0)
-                )
-                scale[part] = np.where(beyond, factor * (1.0 - _FEW_ROUNDINGS), 1.0)
-                norm[part] = np.minimum(norm[part], self.feature_norm)
-        self.shortened = bool(np.any(scale < _SHORTENED)) or self._out_of_range()
-        if self.intercept_scaling is not None:
-            norm = np.hypot(norm, self.intercept_scaling) * (1.0 + _FEW_ROUNDINGS)
+            scale[part], norm[part] = self._bounded(features)
+        self.shortened = bool(np.any(scale < SHORTENED)) or self._out_of_range()
         return (None if np.all(scale == 1.0) else scale), norm
 
+    def _bounded(self, features: Any) -> tuple[Array, Array]:
+        """(factors that bring rows within the norm, their norms after that, rounded up, intercept included).
+
+        Each is computed from its row alone.
+        """
+        peak, length = _lengths(features)
+        if not np.all(peak <= LARGEST):
+            raise InvalidInput("X", "expected finite numbers up to 2^250, got NaN or larger")
+        length *= 1.0 + (self.d + 16) * HALF_ULP  # at least the true norm
+        norm, scale = peak * length, np.ones(len(peak))
+        if self.feature_norm is not None:
+            beyond = norm > self.feature_norm
+            # Below the exact factor by more than everything that rounds on the way.
+            factor = self.feature_norm / np.where(beyond, length, 1.0) / np.where(beyond, peak, 1.0)
+            scale = np.where(beyond, factor * (1.0 - _FEW_ROUNDINGS), 1.0)
+            norm = np.minimum(norm, self.feature_norm)
+        if self.intercept_scaling is not None:
+            norm = np.hypot(norm, self.intercept_scaling) * (1.0 + _FEW_ROUNDINGS)
+        return scale, norm
+
     def _out_of_range(self) -> bool:
+        if self.sparse and self.reach is not None:
+            return bool(np.any(np.abs(self._X.data) > self.reach[self._X.indices]))
+        blocks = (self._X[i : i + MOST_ROWS] for i in range(0, self.n, MOST_ROWS))
+        return self.reach is not None and any(map(self._beyond_ranges, blocks))
+
+    def _beyond_ranges(self, rows: NDArray[Any]) -> bool:
+        """Whether some of these dense rows, as they are stored, are outside the declared ranges."""
         if self.reach is None or self.centre is None:
             return False
-        if self.sparse:
-            return bool(np.any(np.abs(self._X.data) > self.reach[self._X.indices]))
         low, high = self.centre - self.reach, self.centre + self.reach
         slack = _ROUNDINGS_OF_ENDS * (np.abs(low) + np.abs(high))
-        return any(
-            bool(np.any((block < low - slack) | (block > high + slack)))
-            for block in (self._X[i : i + MOST_ROWS] for i in range(0, self.n, MOST_ROWS))
-        )
+        return bool(np.any((rows < low - slack) | (rows > high + slack)))
 
 
 def seen_norm(feature_norm: float, intercept_scaling: float | None) -> float:
@@ -267,16 +292,33 @@ def _lengths(features: Any) -> tuple[Array, Array]:
     """(largest entry, norm relative to it) of each row; the true norm is their product."""
     m = features.shape[0]
     if isinstance(features, np.ndarray):
-        peak = np.maximum(np.max(features, axis=1), -np.min(features, axis=1))
-        unit = features / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)[:, None]
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            return peak, np.sqrt(by_row("ij,ij->i", unit, unit))
+        return _dense_lengths(features)
     row = np.repeat(np.arange(m), np.diff(features.indptr))
     peak = np.zeros(m)
     np.maximum.at(peak, row, np.abs(features.data))
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         unit = features.data / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)[row]
         return peak, np.sqrt(np.bincount(row, unit * unit, minlength=m))
+
+
+def _dense_lengths(features: Array) -> tuple[Array, Array]:
+    """The same of dense rows; 1 for the largest entry where no square can leave the normal doubles."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        squares = by_row("ij,ij->i", features, features)
+    peak, length = np.ones(len(features)), np.sqrt(squares)
+    # Row by row: which way a row goes depends on that row alone.
+    strange = np.flatnonzero(~((squares > 1.0 / _SQUARED) & (squares < _SQUARED)))
+    if len(strange):
+        peak[strange], length[strange] = _scaled_lengths(features[strange])
+    return peak, length
+
+
+def _scaled_lengths(features: Array) -> tuple[Array, Array]:
+    """The same of dense rows of any size, zeros among them."""
+    peak = np.maximum(np.max(features, axis=1), -np.min(features, axis=1))
+    unit = features / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)[:, None]
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return peak, np.sqrt(by_row("ij,ij->i", unit, unit))
 
 
 def numbers_of(rows: Rows) -> NDArray[np.intp]:

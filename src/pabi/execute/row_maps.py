@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from pabi.execute.clipping import by_row
+from pabi.execute.large_records import LargeRecords
 from pabi.execute.records import MOST_ROWS, Records
+from pabi.execute.sources import Chunks, Parts
 from pabi.numbers.rounding import Array
 
 # Relative: more than single precision rounds a norm by, so that no row of a mapped table is scaled again.
@@ -66,8 +68,21 @@ class RowMap:
         return np.where(lengths > 0.0, most / np.where(lengths > 0.0, lengths, 1.0), 0.0)
 
     def mapped(self, records: Records, anywhere: bool = False) -> Records:
-        """The mapped rows; `anywhere`: as of `table`."""
+        """The mapped rows, of a large table in passes of their own; `anywhere`: as of `table`."""
+        if isinstance(records, LargeRecords):
+            parts = Parts(lambda: self._tables(records, anywhere))
+            return LargeRecords.derived(parts, records, records.width, self.norm)
         return Records(self.table(records, anywhere), self.norm)
+
+    def _tables(self, records: Records, anywhere: bool) -> Chunks:
+        """The rows of `table`, some thousand at a time."""
+        kind = self._kind
+        return (self._scaled(image).astype(kind) for _, image in self._images(records, anywhere))
+
+    @property
+    def _kind(self) -> type[np.floating[Any]]:
+        """What mapped rows are held in."""
+        return np.float32 if 1.0 / _SINGLE <= self.norm <= _SINGLE else np.float64
 
     def table(self, records: Records, anywhere: bool = False) -> Any:
         """(n, w) mapped rows, or CSR where the map is diagonal and `records` are sparse.
@@ -81,8 +96,7 @@ class RowMap:
             return vstack(
                 [self._scaled(image) for _, image in self._images(records, anywhere)], format="csr"
             )
-        fits = 1.0 / _SINGLE <= self.norm <= _SINGLE
-        table = np.empty((records.n, records.width), dtype=np.float32 if fits else np.float64)
+        table = np.empty((records.n, records.width), dtype=self._kind)
         for part, image in self._images(records, anywhere):
             table[part] = self._scaled(image)
         return table

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pabi.execute.engine import Trained, train
+from pabi.execute.large_records import LargeRecords
+from pabi.execute.large_tables import LargeTable
 from pabi.execute.linear_gradients import (
     LinearGradients,
     LogisticGradients,
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from pabi.learn.whitener import PrivateWhitener
 
 __all__ = [
+    "LargeRecords",
+    "LargeTable",
     "LinearGradients",
     "LogisticGradients",
     "OneVsRestGradients",

@@ -16,6 +16,7 @@ from pabi.describe.linear_losses import executable
 from pabi.describe.losses import Loss
 from pabi.describe.scalar_losses import Logistic
 from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorHuber
+from pabi.execute.large_columns import LargeColumn, applied, labels_of
 from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
 from pabi.learn.class_weights import class_weights
@@ -55,10 +56,10 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
 
         Parameters
         ----------
-        X : (n, d) array-like, pandas frame or scipy sparse matrix
-            Features, real and finite.
-        y : (n,) array-like
-            Labels.
+        X : (n, d) array-like, pandas frame, scipy sparse matrix, or LargeTable
+            Features, real and finite. What `LargeTable` takes is read in passes; paths need it.
+        y : (n,) array-like, or str
+            Labels, or the name of a column of a large table.
         groups : (n,) array-like, optional
             The user of every row, by any id. The guarantee is then of whole users, each of whom contributes
             the mean over their rows; n and the sizes of batches count users.
@@ -92,15 +93,14 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             `random_state` is not None. A step before this one learns from the data, or a search fits it many
             times, each once in a process.
         """
-        X, y = self._checked(X, y=y)
-        check_classification_targets(y)
-        codes, sentences = self._codes_of(column_or_1d(y))
+        rows, labels, beside = self._labelled(X, y, Given(groups, sample_weight))
+        codes, sentences = self._codes_of(labels)
         weights, of_weights = self._weights(codes)
         self._train(
-            X,
+            rows,
             codes,
             _outputs(len(self.classes_)),
-            beside=Given(groups, sample_weight),
+            beside=beside,
             weights=weights,
             sentences=sentences + of_weights,
         )
@@ -142,28 +142,37 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         outputs = _outputs(validate.integer("classes", count, at_least=2))
         return self._planned(n, d, outputs, unit)
 
-    def _gradients(self, records: Records, targets: NDArray[Any], loss: Loss) -> LinearGradients:
+    def _labelled(self, X: Any, y: Any, beside: Given) -> tuple[Any, Any, Given]:
+        """(rows, labels, what stands beside them), checked as far as they are in memory."""
+        if (rows := self._large(X, y, *beside)) is None:
+            X, y = self._checked(X, y=y)
+            check_classification_targets(y)
+            return X, column_or_1d(y), beside
+        column, beside = self._beside(rows, y, beside)
+        labels = column.mapped(checked_labels)
+        check_classification_targets(labels.first())
+        return rows, labels, beside
+
+    def _gradients(self, records: Records, targets: Any, loss: Loss) -> LinearGradients:
         linear = executable(loss.kind, **dict(loss.parameters))
         classes = len(self.classes_) if linear.response == "class" else None
         return LossGradients(linear, records, targets, classes)
 
-    def _weights(self, codes: NDArray[np.intp]) -> tuple[Array | None, tuple[str, ...]]:
+    def _weights(self, codes: Any) -> tuple[Array | LargeColumn | None, tuple[str, ...]]:
         """(weights of the records in (0, 1], what the guarantee assumes of them), if any are stated."""
         if self.class_weight is None:
             return None, ()
         each = class_weights(self.class_weight, self.classes_)
-        return each[codes], (WEIGHTS,)
+        return applied(codes, lambda cells: each[cells]), (WEIGHTS,)
 
-    def _codes_of(self, y: NDArray[Any]) -> tuple[NDArray[np.intp], tuple[str, ...]]:
+    def _codes_of(self, y: Any) -> tuple[Any, tuple[str, ...]]:
         """(class numbers, what the guarantee assumes of the labels); sets `classes_`."""
         declared = self.classes is not None
-        self.classes_ = _class_set(self.classes) if declared else np.unique(y)
+        self.classes_ = _class_set(self.classes) if declared else labels_of(y)
         if len(self.classes_) < 2:
             raise InvalidInput("y", "expected at least two classes, got one class only")
-        codes = np.searchsorted(self.classes_, y)
-        codes = np.minimum(codes, len(self.classes_) - 1)
-        if not np.all(self.classes_[codes] == y):
-            raise InvalidInput("y", "it holds a label that is not among the declared classes")
+        classes = self.classes_
+        codes = applied(y, lambda cells: _codes_among(classes, cells))
         return codes, () if declared else (LABELS,)
 
     def __sklearn_tags__(self) -> Any:
@@ -399,12 +408,13 @@ class PrivateRidgeClassifier(_LinearClassifier):
             return Loss.huber(size.norm, self._longest), _LABEL
         return Loss.vector_huber(size.norm, self._longest), _LABEL
 
-    def _gradients(self, records: Records, targets: NDArray[Any], loss: Loss) -> LinearGradients:
+    def _gradients(self, records: Records, targets: Any, loss: Loss) -> LinearGradients:
         classes = len(self.classes_)
-        indicators = (
-            np.where(targets == 1, _LABEL, -_LABEL) if classes == 2 else np.eye(classes)[targets]
-        )
-        return super()._gradients(records, indicators, loss)
+
+        def indicators(codes: NDArray[Any]) -> Array:
+            return np.where(codes == 1, _LABEL, -_LABEL) if classes == 2 else np.eye(classes)[codes]
+
+        return super()._gradients(records, applied(targets, indicators), loss)
 
     @property
     def _longest(self) -> float:
@@ -453,6 +463,23 @@ def _in_order(clipped: Array, plain: Array) -> Array:
 def _outputs(classes: int) -> int:
     """How many predictors tell them apart."""
     return 1 if classes == 2 else classes
+
+
+def _codes_among(classes: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
+    """The numbers of the labels' classes. Raises InvalidInput."""
+    codes = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    if not np.all(classes[codes] == labels):
+        raise InvalidInput("y", "it holds a label that is not among the declared classes")
+    return codes
+
+
+def checked_labels(cells: NDArray[Any]) -> NDArray[Any]:
+    """(m,) labels, one in every row. Raises InvalidInput naming `y`, and no label."""
+    labels = cells[:, 0] if cells.ndim == 2 and cells.shape[1] == 1 else cells
+    missing = labels.dtype == object and any(one is None or one != one for one in labels.tolist())
+    if labels.ndim != 1 or missing or (labels.dtype.kind == "f" and np.isnan(labels).any()):
+        raise InvalidInput("y", "expected one label a row, in every row")
+    return labels
 
 
 def _class_set(classes: Any) -> NDArray[Any]:

@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,6 +20,8 @@ from pabi.describe.second_moments import NoisySecondMoments
 from pabi.describe.stated_run import COUNT
 from pabi.describe.step_sizes import evaluated
 from pabi.execute.engine import train
+from pabi.execute.large_columns import LargeColumn
+from pabi.execute.large_tables import is_large, large_column
 from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.randomness import is_secret
 from pabi.execute.records import Records
@@ -30,7 +31,7 @@ from pabi.learn import defaults
 from pabi.learn.guards import surroundings
 from pabi.learn.hashes import parameters_of
 from pabi.learn.plans import Size, TrainingPlan
-from pabi.learn.rows import BoundedRows, number_or_auto, warn_if_shortened
+from pabi.learn.rows import BoundedRows, LargeRows, number_or_auto, warn_if_shortened
 from pabi.learn.sample_weights import sample_weights, times
 from pabi.learn.sentences import MOST_WEIGHT, ONE_FIT, PREPROCESSING
 from pabi.learn.users import CheckedRows, Given, users_of_rows
@@ -96,7 +97,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         """(what is known of the loss, how large predictors usually are) for a table of this size."""
         raise NotImplementedError
 
-    def _gradients(self, records: Records, targets: NDArray[Any], loss: Loss) -> LinearGradients:
+    def _gradients(self, records: Records, targets: Any, loss: Loss) -> LinearGradients:
         """The gradients of that loss at rows of at most its norm."""
         raise NotImplementedError
 
@@ -122,11 +123,11 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
     def _train(
         self,
         X: Any,
-        targets: NDArray[Any],
+        targets: Any,
         outputs: int = 1,
         *,
         beside: Given,
-        weights: Array | None = None,
+        weights: Any = None,
         sentences: tuple[str, ...] = (),
     ) -> None:
         """Accounts and executes the run on checked `X` and `targets`; sets what `fit` sets.
@@ -136,6 +137,8 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         """
         check_ledger(self.ledger)
         records = self._records(X)  # checks the bounds that the norm follows from
+        if isinstance(targets, LargeColumn):
+            targets.checked(records.n)
         groups, of_groups = users_of_rows(beside.groups, self.users, records.n)
         own = sample_weights(beside.weights, self.max_sample_weight, records.n, stacklevel=4)
         weights = times(weights, own)
@@ -152,6 +155,15 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
             secret=self.ledger is None or is_secret(self.random_state),
         ):
             self._execute(plan, CheckedRows(records, targets, weights, groups), sentences)
+
+    def _beside(self, rows: LargeRows, y: Any, beside: Given) -> tuple[LargeColumn, Given]:
+        """(the targets of a large table, users and weights of its rows, which are read into memory)."""
+        named = {"groups": beside.groups, "sample_weight": beside.weights}
+        held = (
+            large_column(rows.table, cells, name).whole() if is_large(cells) else cells
+            for name, cells in named.items()
+        )
+        return large_column(rows.table, y), Given(*held)
 
     def _execute(self, plan: TrainingPlan, rows: CheckedRows, sentences: tuple[str, ...]) -> None:
         """Executes the plan on the rows; sets what `fit` sets."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
@@ -15,6 +15,7 @@ from pabi.describe.linear_losses import executable
 from pabi.describe.losses import Loss
 from pabi.describe.neighbours import changed, checked_adjacency
 from pabi.describe.scalar_losses import PoissonLoss
+from pabi.execute.large_columns import applied, first_of
 from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
 from pabi.learn import defaults
@@ -94,11 +95,11 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
         Parameters
         ----------
-        X : (n, d) array-like, pandas frame or scipy sparse matrix
-            Features, real and finite.
-        y : (n,) or (n, K) array-like
+        X : (n, d) array-like, pandas frame, scipy sparse matrix, or LargeTable
+            Features, real and finite. What `LargeTable` takes is read in passes; paths need it.
+        y : (n,) or (n, K) array-like, or str
             Targets, real and finite, clipped to `target_range`; K of them a record, if there are several. For
-            `PrivatePoissonRegressor` counts ≥ 0, (n,).
+            `PrivatePoissonRegressor` counts ≥ 0, (n,). Or the name of a column of a large table.
         groups : (n,) array-like, optional
             The user of every row, by any id. The guarantee is then of whole users, each of whom contributes
             the mean over their rows; n and the sizes of batches count users.
@@ -133,28 +134,21 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             `random_state` is not None. A step before this one learns from the data, or a search fits it many
             times, each once in a process.
         """
-        X, y = self._checked(X, y=y, multi_output=self._SEVERAL)
-        several = self._SEVERAL and np.ndim(y) == 2 and np.shape(y)[1] > 1
-        try:
-            targets = np.asarray(y if several else column_or_1d(y, warn=True), dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidInput("y", "expected one number a row of X") from None
-        if not np.all(np.isfinite(targets)):
-            raise InvalidInput("y", "expected finite numbers, got NaN or infinity")
+        rows, targets, beside = self._with_amounts(X, y, Given(groups, sample_weight))
+        outputs = first_of(targets).shape[1:]
         scale, ranged = self._scale(), self.target_range is not None
         if not ranged:
             self._warn_of_unstated_bound()
-        outputs = targets.shape[1] if several else 1
         self._train(
-            X,
-            scale.seen(targets),
-            outputs,
-            beside=Given(groups, sample_weight),
+            rows,
+            applied(targets, scale.seen),
+            *outputs,
+            beside=beside,
             sentences=(RANGE,) * ranged,
         )
         self.coef_ = scale.reach * self.coef_
         self.intercept_ = scale.centre + scale.reach * self.intercept_
-        if not several:
+        if not outputs:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
         self._note_parameters()
         return self
@@ -191,6 +185,16 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         outputs = validate.integer("targets", targets, at_least=1, at_most=most)
         return self._planned(n, d, outputs, unit)
 
+    def _with_amounts(self, X: Any, y: Any, beside: Given) -> tuple[Any, Any, Given]:
+        """(rows, targets (n,) or (n, K), what stands beside them), checked as far as they are in memory."""
+        if (rows := self._large(X, y, *beside)) is None:
+            X, y = self._checked(X, y=y, multi_output=self._SEVERAL)
+            several = self._SEVERAL and np.ndim(y) == 2 and np.shape(y)[1] > 1
+            return X, _amounts(y if several else column_or_1d(y, warn=True), several), beside
+        column, beside = self._beside(rows, y, beside)
+        several = self._SEVERAL and column.first().shape[1:] not in ((), (1,))
+        return rows, column.mapped(lambda cells: _amounts(cells, several)), beside
+
     @property
     def _offset(self) -> float:
         return self._scale().centre
@@ -203,7 +207,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         limits = self._limits()
         return _TargetScale() if limits is None else _TargetScale.of(*limits)
 
-    def _gradients(self, records: Records, targets: NDArray[Any], loss: Loss) -> LinearGradients:
+    def _gradients(self, records: Records, targets: Any, loss: Loss) -> LinearGradients:
         return LossGradients(executable(loss.kind, **dict(loss.parameters)), records, targets)
 
     def _scale_of_predictors(self) -> float:
@@ -267,6 +271,21 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         """
         predictor, _ = self._predictor(X)
         return predictor[:, 0] if np.ndim(self.coef_) == 1 else predictor
+
+
+def _amounts(cells: Any, several: bool) -> Array:
+    """(m,) or (m, K) float64 targets. Raises InvalidInput naming `y`."""
+    try:
+        targets = np.asarray(cells, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput("y", "expected one number a row of X") from None
+    if not several and targets.shape[1:] == (1,):
+        targets = targets[:, 0]
+    if targets.ndim != 1 + several:
+        raise InvalidInput("y", "expected one number a row of X")
+    if not np.all(np.isfinite(targets)):
+        raise InvalidInput("y", "expected finite numbers, got NaN or infinity")
+    return targets
 
 
 @documented

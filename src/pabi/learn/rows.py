@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pabi.execute.large_records import LargeRecords
+from pabi.execute.large_tables import LargeTable, large_table, names_among
 from pabi.execute.records import Records, seen_norm
 from pabi.features.tables import checked
 from pabi.numbers import validate
@@ -26,6 +29,13 @@ _PRIVATE = (
 )
 
 
+class LargeRows(NamedTuple):
+    """The rows of a table that is read in passes. `without`: columns that are no features."""
+
+    table: LargeTable
+    without: tuple[str, ...]
+
+
 class BoundedRows:
     """scikit-learn's checks of X, and its rows within the bounds that the constructor declares.
 
@@ -38,15 +48,36 @@ class BoundedRows:
     fit_intercept: bool
     intercept_scaling: float
     n_features_in_: int
+    feature_names_in_: NDArray[Any]
 
     def _checked(self, X: Any, **kwargs: Any) -> Any:
         return checked(self, X, **kwargs)
 
     def _records(self, X: Any) -> Records:
         """The rows of `X` within the declared bounds."""
-        return Records(
-            X, self._row_norm(self.n_features_in_), self._intercept_feature, self._ranges()
+        norm, constant = self._row_norm(self.n_features_in_), self._intercept_feature
+        if isinstance(X, LargeRows):
+            return LargeRecords(X.table, norm, constant, self._ranges(), without=X.without)
+        return Records(X, norm, constant, self._ranges())
+
+    def _large(self, X: Any, *beside: Any) -> LargeRows | None:
+        """The rows of a table that is read in passes, None of one in memory; sets what `_checked` sets.
+
+        `beside`: what stands beside the features; of it, names are those of columns.
+        """
+        table = large_table(LargeTable(X) if isinstance(X, np.memmap) else X)
+        if table is None:
+            return None
+        rows = LargeRows(table, names_among(*beside))
+        names, (_, self.n_features_in_) = (
+            table.feature_names(rows.without),
+            table.features(rows.without),
         )
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return rows
 
     def _row_norm(self, d: int) -> float:
         """R for d columns, as stated or √d for features in [−1, 1]; without ranges 1."""

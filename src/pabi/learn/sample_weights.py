@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pabi.execute.large_columns import LargeColumn, product
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -53,8 +54,10 @@ def _numbers(stated: Any, rows: int) -> Array:
     return weights
 
 
-def times(one: Array | None, other: Array | None) -> Array | None:
+def times(one: Any, other: Array | None) -> Any:
     """The product of weights, where there are some."""
     if one is None or other is None:
         return other if one is None else one
+    if isinstance(one, LargeColumn):
+        return product(one, other)
     return np.asarray(one * other)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pabi.describe.stated_run import COUNT
 from pabi.execute.groups import UserRows, checked_groups
 from pabi.execute.records import Records
 from pabi.learn.sentences import ENROLLED
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.rounding import Array
 
 
 class Given(NamedTuple):
@@ -23,11 +21,14 @@ class Given(NamedTuple):
 
 
 class CheckedRows(NamedTuple):
-    """Rows that were checked. `weights`: in [0, 1], None for all ones. `groups`: None for records."""
+    """Rows that were checked. `weights`: in [0, 1], None for all ones. `groups`: None for records.
+
+    Targets and weights of a large table are a `Column`.
+    """
 
     records: Records
-    targets: NDArray[Any]
-    weights: Array | None = None
+    targets: Any
+    weights: Any = None
     groups: UserRows | None = None
 
 

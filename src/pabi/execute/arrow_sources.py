@@ -1,0 +1,122 @@
+"""Columns of Parquet, Feather and Arrow files, read some rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pabi.execute.sources import Chunks, storage
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.extras import extra
+
+ROWS = 1 << 14  # of a batch
+
+
+@dataclass(frozen=True)
+class ArrowColumns:
+    """Columns of a dataset of pyarrow's, or one column.
+
+    `names`: a string for one column. `dtype`: of numbers, None for cells as they are.
+    """
+
+    dataset: Any
+    names: str | Sequence[str]
+    dtype: np.dtype[Any] | None
+
+    def chunks(self) -> Chunks:
+        """All rows in turn, file by file."""
+        for batch in _batches(self.dataset, self._columns):
+            if self.dtype is None:
+                yield batch.column(0).to_numpy(zero_copy_only=False)
+            else:
+                yield _rows(batch, self.dtype)
+
+    @property
+    def _columns(self) -> list[str]:
+        return [self.names] if isinstance(self.names, str) else list(self.names)
+
+    def state(self) -> object:
+        """Sizes and times of the files; None where the dataset is in memory."""
+        filesystem = getattr(self.dataset, "filesystem", None)
+        if filesystem is None:
+            return None
+        about = filesystem.get_file_info(list(self.dataset.files))
+        return tuple((one.path, one.size, one.mtime_ns) for one in about)
+
+
+def arrow_dataset(files: Any) -> Any:
+    """The dataset of a folder, a file or a list of files. Raises InvalidInput naming it."""
+    datasets, arrow = extra("pyarrow.dataset", "train"), extra("pyarrow", "train")
+    endings = {file.rpartition(".")[2].lower() for file in files}
+    kind = "feather" if endings <= {"feather", "arrow"} else "parquet"
+    try:
+        return datasets.dataset(list(files), format=kind)
+    except (OSError, arrow.ArrowException) as bad:
+        raise InvalidInput("X", f"expected {kind} files: {_line(bad)}") from None
+
+
+def numeric_columns(dataset: Any, names: Sequence[str]) -> np.dtype[Any]:
+    """The type that holds the numbers of these columns. Raises InvalidInput naming one that has none."""
+    kinds = []
+    for name in names:
+        column = dataset.schema.field(name).type
+        if not _is_number(column):
+            raise InvalidInput("X", f"expected numbers in the column {name!r}, got {column}")
+        kinds.append(np.dtype(column.to_pandas_dtype()))
+    return storage(np.result_type(*kinds))
+
+
+def require_columns(dataset: Any, names: Sequence[str]) -> None:
+    """Raises InvalidInput unless every file has these columns, once each and of one type."""
+    for fragment in dataset.get_fragments():
+        own = fragment.physical_schema
+        where = getattr(fragment, "path", None) or "X"
+        for name in names:
+            if len(own.get_all_field_indices(name)) != 1:
+                raise InvalidInput(where, f"expected one column {name!r}, as in the first file")
+            expected, kind = dataset.schema.field(name).type, own.field(name).type
+            if kind != expected:
+                raise InvalidInput(
+                    where,
+                    f"expected {expected} in the column {name!r}, as in the first file, got {kind}",
+                )
+
+
+def _batches(dataset: Any, columns: list[str]) -> Iterator[Any]:
+    """Record batches of these columns; of Parquet files row by row, which holds the least in memory."""
+    arrow = extra("pyarrow", "train")
+    try:
+        for fragment in dataset.get_fragments():
+            yield from _of_fragment(fragment, columns)
+    except (OSError, arrow.ArrowException):
+        raise InvalidInput("X", "cannot be read to its end: a file is damaged or gone") from None
+
+
+def _of_fragment(fragment: Any, columns: list[str]) -> Iterator[Any]:
+    if not isinstance(fragment, extra("pyarrow.dataset", "train").ParquetFileFragment):
+        yield from fragment.to_batches(columns=columns, batch_size=ROWS, use_threads=False)
+        return
+    parquet = extra("pyarrow.parquet", "train")
+    with fragment.open() as stream, parquet.ParquetFile(stream, pre_buffer=False) as file:
+        for batch in file.iter_batches(ROWS, columns=columns, use_threads=False):
+            yield batch.select(columns)
+
+
+def _rows(batch: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """(m, d) the columns of a batch side by side; a missing number is NaN."""
+    columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+    return np.ascontiguousarray(np.stack(columns).astype(dtype, copy=False).T)
+
+
+def _is_number(kind: Any) -> bool:
+    types = extra("pyarrow.types", "train")
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+
+
+def _line(error: BaseException) -> str:
+    """The first line of what pyarrow says, which names files, columns and types."""
+    return str(error).partition("\n")[0]

@@ -1,0 +1,286 @@
+"""Tables that do not fit into memory, of whatever kind: what their rows are, and where scratch files go."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pabi.execute.arrow_sources import (
+    ArrowColumns,
+    arrow_dataset,
+    numeric_columns,
+    require_columns,
+)
+from pabi.execute.large_columns import LargeColumn, column_of
+from pabi.execute.sources import (
+    DaskArray,
+    DaskFrame,
+    Slices,
+    Source,
+    Steady,
+    readable,
+    storage,
+)
+from pabi.numbers.errors import InvalidInput
+
+_ENDINGS = (".parquet", ".pq", ".feather", ".arrow")
+_EXPECTED = (
+    "expected a folder, a pattern or a list of Parquet, Feather or Arrow files, an .npy file, a dataset of "
+    "pyarrow's, a memory-mapped, Zarr or dask array, or a dask data frame"
+)
+
+
+class LargeTable:
+    """A table that is read from where it lies, some rows at a time, as the X of estimators and gradients.
+
+    Parameters
+    ----------
+    data : path, list of paths, pyarrow dataset, memory-mapped, Zarr or dask array, or dask data frame
+        A path is a folder, a pattern such as "people/*.parquet", a Parquet, Feather or Arrow file, or an
+        .npy file. The files of a folder or a pattern are read by name.
+    columns : sequence of str, optional
+        The features, of a table with named columns. None: all columns that have no other part.
+    scratch : path, optional
+        A folder on a disk with room for the rows, in which a private folder holds them in their secret order
+        while a model is trained. None: the system's folder of temporary files.
+
+    Attributes
+    ----------
+    names : tuple of str or None
+        The names of all columns, None of an array.
+
+    Raises
+    ------
+    InvalidInput
+        `data` is nothing of this, `columns` are not among its columns, or `scratch` is no folder to write to.
+
+    Notes
+    -----
+    Dask's collections, pyarrow's datasets, Zarr's and memory-mapped arrays may be passed to `fit` and to
+    ready gradients as they are; this class is for paths, and to choose columns and the folder.
+
+    References
+    ----------
+    docs, "My data do not fit".
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        columns: Sequence[str] | None = None,
+        scratch: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._data = _opened(data)
+        if scratch is not None and not os.access(scratch, os.W_OK | os.X_OK):
+            raise InvalidInput("scratch", f"cannot write to {scratch}: expected a folder")
+        self.scratch = scratch
+        self.names = _names(self._data)
+        self._columns = None if columns is None else tuple(columns)
+        for name in self._columns or ():
+            self._require(name, "columns")
+
+    def feature_names(self, without: Sequence[str] = ()) -> tuple[str, ...] | None:
+        """The names of the features, None of an array.
+
+        Parameters
+        ----------
+        without : sequence of str
+            Columns that have another part.
+
+        Returns
+        -------
+        tuple of str or None
+            In their order.
+
+        Raises
+        ------
+        InvalidInput
+            No column is left.
+        """
+        if self.names is None:
+            return None
+        chosen = self.names if self._columns is None else self._columns
+        left = tuple(name for name in chosen if name not in without)
+        if not left:
+            raise InvalidInput("columns", "expected at least one feature, got none")
+        return left
+
+    def features(self, without: Sequence[str] = ()) -> tuple[Steady, int]:
+        """(the rows, how many columns they have); see `feature_names`."""
+        names = self.feature_names(without)
+        source, width = _features(self._data, names)
+        return Steady(source, "X"), width
+
+    def column(self, name: str, argument: str = "y") -> LargeColumn:
+        """One column, its cells as they are. Raises InvalidInput naming the argument that names it."""
+        self._require(name, argument)
+        if _home(self._data) == "dask":
+            source: Source = DaskFrame(self._data[name], None, None)
+        else:
+            require_columns(self._data, [name])
+            source = ArrowColumns(self._data, name, None)
+        return LargeColumn(Steady(source, argument))
+
+    def _require(self, name: str, argument: str) -> None:
+        if self.names is None:
+            raise InvalidInput(
+                argument, f"expected cells, got {name!r}: X is an array, without names"
+            )
+        if self.names.count(name) != 1:
+            raise InvalidInput(argument, f"expected the name of one column of X, got {name!r}")
+
+
+@dataclass(frozen=True)
+class MadeRows:
+    """Rows that are made in every pass, such as encoded ones, of `width` numbers each."""
+
+    source: Source
+    width: int
+
+    @property
+    def shape(self) -> tuple[int | None, int]:
+        """(unknown, width)."""
+        return None, self.width
+
+
+def large_table(X: Any) -> LargeTable | None:
+    """The table that X is, None where it is in memory, or in a file that is mapped there."""
+    if isinstance(X, LargeTable):
+        return X
+    return LargeTable(X) if _home(X) in ("dask", "zarr") or _is_dataset(X) else None
+
+
+def large_column(table: LargeTable, cells: Any, argument: str = "y") -> LargeColumn:
+    """A column beside a table: one of its own, by name, or cells of any kind."""
+    if isinstance(cells, LargeColumn):
+        return cells
+    if isinstance(cells, str):
+        return table.column(cells, argument)
+    if _home(cells) == "dask":
+        return LargeColumn(Steady(_dask_column(cells), argument))
+    if _home(cells) == "zarr":
+        return LargeColumn(Steady(Slices(cells), argument))
+    return column_of(cells, argument)
+
+
+def is_large(cells: Any) -> bool:
+    """Whether cells are not in memory: a column's name, or one of dask or Zarr."""
+    return isinstance(cells, str) or _home(cells) in ("dask", "zarr")
+
+
+def names_among(*cells: Any) -> tuple[str, ...]:
+    """Those of the arguments that name a column."""
+    return tuple(cell for cell in cells if isinstance(cell, str))
+
+
+def _opened(data: Any) -> Any:
+    """What is read: a dataset, an array or a data frame."""
+    if isinstance(data, (str, os.PathLike)):
+        return _at(os.fspath(data))
+    if isinstance(data, (list, tuple)) and all(isinstance(d, (str, os.PathLike)) for d in data):
+        return arrow_dataset(_files([os.fspath(one) for one in data]))
+    is_table = (
+        isinstance(data, np.ndarray | MadeRows)
+        or _home(data) in ("dask", "zarr")
+        or _is_dataset(data)
+    )
+    if not is_table:
+        raise InvalidInput("X", f"{_EXPECTED}, got a {type(data).__name__}")
+    if not hasattr(data, "columns") and len(getattr(data, "shape", (0, 0))) != 2:
+        raise InvalidInput("X", f"expected shape (n, d), got {data.shape}")
+    return data
+
+
+def _at(path: str) -> Any:
+    if path.endswith(".npy"):
+        with readable(path):
+            return _matrix(path)
+    return arrow_dataset(_files([path]))
+
+
+def _matrix(path: str) -> Any:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except ValueError:
+        raise InvalidInput(path, "expected an array of numbers") from None
+    if array.ndim != 2:
+        raise InvalidInput(path, f"expected shape (n, d), got {array.shape}")
+    return array
+
+
+def _files(paths: list[str]) -> list[str]:
+    """The files that folders, patterns and names stand for. Raises InvalidInput where one is missing."""
+    files = [file for path in paths for file in _files_at(path)]
+    if len({os.path.realpath(file) for file in files}) < len(files):
+        raise InvalidInput(
+            "X", "expected every file once: a record that is read twice counts twice"
+        )
+    return files
+
+
+def _files_at(path: str) -> list[str]:
+    if Path(path).is_dir():
+        files = sorted(str(file) for file in Path(path).rglob("*") if _is_table(file, Path(path)))
+    elif glob.has_magic(path):
+        files = sorted(file for file in glob.glob(path, recursive=True) if Path(file).is_file())
+    else:
+        files = [path] if Path(path).is_file() else []
+    if not files:
+        raise InvalidInput("X", f"{_EXPECTED}: there is nothing at {path!r}")
+    return files
+
+
+def _is_table(file: Path, folder: Path) -> bool:
+    hidden = any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+    return file.is_file() and not hidden and file.name.lower().endswith(_ENDINGS)
+
+
+def _names(data: Any) -> tuple[str, ...] | None:
+    if _is_dataset(data):
+        return tuple(data.schema.names)
+    return tuple(map(str, data.columns)) if hasattr(data, "columns") else None
+
+
+def _features(data: Any, names: Sequence[str] | None) -> tuple[Source, int]:
+    if isinstance(data, MadeRows):
+        return data.source, data.width
+    if names is None:
+        _numeric(data.dtype)
+        own: Source = DaskArray(data) if _home(data) == "dask" else Slices(data)
+        return own, int(data.shape[1])
+    if _home(data) == "dask":
+        kinds = [_numeric(data.dtypes[name], name) for name in names]
+        return DaskFrame(data, names, storage(np.result_type(*kinds))), len(names)
+    require_columns(data, names)
+    return ArrowColumns(data, names, numeric_columns(data, names)), len(names)
+
+
+def _numeric(dtype: Any, name: str | None = None) -> np.dtype[Any]:
+    """The numpy type of a column of numbers, also of one of pandas' own. Raises InvalidInput."""
+    kind = np.dtype(
+        getattr(dtype, "numpy_dtype", dtype) if not isinstance(dtype, np.dtype) else dtype
+    )
+    if kind.kind not in "fiub":
+        where = "" if name is None else f" in the column {name!r}"
+        raise InvalidInput("X", f"expected real numbers{where}, got dtype {dtype}")
+    return kind
+
+
+def _dask_column(cells: Any) -> Source:
+    return DaskArray(cells) if hasattr(cells, "blocks") else DaskFrame(cells, None, None)
+
+
+def _home(value: Any) -> str:
+    """The package that a value's class is of."""
+    return type(value).__module__.partition(".")[0]
+
+
+def _is_dataset(value: Any) -> bool:
+    return type(value).__module__ == "pyarrow._dataset"

@@ -1,0 +1,219 @@
+"""Rows on a disk in the order in which a run takes them, with their targets and weights beside them.
+
+Two passes make a secret order. The first writes every row to its bucket, each bucket to its part of one file;
+the second, which is every epoch, reads bucket after bucket and puts each into its inner order in memory
+(`pabi.execute.secret_orders`). In memory are four buckets, and the rows that are being sorted into buckets. A
+known order is the same with one bucket, read in pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pabi.execute.dense_blocks import Rows, block_length, rows_in
+from pabi.execute.large_columns import LargeColumn
+from pabi.execute.large_records import LargeRecords
+from pabi.execute.reading_ahead import Ahead
+from pabi.execute.records import MOST_ROWS, RowBlock
+from pabi.execute.scratch import Scratch, writable
+from pabi.execute.secret_orders import BUCKET, Buckets, Secret, sorted_by
+from pabi.execute.sources import rechunked
+from pabi.numbers.errors import InvalidInput
+
+_SORTED = 1 << 24  # bytes of rows that are sorted into buckets together
+
+
+class Layout:
+    """The rows of `records` with what stands beside them, in the order that `arrange` was last given.
+
+    `targets`: (n, …) in memory, or a `LargeColumn`. `weights`: the same, None for all ones.
+    """
+
+    def __init__(self, records: LargeRecords, targets: Any, weights: Any) -> None:
+        self.records, self._targets, self._weights = records, targets, weights
+        self._scratch: Scratch | None = None
+        self._shelf: _Shelf | None = None
+
+    def arrange(self, secret: Secret | None) -> None:
+        """Writes the rows in a secret order, or in their own; what was written before is overwritten."""
+        if self._shelf is not None:
+            self._shelf.close()
+        if self._scratch is None:
+            self._scratch = Scratch(self.records.scratch)
+        self._shelf = _Shelf(self._scratch, self._rows(), self.records.n, secret)
+
+    def blocks(self, rows: Rows) -> Iterator[RowBlock]:
+        """The rows at some places of the order, block by block: a slice, or places in no secret order."""
+        if self._shelf is None:
+            self.arrange(None)
+        assert self._shelf is not None
+        length, places = block_length(self.records.d, MOST_ROWS), in_a_row(rows)
+        for first in range(0, rows_in(rows), length):
+            part = slice(first, min(first + length, rows_in(rows)))
+            if isinstance(places, slice):
+                held = self._shelf.slice(places.start + part.start, places.start + part.stop)
+            else:
+                held = self._shelf.at(places[part])
+            yield self._block(held, part)
+
+    def close(self) -> None:
+        """Removes what was written."""
+        if self._shelf is not None:
+            self._shelf.close()
+        if self._scratch is not None:
+            self._scratch.close()
+        self._shelf = self._scratch = None
+
+    def _block(self, held: NDArray[Any], part: slice) -> RowBlock:
+        features = self.records.as_numbers(held["x"])
+        names = [name for name in held.dtype.names or () if name != "x"]
+        beside = {name: np.ascontiguousarray(held[name]) for name in names}
+        return RowBlock(part, features, **beside)
+
+    def _rows(self) -> Iterator[NDArray[Any]]:
+        """All rows in their own order, as they are held, in one array that is overwritten."""
+        n, length = self.records.n, block_length(self.records.d, MOST_ROWS)
+        beside = {"target": _parts(self._targets, length)}
+        if self._weights is not None:
+            beside["weight"] = _parts(self._weights, length)
+        room: NDArray[Any] = np.empty(0)
+        filled = 0
+        for first in range(0, n, length):
+            stored = self.records.stored(first, min(first + length, n))
+            cells = {name: next(parts) for name, parts in beside.items()}
+            if not first:
+                room = _room(stored, cells, length)
+            held = room[filled : filled + len(stored)]
+            filled += len(held)
+            block = self.records.block_of(stored, slice(0, len(stored)))
+            assert block.scale is not None
+            for name, values in (cells | {"scale": block.scale, "norm": block.norm}).items():
+                held[name] = values
+            held["x"] = stored
+            if filled + length > len(room) or first + length >= n:
+                yield room[:filled]
+                filled = 0
+
+
+def in_a_row(rows: Rows) -> Rows:
+    """The slice of rows that follow one another; other rows as they are."""
+    if isinstance(rows, slice) or not len(rows):
+        return rows
+    first, last = int(rows[0]), int(rows[-1])
+    if last - first + 1 == len(rows) and np.array_equal(rows, np.arange(first, last + 1)):
+        return slice(first, last + 1)
+    return rows
+
+
+def _parts(cells: Any, length: int) -> Iterator[NDArray[Any]]:
+    """Cells in memory or of a `LargeColumn`, so many at a time."""
+    if isinstance(cells, LargeColumn):
+        return rechunked(cells.chunks(), repeat(length))
+    return (cells[i : i + length] for i in range(0, len(cells), length))
+
+
+def _room(stored: NDArray[Any], beside: dict[str, NDArray[Any]], length: int) -> NDArray[Any]:
+    """Room for rows as they are on the disk, for some times `length` of them."""
+    fields = [(name, cells.dtype, cells.shape[1:]) for name, cells in beside.items()]
+    numbers = [("scale", np.float64), ("norm", np.float64)]
+    kind = np.dtype([*fields, *numbers, ("x", stored.dtype, stored.shape[1:])])
+    return np.empty(max(1, _SORTED // (kind.itemsize * length)) * length, kind)
+
+
+def _bytes(held: NDArray[Any]) -> memoryview:
+    return memoryview(held.view(np.uint8).data)
+
+
+class _Shelf:
+    """A file of rows, bucket after bucket; rows in no secret order are cut into pieces of one size."""
+
+    def __init__(
+        self, scratch: Scratch, rows: Iterator[NDArray[Any]], n: int, secret: Secret | None
+    ) -> None:
+        self._path, self._file = scratch.file("rows")
+        self._buckets = None if secret is None else Buckets(secret, n)
+        first = next(rows)
+        self._kind, rows = first.dtype, chain([first], rows)  # the first are overwritten later
+        with writable(scratch.folder):
+            starts = self._write(rows, n)
+            self._file.flush()
+        self._starts = np.append(starts, n)
+        longest = int(np.max(np.diff(self._starts)))
+        self._unsorted = np.empty(longest if self._buckets else 0, self._kind)
+        self._rooms = [np.empty(longest, self._kind) for _ in range(3)]
+        self._read = Ahead(self._bucket, len(starts))
+
+    def slice(self, first: int, last: int) -> NDArray[Any]:
+        """The rows at places `first` to `last` of the order."""
+        parts: list[NDArray[Any]] = []
+        bucket = int(np.searchsorted(self._starts, first, side="right")) - 1
+        while first < last:
+            start, end = int(self._starts[bucket]), int(self._starts[bucket + 1])
+            if first < end:
+                part = self._read.part(bucket)[first - start : last - start]
+                if not parts and last <= end:
+                    return part
+                parts.append(part.copy())  # before the memory is used for another bucket
+            first, bucket = max(first, min(last, end)), bucket + 1
+        return np.concatenate(parts)
+
+    def at(self, places: NDArray[np.intp]) -> NDArray[Any]:
+        """The rows at these places, of rows in no secret order."""
+        assert self._buckets is None
+        # Mapped for this one block: pages that stay mapped stay in memory.
+        rows = np.memmap(self._path, self._kind, "r", shape=(int(self._starts[-1]),))
+        return np.take(np.asarray(rows), places)
+
+    def close(self) -> None:
+        """Forgets the rows."""
+        self._read.close()
+        self._file.close()
+
+    def _write(self, rows: Iterator[NDArray[Any]], n: int) -> NDArray[np.intp]:
+        """Writes all rows; returns where each bucket begins."""
+        if self._buckets is None:
+            for held in rows:
+                self._file.write(_bytes(held))
+            return np.arange(0, n, BUCKET)
+        sizes = self._buckets.sizes()
+        starts = np.cumsum(sizes) - sizes
+        free, lengths = starts.copy(), list[int]()
+        drawn = (labels for _, labels in self._buckets.labels())
+        labels = rechunked(drawn, iter(lengths.pop, None))
+        room: NDArray[Any] | None = None
+        for held in rows:
+            lengths.append(len(held))
+            by_bucket, counts = sorted_by(next(labels), len(free))
+            room = np.empty(len(held), self._kind) if room is None else room[: len(held)]
+            # Places are 0..len − 1, and "clip" is the mode that writes to `out` directly.
+            np.take(held, by_bucket, out=room, mode="clip")
+            self._put(room, counts, free)
+        return starts
+
+    def _put(self, ordered: NDArray[Any], counts: NDArray[np.intp], free: NDArray[np.intp]) -> None:
+        """Writes rows, bucket by bucket, to where these begin to be `free`, which is then so much later."""
+        ends = np.cumsum(counts)
+        for bucket in np.flatnonzero(counts).tolist():
+            self._file.seek(int(free[bucket]) * self._kind.itemsize)
+            own = ordered[ends[bucket] - counts[bucket] : ends[bucket]]
+            self._file.write(_bytes(own))
+        free += counts
+
+    def _bucket(self, number: int) -> NDArray[Any]:
+        """The rows of a bucket in their inner order, in memory that the third bucket after it overwrites."""
+        first, last = int(self._starts[number]), int(self._starts[number + 1])
+        used, self._rooms = self._rooms[0], [*self._rooms[1:], self._rooms[0]]
+        held = (used if self._buckets is None else self._unsorted)[: last - first]
+        self._file.seek(first * self._kind.itemsize)
+        if self._file.readinto(_bytes(held)) != held.nbytes:
+            raise InvalidInput("scratch", f"{self._path} was changed while it was in use")
+        if self._buckets is None:
+            return held
+        inside, room = self._buckets.inside(number, len(held)), used[: len(held)]
+        np.take(held, inside, out=room, mode="clip")
+        return room

@@ -1,0 +1,231 @@
+"""Where rows come from that are not in memory as a whole: arrays on disks, dask's collections.
+
+A source is read from its beginning to its end, as often as it takes. What was read before must come again:
+files are known by their sizes and times, anything else by a checksum of its rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import mmap
+import os
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pabi.numbers.errors import InvalidInput
+
+Chunks = Iterator[NDArray[Any]]
+
+READ = 1 << 22  # bytes of rows, at least, that are read together
+_CHANGED = (
+    "it changed while it was read: expected the same rows in every pass; nothing was released"
+)
+
+
+class Source(Protocol):
+    """Rows, or cells of one column, in an order that is always the same."""
+
+    def chunks(self) -> Chunks:
+        """All rows in turn, some at a time."""
+
+    def state(self) -> object:
+        """What is equal as long as nothing changes, without reading rows; None where only rows can tell."""
+
+
+@dataclass(eq=False)
+class Steady:
+    """A source that is read several times and must not change.
+
+    `name`: of the argument, for messages.
+    """
+
+    source: Source
+    name: str
+    _before: list[object] = field(default_factory=list)
+    _passed: list[tuple[int, int]] = field(default_factory=list)
+
+    def chunks(self) -> Chunks:
+        """All rows in turn. Raises InvalidInput where they are not those of the pass before."""
+        self._compare(self._before, self.source.state())
+        rows = check = 0
+        for chunk in self.source.chunks():
+            rows += len(chunk)
+            if self._before[0] is None:
+                check = zlib.crc32(_bytes(chunk), check)
+            yield chunk
+        self._compare(self._before, self.source.state())
+        self._compare(self._passed, (rows, check))
+
+    def _compare(self, before: list[Any], now: object) -> None:
+        before[:] = before or [now]
+        if before[0] != now:
+            raise InvalidInput(self.name, _CHANGED)
+
+
+def _bytes(chunk: NDArray[Any]) -> Any:
+    if chunk.dtype == object:
+        return "\0".join(map(repr, chunk.ravel().tolist())).encode()
+    return np.ascontiguousarray(chunk).view(np.uint8).reshape(-1)
+
+
+def rechunked(chunks: Chunks, sizes: Iterator[int]) -> Chunks:
+    """The rows of `chunks` in arrays of these lengths; the last one may be shorter."""
+    held: list[NDArray[Any]] = []
+    for size in sizes:
+        count = sum(map(len, held))
+        while count < size and (chunk := next(chunks, None)) is not None:
+            held.append(chunk)
+            count += len(chunk)
+        whole = held[0] if len(held) == 1 else np.concatenate(held) if held else None
+        if whole is None or not len(whole):
+            return
+        yield whole[:size]
+        held = [whole[size:]] if len(whole) > size else []
+
+
+def storage(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type that numbers of this type are held in: float32 where it holds them all, else float64."""
+    return np.dtype(np.float32 if np.can_cast(dtype, np.float32) else np.float64)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Rows that a function makes anew for every pass."""
+
+    make: Callable[[], Chunks]
+
+    def chunks(self) -> Chunks:
+        """All rows in turn."""
+        return self.make()
+
+    def state(self) -> object:
+        """None: only rows can tell."""
+        return None
+
+
+@dataclass(frozen=True)
+class Slices:
+    """An array that is read slice by slice: of numpy, memory-mapped, or of Zarr."""
+
+    array: Any
+
+    def chunks(self) -> Chunks:
+        """All rows in turn."""
+        length = _rows_together(self.array)
+        file = _file_of(self.array)
+        for first in range(0, self.array.shape[0], length):
+            if file is None:
+                yield np.asarray(self.array[first : first + length])
+            else:
+                yield _from_file(self.array, file, first, length)
+
+    def state(self) -> object:
+        """Of a mapped file its size and time."""
+        file = _file_of(self.array)
+        return None if file is None else stamp(file)
+
+
+def _rows_together(array: Any) -> int:
+    """So many rows that a read is worth it; of a chunked array whole chunks."""
+    least = max(1, READ // max(1, _row_bytes(array)))
+    chunk = int((getattr(array, "chunks", None) or (1,))[0])
+    return max(chunk, least // chunk * chunk)
+
+
+def _row_bytes(array: Any) -> int:
+    return int(array.dtype.itemsize) * math.prod(map(int, array.shape[1:]))
+
+
+def _file_of(array: Any) -> str | None:
+    """The file that holds a mapped array row by row, None where it is another array or a part of one."""
+    name = getattr(array, "filename", None)
+    whole = isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap)
+    return os.fspath(name) if name and whole and array.flags.c_contiguous else None
+
+
+def _from_file(array: np.memmap[Any, Any], file: str, first: int, length: int) -> NDArray[Any]:
+    """Some rows of a mapped file, read: pages that are mapped would stay in memory."""
+    shape = (min(length, len(array) - first), *array.shape[1:])
+    count, offset = math.prod(shape), array.offset + first * _row_bytes(array)
+    with readable(file):
+        flat = np.fromfile(file, array.dtype, count, offset=offset)
+    if len(flat) < count:
+        raise InvalidInput(file, _CHANGED)
+    return flat.reshape(shape)
+
+
+@dataclass(frozen=True)
+class DaskArray:
+    """An array of dask's, computed one block of rows after another."""
+
+    array: Any
+
+    def chunks(self) -> Chunks:
+        """All rows in turn."""
+        array = self.array
+        if array.ndim == 2 and array.numblocks[1] > 1:
+            array = array.rechunk({1: -1})
+        for i in range(array.numblocks[0]):
+            yield np.asarray(array.blocks[i].compute())
+
+    def state(self) -> object:
+        """None: only rows can tell."""
+        return None
+
+
+@dataclass(frozen=True)
+class DaskFrame:
+    """Columns of a data frame of dask's, or one column, computed partition by partition.
+
+    `names`: None for a series. `dtype`: of numbers, None for cells as they are.
+    """
+
+    frame: Any
+    names: Sequence[str] | None
+    dtype: np.dtype[Any] | None
+
+    def chunks(self) -> Chunks:
+        """All rows in turn."""
+        chosen = self.frame if self.names is None else self.frame[list(self.names)]
+        for i in range(chosen.npartitions):
+            part = chosen.partitions[i].compute()
+            if self.dtype is None:
+                yield part.to_numpy()
+            else:
+                yield self._numbers(part)
+
+    def _numbers(self, part: Any) -> NDArray[Any]:
+        if self.names is not None and list(part.columns) != list(self.names):
+            raise InvalidInput("X", f"expected columns {list(self.names)!r} in every partition")
+        try:
+            return np.asarray(part.to_numpy(dtype=self.dtype, na_value=np.nan))
+        except (TypeError, ValueError):
+            raise InvalidInput(
+                "X", "expected numbers in every column, got something else"
+            ) from None
+
+    def state(self) -> object:
+        """None: only rows can tell."""
+        return None
+
+
+def stamp(file: str) -> object:
+    """What changes when a file does: which one it is, its size, and when it was written."""
+    with readable(file):
+        about = os.stat(file)
+    return file, about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+
+
+@contextlib.contextmanager
+def readable(file: str) -> Iterator[None]:
+    """Turns what goes wrong while a file is read into one line."""
+    try:
+        yield
+    except OSError as bad:
+        raise InvalidInput(file, f"cannot be read: {bad.strerror}") from None

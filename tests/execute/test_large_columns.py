@@ -1,0 +1,51 @@
+"""Columns that are read in passes: what becomes of cells is what becomes of all of them in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pabi.execute import sources
+from pabi.execute.large_columns import LargeColumn, applied, column_of, first_of, labels_of, product
+from pabi.execute.sources import Parts, Steady
+from pabi.numbers.errors import InvalidInput
+
+CELLS = np.random.default_rng(0).integers(0, 5, 100)
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    monkeypatch.setattr(sources, "READ", 64)
+
+
+@pytest.mark.parametrize("cells", [CELLS, CELLS.astype(str), CELLS.astype(object)])
+def test_labels(cells):
+    assert labels_of(column_of(cells, "y")).tolist() == np.unique(cells).tolist()
+    assert labels_of(cells).tolist() == np.unique(cells).tolist()
+
+
+def test_changes_follow_one_another():
+    changed = applied(applied(column_of(CELLS, "y"), np.square), lambda cells: cells + 1)
+    assert np.array_equal(changed.whole(), CELLS**2 + 1)
+    assert np.array_equal(applied(CELLS, np.square), CELLS**2)
+    assert first_of(changed)[0] == CELLS[0] ** 2 + 1
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_products(swapped):
+    sides = column_of(CELLS, "y"), np.linspace(0.0, 1.0, 100)
+    result = product(*sides[::-1]) if swapped else product(*sides)
+    assert np.array_equal(result.whole(), CELLS * sides[1])
+
+
+def test_cells_are_counted_and_checked():
+    column = column_of(CELLS, "y")
+    assert column.checked(100) == 100
+    with pytest.raises(InvalidInput, match="y: expected as many rows as X has"):
+        column.checked(99)
+
+
+def test_no_cells():
+    empty = LargeColumn(Steady(Parts(lambda: iter([])), "y"))
+    with pytest.raises(InvalidInput, match="y: expected at least one row"):
+        empty.first()

@@ -1,0 +1,159 @@
+"""Large tables in passes: the records of the same table in memory, to the last bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pabi.execute.large_records import LargeRecords, records_of
+from pabi.execute.records import Records
+from pabi.execute.row_maps import RowMap
+from pabi.learn import LargeTable
+from pabi.numbers.errors import InvalidInput
+from support.large import FORMS, features, frame_of, package, table_in, write_parts
+
+N = 9_000
+X = features(N)
+BOUNDS = [
+    {},
+    {"feature_norm": 1.0},
+    {"feature_norm": 0.8, "intercept_scaling": 2.0, "ranges": (-0.5, 0.7)},
+]
+
+
+def blocks_of(records, step):
+    """One block after another: the next of those in memory overwrites the one before it."""
+    for first in range(0, records.n, step):
+        yield from records.blocks(slice(first, min(first + step, records.n)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_source_has_the_same_rows(tmp_path, form):
+    large = LargeRecords(table_in(form, X, tmp_path), 1.0, 0.5)
+    own = Records(X, 1.0, 0.5)
+    assert (large.n, large.d, large.width, large.shortened) == (N, 5, 6, own.shortened)
+    assert np.array_equal(large.dense(slice(0, N)), own.dense(slice(0, N)))
+
+
+@pytest.mark.parametrize("bounds", BOUNDS)
+@pytest.mark.parametrize("step", [N, 1000, 4097])
+def test_blocks_are_those_in_memory(tmp_path, bounds, step):
+    large, own = LargeRecords(table_in("npy", X, tmp_path), **bounds), Records(X, **bounds)
+    assert large.shortened == own.shortened
+    for mine, theirs in zip(blocks_of(large, step), blocks_of(own, step), strict=True):
+        assert mine.part == theirs.part
+        assert np.array_equal(mine.features, theirs.features)
+        assert np.array_equal(mine.norm, theirs.norm)
+        expected = np.ones(len(mine.norm)) if theirs.scale is None else theirs.scale
+        assert np.array_equal(mine.scale, expected)
+
+
+@pytest.mark.parametrize("kind", ["i8", "u1", "?", "f8", "f2"])
+def test_numbers_of_every_type(tmp_path, kind):
+    table = (10 * X).astype(kind)
+    large = LargeRecords(table_in("npy", table, tmp_path))
+    assert np.array_equal(large.dense(slice(0, N)), Records(table).dense(slice(0, N)))
+
+
+def test_going_back_begins_another_pass(tmp_path):
+    large = LargeRecords(table_in("npy", X, tmp_path))
+    for rows in (slice(10, 20), slice(0, 5), slice(5, 9), slice(8990, 9000), slice(0, N)):
+        assert np.array_equal(large.dense(rows), X[rows])
+
+
+@pytest.mark.parametrize("equal", [False, True])
+def test_mapped_rows_are_those_in_memory(tmp_path, equal):
+    matrix = np.diag([1.0, 2.0, 0.5, 3.0, 1.5]) + 0.1
+    row_map = RowMap(matrix, 1.0, 2.0, equal)
+    large = row_map.mapped(LargeRecords(table_in("npy", X, tmp_path), 1.0))
+    own = row_map.mapped(Records(X, 1.0))
+    assert np.array_equal(large.dense(slice(0, N)), own.dense(slice(0, N)))
+
+
+def test_what_is_in_memory_stays_there():
+    assert type(records_of(X)) is Records
+
+
+def test_columns_beside_are_no_features(tmp_path):
+    parts = write_parts(tmp_path / "parts", frame_of(X, y=np.arange(N)))
+    large = records_of(LargeTable(parts), "y")
+    assert np.array_equal(large.dense(slice(0, N)), X)
+    assert np.array_equal(large.column("y").whole(), np.arange(N))
+
+
+def nan_at_the_end():
+    table = X.copy()
+    table[-1, 2] = np.nan
+    return table
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_missing_number_in_the_last_part(tmp_path, form):
+    table = table_in(form, nan_at_the_end(), tmp_path)
+    with pytest.raises(InvalidInput, match="X: expected finite numbers up to 2\\^250, got NaN"):
+        LargeRecords(table)
+
+
+def test_a_null_is_a_missing_number(tmp_path):
+    frame = frame_of(X)
+    frame["x1"] = frame["x1"].astype("Float32")
+    frame.loc[N - 1, "x1"] = package("pandas").NA
+    with pytest.raises(InvalidInput, match="X: expected finite numbers"):
+        LargeRecords(LargeTable(write_parts(tmp_path / "parts", frame)))
+
+
+def other_type(frame):
+    return frame.assign(x3=frame["x3"].astype(str))
+
+
+def no_column(frame):
+    return frame.drop(columns="x3")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (other_type, r"part-2.parquet: expected float in the column 'x3', as in the first file"),
+        (no_column, r"part-2.parquet: expected one column 'x3', as in the first file"),
+    ],
+)
+def test_files_that_differ(tmp_path, change, message):
+    parts = write_parts(tmp_path / "parts", frame_of(X))
+    change(frame_of(X[:10])).to_parquet(parts / "part-2.parquet")
+    with pytest.raises(InvalidInput, match=message):
+        LargeRecords(LargeTable(parts))
+
+
+def test_a_column_of_text(tmp_path):
+    parts = write_parts(tmp_path / "parts", other_type(frame_of(X)))
+    with pytest.raises(InvalidInput, match="X: expected numbers in the column 'x3', got"):
+        LargeRecords(LargeTable(parts))
+
+
+def test_files_that_change_between_passes(tmp_path):
+    parts = write_parts(tmp_path / "parts", frame_of(X))
+    large = LargeRecords(LargeTable(parts))
+    frame_of(X[:3000]).to_parquet(parts / "part-2.parquet")
+    with pytest.raises(InvalidInput, match="X: it changed while it was read"):
+        large.dense(slice(0, N))
+
+
+def test_more_rows_in_a_later_pass(tmp_path):
+    array = package("dask.array")
+    passes = []
+
+    def block(rows):
+        passes.append(len(rows))
+        return rows if len(passes) <= 3 else rows + 1.0
+
+    large = LargeRecords(array.from_array(X, chunks=(N, 5)).map_blocks(block, dtype=X.dtype))
+    large.dense(slice(0, N))
+    passes += [0] * 3
+    with pytest.raises(InvalidInput, match="X: it changed while it was read"):
+        large.dense(slice(0, N))
+
+
+def test_rows_in_no_order_are_refused(tmp_path):
+    large = LargeRecords(table_in("npy", X, tmp_path))
+    with pytest.raises(InvalidInput, match="rows: expected a slice"):
+        large.dense(np.array([3, 1]))

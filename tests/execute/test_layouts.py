@@ -1,0 +1,265 @@
+"""Rows on a disk in the order of a run: what is trained on them is what is trained in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.execute import layouts as module
+from pabi.execute import secret_orders
+from pabi.execute.layouts import Layout, in_a_row
+from pabi.execute.secret_orders import drawn_order, whole_order
+from pabi.learn import (
+    LargeRecords,
+    LargeTable,
+    LinearGradients,
+    LogisticGradients,
+    OneVsRestGradients,
+    PoissonGradients,
+    Records,
+    SmoothedHingeGradients,
+    SoftmaxGradients,
+    SquaredGradients,
+    VectorHuberGradients,
+    train,
+)
+from pabi.numbers.errors import InvalidInput
+from support.large import FORMS, features, frame_of, labels, package, table_in, write_parts
+
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+N, B = 9_000, 700
+X = features(N)
+Y = labels(X)
+CLASSES = np.digitize(X[:, 0], [-0.2, 0.2])
+LOGISTIC = pabi.Loss.logistic(feature_norm=1.0)
+SCHEMES = [
+    pabi.ShuffleOnce(B),
+    pabi.Reshuffle(B),
+    pabi.FullBatch(),
+    pabi.Cyclic(B),
+    pabi.FixedSize(B),
+    pabi.Poisson(B),
+    pabi.BallsInBins(B, cap=2 * B),
+]
+
+
+@pytest.fixture
+def small_buckets(monkeypatch):
+    """Orders of 9 000 records are drawn in buckets of about a thousand."""
+    monkeypatch.setattr(secret_orders, "BUCKET", 1000)
+    monkeypatch.setattr(module, "BUCKET", 1000)
+    monkeypatch.setattr(module, "_SORTED", 100_000)
+
+
+def run_of(loss=LOGISTIC, batches=SCHEMES[0], **options):
+    options = {"epochs": 2, "step_size": 0.5, "noise_std": 0.1} | options
+    return pabi.NoisySGD(loss, n=N, batches=batches, **options)
+
+
+def trained(run, gradients, **options):
+    return train(run, gradients, np.zeros(gradients.shape), 3, delta=1e-6, **options).x
+
+
+def in_memory(run, **options):
+    return trained(run, LogisticGradients(Records(X, 1.0), Y), **options)
+
+
+def assert_same(one, other):
+    assert np.max(np.abs(one - other)) <= 1e-12 * np.max(np.abs(other))
+
+
+def is_empty(folder):
+    return not any("scratch" in path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_source_trains_the_same(tmp_path, small_buckets, form):
+    large = LargeRecords(table_in(form, X, tmp_path, scratch=tmp_path), 1.0)
+    run = run_of()
+    assert_same(trained(run, LogisticGradients(large, Y)), in_memory(run))
+    assert is_empty(tmp_path)
+
+
+@pytest.mark.parametrize("batches", SCHEMES, ids=lambda scheme: scheme.kind)
+def test_every_scheme_trains_the_same(tmp_path, small_buckets, batches):
+    run = run_of(batches=batches)
+    large = LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0)
+    assert_same(trained(run, LogisticGradients(large, Y)), in_memory(run))
+    assert is_empty(tmp_path)
+
+
+def own_residual(predictor, target):
+    return np.tanh(predictor - target)
+
+
+LOSSES = {
+    "one against the rest": (
+        pabi.Loss.one_vs_rest(1.0, 3),
+        lambda records: OneVsRestGradients(records, CLASSES, 3),
+    ),
+    "softmax": (pabi.Loss.softmax(1.0), lambda records: SoftmaxGradients(records, CLASSES, 3)),
+    "squared": (
+        pabi.Loss.squared(1.0, residual_bound=2.0),
+        lambda records: SquaredGradients(records, X[:, 2], 2.0),
+    ),
+    "hinge": (
+        pabi.Loss.smoothed_hinge(1.0, 0.5),
+        lambda records: SmoothedHingeGradients(records, 2 * Y - 1, 0.5),
+    ),
+    "several targets": (
+        pabi.Loss.vector_huber(1.0, threshold=1.0),
+        lambda records: VectorHuberGradients(records, X[:, 2:4], 1.0),
+    ),
+    "counts": (
+        pabi.Loss.poisson(1.0, predictor_bound=1.0, count_bound=4.0),
+        lambda records: PoissonGradients(records, CLASSES, 1.0, 4.0),
+    ),
+    "a residual of one's own": (
+        pabi.Loss.squared(1.0, residual_bound=1.0),
+        lambda records: LinearGradients(records, X[:, 3], own_residual),
+    ),
+    "weights": (
+        LOGISTIC,
+        lambda records: LogisticGradients(records, Y).weighted(np.linspace(0.0, 1.0, N)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_loss_trains_the_same(tmp_path, small_buckets, name):
+    loss, gradients = LOSSES[name]
+    large = LargeRecords(table_in("npy", X, tmp_path), 1.0)
+    assert_same(
+        trained(run_of(loss), gradients(large)), trained(run_of(loss), gradients(Records(X, 1.0)))
+    )
+
+
+def test_clipped_coordinates_train_the_same(tmp_path, small_buckets):
+    run = run_of(clip_norm=0.3, clipping="coordinates")
+    large = LargeRecords(table_in("npy", X, tmp_path), 1.0)
+    assert_same(trained(run, LogisticGradients(large, Y)), in_memory(run))
+
+
+def test_users_train_the_same(tmp_path, small_buckets):
+    users = np.random.default_rng(1).integers(0, 500, N)
+    run = pabi.NoisySGD(
+        LOGISTIC,
+        n=500,
+        batches=pabi.ShuffleOnce(50),
+        epochs=2,
+        step_size=0.5,
+        noise_std=0.1,
+        unit="user",
+    )
+    large = LargeRecords(table_in("npy", X, tmp_path), 1.0)
+    own = LogisticGradients(Records(X, 1.0), Y)
+    assert_same(
+        trained(run, LogisticGradients(large, Y), groups=users), trained(run, own, groups=users)
+    )
+
+
+def test_a_column_of_the_table_is_the_target(tmp_path, small_buckets):
+    parts = write_parts(tmp_path / "parts", frame_of(X, y=Y))
+    run = run_of(pabi.Loss.logistic(4.0), clip_norm=1.0)
+    large = LogisticGradients(LargeTable(parts), "y")
+    assert_same(trained(run, large), trained(run, LogisticGradients(X, Y)))
+
+
+def test_targets_of_dask(tmp_path, small_buckets):
+    array = package("dask.array")
+    large = LargeRecords(array.from_array(X, chunks=(2000, 5)), 1.0)
+    gradients = LogisticGradients(large, array.from_array(Y, chunks=1777))
+    assert_same(trained(run_of(), gradients), in_memory(run_of()))
+
+
+def test_a_run_goes_on_after_a_crash(tmp_path, small_buckets):
+    """In the same order: without noise a resumed run ends where an uninterrupted one does."""
+
+    class Crash(Exception):
+        pass
+
+    def crash(step, x):
+        if step == 9:
+            raise Crash
+
+    run = run_of(noise_std=0.1, release="path")
+    large = LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0)
+    gradients, file = LogisticGradients(large, Y), tmp_path / "run.checkpoint"
+    with pytest.raises(Crash):
+        trained(run, gradients, checkpoint=file, watch=crash)
+    assert is_empty(tmp_path)
+    large_end = trained(run, gradients, resume=file)
+    with pytest.raises(Crash):
+        in_memory(run, checkpoint=file, watch=crash)
+    assert_same(large_end, in_memory(run, resume=file))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_rows_lie_in_the_secret_order(tmp_path, small_buckets, seed):
+    records = LargeRecords(table_in("npy", X, tmp_path))
+    layout, secret = (
+        Layout(records, np.arange(N), None),
+        drawn_order(N, np.random.default_rng(seed)),
+    )
+    layout.arrange(secret)
+    order = np.concatenate([block.target for block in layout.blocks(slice(0, N))])
+    assert np.array_equal(order, whole_order(secret, N))
+    for part in (slice(3000, 3007), slice(0, 2500), slice(8990, N)):  # back and forth
+        (block,) = layout.blocks(part)
+        assert np.array_equal(block.target, order[part])
+        assert np.array_equal(block.features, X[order[part]])
+    layout.close()
+
+
+def test_nothing_is_left_where_training_fails(tmp_path, small_buckets):
+    run = run_of()
+    gradients = LogisticGradients(
+        LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0), Y
+    )
+    np.save(tmp_path / "X.npy", X + 1.0)
+    with pytest.raises(InvalidInput, match="X: it changed while it was read"):
+        trained(run, gradients)
+    assert is_empty(tmp_path)
+
+
+def test_a_full_disk_is_one_line(tmp_path, small_buckets, monkeypatch):
+    def full(self, ordered, counts, free):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module._Shelf, "_put", full)
+    gradients = LogisticGradients(
+        LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0), Y
+    )
+    with pytest.raises(InvalidInput, match="scratch: cannot write to .*: No space left on device"):
+        trained(run_of(), gradients)
+    assert is_empty(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (Y[:-1], "y: expected as many rows as X has"),
+        (
+            np.where(np.arange(N) == N - 1, 2, Y),
+            "y: expected labels all in {0, 1} or all in {-1, 1}",
+        ),
+        (
+            np.where(np.arange(N) == N - 1, -1, Y),
+            "y: expected labels all in {0, 1} or all in {-1, 1}",
+        ),
+    ],
+)
+def test_bad_targets(tmp_path, cells, message):
+    large = LargeRecords(table_in("npy", X, tmp_path))
+    with pytest.raises(InvalidInput, match=message):
+        LogisticGradients(large, cells)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [([3, 4, 5], slice(3, 6)), ([3], slice(3, 4)), ([3, 5, 4], None), ([3, 5], None), ([], None)],
+)
+def test_rows_that_follow_one_another(rows, expected):
+    places = np.array(rows, np.intp)
+    assert in_a_row(places) == expected if expected else in_a_row(places) is places

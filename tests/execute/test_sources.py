@@ -1,0 +1,106 @@
+"""Sources that are read in passes: the same rows however they are cut, and one line where they change."""
+
+from __future__ import annotations
+
+import os
+from itertools import repeat
+
+import numpy as np
+import pytest
+
+from pabi.execute import sources as module
+from pabi.execute.sources import Parts, Slices, Steady, rechunked, storage
+from pabi.numbers.errors import InvalidInput
+
+X = np.arange(60.0).reshape(20, 3)
+
+
+@pytest.mark.parametrize("lengths", [[20], [7, 13], [1] * 20, [0, 5, 0, 15]])
+@pytest.mark.parametrize("size", [1, 4, 7, 20, 30])
+def test_rows_are_cut_anew(lengths, size):
+    parts = np.split(X, np.cumsum(lengths)[:-1])
+    cut = list(rechunked(iter(parts), repeat(size)))
+    assert np.array_equal(np.concatenate(cut), X)
+    assert {len(part) for part in cut[:-1]} <= {size}
+    assert 0 < len(cut[-1]) <= size
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("part", [slice(None), slice(3, 17), slice(None, None, -2)])
+def test_mapped_files_are_read_as_they_are_mapped(tmp_path, monkeypatch, order, part):
+    monkeypatch.setattr(module, "READ", 100)
+    np.save(tmp_path / "X.npy", np.asarray(X, order=order))
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")[part]
+    chunks = list(Slices(mapped).chunks())
+    assert len(chunks) > 1
+    assert np.array_equal(np.concatenate(chunks), X[part])
+
+
+@pytest.mark.parametrize(
+    ("kind", "held"),
+    [
+        ("f4", "f4"),
+        ("f8", "f8"),
+        ("f2", "f4"),
+        ("i2", "f4"),
+        ("i4", "f8"),
+        ("i8", "f8"),
+        ("?", "f4"),
+    ],
+)
+def test_numbers_are_held_without_loss(kind, held):
+    assert storage(np.dtype(kind)) == np.dtype(held)
+
+
+def changing(*passes):
+    rest = iter(passes)
+    return Steady(Parts(lambda: iter(next(rest))), "X")
+
+
+def test_the_same_rows_in_other_parts_are_the_same():
+    steady = changing([X[:5], X[5:]], [X[:9], X[9:]])
+    assert np.array_equal(np.concatenate(list(steady.chunks())), X)
+    assert np.array_equal(np.concatenate(list(steady.chunks())), X)
+
+
+@pytest.mark.parametrize("other", [X + (X == 59.0), X[:-1], X[::-1]], ids=["cell", "row", "order"])
+def test_other_rows_are_refused(other):
+    steady = changing([X], [other])
+    assert len(list(steady.chunks())) == 1
+    with pytest.raises(InvalidInput, match="X: it changed while it was read.*nothing was released"):
+        list(steady.chunks())
+
+
+def test_text_that_changes_is_refused():
+    steady = changing([np.array(["a", "b"], object)], [np.array(["a", "c"], object)])
+    list(steady.chunks())
+    with pytest.raises(InvalidInput, match="changed"):
+        list(steady.chunks())
+
+
+def test_a_file_that_changes_is_refused_before_it_is_read(tmp_path):
+    file = tmp_path / "X.npy"
+    np.save(file, X)
+    steady = Steady(Slices(np.load(file, mmap_mode="r")), "X")
+    list(steady.chunks())
+    os.utime(file, ns=(1, 1))
+    with pytest.raises(InvalidInput, match="X: it changed"):
+        next(steady.chunks())
+
+
+def test_a_file_that_is_cut_off(tmp_path):
+    file = tmp_path / "X.npy"
+    np.save(file, X)
+    rows = Slices(np.load(file, mmap_mode="r"))
+    os.truncate(file, 300)
+    with pytest.raises(InvalidInput, match="changed"):
+        list(rows.chunks())
+
+
+def test_a_file_that_is_gone(tmp_path):
+    file = tmp_path / "X.npy"
+    np.save(file, X)
+    rows = Steady(Slices(np.load(file, mmap_mode="r")), "X")
+    file.unlink()
+    with pytest.raises(InvalidInput, match="cannot be read: No such file"):
+        list(rows.chunks())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,8 @@ from pabi.numbers.waiting import waiting
 _MOST_STEPS, _MOST_VARYING = 1 << 40, 1_000_000  # beyond which a target counts as out of reach
 _DOUBLINGS = 5  # of the epochs without less ε, after which it does as well
 _LESS = 1.0 - 1e-9  # what counts as less
+
+With = Callable[[Guarantee], Guarantee]
 
 
 def described(
@@ -78,19 +80,30 @@ def guarantee_of(unlearning: Unlearning, delta: float) -> Guarantee:
     return best_guarantee(unlearning, delta)
 
 
-def fewest_epochs(run: NoisySGD, epsilon: float, delta: float, records: int) -> int:
-    """The least number found of whole epochs after which `records` are forgotten at (epsilon, delta).
+def fewest_epochs(
+    run: NoisySGD,
+    epsilon: float,
+    delta: float,
+    records: int,
+    *,
+    earlier: Sequence[tuple[int, int]] = (),
+    least: int = 0,
+    together: With | None = None,
+) -> int:
+    """The least number found of whole epochs, from `least` on, after which `records` are forgotten at
+    (epsilon, delta).
 
-    It is the fewest where ε does not grow with the epochs, as without steps that expand. Raises
-    TargetUnreachable, and InvalidInput for what is out of range.
+    It is the fewest where ε does not grow with the epochs, as without steps that expand. `earlier`: (steps
+    after it, records) of the requests before. `together`: adds to a guarantee what else has to be forgotten.
+    Raises TargetUnreachable, and InvalidInput for what is out of range.
     """
     target = validate.number("epsilon", epsilon, above=0.0)
     validate.number("delta", delta, above=0.0, below=1.0)
-    search = _Epochs(run, target, delta, records)
+    search = _Epochs(run, target, delta, records, tuple(earlier), together)
     with waiting("counting epochs"):
-        if search.enough(0):
-            return 0
-        low, high = 0, 1
+        if search.enough(least):
+            return least
+        low, high = least, max(1, 2 * least)
         while not search.enough(high):
             if search.hopeless(high):
                 raise search.unreachable(high)
@@ -104,14 +117,27 @@ def fewest_epochs(run: NoisySGD, epsilon: float, delta: float, records: int) -> 
 class _Epochs:
     """Tries numbers of epochs and remembers the least ε."""
 
-    def __init__(self, run: NoisySGD, target: float, delta: float, records: int) -> None:
+    def __init__(
+        self,
+        run: NoisySGD,
+        target: float,
+        delta: float,
+        records: int,
+        earlier: tuple[tuple[int, int], ...],
+        together: With | None,
+    ) -> None:
         self.run, self.target, self.delta, self.records = run, target, delta, records
+        self.earlier, self.together = earlier, together
         self.least, self.in_vain = math.inf, 0
 
     def enough(self, epochs: int) -> bool:
         """Whether so many epochs meet the target."""
-        unlearning = described(self.run, epochs=epochs, records=self.records)
-        value = best_guarantee(unlearning, self.delta).epsilon(self.delta)
+        steps = _steps_of(self.run, epochs)
+        unlearning = Unlearning(self.run, [*self.earlier, (steps, self.records)])
+        guarantee = best_guarantee(unlearning, self.delta)
+        if self.together is not None:
+            guarantee = self.together(guarantee)
+        value = guarantee.epsilon(self.delta)
         self.in_vain = 0 if value < self.least * _LESS else self.in_vain + 1
         self.least = min(self.least, value)
         return value <= self.target

@@ -469,4 +469,6 @@ def walked(
         shown = on_grid(unmapped, step_size * noise_std)
         if run.prox is not None:
             shown = mapped(run.prox(shown, step_size), x.shape)
-    return np.array(shown, dtype=np.float64), state  # its own memory, not a view of something hidden
+    return np.array(
+        shown, dtype=np.float64
+    ), state  # its own memory, not a view of something hidden

@@ -24,6 +24,8 @@ from pabi.execute.records import Records, bound_rows, with_intercept
 from pabi.execute.second_moments import ReleasedMoments, second_moments
 
 if TYPE_CHECKING:
+    from pabi.forgetting.state_files import StateFile
+    from pabi.forgetting.states import ForgottenRequest
     from pabi.learn.categories import PrivateCategories
     from pabi.learn.classifiers import (
         PrivateLinearSVC,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from pabi.learn.whitener import PrivateWhitener
 
 __all__ = [
+    "ForgottenRequest",
     "LinearGradients",
     "LogisticGradients",
     "OneVsRestGradients",
@@ -69,6 +72,7 @@ __all__ = [
     "SmoothedHingeGradients",
     "SoftmaxGradients",
     "SquaredGradients",
+    "StateFile",
     "StepFinding",
     "StepFindings",
     "Trained",
@@ -86,6 +90,8 @@ __all__ = [
 
 # scikit-learn takes a second to import.
 _LAZY = {
+    "ForgottenRequest": "pabi.forgetting.states",
+    "StateFile": "pabi.forgetting.state_files",
     "StepFinding": "pabi.learn.guards",
     "StepFindings": "pabi.learn.guards",
     "PrivateCategories": "pabi.learn.categories",

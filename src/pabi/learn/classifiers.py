@@ -18,6 +18,7 @@ from pabi.describe.scalar_losses import Logistic
 from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorHuber
 from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
+from pabi.forgetting.state_files import StateFile
 from pabi.learn.class_weights import class_weights
 from pabi.learn.documentation import documented
 from pabi.learn.estimators import PrivateLinearModel
@@ -50,6 +51,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         *,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        keep_state: StateFile | None = None,
     ) -> Self:
         """This estimator, trained on a table and its labels.
 
@@ -65,6 +67,9 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         sample_weight : (n,) array-like, optional
             Weights of the rows, from 0 to `max_sample_weight`, which must be declared. Larger ones are taken
             as that.
+        keep_state : StateFile, optional
+            Where to keep, encrypted, what `forget` takes later; a file that is not there yet. It needs
+            `cooldown_epochs=0`, no `groups` and declared `classes`.
 
         Returns
         -------
@@ -94,13 +99,19 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         """
         X, y = self._checked(X, y=y)
         check_classification_targets(y)
+        if keep_state is not None and self.classes is None:
+            raise InvalidInput(
+                "classes",
+                "expected them declared with keep_state: the label set would be learnt from rows that may "
+                "have to be forgotten",
+            )
         codes, sentences = self._codes_of(column_or_1d(y))
         weights, of_weights = self._weights(codes)
         self._train(
             X,
             codes,
             _outputs(len(self.classes_)),
-            beside=Given(groups, sample_weight),
+            beside=Given(groups, sample_weight, keep_state),
             weights=weights,
             sentences=sentences + of_weights,
         )
@@ -145,6 +156,10 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         linear = executable(loss.kind, **dict(loss.parameters))
         classes = len(self.classes_) if linear.response == "class" else None
         return LossGradients(linear, records, targets, classes)
+
+    def _seen_targets(self, y: Any) -> tuple[NDArray[np.intp], Array | None]:
+        codes, _ = self._codes_of(column_or_1d(y))
+        return codes, self._weights(codes)[0]
 
     def _weights(self, codes: NDArray[np.intp]) -> tuple[Array | None, tuple[str, ...]]:
         """(weights of the records in (0, 1], what the guarantee assumes of them), if any are stated."""

@@ -17,6 +17,7 @@ from pabi.describe.neighbours import changed, checked_adjacency
 from pabi.describe.scalar_losses import PoissonLoss
 from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
+from pabi.forgetting.state_files import StateFile
 from pabi.learn import defaults
 from pabi.learn.documentation import documented
 from pabi.learn.estimators import PrivateLinearModel
@@ -89,6 +90,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         *,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        keep_state: StateFile | None = None,
     ) -> Self:
         """This estimator, trained on a table and its targets.
 
@@ -105,6 +107,9 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         sample_weight : (n,) array-like, optional
             Weights of the rows, from 0 to `max_sample_weight`, which must be declared. Larger ones are taken
             as that.
+        keep_state : StateFile, optional
+            Where to keep, encrypted, what `forget` takes later; a file that is not there yet. It needs
+            `cooldown_epochs=0`, no `groups`.
 
         Returns
         -------
@@ -134,6 +139,20 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             times, each once in a process.
         """
         X, y = self._checked(X, y=y, multi_output=self._SEVERAL)
+        targets, _ = self._seen_targets(y)
+        ranged = self.target_range is not None
+        if not ranged:
+            self._warn_of_unstated_bound()
+        self._train(
+            X,
+            targets,
+            1 if targets.ndim == 1 else targets.shape[1],
+            beside=Given(groups, sample_weight, keep_state),
+            sentences=(RANGE,) * ranged,
+        )
+        return self
+
+    def _seen_targets(self, y: Any) -> tuple[Array, Array | None]:
         several = self._SEVERAL and np.ndim(y) == 2 and np.shape(y)[1] > 1
         try:
             targets = np.asarray(y if several else column_or_1d(y, warn=True), dtype=np.float64)
@@ -141,23 +160,16 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             raise InvalidInput("y", "expected one number a row of X") from None
         if not np.all(np.isfinite(targets)):
             raise InvalidInput("y", "expected finite numbers, got NaN or infinity")
-        scale, ranged = self._scale(), self.target_range is not None
-        if not ranged:
-            self._warn_of_unstated_bound()
-        outputs = targets.shape[1] if several else 1
-        self._train(
-            X,
-            scale.seen(targets),
-            outputs,
-            beside=Given(groups, sample_weight),
-            sentences=(RANGE,) * ranged,
-        )
+        return self._scale().seen(targets), None
+
+    def _set_coefficients(self, theta: Array) -> None:
+        """`coef_` (d,) or (K, d) and `intercept_`, in units of y."""
+        super()._set_coefficients(theta)
+        scale = self._scale()
         self.coef_ = scale.reach * self.coef_
         self.intercept_ = scale.centre + scale.reach * self.intercept_
-        if not several:
+        if theta.shape[1] == 1:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
-        self._note_parameters()
-        return self
 
     def plan(self, n: int, d: int, targets: int = 1, *, unit: str = "record") -> TrainingPlan:
         """What `fit` would do with a table of this size, and what to expect of it, without any data.

@@ -16,15 +16,19 @@ from pabi.numbers.rounding import Array
 
 
 class Given(NamedTuple):
-    """What `fit` got beside X and y: the ids of the rows' users, and weights; None for neither."""
+    """What `fit` got beside X and y: the ids of the rows' users, weights, and the file to keep its state in;
+    None for none of them."""
 
     groups: Any = None
     weights: Any = None
+    state: Any = None
 
 
 class CheckedRows(NamedTuple):
-    """Rows that were checked. `weights`: in [0, 1], None for all ones. `groups`: None for records."""
+    """Rows that were checked. `X`: an array or CSR. `weights`: in [0, 1], None for all ones. `groups`: None for
+    records."""
 
+    X: Any
     records: Records
     targets: NDArray[Any]
     weights: Array | None = None

@@ -161,8 +161,8 @@ def train(
         batch. Users without rows contribute nothing.
 
     keep : callable, optional
-        (secret state after the last step, the iterate that will be released) ↦ None. It is called once, before
-        anything is released; where it raises, nothing is. What it gets is as secret as a checkpoint.
+        (secret state after the last step, the iterate that will be released) ↦ None. It is called once,
+        before anything is released; where it raises, nothing is. What it gets is as secret as a checkpoint.
 
     Returns
     -------

@@ -25,7 +25,7 @@ FEWEST = 1  # epochs: a request is never met by doing nothing
 
 @dataclass(frozen=True)
 class PlannedRequest:
-    """How a request will be met: `unlearning` describes it, `epochs` follow on it, `guarantee` is promised."""
+    """How a request will be met: `epochs` follow on it, and `guarantee` is promised."""
 
     unlearning: Unlearning
     epochs: int

@@ -149,13 +149,7 @@ class ForgettingModel:
             blank = np.union1d(held.forgotten, numbers)
             table = fresh._blanked_table(X, y, sample_weight, held, blank)
             _refuse_other_data(held, table, blank)
-            plan = planned_request(
-                held,
-                len(numbers),
-                epsilon=epsilon,
-                delta=delta,
-                besides=(*_of_moments(held, delta), *besides),
-            )
+            plan = planned_for(held, len(numbers), epsilon, delta, besides)
             gradients = fresh._without(table, held, blank)
             newer = _gone_on(held, plan, gradients, numbers)
             state.write(newer)
@@ -375,6 +369,22 @@ def checked_rows(rows: Any, n: int, forgotten: NDArray[np.intp]) -> NDArray[np.i
     return numbers
 
 
+def planned_for(
+    held: SecretState,
+    records: int,
+    epsilon: float,
+    delta: float,
+    besides: Sequence[Guarantee] = (),
+) -> PlannedRequest:
+    """How a request for so many records more is met, the release for preconditioning included. Raises as
+    `forget` does."""
+    others = (*_of_moments(held, delta), *besides)
+    plan = planned_request(held, records, epsilon=epsilon, delta=delta, besides=others)
+    sentences = (PREPROCESSING, *held.facts["sentences"], *held.walk.assumed)
+    proven = enforceable(plan.guarantee, plan.unlearning, held.start)
+    return replace(plan, guarantee=proven.assuming(*sentences))
+
+
 def _refuse_other_data(held: SecretState, table: SeenTable, blank: NDArray[np.intp]) -> None:
     digests = digests_of(table.X, table.targets, table.weights, held.digest_key)
     if not same_rows(held.digests, digests, blank):
@@ -388,19 +398,15 @@ def _gone_on(
     held: SecretState, plan: PlannedRequest, gradients: LinearGradients, rows: NDArray[np.intp]
 ) -> SecretState:
     """The state after a request."""
-    unlearning = plan.unlearning
-    sentences = (*held.facts["sentences"], *held.walk.assumed)
-    proven = enforceable(plan.guarantee, unlearning, held.start).assuming(PREPROCESSING, *sentences)
-    shown, walk = go_on(unlearning, gradients, held.walk)
+    shown, walk = go_on(plan.unlearning, gradients, held.walk)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    line = ForgottenRequest(tuple(rows.tolist()), now, walk.step - held.walk.step, proven)
-    log = (*held.log, line)
+    line = ForgottenRequest(tuple(rows.tolist()), now, walk.step - held.walk.step, plan.guarantee)
     return replace(
         held,
         walk=replace(walk, assumed=held.walk.assumed),
         shown=shown,
         digests=without(held.digests, rows),
-        log=log,
+        log=(*held.log, line),
     )
 
 

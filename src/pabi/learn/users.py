@@ -25,8 +25,8 @@ class Given(NamedTuple):
 
 
 class CheckedRows(NamedTuple):
-    """Rows that were checked. `X`: an array or CSR. `weights`: in [0, 1], None for all ones. `groups`: None for
-    records."""
+    """Rows that were checked. `X`: an array or CSR. `weights`: in [0, 1], None for all ones. `groups`: None
+    where rows are records."""
 
     X: Any
     records: Records

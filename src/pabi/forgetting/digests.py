@@ -31,14 +31,25 @@ def digests_of(X: Any, targets: NDArray[Any], weights: Array | None, key: bytes)
     for first in range(0, n, _ROWS):
         part = slice(first, min(first + _ROWS, n))
         rows = X[part].toarray() if hasattr(X, "toarray") else X[part]
-        whole = np.hstack([np.asarray(rows, dtype=np.float64), *(b[part] for b in besides)]) + 0.0
-        width, content = whole.shape[1] * 8, memoryview(whole.astype("<f8").tobytes())
-        each = (
-            hashlib.blake2b(content[at : at + width], digest_size=DIGEST_BYTES, key=key).digest()
-            for at in range(0, len(content), width)
-        )
+        table = _written(np.asarray(rows))
+        others = _written(np.hstack([b[part] for b in besides]))
+        each = (_digest(*pair, key) for pair in zip(table, others, strict=True))
         digests[part] = np.frombuffer(b"".join(each), dtype=np.uint8).reshape(-1, DIGEST_BYTES)
     return digests
+
+
+def _written(rows: NDArray[Any]) -> list[memoryview]:
+    """Each row as little-endian doubles; −0 becomes 0."""
+    doubles = np.add(rows, 0.0, dtype=np.float64).astype("<f8", order="C", copy=False)
+    content, width = memoryview(doubles.view(np.uint8).reshape(-1)), doubles.shape[1] * 8
+    return [content[at : at + width] for at in range(0, len(content), width)]
+
+
+def _digest(row: memoryview, others: memoryview, key: bytes) -> bytes:
+    """The digest of a row and what belongs to it; widths are those of a table, so that none runs over."""
+    digest = hashlib.blake2b(row, digest_size=DIGEST_BYTES, key=key)
+    digest.update(others)
+    return digest.digest()
 
 
 def same_rows(digests: Digests, others: Digests, forgotten: NDArray[np.intp]) -> bool:

@@ -23,7 +23,7 @@ from pabi.execute.continuing import enforceable, go_on
 from pabi.execute.engine import Keep
 from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.precision import checked, walk_of
-from pabi.execute.records import Records
+from pabi.execute.records import LARGEST, Records
 from pabi.execute.row_maps import RowMap
 from pabi.forgetting.digests import DIGEST_KEY_BYTES, digests_of, same_rows, without
 from pabi.forgetting.planning import PlannedRequest, planned_request
@@ -479,7 +479,10 @@ def _with_blanks(X: Any, blank: NDArray[np.intp]) -> Any:
             cells[blank] = 0
             frame.isetitem(column, cells)
         return frame
-    array = np.array(X)
+    array = np.asarray(X)
+    if array.dtype.kind in "biuf" and np.all(np.abs(array[blank]) <= LARGEST):
+        return array  # numbers that contribute nothing need no copy of the table
+    array = array.copy()
     array[blank] = 0
     return array
 

@@ -123,7 +123,9 @@ def test_the_order_is_the_one_that_was_drawn(free, batches):
     once = not isinstance(batches, pabi.Reshuffle)
     assert (asked[before:] == 2 * asked[:period]) is once
     for first in range(before, len(asked), period):
-        assert sorted(row for rows in asked[first : first + period] for row in rows) == list(range(8))
+        assert sorted(row for rows in asked[first : first + period] for row in rows) == list(
+            range(8)
+        )
     if state.secret is not None and once:
         assert np.array_equal(state.secret, after.secret)
 
@@ -178,7 +180,10 @@ def test_errors_carry_no_iterate(free):
         go_on(Unlearning(run, [(2, 1)]), lambda x, rows: np.full((len(rows), 2), np.nan), state)
     frame, hidden = caught.value.__traceback__, []
     while frame is not None:
-        if frame.tb_frame.f_code.co_filename != __file__ and frame.tb_frame.f_code.co_name != "go_on":
+        if (
+            frame.tb_frame.f_code.co_filename != __file__
+            and frame.tb_frame.f_code.co_name != "go_on"
+        ):
             hidden += [v for v in frame.tb_frame.f_locals.values() if isinstance(v, np.ndarray)]
         frame = frame.tb_next
     assert not hidden
@@ -259,9 +264,7 @@ def exact(later: int, in_training: float, redrawn: bool = False) -> Truth:
     std = STEP * NOISE * np.sqrt((1.0 - a ** (2 * steps)) / (1.0 - a**2))
     cases, weights = sums_in_batches()
     first, second, place = cases.T
-    before = pulled(
-        first + in_training * (place == 0), second + in_training * (place == 1), EPOCHS
-    )
+    before = pulled(first + in_training * (place == 0), second + in_training * (place == 1), EPOCHS)
     before = before * a ** (2 * later)
     after = pulled(first, second, later)
     if not redrawn:
@@ -317,7 +320,9 @@ def test_no_attack_tells_unlearned_models_from_retrained_ones(free, count):
     """Neither the exact test nor those that are made for faults prove more than is claimed."""
     models = unlearned(LATER, count)
     attacks = [exact(LATER, 1.0)]
-    attacks += [exact(fault["later"], 1.0, fault.get("redrawn", False)) for fault in FAULTS.values()]
+    attacks += [
+        exact(fault["later"], 1.0, fault.get("redrawn", False)) for fault in FAULTS.values()
+    ]
     for suspected in attacks:
         assert excess(models, suspected, RETRAINED, CLAIM) <= 0.0
 

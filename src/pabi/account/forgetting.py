@@ -80,30 +80,37 @@ def guarantee_of(unlearning: Unlearning, delta: float) -> Guarantee:
     return best_guarantee(unlearning, delta)
 
 
-def fewest_epochs(
+def fewest_epochs(run: NoisySGD, epsilon: float, delta: float, records: int) -> int:
+    """The least number found of whole epochs after which `records` are forgotten at (epsilon, delta).
+
+    It is the fewest where ε does not grow with the epochs, as without steps that expand. Raises
+    TargetUnreachable, and InvalidInput for what is out of range.
+    """
+    return fewest_after(run, (), epsilon, delta, records)[0]
+
+
+def fewest_after(
     run: NoisySGD,
+    earlier: Sequence[tuple[int, int]],
     epsilon: float,
     delta: float,
     records: int,
     *,
-    earlier: Sequence[tuple[int, int]] = (),
     least: int = 0,
     together: With | None = None,
-) -> int:
-    """The least number found of whole epochs, from `least` on, after which `records` are forgotten at
-    (epsilon, delta).
+) -> tuple[int, Guarantee]:
+    """(the same number, from `least` on, of a request after others; what is promised then).
 
-    It is the fewest where ε does not grow with the epochs, as without steps that expand. `earlier`: (steps
-    after it, records) of the requests before. `together`: adds to a guarantee what else has to be forgotten.
-    Raises TargetUnreachable, and InvalidInput for what is out of range.
+    `earlier`: (steps after it, records) of the requests before. `together`: adds to a guarantee what else
+    has to be forgotten. Raises as `fewest_epochs` does.
     """
     target = validate.number("epsilon", epsilon, above=0.0)
     validate.number("delta", delta, above=0.0, below=1.0)
     search = _Epochs(run, target, delta, records, tuple(earlier), together)
     with waiting("counting epochs"):
-        if search.enough(least):
-            return least
         low, high = least, max(1, 2 * least)
+        if search.enough(low):
+            return low, search.promised[low]
         while not search.enough(high):
             if search.hopeless(high):
                 raise search.unreachable(high)
@@ -111,7 +118,7 @@ def fewest_epochs(
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if search.enough(middle) else (middle, high)
-    return high
+    return high, search.promised[high]
 
 
 class _Epochs:
@@ -129,6 +136,7 @@ class _Epochs:
         self.run, self.target, self.delta, self.records = run, target, delta, records
         self.earlier, self.together = earlier, together
         self.least, self.in_vain = math.inf, 0
+        self.promised: dict[int, Guarantee] = {}
 
     def enough(self, epochs: int) -> bool:
         """Whether so many epochs meet the target."""
@@ -137,6 +145,7 @@ class _Epochs:
         guarantee = best_guarantee(unlearning, self.delta)
         if self.together is not None:
             guarantee = self.together(guarantee)
+        self.promised[epochs] = guarantee
         value = guarantee.epsilon(self.delta)
         self.in_vain = 0 if value < self.least * _LESS else self.in_vain + 1
         self.least = min(self.least, value)

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from pabi.account.forgetting import fewest_epochs, guarantee_of
+from pabi.account.forgetting import fewest_after
+from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.neighbours import RETRAINED
 from pabi.describe.unlearning import Unlearning
 from pabi.forgetting.states import SecretState
@@ -48,17 +49,18 @@ def planned_request(
     run, every = state.forgettable, len(state.forgotten) + records
     others = [_of_all(one, every) for one in besides]
     _refuse_dear(others, every, epsilon, delta)
-    epochs = fewest_epochs(
+    warn_of_large_delta(run.n, delta)
+    epochs, promised = fewest_after(
         run,
+        state.requests,
         epsilon,
         delta,
         records,
-        earlier=state.requests,
         least=FEWEST,
         together=lambda proven: with_others(proven, others),
     )
     unlearning = state.unlearning(epochs * run.steps_per_epoch, records)
-    return PlannedRequest(unlearning, epochs, with_others(guarantee_of(unlearning, delta), others))
+    return PlannedRequest(unlearning, epochs, promised)
 
 
 def _of_all(release: Guarantee, records: int) -> Guarantee:

@@ -19,9 +19,9 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-import datasets
 import numpy as np
 
+import datasets
 import pabi
 from pabi.learn import PrivateLogisticRegression, StateFile
 from pabi.numbers.errors import TargetUnreachable

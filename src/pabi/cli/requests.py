@@ -96,14 +96,14 @@ def write_again(state: StateFile, files: Outputs, *, unlike: Sequence[str]) -> N
     """Writes the model of a state once more, and what was promised of it."""
     skops = extra("skops.io", "train")
     held = state.read()
-    made = _origin(state, held)
+    origin_of = _origin(state, held)
     names = (files.model, files.guarantee)
     with partial_files(names, files.force, unlike=unlike) as (model_file, guarantee_file):
-        schema = made.declared
-        fitted = schema.estimator(**made.arguments).restored(state)
+        schema = origin_of.declared
+        fitted = schema.estimator(**origin_of.arguments).restored(state)
         skops.dump(_pipeline(schema.encoder, fitted), model_file)
         proven = fitted.unlearning_guarantee_ if held.log else fitted.guarantee_
-        at = made.arguments["delta"]
+        at = origin_of.arguments["delta"]
         text = json_text(reading(proven, proven.epsilon(at), at))
         guarantee_file.write_text(f"{text}\n", encoding="utf-8")
     emit(
@@ -122,20 +122,20 @@ def _forgot(
     from pabi.cli.encoded import read_encoded
     from pabi.learn.forgetting import checked_rows
 
-    made = _origin(state, held)
-    schema = made.declared
-    encoder, estimator = schema.encoder, schema.estimator(**made.arguments)
+    origin_of = _origin(state, held)
+    schema = origin_of.declared
+    encoder, estimator = schema.encoder, schema.estimator(**origin_of.arguments)
     blank = np.union1d(held.forgotten, checked_rows(rows, held.run.n, held.forgotten))
     with warnings.catch_warnings():
         warnings.filterwarnings("always", ".*keep it to yourself")  # for whoever holds the data
-        table = read_encoded(tables, encoder, [made.target])
+        table = read_encoded(tables, encoder, [origin_of.target])
         if table.records != held.run.n:
             raise InvalidInput(
                 "DATA",
                 f"expected {held.run.n} rows as in the training, forgotten ones may be blank, got "
                 f"{table.records}",
             )
-        targets = schema.targets(made.target, table.others[made.target], blank)
+        targets = schema.targets(origin_of.target, table.others[origin_of.target], blank)
         return encoder, estimator.forget(table.features, targets, rows, *target, state=state)
 
 

@@ -151,7 +151,7 @@ def train(
     from pabi.cli.schema_file import schema_text
 
     text = schema_text(schema)
-    declared = _schema_for(schema, text, model, target)
+    declared = _schema_for(schema, text, model=model, target=target)
     keeping = _keeping(keep_state, key_file, declared)
     grouped = _columns_beside(declared, target, groups, users)
     skops = extra("skops.io", "train")
@@ -214,7 +214,7 @@ def _forgettable(schema: Schema) -> dict[str, Any]:
     return {name: value for name, value in usual.items() if name not in schema.settings}
 
 
-def _schema_for(file: str, text: str, model: str, target: str) -> Schema:
+def _schema_for(file: str, text: str, *, model: str, target: str) -> Schema:
     from pabi.cli.schema_file import MODELS, schema_of
 
     if model not in MODELS:

@@ -11,7 +11,7 @@ import numpy as np
 from pabi.describe.unlearning import Unlearning
 from pabi.execute.batches import batch_rows
 from pabi.execute.checkpoint import State
-from pabi.execute.engine import PerRecordGradients, Stretch, gradient_sum_of, walked
+from pabi.execute.engine import PerRecordGradients, WalkedSteps, gradient_sum_of, walked
 from pabi.execute.hiding import unseen
 from pabi.execute.precision import checked, walk_of
 from pabi.execute.randomness import secret_generator
@@ -38,13 +38,13 @@ def go_on(
             f"expected one after {unlearning.last} steps, of {unlearning.steps}, got one after {state.step}",
         )
     gradient_sum = gradient_sum_of(run, gradients)
-    stretch = Stretch(run, unlearning.whole, lambda k: k - run.cooldown_steps)
+    walked_steps = WalkedSteps(run, unlearning.whole, lambda k: k - run.cooldown_steps)
 
     def execute() -> tuple[Array, State]:
         source = secret_generator() if generator is None else generator
         batches = batch_rows(run, source, state.secret)
         return walked(
-            stretch, gradient_sum, state, batches, generator=source, after_step=lambda _: None
+            walked_steps, gradient_sum, state, batches, generator=source, after_step=lambda _: None
         )
 
     return unseen(execute)

@@ -412,12 +412,14 @@ def _execute(
 ) -> tuple[Array, State]:
     """(the last iterate as it is released, the state as it is)."""
     batches = batch_rows(run, generator, state.secret)
-    stretch = Stretch(run, run, lambda k: k if k < run.data_steps else None)
-    return walked(stretch, gradient_sum, state, batches, generator=generator, after_step=after_step)
+    walked_steps = WalkedSteps(run, run, lambda k: k if k < run.data_steps else None)
+    return walked(
+        walked_steps, gradient_sum, state, batches, generator=generator, after_step=after_step
+    )
 
 
 @dataclass(frozen=True)
-class Stretch:
+class WalkedSteps:
     """The steps that are taken.
 
     `run`: what a step does. `whole`: the run whose schedule the steps are of, up to its end. `draw`: the
@@ -430,7 +432,7 @@ class Stretch:
 
 
 def walked(
-    stretch: Stretch,
+    walked_steps: WalkedSteps,
     gradient_sum: GradientSum,
     state: State,
     batches: BatchRows,
@@ -439,16 +441,16 @@ def walked(
     after_step: Callable[[State], None],
 ) -> tuple[Array, State]:
     """(the last iterate as it is released, the state as it is). Every local here is secret but the former."""
-    run, end = stretch.run, stretch.whole.steps
-    step_sizes = np.broadcast_to(np.asarray(stretch.whole.step_size, dtype=np.float64), end)
-    stated = np.asarray(stretch.whole.gradient_noise_std, dtype=np.float64)
+    run, end = walked_steps.run, walked_steps.whole.steps
+    step_sizes = np.broadcast_to(np.asarray(walked_steps.whole.step_size, dtype=np.float64), end)
+    stated = np.asarray(walked_steps.whole.gradient_noise_std, dtype=np.float64)
     noise_stds = np.broadcast_to(stated * noise_factor(run), end)
     x, update, l2, rule = state.x, state.update, run.loss.l2, run.rule
     unmapped, step_size, noise_std = x, 0.0, 0.0
     for k in range(state.step, end):
         step_size, noise_std = float(step_sizes[k]), float(noise_stds[k])
         gradient = np.zeros(x.shape)
-        draw = stretch.draw(k)
+        draw = walked_steps.draw(k)
         rows = None if draw is None else batches.batch(draw)
         if rows is not None:
             gradient = gradient_sum(x, rows) / run.batch_size

@@ -106,11 +106,32 @@ class StateFile:
             )
 
     def read(self) -> SecretState:
-        """The state. Raises InvalidInput for a wrong key, a changed file and another version."""
+        """The state, all of which is secret.
+
+        Returns
+        -------
+        SecretState
+
+        Raises
+        ------
+        InvalidInput
+            For a wrong key, a changed file and another version.
+        """
         return read_state(self._decrypted(self._content()))
 
     def write(self, state: SecretState) -> None:
-        """Writes `state`, in one step. Raises InvalidInput; the file is then as it was."""
+        """Writes a state, in one step.
+
+        Parameters
+        ----------
+        state : SecretState
+            The new state.
+
+        Raises
+        ------
+        InvalidInput
+            Where it cannot be written; the file is then as it was.
+        """
         try:
             write_secret(Path(self.path), self._encrypted(written(state)))
         except OSError as bad:
@@ -118,7 +139,17 @@ class StateFile:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else changes the state meanwhile. Raises InvalidInput where somebody is at it."""
+        """Nobody else changes the state meanwhile.
+
+        Yields
+        ------
+        None
+
+        Raises
+        ------
+        InvalidInput
+            Where somebody is at it.
+        """
         if fcntl is None:
             yield
             return

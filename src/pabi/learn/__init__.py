@@ -90,8 +90,8 @@ __all__ = [
 
 # scikit-learn takes a second to import.
 _LAZY = {
-    "ForgottenRequest": "pabi.forgetting.states",
-    "StateFile": "pabi.forgetting.state_files",
+    "ForgottenRequest": "pabi.learn.forgetting",
+    "StateFile": "pabi.learn.forgetting",
     "StepFinding": "pabi.learn.guards",
     "StepFindings": "pabi.learn.guards",
     "PrivateCategories": "pabi.learn.categories",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -335,6 +336,29 @@ def test_bad_input_is_one_line_and_changes_nothing(rows, changes, field, file):
         )
     assert "\n" not in str(caught.value)
     assert Path(file.path).read_bytes() == before
+
+
+def test_errors_show_no_secret(file, monkeypatch):
+    """Frames of an error are shown by debuggers: none holds the state, a table's digests or an iterate."""
+    from pabi.forgetting.states import SecretState
+    from pabi.learn import forgetting
+
+    model = fitted(file)
+
+    def broken(*arguments):
+        raise InvalidInput("state", "broken")
+
+    secrets = (SecretState, forgetting.State, np.ndarray)
+    for module, name in ((forgetting, "go_on"), (StateFile, "write"), (forgetting, "digests_of")):
+        monkeypatch.setattr(module, name, broken)
+        with pytest.raises(InvalidInput, match="^state: broken") as caught:
+            model.forget(list(X), list(Y), [3], TARGET, DELTA, state=file)
+        monkeypatch.undo()
+        frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)][1:]
+        seen = [value for frame in frames for value in frame.f_locals.values()]
+        assert frames
+        assert not any(isinstance(value, secrets) for value in seen)
+    assert file.requests() == ()
 
 
 def test_settings_that_change_nothing_may_differ(file):

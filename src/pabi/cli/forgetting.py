@@ -120,7 +120,9 @@ def forget(
         )
         return
     if not plan:
-        raise InvalidInput("--key-file", "missing: expected it with a secret state, or --plan")
+        raise InvalidInput(
+            "--plan", "missing: a run file is planned with; a secret state comes with --key-file"
+        )
     for name, value in (
         ("DATA", data),
         ("--rows", rows),

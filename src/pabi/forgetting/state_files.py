@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pabi.execute.hiding import unseen
 from pabi.execute.secret_files import write_secret
 from pabi.forgetting.states import FORMAT, ForgottenRequest, SecretState, read_state, written
 from pabi.numbers.errors import InvalidInput
@@ -117,7 +118,7 @@ class StateFile:
         InvalidInput
             For a wrong key, a changed file and another version.
         """
-        return read_state(self._decrypted(self._content()))
+        return unseen(lambda: read_state(self._decrypted(self._content())))
 
     def write(self, state: SecretState) -> None:
         """Writes a state, in one step.

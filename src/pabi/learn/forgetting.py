@@ -21,6 +21,7 @@ from pabi.describe.unlearning import Unlearning
 from pabi.execute.checkpoint import State
 from pabi.execute.continuing import enforceable, go_on
 from pabi.execute.engine import Keep
+from pabi.execute.hiding import unseen
 from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.precision import checked, walk_of
 from pabi.execute.records import LARGEST, Records
@@ -142,18 +143,36 @@ class ForgettingModel:
                 "expected None: what two models of one path cost those who stay is not the sum of what each "
                 "costs, so that no ledger can add them up",
             )
+        return unseen(
+            lambda: self._forgotten(
+                X, y, rows, (epsilon, delta), state=state, weights=sample_weight, besides=besides
+            )
+        )
+
+    def _forgotten(
+        self,
+        X: Any,
+        y: Any,
+        rows: Any,
+        target: tuple[float, float],
+        *,
+        state: StateFile,
+        weights: Any,
+        besides: Sequence[Guarantee],
+    ) -> Self:
+        """What `forget` returns. Locals are secret, so that its caller lets nothing of them be seen."""
         with state.locked():
             held = state.read()
             fresh = self._matching(held)
             numbers = checked_rows(rows, held.run.n, held.forgotten)
             blank = np.union1d(held.forgotten, numbers)
-            table = fresh._blanked_table(X, y, sample_weight, held, blank)
+            table = fresh._blanked_table(X, y, weights, held, blank)
             _refuse_other_data(held, table, blank)
-            plan = planned_for(held, len(numbers), epsilon, delta, besides)
-            gradients = fresh._without(table, held, blank)
-            newer = _gone_on(held, plan, gradients, numbers)
-            state.write(newer)
-        return fresh._as_of(newer)
+            plan = planned_for(held, len(numbers), *target, besides)
+            newer = _gone_on(held, plan, fresh._without(table, held, blank), numbers)
+            model = fresh._as_of(newer)
+            state.write(newer)  # last of all: where anything goes wrong, nothing is changed
+        return model
 
     def restored(self, state: StateFile) -> Self:
         """The model as the state has it: that of the fit, or of the last request.
@@ -180,7 +199,12 @@ class ForgettingModel:
         ----------
         docs, "Forget records".
         """
-        held = checked_state("state", state).read()
+        checked_state("state", state)
+        return unseen(lambda: self._read_from(state))
+
+    def _read_from(self, state: StateFile) -> Self:
+        """What `restored` returns; as of `_forgotten`, its locals are secret."""
+        held = state.read()
         return self._matching(held)._as_of(held)
 
     # Keeping.

@@ -514,7 +514,7 @@ def test_mean_and_covariance_on_quadratics(free, batches, cooldown, runs):
     generator, alike = np.random.default_rng(11), (FixedSize(2), Poisson(2))
     total, start = per_record_sum(least_squares, run), State(0, START, None)
     silent = _Aftermath(None, (), None, lambda: None)
-    draws = np.array([_execute(run, total, start, generator, silent) for _ in range(runs)])
+    draws = np.array([_execute(run, total, start, generator, silent)[0] for _ in range(runs)])
 
     def furthest(mean, cov):
         centred = draws - mean

@@ -120,7 +120,8 @@ def test_metadata_are_requested_by_name(estimator):
     with sklearn.config_context(enable_metadata_routing=True):
         model = estimator().set_fit_request(groups=True, sample_weight=False)
         requests = model.get_metadata_routing()
-    assert requests.fit.requests == {"groups": True, "sample_weight": False}
+    own = {"groups": True, "sample_weight": False, "keep_state": None}
+    assert requests.fit.requests == own
     assert inspect.signature(estimator.fit).parameters["groups"].kind.name == "KEYWORD_ONLY"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,8 @@ from pabi.numbers.waiting import waiting
 _MOST_STEPS, _MOST_VARYING = 1 << 40, 1_000_000  # beyond which a target counts as out of reach
 _DOUBLINGS = 5  # of the epochs without less ε, after which it does as well
 _LESS = 1.0 - 1e-9  # what counts as less
+
+With = Callable[[Guarantee], Guarantee]
 
 
 def described(
@@ -84,13 +86,31 @@ def fewest_epochs(run: NoisySGD, epsilon: float, delta: float, records: int) -> 
     It is the fewest where ε does not grow with the epochs, as without steps that expand. Raises
     TargetUnreachable, and InvalidInput for what is out of range.
     """
+    return fewest_after(run, (), epsilon, delta, records)[0]
+
+
+def fewest_after(
+    run: NoisySGD,
+    earlier: Sequence[tuple[int, int]],
+    epsilon: float,
+    delta: float,
+    records: int,
+    *,
+    least: int = 0,
+    together: With | None = None,
+) -> tuple[int, Guarantee]:
+    """(the same number, from `least` on, of a request after others; what is promised then).
+
+    `earlier`: (steps after it, records) of the requests before. `together`: adds to a guarantee what else
+    has to be forgotten. Raises as `fewest_epochs` does.
+    """
     target = validate.number("epsilon", epsilon, above=0.0)
     validate.number("delta", delta, above=0.0, below=1.0)
-    search = _Epochs(run, target, delta, records)
+    search = _Epochs(run, target, delta, records, tuple(earlier), together)
     with waiting("counting epochs"):
-        if search.enough(0):
-            return 0
-        low, high = 0, 1
+        low, high = least, max(1, 2 * least)
+        if search.enough(low):
+            return low, search.promised[low]
         while not search.enough(high):
             if search.hopeless(high):
                 raise search.unreachable(high)
@@ -98,20 +118,35 @@ def fewest_epochs(run: NoisySGD, epsilon: float, delta: float, records: int) -> 
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if search.enough(middle) else (middle, high)
-    return high
+    return high, search.promised[high]
 
 
 class _Epochs:
     """Tries numbers of epochs and remembers the least ε."""
 
-    def __init__(self, run: NoisySGD, target: float, delta: float, records: int) -> None:
+    def __init__(
+        self,
+        run: NoisySGD,
+        target: float,
+        delta: float,
+        records: int,
+        earlier: tuple[tuple[int, int], ...],
+        together: With | None,
+    ) -> None:
         self.run, self.target, self.delta, self.records = run, target, delta, records
+        self.earlier, self.together = earlier, together
         self.least, self.in_vain = math.inf, 0
+        self.promised: dict[int, Guarantee] = {}
 
     def enough(self, epochs: int) -> bool:
         """Whether so many epochs meet the target."""
-        unlearning = described(self.run, epochs=epochs, records=self.records)
-        value = best_guarantee(unlearning, self.delta).epsilon(self.delta)
+        steps = _steps_of(self.run, epochs)
+        unlearning = Unlearning(self.run, [*self.earlier, (steps, self.records)])
+        guarantee = best_guarantee(unlearning, self.delta)
+        if self.together is not None:
+            guarantee = self.together(guarantee)
+        self.promised[epochs] = guarantee
+        value = guarantee.epsilon(self.delta)
         self.in_vain = 0 if value < self.least * _LESS else self.in_vain + 1
         self.least = min(self.least, value)
         return value <= self.target

@@ -1,4 +1,4 @@
-"""`pabi forget`: what forgetting records will cost, before anybody asks for it."""
+"""`pabi forget`: records are forgotten, or what that will take is planned."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from pabi.cli.reading import (
     file_name,
     read_delta,
     read_epsilon,
+    read_target,
     read_whole,
     required,
 )
+from pabi.cli.requests import Outputs, meet_request, plan_request, required_file, write_again
+from pabi.cli.state_origin import state_file
 from pabi.cli.writing import basis, emit, emit_json, origin, reading
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.showing import shown
@@ -21,13 +24,47 @@ from pabi.numbers.showing import shown
 
 def forget(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A run file (TOML); - is standard input.")
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A secret state; with --plan also a run file (TOML), - is standard input.",
+        ),
     ],
-    plan: Annotated[bool, typer.Option("--plan", help="Plan, and do nothing. Required.")] = False,
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="DATA", help="The table of the training; forgotten rows may be blank in it."
+        ),
+    ] = None,
+    rows: Annotated[
+        str | None,
+        typer.Option(
+            "--rows",
+            metavar="FILE",
+            help="The rows to forget, a number a line, counted from 0 without the header.",
+        ),
+    ] = None,
+    key_file: Annotated[
+        str | None,
+        typer.Option("--key-file", metavar="FILE", help="The key of the state."),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="FILE", help="Where to write the model (skops)."),
+    ] = None,
+    guarantee: Annotated[
+        str | None,
+        typer.Option("--guarantee", metavar="FILE", help="Where to write what is promised (JSON)."),
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what it takes, and do nothing.")
+    ] = False,
     epochs: Annotated[
         str | None,
         typer.Option(
-            "--epochs", metavar="K", help="Epochs after the request: what do they promise?"
+            "--epochs",
+            metavar="K",
+            help="Epochs after the request: what do they promise? Of a run file.",
         ),
     ] = None,
     epsilon: Annotated[
@@ -40,22 +77,79 @@ def forget(
         str | None, typer.Option("--delta", metavar="D", help="The delta of both. Required.")
     ] = None,
     records: Annotated[
-        str, typer.Option("--records", metavar="M", help="Records, or users, withdrawn together.")
-    ] = "1",
+        str | None,
+        typer.Option(
+            "--records",
+            metavar="M",
+            help="Records, or users, withdrawn together; default 1. Of a run file.",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """What is promised of a model that forgets records, or how many epochs that takes.
+    """Take records out of a model, or plan it.
 
-    The run goes on for K epochs without the records. It is compared with one that was retrained without
-    them. With --epsilon the fewest epochs are found.
+    With --key-file FILE is the secret state that pabi train --keep-state wrote. Training goes on without the
+    rows until the model is, within epsilon and delta, one that was retrained without all rows that were
+    forgotten so far. The state is the new one then. Without --rows the model of the state is written again.
+
+    With --plan nothing is done: it says how many epochs a request takes. FILE may then be a run file, and K
+    epochs be asked for.
 
     \b
     Examples:
+      pabi forget state.pabi people.csv --rows rows.txt --key-file state.key --epsilon 0.5 --delta 1e-6 \\
+        --out forgot.skops --guarantee forgot.json
+      pabi forget state.pabi --rows rows.txt --key-file state.key --epsilon 0.5 --delta 1e-6 --plan
       pabi forget run.toml --plan --epochs 1 --delta 1e-5 --records 10
-      pabi forget run.toml --plan --epsilon 0.5 --delta 1e-5
     """
+    if key_file is not None:
+        _refuse("--epochs", epochs, "a state is made to forget at a target epsilon")
+        _refuse("--records", records, "--rows says which records are forgotten")
+        state = state_file(file, key_file)
+        if plan:
+            plan_request(state, rows, read_target(epsilon, delta), as_json=as_json)
+            return
+        files = Outputs(required_file("--out", out), required_file("--guarantee", guarantee), force)
+        if rows is None:
+            write_again(state, files, unlike=[file, key_file])
+            return
+        unlike = [file, key_file, rows]
+        meet_request(
+            state, data or [], rows, read_target(epsilon, delta), files=files, unlike=unlike
+        )
+        return
     if not plan:
-        raise InvalidInput("--plan", "missing: forgetting is planned here, and not performed")
+        raise InvalidInput(
+            "--plan", "missing: a run file is planned with; a secret state comes with --key-file"
+        )
+    for name, value in (
+        ("DATA", data),
+        ("--rows", rows),
+        ("--out", out),
+        ("--guarantee", guarantee),
+    ):
+        _refuse(name, value, "a run file is planned with, and nothing else is read or written")
+    _plan_of_run(
+        file, epochs=epochs, epsilon=epsilon, delta=delta, records=records or "1", as_json=as_json
+    )
+
+
+def _refuse(name: str, value: Any, reason: str) -> None:
+    if value is not None and value != []:
+        raise InvalidInput(name, f"expected none: {reason}")
+
+
+def _plan_of_run(
+    file: str,
+    *,
+    epochs: str | None,
+    epsilon: str | None,
+    delta: str | None,
+    records: str,
+    as_json: bool,
+) -> None:
+    """Says what a run of a file promises of forgetting, or how many epochs a target takes."""
     at, target = required("--delta", read_delta(delta)), read_epsilon(epsilon)
     if (epochs is None) == (target is None):
         raise InvalidInput("--epochs", "expected exactly one of --epochs and --epsilon")

@@ -30,6 +30,7 @@ RUN = FileKind("a run file", "pabi account, explain, calibrate or report")
 SCHEMA = FileKind("a schema", "pabi train --schema")
 MODEL = FileKind("a model", "pabi predict, or pabi verify GUARANTEE --model")
 TABLE = FileKind("a table", "pabi train")
+STATE = FileKind("a secret state", "pabi forget --key-file")
 
 _FORMATS = {
     "pabi.guarantee": GUARANTEE,
@@ -73,6 +74,8 @@ def kind_of(raw: bytes) -> FileKind | None:
         return MODEL if b"schema.json" in raw else None
     if raw.startswith(b"PAR1"):
         return TABLE
+    if raw.startswith(b"pabi.state."):
+        return STATE
     text = raw.decode("utf-8-sig", "replace")
     if text.lstrip()[:1] == "{":
         return _of_json(text)

@@ -65,6 +65,7 @@ def plan(
       pabi plan --schema schema.toml --rows 50000000 --epsilon 1 --delta 1e-9
       pabi plan --schema schema.toml --users 2000 --epsilon 1 --delta 1e-6 --out run.toml
     """
+    from pabi.cli.schema_file import schema_text
     from pabi.cli.training import schema_for
     from pabi.describe.files import to_dict
 
@@ -76,7 +77,7 @@ def plan(
         "epochs": read_positive("--epochs", epochs),
         "users": users,
     }
-    declared = schema_for(schema, model, None)
+    declared = schema_for(schema, schema_text(schema), model=model, target=None)
     estimator = declared.estimator(
         **{name: value for name, value in options.items() if value is not None},
         epsilon=limit,

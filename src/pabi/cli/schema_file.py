@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import pabi.learn
 from pabi.cli.kinds import SCHEMA
-from pabi.cli.reading import file_name, parsed_toml
+from pabi.cli.reading import file_name, read_text, toml_tables
 from pabi.describe.batches import Batches
 from pabi.describe.files import _batches, _unknown
 from pabi.learn.schema import (
@@ -79,9 +79,14 @@ class Schema:
         decided = {"feature_norm": longest} | of_target | self.settings | arguments
         return getattr(pabi.learn, MODELS[self.model])(**decided)
 
-    def targets(self, name: str, column: Any) -> NDArray[Any]:
-        """What the estimator is fitted to, from the column `name`."""
+    def targets(
+        self, name: str, column: Any, blank: NDArray[np.intp] | tuple[()] = ()
+    ) -> NDArray[Any]:
+        """What the estimator is fitted to, from the column `name`; rows `blank` may hold anything."""
         cells = cells_of(name, column)
+        if len(blank):
+            cells = cells.astype(object)
+            cells[np.asarray(blank)] = (self.levels or self.range or ("",))[0]
         if self.range is None:
             return _labels(name, cells, self.levels)
         amounts = _amounts(name, cells)
@@ -92,7 +97,17 @@ class Schema:
 
 def read_schema(file: str, model: str) -> Schema:
     """The schema in a TOML file. Raises InvalidInput naming file and key."""
-    tables = parsed_toml(file, "a schema file (TOML)", SCHEMA)
+    return schema_of(file, schema_text(file), model)
+
+
+def schema_text(file: str) -> str:
+    """The text of a schema file. Raises InvalidInput naming the file."""
+    return read_text(file, "a schema file (TOML)", kinds=(SCHEMA,))
+
+
+def schema_of(file: str, text: str, model: str) -> Schema:
+    """The schema that the text of a file declares. Raises InvalidInput naming file and key."""
+    tables = toml_tables(file, text)
     try:
         return _schema(tables, model)
     except InvalidInput as bad:

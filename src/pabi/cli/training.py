@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -12,6 +13,7 @@ import typer
 from pabi.cli.ledgers import opened, refuse_beyond
 from pabi.cli.output_files import partial_files
 from pabi.cli.reading import read_positive, read_target
+from pabi.cli.state_origin import Origin, state_file
 from pabi.cli.table_files import table_files
 from pabi.cli.writing import basis, emit, json_text, one_line, origin, reading
 from pabi.numbers.errors import InvalidInput
@@ -21,6 +23,7 @@ from pabi.numbers.showing import shown, shown_down
 if TYPE_CHECKING:
     from pabi.budget.ledger import Ledger
     from pabi.cli.schema_file import Schema
+    from pabi.forgetting.state_files import StateFile
 
 Data = Annotated[
     list[str],
@@ -104,6 +107,22 @@ def train(
             help="Keep rows in a private folder in here, not in memory; it is removed at the end.",
         ),
     ] = None,
+    keep_state: Annotated[
+        str | None,
+        typer.Option(
+            "--keep-state",
+            metavar="FILE",
+            help="Keep, encrypted, what pabi forget takes later; a file that is not there yet.",
+        ),
+    ] = None,
+    key_file: Annotated[
+        str | None,
+        typer.Option(
+            "--key-file",
+            metavar="FILE",
+            help="The key of the state: 64 hexadecimal digits, as openssl rand -hex 32 prints.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     progress: Annotated[
         bool | None,
@@ -138,14 +157,26 @@ def train(
         "epochs": read_positive("--epochs", epochs),
         "users": users,
     }
-    declared = schema_for(schema, model, target)
+    from pabi.cli.schema_file import schema_text
+
+    text = schema_text(schema)
+    declared = schema_for(schema, text, model=model, target=target)
+    if keep_state is not None and scratch is not None:
+        raise InvalidInput(
+            "--scratch", "expected none with --keep-state: forgetting takes a table in memory"
+        )
+    keeping = _keeping(keep_state, key_file, declared)
     grouped = _columns_beside(declared, target, groups, users)
     skops = extra("skops.io", "train")
     budget = None if ledger is None else opened(ledger)
     if budget is not None:
         refuse_beyond(budget, limit, at, "user" if grouped else "record")
     files = table_files(data)
-    used = [*files, schema] + ([] if ledger is None else [ledger])
+    used = [*files, schema, *(name for name in (ledger, key_file) if name is not None)]
+    chosen = {name: value for name, value in options.items() if value is not None}
+    chosen |= {} if keeping is None else _forgettable(declared)
+    origin_of = Origin(text, model, target, {"epsilon": limit, "delta": at, **chosen})
+    state = None if keeping is None else replace(keeping, note=origin_of.written())
     with partial_files((out, guarantee), force, unlike=used) as (model_file, guarantee_file):
         fitted, records = _fit(
             declared,
@@ -153,17 +184,16 @@ def train(
             target,
             grouped,
             scratch,
-            **{name: value for name, value in options.items() if value is not None},
-            epsilon=limit,
-            delta=at,
+            state,
+            **origin_of.arguments,
             ledger=budget,
             random_state=seed,
             verbose=sys.stderr.isatty() if progress is None else progress,
         )
         proven = fitted[-1].guarantee_
         skops.dump(fitted, model_file)
-        text = json_text(reading(proven, proven.epsilon(at), at))
-        guarantee_file.write_text(f"{text}\n", encoding="utf-8")
+        stated = json_text(reading(proven, proven.epsilon(at), at))
+        guarantee_file.write_text(f"{stated}\n", encoding="utf-8")
     features = len(fitted[0].get_feature_names_out())
     about = f"{model}: {one_line(target)} from {len(declared.columns)} columns, {features} features"
     lines = [f"model        {about}", _protected(fitted[-1].run_, records)]
@@ -177,13 +207,37 @@ def _left(ledger: Ledger) -> str:
     return f"ledger       epsilon {left} at delta {ledger.delta!r} left for one Gaussian release"
 
 
-def schema_for(file: str, model: str, target: str | None) -> Schema:
-    """The schema in a file for one model. Raises InvalidInput, also where `target` is one of its features."""
-    from pabi.cli.schema_file import MODELS, read_schema
+def _keeping(file: str | None, key_file: str | None, schema: Schema) -> StateFile | None:
+    """Where to keep the secret state, None where nobody asks for it. Raises InvalidInput."""
+    if file is None:
+        if key_file is not None:
+            raise InvalidInput("--keep-state", "missing: --key-file is the key of that file")
+        return None
+    if key_file is None:
+        raise InvalidInput("--key-file", "missing: a secret state is encrypted")
+    if schema.levels is None and schema.range is None:
+        raise InvalidInput(
+            "target.levels", "missing in the schema: --keep-state takes labels that are declared"
+        )
+    return state_file(file, key_file)
+
+
+def _forgettable(schema: Schema) -> dict[str, Any]:
+    """Settings with which a model can forget often, where the schema does not state others."""
+    usual = {"precondition": None, "cooldown_epochs": 0.0}
+    return {name: value for name, value in usual.items() if name not in schema.settings}
+
+
+def schema_for(file: str, text: str, *, model: str, target: str | None) -> Schema:
+    """The schema in the text of a file, for one model.
+
+    Raises InvalidInput, also where `target` is one of its features.
+    """
+    from pabi.cli.schema_file import MODELS, schema_of
 
     if model not in MODELS:
         raise InvalidInput("--model", f"expected one of {', '.join(MODELS)}, got {model!r}")
-    schema = read_schema(file, model)
+    schema = schema_of(file, text, model)
     if target is not None and target in schema.columns:
         raise InvalidInput(
             "--target", f"expected a column that is not a feature, got [columns.{target}]"
@@ -215,6 +269,7 @@ def _fit(
     target: str,
     groups: list[str],
     scratch: str | None,
+    state: StateFile | None,
     **arguments: Any,
 ) -> tuple[Any, int]:
     """(a pipeline from raw columns to predictions, the guarantee with its last step; records)."""
@@ -225,7 +280,7 @@ def _fit(
         warnings.filterwarnings("always", ".*keep it to yourself")  # for whoever holds the data
         read = _read if scratch is None else partial(_read_in_passes, scratch)
         table = read(schema, files, encoder, target, groups)
-        fitted.fit(table.features, table.targets, groups=table.users)
+        fitted.fit(table.features, table.targets, groups=table.users, keep_state=state)
     fitted.guarantee_ = fitted.guarantee_.assuming(DECLARED)
     fitted.ledger = None  # a model that is handed on does not say where its owner keeps the budget
     records = fitted.run_.n if table.records is None else table.records

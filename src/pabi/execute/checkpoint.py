@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.budget.files import sync_folder
 from pabi.describe import updates
 from pabi.describe.runs import NoisySGD
 from pabi.execute.batches import fits
+from pabi.execute.secret_files import partial_of, write_secret
 from pabi.execute.secret_orders import Secret
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -68,7 +68,6 @@ class Checkpoint:
     ) -> None:
         """`start`: where the run begins, by which its iterates are known to be of a certain size."""
         self._path = Path(path)
-        self._partial = self._path.with_name(f".{self._path.name}.partial")
         self._run, self._digest = run, _digest(run)
         self._start = start
         self._seconds = seconds
@@ -103,22 +102,10 @@ class Checkpoint:
             arrays["order"] = state.secret
         arrays |= {f"{_UPDATE}{i}": array for i, array in enumerate(state.update)}
         np.savez(content, **arrays)
-        partial = self._partial
-        with contextlib.suppress(FileNotFoundError):
-            partial.unlink()  # of a crash while it was written
         try:
-            handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(content.getbuffer())
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(partial, self._path)
-            sync_folder(self._path.parent)
+            write_secret(self._path, content.getbuffer())
         except OSError as bad:
             raise InvalidInput("checkpoint", f"cannot write {self._path}: {bad.strerror}") from None
-        finally:
-            with contextlib.suppress(OSError):
-                partial.unlink()
 
     def assumed(self) -> tuple[str, ...]:
         """The assumptions of the run so far. Raises InvalidInput as `read` does."""
@@ -183,7 +170,7 @@ class Checkpoint:
 
     def remove(self) -> None:
         """Removes the file, and what a crash may have left of a part of it."""
-        for file in (self._path, self._partial):
+        for file in (self._path, partial_of(self._path)):
             with contextlib.suppress(FileNotFoundError):
                 file.unlink()
 

@@ -22,7 +22,7 @@ from pabi.describe.neighbours import checked_unit
 from pabi.describe.orders import KnownUses
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import Update
-from pabi.execute.batches import batch_rows
+from pabi.execute.batches import BatchRows, batch_rows
 from pabi.execute.checkpoint import Checkpoint, State
 from pabi.execute.groups import UserRows, checked_groups
 from pabi.execute.hiding import (
@@ -49,6 +49,7 @@ from pabi.numbers.rounding import Array
 PerRecordGradients = Callable[[Array, NDArray[np.intp]], ArrayLike]
 ClippedGradientSum = Callable[[Array, NDArray[np.intp], float | None], ArrayLike]
 Watch = Callable[[int, Array], None]
+Keep = Callable[[State, Array], None]
 
 _EQUAL = 1.0 + 1e-9  # constants that are equal but for roundings differ by less
 
@@ -100,6 +101,7 @@ def train(
     watch: Watch | None = None,
     ledger: Ledger | None = None,
     groups: UserRows | ArrayLike | None = None,
+    keep: Keep | None = None,
 ) -> Trained:
     """The last iterate of `run` on your data, with its guarantee.
 
@@ -160,6 +162,10 @@ def train(
         the users; any other ids are numbered here, which takes batches in a secret or random order, or one
         batch. Users without rows contribute nothing.
 
+    keep : callable, optional
+        (secret state after the last step, the iterate that will be released) ↦ None. It is called once,
+        before anything is released; where it raises, nothing is. What it gets is as secret as a checkpoint.
+
     Returns
     -------
     Trained
@@ -187,7 +193,7 @@ def train(
     The iteration of Bok, Su, Altschuler 2024, §4 (their `noisy SGD`).
     """
     refuse_unenforceable(run)
-    gradient_sum = _gradient_sum(run, per_record_gradients, clipped_gradient_sum, groups)
+    gradient_sum = gradient_sum_of(run, per_record_gradients, clipped_gradient_sum, groups)
     start = starting_point(x0)
     files = _files(run, start, checkpoint, resume, checkpoint_seconds)
     if watch is not None and run.release != "path":
@@ -205,7 +211,11 @@ def train(
         with progress_bar(progress, run.steps, state.step) as advance:
             after_step = _Aftermath(files.current, guarantee.besides, watch, advance)
             arranged = None if groups is not None else _layout(per_record_gradients)
-            return _execute(run, gradient_sum, state, randomness.generator(), after_step, arranged)
+            source = randomness.generator()
+            x, last = _execute(run, gradient_sum, state, source, after_step, arranged)
+        if keep is not None:
+            keep(replace(last, assumed=guarantee.besides), x)
+        return x
 
     with reserved(ledger, lambda: proven, secret=secret), _laid_out(per_record_gradients):
         x = released(execute)
@@ -213,12 +223,13 @@ def train(
     return Trained(x, guarantee.noting(released_notes({"x": x})), run)
 
 
-def _gradient_sum(
+def gradient_sum_of(
     run: NoisySGD,
     per_record_gradients: PerRecordGradients | None,
-    clipped_gradient_sum: ClippedGradientSum | None,
-    groups: UserRows | ArrayLike | None,
+    clipped_gradient_sum: ClippedGradientSum | None = None,
+    groups: UserRows | ArrayLike | None = None,
 ) -> GradientSum:
+    """The sum of a batch's clipped gradients, as `train` takes it. Raises InvalidInput."""
     batch_rows(run, np.random.default_rng(0))  # refuses batches that are not trained here
     if (per_record_gradients is None) == (clipped_gradient_sum is None):
         which = "neither" if per_record_gradients is None else "both"
@@ -416,19 +427,51 @@ def _execute(
     gradient_sum: GradientSum,
     state: State,
     generator: np.random.Generator,
-    after_step: _Aftermath,
+    after_step: Callable[[State], None],
     arranged: Layout | None = None,
-) -> Array:
-    """The last iterate. Every local here is secret but the result."""
-    step_sizes = np.broadcast_to(np.asarray(run.step_size, dtype=np.float64), run.steps)
-    stated = np.asarray(run.gradient_noise_std, dtype=np.float64)
-    noise_stds = np.broadcast_to(stated * noise_factor(run), run.steps)
+) -> tuple[Array, State]:
+    """(the last iterate as it is released, the state as it is)."""
     batches = batch_rows(run, generator, state.secret, arranged)
+    walked_steps = WalkedSteps(run, run, lambda k: k if k < run.data_steps else None)
+    return walked(
+        walked_steps, gradient_sum, state, batches, generator=generator, after_step=after_step
+    )
+
+
+@dataclass(frozen=True)
+class WalkedSteps:
+    """The steps that are taken.
+
+    `run`: what a step does. `whole`: the run whose schedule the steps are of, up to its end. `draw`: the
+    batch of a step, as the orders count them, None where it uses no data.
+    """
+
+    run: NoisySGD
+    whole: NoisySGD
+    draw: Callable[[int], int | None]
+
+
+def walked(
+    walked_steps: WalkedSteps,
+    gradient_sum: GradientSum,
+    state: State,
+    batches: BatchRows,
+    *,
+    generator: np.random.Generator,
+    after_step: Callable[[State], None],
+) -> tuple[Array, State]:
+    """(the last iterate as it is released, the state as it is). Every local here is secret but the former."""
+    run, end = walked_steps.run, walked_steps.whole.steps
+    step_sizes = np.broadcast_to(np.asarray(walked_steps.whole.step_size, dtype=np.float64), end)
+    stated = np.asarray(walked_steps.whole.gradient_noise_std, dtype=np.float64)
+    noise_stds = np.broadcast_to(stated * noise_factor(run), end)
     x, update, l2, rule = state.x, state.update, run.loss.l2, run.rule
-    for k in range(state.step, run.steps):
+    unmapped, step_size, noise_std = x, 0.0, 0.0
+    for k in range(state.step, end):
         step_size, noise_std = float(step_sizes[k]), float(noise_stds[k])
         gradient = np.zeros(x.shape)
-        rows = batches.batch(k) if k < run.data_steps else None
+        draw = walked_steps.draw(k)
+        rows = None if draw is None else batches.batch(draw)
         if rows is not None:
             gradient = gradient_sum(x, rows) / run.batch_size
         # Noise first of all, while the rounding is what the clipping left room for.
@@ -436,9 +479,18 @@ def _execute(
         if not rule.plain:
             noisy = on_grid(noisy, noise_std)  # of which everything that follows is post-processing
         x, update = rule.step(x, l2 * x + noisy, step_size, update, k)
-        if rule.plain and (k + 1 == run.steps or run.release == "path"):
+        if rule.plain and run.release == "path":
             x = on_grid(x, step_size * noise_std)
+        unmapped = x
         if run.prox is not None:
             x = mapped(run.prox(x, step_size), x.shape)
-        after_step(State(k + 1, x, batches.secret, update=update))
-    return np.array(x, dtype=np.float64)  # its own memory, not a view of something hidden
+        state = State(k + 1, x, batches.secret, update=update)
+        after_step(state)
+    shown = x
+    if rule.plain and run.release != "path":
+        shown = on_grid(unmapped, step_size * noise_std)
+        if run.prox is not None:
+            shown = mapped(run.prox(shown, step_size), x.shape)
+    return np.array(
+        shown, dtype=np.float64
+    ), state  # its own memory, not a view of something hidden

@@ -26,6 +26,8 @@ from pabi.execute.records import Records, bound_rows, with_intercept
 from pabi.execute.second_moments import ReleasedMoments, second_moments
 
 if TYPE_CHECKING:
+    from pabi.forgetting.state_files import StateFile
+    from pabi.forgetting.states import ForgottenRequest
     from pabi.learn.categories import PrivateCategories
     from pabi.learn.classifiers import (
         PrivateLinearSVC,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from pabi.learn.whitener import PrivateWhitener
 
 __all__ = [
+    "ForgottenRequest",
     "LargeRecords",
     "LargeTable",
     "LinearGradients",
@@ -73,6 +76,7 @@ __all__ = [
     "SmoothedHingeGradients",
     "SoftmaxGradients",
     "SquaredGradients",
+    "StateFile",
     "StepFinding",
     "StepFindings",
     "Trained",
@@ -90,6 +94,8 @@ __all__ = [
 
 # scikit-learn takes a second to import.
 _LAZY = {
+    "ForgottenRequest": "pabi.learn.forgetting",
+    "StateFile": "pabi.learn.forgetting",
     "StepFinding": "pabi.learn.guards",
     "StepFindings": "pabi.learn.guards",
     "PrivateCategories": "pabi.learn.categories",

@@ -19,6 +19,7 @@ from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorH
 from pabi.execute.large_columns import LargeColumn, applied, labels_of
 from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
+from pabi.forgetting.state_files import StateFile
 from pabi.learn.class_weights import class_weights
 from pabi.learn.documentation import documented
 from pabi.learn.estimators import PrivateLinearModel
@@ -51,6 +52,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         *,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        keep_state: StateFile | None = None,
     ) -> Self:
         """This estimator, trained on a table and its labels.
 
@@ -66,6 +68,9 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         sample_weight : (n,) array-like, optional
             Weights of the rows, from 0 to `max_sample_weight`, which must be declared. Larger ones are taken
             as that.
+        keep_state : StateFile, optional
+            Where to keep, encrypted, what `forget` takes later; a file that is not there yet. It needs
+            `cooldown_epochs=0`, no `groups` and declared `classes`.
 
         Returns
         -------
@@ -93,7 +98,13 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             `random_state` is not None. A step before this one learns from the data, or a search fits it many
             times, each once in a process.
         """
-        rows, labels, beside = self._labelled(X, y, Given(groups, sample_weight))
+        if keep_state is not None and self.classes is None:
+            raise InvalidInput(
+                "classes",
+                "expected them declared with keep_state: the label set would be learnt from rows that may "
+                "have to be forgotten",
+            )
+        rows, labels, beside = self._labelled(X, y, Given(groups, sample_weight, keep_state))
         codes, sentences = self._codes_of(labels)
         weights, of_weights = self._weights(codes)
         self._train(
@@ -144,7 +155,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
 
     def _labelled(self, X: Any, y: Any, beside: Given) -> tuple[Any, Any, Given]:
         """(rows, labels, what stands beside them), checked as far as they are in memory."""
-        if (rows := self._large(X, y, *beside)) is None:
+        if (rows := self._large(X, y, beside.groups, beside.weights)) is None:
             X, y = self._checked(X, y=y)
             check_classification_targets(y)
             return X, column_or_1d(y), beside
@@ -157,6 +168,11 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         linear = executable(loss.kind, **dict(loss.parameters))
         classes = len(self.classes_) if linear.response == "class" else None
         return LossGradients(linear, records, targets, classes)
+
+    def _seen_targets(self, y: Any) -> tuple[NDArray[np.intp], Array | None]:
+        codes, _ = self._codes_of(column_or_1d(y))
+        weights: Array | None = self._weights(codes)[0]  # type: ignore[assignment]  # of labels in memory
+        return codes, weights
 
     def _weights(self, codes: Any) -> tuple[Array | LargeColumn | None, tuple[str, ...]]:
         """(weights of the records in (0, 1], what the guarantee assumes of them), if any are stated."""

@@ -25,9 +25,11 @@ from pabi.execute.large_tables import is_large, large_column
 from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.randomness import is_secret
 from pabi.execute.records import Records
+from pabi.forgetting.state_files import StateFile
 from pabi.guarantees.guarantee import Guarantee
 from pabi.guarantees.releases import released_notes
 from pabi.learn import defaults
+from pabi.learn.forgetting import ForgettingModel, refuse_unforgettable
 from pabi.learn.guards import surroundings
 from pabi.learn.hashes import parameters_of
 from pabi.learn.plans import Size, TrainingPlan
@@ -54,7 +56,7 @@ _LEAST_LEFT = 1e-6  # of a budget
 
 
 @dataclass(eq=False, repr=False)
-class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
+class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: ignore[misc]
     """Shared by the estimators; it knows features, schedules and noise, not losses.
 
     As a dataclass it has a constructor that stores its arguments as they are, with the signature from which
@@ -147,6 +149,9 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         plan = self._planned(n, records.d, outputs, unit)
         around = surroundings(self, strict=self.strict, stacklevel=3)
         sentences = (*sentences, *around)
+        self._refuse_unkeepable(beside.state, groups, around)
+        if beside.state is not None:
+            refuse_unforgettable(plan.run)
         warn_if_shortened(records, stacklevel=4)
         # Both releases are one reservation; what other fits cost is in the ledger as well.
         with reserved(
@@ -154,10 +159,16 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
             lambda: plan.guarantee.assuming(PREPROCESSING, *sentences),
             secret=self.ledger is None or is_secret(self.random_state),
         ):
-            self._execute(plan, CheckedRows(records, targets, weights, groups), sentences)
+            rows = CheckedRows(X, records, targets, weights, groups)
+            self._execute(plan, rows, sentences, beside.state)
 
     def _beside(self, rows: LargeRows, y: Any, beside: Given) -> tuple[LargeColumn, Given]:
         """(the targets of a large table, users and weights of its rows, which are read into memory)."""
+        if beside.state is not None:
+            raise InvalidInput(
+                "keep_state",
+                "expected None for a table that is read in passes: it takes one in memory",
+            )
         named = {"groups": beside.groups, "sample_weight": beside.weights}
         held = (
             large_column(rows.table, cells, name).whole() if is_large(cells) else cells
@@ -165,7 +176,13 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
         )
         return large_column(rows.table, y), Given(*held)
 
-    def _execute(self, plan: TrainingPlan, rows: CheckedRows, sentences: tuple[str, ...]) -> None:
+    def _execute(
+        self,
+        plan: TrainingPlan,
+        rows: CheckedRows,
+        sentences: tuple[str, ...],
+        state: StateFile | None,
+    ) -> None:
         """Executes the plan on the rows; sets what `fit` sets."""
         run, moments, outputs = plan.run, plan.moments, plan.size.outputs
         records, groups = rows.records, rows.groups
@@ -179,6 +196,7 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
             )
             seen = preconditioner.mapped(records, anywhere=groups is not None)
         gradients = self._gradients(seen, rows.targets, run.loss)
+        self.run_, self.moments_, self.preconditioner_ = run, moments, preconditioner
         result = train(
             run,
             gradients if rows.weights is None else gradients.weighted(rows.weights),
@@ -187,11 +205,11 @@ class PrivateLinearModel(BoundedRows, BaseEstimator):  # type: ignore[misc]
             delta=self.delta,
             progress=bool(self.verbose),
             groups=groups,
+            keep=self._keeping(state, rows, sentences),
         )
         self.guarantee_ = together(*before, result.guarantee).assuming(
             PREPROCESSING, ONE_FIT, *sentences
         )
-        self.run_, self.moments_, self.preconditioner_ = run, moments, preconditioner
         self.n_iter_ = int(run.steps)
         self._set_coefficients(result.x.reshape(records.width, outputs))
         self._note_parameters()

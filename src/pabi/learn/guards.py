@@ -332,6 +332,31 @@ def _around(private: Any) -> _Around:
     return _Around(_once(findings), elsewhere)
 
 
+def released_before(private: Any) -> tuple[str, ...]:
+    """The steps of pabi's own that stand around an estimator that is being fitted, and released something of
+    the rows that it is fitted to: those before it in a pipeline, and searches."""
+    passed: dict[int, Any] = {id(private): private}
+    steps: list[str] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        owner = _owner(frame)
+        if owner is not None and id(owner) not in passed:
+            if _parts(owner) is not None:
+                steps += [name for name, step in _before(owner, frame, passed) if _releases(step)]
+            elif is_ours(owner) and holds_private(owner):
+                steps.append(_named(owner))
+            passed[id(owner)] = owner
+        frame = frame.f_back
+    return tuple(dict.fromkeys(steps))
+
+
+def _releases(step: Any) -> bool:
+    """Whether it, or a step within it, released what it learned."""
+    if type(getattr(step, "guarantee_", None)) is Guarantee:
+        return True
+    return any(_releases(part) for _, part, _ in _parts(step) or ())
+
+
 def _owner(frame: FrameType) -> Any:
     """The estimator of whose methods this is a call, None of any other call."""
     code = frame.f_code

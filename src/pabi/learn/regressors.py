@@ -18,6 +18,7 @@ from pabi.describe.scalar_losses import PoissonLoss
 from pabi.execute.large_columns import applied, first_of
 from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
+from pabi.forgetting.state_files import StateFile
 from pabi.learn import defaults
 from pabi.learn.documentation import documented
 from pabi.learn.estimators import PrivateLinearModel
@@ -90,6 +91,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         *,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        keep_state: StateFile | None = None,
     ) -> Self:
         """This estimator, trained on a table and its targets.
 
@@ -106,6 +108,9 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         sample_weight : (n,) array-like, optional
             Weights of the rows, from 0 to `max_sample_weight`, which must be declared. Larger ones are taken
             as that.
+        keep_state : StateFile, optional
+            Where to keep, encrypted, what `forget` takes later; a file that is not there yet. It needs
+            `cooldown_epochs=0`, no `groups`.
 
         Returns
         -------
@@ -134,7 +139,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             `random_state` is not None. A step before this one learns from the data, or a search fits it many
             times, each once in a process.
         """
-        rows, targets, beside = self._with_amounts(X, y, Given(groups, sample_weight))
+        rows, targets, beside = self._with_amounts(X, y, Given(groups, sample_weight, keep_state))
         outputs = first_of(targets).shape[1:]
         scale, ranged = self._scale(), self.target_range is not None
         if not ranged:
@@ -146,12 +151,24 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             beside=beside,
             sentences=(RANGE,) * ranged,
         )
+        return self
+
+    def _seen_targets(self, y: Any) -> tuple[Array, Array | None]:
+        return self._scale().seen(self._amounts_of(y)), None
+
+    def _amounts_of(self, y: Any) -> Array:
+        """(n,) or (n, K) targets in memory."""
+        several = self._SEVERAL and np.ndim(y) == 2 and np.shape(y)[1] > 1
+        return _amounts(y if several else column_or_1d(y, warn=True), several)
+
+    def _set_coefficients(self, theta: Array) -> None:
+        """`coef_` (d,) or (K, d) and `intercept_`, in units of y."""
+        super()._set_coefficients(theta)
+        scale = self._scale()
         self.coef_ = scale.reach * self.coef_
         self.intercept_ = scale.centre + scale.reach * self.intercept_
-        if not outputs:
+        if theta.shape[1] == 1:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
-        self._note_parameters()
-        return self
 
     def plan(self, n: int, d: int, targets: int = 1, *, unit: str | None = None) -> TrainingPlan:
         """What `fit` would do with a table of this size, and what to expect of it, without any data.
@@ -187,10 +204,9 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
     def _with_amounts(self, X: Any, y: Any, beside: Given) -> tuple[Any, Any, Given]:
         """(rows, targets (n,) or (n, K), what stands beside them), checked as far as they are in memory."""
-        if (rows := self._large(X, y, *beside)) is None:
+        if (rows := self._large(X, y, beside.groups, beside.weights)) is None:
             X, y = self._checked(X, y=y, multi_output=self._SEVERAL)
-            several = self._SEVERAL and np.ndim(y) == 2 and np.shape(y)[1] > 1
-            return X, _amounts(y if several else column_or_1d(y, warn=True), several), beside
+            return X, self._amounts_of(y), beside
         column, beside = self._beside(rows, y, beside)
         several = self._SEVERAL and column.first().shape[1:] not in ((), (1,))
         return rows, column.mapped(lambda cells: _amounts(cells, several)), beside

@@ -14,18 +14,22 @@ from pabi.numbers.errors import InvalidInput
 
 
 class Given(NamedTuple):
-    """What `fit` got beside X and y: the ids of the rows' users, and weights; None for neither."""
+    """What `fit` got beside X and y: the ids of the rows' users, weights, and the file to keep its state in;
+    None for none of them."""
 
     groups: Any = None
     weights: Any = None
+    state: Any = None
 
 
 class CheckedRows(NamedTuple):
-    """Rows that were checked. `weights`: in [0, 1], None for all ones. `groups`: None for records.
+    """Rows that were checked. `X`: an array, CSR or rows that are read in passes. `weights`: in [0, 1], None
+    for all ones. `groups`: None where rows are records.
 
     Targets and weights of a large table are a `Column`.
     """
 
+    X: Any
     records: Records
     targets: Any
     weights: Any = None

@@ -1,0 +1,208 @@
+"""The file of a secret state: encrypted with the holder's key, and at any moment the old one or the new one.
+
+ChaCha20-Poly1305 of the package `cryptography`, with a key and a nonce for every writing that HKDF-SHA256
+derives from the holder's key and fresh random salt. What is not encrypted, the format and the salt, is
+authenticated with the rest: a byte that changed is noticed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pabi.execute.hiding import unseen
+from pabi.execute.secret_files import write_secret
+from pabi.forgetting.states import FORMAT, ForgottenRequest, SecretState, read_state, written
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.extras import extra
+
+try:
+    import fcntl
+except ImportError:  # Windows has no flock: two processes at once are not kept apart there
+    fcntl = None  # type: ignore[assignment]
+
+KEY_BYTES = 32
+_SALT, _NONCE = 32, 12  # bytes
+_BEGINNING, _LINE = b"pabi.state.", f"{FORMAT}\n".encode()
+
+
+@dataclass(frozen=True, repr=False)
+class StateFile:
+    """A file that keeps what forgetting records later takes: `fit(…, keep_state=…)` writes it.
+
+    It holds the hidden iterate, the secret order of the records and what was forgotten so far. Whoever reads
+    it knows more of the records than any guarantee allows. So it is encrypted, and readable by its owner
+    only. Keep the key elsewhere: who has both has the secrets. Neither belongs into backups that outlive the
+    records.
+
+    Parameters
+    ----------
+    path : path
+        The file. Next to it are written `.NAME.lock`, which keeps processes apart, and, for a moment,
+        `.NAME.partial`.
+    key : bytes, 32 of them
+        A secret from a good source of randomness, such as `StateFile.new_key()`.
+    note : str
+        A text that is kept with the state, encrypted as well.
+
+    Raises
+    ------
+    InvalidInput
+        For a `key` that is not 32 bytes, and where the package `cryptography` is missing (extra `forget`).
+
+    References
+    ----------
+    docs, "Forget records".
+    """
+
+    path: str | os.PathLike[str]
+    key: bytes
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.key, bytes) or len(self.key) != KEY_BYTES:
+            raise InvalidInput("key", f"expected {KEY_BYTES} bytes, as of StateFile.new_key()")
+        if not isinstance(self.note, str):
+            raise InvalidInput("note", f"expected a text, got a {type(self.note).__name__}")
+        extra("cryptography", "forget")
+
+    @staticmethod
+    def new_key() -> bytes:
+        """A key from the operating system's entropy.
+
+        Returns
+        -------
+        bytes
+            32 of them.
+        """
+        return os.urandom(KEY_BYTES)
+
+    def requests(self) -> tuple[ForgottenRequest, ...]:
+        """The log: every request that was met, in order.
+
+        Returns
+        -------
+        tuple of ForgottenRequest
+            Rows, time, steps and guarantee of each.
+
+        Raises
+        ------
+        InvalidInput
+            For a file that cannot be read with this key.
+        """
+        return self.read().log
+
+    def __repr__(self) -> str:
+        return f"StateFile({os.fspath(self.path)!r})"
+
+    def refuse_existing(self) -> None:
+        """Raises InvalidInput where a file is in the way: it may be the only copy of a state."""
+        if Path(self.path).exists():
+            raise InvalidInput(
+                "keep_state", f"{self.path} exists: give another name, or remove it to start over"
+            )
+
+    def read(self) -> SecretState:
+        """The state, all of which is secret.
+
+        Returns
+        -------
+        SecretState
+
+        Raises
+        ------
+        InvalidInput
+            For a wrong key, a changed file and another version.
+        """
+        return unseen(lambda: read_state(self._decrypted(self._content())))
+
+    def write(self, state: SecretState) -> None:
+        """Writes a state, in one step.
+
+        Parameters
+        ----------
+        state : SecretState
+            The new state.
+
+        Raises
+        ------
+        InvalidInput
+            Where it cannot be written; the file is then as it was.
+        """
+        try:
+            write_secret(Path(self.path), self._encrypted(written(state)))
+        except OSError as bad:
+            raise InvalidInput("state", f"cannot write {self.path}: {bad.strerror}") from None
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else changes the state meanwhile.
+
+        Yields
+        ------
+        None
+
+        Raises
+        ------
+        InvalidInput
+            Where somebody is at it.
+        """
+        if fcntl is None:
+            yield
+            return
+        path = Path(self.path)
+        try:
+            lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as bad:
+            raise InvalidInput("state", f"cannot lock {path}: {bad.strerror}") from None
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InvalidInput(
+                    "state", f"another process is at work on {path}: wait for it"
+                ) from None
+            yield
+        finally:
+            os.close(lock)
+
+    def _content(self) -> bytes:
+        try:
+            return Path(self.path).read_bytes()
+        except OSError as bad:
+            raise InvalidInput("state", f"cannot read {self.path}: {bad.strerror}") from None
+
+    def _encrypted(self, content: bytes) -> bytes:
+        salt = os.urandom(_SALT)
+        cipher, nonce = _cipher(self.key, salt)
+        head = _LINE + salt
+        return head + bytes(cipher.encrypt(nonce, content, head))
+
+    def _decrypted(self, content: bytes) -> bytes:
+        if not content.startswith(_BEGINNING):
+            raise InvalidInput("state", f"{self.path} is not a state of pabi")
+        if not content.startswith(_LINE):
+            raise InvalidInput(
+                "state", f"{self.path} is of another version: this one reads {FORMAT}"
+            )
+        head, rest = content[: len(_LINE) + _SALT], content[len(_LINE) + _SALT :]
+        cipher, nonce = _cipher(self.key, head[len(_LINE) :])
+        try:
+            return bytes(cipher.decrypt(nonce, rest, head))
+        except extra("cryptography.exceptions", "forget").InvalidTag:
+            raise InvalidInput(
+                "key", f"it does not open {self.path}: another key, or the file was changed"
+            ) from None
+
+
+def _cipher(key: bytes, salt: bytes) -> tuple[Any, bytes]:
+    """(the cipher, the nonce) of one writing."""
+    aead = extra("cryptography.hazmat.primitives.ciphers.aead", "forget")
+    kdf = extra("cryptography.hazmat.primitives.kdf.hkdf", "forget")
+    hashes = extra("cryptography.hazmat.primitives.hashes", "forget")
+    derived = kdf.HKDF(hashes.SHA256(), KEY_BYTES + _NONCE, salt, _LINE).derive(key)
+    return aead.ChaCha20Poly1305(derived[:KEY_BYTES]), derived[KEY_BYTES:]

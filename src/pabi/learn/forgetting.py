@@ -1,0 +1,523 @@
+"""Estimators that forget records: they keep the secret state of a fit, and go on from it without them."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.base import clone
+
+from pabi.describe.files import from_dict, to_dict
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
+from pabi.describe.second_moments import NoisySecondMoments
+from pabi.describe.unlearning import Unlearning
+from pabi.execute.checkpoint import State
+from pabi.execute.continuing import enforceable, go_on
+from pabi.execute.engine import Keep
+from pabi.execute.hiding import unseen
+from pabi.execute.linear_gradients import LinearGradients
+from pabi.execute.precision import checked, walk_of
+from pabi.execute.records import LARGEST, Records
+from pabi.execute.row_maps import RowMap
+from pabi.forgetting.digests import DIGEST_KEY_BYTES, digests_of, same_rows, without
+from pabi.forgetting.planning import PlannedRequest, planned_request
+from pabi.forgetting.state_files import StateFile
+from pabi.forgetting.states import ForgottenRequest, SecretState
+from pabi.guarantees.guarantee import Guarantee
+from pabi.guarantees.releases import released_notes
+from pabi.learn.guards import released_before
+from pabi.learn.hashes import parameters_of
+from pabi.learn.sample_weights import sample_weights, times
+from pabi.learn.sentences import ONE_FIT, PREPROCESSING
+from pabi.learn.users import CheckedRows
+from pabi.learn.whitening import together
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
+
+BY_ITSELF = (
+    "the model is looked at by itself: no earlier model of the same state was handed out, or whoever has it "
+    "has forgotten it"
+)
+# Settings that say nothing of the gradients.
+_FREE = frozenset({"ledger", "verbose", "random_state", "strict", "users"})
+
+
+class SeenTable(NamedTuple):
+    """A table as training sees it. `X`: an array or CSR. `weights`: None for all ones."""
+
+    X: Any
+    targets: NDArray[Any]
+    weights: Array | None
+
+
+class ForgettingModel:
+    """What an estimator needs to forget; it knows states and requests, not losses."""
+
+    _BLANK: ClassVar[float] = 0.0  # a target in place of one that is blank
+
+    delta: float
+    ledger: Any
+    max_sample_weight: float | None
+    n_features_in_: int
+    guarantee_: Guarantee
+    unlearning_guarantee_: Guarantee
+    run_: NoisySGD
+    moments_: NoisySecondMoments | None
+    preconditioner_: RowMap | None
+    n_iter_: int
+
+    def forget(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        rows: ArrayLike,
+        epsilon: float,
+        delta: float,
+        *,
+        state: StateFile,
+        sample_weight: ArrayLike | None = None,
+        besides: Sequence[Guarantee] = (),
+    ) -> Self:
+        """A new estimator that has forgotten some rows: it is nearly one retrained without them.
+
+        Training goes on from the secret state, in the order that was drawn and with fresh noise, for the
+        fewest whole epochs that meet (ε, δ), at least one. The contributions of the rows, and of all that
+        were forgotten before, are zero; they are still drawn and counted. The state then is the new one, its
+        log one line longer. At any moment the file holds the old state or the new one.
+
+        Parameters
+        ----------
+        X : (n, d) array-like, pandas frame or scipy sparse matrix
+            The table of the fit. Rows that are, or were, forgotten may hold anything, also no numbers.
+        y : (n,) or (n, K) array-like
+            Its labels or targets; likewise.
+        rows : (m,) array-like of int
+            The rows to forget, counted from 0.
+        epsilon, delta : float, > 0, delta below 1
+            What is to be promised of all rows that were forgotten until now.
+        state : StateFile
+            What `fit(…, keep_state=…)` wrote.
+        sample_weight : (n,) array-like, optional
+            As in the fit.
+        besides : sequence of Guarantee
+            Those of other releases that saw these rows and are handed out with the model, such as private
+            ranges; under "zero_out". What they cost all forgotten rows together is added.
+
+        Returns
+        -------
+        estimator
+            Of the same settings, fitted. `unlearning_guarantee_` compares it with a retrained one,
+            `guarantee_` is what it costs those who stay.
+
+        Raises
+        ------
+        InvalidInput
+            Rows out of range or forgotten before, another table or other settings than the state's, another
+            version, a wrong key; nothing is changed then.
+        TargetUnreachable
+            No number of epochs meets ε at δ.
+        NotApplicable
+            No analysis covers it.
+
+        Warns
+        -----
+        PrivacyWarning
+            δ is large for n records.
+
+        References
+        ----------
+        docs, "Forget records".
+        """
+        checked_state("state", state)
+        if self.ledger is not None:
+            raise InvalidInput(
+                "ledger",
+                "expected None: what two models of one path cost those who stay is not the sum of what each "
+                "costs, so that no ledger can add them up",
+            )
+        return unseen(
+            lambda: self._forgotten(
+                X, y, rows, (epsilon, delta), state=state, weights=sample_weight, besides=besides
+            )
+        )
+
+    def _forgotten(
+        self,
+        X: Any,
+        y: Any,
+        rows: Any,
+        target: tuple[float, float],
+        *,
+        state: StateFile,
+        weights: Any,
+        besides: Sequence[Guarantee],
+    ) -> Self:
+        """What `forget` returns. Locals are secret, so that its caller lets nothing of them be seen."""
+        with state.locked():
+            held = state.read()
+            fresh = self._matching(held)
+            numbers = checked_rows(rows, held.run.n, held.forgotten)
+            blank = np.union1d(held.forgotten, numbers)
+            table = fresh._blanked_table(X, y, weights, held, blank)
+            _refuse_other_data(held, table, blank)
+            plan = planned_for(held, len(numbers), *target, besides)
+            newer = _gone_on(held, plan, fresh._without(table, held, blank), numbers)
+            model = fresh._as_of(newer)
+            state.write(newer)  # last of all: where anything goes wrong, nothing is changed
+        return model
+
+    def restored(self, state: StateFile) -> Self:
+        """The model as the state has it: that of the fit, or of the last request.
+
+        For a crash between the writing of a state and that of the model. The model is the very one that was
+        computed then; it costs nothing more.
+
+        Parameters
+        ----------
+        state : StateFile
+            What `fit(…, keep_state=…)` wrote.
+
+        Returns
+        -------
+        estimator
+            Of the same settings, fitted.
+
+        Raises
+        ------
+        InvalidInput
+            Other settings than the state's, another version, a wrong key.
+
+        References
+        ----------
+        docs, "Forget records".
+        """
+        checked_state("state", state)
+        return unseen(lambda: self._read_from(state))
+
+    def _read_from(self, state: StateFile) -> Self:
+        """What `restored` returns; as of `_forgotten`, its locals are secret."""
+        held = state.read()
+        return self._matching(held)._as_of(held)
+
+    # Keeping.
+
+    def _refuse_unkeepable(self, state: Any, rows: Any, around: Sequence[str]) -> None:
+        """Raises InvalidInput where a fit is not one that can forget; before anything is computed."""
+        if state is None:
+            return
+        checked_state("keep_state", state).refuse_existing()
+        if rows is not None:
+            raise InvalidInput(
+                "groups", "expected none with keep_state: rows are forgotten, not users"
+            )
+        for sentence in around:
+            raise InvalidInput(
+                "keep_state", f"no step could forget what is done elsewhere: {sentence}"
+            )
+        for step in released_before(self):
+            raise InvalidInput(
+                "keep_state",
+                f"the step {step!r} released something of the same rows: fit it before, and state its "
+                "guarantee in forget(besides=…)",
+            )
+
+    def _keeping(
+        self, state: StateFile | None, rows: CheckedRows, sentences: Sequence[str]
+    ) -> Keep | None:
+        """What writes the state of a fit, once it is trained."""
+        if state is None:
+            return None
+        run, key = self.run_, os.urandom(DIGEST_KEY_BYTES)
+        moments, mapped = self.moments_, self.preconditioner_
+        facts = {
+            "estimator": type(self).__name__,
+            "settings": _settings(self),
+            "columns": self.n_features_in_,
+            "sentences": list(sentences),
+            "note": state.note,
+            "moments": None if moments is None else to_dict(moments),
+            "map": None
+            if mapped is None
+            else {"unit": mapped.unit, "norm": mapped.norm, "equal": mapped.equal},
+        }
+        arrays = _public_arrays(self)
+        digests = digests_of(rows.X, rows.targets, rows.weights, key)
+
+        def keep(walk: State, shown: Array) -> None:
+            secret = SecretState(
+                run=run,
+                walk=walk,
+                start=np.zeros(shown.shape),
+                shown=shown,
+                digests=digests,
+                digest_key=key,
+                facts=facts,
+                arrays=arrays,
+            )
+            state.write(secret)
+
+        return keep
+
+    # Going on.
+
+    def _matching(self, held: SecretState) -> Self:
+        """A copy that knows what the fit knew of the table's form. Raises InvalidInput for other settings."""
+        if held.facts["estimator"] != type(self).__name__:
+            raise InvalidInput(
+                "state", f"expected one of a {type(self).__name__}, got {held.facts['estimator']}'s"
+            )
+        own = _settings(self)
+        for name, value in held.facts["settings"].items():
+            if own.get(name) != value:
+                raise InvalidInput(name, f"expected {value} as in the state, got {own.get(name)}")
+        fresh: Self = clone(self)
+        fresh.n_features_in_ = held.facts["columns"]
+        for name, array in held.arrays.items():
+            if name != "matrix":
+                values = array.astype(object) if name == "feature_names_in_" else array
+                setattr(fresh, name, values)
+        moments = held.facts["moments"]
+        fresh.moments_ = None if moments is None else from_dict(moments)  # type: ignore[assignment]
+        shape = held.facts["map"]
+        fresh.preconditioner_ = None if shape is None else RowMap(held.arrays["matrix"], **shape)
+        return fresh
+
+    def _blanked_table(
+        self, X: Any, y: Any, weights: Any, held: SecretState, blank: NDArray[np.intp]
+    ) -> SeenTable:
+        """The table, zeros in the rows that are forgotten. Raises InvalidInput."""
+        n = held.run.n
+        for name, part in (("X", X), ("y", y)):
+            count = np.shape(part)[0] if np.ndim(part) or issparse(part) else 0
+            if count != n:
+                raise InvalidInput(
+                    name,
+                    f"expected {n} rows as in the fit, forgotten ones may be blank, got {count}",
+                )
+        labels = getattr(self, "classes_", None)
+        fill = self._BLANK if labels is None else labels[0]
+        checked_X = self._checked(_with_blanks(X, blank), reset=False)  # type: ignore[attr-defined]
+        seen, own = self._seen_targets(_filled(y, blank, fill))
+        if weights is not None:
+            weights = _filled(weights, blank, 0.0)
+        stated = sample_weights(weights, self.max_sample_weight, n, stacklevel=4)
+        return SeenTable(checked_X, seen, times(own, stated))
+
+    def _without(
+        self, table: SeenTable, held: SecretState, blank: NDArray[np.intp]
+    ) -> LinearGradients:
+        """The gradients of the table, zero for the rows that are forgotten."""
+        records: Records = self._records(table.X)  # type: ignore[attr-defined]
+        seen = records if self.preconditioner_ is None else self.preconditioner_.mapped(records)
+        weights = np.ones(records.n) if table.weights is None else table.weights.copy()
+        weights[blank] = 0.0
+        return self._gradients(seen, table.targets, held.run.loss).weighted(weights)
+
+    def _as_of(self, held: SecretState) -> Self:
+        """This estimator, fitted as the state has it."""
+        sentences = tuple(held.facts["sentences"])
+        run = _whole(held) if held.log else held.run
+        before: tuple[Guarantee, ...] = ()
+        proven = checked(run.guarantee(self.delta), *walk_of(run, held.start[None]))
+        if self.moments_ is not None:
+            before = (self.moments_.guarantee(self.delta),)
+        self.guarantee_ = together(*before, proven.assuming(*held.walk.assumed)).assuming(
+            PREPROCESSING, ONE_FIT, *sentences, *([BY_ITSELF] if held.log else [])
+        )
+        self.run_, self.n_iter_ = run, int(run.steps)
+        outputs = 1 if held.shown.ndim == 1 else held.shown.shape[1]
+        self._set_coefficients(held.shown.reshape(-1, outputs))
+        self._note_parameters()
+        if held.log:
+            notes = released_notes(parameters_of(self))
+            self.unlearning_guarantee_ = held.log[-1].guarantee.noting(notes)
+        return self
+
+    # What the estimators know.
+
+    def _gradients(self, records: Records, targets: NDArray[Any], loss: Loss) -> LinearGradients:
+        raise NotImplementedError
+
+    def _seen_targets(self, y: Any) -> tuple[NDArray[Any], Array | None]:
+        """(targets as training sees them, weights of the records)."""
+        raise NotImplementedError
+
+    def _set_coefficients(self, theta: Array) -> None:
+        raise NotImplementedError
+
+    def _note_parameters(self) -> None:
+        raise NotImplementedError
+
+
+def refuse_unforgettable(run: NoisySGD) -> None:
+    """Raises InvalidInput for a run whose forgetting nothing is proven of, or not of several requests."""
+    if run.cooldown_steps:
+        raise InvalidInput(
+            "cooldown_epochs",
+            "expected 0 with keep_state: a training that ends in steps without data can forget once at most",
+        )
+    if not run.loss.scalable:
+        raise InvalidInput(
+            "keep_state", "expected a loss of which less is proven where records are zero"
+        )
+
+
+def checked_state(field: str, state: Any) -> StateFile:
+    """`state`, if it is one. Raises InvalidInput."""
+    if type(state) is not StateFile:
+        raise InvalidInput(field, f"expected a StateFile, got a {type(state).__name__}")
+    return state
+
+
+def checked_rows(rows: Any, n: int, forgotten: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The rows of a request, ascending. Raises InvalidInput."""
+    numbers = np.asarray(rows)
+    if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu":
+        raise InvalidInput("rows", "expected whole numbers, one for each row to forget")
+    for row in numbers.tolist():
+        validate.integer("rows", row, at_least=0, at_most=n - 1)
+    numbers = np.sort(numbers.astype(np.intp))
+    if np.any(np.diff(numbers) == 0):
+        raise InvalidInput("rows", "expected each row once")
+    again = np.intersect1d(numbers, forgotten)
+    if again.size:
+        raise InvalidInput("rows", f"row {again[0]} was forgotten before")
+    return numbers
+
+
+def planned_for(
+    held: SecretState,
+    records: int,
+    epsilon: float,
+    delta: float,
+    besides: Sequence[Guarantee] = (),
+) -> PlannedRequest:
+    """How a request for so many records more is met, the release for preconditioning included. Raises as
+    `forget` does."""
+    others = (*_of_moments(held, delta), *besides)
+    plan = planned_request(held, records, epsilon=epsilon, delta=delta, besides=others)
+    sentences = (PREPROCESSING, *held.facts["sentences"], *held.walk.assumed)
+    proven = enforceable(plan.guarantee, plan.unlearning, held.start)
+    return replace(plan, guarantee=proven.assuming(*sentences))
+
+
+def _refuse_other_data(held: SecretState, table: SeenTable, blank: NDArray[np.intp]) -> None:
+    digests = digests_of(table.X, table.targets, table.weights, held.digest_key)
+    if not same_rows(held.digests, digests, blank):
+        raise InvalidInput(
+            "X",
+            "expected the table of the fit, the rows that are not forgotten as they were, in their order",
+        )
+
+
+def _gone_on(
+    held: SecretState, plan: PlannedRequest, gradients: LinearGradients, rows: NDArray[np.intp]
+) -> SecretState:
+    """The state after a request."""
+    shown, walk = go_on(plan.unlearning, gradients, held.walk)
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    line = ForgottenRequest(tuple(rows.tolist()), now, walk.step - held.walk.step, plan.guarantee)
+    return replace(
+        held,
+        walk=replace(walk, assumed=held.walk.assumed),
+        shown=shown,
+        digests=without(held.digests, rows),
+        log=(*held.log, line),
+    )
+
+
+def _whole(held: SecretState) -> NoisySGD:
+    """All steps so far as one run of those who stay."""
+    *earlier, last = held.requests
+    unlearning = Unlearning(held.forgettable, [*earlier, last])
+    return replace(unlearning.whole, cooldown_steps=0, adjacency=held.run.adjacency)
+
+
+def _of_moments(held: SecretState, delta: float) -> tuple[Guarantee, ...]:
+    """What the release for preconditioning costs one record whose contribution becomes zero."""
+    table = held.facts["moments"]
+    if table is None:
+        return ()
+    moments = from_dict(table)
+    assert isinstance(moments, NoisySecondMoments)
+    noise = moments.moment_noise_std
+    return (replace(moments, adjacency="zero_out", noise_std=noise).guarantee(delta),)
+
+
+def _settings(estimator: Any) -> dict[str, str]:
+    """What decides what the estimator makes of a table, as text by name."""
+    parameters: Mapping[str, Any] = estimator.get_params(deep=False)
+    return {name: _text(value) for name, value in parameters.items() if name not in _FREE}
+
+
+def _text(value: Any) -> str:
+    """A setting as text, the same in every process."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Mapping):
+        pairs = sorted((_text(key), _text(x)) for key, x in value.items())
+        return f"{{{', '.join(f'{key}: {x}' for key, x in pairs)}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_text, value))}]"
+    if callable(value):
+        return f"a {type(value).__name__}"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return repr(float(value))
+    return repr(value)
+
+
+def _public_arrays(estimator: Any) -> dict[str, NDArray[Any]]:
+    """The labels, the names of columns and the map of a fit, as far as there are."""
+    names = ("classes_", "feature_names_in_")
+    arrays = {
+        name: np.array(getattr(estimator, name).tolist())
+        for name in names
+        if getattr(estimator, name, None) is not None
+    }
+    if estimator.preconditioner_ is not None:
+        arrays["matrix"] = estimator.preconditioner_.matrix
+    return arrays
+
+
+def _with_blanks(X: Any, blank: NDArray[np.intp]) -> Any:
+    """A copy of a table with zeros in these rows."""
+    if issparse(X):
+        rows = X.tocsr().copy()
+        for row in blank.tolist():
+            rows.data[rows.indptr[row] : rows.indptr[row + 1]] = 0
+        return rows
+    if hasattr(X, "iloc"):
+        frame = X.copy()
+        for column in range(frame.shape[1]):
+            cells = frame.iloc[:, column].to_numpy(dtype=object, copy=True)
+            cells[blank] = 0
+            frame.isetitem(column, cells)
+        return frame
+    array = np.asarray(X)
+    if array.dtype.kind in "biuf" and np.all(np.abs(array[blank]) <= LARGEST):
+        return array  # numbers that contribute nothing need no copy of the table
+    array = array.copy()
+    array[blank] = 0
+    return array
+
+
+def _filled(values: Any, blank: NDArray[np.intp], fill: Any) -> NDArray[Any]:
+    """A copy of targets or weights with `fill` at these places, whatever stood there."""
+    column = np.array(values)
+    if column.dtype.kind in "OUSmM" or np.asarray(fill).dtype.kind not in "biuf":
+        cells = np.empty(column.shape, dtype=object)
+        cells[...] = column
+        cells[blank] = fill
+        return np.array(cells.tolist())
+    column[blank] = fill
+    return column

@@ -1,0 +1,205 @@
+"""`pabi train --keep-state` and `pabi forget STATE`: what they write, say and refuse."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pabi
+from pabi.cli import main
+from pabi.cli.models import load_model
+from pabi.learn import StateFile
+
+N, KEY = 400, "0123456789abcdef" * 4
+SCHEMA = """
+[columns.age]
+kind = "numeric"
+range = [18, 80]
+[columns.job]
+kind = "categorical"
+levels = ["cook", "clerk"]
+[target]
+levels = ["no", "yes"]
+[model]
+l2 = 0.05
+epochs = 5
+"""
+TARGET = ["--epsilon", "1", "--delta", "1e-4"]
+OUT = ["--out", "new.skops", "--guarantee", "new.json"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder in which a model was trained, and its state kept."""
+    folder = tmp_path_factory.mktemp("people")
+    rng = np.random.default_rng(0)
+    age, job = rng.integers(18, 80, N), rng.choice(["cook", "clerk"], N)
+    rich = np.where(age + 20 * (job == "clerk") > 60, "yes", "no")
+    pd.DataFrame({"age": age, "job": job, "rich": rich}).to_csv(folder / "people.csv", index=False)
+    (folder / "schema.toml").write_text(SCHEMA)
+    (folder / "key").write_text(f"{KEY}\n")
+    (folder / "rows").write_text("3\n17\n")
+    patch = pytest.MonkeyPatch()
+    patch.chdir(folder)
+    keep = ["--keep-state", "state", "--key-file", "key", "--no-progress"]
+    options = ["--schema", "schema.toml", "--target", "rich", "--epsilon", "5", "--delta", "1e-4"]
+    files = ["--out", "old.skops", "--guarantee", "old.json"]
+    assert main(["train", "people.csv", *options, *files, *keep]) == 0
+    patch.undo()
+    return folder
+
+
+@pytest.fixture
+def folder(made, tmp_path, monkeypatch):
+    for file in made.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def state():
+    return StateFile("state", bytes.fromhex(KEY))
+
+
+def forget(*more, data=("people.csv",), rows=("--rows", "rows"), target=TARGET, out=OUT):
+    return main(["forget", "state", *data, *rows, "--key-file", "key", *target, *out, *more])
+
+
+def test_a_state_is_kept_beside_the_model(made):
+    assert stat.S_IMODE((made / "state").stat().st_mode) == 0o600
+    run = StateFile(made / "state", bytes.fromhex(KEY)).read().run
+    assert (run.n, run.cooldown_steps) == (N, 0)
+    assert load_model(str(made / "old.skops")).last.moments_ is None
+
+
+def test_rows_are_forgotten(folder, capsys):
+    assert forget() == 0
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first == f"forgotten    2 of {N} records, 2 in all"
+    assert float(second.split()[1]) <= 1.0
+    proven = pabi.Guarantee.from_json(Path("new.json").read_text())
+    assert (proven.adjacency, proven.epsilon(1e-4) <= 1.0) == ("retrained", True)
+    assert main(["verify", "new.json", "--model", "new.skops", *TARGET]) == 0
+    assert main(["predict", "new.skops", "people.csv", "--out", "predicted.csv"]) == 0
+    [line] = state().requests()
+    assert line.rows == (3, 17)
+
+
+def test_a_table_may_have_lost_them(folder, capsys):
+    lines = Path("people.csv").read_text().splitlines()
+    lines[4] = ",,"
+    Path("people.csv").write_text("\n".join(lines) + "\n")
+    assert forget() == 0
+    Path("rows").write_text("9\n")
+    assert forget("--force") == 0
+    assert f"1 of {N} records, 3 in all" in capsys.readouterr().out
+
+
+def test_a_plan_changes_nothing(folder, capsys):
+    before = Path("state").read_bytes()
+    assert forget("--plan", data=(), out=()) == 0
+    planned = capsys.readouterr().out.splitlines()[:2]
+    assert forget("--plan", "--json", data=(), out=()) == 0
+    table = json.loads(capsys.readouterr().out)
+    assert (
+        planned[0]
+        == f"epochs       {table['notes']['epochs']} after the request, to forget 2 of {N} records"
+    )
+    assert Path("state").read_bytes() == before
+    assert forget() == 0
+    steps = state().requests()[0].steps
+    assert steps == table["notes"]["epochs"] * state().read().run.steps_per_epoch
+    assert planned[1] == capsys.readouterr().out.splitlines()[1]
+
+
+def test_the_model_of_a_state_is_written_again(folder, capsys):
+    assert forget() == 0
+    first = load_model("new.skops").last
+    again = ["--out", "again.skops", "--guarantee", "again.json"]
+    assert forget(data=(), rows=(), target=(), out=again) == 0
+    assert "written again: 2 rows forgotten" in capsys.readouterr().out
+    second = load_model("again.skops").last
+    assert np.array_equal(first.coef_, second.coef_)
+    assert main(["verify", "again.json", "--model", "new.skops"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "mention"),
+    [
+        ({"rows": "400\n"}, {}, "rows: expected an integer in 0..399"),
+        ({"rows": "-1\n"}, {}, "rows: expected an integer"),
+        ({"rows": ""}, {}, "rows: expected whole numbers"),
+        ({"key": "f" * 64}, {}, "key: it does not open state"),
+        ({"key": "short"}, {}, "--key-file: expected 64 hexadecimal digits"),
+        ({"people.csv": "age,job,rich\n20,cook,no\n"}, {}, "DATA: expected 400 rows"),
+        ({"state": "a"}, {}, "state: state is not a state of pabi"),
+        ({}, {"data": ()}, "DATA: missing"),
+        ({}, {"out": OUT[:2]}, "--guarantee: missing"),
+        ({}, {"out": OUT[2:]}, "--out: missing"),
+        ({}, {"target": ["--epsilon", "1"]}, "--delta: missing"),
+        ({}, {"target": [*TARGET, "--epochs", "3"]}, "--epochs: expected none"),
+        ({}, {"target": [*TARGET, "--records", "3"]}, "--records: expected none"),
+        ({}, {"out": ["--out", "state", "--guarantee", "new.json"]}, "state: exists already"),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(folder, capsys, change, arguments, mention):
+    before = Path("state").read_bytes()
+    for name, text in change.items():
+        Path(name).write_text(text)
+    expected = Path("state").read_bytes() if "state" in change else before
+    assert forget(**arguments) == 2
+    complaint = capsys.readouterr().err
+    assert mention in complaint
+    assert complaint.count("\n") == 1
+    assert Path("state").read_bytes() == expected
+    assert not Path("new.skops").exists()
+
+
+def test_changed_rows_are_refused(folder, capsys):
+    lines = Path("people.csv").read_text().splitlines()
+    lines[100] = "18,cook,yes"
+    Path("people.csv").write_text("\n".join(lines) + "\n")
+    assert forget() == 2
+    assert "X: expected the table of the fit" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "mention"),
+    [
+        (["--keep-state", "other"], "--key-file: missing"),
+        (["--key-file", "key"], "--keep-state: missing"),
+        (["--keep-state", "state", "--key-file", "key"], "keep_state: state exists"),
+        (["--keep-state", "other", "--key-file", "key", "--groups", "who"], "rows are forgotten"),
+    ],
+)
+def test_states_that_cannot_be_kept(folder, capsys, options, mention):
+    table = pd.read_csv("people.csv").assign(who=np.arange(N) // 2)
+    table.to_csv("people.csv", index=False)
+    stated = ["--schema", "schema.toml", "--target", "rich", "--epsilon", "5", "--delta", "1e-4"]
+    assert main(["train", "people.csv", *stated, *OUT, *options, "--no-progress"]) == 2
+    assert mention in capsys.readouterr().err
+
+
+def test_undeclared_labels_are_refused(folder, capsys):
+    Path("schema.toml").write_text(SCHEMA.replace('levels = ["no", "yes"]', ""))
+    stated = ["--schema", "schema.toml", "--target", "rich", "--epsilon", "5", "--delta", "1e-4"]
+    keep = ["--keep-state", "other", "--key-file", "key", "--no-progress"]
+    assert main(["train", "people.csv", *stated, *OUT, *keep]) == 2
+    assert "target.levels: missing" in capsys.readouterr().err
+
+
+def test_a_state_of_a_program_is_for_that_program(folder, capsys):
+    held = state().read()
+    state().write(type(held)(**vars(held) | {"facts": dict(held.facts) | {"note": ""}}))
+    assert forget() == 2
+    assert "expected a state that pabi train kept" in capsys.readouterr().err
+
+
+def test_a_state_elsewhere_is_told_where_it_belongs(folder, capsys):
+    assert main(["account", "state", "--delta", "1e-5"]) == 2
+    assert "this is a secret state: use pabi forget --key-file" in capsys.readouterr().err

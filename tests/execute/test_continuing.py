@@ -1,0 +1,392 @@
+"""Going on after a request: in exact numbers, and by attack against models that were retrained."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import beta, hypergeom, norm
+
+import pabi
+from pabi.describe.unlearning import Unlearning
+from pabi.execute import continuing
+from pabi.execute.checkpoint import State
+from pabi.execute.continuing import enforceable, go_on
+from pabi.execute.hiding import grid_of
+from pabi.learn import LogisticGradients, Records, train
+from pabi.numbers.errors import InvalidInput
+from support.unpriced import Unpriced
+
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+
+BATCHES = [
+    pabi.FullBatch(),
+    pabi.Cyclic(3),
+    pabi.ShuffleOnce(3),
+    pabi.Reshuffle(3),
+    pabi.BallsInBins(4),
+    pabi.FixedSize(3),
+    pabi.Poisson(4),
+]
+
+
+class Normals:
+    """A generator whose noise is that of a list, and whose orders are those of a seed."""
+
+    def __init__(self, seed: int, noise: Sequence[float]) -> None:
+        self._orders, self._noise = np.random.default_rng(seed), list(noise)
+
+    def standard_normal(self, shape: tuple[int, ...]) -> np.ndarray:
+        return np.full(shape, self._noise.pop(0))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._orders, name)
+
+
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs have no price."""
+    monkeypatch.setattr(pabi.NoisySGD, "guarantee", lambda *_: Unpriced())
+
+
+def small_run(batches: Any, **changes: Any) -> pabi.NoisySGD:
+    stated: dict[str, Any] = {
+        "n": 8,
+        "batches": batches,
+        "epochs": 3,
+        "step_size": 0.25,
+        "noise_std": 0.5,
+        "adjacency": "zero_out",
+    } | changes
+    return pabi.NoisySGD(pabi.Loss.convex(1.0, l2=0.5, gradient_bound=1.0), **stated)
+
+
+def trained(run: pabi.NoisySGD, gradients: Any, x0: Any = (0.0, 0.0)) -> tuple[np.ndarray, State]:
+    """(what is released, the secret state)."""
+    states: list[State] = []
+    result = train(run, gradients, x0, keep=lambda state, x: states.append(state))
+    return result.x, states[0]
+
+
+def constant(each: np.ndarray, rows_of: list[Any] | None = None) -> Callable[..., np.ndarray]:
+    """Gradients that do not depend on x, one a record."""
+
+    def gradients(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        if rows_of is not None:
+            rows_of.append(tuple(rows.tolist()))
+        return np.broadcast_to(each[rows][:, None], (len(rows), *x.shape))
+
+    return gradients
+
+
+@pytest.mark.parametrize("batches", BATCHES, ids=repr)
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_steps_are_those_of_the_description(free, batches, steps):
+    """By an independent recursion over the batches that were asked for, with the noise of a list."""
+    run, each = small_run(batches), np.linspace(-0.6, 0.5, 8)
+    _, state = trained(run, constant(each))
+    without = each.copy()
+    without[[2, 5]] = 0.0
+    asked: list[Any] = []
+    noise = [0.3, -1.1, 0.7, 0.2, -0.4][:steps]
+    generator = Normals(3, noise)
+    unlearning = Unlearning(run, [(steps, 2)])
+    shown, after = go_on(unlearning, constant(without, asked), state, generator)
+    # Batches that are empty, or beyond a cap, are not asked for: the recursion runs over those that are not.
+    x = state.x
+    period = run.steps_per_epoch
+    if run.order.fresh or isinstance(batches, pabi.BallsInBins):
+        assert len(asked) <= steps
+    else:
+        assert len(asked) == steps
+        for rows, z in zip(asked, noise, strict=True):
+            x = x - 0.25 * (without[list(rows)].sum() / run.batch_size + 0.5 * x + 0.5 * z)
+        assert np.allclose(after.x, x, rtol=1e-7, atol=0)
+    assert after.step == run.steps + steps
+    assert np.max(np.abs(shown - after.x)) <= grid_of(0.25 * 0.5) / 2
+    assert np.all(shown % grid_of(0.25 * 0.5) == 0.0)
+    assert period * 3 == run.steps
+
+
+@pytest.mark.parametrize("batches", BATCHES[:5], ids=repr)
+def test_the_order_is_the_one_that_was_drawn(free, batches):
+    """Batches after the request repeat those of the epochs before, where the order was drawn once."""
+    run, asked = small_run(batches), []
+    gradients = constant(np.zeros(8), asked)
+    _, state = trained(run, gradients)
+    before = len(asked)
+    _, after = go_on(Unlearning(run, [(2 * run.steps_per_epoch, 1)]), gradients, state)
+    period = before // 3
+    once = not isinstance(batches, pabi.Reshuffle)
+    assert (asked[before:] == 2 * asked[:period]) is once
+    for first in range(before, len(asked), period):
+        assert sorted(row for rows in asked[first : first + period] for row in rows) == list(
+            range(8)
+        )
+    if state.secret is not None and once:
+        assert np.array_equal(state.secret, after.secret)
+
+
+def test_a_request_in_the_middle_of_an_epoch_goes_on_in_the_next_batch(free):
+    run, asked = small_run(pabi.Reshuffle(3), epochs=None, steps=4), []
+    gradients = constant(np.zeros(8), asked)
+    _, state = trained(run, gradients)
+    go_on(Unlearning(run, [(2, 1)]), gradients, state)
+    assert sorted(row for rows in asked[3:6] for row in rows) == list(range(8))
+
+
+def test_a_cool_down_uses_no_batch(free):
+    run, asked = small_run(pabi.Cyclic(3), epochs=None, steps=7, cooldown_steps=3), []
+    gradients = constant(np.zeros(8), asked)
+    _, state = trained(run, gradients)
+    go_on(Unlearning(run, [(2, 1)]), gradients, state)
+    assert asked == [(0, 1, 2), (3, 4, 5), (6, 7), (0, 1, 2), (3, 4, 5), (6, 7)]
+
+
+def test_noise_is_never_drawn_again(free):
+    """Two continuations of one state, and the steps before them, have noise of their own."""
+    run = small_run(pabi.FullBatch(), epochs=1)
+    _, state = trained(run, constant(np.zeros(8)), np.zeros(50))
+    unlearning = Unlearning(run, [(1, 1)])
+    ends = [go_on(unlearning, constant(np.zeros(8)), state)[1].x for _ in range(2)]
+    first, second = ((x - state.x * (1 - 0.25 * 0.5)) / 0.125 for x in ends)
+    past = state.x / 0.125
+    for one, other in ((first, second), (first, past), (second, past)):
+        assert not np.any(np.isclose(one, other, rtol=1e-6, atol=0))
+
+
+def test_a_step_in_between_is_not_rounded(free):
+    """What is kept is the iterate as it was: rounding is for what is released."""
+    shown, state = trained(small_run(pabi.FullBatch()), constant(np.zeros(8)))
+    assert not np.array_equal(shown, state.x)
+    assert np.max(np.abs(shown - state.x)) <= grid_of(0.25 * 0.5) / 2
+
+
+def test_other_states_are_refused(free):
+    run = small_run(pabi.Cyclic(3))
+    _, state = trained(run, constant(np.zeros(8)))
+    for wrong in (Unlearning(run, [(2, 1), (1, 1)]), Unlearning(run, [(0, 1)])):
+        with pytest.raises(InvalidInput, match="^state: "):
+            go_on(wrong, constant(np.zeros(8)), state)
+
+
+def test_errors_carry_no_iterate(free):
+    run = small_run(pabi.Cyclic(3))
+    _, state = trained(run, constant(np.zeros(8)))
+    with pytest.raises(InvalidInput, match="per_record_gradients") as caught:
+        go_on(Unlearning(run, [(2, 1)]), lambda x, rows: np.full((len(rows), 2), np.nan), state)
+    frame, hidden = caught.value.__traceback__, []
+    while frame is not None:
+        if (
+            frame.tb_frame.f_code.co_filename != __file__
+            and frame.tb_frame.f_code.co_name != "go_on"
+        ):
+            hidden += [v for v in frame.tb_frame.f_locals.values() if isinstance(v, np.ndarray)]
+        frame = frame.tb_next
+    assert not hidden
+
+
+def test_where_doubles_are_coarse_nothing_is_promised():
+    run = small_run(pabi.FullBatch(), noise_std=1e-12)
+    with pytest.raises(InvalidInput, match="2⁻²⁰"):
+        enforceable(run.unlearning(1e-5, epochs=1), Unlearning(run, [(1, 1)]), np.full(2, 1.0))
+
+
+# Attacks. A secret order, constant gradients of either sign: given who is in the first batch of the two, all
+# iterates are Gaussian, and the densities of released models are exact.
+
+HALF, L2, STEP, C = 200, 0.846, 0.5, 1.0
+EPOCHS, LATER = 6, 3
+NOISE = 0.00048
+RUN = pabi.NoisySGD(
+    pabi.Loss.convex(1.0, l2=L2, gradient_bound=C),
+    n=2 * HALF,
+    batches=pabi.ShuffleOnce(HALF),
+    epochs=EPOCHS,
+    step_size=STEP,
+    noise_std=NOISE,
+    adjacency="zero_out",
+)
+EACH = np.where(np.arange(2 * HALF) < HALF + 1, C, -C)  # record 0 is the one that is withdrawn
+EPSILONS = (0.0, 0.5, 1.0, 2.0)
+CELL = STEP * NOISE / 40.0
+LINE = np.arange(-0.35, 0.35, CELL)
+
+
+@dataclasses.dataclass(frozen=True)
+class Truth:
+    """The distribution of a model, a mixture of Gaussians, by its probabilities of the cells of LINE."""
+
+    cells: np.ndarray
+
+    @classmethod
+    def of(cls, means: np.ndarray, weights: np.ndarray, std: float) -> Truth:
+        """Means are moved to the ends of their cells in proportion, by at most 1/40 of `std`."""
+        at = (means - LINE[0]) / CELL
+        low = np.floor(at).astype(int)
+        atoms = np.bincount(low, weights * (1 - at + low), len(LINE))
+        atoms += np.bincount(low + 1, weights * (at - low), len(LINE))
+        ends = (np.arange(-400, 401) - 0.5) * CELL
+        kernel = norm.cdf(ends + CELL, scale=std) - norm.cdf(ends, scale=std)
+        return cls(np.convolve(atoms, kernel, "same"))  # of cells around the points of LINE
+
+
+def sums_in_batches() -> tuple[np.ndarray, np.ndarray]:
+    """(the sums of both batches without record 0 and the one with it, (cases, 3); their logarithmic
+    probabilities): by whether record 0 is in the first, and how many positive ones are with it."""
+    ups = np.arange(HALF)  # beside record 0, among HALF - 1 of the others, of whom HALF are up
+    chances = hypergeom.logpmf(ups, 2 * HALF - 1, HALF, HALF - 1)
+    own = 2.0 * ups - (HALF - 1)
+    other = 1.0 - own
+    cases = [
+        np.column_stack([own, other, np.zeros(HALF)]),
+        np.column_stack([other, own, np.ones(HALF)]),
+    ]
+    whole = np.concatenate(cases)
+    weights = np.concatenate([chances, chances]) - np.log(2.0)
+    likely = weights > -70.0
+    return whole[likely], np.exp(weights[likely])
+
+
+def pulled(first: np.ndarray, second: np.ndarray, epochs: int) -> np.ndarray:
+    """What so many epochs with these sums of batches add to the iterate, at their end."""
+    a = 1.0 - STEP * L2
+    geometric = (1.0 - a ** (2 * epochs)) / (1.0 - a**2)
+    return -STEP / HALF * (a * first + second) * geometric
+
+
+def exact(later: int, in_training: float, redrawn: bool = False) -> Truth:
+    """The model after all epochs but LATER − `later`; `in_training`: the weight of record 0 in them."""
+    a, steps = 1.0 - STEP * L2, 2 * (EPOCHS + later)
+    std = STEP * NOISE * np.sqrt((1.0 - a ** (2 * steps)) / (1.0 - a**2))
+    cases, weights = sums_in_batches()
+    first, second, place = cases.T
+    before = pulled(first + in_training * (place == 0), second + in_training * (place == 1), EPOCHS)
+    before = before * a ** (2 * later)
+    after = pulled(first, second, later)
+    if not redrawn:
+        return Truth.of(before + after, weights, std)
+    return Truth.of((before[:, None] + after).ravel(), np.outer(weights, weights).ravel(), std)
+
+
+def least_measure(hits: int, count: int) -> float:
+    """A bound below on the probability of an event, wrong once in a million times."""
+    return float(beta.ppf(1e-6, hits, count - hits + 1)) if hits else 0.0
+
+
+def excess(models: np.ndarray, suspected: Truth, retrained: Truth, claim: Any) -> float:
+    """By how much the likelihood ratio test proves `models` easier to tell from retrained ones than claimed;
+    the largest over ε. `suspected`: what the attacker takes the models to be."""
+
+    seen = np.rint((models - LINE[0]) / CELL).astype(int)
+    margins = []
+    for epsilon in EPSILONS:
+        event = suspected.cells > np.exp(epsilon) * retrained.cells
+        proven = least_measure(int(np.count_nonzero(event[seen])), len(models))
+        false = float(retrained.cells @ event)
+        margins.append(proven - np.exp(epsilon) * false - claim.delta(epsilon))
+    return max(margins)
+
+
+def unlearned(later: int, count: int, redrawn: bool = False) -> np.ndarray:
+    """So many models that were trained and went on, by what is executed."""
+    without = EACH.copy()
+    without[0] = 0.0
+    unlearning = Unlearning(RUN, [(2 * later, 1)])
+    models = []
+    for _ in range(count):
+        _, state = trained(RUN, constant(EACH), [0.0])
+        if redrawn:
+            order = np.random.default_rng().permutation(RUN.n)
+            state = dataclasses.replace(state, secret=order)
+        models.append(go_on(unlearning, constant(without), state)[0][0])
+    return np.array(models)
+
+
+COUNT = [300, pytest.param(5000, marks=pytest.mark.nightly)]
+CLAIM = RUN.unlearning(1e-3, epochs=LATER)  # before runs are free
+RETRAINED = exact(LATER, 0.0)
+FAULTS = {
+    "one epoch too few": {"later": LATER - 1},
+    "another order": {"later": LATER, "redrawn": True},
+}
+
+
+@pytest.mark.parametrize("count", COUNT)
+def test_no_attack_tells_unlearned_models_from_retrained_ones(free, count):
+    """Neither the exact test nor those that are made for faults prove more than is claimed."""
+    models = unlearned(LATER, count)
+    attacks = [exact(LATER, 1.0)]
+    attacks += [
+        exact(fault["later"], 1.0, fault.get("redrawn", False)) for fault in FAULTS.values()
+    ]
+    for suspected in attacks:
+        assert excess(models, suspected, RETRAINED, CLAIM) <= 0.0
+
+
+@pytest.mark.parametrize("count", COUNT)
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_the_same_attack_catches(free, fault, count):
+    models = unlearned(count=count, **fault)
+    suspected = exact(fault["later"], 1.0, fault.get("redrawn", False))
+    assert excess(models, suspected, RETRAINED, CLAIM) > 0.0
+
+
+def test_the_claim_is_near_the_truth():
+    """So that a fault of an epoch is one: the exact δ is within a factor of what is claimed."""
+    cells = exact(LATER, 1.0).cells
+    truth = float(np.sum(np.maximum(cells - RETRAINED.cells, 0.0)))
+    assert truth <= CLAIM.delta(0.0) <= 1.5 * truth
+
+
+# High dimension: membership by the loss, as attackers of models do.
+
+WIDTH, PEOPLE, CANARIES = 100, 400, 5
+
+
+def canary_attack(own: np.ndarray, others: np.ndarray) -> float:
+    """A bound below on the advantage of the best threshold, wrong once in 10⁵ times (DKW)."""
+    cuts = np.concatenate([own, others])
+    gaps = np.mean(own[:, None] > cuts, axis=0) - np.mean(others[:, None] > cuts, axis=0)
+    slack = sum(np.sqrt(np.log(2e5) / (2 * len(x))) for x in (own, others))
+    return float(np.max(np.abs(gaps)) - slack)
+
+
+@pytest.mark.parametrize(
+    ("later", "caught"), [(2, False), pytest.param(0, True, id="without forgetting")]
+)
+def test_membership_in_a_hundred_dimensions(free, monkeypatch, later, caught):
+    """Canaries of one direction and the wrong label: without forgetting they are seen in the model's loss."""
+    monkeypatch.undo()
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((PEOPLE, WIDTH))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = np.where(X[:, 0] > 0, 1, 0)
+    X[:CANARIES], y[:CANARIES] = np.eye(WIDTH)[7], 0
+    run = pabi.NoisySGD(
+        pabi.Loss.logistic(1.0, l2=0.3),
+        n=PEOPLE,
+        batches=pabi.ShuffleOnce(50),
+        epochs=5,
+        step_size=1.0,
+        noise_std=0.01,
+        adjacency="zero_out",
+    )
+    claim = run.unlearning(1e-3, epochs=2, records=CANARIES)
+    monkeypatch.setattr(pabi.NoisySGD, "guarantee", lambda *_: Unpriced())
+    gradients = LogisticGradients(Records(X, 1.0), y)
+    others = gradients.weighted((np.arange(PEOPLE) >= CANARIES).astype(float))
+    unlearning = Unlearning(run, [(16, CANARIES)])
+    whole = dataclasses.replace(run, epochs=7)
+    scores: tuple[list[float], list[float]] = ([], [])
+    for _ in range(250):
+        _, state = trained(run, gradients, np.zeros(WIDTH))
+        shown, _ = go_on(unlearning, others if later else gradients, state)
+        again = train(whole, others, np.zeros(WIDTH)).x
+        for score, model in zip(scores, (shown, again), strict=True):
+            score.append(float(np.sum(X[:CANARIES] @ model)))
+    assert (canary_attack(*map(np.array, scores)) > claim.advantage) is caught
+    assert continuing.go_on is go_on

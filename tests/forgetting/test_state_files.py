@@ -1,0 +1,143 @@
+"""Files of secret states: what they show, what they refuse."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.forgetting import state_files
+from pabi.forgetting.states import read_state, written
+from pabi.learn import PrivateLogisticRegression, StateFile
+from pabi.numbers.errors import InvalidInput
+
+X = np.random.default_rng(1).uniform(-0.4, 0.4, (120, 3))
+Y = (X[:, 0] > 0).astype(int)
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory):
+    file = StateFile(tmp_path_factory.mktemp("state") / "state", StateFile.new_key(), "a note")
+    PrivateLogisticRegression(
+        5.0, 1e-3, classes=[0, 1], cooldown_epochs=0, precondition=None, l2=0.1, epochs=4
+    ).fit(X, Y, keep_state=file)
+    return file
+
+
+def changed(state, path, content):
+    Path(path).write_bytes(content)
+    return StateFile(path, state.key)
+
+
+def test_only_the_owner_can_read_it(state):
+    assert stat.S_IMODE(Path(state.path).stat().st_mode) == 0o600
+
+
+def test_nothing_but_the_format_is_legible(state):
+    """Every array of the state, and every word of it, is looked for in the bytes of the file."""
+    content, held = Path(state.path).read_bytes(), state.read()
+    parts = [held.walk.x, held.shown, held.digests[3], held.walk.secret]
+    assert all(part.tobytes() not in content for part in parts if part is not None)
+    assert all(word not in content for word in (b"logistic", b"a note", b"order", b"PK"))
+    assert content.startswith(b"pabi.state.1\n")
+    assert repr(state) == f"StateFile({str(state.path)!r})"
+
+
+def test_equal_states_are_written_in_other_bytes(state, tmp_path):
+    """Fresh salt, from which key and nonce come."""
+    files = [StateFile(tmp_path / name, state.key) for name in "ab"]
+    for file in files:
+        file.write(state.read())
+    first, second = (Path(file.path).read_bytes()[13:] for file in files)
+    same = np.frombuffer(first, np.uint8) == np.frombuffer(second, np.uint8)
+    assert same.mean() < 0.05
+
+
+def test_a_state_comes_back_as_it_was(state):
+    held = state.read()
+    again = read_state(written(held))
+    for name in ("start", "shown", "digests"):
+        assert np.array_equal(getattr(again, name), getattr(held, name))
+    assert np.array_equal(again.walk.x, held.walk.x)
+    assert again.run.guarantee(1e-3).epsilon(1e-3) == held.run.guarantee(1e-3).epsilon(1e-3)
+    assert (again.digest_key, again.facts, again.log) == (held.digest_key, held.facts, held.log)
+
+
+@pytest.mark.parametrize("at", [0, 5, 11, 14, 40, 60, 1000, -1])
+def test_a_changed_byte_is_noticed(state, tmp_path, at):
+    content = bytearray(Path(state.path).read_bytes())
+    content[at] ^= 1
+    with pytest.raises(InvalidInput) as caught:
+        changed(state, tmp_path / "other", bytes(content)).read()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("length", [0, 5, 12, 13, 30, 45, 50, 500])
+def test_a_file_that_is_cut_off_is_refused(state, tmp_path, length):
+    content = Path(state.path).read_bytes()[:length]
+    with pytest.raises(InvalidInput):
+        changed(state, tmp_path / "other", content).read()
+
+
+def test_other_versions_and_files_are_named(state, tmp_path):
+    content = Path(state.path).read_bytes()
+    newer = changed(state, tmp_path / "newer", content.replace(b"state.1", b"state.2", 1))
+    with pytest.raises(InvalidInput, match="^state: .* is of another version"):
+        newer.read()
+    with pytest.raises(InvalidInput, match="^state: .* is not a state of pabi"):
+        changed(state, tmp_path / "else", b"model").read()
+    with pytest.raises(InvalidInput, match="^state: cannot read "):
+        StateFile(tmp_path / "none", state.key).read()
+
+
+def test_another_key_is_refused(state):
+    with pytest.raises(InvalidInput, match="^key: it does not open"):
+        StateFile(state.path, StateFile.new_key()).read()
+
+
+@pytest.mark.parametrize("key", [b"short", "x" * 32, b"x" * 33, None])
+def test_keys_are_32_bytes(key):
+    with pytest.raises(InvalidInput, match="^key: expected 32 bytes"):
+        StateFile("state", key)
+
+
+def test_without_the_package_nothing_is_trained(monkeypatch):
+    def missing(module, group):
+        raise InvalidInput("cryptography", f"is not installed: {group}")
+
+    monkeypatch.setattr(state_files, "extra", missing)
+    with pytest.raises(InvalidInput, match="^cryptography: .*forget"):
+        StateFile("state", b"x" * 32)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"walk": {"step": 3}},
+        {"walk": {"x": np.full((3, 1), np.nan)}},
+        {"walk": {"secret": np.zeros(120, dtype=int)}},
+        {"digest_key": b"short"},
+        {"digests": np.zeros((3, 16), dtype=np.uint8)},
+    ],
+    ids=repr,
+)
+def test_states_that_no_run_can_be_in_are_refused(state, change):
+    held = state.read()
+    changes = {k: replace(held.walk, **v) if k == "walk" else v for k, v in change.items()}
+    with pytest.raises(InvalidInput, match="^state: it is one that no run can be in"):
+        read_state(written(replace(held, **changes)))
+
+
+def test_what_is_no_state_is_refused():
+    for content in (b"", b"PK\x03\x04", b"x" * 100):
+        with pytest.raises(InvalidInput, match="^state: "):
+            read_state(content)
+
+
+def test_the_version_of_the_package_reads_its_own(state):
+    assert state.requests() == ()
+    assert pabi.learn.StateFile is StateFile

@@ -1,0 +1,377 @@
+"""Estimators that forget: what they promise, what they take, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import traceback
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+import pabi
+from pabi.describe.unlearning import Unlearning
+from pabi.learn import (
+    ForgottenRequest,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivateScaler,
+    PrivateSearchCV,
+    StateFile,
+)
+from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from support.estimators import CLASSIFIERS, REGRESSORS, each_estimator
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+N, D, DELTA, TARGET = 300, 3, 1e-4, 2.0
+RNG = np.random.default_rng(5)
+X = RNG.uniform(-0.5, 0.5, (N, D))
+Y = (X[:, 0] > 0.0).astype(int)
+KEPT = {
+    "cooldown_epochs": 0,
+    "precondition": None,
+    "l2": 0.1,
+    "epochs": 5,
+    "batches": pabi.ShuffleOnce(50),
+    "step_size": 0.5,
+}
+
+
+def estimator(kind=PrivateLogisticRegression, **changes):
+    own = {"classes": [0, 1]} if kind in CLASSIFIERS else {"target_range": (0.0, 1.0)}
+    return kind(5.0, DELTA, **(KEPT | own | changes))
+
+
+@pytest.fixture
+def file(tmp_path):
+    return StateFile(tmp_path / "state", StateFile.new_key())
+
+
+def fitted(file, kind=PrivateLogisticRegression, **changes):
+    return estimator(kind, **changes).fit(X, Y, keep_state=file)
+
+
+# What is promised.
+
+
+@each_estimator
+def test_every_estimator_forgets(kind, file):
+    model = fitted(file, kind)
+    newer = model.forget(X, Y, [3, 4], TARGET, DELTA, state=file)
+    proven = newer.unlearning_guarantee_
+    assert proven.adjacency == "retrained"
+    assert proven.epsilon(DELTA) <= TARGET
+    assert pabi.verify(proven.to_json()).ok
+    assert np.shape(newer.coef_) == np.shape(model.coef_)
+    assert not np.array_equal(newer.coef_, model.coef_)
+    assert np.array_equal(newer.predict(X[: 0 + 5]).shape, model.predict(X[:5]).shape)
+    assert not hasattr(model, "unlearning_guarantee_")
+    assert newer.guarantee_.epsilon(DELTA) >= 0.99 * model.guarantee_.epsilon(DELTA)
+    assert pabi.verify(newer.guarantee_.to_json()).ok
+
+
+def test_it_is_promised_for_what_was_executed(file):
+    """The description of the log is that of `unlearning`, under zero_out whatever the training compares."""
+    model = fitted(file)
+    newer = model.forget(X, Y, [3, 4], TARGET, DELTA, state=file)
+    [line] = file.requests()
+    run = replace(model.run_, adjacency="zero_out")
+    truth = Unlearning(run, [(line.steps, 2)]).guarantee(DELTA)
+    assert newer.unlearning_guarantee_.epsilon(DELTA) == truth.epsilon(DELTA)
+    assert line.steps == model.run_.steps_per_epoch * max(1, run.epochs_to_forget(TARGET, DELTA, 2))
+    assert newer.n_iter_ == model.n_iter_ + line.steps == newer.run_.steps
+    assert newer.run_.adjacency == model.run_.adjacency == "replace_one"
+
+
+def test_requests_add_up(file):
+    model = fitted(file)
+    first = model.forget(X, Y, [3, 4], TARGET, DELTA, state=file)
+    second = first.forget(X, Y, [9], TARGET, DELTA, state=file)
+    lines = file.requests()
+    assert [line.rows for line in lines] == [(3, 4), (9,)]
+    run = replace(model.run_, adjacency="zero_out")
+    requests = [(line.steps, len(line.rows)) for line in lines]
+    truth = Unlearning(run, requests).guarantee(DELTA)
+    assert second.unlearning_guarantee_.epsilon(DELTA) == truth.epsilon(DELTA) <= TARGET
+    assert sorted(line.time for line in lines) == [line.time for line in lines]
+    table = json.loads(json.dumps(lines[0].to_dict()))
+    again = ForgottenRequest.from_dict(table)
+    assert (again.rows, again.steps, again.time) == (lines[0].rows, lines[0].steps, lines[0].time)
+
+
+def test_forgotten_records_have_no_say(file, monkeypatch):
+    """With the noise of a list, what stands in forgotten rows does not change the model by a bit."""
+    from pabi.execute import continuing
+
+    fitted(file).forget(X, Y, [20], TARGET, DELTA, state=file)
+    content, models = Path(file.path).read_bytes(), []
+    for value in (0.0, 0.5, -1e9, np.nan, np.inf):
+        monkeypatch.setattr(continuing, "secret_generator", lambda: np.random.default_rng(3))
+        Path(file.path).write_bytes(content)
+        table, labels = X.copy(), Y.astype(float)
+        table[[3, 4, 20]], labels[[3, 20]] = value, value
+        models.append(estimator().forget(table, labels, [3, 4], TARGET, DELTA, state=file).coef_)
+    assert all(np.array_equal(model, models[0]) for model in models)
+
+
+def test_the_others_do(file, monkeypatch):
+    """The same noise and a record less: another model. What is tested above would see a difference."""
+    from pabi.execute import continuing
+
+    monkeypatch.setattr(continuing, "secret_generator", lambda: np.random.default_rng(3))
+    fitted(file)
+    content, models = Path(file.path).read_bytes(), []
+    for rows in ([3, 4], [3, 5]):
+        Path(file.path).write_bytes(content)
+        models.append(estimator().forget(X, Y, rows, TARGET, DELTA, state=file).coef_)
+    assert not np.array_equal(*models)
+
+
+def test_a_seed_is_never_used_again(file):
+    """Whoever fits with a seed gets noise of the system's when records are forgotten, and no promise."""
+    model = fitted(file, random_state=3)
+    content, ends = Path(file.path).read_bytes(), []
+    for _ in range(2):
+        Path(file.path).write_bytes(content)
+        ends.append(model.forget(X, Y, [3], TARGET, DELTA, state=file))
+    assert not np.any(ends[0].coef_ == ends[1].coef_)
+    assert any("test" in a for a in ends[0].unlearning_guarantee_.assumptions)
+    assert ends[0].unlearning_guarantee_.certificate is None
+
+
+@pytest.mark.parametrize("form", [csr_matrix, pd.DataFrame, np.asarray], ids=lambda f: f.__name__)
+def test_tables_of_every_form(form, file):
+    table = form(X)
+    if form is pd.DataFrame:
+        table.columns = list("abc")
+    model = estimator().fit(table, Y, keep_state=file)
+    blank = form(np.where(np.arange(N)[:, None] == 7, 0.0, X))
+    if form is pd.DataFrame:
+        blank.columns = list("abc")
+        blank = blank.astype(object)
+        blank.iloc[7] = ""
+    newer = model.forget(blank, Y, [7], TARGET, DELTA, state=file)
+    assert newer.n_features_in_ == D
+    assert hasattr(newer, "feature_names_in_") is (form is pd.DataFrame)
+    newer.predict(table)
+
+
+def test_labels_of_text_may_be_blank(file):
+    labels = np.where(Y == 1, "yes", "no")
+    model = estimator(classes=["no", "yes"]).fit(X, labels, keep_state=file)
+    blank = labels.astype(object)
+    blank[[3, 4]] = ["", None]
+    newer = model.forget(X, blank, [3, 4], TARGET, DELTA, state=file)
+    assert newer.classes_.tolist() == ["no", "yes"]
+    assert set(newer.predict(X)) <= {"no", "yes"}
+
+
+def test_weights_of_classes_and_records(file):
+    weights = RNG.random(N)
+    changes = {"class_weight": {0: 1.0, 1: 0.5}, "max_sample_weight": 1.0}
+    model = estimator(**changes).fit(X, Y, sample_weight=weights, keep_state=file)
+    with pytest.raises(InvalidInput, match="^X: expected the table of the fit"):
+        model.forget(X, Y, [3], TARGET, DELTA, state=file)
+    weights[3] = np.nan
+    newer = model.forget(X, Y, [3], TARGET, DELTA, state=file, sample_weight=weights)
+    assert newer.unlearning_guarantee_.epsilon(DELTA) <= TARGET
+
+
+def test_the_model_of_a_state_is_the_one_that_was_released(file):
+    model = fitted(file)
+    assert np.array_equal(estimator().restored(file).coef_, model.coef_)
+    newer = model.forget(X, Y, [3], TARGET, DELTA, state=file)
+    again = estimator().restored(file)
+    assert np.array_equal(again.coef_, newer.coef_)
+    assert np.array_equal(again.intercept_, newer.intercept_)
+    for name in ("guarantee_", "unlearning_guarantee_"):
+        one, other = getattr(again, name), getattr(newer, name)
+        assert one.epsilon(DELTA) == other.epsilon(DELTA)
+        assert one.assumptions == other.assumptions
+
+
+# Other releases.
+
+
+def test_second_moments_are_counted_for_the_whole_group(file):
+    """Preconditioning saw the rows: of two forgotten records the promise has twice the μ of its release."""
+    changes = {"precondition": 0.1, "epochs": 8, "step_size": "auto"}
+    model = fitted(file, **changes)
+    assert model.preconditioner_ is not None
+    target = 6.0
+    newer = estimator(**changes).forget(X, Y, [3, 4], target, DELTA, state=file)
+    moments = replace(
+        model.moments_, adjacency="zero_out", noise_std=model.moments_.moment_noise_std
+    ).guarantee(DELTA)
+    [line] = file.requests()
+    run = replace(model.run_, adjacency="zero_out")
+    alone = Unlearning(run, [(line.steps, 2)]).guarantee(DELTA)
+    both = alone.curve.compose(moments.for_groups(2).curve)
+    proven = newer.unlearning_guarantee_
+    assert moments.for_groups(2).mu == pytest.approx(2 * moments.mu)
+    assert proven.delta(1.0) == replace(alone, curve=both, proof=None).delta(1.0)
+    assert alone.epsilon(DELTA) < proven.epsilon(DELTA) <= target
+    assert proven.certificate is None
+    assert np.array_equal(newer.preconditioner_.matrix, model.preconditioner_.matrix)
+
+
+def test_second_moments_that_cost_too_much_are_named(file):
+    model = fitted(file, precondition=0.1, step_size="auto")
+    with pytest.raises(TargetUnreachable, match="second moments for preconditioning"):
+        model.forget(X, Y, list(range(50)), 0.1, DELTA, state=file)
+    assert file.requests() == ()
+
+
+def test_other_releases_are_composed_or_refused(file):
+    model = fitted(file)
+    content = Path(file.path).read_bytes()
+    moments = pabi.NoisySecondMoments(N, D, 1.0, adjacency="zero_out", noise_std=5.0)
+    release = moments.guarantee(DELTA)
+    newer = model.forget(X, Y, [3, 4], 6.0, DELTA, state=file, besides=[release])
+    assert newer.unlearning_guarantee_.epsilon(DELTA) > release.for_groups(2).epsilon(DELTA)
+    assert newer.unlearning_guarantee_.method == "unlearning + group privacy"
+    Path(file.path).write_bytes(content)
+    other = replace(moments, adjacency="replace_one").guarantee(DELTA)
+    for wrong in (other, newer.unlearning_guarantee_):
+        with pytest.raises(InvalidInput, match="^besides: "):
+            model.forget(X, Y, [3], 6.0, DELTA, state=file, besides=[wrong])
+
+
+def test_what_learnt_from_the_rows_is_refused_by_name(file):
+    for step in (StandardScaler(), PrivateScaler(1.0, DELTA, feature_ranges=(-1, 1))):
+        pipeline = make_pipeline(step, estimator())
+        name = type(step).__name__.lower()
+        with pytest.raises(InvalidInput, match=f"^keep_state: .*{name}"):
+            pipeline.fit(X, Y, privatelogisticregression__keep_state=file)
+    assert not Path(file.path).exists()
+    honest = make_pipeline(FunctionTransformer(np.tanh), estimator())
+    honest.fit(X, Y, privatelogisticregression__keep_state=file)
+    assert Path(file.path).exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "beside", "field"),
+    [
+        ({"classes": None}, {}, "classes"),
+        ({"cooldown_epochs": 1}, {}, "cooldown_epochs"),
+        ({"cooldown_epochs": "auto"}, {}, "cooldown_epochs"),
+        ({}, {"groups": np.arange(N) // 2}, "groups"),
+        ({}, {"keep_state": "a file"}, "keep_state"),
+    ],
+)
+def test_fits_that_cannot_forget_are_refused(changes, beside, field, file):
+    with pytest.raises(InvalidInput, match=f"^{field}: "):
+        estimator(**changes).fit(X, Y, **({"keep_state": file} | beside))
+    assert not Path(file.path).exists()
+
+
+def test_a_file_that_is_there_is_left_alone(file):
+    fitted(file)
+    before = Path(file.path).read_bytes()
+    with pytest.raises(InvalidInput, match="^keep_state: .* exists"):
+        fitted(file)
+    assert Path(file.path).read_bytes() == before
+
+
+def test_a_search_keeps_no_state():
+    with pytest.raises(TypeError):
+        PrivateSearchCV(estimator(), {"l2": [0.1, 0.2]}).fit(X, Y, keep_state=None)
+
+
+# Bad input: one line, nothing changed.
+
+
+def shuffled(table, labels):
+    order = np.random.default_rng(0).permutation(N)
+    return table[order], labels[order]
+
+
+@pytest.mark.parametrize(
+    ("rows", "changes", "field"),
+    [
+        ([N], {}, "rows"),
+        ([-1], {}, "rows"),
+        ([3, 3], {}, "rows"),
+        ([], {}, "rows"),
+        ([1.5], {}, "rows"),
+        ([[1]], {}, "rows"),
+        ([True], {}, "rows"),
+        ([8], {}, "rows"),  # forgotten before
+        ([3], {"table": lambda x, y: (x[1:], y[1:])}, "X"),
+        ([3], {"table": lambda x, y: (x, y[1:])}, "y"),
+        ([3], {"table": shuffled}, "X"),
+        ([3], {"table": lambda x, y: (x, 1 - y)}, "X"),
+        ([3], {"table": lambda x, y: (np.where(np.arange(N)[:, None] == 9, 0.1, x), y)}, "X"),
+        ([3], {"settings": {"intercept_scaling": 2.0}}, "intercept_scaling"),
+        ([3], {"settings": {"feature_norm": 2.0}}, "feature_norm"),
+        ([3], {"settings": {"classes": [0, 1, 2]}}, "classes"),
+        ([3], {"settings": {"ledger": "a ledger"}}, "ledger"),
+        ([3], {"settings": {}, "kind": PrivateLinearRegression}, "state"),
+        ([3], {"epsilon": 0.0}, "epsilon"),
+        ([3], {"delta": 0.0}, "delta"),
+        ([3], {"key": True}, "key"),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(rows, changes, field, file):
+    fitted(file).forget(X, Y, [8], TARGET, DELTA, state=file)
+    before = Path(file.path).read_bytes()
+    model = estimator(changes.get("kind", PrivateLogisticRegression), **changes.get("settings", {}))
+    table, labels = changes.get("table", lambda x, y: (x, y))(X, Y)
+    state = StateFile(file.path, b"k" * 32) if changes.get("key") else file
+    with pytest.raises((InvalidInput, TargetUnreachable), match=f"^{field}\\b") as caught:
+        model.forget(
+            table,
+            labels,
+            rows,
+            changes.get("epsilon", TARGET),
+            changes.get("delta", DELTA),
+            state=state,
+        )
+    assert "\n" not in str(caught.value)
+    assert Path(file.path).read_bytes() == before
+
+
+def test_errors_show_no_secret(file, monkeypatch):
+    """Frames of an error are shown by debuggers: none holds the state, a table's digests or an iterate."""
+    from pabi.forgetting.states import SecretState
+    from pabi.learn import forgetting
+
+    model = fitted(file)
+
+    def broken(*arguments):
+        raise InvalidInput("state", "broken")
+
+    secrets = (SecretState, forgetting.State, np.ndarray)
+    for module, name in ((forgetting, "go_on"), (StateFile, "write"), (forgetting, "digests_of")):
+        monkeypatch.setattr(module, name, broken)
+        with pytest.raises(InvalidInput, match="^state: broken") as caught:
+            model.forget(list(X), list(Y), [3], TARGET, DELTA, state=file)
+        monkeypatch.undo()
+        frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)][1:]
+        seen = [value for frame in frames for value in frame.f_locals.values()]
+        assert frames
+        assert not any(isinstance(value, secrets) for value in seen)
+    assert file.requests() == ()
+
+
+def test_settings_that_change_nothing_may_differ(file):
+    fitted(file)
+    estimator(verbose=False, strict=True).forget(X, Y, [3], TARGET, DELTA, state=file)
+    assert len(file.requests()) == 1
+
+
+def test_no_warning_of_ours(file):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted(file).forget(X, Y, [3], TARGET, DELTA, state=file)
+
+
+def test_regressors_are_there_too():
+    assert PrivateLinearRegression in REGRESSORS

@@ -15,6 +15,7 @@ from pabi.describe.unlearning import Unlearning
 from pabi.execute import continuing
 from pabi.execute.checkpoint import State
 from pabi.execute.continuing import enforceable, go_on
+from pabi.execute.engine import train_and_keep
 from pabi.execute.hiding import grid_of
 from pabi.learn import LogisticGradients, Records, train
 from pabi.numbers.errors import InvalidInput
@@ -67,7 +68,7 @@ def small_run(batches: Any, **changes: Any) -> pabi.NoisySGD:
 def trained(run: pabi.NoisySGD, gradients: Any, x0: Any = (0.0, 0.0)) -> tuple[np.ndarray, State]:
     """(what is released, the secret state)."""
     states: list[State] = []
-    result = train(run, gradients, x0, keep=lambda state, x: states.append(state))
+    result = train_and_keep(lambda state, x: states.append(state), run, gradients, x0)
     return result.x, states[0]
 
 

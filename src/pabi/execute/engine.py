@@ -101,7 +101,6 @@ def train(
     watch: Watch | None = None,
     ledger: Ledger | None = None,
     groups: UserRows | ArrayLike | None = None,
-    keep: Keep | None = None,
 ) -> Trained:
     """The last iterate of `run` on your data, with its guarantee.
 
@@ -162,9 +161,6 @@ def train(
         the users; any other ids are numbered here, which takes batches in a secret or random order, or one
         batch. Users without rows contribute nothing.
 
-    keep : callable, optional
-        (secret state after the last step, the iterate that will be released) ↦ None. It is called once,
-        before anything is released; where it raises, nothing is. What it gets is as secret as a checkpoint.
 
     Returns
     -------
@@ -192,13 +188,53 @@ def train(
     ----------
     The iteration of Bok, Su, Altschuler 2024, §4 (their `noisy SGD`).
     """
+    return train_and_keep(
+        None,
+        run,
+        per_record_gradients,
+        x0,
+        random_state,
+        clipped_gradient_sum=clipped_gradient_sum,
+        delta=delta,
+        checkpoint=checkpoint,
+        resume=resume,
+        checkpoint_seconds=checkpoint_seconds,
+        progress=progress,
+        watch=watch,
+        ledger=ledger,
+        groups=groups,
+    )
+
+
+def train_and_keep(
+    keep: Keep | None,
+    run: NoisySGD,
+    per_record_gradients: PerRecordGradients | None = None,
+    x0: ArrayLike | None = None,
+    random_state: int | np.random.Generator | None = None,
+    *,
+    clipped_gradient_sum: ClippedGradientSum | None = None,
+    delta: float = 1e-5,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: bool = False,
+    watch: Watch | None = None,
+    ledger: Ledger | None = None,
+    groups: UserRows | ArrayLike | None = None,
+) -> Trained:
+    """What `train` returns, for trainers of pabi's own.
+
+    `keep`: what gets the secret state after the last step, to keep it secret, and the iterate that is
+    released. It has no place in the public function: whoever may see a state sees a hidden iterate.
+    """
     refuse_unenforceable(run)
     gradient_sum = gradient_sum_of(run, per_record_gradients, clipped_gradient_sum, groups)
     start = starting_point(x0)
     files = _files(run, start, checkpoint, resume, checkpoint_seconds)
     if watch is not None and run.release != "path":
         raise InvalidInput("watch", 'only a run with release="path" may be watched')
-    randomness = randomness_from(random_state)
+    randomness = randomness_from(random_state, stacklevel=3)
     sentences = unseen(files.assumed) + ([] if clipped_gradient_sum is None else [CLIPS_ITSELF])
     secret = randomness.secret and TESTING not in sentences
     # Neither depends on the data.

@@ -19,7 +19,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.second_moments import NoisySecondMoments
 from pabi.describe.stated_run import COUNT
 from pabi.describe.step_sizes import evaluated
-from pabi.execute.engine import train
+from pabi.execute.engine import train_and_keep
 from pabi.execute.large_columns import LargeColumn
 from pabi.execute.large_tables import is_large, large_column
 from pabi.execute.linear_gradients import LinearGradients
@@ -197,7 +197,8 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
             seen = preconditioner.mapped(records, anywhere=groups is not None)
         gradients = self._gradients(seen, rows.targets, run.loss)
         self.run_, self.moments_, self.preconditioner_ = run, moments, preconditioner
-        result = train(
+        result = train_and_keep(
+            self._keeping(state, rows, sentences),
             run,
             gradients if rows.weights is None else gradients.weighted(rows.weights),
             np.zeros(gradients.shape),
@@ -205,7 +206,6 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
             delta=self.delta,
             progress=bool(self.verbose),
             groups=groups,
-            keep=self._keeping(state, rows, sentences),
         )
         self.guarantee_ = together(*before, result.guarantee).assuming(
             PREPROCESSING, ONE_FIT, *sentences

@@ -149,9 +149,9 @@ def show(name: str, results: Results) -> None:
     for (which, epsilon), runs in results.items_of_forgetting():
         epochs, took, own = zip(*runs, strict=True)
         again = results.get((which, "retrained"))
-        cost = np.mean([s for s, _ in again]) if again else np.mean(seconds)
+        whole = np.mean([s for s, _ in again]) if again else np.mean(seconds)
         beside = percent([score for _, score in again]) if again else "-"
-        part = plain(np.mean(took) / cost, decimals=0, percent=True)
+        part = plain(np.mean(took) / whole, decimals=0, percent=True)
         cells = plain(np.mean(epochs), 3), plain(np.mean(took), 3), part, percent(own), beside
         print(
             f"{which[0]:<10} {which[1]:>5}  {exact(epsilon):>8}  {cells[0]:>6}  {cells[1]:>7}"

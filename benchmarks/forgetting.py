@@ -26,6 +26,7 @@ import datasets
 import pabi
 from pabi.learn import PrivateLogisticRegression, StateFile
 from pabi.numbers.errors import TargetUnreachable
+from pabi.showing import exact, plain, shown, shown_down
 
 DELTA = 1e-6
 EPSILONS, COUNTS = (0.1, 1.0), (1, 10, 100, 1000)
@@ -133,28 +134,31 @@ WHICH = {(kind, count) for kind in ("random", "one class", "hardest") for count 
 
 def percent(shares) -> str:
     """A mean of accuracies with its standard error, in percent."""
-    values = 100.0 * np.asarray(shares)
+    values = np.asarray(shares)
     error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    return f"{values.mean():.2f} ± {error:.2f}"
+    margin = "" if np.isnan(error) else f" ± {shown(error, decimals=2, percent=True)}"
+    return f"{shown_down(values.mean(), decimals=2, percent=True)}{margin}"
 
 
 def show(name: str, results: Results) -> None:
     """The table of a data set."""
     seconds, scores = zip(*results["trained"], strict=True)
     print(f"\n{name}: {SETTINGS[name]}", flush=True)
-    print(f"trained in {np.mean(seconds):.1f} s, accuracy {percent(scores)} %")
+    print(f"trained in {plain(np.mean(seconds), 3)} s, accuracy {percent(scores)}")
     print("records      m     epsilon  epochs  seconds  of retraining  accuracy        retrained")
     for (which, epsilon), runs in results.items_of_forgetting():
         epochs, took, own = zip(*runs, strict=True)
         again = results.get((which, "retrained"))
-        cost = np.mean([s for s, _ in again]) if again else np.mean(seconds)
+        whole = np.mean([s for s, _ in again]) if again else np.mean(seconds)
         beside = percent([score for _, score in again]) if again else "-"
+        part = plain(np.mean(took) / whole, decimals=0, percent=True)
+        cells = plain(np.mean(epochs), 3), plain(np.mean(took), 3), part, percent(own), beside
         print(
-            f"{which[0]:<10} {which[1]:>5}  {epsilon:>8}  {np.mean(epochs):>6.0f}  {np.mean(took):>7.2f}"
-            f"  {np.mean(took) / cost:>12.1%}  {percent(own):<14}  {beside}"
+            f"{which[0]:<10} {which[1]:>5}  {exact(epsilon):>8}  {cells[0]:>6}  {cells[1]:>7}"
+            f"  {cells[2]:>12}  {cells[3]:<16}  {cells[4]}"
         )
     for (kind, epochs), scores in ((k, v) for k, v in results.items() if k[0] == "scratch"):
-        print(f"from {kind} in {epochs} epochs, with the same noise: {percent(scores)} %")
+        print(f"from {kind} in {epochs} epochs, with the same noise: {percent(scores)}")
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ import pytest
 import pabi
 from pabi.cli import main
 from pabi.cli.models import load_model
+from pabi.forgetting.state_files import state_in, write_state
 from pabi.learn import StateFile
 
 N, KEY = 400, "0123456789abcdef" * 4
@@ -72,7 +73,7 @@ def forget(*more, data=("people.csv",), rows=("--rows", "rows"), target=TARGET, 
 
 def test_a_state_is_kept_beside_the_model(made):
     assert stat.S_IMODE((made / "state").stat().st_mode) == 0o600
-    run = StateFile(made / "state", bytes.fromhex(KEY)).read().run
+    run = state_in(StateFile(made / "state", bytes.fromhex(KEY))).run
     assert (run.n, run.cooldown_steps) == (N, 0)
     assert load_model(str(made / "old.skops")).last.moments_ is None
 
@@ -113,7 +114,7 @@ def test_a_plan_changes_nothing(folder, capsys):
     assert Path("state").read_bytes() == before
     assert forget() == 0
     steps = state().requests()[0].steps
-    assert steps == table["notes"]["epochs"] * state().read().run.steps_per_epoch
+    assert steps == table["notes"]["epochs"] * state_in(state()).run.steps_per_epoch
     assert planned[1] == capsys.readouterr().out.splitlines()[1]
 
 
@@ -194,8 +195,8 @@ def test_undeclared_labels_are_refused(folder, capsys):
 
 
 def test_a_state_of_a_program_is_for_that_program(folder, capsys):
-    held = state().read()
-    state().write(type(held)(**vars(held) | {"facts": dict(held.facts) | {"note": ""}}))
+    held = state_in(state())
+    write_state(state(), type(held)(**vars(held) | {"facts": dict(held.facts) | {"note": ""}}))
     assert forget() == 2
     assert "expected a state that pabi train kept" in capsys.readouterr().err
 

@@ -20,6 +20,7 @@ import pytest
 
 import pabi
 from pabi.execute import secret_files
+from pabi.forgetting.state_files import locked, state_in
 from pabi.learn import PrivateLogisticRegression, StateFile
 
 pytestmark = [
@@ -85,7 +86,7 @@ def copy_of(begun: StateFile, folder: Path) -> StateFile:
 def is_new(begun: StateFile, state: StateFile) -> bool:
     """Whether it is the new state rather than the old one. It has to be one of them, to the last byte or as a
     whole."""
-    old, held = begun.read(), state.read()
+    old, held = state_in(begun), state_in(state)
     rows = [list(line.rows) for line in held.log]
     if rows == [FIRST]:
         assert Path(state.path).read_bytes() == Path(begun.path).read_bytes()
@@ -117,7 +118,7 @@ def test_killed_at_random_moments(begun, tmp_path, count):
         if not is_new(begun, state):
             forget(state)  # no lock is left behind, and nothing that was half written is in the way
             assert is_new(begun, state)
-        ends.append(state.read().walk.x.ravel())
+        ends.append(state_in(state).walk.x.ravel())
         assert {path.name for path in tmp_path.iterdir()} <= {"state", ".state.lock"}
     ends = np.array(ends)
     assert len(np.unique(ends)) == ends.size  # of continuous noise no draw comes twice
@@ -151,7 +152,7 @@ def test_killed_at_every_call_that_writes(begun, tmp_path, name, before):
 
 def test_two_at_once_are_refused(begun, tmp_path):
     state = copy_of(begun, tmp_path)
-    with state.locked(), pytest.raises(pabi.InvalidInput, match="^state: another process"):
+    with locked(state), pytest.raises(pabi.InvalidInput, match="^state: another process"):
         forget(state)
     forget(state)
     assert is_new(begun, state)

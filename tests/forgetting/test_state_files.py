@@ -11,6 +11,7 @@ import pytest
 
 import pabi
 from pabi.forgetting import state_files
+from pabi.forgetting.state_files import state_in, write_state
 from pabi.forgetting.states import read_state, written
 from pabi.learn import PrivateLogisticRegression, StateFile
 from pabi.numbers.errors import InvalidInput
@@ -39,7 +40,7 @@ def test_only_the_owner_can_read_it(state):
 
 def test_nothing_but_the_format_is_legible(state):
     """Every array of the state, and every word of it, is looked for in the bytes of the file."""
-    content, held = Path(state.path).read_bytes(), state.read()
+    content, held = Path(state.path).read_bytes(), state_in(state)
     parts = [held.walk.x, held.shown, held.digests[3], held.walk.secret]
     assert all(part.tobytes() not in content for part in parts if part is not None)
     assert all(word not in content for word in (b"logistic", b"a note", b"order", b"PK"))
@@ -51,14 +52,14 @@ def test_equal_states_are_written_in_other_bytes(state, tmp_path):
     """Fresh salt, from which key and nonce come."""
     files = [StateFile(tmp_path / name, state.key) for name in "ab"]
     for file in files:
-        file.write(state.read())
+        write_state(file, state_in(state))
     first, second = (Path(file.path).read_bytes()[13:] for file in files)
     same = np.frombuffer(first, np.uint8) == np.frombuffer(second, np.uint8)
     assert same.mean() < 0.05
 
 
 def test_a_state_comes_back_as_it_was(state):
-    held = state.read()
+    held = state_in(state)
     again = read_state(written(held))
     for name in ("start", "shown", "digests"):
         assert np.array_equal(getattr(again, name), getattr(held, name))
@@ -72,7 +73,7 @@ def test_a_changed_byte_is_noticed(state, tmp_path, at):
     content = bytearray(Path(state.path).read_bytes())
     content[at] ^= 1
     with pytest.raises(InvalidInput) as caught:
-        changed(state, tmp_path / "other", bytes(content)).read()
+        state_in(changed(state, tmp_path / "other", bytes(content)))
     assert "\n" not in str(caught.value)
 
 
@@ -80,23 +81,23 @@ def test_a_changed_byte_is_noticed(state, tmp_path, at):
 def test_a_file_that_is_cut_off_is_refused(state, tmp_path, length):
     content = Path(state.path).read_bytes()[:length]
     with pytest.raises(InvalidInput):
-        changed(state, tmp_path / "other", content).read()
+        state_in(changed(state, tmp_path / "other", content))
 
 
 def test_other_versions_and_files_are_named(state, tmp_path):
     content = Path(state.path).read_bytes()
     newer = changed(state, tmp_path / "newer", content.replace(b"state.1", b"state.2", 1))
     with pytest.raises(InvalidInput, match="^state: .* is of another version"):
-        newer.read()
+        state_in(newer)
     with pytest.raises(InvalidInput, match="^state: .* is not a state of pabi"):
-        changed(state, tmp_path / "else", b"model").read()
+        state_in(changed(state, tmp_path / "else", b"model"))
     with pytest.raises(InvalidInput, match="^state: cannot read "):
-        StateFile(tmp_path / "none", state.key).read()
+        state_in(StateFile(tmp_path / "none", state.key))
 
 
 def test_another_key_is_refused(state):
     with pytest.raises(InvalidInput, match="^key: it does not open"):
-        StateFile(state.path, StateFile.new_key()).read()
+        state_in(StateFile(state.path, StateFile.new_key()))
 
 
 @pytest.mark.parametrize("key", [b"short", "x" * 32, b"x" * 33, None])
@@ -126,7 +127,7 @@ def test_without_the_package_nothing_is_trained(monkeypatch):
     ids=repr,
 )
 def test_states_that_no_run_can_be_in_are_refused(state, change):
-    held = state.read()
+    held = state_in(state)
     changes = {k: replace(held.walk, **v) if k == "walk" else v for k, v in change.items()}
     with pytest.raises(InvalidInput, match="^state: it is one that no run can be in"):
         read_state(written(replace(held, **changes)))

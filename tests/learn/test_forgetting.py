@@ -349,7 +349,11 @@ def test_errors_show_no_secret(file, monkeypatch):
         raise InvalidInput("state", "broken")
 
     secrets = (SecretState, forgetting.State, np.ndarray)
-    for module, name in ((forgetting, "go_on"), (StateFile, "write"), (forgetting, "digests_of")):
+    for module, name in (
+        (forgetting, "go_on"),
+        (forgetting, "write_state"),
+        (forgetting, "digests_of"),
+    ):
         monkeypatch.setattr(module, name, broken)
         with pytest.raises(InvalidInput, match="^state: broken") as caught:
             model.forget(list(X), list(Y), [3], TARGET, DELTA, state=file)

@@ -46,9 +46,10 @@ def plan_request(
     state: StateFile, rows: str | None, target: tuple[float, float], *, as_json: bool
 ) -> None:
     """Says how a request would be met."""
+    from pabi.forgetting.state_files import state_in
     from pabi.learn.forgetting import checked_rows, planned_for
 
-    held = state.read()
+    held = state_in(state)
     numbers = checked_rows(_numbers(required_file("--rows", rows)), held.run.n, held.forgotten)
     plan = planned_for(held, len(numbers), *target)
     proven, at = plan.guarantee, target[1]
@@ -71,11 +72,13 @@ def meet_request(
     unlike: Sequence[str],
 ) -> None:
     """Goes on without the rows, and writes the model and what is promised of it."""
+    from pabi.forgetting.state_files import state_in
+
     skops = extra("skops.io", "train")
     if not data:
         raise InvalidInput("DATA", "missing: expected the table of the training")
     tables = table_files(data)
-    held = state.read()
+    held = state_in(state)
     numbers = _numbers(rows)
     with partial_files((files.model, files.guarantee), files.force, unlike=[*unlike, *tables]) as (
         model_file,
@@ -94,8 +97,10 @@ def meet_request(
 
 def write_again(state: StateFile, files: Outputs, *, unlike: Sequence[str]) -> None:
     """Writes the model of a state once more, and what was promised of it."""
+    from pabi.forgetting.state_files import state_in
+
     skops = extra("skops.io", "train")
-    held = state.read()
+    held = state_in(state)
     origin_of = _origin(state, held)
     names = (files.model, files.guarantee)
     with partial_files(names, files.force, unlike=unlike) as (model_file, guarantee_file):

@@ -49,7 +49,7 @@ from pabi.numbers.rounding import Array
 PerRecordGradients = Callable[[Array, NDArray[np.intp]], ArrayLike]
 ClippedGradientSum = Callable[[Array, NDArray[np.intp], float | None], ArrayLike]
 Watch = Callable[[int, Array], None]
-Keep = Callable[[State, Array], None]
+Keep = Callable[..., None]  # (State, the iterate that will be released)
 
 _EQUAL = 1.0 + 1e-9  # constants that are equal but for roundings differ by less
 

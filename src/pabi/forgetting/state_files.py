@@ -94,109 +94,83 @@ class StateFile:
         InvalidInput
             For a file that cannot be read with this key.
         """
-        return self.read().log
+        return state_in(self).log
 
     def __repr__(self) -> str:
         return f"StateFile({os.fspath(self.path)!r})"
 
-    def refuse_existing(self) -> None:
-        """Raises InvalidInput where a file is in the way: it may be the only copy of a state."""
-        if Path(self.path).exists():
+
+def refuse_existing(file: StateFile) -> None:
+    """Raises InvalidInput where a file is in the way: it may be the only copy of a state."""
+    if Path(file.path).exists():
+        raise InvalidInput(
+            "keep_state", f"{file.path} exists: give another name, or remove it to start over"
+        )
+
+
+def state_in(file: StateFile) -> SecretState:
+    """The state. Raises InvalidInput for a wrong key, a changed file and another version."""
+    return unseen(lambda: read_state(_decrypted(file, _content(file))))
+
+
+def write_state(file: StateFile, state: SecretState) -> None:
+    """Writes `state`, in one step. Raises InvalidInput; the file is then as it was."""
+    try:
+        write_secret(Path(file.path), _encrypted(file.key, written(state)))
+    except OSError as bad:
+        raise InvalidInput("state", f"cannot write {file.path}: {bad.strerror}") from None
+
+
+@contextlib.contextmanager
+def locked(file: StateFile) -> Iterator[None]:
+    """Nobody else changes the state meanwhile. Raises InvalidInput where somebody is at it."""
+    if fcntl is None:
+        yield
+        return
+    path = Path(file.path)
+    try:
+        lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as bad:
+        raise InvalidInput("state", f"cannot lock {path}: {bad.strerror}") from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
             raise InvalidInput(
-                "keep_state", f"{self.path} exists: give another name, or remove it to start over"
-            )
-
-    def read(self) -> SecretState:
-        """The state, all of which is secret.
-
-        Returns
-        -------
-        SecretState
-
-        Raises
-        ------
-        InvalidInput
-            For a wrong key, a changed file and another version.
-        """
-        return unseen(lambda: read_state(self._decrypted(self._content())))
-
-    def write(self, state: SecretState) -> None:
-        """Writes a state, in one step.
-
-        Parameters
-        ----------
-        state : SecretState
-            The new state.
-
-        Raises
-        ------
-        InvalidInput
-            Where it cannot be written; the file is then as it was.
-        """
-        try:
-            write_secret(Path(self.path), self._encrypted(written(state)))
-        except OSError as bad:
-            raise InvalidInput("state", f"cannot write {self.path}: {bad.strerror}") from None
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Nobody else changes the state meanwhile.
-
-        Yields
-        ------
-        None
-
-        Raises
-        ------
-        InvalidInput
-            Where somebody is at it.
-        """
-        if fcntl is None:
-            yield
-            return
-        path = Path(self.path)
-        try:
-            lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as bad:
-            raise InvalidInput("state", f"cannot lock {path}: {bad.strerror}") from None
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise InvalidInput(
-                    "state", f"another process is at work on {path}: wait for it"
-                ) from None
-            yield
-        finally:
-            os.close(lock)
-
-    def _content(self) -> bytes:
-        try:
-            return Path(self.path).read_bytes()
-        except OSError as bad:
-            raise InvalidInput("state", f"cannot read {self.path}: {bad.strerror}") from None
-
-    def _encrypted(self, content: bytes) -> bytes:
-        salt = os.urandom(_SALT)
-        cipher, nonce = _cipher(self.key, salt)
-        head = _LINE + salt
-        return head + bytes(cipher.encrypt(nonce, content, head))
-
-    def _decrypted(self, content: bytes) -> bytes:
-        if not content.startswith(_BEGINNING):
-            raise InvalidInput("state", f"{self.path} is not a state of pabi")
-        if not content.startswith(_LINE):
-            raise InvalidInput(
-                "state", f"{self.path} is of another version: this one reads {FORMAT}"
-            )
-        head, rest = content[: len(_LINE) + _SALT], content[len(_LINE) + _SALT :]
-        cipher, nonce = _cipher(self.key, head[len(_LINE) :])
-        try:
-            return bytes(cipher.decrypt(nonce, rest, head))
-        except extra("cryptography.exceptions", "forget").InvalidTag:
-            raise InvalidInput(
-                "key", f"it does not open {self.path}: another key, or the file was changed"
+                "state", f"another process is at work on {path}: wait for it"
             ) from None
+        yield
+    finally:
+        os.close(lock)
+
+
+def _content(file: StateFile) -> bytes:
+    try:
+        return Path(file.path).read_bytes()
+    except OSError as bad:
+        raise InvalidInput("state", f"cannot read {file.path}: {bad.strerror}") from None
+
+
+def _encrypted(key: bytes, content: bytes) -> bytes:
+    salt = os.urandom(_SALT)
+    cipher, nonce = _cipher(key, salt)
+    head = _LINE + salt
+    return head + bytes(cipher.encrypt(nonce, content, head))
+
+
+def _decrypted(file: StateFile, content: bytes) -> bytes:
+    if not content.startswith(_BEGINNING):
+        raise InvalidInput("state", f"{file.path} is not a state of pabi")
+    if not content.startswith(_LINE):
+        raise InvalidInput("state", f"{file.path} is of another version: this one reads {FORMAT}")
+    head, rest = content[: len(_LINE) + _SALT], content[len(_LINE) + _SALT :]
+    cipher, nonce = _cipher(file.key, head[len(_LINE) :])
+    try:
+        return bytes(cipher.decrypt(nonce, rest, head))
+    except extra("cryptography.exceptions", "forget").InvalidTag:
+        raise InvalidInput(
+            "key", f"it does not open {file.path}: another key, or the file was changed"
+        ) from None
 
 
 def _cipher(key: bytes, salt: bytes) -> tuple[Any, bytes]:

@@ -28,7 +28,13 @@ from pabi.execute.records import LARGEST, Records
 from pabi.execute.row_maps import RowMap
 from pabi.forgetting.digests import DIGEST_KEY_BYTES, digests_of, same_rows, without
 from pabi.forgetting.planning import PlannedRequest, planned_request
-from pabi.forgetting.state_files import StateFile
+from pabi.forgetting.state_files import (
+    StateFile,
+    locked,
+    refuse_existing,
+    state_in,
+    write_state,
+)
 from pabi.forgetting.states import ForgottenRequest, SecretState
 from pabi.guarantees.guarantee import Guarantee
 from pabi.guarantees.releases import released_notes
@@ -161,8 +167,8 @@ class ForgettingModel:
         besides: Sequence[Guarantee],
     ) -> Self:
         """What `forget` returns. Locals are secret, so that its caller lets nothing of them be seen."""
-        with state.locked():
-            held = state.read()
+        with locked(state):
+            held = state_in(state)
             fresh = self._matching(held)
             numbers = checked_rows(rows, held.run.n, held.forgotten)
             blank = np.union1d(held.forgotten, numbers)
@@ -171,7 +177,7 @@ class ForgettingModel:
             plan = planned_for(held, len(numbers), *target, besides)
             newer = _gone_on(held, plan, fresh._without(table, held, blank), numbers)
             model = fresh._as_of(newer)
-            state.write(newer)  # last of all: where anything goes wrong, nothing is changed
+            write_state(state, newer)  # last of all: where anything goes wrong, nothing is changed
         return model
 
     def restored(self, state: StateFile) -> Self:
@@ -204,7 +210,7 @@ class ForgettingModel:
 
     def _read_from(self, state: StateFile) -> Self:
         """What `restored` returns; as of `_forgotten`, its locals are secret."""
-        held = state.read()
+        held = state_in(state)
         return self._matching(held)._as_of(held)
 
     # Keeping.
@@ -213,7 +219,7 @@ class ForgettingModel:
         """Raises InvalidInput where a fit is not one that can forget; before anything is computed."""
         if state is None:
             return
-        checked_state("keep_state", state).refuse_existing()
+        refuse_existing(checked_state("keep_state", state))
         if rows is not None:
             raise InvalidInput(
                 "groups", "expected none with keep_state: rows are forgotten, not users"
@@ -262,7 +268,7 @@ class ForgettingModel:
                 facts=facts,
                 arrays=arrays,
             )
-            state.write(secret)
+            write_state(state, secret)
 
         return keep
 

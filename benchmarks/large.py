@@ -31,6 +31,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from pabi.showing import plain
+
 COLUMNS, EPOCHS, BATCH = 40, 4, 4096
 PART = 10**6  # rows of a Parquet file
 LIMIT = 2 * 2**30  # bytes
@@ -184,7 +186,7 @@ def in_a_process(source: str, folder: Path, rows: int) -> dict[str, float]:
 def shares(got: dict[str, float], clock: str) -> list[str]:
     """Seconds of a reading and of training, and the throughput of all its passes over that of reading."""
     read, train = got["read" + clock], got["train" + clock]
-    return [f"{read:.2f}", f"{train:.2f}", f"{(EPOCHS + 2) * read / train:.2f}"]
+    return [plain(number, 3) for number in (read, train, (EPOCHS + 2) * read / train)]
 
 
 def arguments() -> Any:

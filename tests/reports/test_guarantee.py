@@ -231,7 +231,7 @@ def test_every_unit_and_adjacency(unit_of_privacy, adjacency):
         assert (f"| {name}: " in text) == (name == adjacency)
         assert (phrase in text.split("## Why")[0]) == (name == adjacency)
     assert ("| one user, " in text) == (unit_of_privacy == "user")
-    assert f"candidates for one {unit_of_privacy}" in text
+    assert "knows both data sets" in text
 
 
 @pytest.mark.parametrize("name", [n for n in honest_files() if "certificate" not in n])

@@ -19,6 +19,7 @@ from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.sampled import RecordFactor, require_sampling
+from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import TINY, Array
 from pabi.tradeoff import (
     Gaussian,
@@ -33,6 +34,7 @@ DEFAULT_DELTA = 1e-10  # at which plans are compared where δ = 0 is asked for: 
 _MARGIN = 1e-11  # relative, over the roundings of a factor's parameter
 _LEAST = 1e-9  # a Gaussian parameter below which nothing is gained
 _CLOSE = 2e-4  # relative: parameters so close are rounded up to the largest of them
+_MOST_MU = 100.0  # of the Gaussian part of a plan: its ε is some thousands
 _TRIALS = 5  # plans that are composed and compared
 _BETTER = 0.9995  # by so much another plan must be better to go on
 _CLOSE_TILT = 0.1  # of log λ: tilts so close give much the same plan
@@ -73,14 +75,20 @@ def tuned_guarantee(
 def tuned(plan_at: Callable[[float], TunedPlan], delta: float) -> TunedPlan:
     """The plan of least ε at `delta` > 0 among those that are best for a few tilts λ.
 
+    Raises NotApplicable where the first of them reveals all.
+
     The first tilt is that of G(1), whatever the run, so that runs that differ only in what is forgotten
     are treated alike. Then it is that of the exact composition of the plan before, as long as that
     helps.
     """
     power = math.sqrt(2.0 * math.log(1.0 / delta))
     best, least = plan_at(power), math.inf
+    if _reveals_all(best.curve):
+        raise NotApplicable("no window at the end hides the distance with less than μ = 100")
     plan = best
     for _ in range(_TRIALS):
+        if _reveals_all(plan.curve):
+            break
         epsilon, following = plan.curve.roughly(delta)
         if epsilon >= _BETTER * least:
             break
@@ -90,6 +98,11 @@ def tuned(plan_at: Callable[[float], TunedPlan], delta: float) -> TunedPlan:
         power = following
         plan = plan_at(power)
     return best
+
+
+def _reveals_all(curve: Product) -> bool:
+    """Whether its Gaussian part alone is beyond all use: composing it would take minutes."""
+    return any(isinstance(one, Gaussian) and one.mu > _MOST_MU for one, _ in curve.factors)
 
 
 def product(

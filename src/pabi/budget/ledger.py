@@ -26,6 +26,7 @@ from pabi.tradeoff import ApproxDP, Gaussian, TradeOff
 
 NAME = "adaptive composition"
 SOURCE = "Smith, Thakurta 2022; docs, Theory, 16"
+_DEAR = 1.25  # times its own epsilon: what a release is charged, where another order may help
 SOURCE_RENYI = "Feldman, Zrnic 2021; docs, Theory, 16"
 
 
@@ -472,21 +473,22 @@ def _refuse_above(book: Book, charge: float, guarantee: Guarantee) -> None:
     left, what = filters.left(book.spent), filters.symbol
     raise BudgetExceeded(
         f"{what} = {shown(charge)} is asked, and {what} = {shown_down(left)} is left of the budget "
-        f"{book.opening}{_way_out(book, guarantee)}",
+        f"{book.opening}{_way_out(book, charge, guarantee)}",
         charge,
         left,
     )
 
 
-def _way_out(book: Book, guarantee: Guarantee) -> str:
+def _way_out(book: Book, charge: float, guarantee: Guarantee) -> str:
     """What to do about a release that would fit by its ε, and is charged more."""
-    at = book.opening.delta
-    fits = guarantee.epsilon(at) <= book.opening.filter.epsilon_left(book.spent, at)
-    if isinstance(guarantee.curve, Gaussian) or not fits:
+    at, filters = book.opening.delta, book.opening.filter
+    own = guarantee.epsilon(at)
+    dear = filters.epsilon(filters.size(charge), at) > _DEAR * own
+    if not dear or own > filters.epsilon_left(book.spent, at):
         return ""
     order = "another order" if book.opening.order is not None else "an order"
     return (
-        f"; its epsilon is {shown(guarantee.epsilon(at))}: a ledger opened with {order} may charge less for "
+        f"; its epsilon is {shown(own)}: a ledger opened with {order} may charge less for "
         "it (Ledger.order_for finds one)"
     )
 

@@ -46,6 +46,12 @@ def report(
             "--delta", metavar="D", help="Read epsilon at this delta; default: the file's, or 1e-5."
         ),
     ] = None,
+    groups: Annotated[
+        int | None,
+        typer.Option(
+            "--groups", min=2, metavar="K", help="About K records or users together, not about one."
+        ),
+    ] = None,
     out: Annotated[
         str | None, typer.Option("--out", metavar="FILE", help="Where to write it.")
     ] = None,
@@ -64,16 +70,23 @@ def report(
     \b
     Examples:
       pabi report guarantee.json --format html --out report.html
+      pabi report guarantee.json --groups 5
       pabi report run.toml --delta 1e-6
     """
     from pabi.reports.guarantee import report_on
+    from pabi.verification import verify
 
     at = read_delta(delta)
-    limits = {} if seconds is None else {"seconds": read_positive("--seconds", seconds)}
+    limits: dict[str, Any] = (
+        {} if seconds is None else {"seconds": read_positive("--seconds", seconds)}
+    )
     guarantee, verdict = _read(file, at, limits)
     if guarantee is None:
         emit(f"verdict      refused: {one_line(verdict.reason)}")
         raise typer.Exit(1)
+    if groups is not None:
+        guarantee = guarantee.for_groups(groups)
+        verdict = verify(guarantee, **limits)
     text = report_on(guarantee, form, at, verdict)
     if out is None:
         emit(text)

@@ -827,7 +827,7 @@ def compose(*guarantees: Guarantee) -> Guarantee:
         " + ".join(g.method for g in guarantees),
         "; ".join(dict.fromkeys(g.source for g in guarantees)) + "; Dong, Roth, Su 2022, Thm 3.2",
         tuple(dict.fromkeys((*sentences, INDEPENDENT))),
-        first.tuned_at,
+        max((g.tuned_at for g in guarantees if g.tuned_at is not None), default=None),
         reduce(TradeOff.compose, references) if complete else None,
         tuple(dict.fromkeys(a for g in guarantees for a in g.besides)),
         notes_of_all(g.notes for g in guarantees),

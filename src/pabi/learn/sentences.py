@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-PREPROCESSING = "preprocessing used no private data"
-ONE_FIT = "this is one fit; what searches and refits cost has to be added"
+PREPROCESSING = (
+    "preprocessing used no private data, or through releases that are counted here alone"
+)
+ONE_FIT = "every release is one fit; what other searches and refits cost has to be added"
 LABELS = "the label set is public"
 WEIGHTS = "class_weight is public"
 MOST_WEIGHT = "max_sample_weight is public, and a record's weight depends on that record alone"

@@ -18,7 +18,7 @@ class Wording:
     outright : str
         Why δ has to be small.
     attacker : str
-        What an attacker knows and decides, with a place for the unit.
+        What an attacker knows and decides, with a place for the unit where it is named.
     few, even : str
         What is found at a rate of false positives, and where both are as likely, with places for numbers.
     nothing_else : str
@@ -34,14 +34,14 @@ class Wording:
 
 
 DATA_SETS = Wording(
-    promise="Take two data sets of which {}. Whatever is computed from the release, any outcome is at most "
-    "e^ε times as likely with the one as with the other, up to a probability of δ. Smaller numbers are more "
-    "private. It speaks of what the release adds to what was known before, and not of what is true of people "
-    "in general.",
+    promise="Take two data sets that differ in one thing: {}. Whatever is computed from the release, any "
+    "outcome is at most e^ε times as likely with the one as with the other, up to a probability of δ. "
+    "Smaller numbers are more private. It speaks of what the release adds to what was known before, and not "
+    "of what is true of people in general.",
     outright="Publishing one record outright, at random, satisfies any definition with δ = 1/n, so that δ "
     "has to be far below it.",
-    attacker="An attacker knows the data of everybody else and both candidates for one {}, sees the release, "
-    "and decides which candidate was used (membership inference). Whatever the attack:",
+    attacker="An attacker knows both data sets, sees the release, and decides which of the two was used "
+    "(membership inference). Whatever the attack:",
     few="If at most 1 % of its accusations of the innocent are allowed (false positives), it finds at most "
     "{} of those who were in (true positives).",
     even="Where either candidate is as likely as the other beforehand, it is right in at most {} of all "

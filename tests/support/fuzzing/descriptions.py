@@ -213,6 +213,7 @@ def tried(seeds: Iterable[int], seconds: float = math.inf) -> dict:
         if time.monotonic() > until:
             break
         begin = time.process_time()
+        print(f"description {seed}", file=sys.stderr)  # the last line says what does not end
         kind, problem = outcome(seed)
         counted[kind] += 1
         slowest = max(slowest, (time.process_time() - begin, seed))

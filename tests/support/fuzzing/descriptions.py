@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import signal
 import sys
 import time
 import traceback
@@ -30,6 +31,7 @@ from pabi.tradeoff import Gaussian
 
 # Relative, of ε: Gaussians of linear moduli, readings of products, optima of nonlinear moduli.
 EXACT, READ, BENT = 1e-9, 2e-3, 2e-2
+MOST_SECONDS = 60.0  # for one description: what takes longer is wrong
 REFUSALS = (pabi.InvalidInput, NotApplicable)
 
 
@@ -206,15 +208,22 @@ def outcome(seed: int) -> tuple[str, str | None]:
     return ("guarantee", None) if problem is None else ("wrong", f"{problem} at δ = {delta}")
 
 
+def _too_long(*_: object) -> None:
+    raise TimeoutError(f"took more than {MOST_SECONDS} s")
+
+
 def tried(seeds: Iterable[int], seconds: float = math.inf) -> dict:
     """What came of the descriptions of these seeds: counts, what was wrong, and the slowest."""
+    signal.signal(signal.SIGALRM, _too_long)
     counted, wrong, slowest, until = Counter(), [], (0.0, -1), time.monotonic() + seconds
     for seed in seeds:
         if time.monotonic() > until:
             break
         begin = time.process_time()
         print(f"description {seed}", file=sys.stderr)  # the last line says what does not end
+        signal.setitimer(signal.ITIMER_REAL, MOST_SECONDS)
         kind, problem = outcome(seed)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
         counted[kind] += 1
         slowest = max(slowest, (time.process_time() - begin, seed))
         if problem is not None:

@@ -6,7 +6,7 @@ GROUPS := dev $(if $(CI),frameworks)
 # The tests run one process a core already: more threads inside of each only wait for one another.
 test nightly: export OMP_NUM_THREADS = 1
 
-.PHONY: demo test lint docs links bench nightly clean reproduce
+.PHONY: demo test lint docs links bench nightly clean reproduce sbom fuzz
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
@@ -46,6 +46,19 @@ nightly: .venv/ready
 	$(BIN)/python -m pytest -m "nightly or hypothesis" --hypothesis-profile nightly -n auto
 	PYTHONPATH=tests $(BIN)/python benchmarks/falsify.py --instances 1000000
 
+# Every reader of files for a minute, guided by coverage where atheris is installed (it is in no group).
+fuzz: .venv/ready
+	for target in guarantee "run file" schema ledger checkpoint model CSV Parquet Arrow; do \
+	  PYTHONPATH=tests $(BIN)/python benchmarks/fuzz.py "$$target" --seconds 60 || exit 1; done
+
+# What an installed pabi consists of, as CycloneDX, by a tool of a fixed version in an environment of its own.
+sbom:
+	$(PYTHON) -m venv .sbom/pabi
+	.sbom/pabi/bin/python -m pip install --quiet '.[train]'
+	$(PYTHON) -m venv .sbom/tool
+	.sbom/tool/bin/python -m pip install --quiet cyclonedx-bom==7.5.0
+	.sbom/tool/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --of JSON -o sbom.json .sbom/pabi
+
 # The environment is complete once `ready` exists, and is brought up to date when pyproject.toml changes.
 # Modules are compiled when they are first imported, not all of them beforehand.
 .venv/ready: pyproject.toml
@@ -55,4 +68,4 @@ nightly: .venv/ready
 	touch .venv/ready
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache docs/_build
+	rm -rf .venv .sbom sbom.json .mypy_cache .ruff_cache .pytest_cache docs/_build

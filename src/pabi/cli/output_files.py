@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pabi.budget.files import sync_folder
 from pabi.numbers.errors import InvalidInput
 
 
@@ -34,8 +35,11 @@ def partial_files(
         for part in parts:
             part.touch(exist_ok=False)
         yield parts
+        for part in parts:  # a loss of power must not leave a name without what it names
+            _sync(part)
         for part, path in zip(parts, paths, strict=True):
             os.replace(part, path)
+            sync_folder(path.parent)
     except OSError as bad:
         raise InvalidInput(
             " and ".join(files), f"cannot be written: {bad.strerror or bad}"
@@ -43,3 +47,12 @@ def partial_files(
     finally:
         for part in parts:
             part.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Makes what was written to a file survive a loss of power."""
+    handle = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -15,6 +15,7 @@ from typing import Any
 
 from pabi.cli.reading import file_name
 from pabi.cli.table_files import ARROW, CSV, STANDARD_INPUT, ending_of
+from pabi.cli.writing import one_line
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 
@@ -106,7 +107,11 @@ def _readable(file: str, kind: str) -> Iterator[None]:
     except InvalidInput:
         raise
     except _UNREADABLE as bad:
-        raise InvalidInput(file_name(file), f"expected a {kind} table: {bad}") from None
+        raise InvalidInput(file_name(file), f"expected a {kind} table: {one_line(bad)}") from None
+    except MemoryError:  # a damaged file may say that it holds more than there is
+        raise InvalidInput(
+            file_name(file), f"expected a {kind} table: not enough memory, or it is damaged"
+        ) from None
 
 
 # CSV.

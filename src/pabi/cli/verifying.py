@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pabi.cli.models import TYPES
 from pabi.cli.reading import (
     notes_of,
     notes_text,
@@ -289,14 +290,14 @@ def _compared(file: str, notes: Mapping[str, Any]) -> _Comparison:
 
 
 def _loaded(file: str) -> Any:
-    """The model in a skops file that holds types of pabi and of those that skops trusts."""
+    """The model in a skops file that holds types of a model's and of those that skops trusts."""
     skops = extra("skops.io", "train")
     try:
         types = skops.get_untrusted_types(file=file)
-        foreign = [name for name in types if not name.startswith("pabi.")]
+        foreign = sorted(set(types) - TYPES)
         if foreign:
             raise InvalidInput(file, f"expected a model of pabi's types only, got {foreign[0]}")
-        return skops.load(file, trusted=types)
+        return skops.load(file, trusted=sorted(TYPES))
     except InvalidInput:
         raise
     except Exception as bad:  # of whatever kind: the file may be anything

@@ -16,7 +16,6 @@ import io
 import json
 import os
 import time
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,15 +31,6 @@ from pabi.execute.secret_orders import Secret
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 
-_UNREADABLE = (
-    ValueError,
-    KeyError,
-    TypeError,
-    EOFError,
-    RuntimeError,
-    OverflowError,
-    zipfile.BadZipFile,
-)
 _FORMAT, _WITHOUT_ASSUMPTIONS = "pabi.checkpoint.3", "pabi.checkpoint.1"
 _UPDATE = "update_"  # of the names of what the update keeps
 
@@ -125,7 +115,9 @@ class Checkpoint:
         except OSError as bad:
             reason = bad.strerror or "not a checkpoint"
             raise InvalidInput("resume", f"cannot read {self._path}: {reason}") from None
-        except _UNREADABLE:
+        except MemoryError:
+            raise InvalidInput("resume", f"cannot read {self._path}: not enough memory") from None
+        except Exception:  # of whatever kind: numpy raises many over a damaged file
             raise InvalidInput("resume", f"{self._path} is not a checkpoint of pabi") from None
         if form == _WITHOUT_ASSUMPTIONS:
             raise InvalidInput(

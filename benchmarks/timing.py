@@ -1,0 +1,92 @@
+"""Does the time of a fit depend on one record? Fits with and without an outlier, by a permutation test.
+
+`python benchmarks/timing.py [--fits 300]` fits a private logistic regression to one table and to one that
+differs from it in one row, in random order, and permutes which fit was of which. Times are of the processor,
+of this process. A small p says that the means differ by more than chance; a large one does not say that they
+are the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+import warnings
+
+import numpy as np
+
+from pabi.learn import PrivateLogisticRegression
+
+N, D, EPOCHS = 2_000, 20, 20
+PERMUTATIONS = 10_000
+
+
+def tables() -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """(a table, its labels, what takes the place of its first row)."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((N, D))
+    rows /= np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
+    labels = (rows[:, 0] > 0).astype(int)
+    others = {
+        "like the others": rows[1].copy(),
+        "long, and scaled down": np.full(D, 1e6),
+        "all zeros": np.zeros(D),
+        "of the least doubles": np.full(D, 5e-324),
+    }
+    return rows, labels, others
+
+
+def seconds(rows: np.ndarray, labels: np.ndarray) -> float:
+    """Of processor time, for one fit."""
+    model = PrivateLogisticRegression(1.0, 1e-5, 1.0, classes=[0, 1], epochs=EPOCHS)
+    begin = time.process_time()
+    model.fit(rows, labels)
+    return time.process_time() - begin
+
+
+def measured(fits: int, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(seconds of fits without the row, seconds of fits with it), taken in random order."""
+    rows, labels, _ = tables()
+    changed = rows.copy()
+    changed[0] = row
+    order = [False, True] * fits
+    random.Random(1).shuffle(order)
+    times: tuple[list[float], list[float]] = ([], [])
+    for own in order:
+        times[own].append(seconds(changed if own else rows, labels))
+    return np.array(times[0]), np.array(times[1])
+
+
+def p_value(without: np.ndarray, with_it: np.ndarray) -> float:
+    """Of a permutation test of the difference of the means of ranks, two-sided."""
+    ranks = np.argsort(np.argsort(np.concatenate([without, with_it]))).astype(float)
+    k, rng = len(without), np.random.default_rng(2)
+    seen = abs(ranks[:k].mean() - ranks[k:].mean())
+    shuffled = rng.permuted(np.tile(ranks, (PERMUTATIONS, 1)), axis=1)
+    differences = np.abs(shuffled[:, :k].mean(axis=1) - shuffled[:, k:].mean(axis=1))
+    return float((1 + np.sum(differences >= seen)) / (1 + PERMUTATIONS))
+
+
+def main() -> None:
+    """Measure every kind of row, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fits", type=int, default=300, help="of either table")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rows, labels, others = tables()
+    for _ in range(5):
+        seconds(rows, labels)
+    print("| the row | fits of each | without, median ms | with, median ms | difference | p |")
+    print("|---|---|---|---|---|---|")
+    for name, row in others.items():
+        without, with_it = measured(options.fits, row)
+        a, b = 1e3 * np.median(without), 1e3 * np.median(with_it)
+        p = p_value(without, with_it)
+        print(
+            f"| {name} | {options.fits} | {a:.2f} | {b:.2f} | {100 * (b / a - 1):+.1f} % | {p:.4f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,305 @@
+"""Disks that are full, folders that cannot be written, writes that are cut short, clocks that jump.
+
+Of ledgers, checkpoints, models and guarantees nothing that was there is lost, and one line says what went
+wrong. The faults are the system's own where a test can bring them about: a limit on the size of files, rights
+that are missing, processes that are killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import resource
+import shutil
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.budget import ledger as ledgers
+from pabi.cli import main
+from pabi.cli.output_files import partial_files
+from pabi.execute import checkpoint
+from pabi.execute.checkpoint import Checkpoint, State
+from support.ledgers import DELTA, release
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and flock")
+EPSILON, MU = 1.0, 0.01
+NOBODY = 65534
+
+
+@contextlib.contextmanager
+def files_at_most(size):
+    """Within it no file grows beyond so many bytes: writes are cut short there, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextlib.contextmanager
+def read_only(folder):
+    """Within it nobody makes, changes or removes files in the folder, not even the system's owner."""
+    folder.chmod(0o555)
+    everybody = os.geteuid() == 0
+    if everybody:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        if everybody:
+            os.seteuid(0)
+        folder.chmod(0o755)
+
+
+@pytest.fixture
+def folder():
+    """A folder that others can read, as those of pytest are not."""
+    path = Path(tempfile.mkdtemp(prefix="pabi-faults-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+def refused(call, *words):
+    """One line that has these words."""
+    with pytest.raises(pabi.InvalidInput) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+# Ledgers.
+
+
+@pytest.fixture
+def ledger(folder):
+    book = pabi.Ledger(folder / "a.ledger", EPSILON, DELTA)
+    book.spend(release(MU))
+    return book
+
+
+@pytest.mark.parametrize("more", [0, 1, 300])
+def test_a_full_disk_grants_nothing(ledger, more):
+    before = contents(ledger.path.parent)
+    with files_at_most(ledger.path.stat().st_size + more):
+        refused(lambda: ledger.spend(release(MU)), "cannot be written", "File too large")
+    assert contents(ledger.path.parent) == before
+    ledger.spend(release(MU))
+    assert len(ledger.report().entries) == 2
+
+
+def test_a_reservation_stays_if_its_commit_cannot_be_written(ledger):
+    reservation = ledger.reserve(release(MU))
+    with files_at_most(ledger.path.stat().st_size):
+        refused(reservation.commit, "cannot be written")
+    assert [entry.committed for entry in ledger.report().entries] == [True, False]
+    reservation.commit()
+    assert [entry.committed for entry in ledger.report().entries] == [True, True]
+
+
+def test_a_new_ledger_on_a_full_disk_grants_nothing(folder):
+    with files_at_most(10):
+        refused(lambda: pabi.Ledger(folder / "a.ledger", EPSILON, DELTA), "cannot be written")
+    assert pabi.Ledger(folder / "a.ledger", EPSILON, DELTA).report().entries == ()
+
+
+def test_a_ledger_in_a_folder_that_is_read_only(ledger):
+    before, guarantee = contents(ledger.path.parent), release(MU)
+    ledger.path.chmod(0o444)
+    with read_only(ledger.path.parent):
+        refused(lambda: ledger.spend(guarantee), "expected a ledger: Permission denied")
+        refused(
+            lambda: pabi.Ledger(ledger.path.parent / "b.ledger", EPSILON, DELTA),
+            "expected a ledger: Permission denied",
+        )
+        assert len(ledger.report().entries) == 1
+    assert contents(ledger.path.parent) == before
+
+
+def test_a_ledger_does_not_go_by_the_clock(ledger, monkeypatch):
+    """Entries are in the order of their numbers, whatever the clock said; none is lost or counted less."""
+    left = [ledger.remaining()]
+    for at in ("9999-12-31T23:59:59Z", "1970-01-01T00:00:00Z", "2026-02-29T00:00:00Z"):
+        monkeypatch.setattr(ledgers, "now", lambda at=at: at)
+        ledger.spend(release(MU))
+        left.append(pabi.Ledger(ledger.path, EPSILON, DELTA).remaining())
+    assert [entry.number for entry in ledger.report().entries] == [1, 2, 3, 4]
+    assert left == sorted(left, reverse=True)
+    assert len(set(left)) == 4
+    assert pabi.verify(ledger.guarantee).ok
+
+
+def commands(path, count, seed):
+    """How many entries so many commands made: each opens the ledger anew, as a command does."""
+    chance, guarantee, granted = random.Random(seed), release(MU), 0
+    for _ in range(count):
+        which = chance.randrange(6)
+        if which == 0:
+            pabi.Ledger(path, 9.0, DELTA).spend(guarantee)
+            granted += 1
+        elif which == 1:
+            with pabi.Ledger(path, 9.0, DELTA).reserve(guarantee):
+                granted += 1
+        elif which < 4:
+            assert pabi.Ledger(path, 9.0, DELTA).remaining() > 0.0
+        else:
+            assert main(["ledger", str(path)]) == 0
+    return granted
+
+
+@pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.nightly)])
+def test_concurrent_commands_lose_nothing(folder, count):
+    path, processes = folder / "a.ledger", 4
+    release(MU)
+    workers = {}
+    for seed in range(processes):
+        process = os.fork()
+        if process == 0:
+            status = 1
+            try:
+                null = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(null, 1)
+                granted = commands(path, count // processes, seed)
+                (folder / f"granted-{seed}").write_text(str(granted))
+                status = 0
+            finally:
+                os._exit(status)
+        workers[process] = seed
+    for process in workers:
+        assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    granted = sum(int((folder / f"granted-{seed}").read_text()) for seed in range(processes))
+    entries = pabi.Ledger(path, 9.0, DELTA).report().entries
+    assert granted > count // 8
+    assert [entry.number for entry in entries] == list(range(1, granted + 1))
+    assert all(entry.committed for entry in entries)
+
+
+# Checkpoints.
+
+
+RUN = pabi.NoisySGD(
+    pabi.Loss.convex(1.0), n=40, batches=pabi.ShuffleOnce(8), epochs=4, step_size=0.3, noise_std=1.0,
+    clip_norm=1.0,
+)  # fmt: skip
+SECRET = np.arange(40)
+
+
+def state(step, size=4):
+    return State(step, np.full(size, float(step)), SECRET)
+
+
+def checkpointed(folder, size=4):
+    file = Checkpoint(folder / "a.ckpt", RUN, np.zeros(size), 0.0)
+    file.write(state(3, size))
+    return file
+
+
+def test_a_checkpoint_on_a_full_disk_stays_the_last_one(folder):
+    file = checkpointed(folder)
+    before = contents(folder)
+    for size in (0, 1, 500):
+        with files_at_most(size):
+            refused(lambda: file.write(state(7)), "checkpoint: cannot write", "File too large")
+        assert contents(folder) == before
+    file.write(state(7))
+    assert file.read().step == 7
+
+
+def test_a_checkpoint_in_a_folder_that_is_read_only(folder):
+    file = checkpointed(folder)
+    before = contents(folder)
+    with read_only(folder):
+        refused(lambda: file.write(state(7)), "checkpoint: cannot write", "Permission denied")
+    assert contents(folder) == before
+    assert file.read().step == 3
+
+
+def test_checkpoints_are_due_by_a_clock_that_does_not_jump(folder, monkeypatch):
+    file = Checkpoint(folder / "a.ckpt", RUN, np.zeros(4), 100.0)
+    for jump in (-1e9, 1e9):
+        monkeypatch.setattr(time, "time", lambda jump=jump: jump)
+        file.write_if_due(state(3))
+    assert contents(folder) == {}
+    later = time.monotonic() + 101.0
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: later)
+    file.write_if_due(state(3))
+    assert file.read().step == 3
+
+
+@pytest.mark.parametrize("kills", [6, pytest.param(300, marks=pytest.mark.nightly)])
+def test_a_checkpoint_survives_kills(folder, kills):
+    """At any moment the file is an old one or a new one, whole."""
+    size, chance, last = 20_000, random.Random(0), 3
+    file = checkpointed(folder, size)
+    for _ in range(kills):
+        process = os.fork()
+        if process == 0:
+            try:
+                for step in (*range(3, 19),) * 10_000:
+                    file.write(state(step, size))
+            finally:
+                os._exit(1)
+        time.sleep(chance.uniform(0.01, 0.1))
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        last = file.read()
+        assert np.array_equal(last.x, np.full(size, float(last.step)))
+        assert np.array_equal(last.secret, SECRET)
+    file.write(state(5, size))  # over what the last kill left of a part
+    assert {path.name for path in folder.iterdir()} == {"a.ckpt"}
+
+
+# Models and guarantees, as commands write them.
+
+
+def written(folder, content):
+    """Writes both files as `pabi train` does."""
+    names = [str(folder / name) for name in ("model.skops", "guarantee.json")]
+    with partial_files(names, True, unlike=()) as parts:
+        for part in parts:
+            part.write_bytes(content)
+
+
+def test_models_and_guarantees_on_a_full_disk_stay_as_they_were(folder):
+    written(folder, b"old")
+    with files_at_most(1000):
+        refused(lambda: written(folder, b"n" * 2000), "cannot be written: File too large")
+    assert contents(folder) == {"model.skops": b"old", "guarantee.json": b"old"}
+
+
+def test_models_and_guarantees_in_a_folder_that_is_read_only(folder):
+    written(folder, b"old")
+    with read_only(folder):
+        refused(lambda: written(folder, b"new"), "cannot be written: Permission denied")
+    assert contents(folder) == {"model.skops": b"old", "guarantee.json": b"old"}
+
+
+def test_an_interruption_leaves_models_and_guarantees_as_they_were(folder):
+    written(folder, b"old")
+    names = [str(folder / name) for name in ("model.skops", "guarantee.json")]
+    with pytest.raises(KeyboardInterrupt), partial_files(names, True, unlike=()) as parts:
+        parts[0].write_bytes(b"new")
+        raise KeyboardInterrupt
+    assert contents(folder) == {"model.skops": b"old", "guarantee.json": b"old"}
+
+
+def test_models_and_guarantees_are_on_the_disk_before_they_take_their_names(folder, monkeypatch):
+    """Or a loss of power could leave a name with nothing in it, where an old model was."""
+    order, replace, sync = [], os.replace, os.fsync
+    monkeypatch.setattr(os, "replace", lambda *names: (order.append("named"), replace(*names)))
+    monkeypatch.setattr(os, "fsync", lambda file: (order.append("synced"), sync(file)))
+    written(folder, b"new")
+    assert order[:3] == ["synced", "synced", "named"]

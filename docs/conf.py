@@ -54,7 +54,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(numpy|np|scipy|matplotlib|sklearn|pandas|typer|xarray|flint)\b.*"),
     (
         "py:class",
-        r"Array|Fraction|Kind|Part|Status|pabi\.account\.calibration\.Calibrated|pabi\.execute\.groups\.UserRows|pabi\.forgetting\.states\.SecretState",
+        r"Array|Fraction|Kind|Part|Status|pabi\.account\.calibration\.Calibrated|pabi\.execute\.groups\.UserRows",
     ),  # not classes
     ("py:.*", r"(collections|typing|typing_extensions|fractions|pathlib|abc|os)\..*"),
 ]

@@ -390,15 +390,16 @@ def test_assumptions_say_what_the_user_must_stand_behind(kind):
     ids=["calibrated", "noise", "schedule", "no intercept"],
 )
 def test_the_run_executed_is_the_run_accounted(monkeypatch, kind, changes):
-    """One call of `train`, whose run is `run_`, is what the guarantee is computed from, and holds what
+    """One call of the trainer, whose run is `run_`, is what the guarantee is computed from, and holds what
     the arguments say."""
     calls = []
 
-    def recorded(run, gradients, x0, random_state=None, **others):
+    def recorded(keep, run, gradients, x0, random_state=None, **others):
+        assert keep is None
         calls.append((run, gradients, x0, random_state))
-        return engine_module.train(run, gradients, x0, random_state, **others)
+        return engine_module.train_and_keep(keep, run, gradients, x0, random_state, **others)
 
-    monkeypatch.setattr(estimators_module, "train", recorded)
+    monkeypatch.setattr(estimators_module, "train_and_keep", recorded)
     X, y = problem(kind)
     arguments = {**QUICK, **changes}
     model = kind(**arguments).fit(X, y)

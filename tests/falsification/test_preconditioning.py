@@ -155,12 +155,12 @@ def test_the_best_test_tells_no_more_than_the_guarantee_and_no_less(
 
 
 def half_of_the_training_noise(monkeypatch):
-    train = estimators_module.train
+    train = estimators_module.train_and_keep
 
-    def quieter(run, *others, **keywords):
-        return train(replace(run, noise_std=run.noise_std / 2.0), *others, **keywords)
+    def quieter(keep, run, *others, **keywords):
+        return train(keep, replace(run, noise_std=run.noise_std / 2.0), *others, **keywords)
 
-    monkeypatch.setattr(estimators_module, "train", quieter)
+    monkeypatch.setattr(estimators_module, "train_and_keep", quieter)
 
 
 def half_of_the_moments_noise(monkeypatch):

@@ -205,18 +205,18 @@ def test_what_noise_would_hide_is_not_released(monkeypatch, kind, share):
 def test_what_runs_is_what_is_accounted(monkeypatch, kind, intercept):
     """One release of the records and one training on what the release makes of them, in this order."""
     calls = []
-    release, train = whitening_module.second_moments, engine_module.train
+    release, train = whitening_module.second_moments, engine_module.train_and_keep
 
     def released(moments, records, *others, **keywords):
         calls.append((moments, records))
         return release(moments, records, *others, **keywords)
 
-    def trained(run, gradients, *others, **keywords):
+    def trained(keep, run, gradients, *others, **keywords):
         calls.append((run, gradients.records))
-        return train(run, gradients, *others, **keywords)
+        return train(keep, run, gradients, *others, **keywords)
 
     monkeypatch.setattr(whitening_module, "second_moments", released)
-    monkeypatch.setattr(estimators_module, "train", trained)
+    monkeypatch.setattr(estimators_module, "train_and_keep", trained)
     model = fitted(kind, fit_intercept=intercept, feature_norm=0.8, intercept_scaling=0.5)
     (moments, records), (run, mapped) = calls
     assert moments is model.moments_

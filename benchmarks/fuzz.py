@@ -40,7 +40,7 @@ def guided(atheris, name: str, seconds: int) -> None:
     folder = Path(tempfile.mkdtemp(prefix="pabi-fuzz-"))
     for i, data in enumerate(target.seeds()):
         (folder / str(i)).write_bytes(data)
-    limits = [f"-timeout={MOST_SECONDS:.0f}", f"-rss_limit_mb={MOST_MEGABYTES:.0f}"]
+    limits = [f"-timeout={int(MOST_SECONDS)}", f"-rss_limit_mb={int(MOST_MEGABYTES)}"]
     arguments = [sys.argv[0], str(folder), *limits, f"-max_total_time={seconds}", "-max_len=65536"]
     atheris.Setup(arguments, lambda data: answer(target, data) and None)
     atheris.Fuzz()

@@ -223,8 +223,8 @@ def main() -> None:
             met = (share >= GOAL or source not in GOALS) and got["mb"] <= FLAT * least
             failures += not met
             verdict = "met" if met else "missed"
-            about = [source, f"{rows:.0e}"]
-            shown.add_row(*about, "processor", *shares(got, ""), f"{got['mb']:.0f}", verdict)
+            about = [source, str(rows)]
+            shown.add_row(*about, "processor", *shares(got, ""), str(round(got["mb"])), verdict)
             shown.add_row("", "", "clock", *shares(got, " wall"), "", "")
     Console().print(shown)
     sys.exit(failures > 0)

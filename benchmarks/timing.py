@@ -16,6 +16,7 @@ import warnings
 import numpy as np
 
 from pabi.learn import PrivateLogisticRegression
+from pabi.showing import plain
 
 N, D, EPOCHS = 2_000, 20, 20
 PERMUTATIONS = 10_000
@@ -81,11 +82,13 @@ def main() -> None:
     for name, row in others.items():
         without, with_it = measured(options.fits, row)
         a, b = 1e3 * np.median(without), 1e3 * np.median(with_it)
-        p = p_value(without, with_it)
-        print(
-            f"| {name} | {options.fits} | {a:.2f} | {b:.2f} | {100 * (b / a - 1):+.1f} % | {p:.4f} |",
-            flush=True,
-        )
+        cells = [
+            plain(a),
+            plain(b),
+            f"{plain(100 * (b / a - 1), 2)} %",
+            plain(p_value(without, with_it), 2),
+        ]
+        print(f"| {name} | {options.fits} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def many(run, calls, *, each=None):
 def test_noise_that_is_used_again_is_caught(monkeypatch):
     """In one training it says nothing: so many trainings."""
     assert not audit_outputs(FULL, *many(FULL, 300), confidence=SURE).refuted
-    monkeypatch.setattr(engine, "randomness_from", lambda state: Fixed(None))
+    monkeypatch.setattr(engine, "randomness_from", lambda state, **_: Fixed(None))
     assert audit_outputs(FULL, *many(FULL, 300), confidence=SURE).refuted
 
 
@@ -166,7 +166,7 @@ def test_a_resumed_run_is_not_refuted(tmp_path):
 def test_a_seed_that_is_resumed_is_caught(tmp_path, monkeypatch):
     """The steps after the resumption take known noise, which an attacker subtracts."""
     draws = Fixed(None)
-    monkeypatch.setattr(engine, "randomness_from", lambda state: draws)
+    monkeypatch.setattr(engine, "randomness_from", lambda state, **_: draws)
     null, other = resumed_audit(CYCLIC, tmp_path)
     # The attacker draws what was drawn, and follows it through the steps after the resumption.
     noise = replayed(CYCLIC, MODELS, first=2)

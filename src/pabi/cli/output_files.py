@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pabi.budget.files import sync_folder
 from pabi.numbers.errors import InvalidInput
 
 
@@ -19,6 +18,8 @@ def partial_files(
 
     `unlike`: files that are read. Raises InvalidInput naming the file.
     """
+    from pabi.budget.files import sync_folder
+
     paths = [Path(file) for file in files]
     for path in paths:
         if not path.parent.is_dir():

@@ -267,10 +267,11 @@ def test_a_full_disk_is_told_in_one_line_and_keeps_the_file(unpriced, monkeypatc
     assert "\n" not in str(caught.value)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+    outside = ("train", "train_and_keep", sys._getframe().f_code.co_name)
     kept = [
         value
         for frame, _ in traceback.walk_tb(caught.value.__traceback__)
-        if frame.f_code.co_name not in ("train", sys._getframe().f_code.co_name)
+        if frame.f_code.co_name not in outside
         for value in frame.f_locals.values()
     ]
     assert not any(isinstance(value, (np.ndarray, State, io.BytesIO)) for value in kept)

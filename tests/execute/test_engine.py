@@ -562,7 +562,9 @@ def test_exceptions_carry_no_iterate(free, kind):
         ]
         assert inside
         assert [(f.f_code.co_name, f.f_locals) for f in inside if f.f_locals] == []
-        running = [f for f in frames if f.f_code.co_name in ("train", "released", "unseen")]
+        running = [
+            f for f in frames if f.f_code.co_name in ("train_and_keep", "released", "unseen")
+        ]
         hidden = np.ndarray, np.random.Generator, State
         kept = {k for f in running for k, v in f.f_locals.items() if isinstance(v, hidden)}
         assert kept == {"start"}

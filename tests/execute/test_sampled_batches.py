@@ -820,7 +820,8 @@ def test_exceptions_hold_no_batch(free, batches):
     trace, kept = caught.value.__traceback__, []
     while trace is not None:
         where = trace.tb_frame
-        if "pabi" in where.f_globals.get("__name__", "") and where.f_code.co_name != "train":
+        trainers = ("train", "train_and_keep")
+        if "pabi" in where.f_globals.get("__name__", "") and where.f_code.co_name not in trainers:
             kept += where.f_locals.values()
         trace = trace.tb_next
     assert not any(isinstance(value, (np.ndarray, BatchRows, State)) for value in kept)

@@ -6,6 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
+from pabi.cli.options import (
+    Adjacency,
+    Epochs,
+    FeatureNorm,
+    Model,
+    TargetDelta,
+    TargetEpsilon,
+)
 from pabi.cli.output_files import partial_files
 from pabi.cli.reading import read_positive, read_target
 from pabi.cli.writing import emit, run_file
@@ -16,12 +24,8 @@ def plan(
     schema: Annotated[
         str, typer.Option("--schema", metavar="FILE", help="The schema, as for pabi train.")
     ],
-    epsilon: Annotated[
-        str | None, typer.Option("--epsilon", metavar="E", help="The target epsilon. Required.")
-    ] = None,
-    delta: Annotated[
-        str | None, typer.Option("--delta", metavar="D", help="The target's delta. Required.")
-    ] = None,
+    epsilon: TargetEpsilon = None,
+    delta: TargetDelta = None,
     rows: Annotated[
         int | None, typer.Option("--rows", min=1, metavar="N", help="How many rows there will be.")
     ] = None,
@@ -31,24 +35,10 @@ def plan(
             "--users", min=1, metavar="N", help="Or how many users, if they are protected."
         ),
     ] = None,
-    model: Annotated[
-        str, typer.Option("--model", metavar="M", help="logistic, linear, svc, poisson or huber.")
-    ] = "logistic",
-    adjacency: Annotated[
-        str | None,
-        typer.Option("--adjacency", metavar="A", help="replace_one (default) or zero_out."),
-    ] = None,
-    feature_norm: Annotated[
-        str | None,
-        typer.Option(
-            "--feature-norm",
-            metavar="R",
-            help="Scale longer rows down to this norm; by default no row is longer.",
-        ),
-    ] = None,
-    epochs: Annotated[
-        str | None, typer.Option("--epochs", metavar="N", help="Passes over the data.")
-    ] = None,
+    model: Model = "logistic",
+    adjacency: Adjacency = None,
+    feature_norm: FeatureNorm = None,
+    epochs: Epochs = None,
     out: Annotated[
         str | None,
         typer.Option("--out", metavar="FILE", help="Write the training as a run file (TOML)."),

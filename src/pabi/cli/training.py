@@ -11,6 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from pabi.cli.ledgers import opened, refuse_beyond
+from pabi.cli.options import (
+    Adjacency,
+    Epochs,
+    FeatureNorm,
+    Model,
+    TargetDelta,
+    TargetEpsilon,
+)
 from pabi.cli.output_files import partial_files
 from pabi.cli.reading import read_positive, read_target
 from pabi.cli.state_origin import Origin, state_file
@@ -50,30 +58,12 @@ def train(
         str,
         typer.Option("--guarantee", metavar="FILE", help="Where to write its guarantee (JSON)."),
     ],
-    epsilon: Annotated[
-        str | None, typer.Option("--epsilon", metavar="E", help="The target epsilon. Required.")
-    ] = None,
-    delta: Annotated[
-        str | None, typer.Option("--delta", metavar="D", help="The target's delta. Required.")
-    ] = None,
-    model: Annotated[
-        str, typer.Option("--model", metavar="M", help="logistic, linear, svc, poisson or huber.")
-    ] = "logistic",
-    adjacency: Annotated[
-        str | None,
-        typer.Option("--adjacency", metavar="A", help="replace_one (default) or zero_out."),
-    ] = None,
-    feature_norm: Annotated[
-        str | None,
-        typer.Option(
-            "--feature-norm",
-            metavar="R",
-            help="Scale longer rows down to this norm; by default no row is longer.",
-        ),
-    ] = None,
-    epochs: Annotated[
-        str | None, typer.Option("--epochs", metavar="N", help="Passes over the data.")
-    ] = None,
+    epsilon: TargetEpsilon = None,
+    delta: TargetDelta = None,
+    model: Model = "logistic",
+    adjacency: Adjacency = None,
+    feature_norm: FeatureNorm = None,
+    epochs: Epochs = None,
     ledger: Annotated[
         str | None,
         typer.Option(

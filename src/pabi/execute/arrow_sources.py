@@ -108,8 +108,10 @@ def _of_fragment(fragment: Any, columns: list[str]) -> Iterator[Any]:
 
 def _rows(batch: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     """(m, d) the columns of a batch side by side; a missing number is NaN."""
-    columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
-    return np.ascontiguousarray(np.stack(columns).astype(dtype, copy=False).T)
+    rows = np.empty((batch.num_rows, batch.num_columns), dtype)
+    for j, column in enumerate(batch.columns):
+        rows[:, j] = column.to_numpy(zero_copy_only=False)
+    return rows
 
 
 def _is_number(kind: Any) -> bool:

@@ -13,7 +13,7 @@ from pabi.execute.sources import Chunks, storage
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 
-ROWS = 1 << 14  # of a batch
+ROWS = 1 << 13  # of a batch: columns are turned into rows while they are in the cache
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,12 @@ from pabi.execute.sources import Parts, Steady, rechunked, storage
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 
-_SINGLE = 2.0**80  # sums of squares up to it, and inverses, are far from the ends of single precision
+_SINGLE = (
+    2.0**80
+)  # sums of squares up to it, and inverses, are far from the ends of single precision
 _FEW_SQUARES = 1 << 12
 _WELL_WITHIN = 1.0 - 2.0**-10  # more than sums of so few squares in single precision are off by
+
 
 class LargeRecords(Records):
     """`Records` of a table that is read in passes: the same rows, to the last bit, in bounded memory.

@@ -2,8 +2,8 @@
 
 Two passes make a secret order. The first writes every row to its bucket, each bucket to its part of one file;
 the second, which is every epoch, reads bucket after bucket and puts each into its inner order in memory
-(`pabi.execute.secret_orders`). In memory are four buckets, before that the rows that are being sorted into them. A
-known order is the same with one bucket, read in pieces.
+(`pabi.execute.secret_orders`). In memory are four buckets, before that the rows that are being sorted into
+them. A known order is the same with one bucket, read in pieces.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from pabi.execute.secret_orders import BUCKET, Buckets, Secret, sorted_by
 from pabi.execute.sources import rechunked
 from pabi.numbers.errors import InvalidInput
 
-_SORTED = 1 << 26  # bytes of rows that are sorted into buckets together: the more, the longer are writes
+_SORTED = (
+    1 << 26
+)  # bytes of rows that are sorted into buckets together: the more, the longer are writes
 _GATHERED = 1 << 20  # bytes of rows, about, that are put beside one another before they are written
 
 

@@ -20,7 +20,8 @@ ROWS = 1 << 13  # of a batch: columns are turned into rows while they are in the
 class ArrowColumns:
     """Columns of a dataset of pyarrow's, or one column.
 
-    `names`: a string for one column. `dtype`: of numbers, None for cells as they are.
+    `names`: a string for one column. `dtype`: of numbers, None for cells as they are, objects where there are
+    several columns.
     """
 
     dataset: Any
@@ -30,10 +31,10 @@ class ArrowColumns:
     def chunks(self) -> Chunks:
         """All rows in turn, file by file."""
         for batch in _batches(self.dataset, self._columns):
-            if self.dtype is None:
+            if isinstance(self.names, str):
                 yield batch.column(0).to_numpy(zero_copy_only=False)
             else:
-                yield _rows(batch, self.dtype)
+                yield _rows(batch, np.dtype(object) if self.dtype is None else self.dtype)
 
     @property
     def _columns(self) -> list[str]:

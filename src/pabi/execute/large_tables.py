@@ -118,8 +118,53 @@ class LargeTable:
         source, width = _features(self._data, names)
         return Steady(source, "X"), width
 
+    def width(self, without: Sequence[str] = ()) -> int:
+        """How many columns the features have; see `feature_names`."""
+        names = self.feature_names(without)
+        return int(self._data.shape[1]) if names is None else len(names)
+
+    def cells(self, without: Sequence[str] = ()) -> tuple[Steady, int]:
+        """(the rows as they are, numbers or not, how many columns they have); see `feature_names`."""
+        names = self.feature_names(without)
+        if names is None or isinstance(self._data, MadeRows):
+            return self.features(without)
+        if _home(self._data) == "dask":
+            return Steady(DaskFrame(self._data, names, None), "X"), len(names)
+        require_columns(self._data, names)
+        return Steady(ArrowColumns(self._data, names, None), "X"), len(names)
+
+    def is_numeric(self, without: Sequence[str] = ()) -> bool:
+        """Whether all features are numbers."""
+        try:
+            self.features(without)
+        except InvalidInput:
+            return False
+        return True
+
+    def chosen(self, names: Sequence[str]) -> LargeTable:
+        """The same table with these features. Raises InvalidInput where it has no such column."""
+        if isinstance(self._data, MadeRows):
+            if self.names is not None and self.names != tuple(names):
+                raise InvalidInput("X", f"expected the columns {list(names)!r}")
+            return self
+        missing = [name for name in names if self.names is not None and name not in self.names]
+        if missing:
+            raise InvalidInput("X", f"expected a column {missing[0]!r}, it has none")
+        return (
+            self
+            if self.names is None
+            else LargeTable(self._data, columns=names, scratch=self.scratch)
+        )
+
+    def made(self, source: Source, width: int, names: Sequence[str] | None) -> LargeTable:
+        """Rows that are made of this table's, of so many numbers; other columns stay what they are."""
+        named = None if names is None else tuple(names)
+        return LargeTable(MadeRows(source, width, named, self), scratch=self.scratch)
+
     def column(self, name: str, argument: str = "y") -> LargeColumn:
         """One column, its cells as they are. Raises InvalidInput naming the argument that names it."""
+        if isinstance(self._data, MadeRows) and self._data.beside is not None:
+            return self._data.beside.column(name, argument)
         self._require(name, argument)
         if _home(self._data) == "dask":
             source: Source = DaskFrame(self._data[name], None, None)
@@ -139,10 +184,15 @@ class LargeTable:
 
 @dataclass(frozen=True)
 class MadeRows:
-    """Rows that are made in every pass, such as encoded ones, of `width` numbers each."""
+    """Rows that are made in every pass, such as encoded ones, of `width` numbers each.
+
+    `names`: of the numbers. `beside`: the table whose other columns stand beside them.
+    """
 
     source: Source
     width: int
+    names: tuple[str, ...] | None = None
+    beside: LargeTable | None = None
 
     @property
     def shape(self) -> tuple[int | None, int]:
@@ -243,6 +293,8 @@ def _is_table(file: Path, folder: Path) -> bool:
 
 
 def _names(data: Any) -> tuple[str, ...] | None:
+    if isinstance(data, MadeRows):
+        return data.names
     if _is_dataset(data):
         return tuple(data.schema.names)
     return tuple(map(str, data.columns)) if hasattr(data, "columns") else None

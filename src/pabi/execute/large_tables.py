@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from pabi.execute.array_files import array_at
+from pabi.execute.array_names import is_array_file
 from pabi.execute.arrow_sources import (
     ArrowColumns,
     arrow_dataset,
@@ -24,7 +26,6 @@ from pabi.execute.sources import (
     Slices,
     Source,
     Steady,
-    readable,
     storage,
 )
 from pabi.numbers.errors import InvalidInput
@@ -42,8 +43,8 @@ class LargeTable:
     Parameters
     ----------
     data : path, list of paths, pyarrow dataset, memory-mapped, Zarr or dask array, or dask data frame
-        A path is a folder, a pattern such as "people/*.parquet", a Parquet, Feather or Arrow file, or an
-        .npy file. The files of a folder or a pattern are read by name.
+        A path is a folder, a pattern such as "people/*.parquet", a Parquet, Feather or Arrow file, an .npy
+        file, or the folder of a Zarr array. The files of a folder or a pattern are read by name.
     columns : sequence of str, optional
         The features, of a table with named columns. None: all columns that have no other part.
     scratch : path, optional
@@ -249,20 +250,7 @@ def _opened(data: Any) -> Any:
 
 
 def _at(path: str) -> Any:
-    if path.endswith(".npy"):
-        with readable(path):
-            return _matrix(path)
-    return arrow_dataset(_files([path]))
-
-
-def _matrix(path: str) -> Any:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError:
-        raise InvalidInput(path, "expected an array of numbers") from None
-    if array.ndim != 2:
-        raise InvalidInput(path, f"expected shape (n, d), got {array.shape}")
-    return array
+    return array_at(path) if is_array_file(path) else arrow_dataset(_files([path]))
 
 
 def _files(paths: list[str]) -> list[str]:

@@ -132,6 +132,7 @@ def _fitted_source(estimator: Any, X: Any) -> Steady | None:
     check_is_fitted(estimator)
     names = getattr(estimator, "feature_names_in_", None)
     chosen = table if names is None else table.chosen([str(name) for name in names])
+    source: Steady
     source, d = estimator._source(chosen)
     if d != estimator.n_features_in_:
         raise InvalidInput("X", f"expected {estimator.n_features_in_} columns, got {d}")

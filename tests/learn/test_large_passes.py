@@ -134,6 +134,14 @@ def test_every_transformer_learns_the_same(tmp_path, name, form):
         assert other.guarantee_.epsilon(1e-5) == one.guarantee_.epsilon(1e-5)
 
 
+def test_rows_that_were_made_stay_what_they_are(tmp_path):
+    """Also where the transformer is fitted again before they are read."""
+    scaler = PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1).fit(X)
+    own, large = scaler.transform(X), scaler.transform(table_in("npy", X, tmp_path))
+    scaler.fit(2.0 * X)
+    assert np.array_equal(rows_of(large), own)
+
+
 @pytest.mark.parametrize("equal", [False, True])
 def test_whitened_rows_are_the_same(tmp_path, equal):
     one, other = (PrivateWhitener(8.0, random_state=1, equal_norms=equal) for _ in range(2))
@@ -245,7 +253,7 @@ def test_as_many_passes_as_stated(tmp_path):
         passes.append(1)
         return iter(np.split(X, 5))
 
-    table = LargeTable.made(LargeTable(X), Parts(chunks), 5, None)
+    table = LargeTable.with_rows(LargeTable(X), Parts(chunks), 5, None)
     PrivateRanges(8.0, random_state=1).fit(table)
     assert len(passes) == 4
     passes.clear()

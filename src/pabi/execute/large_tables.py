@@ -114,18 +114,70 @@ class LargeTable:
         return left
 
     def features(self, without: Sequence[str] = ()) -> tuple[Steady, int]:
-        """(the rows, how many columns they have); see `feature_names`."""
+        """The features, which are numbers.
+
+        Parameters
+        ----------
+        without : sequence of str
+            Columns that have another part.
+
+        Returns
+        -------
+        Steady
+            The rows.
+        int
+            How many columns they have.
+
+        Raises
+        ------
+        InvalidInput
+            No column is left, a file lacks one, or one is not of numbers.
+        """
         names = self.feature_names(without)
         source, width = _features(self._data, names)
         return Steady(source, "X"), width
 
     def width(self, without: Sequence[str] = ()) -> int:
-        """How many columns the features have; see `feature_names`."""
+        """How many columns the features have.
+
+        Parameters
+        ----------
+        without : sequence of str
+            Columns that have another part.
+
+        Returns
+        -------
+        int
+            d.
+
+        Raises
+        ------
+        InvalidInput
+            No column is left.
+        """
         names = self.feature_names(without)
         return int(self._data.shape[1]) if names is None else len(names)
 
     def cells(self, without: Sequence[str] = ()) -> tuple[Steady, int]:
-        """(the rows as they are, numbers or not, how many columns they have); see `feature_names`."""
+        """The features as they are, numbers or not.
+
+        Parameters
+        ----------
+        without : sequence of str
+            Columns that have another part.
+
+        Returns
+        -------
+        Steady
+            The rows, objects where columns are of several types.
+        int
+            How many columns they have.
+
+        Raises
+        ------
+        InvalidInput
+            No column is left, or a file lacks one.
+        """
         names = self.feature_names(without)
         if names is None or isinstance(self._data, MadeRows):
             return self.features(without)
@@ -135,7 +187,24 @@ class LargeTable:
         return Steady(ArrowColumns(self._data, names, None), "X"), len(names)
 
     def is_numeric(self, without: Sequence[str] = ()) -> bool:
-        """Whether all features are numbers."""
+        """Whether all features are numbers.
+
+        Parameters
+        ----------
+        without : sequence of str
+            Columns that have another part.
+
+        Returns
+        -------
+        bool
+            It follows from the types of columns; no row is read.
+
+        Raises
+        ------
+        InvalidInput
+            No column is left.
+        """
+        self.feature_names(without)
         try:
             self.features(without)
         except InvalidInput:
@@ -143,7 +212,23 @@ class LargeTable:
         return True
 
     def chosen(self, names: Sequence[str]) -> LargeTable:
-        """The same table with these features. Raises InvalidInput where it has no such column."""
+        """The same table with these features.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Columns, in their order; of an array, which has no names, it takes all.
+
+        Returns
+        -------
+        LargeTable
+            It reads the same files.
+
+        Raises
+        ------
+        InvalidInput
+            A column is missing.
+        """
         if isinstance(self._data, MadeRows):
             if self.names is not None and self.names != tuple(names):
                 raise InvalidInput("X", f"expected the columns {list(names)!r}")
@@ -157,13 +242,46 @@ class LargeTable:
             else LargeTable(self._data, columns=names, scratch=self.scratch)
         )
 
-    def made(self, source: Source, width: int, names: Sequence[str] | None) -> LargeTable:
-        """Rows that are made of this table's, of so many numbers; other columns stay what they are."""
+    def with_rows(self, source: Source, width: int, names: Sequence[str] | None) -> LargeTable:
+        """A table of other rows beside the columns of this one.
+
+        Parameters
+        ----------
+        source : Source
+            The rows, one for each of this table.
+        width : int
+            How many columns they have.
+        names : sequence of str, optional
+            Their names. None: they have none.
+
+        Returns
+        -------
+        LargeTable
+            Its columns that are no features are those of this table.
+        """
         named = None if names is None else tuple(names)
         return LargeTable(MadeRows(source, width, named, self), scratch=self.scratch)
 
     def column(self, name: str, argument: str = "y") -> LargeColumn:
-        """One column, its cells as they are. Raises InvalidInput naming the argument that names it."""
+        """One column, its cells as they are.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+        argument : str
+            What names it, for the message of an error.
+
+        Returns
+        -------
+        LargeColumn
+            It is read where it is gone through.
+
+        Raises
+        ------
+        InvalidInput
+            There is no such column; the error names the argument.
+        """
         if isinstance(self._data, MadeRows) and self._data.beside is not None:
             return self._data.beside.column(name, argument)
         self._require(name, argument)

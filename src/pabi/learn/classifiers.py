@@ -273,7 +273,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         InvalidInput, NotFittedError
             As for `predict`. scikit-learn raises other ValueErrors where y or the weights are wrong.
         """
-        return large_scored(ClassifierMixin.score, self, X, y, sample_weight)
+        return large_scored(super().score, X, y=y, sample_weight=sample_weight)
 
 
 @documented

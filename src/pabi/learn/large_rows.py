@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from functools import wraps
 from itertools import repeat
@@ -75,16 +76,21 @@ def as_it_is_read(method: Method) -> Method:
     """
 
     @wraps(method)
-    def made(self: Any, X: Any) -> Any:
+    def whole(self: Any, X: Any) -> Any:
         table, source = large_table(X), _fitted_source(self, X)
         if table is None or source is None:
             return method(self, X)
-        rows = _MadeAsRead(source, lambda part: method(self, TablePart(part)), self.n_features_in_)
+        fitted = copy(
+            self
+        )  # what it learnt until now: rows must not change where it is fitted again
+        rows = _MadeAsRead(
+            source, lambda part: method(fitted, TablePart(part)), self.n_features_in_
+        )
         names = self.get_feature_names_out()
         named = hasattr(self, "feature_names_in_")
-        return table.made(rows, len(names), names.tolist() if named else None)
+        return table.with_rows(rows, len(names), names.tolist() if named else None)
 
-    return made  # type: ignore[return-value]
+    return whole  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,16 +110,14 @@ class _MadeAsRead:
         return self.rows.source.state()
 
 
-def large_scored(
-    score: Callable[..., Any], estimator: Any, X: Any, y: Any, sample_weight: Any
-) -> float:
-    """`score(estimator, X, y, sample_weight)`, where targets and weights may be columns of a large table X.
+def large_scored(score: Callable[..., Any], X: Any, *, y: Any, sample_weight: Any) -> float:
+    """`score(X, y, sample_weight)`, where targets and weights may be columns of a large table X.
 
     They are read into memory, as what is predicted is.
     """
     if (table := large_table(X)) is not None:
         y, sample_weight = _whole(table, y, "y"), _whole(table, sample_weight, "sample_weight")
-    return float(score(estimator, X, y, sample_weight))
+    return float(score(X, y, sample_weight))
 
 
 def _whole(table: LargeTable, cells: Any, argument: str) -> Any:

@@ -56,8 +56,8 @@ class RankSearch:
         """Asks for counts; concludes (low, high) around each quantile in turn, nothing of a column with too
         few values."""
         bounds = self.bounds
-        known = thresholds() if bounds is None else midpoints(*bounds, _HALVINGS_WITHIN)
-        count = yield Question(math.inf, known)
+        grid = thresholds() if bounds is None else midpoints(*bounds, _HALVINGS_WITHIN)
+        count = yield Question(math.inf, grid)
         above = BOTH * self.margin  # below the number of values, which is noisy as well
         if not count > self.margin + above:
             return ()

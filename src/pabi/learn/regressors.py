@@ -314,7 +314,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         InvalidInput, NotFittedError
             As for `predict`. scikit-learn raises other ValueErrors where y or the weights are wrong.
         """
-        return large_scored(RegressorMixin.score, self, X, y, sample_weight)
+        return large_scored(super().score, X, y=y, sample_weight=sample_weight)
 
 
 def _amounts(cells: Any, several: bool) -> Array:
@@ -536,7 +536,7 @@ class PrivatePoissonRegressor(_LinearRegressor):
         """
         from sklearn.metrics import d2_tweedie_score
 
-        def explained(model: Any, rows: Any, counts: Any, weight: Any) -> Any:
-            return d2_tweedie_score(counts, model.predict(rows), sample_weight=weight, power=1)
+        def explained(rows: Any, counts: Any, weight: Any) -> Any:
+            return d2_tweedie_score(counts, self.predict(rows), sample_weight=weight, power=1)
 
-        return large_scored(explained, self, X, y, sample_weight)
+        return large_scored(explained, X, y=y, sample_weight=sample_weight)

@@ -258,6 +258,11 @@ class LargeTable:
         -------
         LargeTable
             Its columns that are no features are those of this table.
+
+        Raises
+        ------
+        InvalidInput
+            The folder for scratch files cannot be written to any more.
         """
         named = None if names is None else tuple(names)
         return LargeTable(MadeRows(source, width, named, self), scratch=self.scratch)

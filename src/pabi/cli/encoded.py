@@ -56,8 +56,8 @@ def read_encoded(
     table = EncodedTable(
         _stacked(parts), arrays | {name: _joined(some) for name, some in cells.items()}
     )
-    for name, column in arrays.items():
-        if len(column) != table.records:
+    for name, array in arrays.items():
+        if len(array) != table.records:
             raise InvalidInput(name, "expected as many rows as the table has")
     return table
 

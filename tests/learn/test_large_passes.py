@@ -228,6 +228,13 @@ def test_other_columns_are_refused(tmp_path):
         model.predict(table_in("npy", X[:, :4], tmp_path))
 
 
+def test_a_large_table_is_no_frame(tmp_path):
+    table = table_in("npy", X, tmp_path)
+    scaler = PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1).fit(table)
+    with pytest.raises(InvalidInput, match='set_output: expected "default" for a large table'):
+        scaler.set_output(transform="pandas").transform(table)
+
+
 def test_files_that_change_are_refused(tmp_path):
     """Between the pass that counts the rows and the next one, nothing is released."""
     table = table_in("npy", X, tmp_path)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
 from pabi.execute.large_columns import LargeColumn
@@ -80,9 +81,8 @@ def as_it_is_read(method: Method) -> Method:
         table, source = large_table(X), _fitted_source(self, X)
         if table is None or source is None:
             return method(self, X)
-        fitted = copy(
-            self
-        )  # what it learnt until now: rows must not change where it is fitted again
+        _refuse_containers(self)
+        fitted = copy(self)  # where this one is fitted again, rows stay what they are
         rows = _MadeAsRead(
             source, lambda part: method(fitted, TablePart(part)), self.n_features_in_
         )
@@ -91,6 +91,16 @@ def as_it_is_read(method: Method) -> Method:
         return table.with_rows(rows, len(names), names.tolist() if named else None)
 
     return whole  # type: ignore[return-value]
+
+
+def _refuse_containers(transformer: Any) -> None:
+    """Raises InvalidInput where scikit-learn would make a frame of what a transformer returns."""
+    own = getattr(transformer, "_sklearn_output_config", {})
+    container = own.get("transform", get_config()["transform_output"])
+    if container != "default":
+        raise InvalidInput(
+            "set_output", f'expected "default" for a large table, got {container!r}: it is no frame'
+        )
 
 
 @dataclass(frozen=True, eq=False)

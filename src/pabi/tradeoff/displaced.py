@@ -22,7 +22,7 @@ from pabi.numbers.search import bisected
 from pabi.numbers.validate import number
 from pabi.tradeoff.base import TradeOff, decode, encode
 from pabi.tradeoff.directions import DIRECTIONS, Direction, Orientation, chosen, opposite
-from pabi.tradeoff.displaced_losses import DisplacedLoss, Half, SymmetricDisplacedLoss
+from pabi.tradeoff.displaced_losses import APART, DisplacedLoss, Half, SymmetricDisplacedLoss
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.pairs import Labelled, Pair, Symmetrised, worst_divergence
 from pabi.tradeoff.supports import supported
@@ -34,8 +34,6 @@ _CLOSE = 1e-13  # relative: how far apart the bounds on ε may be
 _POINTS = 4001  # at which the curve is supported
 _FARTHEST = 600.0  # the largest ε of these: its power of e is a double
 _LEAST_DELTA = 1e-17
-# The size from which the parts are apart: e^(-100²/8) is less than 1e-540.
-_APART = 100.0
 
 
 def _positive(field: str, value: Any) -> float:
@@ -177,7 +175,7 @@ class FixedSizeSubsampled(TradeOff):
             return (Labelled((0.0,), (1.0,)),)
         if p == 1.0:
             return (Symmetrised(m, 1.0) if m < math.inf else Labelled((math.inf,), (1.0,)),)
-        if self._largest > _APART:  # where the record is seen, or was not drawn
+        if self._largest > APART:  # where the record is seen, or was not drawn
             return (Labelled((0.0, math.inf), (1.0 - p, p)),)
         first, second = Half(self.norm, m, p), Half(self.other, m, p)
         if first == second:
@@ -197,7 +195,7 @@ class FixedSizeSubsampled(TradeOff):
             return self._plain._delta(epsilon)
         if epsilon == -math.inf:
             return 1.0
-        if self._largest > _APART:
+        if self._largest > APART:
             forward = self.probability
         elif epsilon == math.inf:
             forward = 0.0
@@ -229,7 +227,7 @@ class FixedSizeSubsampled(TradeOff):
     def _forward_array(self, size: Array, norm: float) -> Array:
         """`_forward` in doubles, with a margin."""
         p = self.probability
-        if self._largest > _APART:
+        if self._largest > APART:
             return np.full_like(size, p)
         half = Half(norm, self._within, p)
         z = half.origin + half.place(size)

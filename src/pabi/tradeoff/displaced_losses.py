@@ -17,6 +17,7 @@ import scipy  # its parts are loaded on first use
 from pabi.numbers.rounding import Array
 from pabi.tradeoff.pairs import RULES, SQRT_2PI, LossCells, Pair, convex_part, normal_mass
 
+APART = 100.0  # the size from which the parts are: e^(-100²/8) is less than 1e-540
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _MOST_PANELS = 40_000
 _MATTERS = 50.0  # nats below the largest value of an integrand that are left out
@@ -306,6 +307,20 @@ def log_moment(upper: Half, lower: Half, power: float) -> float:
     """
     log_more = float(np.logaddexp(upper.log_integral(power), lower.log_integral(-power - 1.0)))
     return float(np.logaddexp(0.0, log_more)) if log_more > -1.0 else math.log1p(math.exp(log_more))
+
+
+def log_moments(aparts: Array, p: float, power: float) -> Array:
+    """log E e^(power·Y) for each m of `aparts` (k,) > 0, of sizes 2m and m in the order of the larger; where
+    the parts are apart, that of G(2m), which is never less."""
+
+    def one(m: float) -> float:
+        if p == 1.0:
+            return 0.5 * power * (power + 1.0) * m * m
+        if 2.0 * m > APART:
+            return 2.0 * power * (power + 1.0) * m * m
+        return log_moment(Half(2.0 * m, m, p), Half(m, m, p), power)
+
+    return np.array([one(m) for m in aparts.tolist()])
 
 
 def _tail(z: float) -> float:

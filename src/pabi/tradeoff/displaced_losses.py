@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import scipy  # its parts are loaded on first use
@@ -24,8 +25,7 @@ _MATTERS = 50.0  # nats below the largest value of an integrand that are left ou
 _FAR = 700.0  # whose power of e is a double
 _LARGE = 30.0  # e^30 - 1 is e^30 to 13 digits
 _POINTS = 1500  # of a table from which a place is first guessed
-_NEWTON = 5  # steps from the guess
-_LEAST_DEPTH = 1e-12  # where the doubling starts that finds the least loss
+_NEWTON = 4  # steps from the guess
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Half:
         # Near 0 the loss is a line, beyond the table nobody asks.
         b, k = self.other, self.log_kappa
         line = rise - math.log(self.apart) + float(np.logaddexp(0.0, k))
-        known, table = self._table
+        known, table = _table(self)
         guess = np.where(rise < known[0], np.minimum(line, table[0]), np.interp(rise, known, table))
         finite = rise > -math.inf
         x = np.where(finite, guess, 0.0)
@@ -84,13 +84,6 @@ class Half:
                 slope = grown + b * t * scipy.special.expit(k - b * t)
                 x = x - np.where(finite, (self.log_rise(t) - rise) / slope, 0.0)
         return np.where(finite, np.exp(x), 0.0)
-
-    @cached_property
-    def _table(self) -> tuple[Array, Array]:
-        """(log(e^Y - 1), log t) at increasing t, up to where P's mass is below every double."""
-        far = math.log(2.0 * (abs(self.norm) + abs(self.other)) + 80.0)
-        x = np.linspace(far - 60.0, far, _POINTS)
-        return np.maximum.accumulate(self.log_rise(np.exp(x))), x
 
     def cells(self, edges: Array) -> LossCells:
         """The cells of losses ≥ 0, by quadrature; wide ones by differences of normal probabilities."""
@@ -158,58 +151,15 @@ class Half:
 
     def depth(self, slack: float) -> float:
         """A loss beyond which Q's mass is so small that raising it to there adds about `slack` or less."""
-        depth = _LEAST_DEPTH
-        while depth < _FAR:
-            z = self.origin + float(self.place(np.array([depth]))[0])
-            if (1.0 + self.norm) * self._beyond(z, self.other) <= slack:
-                break
-            depth *= 2.0
-        return depth
+        share = min(0.5, max(slack / (1.0 + self.norm), 1e-300))
+        z = max(self.other, 0.0) - float(scipy.special.ndtri(share))
+        return min(float(self.loss(np.array([max(0.0, z - self.origin)]))[0]), _FAR)
 
-    def log_integral(self, power: float) -> float:
-        """log of the integral over P > Q of Q·(x^s - 1 - s(x - 1)), x = P/Q, s = `power` + 1 > 1 or < 0."""
-        t, weight = self._nodes(power)
-        y = self.loss(t)
-        log_q, order = self._log_density(t, self.other), power + 1.0
-        near = y < 1.0
-        small = np.where(near, y, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-            close = np.log(convex_part(np.expm1(small), small, order))
-            if order > 1.0:
-                rest = (power * np.exp(-y) - order) * np.exp(-power * y)
-                far = order * y + np.log1p(np.maximum(rest, -1.0))
-            else:
-                far = y + np.log(-order + np.exp(-y) * (np.exp(order * y) - 1.0 + order))
-        exponent = log_q + np.where(near, close, far)
-        top = float(exponent.max())
-        if top == -math.inf:
-            return top  # less than the least double
-        with np.errstate(under="ignore"):
-            return top + math.log(float(weight @ np.exp(exponent - top)))
-
-    def _log_density(self, t: Array, place: float) -> Array:
+    def log_density(self, t: Array, place: float) -> Array:
         """log of the density of p·N(place, 1) + (1 - p)·N(0, 1) over that of N(0, 1) at 0."""
         z = self.origin + t
         shifted = math.log(self.p) + place * z - 0.5 * place * place
         return np.asarray(np.logaddexp(math.log1p(-self.p), shifted) - 0.5 * z * z)
-
-    def _nodes(self, power: float) -> tuple[Array, Array]:
-        """Nodes and weights (over √2π) of panels that cover where the integrand matters."""
-        size = max(abs(self.norm), abs(self.other))
-        far = (1.0 + 2.0 * max(power, 0.0)) * size + 40.0
-        scan = np.unique(np.concatenate([np.linspace(0.0, 40.0, 200), np.linspace(0.0, far, 600)]))
-        y = self.loss(scan[1:])
-        exponent = max(power + 1.0, 1.0) * y + self._log_density(scan[1:], self.other)
-        near = np.flatnonzero(exponent >= float(exponent.max()) - _MATTERS)
-        begin = float(scan[near[0]])
-        end = float(scan[min(near[-1] + 2, scan.size - 1)])
-        panels = min(
-            _MOST_PANELS, max(12, math.ceil((end - begin) * max(1.0, 0.5 * (self.norm + size))))
-        )
-        half = 0.5 * (end - begin) / panels
-        left = begin + 2.0 * half * np.arange(panels)
-        t = (left[:, None] + half * (1.0 + _NODES)).ravel()
-        return t, np.tile(half * _WEIGHTS, panels) / SQRT_2PI
 
 
 @dataclass(frozen=True)
@@ -260,7 +210,7 @@ class DisplacedLoss(Pair):
         return float(cell.mass[0]) + mass, float(cell.excess[0]) + own
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
-        """(low, high), low found by doubling."""
+        """(low, high)."""
         return -self.lower.depth(slack), self.upper.high(tail)
 
     def finite_log_moment(self, power: float) -> float:
@@ -298,6 +248,25 @@ def _mirrored(half: Half, edges: Array) -> tuple[Array, Array]:
     return (scale * (mass - excess))[::-1], np.maximum(other, 0.0)[::-1]
 
 
+@lru_cache(maxsize=1024)
+def _table(half: Half) -> tuple[Array, Array]:
+    """(log(e^Y - 1), log t) at increasing t, up to where P's mass is below every double."""
+    far = math.log(2.0 * (abs(half.norm) + abs(half.other)) + 80.0)
+    x = np.linspace(far - 60.0, far, _POINTS)
+    return np.maximum.accumulate(half.log_rise(np.exp(x))), x
+
+
+# Moments.
+
+
+class Nodes(NamedTuple):
+    """Losses, logs of Q's density, and weights, at nodes that cover where an integrand matters."""
+
+    loss: Array
+    log_q: Array
+    weight: Array
+
+
 @lru_cache(maxsize=65536)
 def log_moment(upper: Half, lower: Half, power: float) -> float:
     """log E e^(λY) of the pair, λ = `power` > 0.
@@ -305,8 +274,48 @@ def log_moment(upper: Half, lower: Half, power: float) -> float:
     Beyond 1 it is an integral over each half, of Q·(x^(λ+1) - 1 - (λ+1)(x - 1)) and of
     Q·(x^-λ - 1 + λ(x - 1)), x = P/Q: what they add to E e^(λY) cancels, as both halves have the same δ(0).
     """
-    log_more = float(np.logaddexp(upper.log_integral(power), lower.log_integral(-power - 1.0)))
+    parts = _log_integral(upper, power + 1.0), _log_integral(lower, -power)
+    log_more = float(np.logaddexp(*parts))
     return float(np.logaddexp(0.0, log_more)) if log_more > -1.0 else math.log1p(math.exp(log_more))
+
+
+def _log_integral(half: Half, order: float) -> float:
+    """log of the integral over P > Q of Q·(x^s - 1 - s(x - 1)), x = P/Q, s = `order` > 1 or < 0."""
+    y, log_q, weight = _nodes(half, math.ceil(math.log2(order)) if order > 1.0 else 0)
+    near = y < 1.0
+    small, power = np.where(near, y, 0.0), order - 1.0
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        close = np.log(convex_part(np.expm1(small), small, order))
+        if order > 1.0:
+            rest = (power * np.exp(-y) - order) * np.exp(-power * y)
+            far = order * y + np.log1p(np.maximum(rest, -1.0))
+        else:
+            far = y + np.log(-order + np.exp(-y) * (np.exp(order * y) - 1.0 + order))
+        exponent = log_q + np.where(near, close, far)
+        top = float(exponent.max())
+        if top == -math.inf:
+            return top  # less than the least double
+        return top + math.log(float(weight @ np.exp(exponent - top)))
+
+
+@lru_cache(maxsize=8192)
+def _nodes(half: Half, level: int) -> Nodes:
+    """Panels for all orders s from 2^(`level` - 1) to 2^`level`, or of level 0 for those below 1."""
+    size = max(abs(half.norm), abs(half.other))
+    orders = (2.0 ** (level - 1), 2.0**level) if level else (1.0,)
+    far = (1.0 + 2.0 * (orders[-1] - 1.0)) * size + 40.0
+    scan = np.unique(np.concatenate([np.linspace(0.0, 40.0, 80), np.linspace(0.0, far, 160)]))
+    y, log_q = half.loss(scan[1:]), half.log_density(scan[1:], half.other)
+    exponents = [order * y + log_q for order in orders]
+    near = np.concatenate([np.flatnonzero(e >= float(e.max()) - _MATTERS) for e in exponents])
+    begin, end = float(scan[near.min()]), float(scan[min(near.max() + 2, scan.size - 1)])
+    panels = math.ceil(0.5 * (end - begin) * max(1.0, half.norm + size))
+    panels = min(_MOST_PANELS, max(6, panels))
+    width = 0.5 * (end - begin) / panels
+    left = begin + 2.0 * width * np.arange(panels)
+    t = (left[:, None] + width * (1.0 + _NODES)).ravel()
+    weight = np.tile(width * _WEIGHTS, panels) / SQRT_2PI
+    return Nodes(half.loss(t), half.log_density(t, half.other), weight)
 
 
 def log_moments(aparts: Array, p: float, power: float) -> Array:

@@ -84,7 +84,7 @@ class SharedNoise:
         with np.errstate(divide="ignore", over="ignore"):
             gaussian = math.sqrt(window.payments.square / self.share)
         records = window.sizes.times(1.0 / math.sqrt(1.0 - self.share) * _QUOTIENT)
-        factors = [(records, np.ones(records.size))]
+        factors = [(records, np.ones(records.apart.size))]
         return product(gaussian, factors, view.probability, view.factor, view.failure)
 
 

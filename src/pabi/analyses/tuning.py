@@ -119,7 +119,9 @@ def product(
     Sizes are rounded up to at most 48 distinct ones.
     """
     records = list(records)
-    columns = [np.concatenate([np.zeros(0), *x]) for x in zip(*(p for p, _ in records), strict=True)]
+    columns = [
+        np.concatenate([np.zeros(0), *x]) for x in zip(*(p for p, _ in records), strict=True)
+    ]
     counts = np.concatenate([np.zeros(0), *(n for _, n in records)])
     sizes = np.stack(columns or [counts] * 3, axis=1) * (1.0 + _MARGIN)
     factors: list[tuple[TradeOff, int]] = []

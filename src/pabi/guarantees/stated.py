@@ -15,6 +15,7 @@ from pabi.tradeoff import (
     ApproxDP,
     Best,
     BoundedRange,
+    FixedSizeSubsampled,
     Gaussian,
     Grouped,
     Laplace,
@@ -97,7 +98,9 @@ def sentences(field: str, values: Any) -> tuple[str, ...]:
 def writable(curve: TradeOff) -> bool:
     """Whether a certificate can hold the function: closed forms, and products and bests of them."""
     match known_curve(curve):
-        case Gaussian() | Mixture() | BoundedRange() | Subsampled() | PoissonSubsampled():
+        case Gaussian() | Mixture() | BoundedRange():
+            return True
+        case Subsampled() | PoissonSubsampled() | FixedSizeSubsampled():
             return True
         case Laplace(probability=p):
             return p == 1.0
@@ -107,7 +110,8 @@ def writable(curve: TradeOff) -> bool:
             mixtures = sum(k for factor, k in factors if isinstance(factor, Mixture))
             return mixtures <= 1 and all(writable(factor) for factor, _ in factors)
         case Best(parts=parts):
-            alone = any(isinstance(part, Subsampled | PoissonSubsampled) for part in parts)
+            drawn = Subsampled | PoissonSubsampled | FixedSizeSubsampled
+            alone = any(isinstance(part, drawn) for part in parts)
             return not alone and all(map(writable, parts))
         case PoissonReplaced() | PrivacyLossDistribution() | Selected() | Grouped():
             return False

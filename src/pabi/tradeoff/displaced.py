@@ -50,8 +50,8 @@ class FixedSizeSubsampled(TradeOff):
 
     Batch and noise aside, the sum is moved with probability p, by W on the first data set and by W' on the
     second, |W| ≤ a, |W'| ≤ a' and |W - W'| ≤ m in standard deviations of the noise. With
-    D(a, m) = T(p·N(a, 1) + (1 - p)·N(0, 1), p·N(a - m, 1) + (1 - p)·N(0, 1)) the δ at ε ≥ 0 is that of D(a, m)
-    in the one order and that of D(a', m) in the other. It is never below C_p(G(max{a, a', m})).
+    D(a, m) = T(p·N(a, 1) + (1 - p)·N(0, 1), p·N(a - m, 1) + (1 - p)·N(0, 1)) the δ at ε ≥ 0 is that of
+    D(a, m) in the one order and that of D(a', m) in the other. It is never below C_p(G(max{a, a', m})).
 
     Parameters
     ----------

@@ -66,9 +66,7 @@ class Half:
     def place(self, losses: Array) -> Array:
         """The t of these losses ≥ 0."""
         with np.errstate(divide="ignore", over="ignore"):
-            rise = np.where(
-                losses > _LARGE, losses, np.log(np.expm1(np.minimum(losses, _LARGE)))
-            )
+            rise = np.where(losses > _LARGE, losses, np.log(np.expm1(np.minimum(losses, _LARGE))))
         # Near 0 the loss is a line, beyond the table nobody asks.
         b, k = self.other, self.log_kappa
         line = rise - math.log(self.apart) + float(np.logaddexp(0.0, k))

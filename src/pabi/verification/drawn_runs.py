@@ -52,7 +52,8 @@ class Moved(NamedTuple):
 
     def over(self, noise: Any, times: int, share: Any = 1) -> Needed:
         """Over the part `share` of a noise variance, rounded up."""
-        return Needed(*(root_above((x / noise) ** 2 / share) for x in self), times)
+        apart, norm, other = (root_above((x / noise) ** 2 / share) for x in self)
+        return Needed(apart, norm, other, times)
 
 
 class DrawnRun(Derived):
@@ -116,9 +117,7 @@ class DrawnRun(Derived):
     def bound(
         self, needed: Sequence[Needed], *, gaussian: float = 0.0, failure: Fraction = Fraction(0)
     ) -> JointBound:
-        """A Gaussian, the sampled factors that are needed beside it, and a failure, together.
-
-        """
+        """A Gaussian, the sampled factors that are needed beside it, and a failure, together."""
         sampled = tuple(self._sampled(one) for one in needed)
         return JointBound.of(
             Gaussians.single(gaussian), SampledGaussians(sampled), Failure(failure)

@@ -125,8 +125,8 @@ def _lagging(steps: Capped, first: int, plan: Any) -> tuple[Any, list[Needed]]:
 
 
 def _shifted(exchange: Exchange, a: Any, *, owed: Any, carried: Any, s: Any) -> Moved:
-    """The two shifted pulls: a/owed·(cz + s) = a, the other with less than s where less is drawn, and apart by
-    a/owed·(2cz + change·s), unless they may oppose each other."""
+    """The two shifted pulls: a/owed·(cz + s) = a, the other with less than s where less is drawn. They are
+    apart by a/owed·(2cz + change·s), unless they may oppose each other."""
     match exchange:
         case Exchange.EITHER:
             return Moved(2 * a, a, a)

@@ -22,7 +22,6 @@ from pabi.verification.products import DISPLACING, REPLACED, Sampled
 from pabi.verification.reading import nonnegative
 from pabi.verification.refusal import Refused
 
-
 _FIXED_SIZE = "fixed_size_subsampled"
 
 

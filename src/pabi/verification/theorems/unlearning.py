@@ -23,7 +23,7 @@ from pabi.verification.cases import (
     read_range,
     worst_position,
 )
-from pabi.verification.drawn_runs import Capped, root_above
+from pabi.verification.drawn_runs import Capped
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians, Part, read_mu
 from pabi.verification.forgetting import ForgettingDraws, ForgettingOrder, weights_of

@@ -283,12 +283,13 @@ def _log_integral(half: Half, order: float) -> float:
     near = y < 1.0
     small, power = np.where(near, y, 0.0), order - 1.0
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        close = np.log(convex_part(np.expm1(small), small, order))
+        close = np.log(np.maximum(convex_part(np.expm1(small), small, order), 0.0))
         if order > 1.0:
-            rest = (power * np.exp(-y) - order) * np.exp(-power * y)
-            far = order * y + np.log1p(np.maximum(rest, -1.0))
+            rest = power * np.exp(-power * y) * np.expm1(-y) - np.expm1(-power * y)
+            far = order * y + np.log(np.maximum(rest, 0.0))
         else:
-            far = y + np.log(-order + np.exp(-y) * (np.exp(order * y) - 1.0 + order))
+            rest = order * np.expm1(-y) + np.exp(-y) * np.expm1(order * y)
+            far = y + np.log(np.maximum(rest, 0.0))
         exponent = log_q + np.where(near, close, far)
         top = float(exponent.max())
         if top == -math.inf:

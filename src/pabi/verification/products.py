@@ -51,8 +51,8 @@ class Sampled(NamedTuple):
     """`times` factors of a kind: O_p(μ) ("poisson_subsampled"), R_p(μ) ("poisson_replaced"), or that of a
     record that displaces others ("subsampled").
 
-    Of the latter μ is how far apart the sums are, `norm` how far the record moves the one sum, and `other` how
-    far the other is moved; None: no more than μ, which is C_p(G(μ)).
+    Of the latter μ is how far apart the sums are, `norm` how far the record moves the one sum, and `other`
+    how far the other is moved; None: no more than μ, which is C_p(G(μ)).
     """
 
     kind: str

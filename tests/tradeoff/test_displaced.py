@@ -1,4 +1,4 @@
-"""Gaussians on batches into which a record comes in the place of another: against quadrature, under attack."""
+"""Gaussians on batches that a record joins in the place of another: against quadrature, under attack."""
 
 from __future__ import annotations
 
@@ -169,11 +169,13 @@ def coarse(w, v, p, e, cells):
 
 
 def attack(seed, cells):
-    """Two gradients in the plane (three points span no more): the one that comes, and the one that makes room.
+    """Two gradients in the plane (three points span no more): that which comes, and that which makes room.
     Their pulls never exceed the price in either order, and collinear ones attain it."""
     rng = np.random.default_rng(seed)
     size, p = rng.uniform(0.1, 1.5), rng.uniform(0.01, 0.7)
-    comes, goes = (size * rng.uniform() ** 0.3 * x / np.linalg.norm(x) for x in rng.normal(size=(2, 2)))
+    comes, goes = (
+        size * rng.uniform() ** 0.3 * x / np.linalg.norm(x) for x in rng.normal(size=(2, 2))
+    )
     if seed % 3 == 1:
         comes = -size * goes / np.linalg.norm(goes)
         goes = -comes

@@ -280,7 +280,7 @@ def log_moment(upper: Half, lower: Half, power: float) -> float:
 def _log_integral(half: Half, order: float) -> float:
     """log of the integral over P > Q of Q·(x^s - 1 - s(x - 1)), x = P/Q, s = `order` > 1 or < 0."""
     y, log_q, weight = _nodes(half, math.ceil(math.log2(order)) if order > 1.0 else 0)
-    near = y < 1.0
+    near = y < min(1.0, _LARGE / abs(order))
     small, power = np.where(near, y, 0.0), order - 1.0
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         close = np.log(np.maximum(convex_part(np.expm1(small), small, order), 0.0))

@@ -49,9 +49,9 @@ def moment(mu, p, power, factor):
 
     Of the symmetrised pair, whose trade-off function is that one up to slope −1 and then its mirror image: P
     with Y and Q with −Y above z = μ/2, where the ratio is 1, and Y = 0 for what is left. Of a replaced record
-    P = (1 − p)N(0, 1) + pN(μ/2, 1), and Q is its mirror image around 0. Of a zeroed one in the place of another
-    Y > 0 as of P = (1 − p)N(0, 1) + pN(2μ, 1), Q = (1 − p)N(0, 1) + pN(μ, 1), Y < 0 under the Q that is the P
-    of the pair first named, and Y = 0 for what is left.
+    P = (1 − p)N(0, 1) + pN(μ/2, 1), and Q is its mirror image around 0. Of a zeroed one in the place of
+    another Y > 0 as of P = (1 − p)N(0, 1) + pN(2μ, 1), Q = (1 − p)N(0, 1) + pN(μ, 1), Y < 0 as minus the loss
+    of the pair first named under its Q, and Y = 0 for what is left.
     """
     if factor is RecordFactor.ZEROED:
 

@@ -406,11 +406,12 @@ def test_a_plan_that_claims_what_it_needs_is_proven(name, theorem):
 def test_a_plan_that_claims_less_is_refused(name, theorem):
     payload = copy.deepcopy(payload_of(name, theorem))
     for factor in payload["claim"]["product"]["factors"]:
-        if factor["mu"] > 0.0:
-            lower = copy.deepcopy(payload)
-            index = payload["claim"]["product"]["factors"].index(factor)
-            lower["claim"]["product"]["factors"][index]["mu"] *= 1.0 - 3e-9
-            refused(lower, "^(factors|mu): ")
+        for name in {"mu", "norm", "other", "apart"} & factor.keys():
+            if factor[name] > 0.0:
+                lower = copy.deepcopy(payload)
+                index = payload["claim"]["product"]["factors"].index(factor)
+                lower["claim"]["product"]["factors"][index][name] *= 1.0 - 3e-9
+                refused(lower, "^(factors|mu): ")
 
 
 @pytest.mark.parametrize(
@@ -799,7 +800,7 @@ def test_more_and_larger_factors_claim_less():
     assert pabi.verify(more).ok
     more["reading"]["epsilon"] = payload["reading"]["epsilon"]
     refused(more, "reading: ")
-    infinite = changed(payload, (*F, 0, "mu"), "inf")
+    infinite = changed(payload, (*F, 0, "apart"), "inf")
     refused(infinite, "reading: no finite")
     infinite["reading"]["epsilon"] = "inf"
     verdict = pabi.verify(infinite)
@@ -930,11 +931,11 @@ def test_forged_compositions():
     data = both.to_dict(certificate=True)
     assert pabi.verify(data).ok
     proof = ("certificate", "parts")
-    refused(changed(data, (*proof, 0, *F, 0, "mu"), lambda x: x * 0.99), "part 1: factors: ")
+    refused(changed(data, (*proof, 0, *F, 0, "norm"), lambda x: x * 0.99), "part 1: factors: ")
     refused(changed(data, (*proof, 0, "reading", "epsilon"), lambda x: x * 0.9), "part 1: reading")
     gaussian = [f["kind"] for f in data["tradeoff"]["factors"]].index("gaussian")
     refused(changed(data, ("tradeoff", "factors", gaussian, "mu"), lambda x: x * 0.9999), "mu: ")
-    refused(changed(data, ("tradeoff", "factors", 0, "mu"), lambda x: x * 0.9999), "factors: |mu: ")
+    refused(changed(data, ("tradeoff", "factors", 0, "norm"), lambda x: x * 0.9999), "factors: ")
     without = copy.deepcopy(data)
     del without["certificate"]["parts"][0]
     verdict = pabi.verify(without["certificate"])

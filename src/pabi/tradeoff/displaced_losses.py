@@ -24,6 +24,11 @@ _MOST_PANELS = 40_000
 _MATTERS = 50.0  # nats below the largest value of an integrand that are left out
 _FAR = 700.0  # whose power of e is a double
 _LARGE = 30.0  # e^30 - 1 is e^30 to 13 digits
+_LEAST_POWER = 1e-9  # whose 1 + λ still tells λ to seven digits
+_MOST_SIZE = 2000.0  # of (λ + 1) times a size: beyond it a moment is that of a Gaussian but for 1 %
+_WINDOW = np.linspace(
+    -12.0, 12.0, 49
+)  # around a mode, which is no wider than that of a normal density
 _POINTS = 1500  # of a table from which a place is first guessed
 _NEWTON = 4  # steps from the guess
 
@@ -272,6 +277,11 @@ def log_moment(upper: Half, lower: Half, power: float) -> float:
     Beyond 1 it is an integral over each half, of Q·(x^(λ+1) - 1 - (λ+1)(x - 1)) and of
     Q·(x^-λ - 1 + λ(x - 1)), x = P/Q: what they add to E e^(λY) cancels, as both halves have the same δ(0).
     """
+    size = max(abs(upper.norm), abs(lower.norm), upper.apart)
+    if (power + 1.0) * size > _MOST_SIZE:  # that of the Gaussian, which is never less
+        return 0.5 * power * (power + 1.0) * size * size
+    if power < _LEAST_POWER:  # K is convex and 0 at 0
+        return power / _LEAST_POWER * log_moment(upper, lower, _LEAST_POWER)
     parts = _log_integral(upper, power + 1.0), _log_integral(lower, -power)
     log_more = float(np.logaddexp(*parts))
     return float(np.logaddexp(0.0, log_more)) if log_more > -1.0 else math.log1p(math.exp(log_more))
@@ -297,13 +307,23 @@ def _log_integral(half: Half, order: float) -> float:
         return top + math.log(float(weight @ np.exp(exponent - top)))
 
 
+def _centres(half: Half, order: float) -> list[float]:
+    """Where Q·x^order may have a mode: x grows as e^(at), e^(mt) or not at all, and changes from one to the
+    next where e^(at) or e^(bt) is κ."""
+    a, b, k = half.norm, half.other, half.log_kappa
+    tops = [order * a - half.origin, order * half.apart + b - half.origin, k / a]
+    return [c for c in (*tops, *([k / b] if b > 0.0 else [])) if math.isfinite(c)]
+
+
 @lru_cache(maxsize=8192)
 def _nodes(half: Half, level: int) -> Nodes:
     """Panels for all orders s from 2^(`level` - 1) to 2^`level`, or of level 0 for those below 1."""
     size = max(abs(half.norm), abs(half.other))
     orders = (2.0 ** (level - 1), 2.0**level) if level else (1.0,)
     far = (1.0 + 2.0 * (orders[-1] - 1.0)) * size + 40.0
-    scan = np.unique(np.concatenate([np.linspace(0.0, 40.0, 80), np.linspace(0.0, far, 160)]))
+    scan = np.concatenate([np.linspace(0.0, 40.0, 80), np.linspace(0.0, far, 160)])
+    close = [c + _WINDOW for order in orders for c in _centres(half, order)]
+    scan = np.unique(np.maximum(np.concatenate([scan, *close]), 0.0))
     y, log_q = half.loss(scan[1:]), half.log_density(scan[1:], half.other)
     exponents = [order * y + log_q for order in orders]
     near = np.concatenate([np.flatnonzero(e >= float(e.max()) - _MATTERS) for e in exponents])

@@ -8,7 +8,7 @@ import json
 import pytest
 
 import pabi
-from pabi.tradeoff import FixedSizeSubsampled, Product
+from pabi.tradeoff import FixedSizeSubsampled, Product, TradeOff
 from pabi.verification.products import Sampled, epsilon_bound
 
 DELTA = 1e-5
@@ -102,13 +102,25 @@ def altered(guarantee, change):
         lambda f, _: f.update(probability=f["probability"] * (1.0 - 1e-9)),
         lambda f, _: f.update(count=f["count"] - 1),
         lambda f, _: f.update(direction="remove"),
-        lambda _, p: p["reading"].update(epsilon=p["reading"]["epsilon"] * (1.0 - 2e-3)),
     ],
 )
 @pytest.mark.parametrize("changes", [{}, CONVEX], ids=["composition", "shift"])
 def test_less_is_refused(change, changes):
     guarantee = run(**changes).guarantee(DELTA)
     assert not altered(guarantee, change).ok
+
+
+@pytest.mark.parametrize("changes", [{}, CONVEX], ids=["composition", "shift"])
+def test_an_epsilon_one_part_in_a_thousand_too_small_is_refused(changes):
+    guarantee = run(**changes).guarantee(DELTA)
+    product = guarantee.certificate.payload["claim"]["product"]
+    least, _ = TradeOff.from_dict(product).epsilon_bounds(DELTA, 1e-4)
+
+    def claim(share):
+        return altered(guarantee, lambda _, p: p["reading"].update(epsilon=least * share))
+
+    assert not claim(0.999).ok
+    assert claim(1.002).ok
 
 
 def test_what_older_versions_claimed_is_enough():

@@ -31,6 +31,9 @@ from pabi.tradeoff import (
 from pabi.tradeoff.directions import one_order
 from pabi.tradeoff.kinds import Curve, known_curve
 
+# Of random batches: a certificate holds them in products alone.
+_DRAWN = Subsampled | PoissonSubsampled | FixedSizeSubsampled
+
 
 def stated_sentence(method: str, source: str) -> str:
     """The sentence that nobody but its owner vouches for a mechanism.
@@ -71,7 +74,7 @@ def stated_curve(tradeoff: object) -> Curve:
         For anything else.
     """
     curve = known_curve(tradeoff)
-    if isinstance(curve, Subsampled | PoissonSubsampled):
+    if isinstance(curve, _DRAWN):
         curve = Product(((curve, 1),))  # as which a certificate holds it
     if one_order(curve.orientation):
         raise InvalidInput(
@@ -110,8 +113,7 @@ def writable(curve: TradeOff) -> bool:
             mixtures = sum(k for factor, k in factors if isinstance(factor, Mixture))
             return mixtures <= 1 and all(writable(factor) for factor, _ in factors)
         case Best(parts=parts):
-            drawn = Subsampled | PoissonSubsampled | FixedSizeSubsampled
-            alone = any(isinstance(part, drawn) for part in parts)
+            alone = any(isinstance(part, _DRAWN) for part in parts)
             return not alone and all(map(writable, parts))
         case PoissonReplaced() | PrivacyLossDistribution() | Selected() | Grouped():
             return False

@@ -24,7 +24,7 @@ from pabi.showing import plain
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = ("train", "forget")
-TOOLS = ("pytest>=8", "hypothesis>=6.100", "mpmath>=1.3", "packaging", "quadprog>=0.1.13")
+TOOLS = ("dp-accounting>=0.6", "hypothesis>=6.100", "mpmath>=1.3", "pytest>=8", "quadprog>=0.1.13")
 CORE = (
     "account analyses audits budget cli convert describe execute fuzz guarantees learn "
     "normal_forms numbers shifts tradeoff verification"

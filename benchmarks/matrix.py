@@ -1,8 +1,8 @@
 """The tests of the core under other Pythons, and with the lowest releases that `pyproject.toml` admits.
 
-`python benchmarks/matrix.py [--only NAME …] [--folder .matrix] [-- PYTEST ARGUMENTS]` makes an environment for
-each line of the matrix and runs the tests there. A line whose interpreter is not on this machine is skipped, and
-said to be. The last line runs the tests where a long double is a double, as it is on some platforms.
+`python benchmarks/matrix.py [--only NAME …] [--folder .matrix] [-- PYTEST ARGUMENTS]` makes an environment
+for each line of the matrix and runs the tests there. A line whose interpreter is not on this machine is
+skipped, and said to be. The last line runs the tests where a long double is a double, as on some platforms.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,9 +25,9 @@ ROOT = Path(__file__).parents[1]
 EXTRAS = ("train", "forget")
 TOOLS = ("dp-accounting>=0.6", "hypothesis>=6.100", "mpmath>=1.3", "pytest>=8", "quadprog>=0.1.13")
 CORE = (
-    "account analyses audits budget cli convert describe execute fuzz guarantees learn "
-    "normal_forms numbers shifts tradeoff verification"
-).split()
+    *("account", "analyses", "audits", "budget", "cli", "convert", "describe", "execute", "fuzz"),
+    *("guarantees", "learn", "normal_forms", "numbers", "shifts", "tradeoff", "verification"),
+)
 REQUIREMENT = re.compile(r"^([\w.-]+)(\[[^]]*\])?>=([\d.]+)")
 
 
@@ -102,7 +101,9 @@ def environment(line: Line, folder: Path) -> Path | None:
         constraints = place / "constraints.txt"
         constraints.write_text("".join(f"{c}\n" for c in line.constraints))
         install = [str(own), "-m", "pip", "install", "--quiet", "--constraint", str(constraints)]
-        subprocess.run([*install, "--editable", f".[{','.join(EXTRAS)}]", *TOOLS], cwd=ROOT, check=True)
+        subprocess.run(
+            [*install, "--editable", f".[{','.join(EXTRAS)}]", *TOOLS], cwd=ROOT, check=True
+        )
         ready.touch()
     return own
 
@@ -147,7 +148,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="*", help="names of lines")
     parser.add_argument("--folder", type=Path, default=ROOT / ".matrix")
-    parser.add_argument("arguments", nargs="*", help="for pytest, in place of the tests of the core")
+    parser.add_argument(
+        "arguments", nargs="*", help="for pytest, in place of the tests of the core"
+    )
     passed = list(rows(parser.parse_args()))
     return int(not passed or not all(passed))
 

@@ -1,8 +1,8 @@
 """Estimators, users, forgetting and the trainers of other libraries, audited through what users call.
 
-Mistakes are planted in shipped functions. Each is refuted with confidence 1 − 10⁻⁶, and the same audit does not
-refute what ships. Where records pull at a number each, all at rest otherwise, one training is as many audits
-as it has records: nothing but its own record and its own noise moves a number.
+Mistakes are planted in shipped functions. Each is refuted with confidence 1 − 10⁻⁶, and the same audit does
+not refute what ships. Where records pull at a number each, all at rest otherwise, one training is as many
+audits as it has records: nothing but its own record and its own noise moves a number.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ ROWS = 40
 
 
 def forgotten(pulls, tmp_path, number, **changes):
-    """(what is promised, the coefficient) of a fit to which the last record pulls, or not, after a request."""
+    """(what is promised, the coefficient, …) of a fit at which the last record pulls, after a request."""
     X, y = np.zeros((ROWS, 1)), np.ones(ROWS, int)
     X[-1] = float(pulls)
     file = StateFile(tmp_path / f"{pulls}-{number}", StateFile.new_key())

@@ -156,7 +156,9 @@ class ForgetMachine(RuleBasedStateMachine):
         if self.met:
             assert pabi.verify(again.unlearning_guarantee_).ok
 
-    @rule(rows=REQUESTS, call=st.sampled_from(["open", "fsync", "replace"]), after=st.integers(0, 2))
+    @rule(
+        rows=REQUESTS, call=st.sampled_from(["open", "fsync", "replace"]), after=st.integers(0, 2)
+    )
     def killed(self, rows, call, after):
         """At a call of the system that writes: the old state or the new one."""
         if set(rows) & self.forgotten:
@@ -208,5 +210,7 @@ def test_the_machine_notices_noise_that_is_used_again(monkeypatch):
     with pytest.raises(AssertionError, match="one noise"):
         run_state_machine_as_test(
             ForgetMachine,
-            settings=settings(max_examples=30, deadline=None, database=None, phases=[Phase.generate]),
+            settings=settings(
+                max_examples=30, deadline=None, database=None, phases=[Phase.generate]
+            ),
         )

@@ -1,4 +1,4 @@
-"""Random questions to the accountant: a guarantee that verifies and is monotone, or one line that says why."""
+"""Random questions to the accountant: a verified, monotone guarantee, or one line that says why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calibrations, plans and guarantees of equal descriptions, computed once: many fits then cost what they train."""
+"""Calibrations, plans and guarantees of equal descriptions, computed once: for tests that fit often."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A platform without long doubles: there numpy's is a double. `pytest -p support.plain_doubles` loads it.
 
-It has to be loaded before pabi is, and refuses to be otherwise: names that were bound before would keep theirs.
+It has to be loaded before pabi is, and refuses to be otherwise: names that were bound would keep theirs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What comes of random questions: a guarantee that verifies, or one line that says why there is none.
 
-More noise must not cost more, nor less of the same epochs (`support.fuzzing.kinds` has all such pairs). What a
-solver finds may be short of its optimum by the tolerances that the theory states.
+More noise must not cost more, nor less of the same epochs (`support.fuzzing.kinds` has all such pairs). What
+a solver finds may be short of its optimum by the tolerances that the theory states.
 
-`python -m support.fuzzing.answers BEGIN END [SECONDS]`, run in `tests`, tries the questions of these seeds, as
-far as there is time, and prints what came of them as JSON.
+`python -m support.fuzzing.answers BEGIN END [SECONDS]`, run in `tests`, tries the questions of these seeds,
+as far as there is time, and prints what came of them as JSON.
 """
 
 from __future__ import annotations

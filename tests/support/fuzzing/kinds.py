@@ -73,7 +73,8 @@ def _forgetting(seed: int, rng: random.Random) -> Question:
 
     if rng.random() < 0.3:
         return Question(
-            "forgetting", lambda delta: run.unlearning(delta, requests=requests, published=published)
+            "forgetting",
+            lambda delta: run.unlearning(delta, requests=requests, published=published),
         )
     varies = descriptions.longer(run) is None
     longer = () if varies else (("more steps", True, ask(steps + run.steps_per_epoch)),)
@@ -214,9 +215,7 @@ def _statistics(seed: int, rng: random.Random) -> Question:
                 threshold=rng.uniform(0.0, 37.0) if statistic == "levels" else None,
                 adjacency=_adjacency(rng),
             ),
-            lambda: pabi.NoisyAccuracy(
-                n, noise, _adjacency(rng), rng.choice(("record", "user"))
-            ),
+            lambda: pabi.NoisyAccuracy(n, noise, _adjacency(rng), rng.choice(("record", "user"))),
         )
     )()
     noisier = replace(made, noise_std=1.5 * noise)

@@ -12,7 +12,7 @@ import pabi
 from support.fuzzing import answers, descriptions
 from support.fuzzing.kinds import KINDS, Question, question
 
-ALWAYS = 150
+ALWAYS = 100
 # How many are tried at night; PABI_DESCRIPTIONS=10000 asks for a shorter night.
 NIGHTLY = int(os.environ.get("PABI_DESCRIPTIONS", "1000000"))
 PARTS = 100

@@ -287,8 +287,7 @@ def gradient_sum_of(
     ):
         if value is not None and not callable(value) and not isinstance(value, RemoteGradients):
             raise InvalidInput(name, f"expected a callable, got a {type(value).__name__}")
-    remote = per_record_gradients if isinstance(per_record_gradients, RemoteGradients) else None
-    gradients = per_record_gradients if remote is None else remote.example
+    remote, gradients = _parted(per_record_gradients)
     _refuse_other_loss(run, gradients)
     users = _users(run, groups, clipped_gradient_sum is not None)
     if clipped_gradient_sum is not None:
@@ -303,6 +302,15 @@ def gradient_sum_of(
         _refuse_steeper(run, gradients)
         _refuse_weights(run, gradients)
     return clipped_sum(run, gradients, users) if remote is None else remote.sum_for(run, users)
+
+
+def _parted(
+    gradients: PerRecordGradients | RemoteGradients | None,
+) -> tuple[RemoteGradients | None, PerRecordGradients | None]:
+    """(those on other machines if they are, those that show what is to be refused)."""
+    if isinstance(gradients, RemoteGradients):
+        return gradients, gradients.example
+    return None, gradients
 
 
 def clipped_sum(

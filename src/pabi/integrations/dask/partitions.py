@@ -189,8 +189,8 @@ def _each_its_own(rows: Rows, shares: Array, count: int) -> UserRows:
 
 def _held(recipe: Recipe, number: int, x: Any, y: Any) -> Partition | Refusal:
     features, targets = (part.read() if isinstance(part, Reader) else part for part in (x, y))
-    if recipe.columns.names is not None:
-        features, targets = _cells(recipe.columns, features, targets)
+    if (names := recipe.columns.names) is not None:
+        features, targets = _cells(list(names), recipe.columns, features, targets)
     X, y = np.ascontiguousarray(features), np.ascontiguousarray(targets)
     if X.ndim == 0 or y.ndim == 0 or len(X) != len(y):
         raise InvalidInput("y", "expected as many rows as X has")
@@ -211,18 +211,18 @@ def _held(recipe: Recipe, number: int, x: Any, y: Any) -> Partition | Refusal:
     )
 
 
-def _cells(columns: Columns, frame: Any, beside: Any) -> tuple[NDArray[Any], Any]:
-    """The features and the targets of a part of a data frame."""
-    expected = [*columns.names, columns.target] if columns.target else list(columns.names or ())
+def _cells(names: list[str], columns: Columns, frame: Any, beside: Any) -> tuple[NDArray[Any], Any]:
+    """The features of these names and the targets of a part of a data frame."""
+    expected = names if columns.target is None else [*names, columns.target]
     if sorted(map(str, frame.columns)) != sorted(expected):
         raise InvalidInput("X", f"expected the columns {expected!r} in every partition")
     targets = beside if columns.target is None else frame[columns.target]
     try:
-        numbers = frame[list(columns.names or ())].to_numpy(dtype=columns.dtype, na_value=np.nan)
+        numbers = frame[names].to_numpy(dtype=columns.dtype, na_value=np.nan)
     except (TypeError, ValueError):
         raise InvalidInput("X", "expected numbers in every column, got something else") from None
     return numbers, targets.to_numpy() if hasattr(targets, "to_numpy") else targets
 
 
-def _bytes(values: NDArray[Any]) -> memoryview:
-    return memoryview(values.reshape(-1).view(np.uint8))
+def _bytes(values: NDArray[Any]) -> Any:
+    return values.reshape(-1).view(np.uint8)

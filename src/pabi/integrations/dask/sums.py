@@ -25,7 +25,6 @@ from pabi.execute.sums import GradientSum, RemoteGradients, Total
 from pabi.integrations.dask.blocks import Blocks
 from pabi.integrations.dask.partitions import (
     Hidden,
-    Partition,
     PartialSum,
     Place,
     Recipe,
@@ -191,5 +190,4 @@ def _runs(
 ) -> Iterator[tuple[int, NDArray[np.intp]]]:
     """(value, what stands beside its places) of every value of an ascending array."""
     starts = np.flatnonzero(np.diff(values, prepend=-1))
-    for value, some in zip(values[starts].tolist(), np.split(beside, starts[1:]), strict=True):
-        yield value, some
+    return zip(values[starts].tolist(), np.split(beside, starts[1:]), strict=True)

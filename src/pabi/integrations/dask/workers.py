@@ -22,6 +22,7 @@ from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 from pabi.numbers.version import __version__
 
+_PATIENCE = 30  # seconds
 _ROWS, _COLUMNS, _CLASSES = 4096, 40, 3  # enough for several threads to share a product
 
 
@@ -53,14 +54,17 @@ def check_client(client: Any) -> None:
     if client.asynchronous:
         raise InvalidInput("client", "expected one that waits, got one with asynchronous=True")
     try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
         # A function of the standard library: workers without pabi know it, too.
         versions = client.run(locate, "pabi.numbers.version.__version__", on_error="return")
+    except TimeoutError:
+        raise InvalidInput(
+            "client", f"expected a worker within {_PATIENCE} seconds, got none"
+        ) from None
     except Exception as bad:
         raise InvalidInput("client", f"cannot ask its workers: {type(bad).__name__}") from None
-    if not versions:
-        raise InvalidInput("client", "expected at least one worker, got none")
     for worker, version in versions.items():
-        if version != __version__:
+        if version != __version__ and not isinstance(version, OSError):  # of one that is gone
             got = f"pabi {version}" if isinstance(version, str) else "none that loads"
             raise InvalidInput(
                 "client", f"expected pabi {__version__} on every worker, got {got} at {worker}"

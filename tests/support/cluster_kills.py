@@ -124,7 +124,7 @@ def campaign(kills: int, seed: int, home: Path) -> Counts:
     start = multiprocessing.get_context("forkserver")
     start.set_forkserver_preload(["distributed", "pabi.integrations.dask.sums", __name__])
     draws: list[str] = []
-    options = {"processes": True, "dashboard_address": None, "threads_per_worker": 1}
+    options = {"processes": True, "dashboard_address": ":0", "threads_per_worker": 1}
     with LocalCluster(n_workers=2, **options) as cluster:
         while counts.kills < kills:
             folder = home / str(counts.trainings)
@@ -158,9 +158,15 @@ def _disturbed(process, cluster, rng: np.random.Generator, counts: Counts, kills
             process.kill()
             process.join()
             counts.coordinators_killed += 1
-        elif pids := [nanny.pid for nanny in cluster.workers.values() if nanny.pid]:
+        elif pids := _pids(cluster):
             os.kill(pids[rng.integers(len(pids))], signal.SIGKILL)
             counts.workers_killed += 1
+
+
+def _pids(cluster) -> list[int]:
+    """The processes of the workers that have begun: a nanny whose worker never does gives up."""
+    begun = set(cluster.scheduler.workers)
+    return [nanny.pid for nanny in cluster.workers.values() if nanny.worker_address in begun]
 
 
 def main() -> None:

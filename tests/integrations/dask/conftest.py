@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from support.clusters import IN_PROCESS
 from support.large import package
 
 
 @pytest.fixture(scope="session")
 def client():
     distributed = package("distributed")
-    options = {"processes": False, "dashboard_address": None, "threads_per_worker": 1}
     with (
-        distributed.LocalCluster(n_workers=2, **options) as cluster,
+        distributed.LocalCluster(n_workers=2, **IN_PROCESS) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client

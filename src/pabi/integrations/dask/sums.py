@@ -9,7 +9,7 @@ twice, late or from another training has no place to go to.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,16 +80,14 @@ class ClusterGradients(RemoteGradients):
         `parts`: (partition, its rows, their shares or None). `number`: of the sum in this training.
         """
         places: list[Place] = [(self._training, number, part) for part, _, _ in parts]
-        futures = self._client.map(
+        values = self._answers(
             partial_sum,
-            [self._partitions[part] for part, _, _ in parts],
+            [part for part, _, _ in parts],
+            ["-".join(("pabi-sum", *map(str, place))) for place in places],
             places,
             [Hidden((rows, shares)) for _, rows, shares in parts],
-            key=["-".join(("pabi-sum", *map(str, place))) for place in places],
-            pure=False,
             point=Hidden(x),
         )
-        values = self._gathered(futures, [part for part, _, _ in parts])
         for value, place, (_, rows, _) in zip(values, places, parts, strict=True):
             yield self._checked(value, place, rows_in(rows), x)
 
@@ -117,8 +115,7 @@ class ClusterGradients(RemoteGradients):
     def _summarised(self) -> list[Summary]:
         numbers = list(range(len(self._partitions)))
         keys = [f"pabi-{self._training}-summary-{i}" for i in numbers]
-        futures = self._client.map(summary, self._partitions, key=keys, pure=False)
-        summaries: list[Summary] = self._gathered(futures, numbers)
+        summaries: list[Summary] = self._answers(summary, numbers, keys)
         for one in summaries:
             check_alike(summaries[0].arithmetic, one.arithmetic)
             if one.shapes != summaries[0].shapes:
@@ -134,15 +131,29 @@ class ClusterGradients(RemoteGradients):
             raise InvalidInput("y", "expected labels all in {0, 1} or all in {-1, 1}")
         return summaries
 
-    def _gathered(self, futures: list[Any], partitions: Sequence[int]) -> list[Any]:
-        """What workers returned for these partitions. Raises InvalidInput in the place of a refusal."""
+    def _answers(
+        self,
+        function: Callable[..., Any],
+        partitions: Sequence[int],
+        keys: list[str],
+        *arguments: list[Any],
+        **options: Any,
+    ) -> list[Any]:
+        """What the function returns on the workers, of each of these partitions once, in their order.
+
+        `arguments`: beside the partition, one each. `options`: the same for all. Raises InvalidInput
+        where the cluster fails, or in the place of a refusal.
+        """
+        held = [self._partitions[number] for number in partitions]
+        futures: list[Any] = []
         try:
+            futures = self._client.map(function, held, *arguments, key=keys, pure=False, **options)
             values = list(self._client.gather(futures))
         except Exception as bad:
-            lost = [p for p, f in zip(partitions, futures, strict=True) if f.status != "finished"]
-            where = f" of partition {lost[0]}" if lost else ""
+            lost = [p for p, f in zip(partitions, futures, strict=False) if f.status != "finished"]
+            where = f" at partition {lost[0]}" if lost else ""
             raise InvalidInput(
-                "client", f"the cluster failed at the task{where}: {type(bad).__name__}"
+                "client", f"the cluster failed{where}: {type(bad).__name__}"
             ) from None
         for number, value in zip(partitions, values, strict=True):
             if isinstance(value, Refusal):

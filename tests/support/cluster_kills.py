@@ -5,18 +5,18 @@
 Every record's gradient is a row of integers, the noise is switched off and steps are sums over a power of
 two, so that all arithmetic is exact: after whole epochs the iterate says how often every record was counted.
 Noise is drawn all the same, and every draw is written down before it is used. The order is secret, drawn
-once, and after a kill it has to be the one before. Killed are processes of workers, which their nannies start
-again, and processes that train, which are started again to go on from their checkpoints.
+once, and after a kill it has to be the one before. Killed are processes of workers, in whose place others are
+started, and processes that train, which are started again to go on from their checkpoints.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import hashlib
 import json
 import multiprocessing
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -28,11 +28,11 @@ import numpy as np
 
 ROWS, COLUMNS, SIZE, EPOCHS, PARTS = 480, 6, 32, 3, 4
 STEPS = ROWS // SIZE * EPOCHS
+WORKERS, REFUSED = 2, 3  # the latter is a status of exits
 PAUSE = 0.02  # seconds that a part of a sum takes at least, so that kills meet one
 SETTINGS = {
-    "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "forkserver",  # starts workers faster
     "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "10000",
-    "DASK_LOGGING__DISTRIBUTED": "error",
+    "DASK_LOGGING__DISTRIBUTED": "critical",
     "OMP_NUM_THREADS": "1",
 }
 
@@ -112,61 +112,91 @@ def coordinate(address: str, folder: str) -> None:
             )
     except pabi.InvalidInput as no:
         (home / "refusal").write_text(str(no))
-        sys.exit(3)
+        sys.exit(REFUSED)
     np.save(home / "result.npy", trained.x)
 
 
-def campaign(kills: int, seed: int, home: Path) -> Counts:
-    """So many kills over as many trainings as it takes."""
-    from distributed import LocalCluster
+def work(address: str) -> None:
+    """A worker of one thread, without a nanny: who kills it starts another one."""
+    from distributed import Worker
 
-    rng, counts = np.random.default_rng(seed), Counts()
-    start = multiprocessing.get_context("forkserver")
-    start.set_forkserver_preload(["distributed", "pabi.integrations.dask.sums", __name__])
-    draws: list[str] = []
-    options = {"processes": True, "dashboard_address": ":0", "threads_per_worker": 1}
-    with LocalCluster(n_workers=2, **options) as cluster:
-        while counts.kills < kills:
-            folder = home / str(counts.trainings)
-            folder.mkdir()
-            np.save(folder / "X.npy", rows())
-            np.save(folder / "y.npy", np.zeros(ROWS))
-            while not (folder / "result.npy").exists():
-                process = start.Process(
-                    target=coordinate, args=(cluster.scheduler_address, str(folder))
-                )
-                process.start()
-                _disturbed(process, cluster, rng, counts, kills)
-                if process.exitcode == 3:
-                    counts.refusals.append((folder / "refusal").read_text())
-            expected = -EPOCHS * rows().sum(axis=0) / SIZE
-            counts.exact += bool(np.array_equal(np.load(folder / "result.npy"), expected))
-            counts.trainings += 1
-            counts.steps += STEPS
-            draws += (folder / "draws").read_text().split()
-    counts.draws, counts.draws_used_twice = len(draws), len(draws) - len(set(draws))
-    return counts
+    async def until_killed() -> None:
+        async with Worker(address, nthreads=1, dashboard_address=":0") as worker:
+            await worker.finished()
+
+    asyncio.run(until_killed())
 
 
-def _disturbed(process, cluster, rng: np.random.Generator, counts: Counts, kills: int) -> None:
-    """Waits for a coordinator to end, and kills it or workers meanwhile."""
-    while process.is_alive():
-        process.join(rng.uniform(0.1, 2.0))
-        if counts.kills >= kills or not process.is_alive():
-            continue
-        if rng.random() < 0.5:
-            process.kill()
-            process.join()
-            counts.coordinators_killed += 1
-        elif pids := _pids(cluster):
-            os.kill(pids[rng.integers(len(pids))], signal.SIGKILL)
-            counts.workers_killed += 1
+class Campaign:
+    """So many kills over as many trainings as it takes, in a folder."""
+
+    def __init__(self, kills: int, seed: int, home: Path) -> None:
+        self._kills, self._rng, self._home = kills, np.random.default_rng(seed), home
+        self._start = multiprocessing.get_context("forkserver")
+        self._start.set_forkserver_preload(
+            ["distributed", "pabi.integrations.dask.sums", "pabi.learn", "support.cluster_kills"]
+        )
+        self._workers: list = []
+        self.counts = Counts()
+
+    def run(self) -> Counts:
+        """What happened."""
+        from distributed import LocalCluster
+
+        counts, draws = self.counts, list[str]()
+        with LocalCluster(n_workers=0, protocol="tcp://", dashboard_address=":0") as cluster:
+            self._address = cluster.scheduler_address
+            self._workers = [self._process(work) for _ in range(WORKERS)]
+            while counts.kills < self._kills:
+                folder = self._home / str(counts.trainings)
+                self._train(folder)
+                expected = -EPOCHS * rows().sum(axis=0) / SIZE
+                counts.exact += bool(np.array_equal(np.load(folder / "result.npy"), expected))
+                counts.trainings += 1
+                counts.steps += STEPS
+                draws += (folder / "draws").read_text().split()
+                print(counts, file=sys.stderr, flush=True)
+            for worker in self._workers:
+                worker.kill()
+        counts.draws, counts.draws_used_twice = len(draws), len(draws) - len(set(draws))
+        return counts
+
+    def _train(self, folder: Path) -> None:
+        """One training, by as many coordinators as it takes."""
+        folder.mkdir()
+        np.save(folder / "X.npy", rows())
+        np.save(folder / "y.npy", np.zeros(ROWS))
+        while not (folder / "result.npy").exists():
+            coordinator = self._process(coordinate, str(folder))
+            self._disturb(coordinator, folder / "draws")
+            if coordinator.exitcode == REFUSED:
+                self.counts.refusals.append((folder / "refusal").read_text())
+
+    def _disturb(self, coordinator, draws: Path) -> None:
+        """Waits for a coordinator to end; once it takes steps, kills it or workers meanwhile."""
+        before = _size(draws)
+        while coordinator.is_alive():
+            coordinator.join(self._rng.uniform(0.02, 0.6))
+            if self.counts.kills >= self._kills or _size(draws) == before:
+                continue
+            if self._rng.random() < 0.5:
+                coordinator.kill()
+                coordinator.join()
+                self.counts.coordinators_killed += 1
+            else:
+                place = self._rng.integers(WORKERS)
+                self._workers[place].kill()
+                self._workers[place] = self._process(work)
+                self.counts.workers_killed += 1
+
+    def _process(self, target, *arguments):
+        process = self._start.Process(target=target, args=(self._address, *arguments), daemon=True)
+        process.start()
+        return process
 
 
-def _pids(cluster) -> list[int]:
-    """The processes of the workers that have begun: a nanny whose worker never does gives up."""
-    begun = set(cluster.scheduler.workers)
-    return [nanny.pid for nanny in cluster.workers.values() if nanny.worker_address in begun]
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
 
 
 def main() -> None:
@@ -174,10 +204,12 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    from support import cluster_kills  # processes that are started know it by this name
+
     if any(os.environ.get(name) != value for name, value in SETTINGS.items()):
         os.execve(sys.executable, [*sys.orig_argv], os.environ | SETTINGS)
     with tempfile.TemporaryDirectory() as folder:
-        counts = campaign(arguments.kills, arguments.seed, Path(folder))
+        counts = cluster_kills.Campaign(arguments.kills, arguments.seed, Path(folder)).run()
     print(json.dumps(asdict(counts)))
 
 

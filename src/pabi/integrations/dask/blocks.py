@@ -84,14 +84,14 @@ class Columns:
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class Parts:
     """(features, targets) of every partition: delayed values of dask's, `Reader`s, or targets in memory."""
 
     pairs: list[tuple[Any, Any]]
     columns: Columns
 
 
-def blocks_of(X: Any, y: Any) -> Blocks:
+def blocks_of(X: Any, y: Any) -> Parts:
     """The blocks of a table and of what stands beside it. Raises InvalidInput naming `X` or `y`."""
     data = X
     if isinstance(X, (LargeTable, str, os.PathLike, list, tuple)) or _is_arrow(X):
@@ -109,16 +109,16 @@ def blocks_of(X: Any, y: Any) -> Blocks:
     return _of_frame(data, y) if hasattr(data, "columns") else _of_array(data, y)
 
 
-def _of_array(X: Any, y: Any) -> Blocks:
+def _of_array(X: Any, y: Any) -> Parts:
     if X.ndim > 1 and any(count > 1 for count in X.numblocks[1:]):
         X = X.rechunk(dict.fromkeys(range(1, X.ndim), -1))
     if isinstance(y, str):
         raise InvalidInput("y", f"expected cells, got {y!r}: X is an array, without names")
     parts = X.to_delayed().reshape(-1).tolist()
-    return Blocks(list(zip(parts, _beside(y, X.chunks[0]), strict=True)), Columns())
+    return Parts(list(zip(parts, _beside(y, X.chunks[0]), strict=True)), Columns())
 
 
-def _of_frame(X: Any, y: Any) -> Blocks:
+def _of_frame(X: Any, y: Any) -> Parts:
     names = tuple(map(str, X.columns))
     if isinstance(y, str):
         if names.count(y) != 1:
@@ -130,7 +130,7 @@ def _of_frame(X: Any, y: Any) -> Blocks:
     columns = Columns(names, y if isinstance(y, str) else None, storage(np.result_type(*kinds)))
     parts = X.to_delayed()
     beside = [None] * len(parts) if isinstance(y, str) else _beside(y, (math.nan,) * len(parts))
-    return Blocks(list(zip(parts, beside, strict=True)), columns)
+    return Parts(list(zip(parts, beside, strict=True)), columns)
 
 
 def _numeric(dtype: Any, name: str) -> np.dtype[Any]:
@@ -142,10 +142,10 @@ def _numeric(dtype: Any, name: str) -> np.dtype[Any]:
 
 def _beside(y: Any, chunks: tuple[float, ...]) -> list[Any]:
     """The targets of every partition, whose rows are so many, NaN where that is not known."""
-    known = not any(math.isnan(rows) for rows in chunks)
+    countable = not any(math.isnan(rows) for rows in chunks)
     if not _is_dask(y):
-        return _cut(np.asarray(y), chunks if known else None)
-    if hasattr(y, "chunks") and known and y.chunks[0] != chunks:
+        return _cut(np.asarray(y), chunks if countable else None)
+    if hasattr(y, "chunks") and countable and y.chunks[0] != chunks:
         if sum(y.chunks[0]) != sum(chunks):
             raise InvalidInput("y", "expected as many rows as X has")
         y = y.rechunk({0: chunks})
@@ -169,7 +169,7 @@ def _cut(y: NDArray[Any], chunks: Sequence[float] | None) -> list[NDArray[Any]]:
     return np.split(y, np.cumsum(chunks)[:-1].astype(int))
 
 
-def _of_files(table: LargeTable, y: Any) -> Blocks:
+def _of_files(table: LargeTable, y: Any) -> Parts:
     data = table.data
     if isinstance(data, np.ndarray):
         return _of_mapped(data, y)
@@ -183,10 +183,10 @@ def _of_files(table: LargeTable, y: Any) -> Blocks:
     table.features(without=(y,))  # and all of these, as numbers
     dtype = numeric_columns(data, names)
     pairs = [(FileRows(file, names, dtype), FileRows(file, y, None)) for file in files]
-    return Blocks(pairs, Columns(dtype=dtype))
+    return Parts(pairs, Columns(dtype=dtype))
 
 
-def _of_mapped(data: NDArray[Any], y: Any) -> Blocks:
+def _of_mapped(data: NDArray[Any], y: Any) -> Parts:
     rows = max(1, _TOGETHER // (data.itemsize * math.prod(data.shape[1:])))
     sizes = [min(rows, len(data) - first) for first in range(0, len(data), rows)]
     targets = np.load(y, mmap_mode="r", allow_pickle=False) if _is_npy(y) else y
@@ -196,7 +196,7 @@ def _of_mapped(data: NDArray[Any], y: Any) -> Blocks:
         beside: list[Any] = list(_mapped(targets, sizes))
     else:
         beside = _beside(targets, tuple(sizes))
-    return Blocks(list(zip(_mapped(data, sizes), beside, strict=True)), Columns())
+    return Parts(list(zip(_mapped(data, sizes), beside, strict=True)), Columns())
 
 
 def _mapped(array: NDArray[Any], sizes: Sequence[int]) -> Iterator[MappedRows]:

@@ -84,14 +84,14 @@ class Columns:
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class PartitionedTable:
     """(features, targets) of every partition: delayed values of dask's, `Reader`s, or targets in memory."""
 
     pairs: list[tuple[Any, Any]]
     columns: Columns
 
 
-def blocks_of(X: Any, y: Any) -> Parts:
+def blocks_of(X: Any, y: Any) -> PartitionedTable:
     """The blocks of a table and of what stands beside it. Raises InvalidInput naming `X` or `y`."""
     data = X
     if isinstance(X, (LargeTable, str, os.PathLike, list, tuple)) or _is_arrow(X):
@@ -109,16 +109,16 @@ def blocks_of(X: Any, y: Any) -> Parts:
     return _of_frame(data, y) if hasattr(data, "columns") else _of_array(data, y)
 
 
-def _of_array(X: Any, y: Any) -> Parts:
+def _of_array(X: Any, y: Any) -> PartitionedTable:
     if X.ndim > 1 and any(count > 1 for count in X.numblocks[1:]):
         X = X.rechunk(dict.fromkeys(range(1, X.ndim), -1))
     if isinstance(y, str):
         raise InvalidInput("y", f"expected cells, got {y!r}: X is an array, without names")
     parts = X.to_delayed().reshape(-1).tolist()
-    return Parts(list(zip(parts, _beside(y, X.chunks[0]), strict=True)), Columns())
+    return PartitionedTable(list(zip(parts, _beside(y, X.chunks[0]), strict=True)), Columns())
 
 
-def _of_frame(X: Any, y: Any) -> Parts:
+def _of_frame(X: Any, y: Any) -> PartitionedTable:
     names = tuple(map(str, X.columns))
     if isinstance(y, str):
         if names.count(y) != 1:
@@ -130,7 +130,7 @@ def _of_frame(X: Any, y: Any) -> Parts:
     columns = Columns(names, y if isinstance(y, str) else None, storage(np.result_type(*kinds)))
     parts = X.to_delayed()
     beside = [None] * len(parts) if isinstance(y, str) else _beside(y, (math.nan,) * len(parts))
-    return Parts(list(zip(parts, beside, strict=True)), columns)
+    return PartitionedTable(list(zip(parts, beside, strict=True)), columns)
 
 
 def _numeric(dtype: Any, name: str) -> np.dtype[Any]:
@@ -169,7 +169,7 @@ def _cut(y: NDArray[Any], chunks: Sequence[float] | None) -> list[NDArray[Any]]:
     return np.split(y, np.cumsum(chunks)[:-1].astype(int))
 
 
-def _of_files(table: LargeTable, y: Any) -> Parts:
+def _of_files(table: LargeTable, y: Any) -> PartitionedTable:
     data = table.data
     if isinstance(data, np.ndarray):
         return _of_mapped(data, y)
@@ -183,10 +183,10 @@ def _of_files(table: LargeTable, y: Any) -> Parts:
     table.features(without=(y,))  # and all of these, as numbers
     dtype = numeric_columns(data, names)
     pairs = [(FileRows(file, names, dtype), FileRows(file, y, None)) for file in files]
-    return Parts(pairs, Columns(dtype=dtype))
+    return PartitionedTable(pairs, Columns(dtype=dtype))
 
 
-def _of_mapped(data: NDArray[Any], y: Any) -> Parts:
+def _of_mapped(data: NDArray[Any], y: Any) -> PartitionedTable:
     rows = max(1, _TOGETHER // (data.itemsize * math.prod(data.shape[1:])))
     sizes = [min(rows, len(data) - first) for first in range(0, len(data), rows)]
     targets = np.load(y, mmap_mode="r", allow_pickle=False) if _is_npy(y) else y
@@ -196,7 +196,7 @@ def _of_mapped(data: NDArray[Any], y: Any) -> Parts:
         beside: list[Any] = list(_mapped(targets, sizes))
     else:
         beside = _beside(targets, tuple(sizes))
-    return Parts(list(zip(_mapped(data, sizes), beside, strict=True)), Columns())
+    return PartitionedTable(list(zip(_mapped(data, sizes), beside, strict=True)), Columns())
 
 
 def _mapped(array: NDArray[Any], sizes: Sequence[int]) -> Iterator[MappedRows]:

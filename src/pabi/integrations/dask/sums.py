@@ -22,7 +22,7 @@ from pabi.execute.hiding import returned
 from pabi.execute.layouts import in_a_row
 from pabi.execute.records import numbers_of
 from pabi.execute.sums import GradientSum, RemoteGradients, Total
-from pabi.integrations.dask.blocks import Parts
+from pabi.integrations.dask.blocks import PartitionedTable
 from pabi.integrations.dask.partitions import (
     Hidden,
     PartialSum,
@@ -56,7 +56,7 @@ class ClusterGradients(RemoteGradients):
 
     assumed = (TRUSTED,)
 
-    def __init__(self, client: Any, recipe: Recipe, blocks: Parts) -> None:
+    def __init__(self, client: Any, recipe: Recipe, blocks: PartitionedTable) -> None:
         self._client, self._training = client, uuid.uuid4().hex
         self._partitions = self._held(recipe, blocks)
         self._summaries = self._summarised()
@@ -100,7 +100,7 @@ class ClusterGradients(RemoteGradients):
         check_alike(self._summaries[0].arithmetic, value.arithmetic)
         return returned("client", value.value, x.shape)
 
-    def _held(self, recipe: Recipe, blocks: Parts) -> list[Any]:
+    def _held(self, recipe: Recipe, blocks: PartitionedTable) -> list[Any]:
         """Futures of the partitions, of which the scheduler knows how to make them again."""
         dask = extra("dask", "dask")
         name = f"pabi-{self._training}"

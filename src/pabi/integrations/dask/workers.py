@@ -65,9 +65,9 @@ def check_client(client: Any) -> None:
         raise InvalidInput("client", f"cannot ask its workers: {type(bad).__name__}") from None
     for worker, version in versions.items():
         if version != __version__ and not isinstance(version, OSError):  # of one that is gone
-            found = f"pabi {version}" if isinstance(version, str) else "none that loads"
+            present = f"pabi {version}" if isinstance(version, str) else "none that loads"
             raise InvalidInput(
-                "client", f"expected pabi {__version__} on every worker, got {found} at {worker}"
+                "client", f"expected pabi {__version__} on every worker, got {present} at {worker}"
             )
 
 

@@ -6,7 +6,7 @@ Sums of gradients are asked of clusters of processes on this machine, of so few 
 what is left is the overhead. There are no more processors than this machine has, so that a speed-up cannot be
 measured here; it is computed. Two parts of a step are measured: the processor time of the process that
 trains, with the scheduler in it, as a line in the number of partitions with rows in the batch (least
-squares); and the processor time of a sum over a row in memory, which workers share. The model adds them, one
+squares) and less what an idle cluster takes; and the processor time of a sum over a row in memory, which workers share. The model adds them, one
 partition a worker. It knows nothing of the network: add one round trip, and the time of one iterate a worker
 to the bandwidth. The clock is shown beside; on a busy machine it is too long.
 """
@@ -49,6 +49,17 @@ class Seconds:
 
     processor: float
     clock: float
+
+    def without(self, idle: float) -> Seconds:
+        """The same without the processor time that a cluster takes while nothing is asked of it."""
+        return Seconds(max(0.0, self.processor - idle * self.clock), self.clock)
+
+
+def idle_share(seconds: float = 4.0) -> float:
+    """The processor time that this process takes for each second of the clock, with a cluster that waits."""
+    begin = time.process_time(), time.perf_counter()
+    time.sleep(seconds)
+    return (time.process_time() - begin[0]) / (time.perf_counter() - begin[1])
 
 
 def description(rows: int) -> pabi.NoisySGD:
@@ -121,9 +132,10 @@ def main() -> None:
             ) as cluster,
             Client(cluster) as client,
         ):
+            idle = idle_share()
             for columns, several in zip(COLUMNS, (PARTS, PARTS[1:2]), strict=True):
                 for parts in several:
-                    spent = overhead(client, parts, columns, options.sums)
+                    spent = overhead(client, parts, columns, options.sums).without(idle)
                     if columns == COLUMNS[0]:
                         points.append((parts, spent.processor))
                     times = [plain(1e3 * s, 3) for s in (spent.processor, spent.clock)]

@@ -6,9 +6,9 @@ Sums of gradients are asked of clusters of processes on this machine, of so few 
 what is left is the overhead. There are no more processors than this machine has, so that a speed-up cannot be
 measured here; it is computed. Two parts of a step are measured: the processor time of the process that
 trains, with the scheduler in it, as a line in the number of partitions with rows in the batch (least
-squares) and less what an idle cluster takes; and the processor time of a sum over a row in memory, which workers share. The model adds them, one
-partition a worker. It knows nothing of the network: add one round trip, and the time of one iterate a worker
-to the bandwidth. The clock is shown beside; on a busy machine it is too long.
+squares), less what an idle cluster takes; and the processor time of a sum over a row in memory, which workers
+share. The model adds them, one partition a worker. It knows nothing of the network: add one round trip, and
+the time that one iterate a worker takes. The clock is shown beside; on a busy machine it is too long.
 """
 
 from __future__ import annotations

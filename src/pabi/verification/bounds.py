@@ -20,7 +20,7 @@ from pabi.verification.factors.sampled import SampledGaussians
 from pabi.verification.factors.secret_mixtures import SecretMixtures
 from pabi.verification.limits import timed
 from pabi.verification.products import epsilon_bound
-from pabi.verification.secret_laws import laws_of
+from pabi.verification.secret_laws import epsilon_alone, laws_of
 
 _MOST_BOUNDS = 1024
 
@@ -126,8 +126,11 @@ class JointBound:
         if left <= 0 or not self.composed:
             return math.inf
         sampled = self.get(SampledGaussians).entries
-        secret = [laws_of(mixture) for mixture in self.get(SecretMixtures).entries]
-        return epsilon_bound(self.parts, sampled, double_below(left), enough, secret)
+        secret = self.get(SecretMixtures).entries
+        if len(secret) == self.size == 1:
+            return epsilon_alone(secret[0], double_below(left), enough)
+        others = [laws_of(mixture) for mixture in secret]
+        return epsilon_bound(self.parts, sampled, double_below(left), enough, others)
 
     def curve(self) -> dict[str, Any]:
         """The trade-off function that the bound proves, in JSON."""

@@ -120,3 +120,73 @@ def _mass_up(ball: Any) -> float:
     """A double ≥ 0 not below a ball; ∞ if it is no number."""
     value = _up(ball)
     return max(0.0, value) if value == value else math.inf
+
+
+# One mixture alone, in closed form.
+
+_CLOSE = 1e-9  # relative: how near to the least ε
+_LARGEST = 1024.0
+_FAR = 64  # Φ(-64) is below every positive double
+_BELOW = 2.0**-30
+_NARROW = 2.0**-70  # relative: the interval of places that holds one of a given ratio
+
+
+def epsilon_alone(mixture: SecretParts, delta: float, enough: float = 0.0) -> float:
+    """An ε with δ(ε) ≤ `delta` for one mixture in both orders; `enough` if that will do, ∞ if none is found."""
+    there = [(_ball(w), m) for w, m in mixture.parts if w > 0]
+    back = [(w, -m) for w, m in there]
+    orders = [(there, back)] if mixture.opposite else _both(there, back)
+    with ctx.workprec(2 * BITS):
+
+        def holds(epsilon: float) -> bool:
+            in_time()
+            return all(bool(_delta(p, q, epsilon) <= delta) for p, q in orders)
+
+        if holds(enough):
+            return enough
+        low, high = enough, max(enough * (1.0 + _CLOSE), _CLOSE)
+        while not holds(high):
+            low, high = high, high + 4.0 * (high - low)
+            if high > _LARGEST:
+                return math.inf
+        while high - low > _CLOSE * high:
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if holds(middle) else (middle, high)
+        return high
+
+
+def _both(there: list[Part], back: list[Part]) -> list[tuple[list[Part], list[Part]]]:
+    still: list[Part] = [(arb(1), 0.0)]
+    return [(there, still), (still, back)]
+
+
+def _delta(first: Sequence[Part], second: Sequence[Part], epsilon: float) -> Any:
+    """A ball not below sup_z P(> z) - e^ε·Q(> z), which is reached where the loss is ε."""
+    level = arb(epsilon).exp()
+    means = [m for _, m in (*first, *second)]
+    low, high = arb(min(means) - _FAR), arb(max(means) + _FAR)
+    if not _density(first, low) < level * _density(second, low):
+        return arb(1)  # nothing is told apart there
+    if _density(first, high) < level * _density(second, high):
+        return _mass(first, high, None)  # it is reached beyond, if at all
+    if not _density(first, high) > level * _density(second, high):
+        return _delta(first, second, epsilon * (1.0 - _BELOW))  # which is no less
+    while high - low > _NARROW * (1 + abs(low)):
+        middle = arb(((low + high) / 2).mid())
+        if _density(first, middle) < level * _density(second, middle):
+            low = middle
+        elif _density(first, middle) > level * _density(second, middle):
+            high = middle
+        else:
+            break
+    # On the way from `low` to the place δ grows by the integral of e^ε·q - p ≤ φ·(e^ε·Q' - P'), primes for
+    # what stands over φ; it falls along the way, and φ ≤ 2/5.
+    rest = level * _density(second, low) - _density(first, low)
+    beyond = _mass(first, low, None) - level * _mass(second, low, None)
+    return beyond + (high - low) * rest * _largest_density(low, high)
+
+
+def _largest_density(low: Any, high: Any) -> Any:
+    """Not below the density of N(0, 1) between two places."""
+    nearest = low if low > 0 else -high if high < 0 else arb(0)
+    return (-(nearest**2) / 2).exp() * arb(2) / 5

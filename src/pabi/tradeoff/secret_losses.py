@@ -103,7 +103,7 @@ class SecretLoss(Pair):
             low, high = np.where(gap < 0.0, z, low), np.where(gap > 0.0, z, high)
             with np.errstate(over="ignore"):
                 nearer = z - gap / slope
-            z = np.where((nearer > low) & (nearer < high), nearer, 0.5 * (low + high))
+            z = np.where((nearer >= low) & (nearer <= high), nearer, 0.5 * (low + high))
         return np.where(losses <= values[0], grid[0], np.where(losses >= values[-1], grid[-1], z))
 
     @cached_property

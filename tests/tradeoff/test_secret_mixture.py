@@ -167,7 +167,9 @@ def test_losses_are_what_integration_says(name):
     assert mass == pytest.approx(p[y > 0.5].sum(), abs=1e-4)
     assert excess == pytest.approx((p * -np.expm1(np.minimum(0.5 - y, 0.0))).sum(), abs=1e-7)
     for power in (0.01, 1.0, 5.0):
-        assert pair.log_moment(power) == pytest.approx(math.log((p * np.exp(power * y)).sum()), rel=1e-9)
+        assert pair.log_moment(power) == pytest.approx(
+            math.log((p * np.exp(power * y)).sum()), rel=1e-9
+        )
     # Narrow cells and a wide one say the same.
     fine = pair.cells(np.linspace(0.3, 0.5, 200))
     assert fine.mass.sum() == pytest.approx(cells.mass[1] + cells.mass[2], rel=1e-10)

@@ -178,7 +178,9 @@ def test_every_mixture_needs_one_of_its_own():
     small = SecretMixtures.single(PARTS, False)
     large = SecretMixtures.single([(Fraction(1), 2.0)], False)
     assert SecretMixtures.merged([small, small]).missing(small) is not None
-    assert SecretMixtures.merged([small, small]).missing(SecretMixtures.merged([large, small])) is None
+    assert (
+        SecretMixtures.merged([small, small]).missing(SecretMixtures.merged([large, small])) is None
+    )
     assert large.missing(small) is not None
     assert SecretMixtures.single(PARTS, True).missing(large) is not None
     product = {"factors": []}

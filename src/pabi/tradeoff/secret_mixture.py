@@ -107,7 +107,7 @@ class SecretMixture(TradeOff):
 
     @property
     def orientation(self) -> Orientation:
-        """"symmetric" where the means are opposite or nothing is secret."""
+        """ "symmetric" where the means are opposite or nothing is secret."""
         return "symmetric" if self.opposite or self._plain is not None else "both"
 
     @cached_property
@@ -125,7 +125,7 @@ class SecretMixture(TradeOff):
     def losses(self) -> tuple[Pair, ...]:
         """The losses of both orders, which are one where the means are opposite."""
         if self._plain is not None:
-            return Labelled((self._plain.mu,), (1.0,)), 
+            return (Labelled((self._plain.mu,), (1.0,)),)
         return (self._pair,) if self.opposite else (self._pair, SwappedLoss(self._pair))
 
     # Readings.
@@ -279,5 +279,3 @@ def _difference(mass: Array, size: Array, other: Array) -> Array:
         scaled = np.exp(size) * other
     value = mass - scaled + _TAILS * (mass + scaled)
     return np.where(value > 0.0, value, 0.0) * (1.0 + EIGHT_ROUNDINGS)
-
-

@@ -1,4 +1,4 @@
-"""A record whose place stays secret: attacks on the comparison of mixtures, and on runs with balls in bins."""
+"""A record whose place stays secret: attacks on the comparison of mixtures, and on balls in bins."""
 
 from __future__ import annotations
 

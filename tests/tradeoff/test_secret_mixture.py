@@ -1,4 +1,4 @@
-"""Mixtures whose label stays secret: against integration, closed forms, and mixtures with the label in sight."""
+"""Mixtures whose label stays secret: against integration, closed forms, and labels in sight."""
 
 from __future__ import annotations
 

@@ -42,9 +42,9 @@ def gaussian_below(curve: TradeOff) -> float:
     Returns
     -------
     float
-        μ in [0, ∞]: that of a Gaussian, the largest of a mixture, secret or not, and of a sampled Gaussian, twice that of one
-        of which a record is replaced or whose means are opposite, the least of several bounds, of a product the root of the sum of
-        squares.
+        μ in [0, ∞]: that of a Gaussian, the largest of a mixture, secret or not, and of a sampled Gaussian,
+        twice that of one of which a record is replaced or whose means are opposite, the least of several
+        bounds, of a product the root of the sum of squares.
 
     Raises
     ------

@@ -73,7 +73,8 @@ class SecretLoss(Pair):
 
     def slope_p(self, z: Array) -> Array:
         """The derivative of `log_p`: the mean of the m_j given z."""
-        return self._by_rows(z, lambda part: self._shares(part) @ np.array(self.means))
+        means = np.array(self.means)
+        return self._by_rows(z, lambda part: np.asarray(self._shares(part) @ means))
 
     def rise_p(self, z: Array, step: Array) -> Array:
         """`log_p` at z + step less that at z, without cancellation."""
@@ -113,7 +114,8 @@ class SecretLoss(Pair):
 
     def _exponents(self, z: Array) -> Array:
         means = np.array(self.means)
-        return np.log(np.array(self.weights)) + z[:, None] * means - 0.5 * means * means
+        exponents: Array = np.log(np.array(self.weights)) + z[:, None] * means - 0.5 * means * means
+        return exponents
 
     def _shares(self, z: Array) -> Array:
         """(z, parts) the probability of every label given z."""

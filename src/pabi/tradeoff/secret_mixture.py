@@ -44,9 +44,9 @@ _DENSITY = 0.4  # more than any density of N(0, 1)
 class SecretMixture(TradeOff):
     """T(Σ w_j·N(m_j, 1), N(0, 1)), the worse of it and its inverse; or T(Σ w_j·N(m_j, 1), Σ w_j·N(-m_j, 1)).
 
-    One number with Gaussian noise, moved by m_j standard deviations with probability w_j, and nobody sees by
-    which; on the other data set it is not moved, or moved the other way. With the label j in sight it would be
-    a `Mixture`, which reveals more. Rényi divergences are computed by quadrature, with a margin of 1e-8
+    One number with Gaussian noise, moved by m_j standard deviations with probability w_j, and nobody sees
+    by which; on the other data set it is not moved, or moved the other way. With the label j in sight it
+    would be a `Mixture`, which reveals more. Rényi divergences are computed by quadrature, with a margin of 1e-8
     (relative).
 
     Parameters

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ def _law(first: Sequence[Part], second: Sequence[Part], *, tail: float, spacing:
         y = _loss(first, second, places[0])
         losses.append(_up(y))
         masses.append(_mass(first, None, places[0]))
-        for a, b in timed(list(zip(places, places[1:], strict=False))):
+        for a, b in timed(list(pairwise(places))):
             in_time()
             p, q = _mass(first, a, b), _mass(second, a, b)
             least, y = _down(y), _loss(first, second, b)
@@ -74,22 +75,22 @@ def _law(first: Sequence[Part], second: Sequence[Part], *, tail: float, spacing:
         )
 
 
-def _loss(first: Sequence[Part], second: Sequence[Part], z: float) -> Any:
+def _loss(first: Sequence[Part], second: Sequence[Part], z: Any) -> Any:
     """A ball around log dP/dQ at z."""
     return _density(first, z).log() - _density(second, z).log()
 
 
-def _density(parts: Sequence[Part], z: float) -> Any:
+def _density(parts: Sequence[Part], z: Any) -> Any:
     """The density over that of N(0, 1)."""
     return sum((w * (arb(m) * z - arb(m) * m / 2).exp() for w, m in parts), arb(0))
 
 
-def _mass(parts: Sequence[Part], a: float | None, b: float | None) -> Any:
+def _mass(parts: Sequence[Part], a: Any, b: Any) -> Any:
     """The mass between two places, None for an end of the line."""
     return sum((w * _normal(m, a, b) for w, m in parts), arb(0))
 
 
-def _normal(mean: float, a: float | None, b: float | None) -> Any:
+def _normal(mean: float, a: Any, b: Any) -> Any:
     if b is None:
         return _tail(arb(a) - mean)
     if a is None:
@@ -132,7 +133,7 @@ _NARROW = 2.0**-70  # relative: the interval of places that holds one of a given
 
 
 def epsilon_alone(mixture: SecretParts, delta: float, enough: float = 0.0) -> float:
-    """An ε with δ(ε) ≤ `delta` for one mixture in both orders; `enough` if that will do, ∞ if none is found."""
+    """An ε with δ(ε) ≤ `delta` for one mixture in both orders, or ∞; `enough` if that will do."""
     there = [(_ball(w), m) for w, m in mixture.parts if w > 0]
     back = [(w, -m) for w, m in there]
     orders = [(there, back)] if mixture.opposite else _both(there, back)

@@ -23,6 +23,7 @@ from pabi.tradeoff import (
     PoissonSubsampled,
     PrivacyLossDistribution,
     Product,
+    SecretMixture,
     Selected,
     Subsampled,
     TradeOff,
@@ -109,7 +110,9 @@ def writable(curve: TradeOff) -> bool:
         case Best(parts=parts):
             alone = any(isinstance(part, Subsampled | PoissonSubsampled) for part in parts)
             return not alone and all(map(writable, parts))
-        case PoissonReplaced() | PrivacyLossDistribution() | Selected() | Grouped():
+        case (
+            PoissonReplaced() | PrivacyLossDistribution() | SecretMixture() | Selected() | Grouped()
+        ):
             return False
         case other:
             assert_never(other)

@@ -22,6 +22,7 @@ from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
 from pabi.tradeoff.replaced import PoissonReplaced
+from pabi.tradeoff.secret_mixture import SecretMixture
 from pabi.tradeoff.selected import Selected
 from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
 
@@ -37,6 +38,7 @@ Curve = (
     | PoissonSubsampled
     | PrivacyLossDistribution
     | Product
+    | SecretMixture
     | Selected
     | Subsampled
 )
@@ -80,6 +82,7 @@ def _parts_are_known(curve: Curve) -> bool:
             | PoissonReplaced()
             | PoissonSubsampled()
             | PrivacyLossDistribution()
+            | SecretMixture()
         ):
             return True
         case _:

@@ -20,7 +20,9 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi.audits.drifts import Drift, Kind, drifts
 from pabi.audits.laws import Choice, LawPair, pair_of_sums
+from pabi.audits.places import by_place, drawn_places, places
 from pabi.audits.walks import AffineStep, WalledWalk, pair_between_walls
 from pabi.describe.neighbours import changed
 from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
@@ -32,9 +34,10 @@ from pabi.numbers.showing import shown
 
 # Losses that may be linear, where their curvature allows it, and quadratics; those of linear models, which
 # far out have gradients of the largest size.
-_CLASSES = ("convex", "strongly_convex", "nonconvex", "weakly_convex", "weakly_smooth")
+_SLANTED = ("squared", "huber", "vector_huber", "smoothed_hinge")
+_CLASSES = ("convex", "strongly_convex", "nonconvex", "weakly_convex")
 _SATURATING = ("logistic", "squared", "huber", "smoothed_hinge", "softmax")
-_LINEAR = (*_CLASSES, "lipschitz", "holder", "unknown", "saddle")
+_LINEAR = (*_CLASSES, "weakly_smooth", "lipschitz", "holder", "unknown", "saddle")
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ class Instance:
         if any(self.curvature):
             return self._last_place
         moved = self.later * (self.moves(self.record) - self.moves(self.other))
-        return int(np.argmax(np.abs(_by_place(moved[: self._data], self._period).sum(axis=0))))
+        return int(np.argmax(np.abs(by_place(moved[: self._data], self._period).sum(axis=0))))
 
     @property
     def _last_place(self) -> int:
@@ -163,13 +166,13 @@ class Instance:
         data = self._data
         match self.run.order:
             case KnownUses(period=period):
-                sums = _by_place(moved[:data], period).sum(axis=0)
+                sums = by_place(moved[:data], period).sum(axis=0)
                 return [Choice(np.ones(1), sums[[self.place]])]
             case SecretOrder(period=period) as order:
-                epochs = _by_place(moved[:data], period)
+                epochs = by_place(moved[:data], period)
                 if order.once:
-                    return [Choice(_places(order), epochs.sum(axis=0))]
-                return [Choice(_places(order), epoch) for epoch in epochs]
+                    return [Choice(places(order), epochs.sum(axis=0))]
+                return [Choice(places(order), epoch) for epoch in epochs]
             case FreshSubsets(probability=p):
                 out_or_in = np.array([1.0 - float(p), float(p)])
                 return [Choice(out_or_in, np.array([0.0, move])) for move in moved[:data]]
@@ -183,17 +186,17 @@ class Instance:
             [AffineStep(*map(float, step)) for step in zip(slopes, drift + move, stds, strict=True)]
             for move in (0.0 * moves, moves)
         )
-        places = np.arange(self.run.steps) % self._period
+        at = np.arange(self.run.steps) % self._period
         data = (np.arange(self.run.steps) < self._data)[:, None]
         match self.run.order:
             case KnownUses():
-                chances = data * (places == self.place)[:, None]
+                chances = data * (at == self.place)[:, None]
                 return WalledWalk(plain, moved, chances.astype(float), np.ones(1))
             case SecretOrder(once=True) as order:
-                chances = data * (places[:, None] == np.arange(order.period))
-                return WalledWalk(plain, moved, chances.astype(float), _places(order))
+                chances = data * (at[:, None] == np.arange(order.period))
+                return WalledWalk(plain, moved, chances.astype(float), places(order))
             case SecretOrder() as order:
-                chances = np.asarray(data * _places(order)[places][:, None])
+                chances = np.asarray(data * places(order)[at][:, None])
                 return WalledWalk(plain, moved, chances, np.ones(1), order.period)
             case FreshSubsets(probability=p):
                 return WalledWalk(plain, moved, np.where(data, float(p), 0.0), np.ones(1))
@@ -243,28 +246,13 @@ class _Membership:
                 assert_never(order)
 
     def _drawn(self, order: SecretOrder) -> NDArray[np.int64]:
-        return self._generator.choice(order.period, self._count, p=_places(order))
-
-
-def _by_place(moved: Array, period: int) -> Array:
-    """(epochs, period): the steps of every epoch side by side, 0 where the last one ends early."""
-    epochs = -(-len(moved) // period)
-    table = np.zeros(epochs * period)
-    table[: len(moved)] = moved
-    return table.reshape(epochs, period)
-
-
-def _places(order: SecretOrder) -> Array:
-    """(period,) the probability of every batch."""
-    weights = np.full(order.period, float(order.each))
-    weights[-1] = float(order.last)
-    return np.asarray(weights / weights.sum())
+        return drawn_places(order, self._count, self._generator)
 
 
 # Which instances there are.
 
 
-def instances(run: NoisySGD) -> list[Instance]:
+def instances(run: NoisySGD) -> list[Instance | Drift]:
     """Those that are known for a run.
 
     Raises NotApplicable where there are none.
@@ -275,7 +263,9 @@ def instances(run: NoisySGD) -> list[Instance]:
         for name, record, other, rest in _pulls(run)
         for curvature in _curvatures(run)
     ]
-    within = [one for one in candidates if _is_within(one)]
+    within: list[Instance | Drift] = [one for one in candidates if _is_within(one)]
+    if math.isinf(run.range_diameter):
+        within += drifts(run, _kind(run))
     if not within:
         raise NotApplicable(
             "no worst instance is known where a record's loss is curved and its gradient may become zero"
@@ -328,6 +318,21 @@ def _curvature(run: NoisySGD) -> tuple[float, float]:
         return 0.0, 0.0
     ends = run.loss.effective_curvature(run.clip_norm, run.clipping)
     return (0.0, 0.0) if ends is None else ends
+
+
+def _kind(run: NoisySGD) -> Kind:
+    """What the losses may be of an instance that is pulled along: linear where curvatures do not say all."""
+    loss, bound = run.loss, _bound(run)
+    low, high = loss.curvature or (0.0, 0.0)
+    unbounded = run.clip_norm is None and loss.gradient_bound is None
+    if loss.kind in _SLANTED:
+        top = bound if loss.kind != "smoothed_hinge" else 0.0
+        return Kind(0.0, high, bound, run.sensitivity, True, (bound + top) / high, top)
+    if loss.kind not in _CLASSES:
+        return Kind(0.0, 0.0, bound, run.sensitivity, True)
+    if unbounded and low > 0.0:
+        return Kind(low, high, math.inf, run.sensitivity, False)
+    return Kind(min(low, 0.0), high, bound, run.sensitivity, True)
 
 
 def _is_flat(run: NoisySGD) -> bool:

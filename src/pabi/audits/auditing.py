@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from pabi.audits import rates
 from pabi.audits.audit import Audit
 from pabi.audits.canaries import canary_pair, coefficients
-from pabi.audits.instances import Instance, instances
+from pabi.audits.drifts import Drift
+from pabi.audits.instance import Instance
+from pabi.audits.instances import instances, nearby
 from pabi.audits.laws import LawPair
 from pabi.describe.runs import NoisySGD
 from pabi.execute.progress import progress_bar
@@ -164,14 +166,29 @@ def audit_outputs(
     return Audit(promised, name, 2 * count, at, sure, tuple(points), None, seconds)
 
 
-def worst(run: NoisySGD, delta: float) -> tuple[Instance, LawPair]:
+def worst(run: NoisySGD, delta: float) -> tuple[Instance | Drift, LawPair]:
     """The instance of a run with the largest ε at `delta`, in the worse order, and its laws.
 
     Raises NotApplicable where no laws are known.
     """
-    best: tuple[float, Instance, LawPair] | None = None
-    refusal = NotApplicable("no worst instance is known")
-    for instance in instances(run):
+    best, refusal = _costliest(instances(run), delta)
+    if best is None:
+        raise refusal or NotApplicable("no worst instance is known")
+    moved, _ = _costliest(nearby(best[1]), delta)
+    _, instance, law = best if moved is None else max(best, moved, key=lambda found: found[0])
+    return instance, law
+
+
+_Found = tuple[float, Instance | Drift, LawPair]
+
+
+def _costliest(
+    tried: Sequence[Instance | Drift], delta: float
+) -> tuple[_Found | None, NotApplicable | None]:
+    """(its ε, the instance, its laws), and why others have no laws."""
+    best: _Found | None = None
+    refusal: NotApplicable | None = None
+    for instance in tried:
         try:
             law = instance.pair()
         except NotApplicable as no:
@@ -180,13 +197,11 @@ def worst(run: NoisySGD, delta: float) -> tuple[Instance, LawPair]:
         cost = max(law.epsilon(delta), law.swapped().epsilon(delta))
         if best is None or cost > best[0]:
             best = cost, instance, law
-    if best is None:
-        raise refusal
-    return best[1], best[2]
+    return best, refusal
 
 
 def _scores(
-    instance: Instance,
+    instance: Instance | Drift,
     law: LawPair,
     count: int,
     generator: np.random.Generator,
@@ -202,7 +217,7 @@ def _scores(
 
 
 def _trained(
-    instance: Instance,
+    instance: Instance | Drift,
     gradient: float,
     count: int,
     generator: np.random.Generator,

@@ -27,6 +27,7 @@ _REACHES = (9.0, 8.0, 7.5, 7.0, 6.5, 6.0, 5.5, 5.0)  # standard deviations that 
 _MOST_STEPS = 3_000
 _FURTHER = 4.0  # times further out, at every try
 _TRIES = 12
+_LATE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # steps before the last place of an epoch
 _EQUAL = 1e-9
 
 
@@ -97,7 +98,7 @@ class Drift:
     def _case(
         self, chance: float, gradient: float, uses: Array, order: SecretOrder | None = None
     ) -> Case:
-        """`uses`: (t,) 1 in the steps that the record is in for certain; `order`: of all epochs but the last."""
+        """`uses`: (t,) 1 in steps that surely have the record; `order`: that of the other epochs."""
         slopes = slopes_of(self.run, self.kind, self.curvature, uses)
         later = np.append(np.cumprod(slopes[:0:-1])[::-1], 1.0)
         eta, noise = self.run.schedule(0, self.run.steps)
@@ -111,7 +112,11 @@ class Drift:
     def _moves(self, gradient: float) -> Array:
         """(t,) what the record adds where it is; in a secret order another one would have been there."""
         eta, _ = self.run.schedule(0, self.run.steps)
-        rest = 0.0 if isinstance(self.run.order, KnownUses) or not self.kind.flat else self.others.pulls
+        rest = (
+            0.0
+            if isinstance(self.run.order, KnownUses) or not self.kind.flat
+            else self.others.pulls
+        )
         return np.asarray(-eta * (gradient - rest) / self.run.batch_size)
 
     def _uses(self, of_epochs: list[int]) -> Array:
@@ -119,7 +124,7 @@ class Drift:
         data, period = data_steps(self.run), self.run.batches.per_epoch(self.run.n)
         steps = np.arange(self.run.steps)
         own = np.array(of_epochs)[np.minimum(steps // period, len(of_epochs) - 1)]
-        return ((steps % period == own) & (steps < data)).astype(float)
+        return np.asarray((steps % period == own) & (steps < data), dtype=float)
 
     @property
     def _epochs(self) -> int:
@@ -154,7 +159,11 @@ class Drift:
             case KnownUses():
                 return np.full_like(before, last_place(self.run))
             case SecretOrder() as order:
-                return drawn_places(order, len(before), generator) if step == 0 or not order.once else before
+                return (
+                    drawn_places(order, len(before), generator)
+                    if step == 0 or not order.once
+                    else before
+                )
             case FreshSubsets():
                 raise AssertionError("fresh subsets are not followed in strips")
             case order:
@@ -242,7 +251,7 @@ def _curvatures(run: NoisySGD, kind: Kind) -> Iterator[Array]:
     period, data = run.batches.per_epoch(run.n), data_steps(run)
     known, steps = isinstance(run.order, KnownUses), np.arange(run.steps)
     first_of_last = (data - 1) // period * period
-    spans = [steps >= first_of_last + period - 1 - q for q in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32) if q < period]
+    spans = [steps >= first_of_last + period - 1 - q for q in _LATE if q < period]
     spans.append(steps >= first_of_last)
     if known:
         spans += [span | (steps < period) for span in spans[-3:]]
@@ -273,7 +282,9 @@ def _curvature(run: NoisySGD, kind: Kind, place: int, span: NDArray[np.bool_]) -
     with np.errstate(divide="ignore", invalid="ignore"):
         slopes = np.where(weights[1:] > 0.0, weights[:-1] / weights[1:], low[1:])
     slopes = np.append(usual[0], np.clip(slopes, low[1:], high[1:]))
-    curvature = np.where(fraction > 0.0, (usual - slopes) / (eta * np.maximum(fraction, 1e-300)), 0.0)
+    curvature = np.where(
+        fraction > 0.0, (usual - slopes) / (eta * np.maximum(fraction, 1e-300)), 0.0
+    )
     if not isinstance(run.order, KnownUses):
         # One gradient for all batches: strips next to each other have one curvature.
         curvature = np.where(curvature > 0.5 * (kind.high - floor), kind.high - floor, 0.0)

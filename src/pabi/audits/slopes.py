@@ -38,12 +38,12 @@ class _Derivative:
         """That of W ↦ the least value over [low·W, high·W]."""
         root = self.root
         left, right = self.points < root, self.points > root
-        points = [self.points[left] / high, [root / high]]
-        values = [high * self.values[left], [0.0]]
+        points = np.append(self.points[left] / high, root / high)
+        values = np.append(high * self.values[left], 0.0)
         if low > 0.0:
-            points += [[root / low], self.points[right] / low]
-            values += [[0.0], low * self.values[right]]
-        return _Derivative(np.concatenate(points), np.concatenate(values), self.end * low**2)
+            points = np.concatenate([points, [root / low], self.points[right] / low])
+            values = np.concatenate([values, [0.0], low * self.values[right]])
+        return _Derivative(points, values, self.end * low**2)
 
     def plus(self, variance: float, move: float) -> _Derivative:
         """With the derivative of (Wσ)²/2 − W·s added."""

@@ -30,6 +30,7 @@ _AT_ONCE = 50_000  # models that are trained side by side
 _FEWEST = 100
 _FLAT = 1e-9  # of its largest entry: a column that varies less is constant
 _LEAST = 1e-200
+_ROUNDS = 4  # of looking for a worse instance nearby
 
 
 def audit(
@@ -174,9 +175,12 @@ def worst(run: NoisySGD, delta: float) -> tuple[Instance | Drift, LawPair]:
     best, refusal = _costliest(instances(run), delta)
     if best is None:
         raise refusal or NotApplicable("no worst instance is known")
-    moved, _ = _costliest(nearby(best[1]), delta)
-    _, instance, law = best if moved is None else max(best, moved, key=lambda found: found[0])
-    return instance, law
+    for _ in range(_ROUNDS):
+        better, _ = _costliest(nearby(best[1]), delta)
+        if better is None or better[0] <= best[0]:
+            break
+        best = better
+    return best[1], best[2]
 
 
 _Found = tuple[float, Instance | Drift, LawPair]

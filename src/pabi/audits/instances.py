@@ -56,18 +56,29 @@ def instances(run: NoisySGD) -> list[Instance | Drift]:
 
 
 def nearby(instance: Instance | Drift) -> list[Instance]:
-    """The same instance from other starts, where walls make a difference."""
-    if not isinstance(instance, Instance) or instance.reach < 0.5 * instance.line.width:
+    """Instances that differ in the start or in the curvatures, where walls make a difference."""
+    if not isinstance(instance, Instance) or not _meets_walls(instance):
         return []
     half = 0.5 * instance.line.width
     starts = (sign * share * half for share in _STARTS for sign in (1.0, -1.0))
-    return [replace(instance, start=start) for start in starts]
+    moved = [replace(instance, start=start) for start in starts]
+    curved = [replace(instance, curvature=table) for table in _curvatures(instance.run)]
+    return [one for one in moved + curved if one != instance and _is_within(one)]
 
 
 def _walks(run: NoisySGD) -> Iterator[Instance]:
+    """All curvatures without walls; with walls alike ones, which `nearby` begins with."""
+    width = line_of(run).width
+    starts = (0.0,) if math.isinf(width) else (0.0, 0.5 * width, -0.5 * width)
     for name, record, other, rest in _pulls(run):
-        for curvature in _curvatures(run):
-            yield Instance(run, name, record, other, rest, curvature, _is_flat(run))
+        for start in starts:
+            for curvature in _curvatures(run):
+                if math.isinf(width) or len(curvature) == 1:
+                    yield Instance(run, name, record, other, rest, curvature, _is_flat(run), start)
+
+
+def _meets_walls(instance: Instance) -> bool:
+    return instance.reach >= 0.5 * instance.line.width
 
 
 def _sums(run: NoisySGD) -> Iterator[Instance]:

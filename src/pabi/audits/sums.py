@@ -13,6 +13,8 @@ import numpy as np
 
 from pabi.audits.instance import Instance
 from pabi.audits.laws import LawPair, pair_of_sums
+from pabi.audits.places import by_place
+from pabi.describe.orders import KnownUses
 from pabi.describe.updates import Momentum
 from pabi.numbers.rounding import Array
 
@@ -29,10 +31,29 @@ class Summed(Instance):
         """(t,) what counts of what each step adds."""
         rule = self.run.rule
         if self.run.release == "path":
-            moved = np.abs(self.moves(self.record) - self.moves(self.other))
-            return np.asarray(moved / np.square(self.stds))
+            return np.asarray(self._shown * (self._moved / np.square(self.stds)))
         assert isinstance(rule, Momentum)
         return _of_momentum(rule, self.run.loss.l2, *self.run.schedule(0, self.run.steps))
+
+    @property
+    def place(self) -> int:
+        """The batch of the record where everybody knows who is in which: of a path, the one that shows the
+        most in all its steps."""
+        if self.run.release != "path":
+            return super().place
+        costs = by_place(np.square(self._moved / self.stds)[: self._data], self._period)
+        return int(np.argmax(costs.sum(axis=0)))
+
+    @property
+    def _moved(self) -> Array:
+        return np.abs(self.moves(self.record) - self.moves(self.other))
+
+    @property
+    def _shown(self) -> Array:
+        """(t,) 1 in the steps that may have the record, 0 elsewhere."""
+        if not isinstance(self.run.order, KnownUses):
+            return np.ones(self.run.steps)
+        return np.asarray(np.arange(self.run.steps) % self._period == self.place, dtype=float)
 
     def pair(self) -> LawPair:
         """The laws of the sum, but for what the other records add."""

@@ -12,9 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from pabi.audits import rates
 from pabi.audits.audit import Audit
 from pabi.audits.canaries import canary_pair, coefficients
-from pabi.audits.drifts import Drift
-from pabi.audits.instance import Instance
-from pabi.audits.instances import instances, nearby
+from pabi.audits.instances import Known, instances, nearby
 from pabi.audits.laws import LawPair
 from pabi.describe.runs import NoisySGD
 from pabi.execute.progress import progress_bar
@@ -30,7 +28,8 @@ _AT_ONCE = 50_000  # models that are trained side by side
 _FEWEST = 100
 _FLAT = 1e-9  # of its largest entry: a column that varies less is constant
 _LEAST = 1e-200
-_ROUNDS = 4  # of looking for a worse instance nearby
+_BEGINS = 2  # instances near which worse ones are looked for,
+_ROUNDS = 4  # so often at most
 
 
 def audit(
@@ -167,30 +166,31 @@ def audit_outputs(
     return Audit(promised, name, 2 * count, at, sure, tuple(points), None, seconds)
 
 
-def worst(run: NoisySGD, delta: float) -> tuple[Instance | Drift, LawPair]:
+def worst(run: NoisySGD, delta: float) -> tuple[Known, LawPair]:
     """The instance of a run with the largest ε at `delta`, in the worse order, and its laws.
 
     Raises NotApplicable where no laws are known.
     """
-    best, refusal = _costliest(instances(run), delta)
-    if best is None:
+    found, refusal = _costs(instances(run), delta)
+    if not found:
         raise refusal or NotApplicable("no worst instance is known")
-    for _ in range(_ROUNDS):
-        better, _ = _costliest(nearby(best[1]), delta)
-        if better is None or better[0] <= best[0]:
-            break
-        best = better
+    best = found[0]
+    for begin in found[:_BEGINS]:
+        for _ in range(_ROUNDS):
+            better, _ = _costs(nearby(begin[1]), delta)
+            if not better or better[0][0] <= begin[0]:
+                break
+            begin = better[0]
+        best = max(best, begin, key=lambda one: one[0])
     return best[1], best[2]
 
 
-_Found = tuple[float, Instance | Drift, LawPair]
+_Found = tuple[float, Known, LawPair]
 
 
-def _costliest(
-    tried: Sequence[Instance | Drift], delta: float
-) -> tuple[_Found | None, NotApplicable | None]:
-    """(its ε, the instance, its laws), and why others have no laws."""
-    best: _Found | None = None
+def _costs(tried: Sequence[Known], delta: float) -> tuple[list[_Found], NotApplicable | None]:
+    """(its ε, the instance, its laws), the largest ε first, and why others have no laws."""
+    found: list[_Found] = []
     refusal: NotApplicable | None = None
     for instance in tried:
         try:
@@ -198,14 +198,12 @@ def _costliest(
         except NotApplicable as no:
             refusal = no
             continue
-        cost = max(law.epsilon(delta), law.swapped().epsilon(delta))
-        if best is None or cost > best[0]:
-            best = cost, instance, law
-    return best, refusal
+        found.append((max(law.epsilon(delta), law.swapped().epsilon(delta)), instance, law))
+    return sorted(found, key=lambda one: -one[0]), refusal
 
 
 def _scores(
-    instance: Instance | Drift,
+    instance: Known,
     law: LawPair,
     count: int,
     generator: np.random.Generator,
@@ -221,7 +219,7 @@ def _scores(
 
 
 def _trained(
-    instance: Instance | Drift,
+    instance: Known,
     gradient: float,
     count: int,
     generator: np.random.Generator,

@@ -17,6 +17,7 @@ import numpy as np
 from pabi.audits.drifts import Drift, Kind, drifts
 from pabi.audits.instance import Instance
 from pabi.audits.line import line_of
+from pabi.audits.sigmoids import SigmoidDrift, sigmoid_drifts
 from pabi.audits.sums import Summed
 from pabi.describe.neighbours import changed
 from pabi.describe.orders import FixedSizes, KnownUses, RandomSizes
@@ -33,21 +34,25 @@ _SLANTED = ("squared", "huber", "vector_huber", "smoothed_hinge")
 _SATURATING = (*_SLANTED, "logistic", "softmax", "one_vs_rest", "poisson")
 _FAR_TARGETS = ("squared", "huber", "vector_huber")  # whose residual is as large as the target is
 
+Known = Instance | Drift | SigmoidDrift
+
 _STARTS = (0.25, 0.5, 0.75, 1.0)  # in halves of the domain
 
 
-def instances(run: NoisySGD) -> list[Instance | Drift]:
+def instances(run: NoisySGD) -> list[Known]:
     """Those that are known for a run.
 
     Raises NotApplicable where there are none.
     """
     _refuse_unknown(run)
     summed = not run.rule.plain or run.release != "last"
-    within: list[Instance | Drift] = [
+    within: list[Known] = [
         one for one in (_sums(run) if summed else _walks(run)) if _is_within(one)
     ]
     if not summed and run.prox is None and math.isinf(run.range_diameter):
         within += drifts(run, _kind(run))
+        _, record, other, _ = next(_pulls(run))
+        within += sigmoid_drifts(run, (record, other))
     if not within:
         raise NotApplicable(
             "no worst instance is known where a record's loss is curved and its gradient may become zero"
@@ -55,7 +60,7 @@ def instances(run: NoisySGD) -> list[Instance | Drift]:
     return within
 
 
-def nearby(instance: Instance | Drift) -> list[Instance]:
+def nearby(instance: Known) -> list[Instance]:
     """Instances that differ in the start or in the curvatures, where walls make a difference."""
     if not isinstance(instance, Instance) or not _meets_walls(instance):
         return []
@@ -172,8 +177,8 @@ def _curvatures(run: NoisySGD) -> Iterator[tuple[float, ...]]:
     if isinstance(run.order, KnownUses) and low < high:
         period = run.order.period
         place = (run.steps - run.cooldown_steps - 1) % period
-        for count in _counts(period, 12):
-            for least in _counts(period - count, 5) if low < 0.0 else [0]:
+        for count in _counts(period, 8):
+            for least in _counts(period - count, 4) if low < 0.0 else [0]:
                 table = [max(low, 0.0)] * period
                 for j in range(least):
                     table[(place + 1 + j) % period] = low

@@ -12,7 +12,7 @@ from pabi.audits.auditing import worst
 from pabi.audits.instance import Instance
 from pabi.audits.instances import instances
 from pabi.audits.laws import Choice, pair_of_sums
-from pabi.audits.walks import Step, WalledWalk, pair_between_walls
+from pabi.audits.walks import AffineStep, WalledWalk, pair_between_walls
 from pabi.convert import gdp_to_delta
 from support.falsification import random_batches
 from support.falsification.mixtures import Mixture, hockey_sticks
@@ -165,7 +165,7 @@ def test_walls_out_of_reach_change_nothing(batches):
 
 def test_a_place_that_is_drawn_afresh_is_the_average_over_places():
     """Epochs of three steps, against all nine ways to choose the places."""
-    plain, moved = [Step(0.9, 0.0, 0.3)] * 6, [Step(0.9, 0.4, 0.3)] * 6
+    plain, moved = [AffineStep(0.9, 0.0, 0.3)] * 6, [AffineStep(0.9, 0.4, 0.3)] * 6
     still = WalledWalk(plain, plain, np.zeros((6, 1)), np.ones(1))
     drawn = WalledWalk(plain, moved, np.full((6, 1), 1.0 / 3.0), np.ones(1), 3)
     average = 0.0

@@ -22,7 +22,7 @@ from pabi.audits.counted import Membership, counted_share
 from pabi.audits.laws import Choice, LawPair, pair_of_sums
 from pabi.audits.line import Line, line_of
 from pabi.audits.places import by_place, places
-from pabi.audits.walks import Step, WalledWalk, pair_between_walls
+from pabi.audits.walks import AffineStep, WalledWalk, pair_between_walls
 from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.rounding import Array
@@ -190,7 +190,7 @@ class Instance:
         """The steps, where the record adds `moves` (t,) to the iterate in those that it is in."""
         slopes, drift, stds = self._schedules
         plain, moved = (
-            [Step(*map(float, step)) for step in zip(slopes, drift + move, stds, strict=True)]
+            [AffineStep(*map(float, step)) for step in zip(slopes, drift + move, stds, strict=True)]
             for move in (0.0 * moves, moves)
         )
         at = np.arange(self.run.steps) % self._period

@@ -17,7 +17,6 @@ import numpy as np
 from pabi.audits.drifts import Drift, Kind, drifts
 from pabi.audits.instance import Instance
 from pabi.audits.line import line_of
-from pabi.audits.sigmoids import SigmoidDrift, sigmoid_drifts
 from pabi.audits.sums import Summed
 from pabi.describe.neighbours import changed
 from pabi.describe.orders import FixedSizes, KnownUses, RandomSizes
@@ -34,7 +33,7 @@ _SLANTED = ("squared", "huber", "vector_huber", "smoothed_hinge")
 _SATURATING = (*_SLANTED, "logistic", "softmax", "one_vs_rest", "poisson")
 _FAR_TARGETS = ("squared", "huber", "vector_huber")  # whose residual is as large as the target is
 
-Known = Instance | Drift | SigmoidDrift
+Known = Instance | Drift
 
 _STARTS = (0.25, 0.5, 0.75, 1.0)  # in halves of the domain
 
@@ -51,8 +50,6 @@ def instances(run: NoisySGD) -> list[Known]:
     ]
     if not summed and run.prox is None and math.isinf(run.range_diameter):
         within += drifts(run, _kind(run))
-        _, record, other, _ = next(_pulls(run))
-        within += sigmoid_drifts(run, (record, other))
     if not within:
         raise NotApplicable(
             "no worst instance is known where a record's loss is curved and its gradient may become zero"
@@ -151,7 +148,9 @@ def _is_unbounded(run: NoisySGD) -> bool:
 def _kind(run: NoisySGD) -> Kind:
     """What the losses may be of an instance that is pulled along: linear where curvatures do not say all."""
     loss, bound = run.loss, _bound(run)
-    if loss.kind in _SLANTED and loss.curvature is not None:
+    # Where a kink is, targets say. Margins have none: an intercept far out says, which a regulariser moves.
+    still = loss.kind in _FAR_TARGETS or loss.l2 == 0.0
+    if loss.kind in _SLANTED and loss.curvature is not None and still:
         high, top = loss.curvature[1], 0.0 if loss.kind == "smoothed_hinge" else bound
         return Kind(0.0, high, bound, run.sensitivity, True, (bound + top) / high, top)
     low, high = _curvature(run)

@@ -1,6 +1,6 @@
 """The law of a walk between two walls: what a run on a bounded domain releases when it trains one number.
 
-A step is affine, or bent by a sigmoid, then Gaussian noise, then a projection on [−D/2, D/2]. The law between
+A step is affine, then Gaussian noise, then a projection on [−D/2, D/2]. The law between
 the walls is followed at Gauss–Legendre nodes, in panels as wide as the least noise of a step, with an atom at
 either wall. Its density after a step is analytic, so that such nodes have nearly all digits of a double.
 
@@ -37,20 +37,12 @@ _ROUNDING = 1e-14  # what the mass of a cell may be off by
 
 
 @dataclass(frozen=True)
-class Step:
-    """x ↦ slope·x + shift − depth·tanh(rate·(x − centre)) + N(0, std²), projected."""
+class AffineStep:
+    """x ↦ slope·x + shift + N(0, std²), projected."""
 
     slope: float
     shift: float
     std: float
-    depth: float = 0.0
-    rate: float = 0.0
-    centre: float = 0.0
-
-    def means(self, x: Array) -> Array:
-        """Where points go without noise."""
-        bend = self.depth * np.tanh(self.rate * (x - self.centre)) if self.depth else 0.0
-        return np.asarray(self.slope * x + self.shift - bend)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +54,8 @@ class WalledWalk:
     it; 1 where every step draws for itself. `start`: where the walk begins, from the middle.
     """
 
-    plain: Sequence[Step]
-    moved: Sequence[Step]
+    plain: Sequence[AffineStep]
+    moved: Sequence[AffineStep]
     chances: Array
     cases: Array
     epoch: int = 1
@@ -78,14 +70,14 @@ class _Walls:
     nodes: Array
     weights: Array
     edges: Array
-    kernels: dict[Step, Any] = field(default_factory=dict)
+    kernels: dict[AffineStep, Any] = field(default_factory=dict)
 
     @property
     def points(self) -> Array:
         """The walls and the nodes between them."""
         return np.concatenate([[-self.half], self.nodes, [self.half]])
 
-    def after(self, step: Step, laws: Array, last: bool, start: float) -> Array:
+    def after(self, step: AffineStep, laws: Array, last: bool, start: float) -> Array:
         """(m, c) laws after a step; `last`: as masses of the cells of the release."""
         points = np.array([start]) if len(laws) == 1 else self.points
         if last:
@@ -98,23 +90,23 @@ class _Walls:
             self.kernels[step] = _banded(self._kernel(step, points))
         return np.asarray(self.kernels[step] @ laws)
 
-    def _kernel(self, step: Step, points: Array) -> Array:
-        means = step.means(points)
+    def _kernel(self, step: AffineStep, points: Array) -> Array:
+        means = step.slope * points + step.shift
         z = (self.nodes[:, None] - means) / step.std
         scale = self.weights[:, None] / (step.std * math.sqrt(2.0 * math.pi))
         low, high = self._atoms(step, means)
         return np.concatenate([low, scale * np.exp(-0.5 * z * z), high])
 
-    def _cells(self, step: Step, points: Array, laws: Array) -> Array:
+    def _cells(self, step: AffineStep, points: Array, laws: Array) -> Array:
         """They are differences of distribution functions, so that cutting into cells is all that is lost."""
-        means = step.means(points)
+        means = step.slope * points + step.shift
         inner = np.zeros((len(self.edges) - 1, laws.shape[1]))
         for mean, law in zip(means, laws, strict=True):
             inner += np.outer(gaussian_masses(self.edges, float(mean), step.std), law)
         low, high = self._atoms(step, means)
         return np.concatenate([low @ laws, inner, high @ laws])
 
-    def _atoms(self, step: Step, means: Array) -> tuple[Array, Array]:
+    def _atoms(self, step: AffineStep, means: Array) -> tuple[Array, Array]:
         low, high = (ndtr((sign * means - self.half) / step.std)[None] for sign in (-1.0, 1.0))
         return low, high
 

@@ -28,6 +28,7 @@ _MOST_STEPS = 3_000
 _FURTHER = 4.0  # times further out, at every try
 _TRIES = 12
 _LATE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # steps before the last place of an epoch
+_SHARES = (1.0, 0.7, 0.5, 0.35, 0.2)  # of the largest curvature
 _EQUAL = 1e-9
 
 
@@ -260,7 +261,13 @@ def _curvatures(run: NoisySGD, kind: Kind) -> Iterator[Array]:
     ends = {last_place(run)} if known else {last_place(run) - q for q in (0, 1, 2, 4, 8)}
     for place in sorted(end for end in ends if end >= 0):
         for span in spans:
-            yield _curvature(run, kind, place, span & (steps < data))
+            # Where there is no room for stretches that are all curved, there may be for half of it.
+            for share in _SHARES if known and not kind.width else (1.0,):
+                yield _curvature(run, _less_curved(kind, share), place, span & (steps < data))
+
+
+def _less_curved(kind: Kind, share: float) -> Kind:
+    return replace(kind, high=floor_of(kind) + share * (kind.high - floor_of(kind)))
 
 
 def _curvature(run: NoisySGD, kind: Kind, place: int, span: NDArray[np.bool_]) -> Array:

@@ -112,7 +112,9 @@ def application(
         *_static_routes(),
     ]
     limits = {f"/api/{job}": _LARGE for job in ("check", "budget", "report", "import")}
-    return Guard(Starlette(routes=routes, lifespan=lifespan), token, port, limits)
+    app = Starlette(routes=routes, lifespan=lifespan)
+    app.router.redirect_slashes = False  # there is no other path to any file
+    return Guard(app, token, port, limits)
 
 
 async def _asked(request: Request) -> dict[str, Any] | None:

@@ -157,9 +157,8 @@ def test_sampled_batches_show_a_first_bound_before_the_best():
             found.append(data)
         elif found:
             break
-    run = pabi.NoisySGD(
-        pabi.Loss.logistic(1.0, l2=0.01), n=400, batches=pabi.Poisson(40), epochs=1, step_size=0.5, noise_std=0.2
-    )  # fmt: skip
+    batches = pabi.Poisson(40)
+    run = dataclasses.replace(RUN, n=400, batches=batches, epochs=1, steps=None, noise_std=0.2)
     assert len(found) > 1
     assert not found[0]["final"]
     assert found[-1]["epsilon"] == shown(run.guarantee(1e-5).epsilon(1e-5))
@@ -175,7 +174,6 @@ def test_the_run_file_is_read_by_the_command_line(tmp_path, capsys, guarantee):
     assert shown(guarantee.epsilon(DELTA)) in capsys.readouterr().out
     assert pabi.verify(files["guarantee.json"]).ok
     (state,) = answers("import", {"text": files["run.toml"]})["state"]
-    assert to_dict(RUN) == to_dict(from_dict(tomllib.loads(files["run.toml"])))
     again = {
         f["name"]: f["text"]
         for f in answers("export", {"state": state["state"] | {"delta": "1e-6"}})["file"]
@@ -347,7 +345,7 @@ def test_a_ledger_that_was_changed_is_refused(ledger):
 
 def test_a_demo_shows_steps_and_nothing_of_the_model():
     found = answers("demo", {"state": {"demo_epsilon": "2", "demo_delta": "1e-4"}})
-    assert {name for name in found} <= {"progress", "trained", "assumptions", "warning"}
+    assert set(found) <= {"progress", "trained", "assumptions", "warning"}
     for data in found["progress"]:
         assert set(data) == {"over", "steps", "text"}
         assert isinstance(data["over"], int)

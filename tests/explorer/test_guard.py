@@ -89,8 +89,8 @@ def test_the_machine_has_two_names(client):
 
 @pytest.mark.parametrize(
     "origin",
-    ["https://evil.example", "null", f"https://127.0.0.1:{PORT}", "http://127.0.0.1:9", f"{HERE}.evil.example",
-     f"http://localhost:{PORT}"],
+    ["https://evil.example", "null", f"https://127.0.0.1:{PORT}", "http://127.0.0.1:9",
+     f"{HERE}.evil.example", f"http://localhost:{PORT}"],
 )  # fmt: skip
 def test_other_origins_are_refused(client, origin):
     """`localhost` is another origin than the number, although it is the same machine."""

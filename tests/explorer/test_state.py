@@ -18,8 +18,8 @@ LOGISTIC = pabi.Loss.logistic(1.0, l2=0.01)
 
 
 def run(**changes):
-    usual = dict(n=60_000, batches=pabi.Cyclic(1500), epochs=50, step_size=0.5, noise_std=0.01)
-    return pabi.NoisySGD(changes.pop("loss", LOGISTIC), **usual | changes)
+    usual = {"n": 60_000, "batches": pabi.Cyclic(1500), "epochs": 50, "step_size": 0.5}
+    return pabi.NoisySGD(changes.pop("loss", LOGISTIC), **usual | {"noise_std": 0.01} | changes)
 
 
 RUNS = {
@@ -111,13 +111,29 @@ def test_schedules_fall():
 
 @pytest.mark.parametrize(
     ("state", "control"),
-    [({"noise": "abc"}, "noise"), ({"n": "1.5"}, "n"), ({"size": "70000"}, "size"), ({"size": ""}, "size"),
-     ({"delta": "0"}, "delta"), ({"delta": "1"}, "delta"), ({"loss": "<script>"}, "loss"), ({"epochs": ""}, "epochs"),
-     ({"noise": "-1"}, "noise"), ({"noise": "0"}, "noise"), ({"step_size": "0"}, "step_size"), ({"n": ""}, "n"),
-     ({"further": "a = "}, "further"), ({"further": "nois_std = 1"}, None), ({"further": 'kind = "x"'}, "further"),
-     ({"further": 'kind = "langevin_chain"'}, "further"), ({"n": 7}, "n"), ({"feature_norm": "-2"}, "feature_norm"),
-     ({"adjacency": "add_or_remove_one"}, "adjacency"), ({"l2": "-1"}, "l2")],
-)  # fmt: skip
+    [
+        ({"noise": "abc"}, "noise"),
+        ({"n": "1.5"}, "n"),
+        ({"size": "70000"}, "size"),
+        ({"size": ""}, "size"),
+        ({"delta": "0"}, "delta"),
+        ({"delta": "1"}, "delta"),
+        ({"loss": "<script>"}, "loss"),
+        ({"epochs": ""}, "epochs"),
+        ({"noise": "-1"}, "noise"),
+        ({"noise": "0"}, "noise"),
+        ({"step_size": "0"}, "step_size"),
+        ({"n": ""}, "n"),
+        ({"further": "a = "}, "further"),
+        ({"further": "nois_std = 1"}, None),
+        ({"further": 'kind = "x"'}, "further"),
+        ({"further": 'kind = "langevin_chain"'}, "further"),
+        ({"n": 7}, "n"),
+        ({"feature_norm": "-2"}, "feature_norm"),
+        ({"adjacency": "add_or_remove_one"}, "adjacency"),
+        ({"l2": "-1"}, "l2"),
+    ],
+)
 def test_mistakes_name_the_control(state, control):
     with pytest.raises(InvalidInput) as problem:
         read(state)

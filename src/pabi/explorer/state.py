@@ -172,6 +172,6 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> str:
         text = after.get(control.name, control.default)
         if text == before.get(control.name, control.default) or not _shown(control, after):
             continue
-        said = dict(control.choices).get(text, text or "none")
-        texts.append(f"{control.label}: {said}")
+        words = dict(control.choices).get(text, text or "none")
+        texts.append(f"{control.label}: {words}")
     return "; ".join(texts)

@@ -1,19 +1,15 @@
-"""How long the page of `pabi explore` waits: for its first picture, for ε after a change, and for all curves.
+"""How long the page of `pabi explore` waits for ε after a change, and for all curves.
 
-Times are those of the answers, without the browser's drawing. On a machine that others use, look at the
-least ones; the 95th percentile is of whatever else runs.
+Times are of the processor: what the calculation of one answer takes, which on an idle machine is how long it
+takes. Sending and drawing come on top. The slider of epochs is moved.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import sys
-from http.client import HTTPConnection
-from time import perf_counter
-from urllib.parse import urlsplit
+from time import process_time
 
+from pabi.explorer.jobs import events
 from pabi.showing import plain
 
 RUNS = {
@@ -26,72 +22,42 @@ RUNS = {
     "poisson": {"batches": "poisson"},
     "fixed size": {"batches": "fixed_size"},
 }
-MOVES = 20  # of the slider of epochs, for each run
+MOVES = 20  # of the slider, for each run
 
 
-class Page:
-    """A client of the server that the command starts."""
-
-    def __init__(self) -> None:
-        begin = perf_counter()
-        command = [sys.executable, "-m", "pabi.cli", "explore", "--no-browser"]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        address = urlsplit(self._process.stdout.readline().strip())
-        self.to_address = perf_counter() - begin
-        self._place = (address.hostname or "", address.port or 0)
-        token = address.fragment.removeprefix("token=")
-        self._headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
-        self.answers({})
-        self.to_picture = perf_counter() - begin
-
-    def answers(self, state: dict[str, str]) -> tuple[float, float, float]:
-        """Seconds until the first ε, the final one, and the last curve."""
-        connection, begin = HTTPConnection(*self._place), perf_counter()
-        connection.request("POST", "/api/run", json.dumps({"state": state}), self._headers)
-        first = final = curves = 0.0
-        for line in connection.getresponse():
-            now = perf_counter() - begin
-            if line.startswith(b"event: number"):
-                first, final = first or now, now
-            elif line.startswith(b"event: curve"):
-                curves = now
-            elif line.startswith(b"event: peers"):
-                break
-        connection.close()
-        return first, final, curves
-
-    def end(self) -> None:
-        """Ends the server."""
-        self._process.terminate()
-        self._process.wait()
+def answered(state: dict[str, str]) -> tuple[float, float, float]:
+    """Seconds until the first ε, the final one, and the last curve."""
+    begin = process_time()
+    first = final = curves = 0.0
+    for name, _ in events("run", {"state": state}):
+        now = process_time() - begin
+        if name == "number":
+            first, final = first or now, now
+        elif name == "curve":
+            curves = now
+        elif name == "peers":
+            break
+    return first, final, curves
 
 
-def percentile(values: list[float], share: float) -> float:
-    """The least value that so large a share of all does not exceed."""
-    return sorted(values)[max(0, -(-len(values) * round(100 * share) // 100) - 1)]
+def percentile(values: list[float], share: int) -> float:
+    """The least value that so many per cent do not exceed."""
+    return sorted(values)[max(0, -(-len(values) * share // 100) - 1)]
 
 
 def main() -> None:
-    """Prints a table: milliseconds, least, median and 95th percentile."""
+    """Prints a table: milliseconds of the processor, median and 95th percentile."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--moves", type=int, default=MOVES)
     moves = parser.parse_args().moves
-    page = Page()
-    print(
-        f"address after {plain(page.to_address, 2)} s, first answer after {plain(page.to_picture, 2)} s"
-    )
-    try:
-        for name, state in RUNS.items():
-            rows = [page.answers(state | {"epochs": f"{20 + k}"}) for k in range(moves)]
-            for what, column in zip(
-                ("first ε", "final ε", "curves"), zip(*rows, strict=True), strict=True
-            ):
-                times = [1000.0 * seconds for seconds in column]
-                shares = (plain(percentile(times, share), 2) for share in (0.0, 0.5, 0.95))
-                print(f"{name:<16}{what:<10}{'  '.join(f'{text:>8}' for text in shares)}  ms")
-    finally:
-        page.end()
+    for name, state in RUNS.items():
+        answered(state)  # loads what it needs
+        rows = [answered(state | {"epochs": f"{20 + k}"}) for k in range(moves)]
+        whats = ("first ε", "final ε", "curves")
+        for what, column in zip(whats, zip(*rows, strict=True), strict=True):
+            times = [1000.0 * seconds for seconds in column]
+            middle, late = (plain(percentile(times, share), 2) for share in (50, 95))
+            print(f"{name:<16}{what:<10}{middle:>8}{late:>10}  ms")
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ bench: .venv/ready
 	$(BIN)/python benchmarks/erm.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/tightness.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/large.py
+	$(BIN)/python benchmarks/explorer.py
 	$(BIN)/python benchmarks/reproduction.py
 
 # MNIST: a file, such as MNIST=mnist.npz; without one it is fetched.

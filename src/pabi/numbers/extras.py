@@ -8,7 +8,16 @@ from typing import Any, Literal
 from pabi.numbers.errors import InvalidInput
 
 Extra = Literal[
-    "train", "zarr", "forget", "sampling", "torch", "opacus", "jax", "dp-accounting", "dask"
+    "train",
+    "zarr",
+    "forget",
+    "sampling",
+    "torch",
+    "opacus",
+    "jax",
+    "dp-accounting",
+    "dask",
+    "explore",
 ]
 
 

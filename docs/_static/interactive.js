@@ -45,6 +45,7 @@ async function show(figure, number) {
   const parsed = vega.parse(vegaLite.compile(told.specification).spec);
   const view = new vega.View(parsed, { renderer: "svg", container: chart });
   await view.runAsync();
+  chart.querySelector("svg").setAttribute("aria-hidden", "true");  // the chart has the figure's text
 
   const choose = (k) => {
     slider.value = k;

@@ -20,12 +20,21 @@ import pytest
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 AXE = Path(__file__).parents[2] / ".axe" / "node_modules" / "axe-core" / "axe.min.js"
 # Without those of the background Chromium asks for hosts of its maker's.
-FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync --disable-default-apps "
-    "--disable-features=Translate,OptimizationHints,MediaRouter --hide-scrollbars "
-    "--force-device-scale-factor=1"
-).split()
+FLAGS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-default-apps",
+    "--disable-features=Translate,OptimizationHints,MediaRouter",
+    "--hide-scrollbars",
+    "--force-device-scale-factor=1",
+]
 # A page may load these schemes from wherever: they hold their contents.
 _HERE = ("data:", "blob:", "about:", "chrome:", "devtools:")
 

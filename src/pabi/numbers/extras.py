@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pabi.numbers.errors import InvalidInput
 
-Extra = Literal["train", "forget", "sampling", "torch", "opacus", "jax", "dp-accounting"]
+Extra = Literal["train", "forget", "sampling", "torch", "opacus", "jax", "dp-accounting", "explore"]
 
 
 def extra(module: str, group: Extra) -> Any:

@@ -1,0 +1,150 @@
+"""Processes that calculate, each one job at a time, so that a slow one neither blocks others nor has to end.
+
+A job is a generator of events. Where nobody waits for it any more, its process ends with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import signal
+import threading
+from collections.abc import AsyncIterator
+from multiprocessing.connection import Connection
+from typing import Any
+
+import anyio
+from anyio.to_thread import run_sync
+
+Event = tuple[str, dict[str, Any]]
+
+_PRELOAD = "pabi.explorer.jobs"
+END = "end"
+
+
+class _Process:
+    """One process, and the pipe to it."""
+
+    def __init__(self, context: Any) -> None:
+        self.pipe, other = context.Pipe()
+        self._process = context.Process(target=serve, args=(other,), daemon=True)
+        self._process.start()
+        other.close()
+
+    def alive(self) -> bool:
+        return bool(self._process.is_alive())
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()  # the pipe closes when nobody waits at it any more
+
+
+class Workers:
+    """Processes on demand, at most `most`; idle ones wait for the next job."""
+
+    def __init__(self, most: int = 6, spare: int = 2) -> None:
+        methods = multiprocessing.get_all_start_methods()
+        # A server that has the library loaded and forks: a new process then takes hundredths of a second.
+        self._context = multiprocessing.get_context(
+            "forkserver" if "forkserver" in methods else "spawn"
+        )
+        if "forkserver" in methods:
+            self._context.set_forkserver_preload(["__main__", _PRELOAD])
+        self._idle: list[_Process] = []
+        self._busy: set[_Process] = set()
+        self._lock = threading.Lock()
+        self._places = threading.Semaphore(most)
+        self._spare, self._ended = spare, False
+
+    def warm(self) -> None:
+        """Starts the spare processes, in the background."""
+        threading.Thread(target=self._fill, daemon=True).start()
+
+    def _fill(self) -> None:
+        while not self._ended and len(self._idle) < self._spare:
+            process = _Process(self._context)
+            with self._lock:
+                self._idle.append(process)
+
+    def _taken(self) -> _Process:
+        with self._lock:
+            while self._idle:
+                process = self._idle.pop()
+                if process.alive():
+                    self._busy.add(process)
+                    return process
+        process = _Process(self._context)
+        with self._lock:
+            self._busy.add(process)
+        return process
+
+    async def events(self, job: str, request: dict[str, Any], seconds: float) -> AsyncIterator[Event]:
+        """What the job of this name yields for a request; it ends after so many seconds, come what may.
+
+        Whoever leaves the iteration ends the job.
+        """
+        await run_sync(self._places.acquire, abandon_on_cancel=False)
+        process: _Process | None = None
+        finished = False
+        try:
+            process = await run_sync(self._taken)
+            process.pipe.send((job, request))
+            deadline = anyio.current_time() + seconds
+            while not finished:
+                event = await _received(process.pipe, deadline)
+                if isinstance(event, str):
+                    yield "error", {"message": event}
+                    return
+                finished = event[0] == END
+                yield event
+        finally:
+            if process is not None:
+                with anyio.CancelScope(shield=True):
+                    await run_sync(self._put_back, process, finished)
+            self._places.release()
+
+    def _put_back(self, process: _Process, finished: bool) -> None:
+        """Keeps a process that is idle; ends one that works for nobody."""
+        with self._lock:
+            self._busy.discard(process)
+            keep = finished and process.alive() and len(self._idle) < self._spare
+            if keep and not self._ended:
+                self._idle.append(process)
+                return
+        process.end()
+        if not self._ended:
+            self.warm()
+
+    def end(self) -> None:
+        """Ends all processes."""
+        self._ended = True
+        with self._lock:
+            processes = [*self._idle, *self._busy]
+            self._idle.clear()
+        for process in processes:
+            with contextlib.suppress(Exception):
+                process.end()
+
+
+async def _received(pipe: Connection, deadline: float) -> Event | str:
+    """The next event from a process, or why there is none."""
+    event: Event
+    with anyio.CancelScope(deadline=deadline) as scope:
+        try:
+            event = await run_sync(pipe.recv, abandon_on_cancel=True)
+        except (EOFError, OSError):
+            return "the calculation ended early, perhaps for want of memory"
+    return "this took too long and was stopped" if scope.cancelled_caught else event
+
+
+def serve(pipe: Connection) -> None:
+    """What a process does: one job after another, until the pipe closes."""
+    from pabi.explorer.jobs import events
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends its processes
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        while True:
+            job, request = pipe.recv()
+            for event in events(job, request):
+                pipe.send(event)
+            pipe.send((END, {}))

@@ -20,7 +20,7 @@ import pytest
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 AXE = Path(__file__).parents[2] / ".axe" / "node_modules" / "axe-core" / "axe.min.js"
 # Without those of the background Chromium asks for hosts of its maker's.
-FLAGS = [
+FLAGS = (
     "--headless=new",
     "--no-sandbox",
     "--disable-gpu",
@@ -34,9 +34,9 @@ FLAGS = [
     "--disable-features=Translate,OptimizationHints,MediaRouter",
     "--hide-scrollbars",
     "--force-device-scale-factor=1",
-]
+)
 # A page may load these schemes from wherever: they hold their contents.
-_HERE = ("data:", "blob:", "about:", "chrome:", "devtools:")
+_HERE = ("data:", "blob:", "about:", "chrome:", "chrome-untrusted:", "devtools:")
 
 needs_chromium = pytest.mark.skipif(
     not (CHROMIUM and DRIVER),

@@ -3,8 +3,8 @@
 import { button, download, element, table } from "./elements.js";
 
 const KINDS = {
-  epsilon: { title: "ε at every δ", x: "δ", y: "ε at most", logX: true },
-  tradeoff: { title: "What an attacker must accept", x: "share of false alarms", y: "share of members missed, at least" },
+  epsilon: { title: "ε at every δ", x: "δ", y: "ε at most", logX: true, format: "~e" },
+  tradeoff: { title: "What an attacker must accept", x: "share of false alarms", y: "members missed, at least" },
   epochs: { title: "ε after so many epochs", x: "epochs", y: "ε at most", logX: true },
   ledger: { title: "What was spent", x: "release", y: "ε of all so far", steps: true },
   forget: { title: "ε of forgetting", x: "epochs after the request", y: "ε at most", logY: true },
@@ -86,15 +86,15 @@ export class Chart {
   }
 
   spec(width, colours = palette()) {
-    const { x, y, logX, logY, steps } = this.kind;
+    const { x, y, logX, logY, steps, format = "~g" } = this.kind;
     const names = [...this.curves.keys()];
     const values = names.flatMap((series) =>
       this.curves.get(series).filter((p) => p.y !== null && (!logX || p.x > 0) && (!logY || p.y > 0)).map((p) => ({ ...p, series })));
     const axis = { grid: true, labelColor: colours.ink, titleColor: colours.ink, gridColor: colours.line, domainColor: colours.neutral, tickColor: colours.neutral };
     const place = {
-      x: { field: "x", type: "quantitative", title: x, scale: logX ? { type: "log", nice: false } : { nice: false }, axis: { ...axis, tickCount: width < 420 ? 5 : 8, ...(logX ? { format: "~g" } : {}), ...(steps ? { tickMinStep: 1, format: "d" } : {}) } },
+      x: { field: "x", type: "quantitative", title: x, scale: logX ? { type: "log", nice: false } : { nice: false }, axis: { ...axis, tickCount: width < 420 ? 5 : 8, ...(logX ? { format } : {}), ...(steps ? { tickMinStep: 1, format: "d" } : {}) } },
       y: { field: "y", type: "quantitative", title: y, scale: logY ? { type: "log" } : { zero: true }, axis: { ...axis, ...(logY ? { format: "~g" } : {}) } },
-      color: { field: "series", type: "nominal", sort: names, scale: { domain: names, range: colours.cycle }, legend: names.length > 1 ? { title: null, orient: "bottom", direction: width < 420 ? "vertical" : "horizontal", labelColor: colours.ink, labelLimit: 400 } : null },
+      color: { field: "series", type: "nominal", sort: names, scale: { domain: names, range: colours.cycle }, legend: names.length > 1 ? { title: null, orient: "bottom", direction: width < 420 ? "vertical" : "horizontal", labelColor: colours.ink, labelLimit: 400, symbolType: "stroke" } : null },
       strokeDash: { field: "series", type: "nominal", sort: names, scale: { domain: names, range: [[1, 0], [6, 4], [2, 3]] }, legend: null },
     };
     const tooltip = [{ field: "xText", title: x }, { field: "yText", title: y }];

@@ -85,6 +85,8 @@ class Page:
 
     def __init__(self, driver: Any) -> None:
         self.driver = driver
+        self.others: list[str] = []  # other places that a test asks on purpose
+        self.expected: list[str] = []  # how errors begin that a test brings about
 
     def open(self, address: str) -> Page:
         # A change after # alone would not load the page anew.
@@ -134,10 +136,18 @@ class Page:
         )
         return self
 
-    def settled(self) -> Page:
-        """Once the last answer is complete."""
-        self.wait(lambda: not self.text("[role=status]").startswith("calculating"))
-        return self
+    def answered(self) -> str:
+        """ε of the first view, once all proofs were asked."""
+        self.wait(lambda: self.text(".status").startswith("ε is at most"))
+        return self.text("#epsilon")
+
+    def download(self, name: str) -> str:
+        """The text of a file that the page handed to the browser; it is gone after that."""
+        path = self.driver.profile / name
+        self.wait(lambda: path.exists() and path.stat().st_size)
+        text = path.read_text("utf-8")
+        path.unlink()
+        return text
 
     def button(self, text: str) -> Any:
         """The first button that is shown and whose text begins so."""

@@ -62,13 +62,12 @@ def epsilon_curves(guarantee: Guarantee) -> Iterator[Event]:
 
 def _deltas(level: int) -> list[float]:
     number = (_COARSE - 1) * 2**level + 1
-    return [float(f"1e{p:.6g}") if p == int(p) else 10.0 ** float(p) for p in np.linspace(*_DELTAS, number)]
+    return [float(plain(10.0**power, 3)) for power in np.linspace(*_DELTAS, number)]
 
 
 def _epsilon(curve: TradeOff, delta: float) -> Point:
     epsilon = curve.epsilon(delta)
-    # A δ rounded up promises less than what was computed.
-    return point(delta, epsilon, shown(epsilon), shown(delta, 3))
+    return point(delta, epsilon, shown(epsilon), exact(delta))
 
 
 def tradeoff_curves(guarantee: Guarantee) -> Iterator[Event]:

@@ -48,13 +48,13 @@ def explore(
         if not book.is_file():
             raise InvalidInput(ledger or "", "expected a ledger: no such file")
         refuse_other_kinds(book, LEDGER)
+    extra("anyio", "explore")
+    from pabi.explorer.workers import Workers
+
+    workers = Workers()
+    workers.warm()  # they load the library while this process loads the server
     extra("uvicorn", "explore")
     extra("starlette", "explore")
-
     from pabi.explorer.server import explore as serve
 
-    serve(start, port=port, browser=browser, ledger=book, say=_told_address)
-
-
-def _told_address(address: str) -> None:
-    emit(f"{address}\nThe page is on this machine alone. Ctrl-C ends it.")
+    serve(start, port=port, browser=browser, ledger=book, workers=workers, say=emit)

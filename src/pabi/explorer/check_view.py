@@ -26,7 +26,18 @@ _USUAL_DELTA = 1e-5
 
 def events(request: dict[str, Any]) -> Iterator[Event]:
     """The events of a file that was dropped. `request`: {"text": that of the file}."""
-    text = text_in(request)
+    guarantee, verdict = checked(text_in(request))
+    yield "verdict", _verdict(verdict, guarantee)
+    if guarantee is None:
+        return
+    yield "assumptions", {"rows": assumptions(guarantee)}
+    yield "attacks", {"texts": attack_texts(guarantee)}
+    yield from tradeoff_curves(guarantee)
+    yield from epsilon_curves(guarantee)
+
+
+def checked(text: str) -> tuple[Guarantee | None, Verdict]:
+    """The guarantee in a file, None where its proof is refused; and the verdict. Raises InvalidInput."""
     if text.lstrip()[:1] != "{":
         raise InvalidInput(
             "file", "expected a guarantee or certificate (JSON); run files are opened under Run"
@@ -38,16 +49,15 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
         raise InvalidInput(
             "file", f"expected a guarantee or certificate of pabi: {reason}"
         ) from None
-    guarantee = stated_in(text, verdict)
-    yield "verdict", _verdict(verdict, guarantee)
+    return stated_in(text, verdict), verdict
+
+
+def reported(text: str) -> str:
+    """The report on the guarantee in a file, a page."""
+    guarantee, verdict = checked(text)
     if guarantee is None:
-        return
-    delta = _delta(guarantee, verdict)
-    yield "assumptions", {"rows": assumptions(guarantee)}
-    yield "attacks", {"texts": attack_texts(guarantee)}
-    yield "file", {"name": "report.html", "text": report_on(guarantee, "html", delta, verdict)}
-    yield from tradeoff_curves(guarantee)
-    yield from epsilon_curves(guarantee)
+        raise InvalidInput("file", f"its proof is refused, so that there is no report: {verdict.reason}")
+    return report_on(guarantee, "html", _delta(guarantee, verdict), verdict)
 
 
 def _delta(guarantee: Guarantee, verdict: Verdict) -> float:

@@ -190,6 +190,8 @@ BESIDES: tuple[Control, ...] = (
         ("digits", "handwritten digits (1797 records, 10 classes)"),
     ), hint="Both come with scikit-learn and are public."),
     Control("demo_epsilon", "ε", "number", "Demo", "1", ends=(0.1, 10), hint="The training is planned for it."),
+    Control("demo_delta", "δ", "number", "Demo", "1e-5", ends=(1e-9, 1e-3),
+            hint="What the promise of ε may leave out. Far below one over the number of records."),
 )  # fmt: skip
 
 _LABELS = {control.name: control.label for control in (*CONTROLS, *BESIDES)}

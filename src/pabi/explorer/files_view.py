@@ -9,6 +9,7 @@ from typing import Any
 from pabi.describe.accounted import USUAL_DELTA
 from pabi.describe.files import to_dict
 from pabi.describe.run_files import description_in, run_file, tables_in
+from pabi.explorer import check_view
 from pabi.explorer.curves import Event
 from pabi.explorer.request import state_in, text_in
 from pabi.explorer.state import read, state_of_table
@@ -40,8 +41,11 @@ def exported(request: dict[str, Any]) -> Iterator[Event]:
 
 
 def reported(request: dict[str, Any]) -> Iterator[Event]:
-    """{"state"} as a report, a page that can be kept, printed and signed."""
-    picked = read(state_in(request))
-    guarantee = picked.description.guarantee(picked.delta)
-    text = report_on(guarantee, "html", picked.delta, verify(guarantee))
+    """{"state"}, or {"text": a guarantee}, as a report: a page that can be kept, printed and signed."""
+    if "text" in request:
+        text = check_view.reported(text_in(request))
+    else:
+        picked = read(state_in(request))
+        guarantee = picked.description.guarantee(picked.delta)
+        text = report_on(guarantee, "html", picked.delta, verify(guarantee))
     yield "file", {"name": "report.html", "text": text}

@@ -38,6 +38,7 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
         "text": text,
         "records": exact(records),
         "target": exact(target),
+        "limit": target,
         "delta": exact(delta),
         "steps": None if fewest is None else exact(fewest * run.steps_per_epoch),
     }

@@ -7,10 +7,11 @@ from typing import Any
 
 from pabi.account.calibration import calibrate
 from pabi.describe.runs import NoisySGD
+from pabi.explorer.controls import label_of
 from pabi.explorer.curves import OURS, Event, epsilon_curves, tradeoff_curves
 from pabi.explorer.request import state_in
 from pabi.explorer.run_view import number
-from pabi.explorer.state import read, state_of
+from pabi.explorer.state import differences, read, state_of
 from pabi.explorer.texts import number as typed
 from pabi.explorer.texts import text_of
 from pabi.numbers import validate
@@ -35,6 +36,7 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
     found = state_of(met, picked.delta)
     yield "plan", {
         "parameter": what,
+        "label": label_of(what)[1],
         "value": found.get(what, ""),
         "before": text_of(state, what, ""),
         "epsilon": shown(guarantee.epsilon(picked.delta)),
@@ -50,8 +52,10 @@ def _field(run: NoisySGD) -> str:
 
 def comparison(request: dict[str, Any]) -> Iterator[Event]:
     """Two runs: {"a": what the controls hold, "b": the same of the other}."""
-    for side in ("a", "b"):
-        picked = read(state_in(request, side))
+    sides = {side: read(state_in(request, side)) for side in ("a", "b")}
+    states = {s: state_of(picked.description, picked.delta) for s, picked in sides.items()}
+    for side, other in (("a", "b"), ("b", "a")):
+        picked = sides[side]
         guarantee = picked.description.guarantee(picked.delta)
         readings = {
             "at most found among the members, with 1 % false alarms": shown(
@@ -65,6 +69,7 @@ def comparison(request: dict[str, Any]) -> Iterator[Event]:
             "side": side,
             "number": number(guarantee, picked, final=True),
             "readings": readings,
+            "differs": differences(states[other], states[side]) or "nothing",
         }
         for source in (tradeoff_curves(guarantee), epsilon_curves(guarantee)):
             for name, data in source:

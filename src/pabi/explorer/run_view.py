@@ -17,7 +17,7 @@ from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.describe.runs import NoisySGD
 from pabi.explorer.curves import EVERY, OURS, Event, Point, epsilon_curves, point, tradeoff_curves
 from pabi.explorer.request import state_in
-from pabi.explorer.state import Picked, read, state_of
+from pabi.explorer.state import Picked, differences, read, state_of
 from pabi.guarantees.guarantee import Guarantee
 from pabi.literature.comparison import compare
 from pabi.numbers.errors import InvalidInput, NotApplicable
@@ -85,6 +85,7 @@ def number(guarantee: Guarantee, picked: Picked, *, final: bool) -> dict[str, An
         "steps": exact(run.steps) if isinstance(run, NoisySGD) else None,
         "composition": _composition(guarantee, epsilon, delta),
         "final": final,
+        "rest": picked.rest,
     }
 
 
@@ -192,13 +193,15 @@ def _explained(
     rows.sort(key=lambda row: (not row["best"], row["epsilon"] is None))
     yield "analyses", {"rows": rows}
     explanation = Explanation((), delta, guarantee, picked.description, seconds)
-    changes = [
-        {
-            "what": change.what,
-            "epsilon": shown(change.epsilon),
-            "training": change.training,
-            "state": state_of(change.description, delta),
-        }
-        for change in explanation.changes
-    ]
+    before, changes = state_of(picked.description, delta), []
+    for change in explanation.changes:
+        after = state_of(change.description, delta)
+        changes.append(
+            {
+                "what": differences(before, after) or change.what,
+                "epsilon": shown(change.epsilon),
+                "training": change.training,
+                "state": after,
+            }
+        )
     yield "changes", {"rows": changes, "advice": list(explanation.advice)}

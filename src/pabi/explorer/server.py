@@ -6,8 +6,8 @@ import json
 import secrets
 import socket
 import webbrowser
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, suppress
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -36,7 +36,12 @@ _JOBS = ("run", "plan", "compare", "check", "budget", "forget", "demo", "export"
 
 
 def application(
-    port: int, token: str, start: dict[str, Any] | None = None, ledger: Path | None = None
+    port: int,
+    token: str,
+    *,
+    start: dict[str, Any] | None = None,
+    ledger: Path | None = None,
+    workers: Workers | None = None,
 ) -> Guard:
     """The page and its answers.
 
@@ -50,13 +55,15 @@ def application(
         What the page opens with: {"file": the name, "text": that of a run file}, or {"query": of a link}.
     ledger : Path, optional
         A ledger whose file is read anew for every answer.
+    workers : Workers, optional
+        What calculates, where it was begun already.
 
     Returns
     -------
     Guard
         An ASGI application.
     """
-    workers = Workers()
+    workers = workers or Workers()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -105,10 +112,11 @@ async def _asked(request: Request) -> dict[str, Any] | None:
     return asked if isinstance(asked, dict) else None
 
 
-async def _lines(events: AsyncIterator[tuple[str, dict[str, Any]]]) -> AsyncIterator[str]:
+async def _lines(events: AsyncGenerator[tuple[str, dict[str, Any]], None]) -> AsyncIterator[str]:
     """Events as the text of server-sent events."""
-    async for name, data in events:
-        yield f"event: {name}\ndata: {json.dumps(data, allow_nan=False)}\n\n"
+    async with aclosing(events):
+        async for name, data in events:
+            yield f"event: {name}\ndata: {json.dumps(data, allow_nan=False)}\n\n"
 
 
 def _static_routes() -> Iterator[Route]:
@@ -155,13 +163,14 @@ def explore(
     port: int = 0,
     browser: bool = True,
     ledger: Path | None = None,
+    workers: Workers | None = None,
     say: Callable[[str], None] = print,
 ) -> None:
     """Serves the page until Ctrl-C.
 
     Parameters
     ----------
-    start, ledger
+    start, ledger, workers
         As for `application`.
     port : int
         0 for any that is free.
@@ -175,8 +184,8 @@ def explore(
     token = secrets.token_urlsafe(32)
     address = f"http://127.0.0.1:{number}/#token={token}"
     config = uvicorn.Config(
-        application(number, token, start, ledger),
-        log_level="error",
+        application(number, token, start=start, ledger=ledger, workers=workers),
+        log_level="critical",
         access_log=False,
         server_header=False,
         date_header=False,
@@ -184,7 +193,9 @@ def explore(
         timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
-    say(address)
+    say(f"{address}\nThe page is on this machine alone. Ctrl-C ends it.")
     if browser:
         webbrowser.open(address)
-    server.run([stream])
+    with suppress(KeyboardInterrupt):
+        server.run([stream])
+    say("ended")

@@ -154,3 +154,15 @@ def _move(rest: dict[str, Any], state: dict[str, str], table: str) -> None:
             state[control.name] = exact(source.pop(control.field))
         elif control.field not in source and _shown(control, state):
             state[control.name] = control.default if choices else ""
+
+
+def differences(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """What another run has in other controls, in their words; "" where none of them says it."""
+    texts = []
+    for control in CONTROLS:
+        text = after.get(control.name, control.default)
+        if text == before.get(control.name, control.default) or not _shown(control, after):
+            continue
+        said = dict(control.choices).get(text, text or "none")
+        texts.append(f"{control.label}: {said}")
+    return "; ".join(texts)

@@ -9,7 +9,7 @@ import contextlib
 import multiprocessing
 import signal
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -53,7 +53,7 @@ class Workers:
         self._idle: list[_Process] = []
         self._busy: set[_Process] = set()
         self._lock = threading.Lock()
-        self._places = threading.Semaphore(most)
+        self._places = anyio.Semaphore(most)
         self._spare, self._ended = spare, False
 
     def warm(self) -> None:
@@ -78,30 +78,30 @@ class Workers:
             self._busy.add(process)
         return process
 
-    async def events(self, job: str, request: dict[str, Any], seconds: float) -> AsyncIterator[Event]:
+    async def events(
+        self, job: str, request: dict[str, Any], seconds: float
+    ) -> AsyncGenerator[Event, None]:
         """What the job of this name yields for a request; it ends after so many seconds, come what may.
 
         Whoever leaves the iteration ends the job.
         """
-        await run_sync(self._places.acquire, abandon_on_cancel=False)
-        process: _Process | None = None
-        finished = False
-        try:
-            process = await run_sync(self._taken)
-            process.pipe.send((job, request))
-            deadline = anyio.current_time() + seconds
-            while not finished:
-                event = await _received(process.pipe, deadline)
-                if isinstance(event, str):
-                    yield "error", {"message": event}
-                    return
-                finished = event[0] == END
-                yield event
-        finally:
-            if process is not None:
+        async with self._places:
+            with anyio.CancelScope(shield=True):
+                process = await run_sync(self._taken)
+            finished = False
+            try:
+                process.pipe.send((job, request))
+                deadline = anyio.current_time() + seconds
+                while not finished:
+                    event = await _received(process.pipe, deadline)
+                    if isinstance(event, str):
+                        yield "error", {"message": event}
+                        return
+                    finished = event[0] == END
+                    yield event
+            finally:
                 with anyio.CancelScope(shield=True):
                     await run_sync(self._put_back, process, finished)
-            self._places.release()
 
     def _put_back(self, process: _Process, finished: bool) -> None:
         """Keeps a process that is idle; ends one that works for nobody."""

@@ -3,9 +3,9 @@
 import { button, download, element, table } from "./elements.js";
 
 const KINDS = {
-  epsilon: { title: "ε at every δ", x: "δ", y: "ε at most", logX: true, format: "~e" },
+  epsilon: { title: "ε at every δ", x: "δ", y: "ε at most", logX: true, logY: true, formatX: ".0e" },
   tradeoff: { title: "What an attacker must accept", x: "share of false alarms", y: "members missed, at least" },
-  epochs: { title: "ε after so many epochs", x: "epochs", y: "ε at most", logX: true },
+  epochs: { title: "ε after so many epochs", x: "epochs", y: "ε at most", logX: true, logY: true },
   ledger: { title: "What was spent", x: "release", y: "ε of all so far", steps: true },
   forget: { title: "ε of forgetting", x: "epochs after the request", y: "ε at most", logY: true },
 };
@@ -86,27 +86,46 @@ export class Chart {
   }
 
   spec(width, colours = palette()) {
-    const { x, y, logX, logY, steps, format = "~g" } = this.kind;
+    const { x, y, logX, logY, steps, formatX = "~g" } = this.kind;
     const names = [...this.curves.keys()];
-    const values = names.flatMap((series) =>
-      this.curves.get(series).filter((p) => p.y !== null && (!logX || p.x > 0) && (!logY || p.y > 0)).map((p) => ({ ...p, series })));
-    const axis = { grid: true, labelColor: colours.ink, titleColor: colours.ink, gridColor: colours.line, domainColor: colours.neutral, tickColor: colours.neutral };
-    const place = {
-      x: { field: "x", type: "quantitative", title: x, scale: logX ? { type: "log", nice: false } : { nice: false }, axis: { ...axis, tickCount: width < 420 ? 5 : 8, ...(logX ? { format } : {}), ...(steps ? { tickMinStep: 1, format: "d" } : {}) } },
-      y: { field: "y", type: "quantitative", title: y, scale: logY ? { type: "log" } : { zero: true }, axis: { ...axis, ...(logY ? { format: "~g" } : {}) } },
-      color: { field: "series", type: "nominal", sort: names, scale: { domain: names, range: colours.cycle }, legend: names.length > 1 ? { title: null, orient: "bottom", direction: width < 420 ? "vertical" : "horizontal", labelColor: colours.ink, labelLimit: 400, symbolType: "stroke" } : null },
-      strokeDash: { field: "series", type: "nominal", sort: names, scale: { domain: names, range: [[1, 0], [6, 4], [2, 3]] }, legend: null },
+    const drawable = (p) => p.y !== null && (!logX || p.x > 0) && (!logY || p.y > 0);
+    const values = names.flatMap((series) => this.curves.get(series).filter(drawable).map((p) => ({ ...p, series })));
+    const narrow = width < 420;
+    const axis = {
+      grid: true, labelColor: colours.ink, titleColor: colours.ink, gridColor: colours.line,
+      domainColor: colours.neutral, tickColor: colours.neutral, labelOverlap: true,
     };
+    const key = {
+      title: null, orient: "top", direction: narrow ? "vertical" : "horizontal", labelColor: colours.ink, labelLimit: 400,
+      symbolType: "stroke", symbolStrokeWidth: 2.5, symbolSize: 600, columns: narrow ? 1 : 2,
+    };
+    const legend = names.length > 1 ? key : null;
+    const of = { field: "series", type: "nominal", sort: names };
+    const across = {
+      field: "x", type: "quantitative", title: x, scale: { nice: false, ...(logX ? { type: "log" } : {}) },
+      axis: { ...axis, tickCount: narrow ? 4 : 7, format: steps ? "d" : formatX, ...(steps ? { tickMinStep: 1 } : {}) },
+    };
+    const up = {
+      field: "y", type: "quantitative", title: y, scale: logY ? { type: "log" } : { zero: true },
+      axis: { ...axis, format: "~g", tickCount: 6 },
+    };
+    const colour = { ...of, scale: { domain: names, range: colours.cycle }, legend };
+    const dash = { ...of, scale: { domain: names, range: [[1, 0], [6, 4], [2, 3]] }, legend };
     const tooltip = [{ field: "xText", title: x }, { field: "yText", title: y }];
-    const layer = [
-      { mark: { type: "line", strokeWidth: 2.5, interpolate: steps ? "step-after" : "linear" }, encoding: place },
-      { mark: { type: "point", filled: true, size: steps || values.length < 40 ? 40 : 60, opacity: steps || values.length < 40 ? 1 : 0 }, encoding: { x: place.x, y: place.y, color: place.color, tooltip } },
-    ];
-    if (this.rule !== null) layer.push({ data: { values: [{ y: this.rule }] }, mark: { type: "rule", strokeDash: [4, 3], color: colours.ink }, encoding: { y: { field: "y", type: "quantitative" } } });
+    const mark = { type: "line", strokeWidth: 2.5, interpolate: steps ? "step-after" : "linear" };
+    mark.point = steps || values.length < 40 ? { filled: true, size: 45 } : "transparent"; // where a pointer finds the numbers
+    const layer = [{ mark, encoding: { x: across, y: up, color: colour, strokeDash: dash, tooltip } }];
+    if (this.rule !== null) {
+      const line = { type: "rule", strokeDash: [4, 3], color: colours.ink };
+      layer.push({ data: { values: [{ y: this.rule }] }, mark: line, encoding: { y: { field: "y", type: "quantitative" } } });
+    }
     return {
-      data: { values }, width, height: Math.min(320, Math.max(220, width * 0.62)), background: colours.paper,
-      autosize: { type: "fit", contains: "padding" }, padding: 4, layer,
-      config: { font: "system-ui, sans-serif", view: { stroke: null }, axis: { labelFontSize: 12, titleFontSize: 13, titleFontWeight: "normal" }, legend: { labelFontSize: 12.5, symbolStrokeWidth: 2.5, symbolSize: 200 } },
+      data: { values }, width, height: Math.min(360, Math.max(270, width * 0.66)), background: colours.paper, layer,
+      autosize: { type: "fit", contains: "padding" }, padding: 4,
+      config: {
+        font: "system-ui, sans-serif", view: { stroke: null }, legend: { labelFontSize: 12.5 },
+        axis: { labelFontSize: 12, titleFontSize: 13, titleFontWeight: "normal" },
+      },
     };
   }
 

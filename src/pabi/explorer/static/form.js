@@ -4,6 +4,7 @@ import { element } from "./elements.js";
 import { get, listen, set } from "./state.js";
 
 const NOTCHES = 200;
+const GROUPS = {}; // those of the run
 const fields = new Map(); // name -> {control, row, box, slider, error}
 
 /** The controls under their headings, for a form. */
@@ -12,6 +13,7 @@ export function controls(rows) {
   for (const control of rows) {
     if (!groups.has(control.group)) groups.set(control.group, []);
     groups.get(control.group).push(field(control));
+    if (control.table !== "" || control.field !== "" || control.name === "schedule") GROUPS[control.group] = true;
   }
   return [...groups].map(([group, members]) =>
     element("fieldset", {}, element("legend", {}, group), ...members));
@@ -73,8 +75,21 @@ export function refresh(origin = null) {
     const { control, row, box, slider } = each;
     if (box !== origin) box.value = get(control.name);
     if (slider) place(each);
-    row.hidden = !control.only.every(([other, values]) => values.includes(get(other)));
+    const meant = control.only.every(([other, values]) => values.includes(get(other)));
+    row.hidden = !meant || (alone && control.group in GROUPS && !["delta", "further"].includes(control.name));
   }
+  for (const group of document.querySelectorAll("#controls fieldset")) {
+    group.hidden = !group.querySelector(".field:not([hidden])");
+  }
+}
+
+let alone = false;
+
+/** Whether further fields alone say what is done: then the other controls mean nothing, and are hidden. */
+export function leaveAlone(whether) {
+  if (alone === whether) return;
+  alone = whether;
+  refresh();
 }
 
 /** Puts a sentence beside the control that it is about. Returns whether there is one. */

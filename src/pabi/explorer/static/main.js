@@ -5,9 +5,14 @@ import { controls, refresh } from "./form.js";
 import { setRunNames } from "./shared.js";
 import { ask, opening } from "./server.js";
 import { begin, get, listen, set } from "./state.js";
+import { view as budget } from "./views/budget.js";
+import { view as check } from "./views/check.js";
+import { view as demo } from "./views/demo.js";
+import { view as forget } from "./views/forget.js";
+import { view as plan } from "./views/plan.js";
 import { view as run } from "./views/run.js";
 
-const VIEWS = [run];
+const VIEWS = [run, plan, check, budget, forget, demo];
 const main = document.querySelector("#main");
 const tabs = document.querySelector("#tabs");
 const trouble = document.querySelector("#trouble");

@@ -1,6 +1,6 @@
 // What several views need.
 
-import { replaceRun } from "./state.js";
+import { get, replaceRun } from "./state.js";
 
 let runNames = [];
 
@@ -12,6 +12,11 @@ export function setRunNames(names) {
 /** Puts another run into the controls. */
 export function replace(run) {
   replaceRun(runNames, run);
+}
+
+/** What stands in the run's controls, without the empty ones. */
+export function runOf() {
+  return Object.fromEntries(runNames.map((name) => [name, get(name)]));
 }
 
 /** A term, with what it means as the browser shows it. */

@@ -2,7 +2,7 @@
 
 import { Charts } from "../charts.js";
 import { button, download, dropzone, element, section, table } from "../elements.js";
-import { clearErrors, complain } from "../form.js";
+import { clearErrors, complain, leaveAlone } from "../form.js";
 import { ask, latest } from "../server.js";
 import { all, get, link, set } from "../state.js";
 import { glossary, replace } from "../shared.js";
@@ -51,6 +51,7 @@ function update() {
     number(data) {
       clearErrors();
       trouble.hidden = true;
+      leaveAlone(data.rest);
       warnings.replaceChildren();
       number.textContent = data.epsilon;
       beside.textContent = `at δ = ${data.delta}` + (data.final ? "" : ", so far: better proofs are tried");

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from pabi.account.calibration import calibrate
@@ -32,6 +33,8 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
     what = validate.choice("parameter", text_of(state, "parameter", "noise"), _PARAMETERS)
     name = _field(run) if what == "noise" else what
     met = calibrate(run, target, picked.delta, name)
+    if what == "noise":
+        met = _legible(met, name)
     guarantee = met.guarantee(picked.delta)
     found = state_of(met, picked.delta)
     yield "plan", {
@@ -48,6 +51,12 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
 
 def _field(run: NoisySGD) -> str:
     return "noise_multiplier" if run.noise_multiplier is not None else "noise_std"
+
+
+def _legible(run: NoisySGD, name: str) -> NoisySGD:
+    """The run with its noise rounded up to six digits, which people can read and copy."""
+    noise: float = getattr(run, name)
+    return replace(run, **{name: float(shown(noise))})
 
 
 def comparison(request: dict[str, Any]) -> Iterator[Event]:

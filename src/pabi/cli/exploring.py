@@ -42,7 +42,10 @@ def explore(
     """
     start: dict[str, Any] = {}
     if file is not None:
-        start = {"name": Path(file).name, "text": read_text(file, "a run file (TOML)", kinds=(RUN,))}
+        start = {
+            "name": Path(file).name,
+            "text": read_text(file, "a run file (TOML)", kinds=(RUN,)),
+        }
     book = None if ledger is None else Path(ledger)
     if book is not None:
         if not book.is_file():

@@ -63,7 +63,6 @@ def run_file(table: dict[str, Any], comments: Sequence[str]) -> str:
     """The text of a run file with a description's table, below comments."""
     import tomli_w  # which reading does not need
 
-
     return "".join(f"# {line}\n" for line in comments) + "\n" + tomli_w.dumps(_toml_ready(table))
 
 

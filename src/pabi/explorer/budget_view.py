@@ -20,7 +20,7 @@ from pabi.numbers.showing import exact, shown, shown_down
 
 
 def events(request: dict[str, Any]) -> Iterator[Event]:
-    """The events of a ledger. `request`: {"text": that of its file, "what": "target", "run" or "", "state"}."""
+    """The events of a ledger. `request`: {"text": its file's, "what": "target", "run" or "", "state"}."""
     text = text_in(request)
     whole = text if text.endswith("\n") else f"{text}\n"
     try:

@@ -56,7 +56,9 @@ def reported(text: str) -> str:
     """The report on the guarantee in a file, a page."""
     guarantee, verdict = checked(text)
     if guarantee is None:
-        raise InvalidInput("file", f"its proof is refused, so that there is no report: {verdict.reason}")
+        raise InvalidInput(
+            "file", f"its proof is refused, so that there is no report: {verdict.reason}"
+        )
     return report_on(guarantee, "html", _delta(guarantee, verdict), verdict)
 
 

@@ -158,7 +158,7 @@ CONTROLS: tuple[Control, ...] = (
         ("ball", "of the residuals' norm (softmax)"),
     ), field="clipping", hint="What is scaled down where there is a clip norm."),
     Control("diameter", "diameter", "number", "Noise and clipping", field="diameter",
-            hint="A bound on the distance of any two models, if there is one. May be empty.", term="diameter"),
+            hint="A bound on the distance of any two models, if any. May be empty.", term="diameter"),
     Control("adjacency", "adjacency", "choice", "What is promised", "replace_one", (
         ("replace_one", "one record is replaced"),
         ("zero_out", "one record is left out (its gradient is zero)"),
@@ -189,7 +189,7 @@ BESIDES: tuple[Control, ...] = (
         ("cancer", "breast cancer (569 records, 2 classes)"),
         ("digits", "handwritten digits (1797 records, 10 classes)"),
     ), hint="Both come with scikit-learn and are public."),
-    Control("demo_epsilon", "ε", "number", "Demo", "1", ends=(0.1, 10), hint="The training is planned for it."),
+    Control("demo_epsilon", "ε", "number", "Demo", "1", ends=(0.1, 10), hint="What is planned for."),
     Control("demo_delta", "δ", "number", "Demo", "1e-5", ends=(1e-9, 1e-3),
             hint="What the promise of ε may leave out. Far below one over the number of records."),
 )  # fmt: skip

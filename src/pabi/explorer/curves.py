@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -31,7 +32,9 @@ def point(x: float, y: float, y_text: str, x_text: str | None = None) -> Point:
     return {"x": x, "y": drawn, "xText": plain(x) if x_text is None else x_text, "yText": y_text}
 
 
-def refined(value: Callable[[float], Point], xs: Callable[[int], list[float]]) -> Iterator[list[Point]]:
+def refined(
+    value: Callable[[float], Point], xs: Callable[[int], list[float]]
+) -> Iterator[list[Point]]:
     """Points at the grids `xs(0)`, `xs(1)`, …, each of which contains the one before, while there is time."""
     begin, points = perf_counter(), dict[float, Point]()
     for level in range(_REFINEMENTS):
@@ -56,7 +59,7 @@ def named_curves(guarantee: Guarantee) -> list[tuple[str, TradeOff]]:
 def epsilon_curves(guarantee: Guarantee) -> Iterator[Event]:
     """ε against δ."""
     for name, curve in named_curves(guarantee):
-        for points in refined(lambda d: _epsilon(curve, d), _deltas):
+        for points in refined(partial(_epsilon, curve), _deltas):
             yield "curve", {"chart": "epsilon", "series": name, "points": points}
 
 
@@ -67,7 +70,8 @@ def _deltas(level: int) -> list[float]:
 
 def _epsilon(curve: TradeOff, delta: float) -> Point:
     epsilon = curve.epsilon(delta)
-    return point(delta, epsilon, shown(epsilon), exact(delta))
+    # A δ rounded up promises less than what was computed.
+    return point(delta, epsilon, shown(epsilon), shown(delta, 3))
 
 
 def tradeoff_curves(guarantee: Guarantee) -> Iterator[Event]:

@@ -1,6 +1,6 @@
 """A training on public data that come with scikit-learn, at an ε of the page.
 
-While it runs it shows steps and time, and nothing of the model: that is what a training has to keep to itself.
+While it runs it shows steps and time, and nothing of the model, which a training has to keep to itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,12 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
     state = state_in(request)
     epsilon = number("demo_epsilon", text_of(state, "demo_epsilon", "1"))
     validate.number("demo_epsilon", epsilon, above=0.0)
-    delta = validate.number("demo_delta", number("demo_delta", text_of(state, "demo_delta", "1e-5")), above=0.0, below=1.0)
+    delta = validate.number(
+        "demo_delta",
+        number("demo_delta", text_of(state, "demo_delta", "1e-5")),
+        above=0.0,
+        below=1.0,
+    )
     kind = validate.choice("demo_data", text_of(state, "demo_data", "cancer"), ("cancer", "digits"))
     yield "progress", {"over": 0, "steps": 0, "text": "reading the data and planning"}
     train, test, classes, ranges = _data(kind)
@@ -44,18 +49,21 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
     plainly = _without_privacy(train, test)
     width = math.sqrt(max(share * (1.0 - share), 0.25 / len(y)) / len(y))
     run = model.run_
-    yield "trained", {
-        "epsilon": shown(model.guarantee_.epsilon(delta)),
-        "delta": exact(delta),
-        "target": exact(epsilon),
-        "accuracy": accuracy(share, width),
-        "without": accuracy(plainly, width),
-        "records": exact(len(train[1])),
-        "tested": exact(len(y)),
-        "epochs": exact(run.epochs) if run.epochs is not None else exact(run.steps),
-        "method": model.guarantee_.method,
-        "state": state_of(run, delta),
-    }
+    yield (
+        "trained",
+        {
+            "epsilon": shown(model.guarantee_.epsilon(delta)),
+            "delta": exact(delta),
+            "target": exact(epsilon),
+            "accuracy": accuracy(share, width),
+            "without": accuracy(plainly, width),
+            "records": exact(len(train[1])),
+            "tested": exact(len(y)),
+            "epochs": exact(run.epochs) if run.epochs is not None else exact(run.steps),
+            "method": model.guarantee_.method,
+            "state": state_of(run, delta),
+        },
+    )
     yield "assumptions", {"rows": assumptions(model.guarantee_)}
 
 
@@ -70,7 +78,12 @@ def _data(kind: str) -> tuple[Any, Any, list[int], Any]:
     low, high = (0.0, 16.0) if kind == "digits" else (x.min(axis=0), x.max(axis=0))
     scaled = (x - low) / (high - low) - 0.5
     a, b, c, d = train_test_split(scaled, bunch.target, test_size=_SHARE, random_state=0)
-    return (a, c), (b, d), list(range(len(bunch.target_names))), float(np.max(np.linalg.norm(scaled, axis=1)))
+    return (
+        (a, c),
+        (b, d),
+        list(range(len(bunch.target_names))),
+        float(np.max(np.linalg.norm(scaled, axis=1))),
+    )
 
 
 def _model(epsilon: float, delta: float, classes: list[int], norm: float) -> Any:

@@ -33,15 +33,18 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
     else:
         cost = run.unlearning(delta, epochs=fewest, records=records).epsilon(delta)
         text = _sentence(fewest, cost)
-    yield "forget", {
-        "epochs": None if fewest is None else exact(fewest),
-        "text": text,
-        "records": exact(records),
-        "target": exact(target),
-        "limit": target,
-        "delta": exact(delta),
-        "steps": None if fewest is None else exact(fewest * run.steps_per_epoch),
-    }
+    yield (
+        "forget",
+        {
+            "epochs": None if fewest is None else exact(fewest),
+            "text": text,
+            "records": exact(records),
+            "target": exact(target),
+            "limit": target,
+            "delta": exact(delta),
+            "steps": None if fewest is None else exact(fewest * run.steps_per_epoch),
+        },
+    )
     points = []
     for epochs in _grid(fewest):
         try:

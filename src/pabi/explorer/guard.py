@@ -1,9 +1,9 @@
 """Who may speak to the server: whoever has its token, from its own page, by its own name.
 
 Other pages that are open in the same browser can send requests to this machine, and can have a name of theirs
-stand for its address. So the names in `Host` and `Origin` are compared, and whatever computes needs the token,
-which other pages and other users of the machine do not know. There is no cookie: browsers send those to every
-port of a machine.
+stand for its address. So the names in `Host` and `Origin` are compared, and whatever computes needs the
+token, which other pages and other users of the machine do not know. There is no cookie: browsers send those to
+every port of a machine.
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ async def _refuse(send: Send, status: int, reason: str) -> None:
 
 async def _body(receive: Receive, most: int) -> bytes | None:
     """All bytes of a request, None where there are more than `most`."""
-    parts, size = [], 0
+    parts: list[bytes] = []
+    size = 0
     while True:
         message = await receive()
         if message["type"] != "http.request":

@@ -9,8 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from pabi.explorer import budget_view, check_view, demo_view, files_view, forget_view, plan_view
-from pabi.explorer import run_view
+from pabi.explorer import (
+    budget_view,
+    check_view,
+    demo_view,
+    files_view,
+    forget_view,
+    plan_view,
+    run_view,
+)
 from pabi.explorer.controls import label_of
 from pabi.numbers.errors import (
     BudgetExceeded,
@@ -47,8 +54,7 @@ def events(job: str, request: dict[str, Any]) -> Iterator[Event]:
         warnings.simplefilter("always", PrivacyWarning)
         try:
             with np.errstate(all="ignore"):
-                for event in _JOBS[job](request):
-                    yield event
+                yield from _JOBS[job](request)
         except Exception as bad:
             yield "error", _told(bad)
         texts = list(dict.fromkeys(str(warning.message) for warning in caught))

@@ -37,16 +37,19 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
         met = _legible(met, name)
     guarantee = met.guarantee(picked.delta)
     found = state_of(met, picked.delta)
-    yield "plan", {
-        "parameter": what,
-        "label": label_of(what)[1],
-        "value": found.get(what, ""),
-        "before": text_of(state, what, ""),
-        "epsilon": shown(guarantee.epsilon(picked.delta)),
-        "target": shown(target),
-        "method": guarantee.method,
-        "state": found,
-    }
+    yield (
+        "plan",
+        {
+            "parameter": what,
+            "label": label_of(what)[1],
+            "value": found.get(what, ""),
+            "before": text_of(state, what, ""),
+            "epsilon": shown(guarantee.epsilon(picked.delta)),
+            "target": shown(target),
+            "method": guarantee.method,
+            "state": found,
+        },
+    )
 
 
 def _field(run: NoisySGD) -> str:
@@ -74,12 +77,15 @@ def comparison(request: dict[str, Any]) -> Iterator[Event]:
                 guarantee.advantage, decimals=2, percent=True
             ),
         }
-        yield "side", {
-            "side": side,
-            "number": number(guarantee, picked, final=True),
-            "readings": readings,
-            "differs": differences(states[other], states[side]) or "nothing",
-        }
+        yield (
+            "side",
+            {
+                "side": side,
+                "number": number(guarantee, picked, final=True),
+                "readings": readings,
+                "differs": differences(states[other], states[side]) or "nothing",
+            },
+        )
         for source in (tradeoff_curves(guarantee), epsilon_curves(guarantee)):
             for name, data in source:
                 if data["series"] == OURS:

@@ -148,7 +148,7 @@ def _at(run: NoisySGD, epochs: float, delta: float) -> tuple[Point, Point | None
     """ε of the run with so many epochs, and of composition where that is another one."""
     text = plain(epochs)
     try:
-        other = replace(run, epochs=epochs, total_steps=None)
+        other = replace(run, epochs=epochs, steps=None)
         best = best_of(outcomes(other, delta), delta)
     except (InvalidInput, NotApplicable):
         return point(epochs, math.inf, shown(math.inf), text), None

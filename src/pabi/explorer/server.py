@@ -32,7 +32,18 @@ _TYPES = {
 _LARGE = 1 << 26  # bytes of a file that somebody drops
 _SECONDS = {"demo": 600.0, "plan": 300.0}  # of a job, before it is stopped
 _USUAL_SECONDS = 120.0
-_JOBS = ("run", "plan", "compare", "check", "budget", "forget", "demo", "export", "report", "import")
+_JOBS = (
+    "run",
+    "plan",
+    "compare",
+    "check",
+    "budget",
+    "forget",
+    "demo",
+    "export",
+    "report",
+    "import",
+)
 
 
 def application(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
-
-import numpy as np
 
 from pabi.describe.files import Description, to_dict
 from pabi.describe.run_files import description_in, run_file, tables_in
@@ -24,13 +23,13 @@ _RUN = "noisy_sgd"
 _TABLES = ("loss", "batches")
 _NOISES = ("noise_std", "noise_multiplier")
 _NO_FIELD = ("schedule", "noise_kind", "noise", "delta", "further")
-# Step sizes over the run as shares of the first one, of the steps 0, …, T − 1.
-_SHAPES: Mapping[str, Callable[[np.ndarray[Any, Any], int], np.ndarray[Any, Any]]] = MappingProxyType(
+# The size of step k of a run, as a share of the first one.
+_SHAPES: Mapping[str, Callable[[int, int], float]] = MappingProxyType(
     {
-        "linear": lambda k, steps: np.maximum(1.0 - 0.9 * k / max(steps - 1, 1), 0.1),
-        "root": lambda k, steps: 1.0 / np.sqrt(k + 1.0),
+        "linear": lambda k, steps: max(1.0 - 0.9 * k / max(steps - 1, 1), 0.1),
+        "root": lambda k, steps: 1.0 / math.sqrt(k + 1.0),
     }
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,9 @@ class Picked:
 
 def read(state: State) -> Picked:
     """What the controls say. Raises InvalidInput naming a control or a field."""
-    delta = validate.number("delta", number("delta", text_of(state, "delta", "1e-5")), above=0.0, below=1.0)
+    delta = validate.number(
+        "delta", number("delta", text_of(state, "delta", "1e-5")), above=0.0, below=1.0
+    )
     further = tables_in(text_of(state, "further", ""), "further")
     if further.get("kind", _RUN) != _RUN:
         return Picked(description_in(further), delta, rest=True)
@@ -56,7 +57,7 @@ def read(state: State) -> Picked:
     shape = text_of(state, "schedule", "constant")
     if shape in _SHAPES and "step_size" not in further and isinstance(run, NoisySGD):
         first, steps = float(table["step_size"]), run.steps
-        run = replace(run, step_size=lambda k: float(first * _SHAPES[shape](np.float64(k), steps)))
+        run = replace(run, step_size=lambda k: float(first * _SHAPES[shape](k, steps)))
     return Picked(run, delta, rest=False)
 
 
@@ -80,9 +81,7 @@ def _table(state: State) -> dict[str, Any]:
 def _shown(control: Control, state: State) -> bool:
     """Whether a control means something beside the others."""
     defaults = {other.name: other.default for other in CONTROLS}
-    return all(
-        text_of(state, name, defaults[name]) in values for name, values in control.only
-    )
+    return all(text_of(state, name, defaults[name]) in values for name, values in control.only)
 
 
 def _value(control: Control, text: str) -> Any:
@@ -129,8 +128,10 @@ def state_of_table(table: Mapping[str, Any], delta: float) -> dict[str, str]:
         _move(rest, state, name)
     _move(rest, state, "")
     for name in _NOISES:
-        if isinstance(rest.get(name), int | float):
-            state |= {"noise_kind": name, "noise": exact(rest.pop(name))}
+        value = rest.get(name)
+        if isinstance(value, int | float):
+            state |= {"noise_kind": name, "noise": exact(value)}
+            rest.pop(name)
     if "epochs" not in state:
         state["epochs"] = ""
     state["schedule"] = "constant"

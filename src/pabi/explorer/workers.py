@@ -1,6 +1,7 @@
 """Processes that calculate, each one job at a time, so that a slow one neither blocks others nor has to end.
 
-A job is a generator of events. Where nobody waits for it any more, its process ends with it.
+A job is a generator of events. Where nobody waits for it any more it stops at its next event, or its process
+is ended.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import multiprocessing
 import signal
 import threading
 from collections.abc import AsyncGenerator
+from importlib import import_module
 from multiprocessing.connection import Connection
+from time import monotonic
 from typing import Any
 
 import anyio
@@ -19,7 +22,14 @@ from anyio.to_thread import run_sync
 Event = tuple[str, dict[str, Any]]
 
 _PRELOAD = "pabi.explorer.jobs"
-END = "end"
+END, STOP = "end", "stop"
+_LOOK = 0.05  # seconds between two looks at whether somebody left
+_PATIENCE = 0.3  # seconds that a job may take to notice that nobody waits for it
+_LEISURE = (
+    1.0  # seconds without a job, after which a process loads these, beside its next job if need be
+)
+_LATER = ("scipy.fft", "scipy.optimize", "pabi.verification.theorems", "pabi.learn", "sklearn.datasets",
+          "sklearn.linear_model", "sklearn.model_selection", "tomli_w")  # fmt: skip
 
 
 class _Process:
@@ -104,10 +114,11 @@ class Workers:
                     await run_sync(self._put_back, process, finished)
 
     def _put_back(self, process: _Process, finished: bool) -> None:
-        """Keeps a process that is idle; ends one that works for nobody."""
+        """Keeps a process that is idle; ends one that goes on working for nobody."""
+        done = finished or (not self._ended and _stopped(process.pipe))
         with self._lock:
             self._busy.discard(process)
-            keep = finished and process.alive() and len(self._idle) < self._spare
+            keep = done and process.alive() and len(self._idle) < self._spare
             if keep and not self._ended:
                 self._idle.append(process)
                 return
@@ -128,23 +139,54 @@ class Workers:
 
 async def _received(pipe: Connection, deadline: float) -> Event | str:
     """The next event from a process, or why there is none."""
-    event: Event
-    with anyio.CancelScope(deadline=deadline) as scope:
-        try:
-            event = await run_sync(pipe.recv, abandon_on_cancel=True)
-        except (EOFError, OSError):
-            return "the calculation ended early, perhaps for want of memory"
-    return "this took too long and was stopped" if scope.cancelled_caught else event
+    try:
+        while not await run_sync(pipe.poll, _LOOK):
+            if anyio.current_time() > deadline:
+                return "this took too long and was stopped"
+        event: Event = await run_sync(pipe.recv)
+    except (EOFError, OSError):
+        return "the calculation ended early, perhaps for want of memory"
+    return event
+
+
+def _stopped(pipe: Connection) -> bool:
+    """Whether a process that was asked to stop has done so."""
+    deadline = monotonic() + _PATIENCE
+    try:
+        pipe.send(STOP)
+        while pipe.poll(max(0.0, deadline - monotonic())):
+            if pipe.recv()[0] == END:
+                return True
+    except (EOFError, OSError):
+        pass
+    return False
 
 
 def serve(pipe: Connection) -> None:
     """What a process does: one job after another, until the pipe closes."""
     from pabi.explorer.jobs import events
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends its processes
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is for the server, which ends its processes
+    idle = False
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
-            job, request = pipe.recv()
-            for event in events(job, request):
+            if not idle and not pipe.poll(_LEISURE):
+                idle = True
+                threading.Thread(target=_load_rest, daemon=True).start()
+            message = pipe.recv()
+            if message == STOP:  # it came after the end of what it was to stop
+                continue
+            for event in events(*message):
                 pipe.send(event)
+                if pipe.poll():
+                    break
             pipe.send((END, {}))
+
+
+def _load_rest() -> None:
+    """Loads what only some jobs need, so that they do not have to wait for it."""
+    for name in _LATER:
+        with contextlib.suppress(Exception):  # whoever needs it will hear why
+            import_module(name)

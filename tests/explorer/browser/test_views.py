@@ -10,7 +10,7 @@ import pytest
 import pabi
 from pabi.showing import exact, shown, shown_down
 from support.browsers import needs_chromium
-from support.explorers import Page, explorer
+from support.explorers import explorer
 
 pytestmark = needs_chromium
 
@@ -198,22 +198,6 @@ def test_a_ledger_and_one_more_release(view, ledger):
     assert shown_down(third.remaining()) in page.text("main")
 
 
-def test_a_ledger_of_the_command_line_is_read_anew(page, tmp_path):
-    path = tmp_path / "people.ledger"
-    book = pabi.Ledger(path, epsilon=2.0, delta=DELTA)
-    book.spend(RUN.guarantee(DELTA))
-    with explorer("--ledger", path) as running:
-        page.others, page.expected = [f"{running.origin}/"], [f"{running.origin}/api/"]
-        page.open(running.at(view="budget"))
-        first = shown(book.report().spent)
-        page.wait(lambda: f"ε = {first} so far" in page.text(".facts"))
-        book.spend(RUN.guarantee(DELTA))
-        page.driver.refresh()
-        second = shown(book.report().spent)
-        page.wait(lambda: f"ε = {second} so far" in page.text(".facts"))
-        assert first != second
-
-
 @pytest.mark.parametrize("content", [b"", b"no ledger\n", b"\x00\xff", b"{}\n", b"[[[[\n"])
 def test_what_is_no_ledger_is_one_sentence(view, tmp_path, content):
     (tmp_path / "book.ledger").write_bytes(content)
@@ -266,9 +250,9 @@ def test_wrong_input_of_the_demo_is_one_sentence(view):
     page.wait(lambda: "expected a number" in page.text("#c-demo_epsilon-error"))
 
 
-def test_a_run_file_of_the_command_line_fills_the_controls(driver, page, tmp_path):
-    path = tmp_path / "run.toml"
-    path.write_text(
+def test_files_of_the_command_line_are_opened(page, tmp_path):
+    path, run_file = tmp_path / "people.ledger", tmp_path / "run.toml"
+    run_file.write_text(
         'n = 4000\nepochs = 5\nstep_size = 0.2\nnoise_std = 0.05\n\n[loss]\nkind = "logistic"\n'
         'feature_norm = 1.0\nl2 = 0.02\n\n[batches]\nkind = "reshuffle"\nsize = 100\n',
         encoding="utf-8",
@@ -281,9 +265,19 @@ def test_a_run_file_of_the_command_line_fills_the_controls(driver, page, tmp_pat
         step_size=0.2,
         noise_std=0.05,
     )
-    with explorer(path) as running:
+    book = pabi.Ledger(path, epsilon=2.0, delta=DELTA)
+    book.spend(run.guarantee(DELTA))
+    with explorer(run_file, "--ledger", path) as running:
         page.others, page.expected = [f"{running.origin}/"], [f"{running.origin}/api/"]
         page.open(running.address)
         assert page.answered() == shown(run.guarantee(DELTA).epsilon(DELTA))
         assert page.box("n").get_attribute("value") == "4000"
-        assert Page(driver).box("batches").get_attribute("value") == "reshuffle"
+        assert page.box("batches").get_attribute("value") == "reshuffle"
+        page.go("budget")
+        first = shown(book.report().spent)
+        page.wait(lambda: f"ε = {first} so far" in page.text(".facts"))
+        book.spend(run.guarantee(DELTA))  # by another program
+        page.driver.refresh()
+        second = shown(book.report().spent)
+        page.wait(lambda: f"ε = {second} so far" in page.text(".facts"))
+        assert first != second

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 VIEWS = ("run", "plan", "check", "budget", "forget", "demo")
-SOON = 60  # seconds, on a machine that does much else
+SOON = 120  # seconds, on a machine that does much else
 
 
 @dataclass

@@ -63,6 +63,8 @@ DESCRIPTIONS: dict[str, tuple[dict[str, str], str]] = {
         "noise",
     ),
 }
+STARTS = {"epochs": "50", "noise": "0.01", "l2": "0.01", "delta": "1e-5"}  # of the page
+IDLE, PAUSE = 0.05, 0.3  # of the time on a processor, at most; seconds
 FACTORS = (1.05, 0.9, 1.2, 0.8, 1.35)
 _STOPWATCH = """
 const [name, text, done] = arguments;
@@ -133,11 +135,20 @@ def first_pictures(page: Page, starts: int) -> list[tuple[float, float]]:
     return rows
 
 
+def idle(server: Explorer) -> float:
+    """Seconds of processors so far, once nothing more is added to them."""
+    before, now = -1.0, processor_seconds(server.process.pid)
+    while now - before > IDLE * PAUSE:
+        time.sleep(PAUSE)
+        before, now = now, processor_seconds(server.process.pid)
+    return now
+
+
 def asked(server: Explorer, state: dict[str, str]) -> tuple[float, float]:
     """Seconds of processors to the first number, and to the last of the two curves."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
     headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
-    begin = processor_seconds(server.process.pid)
+    begin = idle(server)
     connection.request("POST", "/api/run", json.dumps({"state": state}), headers)
     answer = connection.getresponse()
     number, curves, name = 0.0, 0.0, ""
@@ -148,7 +159,9 @@ def asked(server: Explorer, state: dict[str, str]) -> tuple[float, float]:
             now = processor_seconds(server.process.pid) - begin
             if name == "number" and not number:
                 number = now
-            if name == "curve" and json.loads(line[6:])["chart"] in ("epsilon", "tradeoff"):
+            if name == "curve":
+                if json.loads(line[6:])["chart"] not in ("epsilon", "tradeoff"):
+                    break
                 curves = now
             if name in ("peers", "analyses", "error"):
                 break
@@ -156,19 +169,31 @@ def asked(server: Explorer, state: dict[str, str]) -> tuple[float, float]:
     return number, curves
 
 
-def moves(page: Page, server: Explorer, count: int) -> Iterator[tuple[str, tuple[float, ...]]]:
-    """(description, (number, curves) by the clock in the browser and (number, curves) of processors)."""
+def texts(state: dict[str, str], slider: str, count: int) -> list[str]:
+    """What a slider's moves write into its box."""
+    start = float(state.get(slider, STARTS[slider]))
+    values = [start * factor for factor in FACTORS[:count]]
+    return [plain(round(v) if slider == "epochs" else v, 3) for v in values]
+
+
+def by_processors(server: Explorer, count: int) -> Iterator[tuple[str, tuple[float, float]]]:
+    """(description, seconds of processors to the number and to the curves) of every move."""
+    for name, (state, slider) in DESCRIPTIONS.items():
+        for text in texts(state, slider, count):
+            yield name, asked(server, {**state, slider: text})
+
+
+def by_the_clock(
+    page: Page, server: Explorer, count: int
+) -> Iterator[tuple[str, tuple[float, float]]]:
+    """(description, seconds by the clock to the number and to the curves, in the browser) of every move."""
     for name, (state, slider) in DESCRIPTIONS.items():
         page.open(server.at(**state))
         page.answered()
         page.wait(lambda: page.shown("[data-chart=tradeoff] .plot svg"))
-        start = float(page.box(slider).get_attribute("value"))
-        for factor in FACTORS[:count]:
-            value = start * factor
-            text = plain(round(value) if slider == "epochs" else value, 3)
-            clock = page.driver.execute_async_script(_STOPWATCH, slider, text)
-            page.answered()
-            yield name, (*clock, *asked(server, {**state, slider: text}))
+        for text in texts(state, slider, count):
+            number, curves = page.driver.execute_async_script(_STOPWATCH, slider, text)
+            yield name, (number, curves)
 
 
 def percentile(values: list[float]) -> str:
@@ -179,10 +204,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--starts", type=int, default=10)
     parser.add_argument("--moves", type=int, default=len(FACTORS), help="of each description")
+    parser.add_argument("--clock", type=int, default=len(FACTORS), help="moves in the browser")
     options = parser.parse_args()
-    load = ", ".join(plain(x, 3) for x in os.getloadavg())
     print(
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, load {load}"
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {load()}"
     )
     with chromium() as driver:
         driver.set_script_timeout(300)
@@ -190,30 +215,36 @@ def main() -> None:
         starts = first_pictures(page, options.starts)
         print("\n| start | by the clock, s | of processors, s |\n|---|---|---|")
         for k, (clock, processor) in enumerate(starts, 1):
-            print(f"| {k} | {plain(clock, 3)} | {plain(processor, 3)} |")
-        print(
-            "\n| description | number, s | curves, s | number, processor s | curves, processor s |"
-        )
-        print("|---|---|---|---|---|")
-        rows = []
+            print(f"| {k} | {plain(clock, 3)} | {plain(processor, 3)} |", flush=True)
         with explorer() as server:
-            for name, row in moves(page, server, options.moves):
-                rows.append(row)
-                print(f"| {name} | {' | '.join(plain(x, 3) for x in row)} |", flush=True)
+            rows = listed("of processors", by_processors(server, options.moves))
+            seen = listed("by the clock", by_the_clock(page, server, options.clock))
             driver.get("about:blank")
-    numbers, curves, number_cpu, curves_cpu = ([row[k] for row in rows] for k in range(4))
-    slowest = plain(max(clock for clock, _ in starts), 3)
-    print(f"\nfirst picture, goal {plain(FIRST)} s: at most {slowest} s by the clock")
-    for what, goal, clock, processor in (
-        ("number", NUMBER, numbers, number_cpu),
-        ("curves", CURVES, curves, curves_cpu),
-    ):
+    clock, processor = (percentile([row[k] for row in starts]) for k in range(2))
+    print(
+        f"\nfirst picture, goal {plain(FIRST)} s: 95 of 100 within {processor} s of processors, {clock} s by the clock"
+    )
+    for k, (what, goal) in enumerate((("number", NUMBER), ("curves", CURVES))):
+        processor, clock = (percentile([row[k] for row in of]) for of in (rows, seen))
         print(
-            f"{what}, goal {plain(goal)} s: 95 of 100 within {percentile(clock)} s by the clock, "
-            f"{percentile(processor)} s of processors ({len(rows)} moves)"
+            f"{what}, goal {plain(goal)} s: 95 of 100 within {processor} s of processors "
+            f"({len(rows)} moves), {clock} s by the clock ({len(seen)} moves)"
         )
-    load = ", ".join(plain(x, 3) for x in os.getloadavg())
-    print(f"load {load}")
+    print(load())
+
+
+def load() -> str:
+    return "load " + ", ".join(plain(x, 3) for x in os.getloadavg())
+
+
+def listed(how: str, rows: Iterator[tuple[str, tuple[float, float]]]) -> list[tuple[float, float]]:
+    """The rows, after each was printed."""
+    print(f"\n| description | number, s {how} | curves, s {how} |\n|---|---|---|")
+    every = []
+    for name, (number, curves) in rows:
+        print(f"| {name} | {plain(number, 3)} | {plain(curves, 3)} |", flush=True)
+        every.append((number, curves))
+    return every
 
 
 if __name__ == "__main__":

@@ -49,7 +49,10 @@ def checked(text: str) -> tuple[Guarantee | None, Verdict]:
         raise InvalidInput(
             "file", f"expected a guarantee or certificate of pabi: {reason}"
         ) from None
-    return stated_in(text, verdict), verdict
+    try:
+        return stated_in(text, verdict), verdict
+    except InvalidInput:  # it cannot even be taken apart, as the verdict says
+        return None, verdict
 
 
 def reported(text: str) -> str:

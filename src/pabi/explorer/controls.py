@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any, Literal
 
 from pabi.describe.loss_kinds import KINDS
@@ -35,8 +35,6 @@ class Control:
         The controls, and their values, with which it means something.
     hint : str
         What it means, in a sentence.
-    term : str
-        Where the glossary explains it.
     table, field : str
         Where a run file has it: the table, "" for the top level, and the key.
     """
@@ -44,13 +42,13 @@ class Control:
     name: str
     label: str
     kind: Literal["number", "whole", "choice", "lines"]
+    _: KW_ONLY
     group: str
     default: str = ""
     choices: Choices = ()
     ends: tuple[float, float] | None = None
     only: tuple[tuple[str, tuple[str, ...]], ...] = ()
     hint: str = ""
-    term: str = ""
     table: str = ""
     field: str = ""
 
@@ -103,7 +101,10 @@ def _loss_controls() -> tuple[Control, ...]:
         )
         kind: Literal["number", "whole"] = "whole" if name == "classes" else "number"
         only = (("loss", having),)
-        row = Control(name, label, kind, "Loss", default, (), ends, only, hint, "", "loss", name)
+        row = Control(
+            name, label, kind, group="Loss", default=default, ends=ends, only=only, hint=hint,
+            table="loss", field=name,
+        )  # fmt: skip
         controls.append(row)
     return tuple(controls)
 
@@ -111,14 +112,16 @@ def _loss_controls() -> tuple[Control, ...]:
 _SIZED = ("cyclic", "shuffle_once", "reshuffle", "balls_in_bins", "fixed_size", "poisson")
 
 CONTROLS: tuple[Control, ...] = (
-    Control("loss", "loss", "choice", "Loss", "logistic", _LOSSES, table="loss", field="kind",
-            hint="What one record adds to what is minimised.", term="loss"),
+    Control("loss", "loss", "choice", group="Loss", default="logistic", choices=_LOSSES, table="loss",
+            field="kind",
+            hint="What one record adds to what is minimised."),
     *_loss_controls(),
-    Control("l2", "ℓ2 regularisation", "number", "Loss", "0.01", ends=(1e-5, 1), table="loss", field="l2",
-            hint="λ: it pulls models together, so that more is forgotten. May be empty.", term="l2"),
-    Control("n", "records", "whole", "Data and batches", "60000", ends=(100, 1e7), field="n",
-            hint="n: how many records, or users, there are.", term="n"),
-    Control("batches", "batches", "choice", "Data and batches", "cyclic", (
+    Control("l2", "ℓ2 regularisation", "number", group="Loss", default="0.01", ends=(1e-5, 1),
+            table="loss", field="l2",
+            hint="λ: it pulls models together, so that more is forgotten. May be empty."),
+    Control("n", "records", "whole", group="Data and batches", default="60000", ends=(100, 1e7), field="n",
+            hint="n: how many records, or users, there are."),
+    Control("batches", "batches", "choice", group="Data and batches", default="cyclic", choices=(
         ("cyclic", "the same batches in the same order"),
         ("shuffle_once", "shuffled once, secretly"),
         ("reshuffle", "shuffled anew every epoch"),
@@ -126,71 +129,79 @@ CONTROLS: tuple[Control, ...] = (
         ("fixed_size", "a random batch of fixed size every step"),
         ("poisson", "every record at random every step (Poisson)"),
         ("full_batch", "all records at every step"),
-    ), table="batches", field="kind", hint="How the records of a step are chosen.", term="batches"),
-    Control("size", "batch size", "whole", "Data and batches", "1500", ends=(1, 1e5), table="batches",
+    ), table="batches", field="kind", hint="How the records of a step are chosen."),
+    Control("size", "batch size", "whole", group="Data and batches", default="1500", ends=(1, 1e5),
+            table="batches",
             field="size", only=(("batches", _SIZED),), hint="Every sum is divided by it."),
-    Control("cap", "batch cap", "whole", "Data and batches", table="batches", field="cap",
+    Control("cap", "batch cap", "whole", group="Data and batches", table="batches", field="cap",
             only=(("batches", ("poisson", "balls_in_bins")),),
             hint="The most records of a random batch. May be empty."),
-    Control("epochs", "epochs", "number", "Training", "50", ends=(1, 1000), field="epochs",
+    Control("epochs", "epochs", "number", group="Training", default="50", ends=(1, 1000), field="epochs",
             hint="Passes over the data."),
-    Control("step_size", "step size", "number", "Training", "0.5", ends=(1e-4, 10), field="step_size",
+    Control("step_size", "step size", "number", group="Training", default="0.5", ends=(1e-4, 10),
+            field="step_size",
             hint="η: how far a step goes along the gradient."),
-    Control("schedule", "schedule", "choice", "Training", "constant", (
+    Control("schedule", "schedule", "choice", group="Training", default="constant", choices=(
         ("constant", "the same at every step"),
         ("linear", "falls in a line to a tenth"),
         ("root", "falls as 1/√k"),
     ), hint="How the step size changes during the training."),
-    Control("cooldown_steps", "cool-down steps", "whole", "Training", field="cooldown_steps",
+    Control("cooldown_steps", "cool-down steps", "whole", group="Training", field="cooldown_steps",
             hint="Final steps with noise and regulariser and without data. May be empty."),
-    Control("noise_kind", "noise is given as", "choice", "Noise and clipping", "noise_std", (
+    Control("noise_kind", "noise is given as", "choice", group="Noise and clipping", default="noise_std",
+            choices=(
         ("noise_std", "standard deviation on the mean gradient"),
         ("noise_multiplier", "multiplier of the clip norm (Opacus)"),
     ), hint="Both say the same: the multiplier is the deviation times batch size over clip norm."),
-    Control("noise", "noise", "number", "Noise and clipping", "0.01", ends=(1e-5, 10), field="noise",
+    Control("noise", "noise", "number", group="Noise and clipping", default="0.01", ends=(1e-5, 10),
+            field="noise",
             hint="More noise is more private and less accurate."),
-    Control("clip_norm", "clip norm", "number", "Noise and clipping", field="clip_norm",
-            hint="Longer gradients of a record are scaled down to it. Empty: they are not.", term="clipping"),
-    Control("clipping", "clipping", "choice", "Noise and clipping", "norm", (
+    Control("clip_norm", "clip norm", "number", group="Noise and clipping", field="clip_norm",
+            hint="Longer gradients of a record are scaled down to it. Empty: they are not."),
+    Control("clipping", "clipping", "choice", group="Noise and clipping", default="norm", choices=(
         ("norm", "of the gradient's norm"),
         ("coordinates", "of every coordinate"),
         ("residual", "of the residual (convex clipping)"),
         ("ball", "of the residuals' norm (softmax)"),
     ), field="clipping", hint="What is scaled down where there is a clip norm."),
-    Control("diameter", "diameter", "number", "Noise and clipping", field="diameter",
-            hint="A bound on the distance of any two models, if any. May be empty.", term="diameter"),
-    Control("adjacency", "adjacency", "choice", "What is promised", "replace_one", (
+    Control("diameter", "diameter", "number", group="Noise and clipping", field="diameter",
+            hint="A bound on the distance of any two models, if any. May be empty."),
+    Control("adjacency", "adjacency", "choice", group="What is promised", default="replace_one", choices=(
         ("replace_one", "one record is replaced"),
         ("zero_out", "one record is left out (its gradient is zero)"),
-    ), field="adjacency", hint="How the two data sets differ that nobody can tell apart.", term="adjacency"),
-    Control("release", "what is released", "choice", "What is promised", "last", (
+    ), field="adjacency", hint="How the two data sets differ that nobody can tell apart."),
+    Control("release", "what is released", "choice", group="What is promised", default="last", choices=(
         ("last", "the last model alone"),
         ("path", "every model on the way"),
     ), field="release", hint="The proofs that hide the way need that nobody sees it."),
-    Control("delta", "δ", "number", "What is promised", "1e-5", ends=(1e-12, 1e-2),
-            hint="What the promise of ε may leave out. Far below 1/n.", term="delta"),
-    Control("further", "further fields (TOML)", "lines", "More",
+    Control("delta", "δ", "number", group="What is promised", default="1e-5", ends=(1e-12, 1e-2),
+            hint="What the promise of ε may leave out. Far below 1/n."),
+    Control("further", "further fields (TOML)", "lines", group="More",
             hint="What a run file can say and no control here does. It counts more than the controls."),
 )  # fmt: skip
 
 BESIDES: tuple[Control, ...] = (
-    Control("target", "target ε", "number", "Target", "1", ends=(0.05, 10),
+    Control("target", "target ε", "number", group="Target", default="1", ends=(0.05, 10),
             hint="The ε that shall be met."),
-    Control("parameter", "what to change", "choice", "Target", "noise", (
+    Control("parameter", "what to change", "choice", group="Target", default="noise", choices=(
         ("noise", "noise"), ("epochs", "epochs"), ("size", "batch size"), ("clip_norm", "clip norm"),
     ), hint="The rest of the run stays as it is."),
-    Control("records", "people to forget", "whole", "Request", "50", ends=(1, 1000),
+    Control("records", "people to forget", "whole", group="Request", default="50", ends=(1, 1000),
             hint="How many records are withdrawn together."),
-    Control("forget_target", "target ε of forgetting", "number", "Request", "1", ends=(0.05, 10),
+    Control("forget_target", "target ε of forgetting", "number", group="Request", default="1",
+            ends=(0.05, 10),
             hint="How near the model has to be to one retrained without them."),
-    Control("what_epsilon", "ε of one more release", "number", "What if", "0.5", ends=(0.01, 10)),
-    Control("what_delta", "δ of one more release", "number", "What if", "1e-5", ends=(1e-12, 1e-2)),
-    Control("demo_data", "data", "choice", "Demo", "cancer", (
+    Control("what_epsilon", "ε of one more release", "number", group="What if", default="0.5",
+            ends=(0.01, 10)),
+    Control("what_delta", "δ of one more release", "number", group="What if", default="1e-5",
+            ends=(1e-12, 1e-2)),
+    Control("demo_data", "data", "choice", group="Demo", default="cancer", choices=(
         ("cancer", "breast cancer (569 records, 2 classes)"),
         ("digits", "handwritten digits (1797 records, 10 classes)"),
     ), hint="Both come with scikit-learn and are public."),
-    Control("demo_epsilon", "ε", "number", "Demo", "1", ends=(0.1, 10), hint="What is planned for."),
-    Control("demo_delta", "δ", "number", "Demo", "1e-5", ends=(1e-9, 1e-3),
+    Control("demo_epsilon", "ε", "number", group="Demo", default="1", ends=(0.1, 10),
+            hint="What is planned for."),
+    Control("demo_delta", "δ", "number", group="Demo", default="1e-5", ends=(1e-9, 1e-3),
             hint="What the promise of ε may leave out. Far below one over the number of records."),
 )  # fmt: skip
 

@@ -2,8 +2,8 @@
 
 Other pages that are open in the same browser can send requests to this machine, and can have a name of theirs
 stand for its address. So the names in `Host` and `Origin` are compared, and whatever computes needs the
-token, which other pages and other users of the machine do not know. There is no cookie: browsers send those to
-every port of a machine.
+token, which other pages and other users of the machine do not know. There is no cookie, because browsers send
+those to every port of a machine.
 """
 
 from __future__ import annotations

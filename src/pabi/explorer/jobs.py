@@ -56,13 +56,13 @@ def events(job: str, request: dict[str, Any]) -> Iterator[Event]:
             with np.errstate(all="ignore"):
                 yield from _JOBS[job](request)
         except Exception as bad:
-            yield "error", _told(bad)
+            yield "error", _problem(bad)
         texts = list(dict.fromkeys(str(warning.message) for warning in caught))
     if texts:
         yield "warning", {"messages": texts}
 
 
-def _told(bad: Exception) -> dict[str, Any]:
+def _problem(bad: Exception) -> dict[str, Any]:
     """An error for the page: which control, its label, and the sentence."""
     match bad:
         case InvalidInput():

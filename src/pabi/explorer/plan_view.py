@@ -36,18 +36,18 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
     if what == "noise":
         met = _legible(met, name)
     guarantee = met.guarantee(picked.delta)
-    found = state_of(met, picked.delta)
+    after = state_of(met, picked.delta)
     yield (
         "plan",
         {
             "parameter": what,
             "label": label_of(what)[1],
-            "value": found.get(what, ""),
+            "value": after.get(what, ""),
             "before": text_of(state, what, ""),
             "epsilon": shown(guarantee.epsilon(picked.delta)),
             "target": shown(target),
             "method": guarantee.method,
-            "state": found,
+            "state": after,
         },
     )
 
@@ -70,7 +70,7 @@ def comparison(request: dict[str, Any]) -> Iterator[Event]:
         picked = sides[side]
         guarantee = picked.description.guarantee(picked.delta)
         readings = {
-            "at most found among the members, with 1 % false alarms": shown(
+            "at most after among the members, with 1 % false alarms": shown(
                 guarantee.tpr(0.01), decimals=2, percent=True
             ),
             "advantage of an attacker at most": shown(

@@ -144,7 +144,7 @@ def _epochs(own: float, number_of: int) -> list[float]:
     return sorted({own if f == 1.0 else float(max(1, round(own * f))) for f in factors})
 
 
-def _at(run: NoisySGD, epochs: float, delta: float) -> tuple[Point, Point | None]:
+def _at(run: Any, epochs: float, delta: float) -> tuple[Point, Point | None]:
     """ε of the run with so many epochs, and of composition where that is another one."""
     text = plain(epochs)
     try:

@@ -94,17 +94,17 @@ def application(
         job = request.path_params["job"]
         if job not in _JOBS:
             return JSONResponse({"message": "there is no such calculation"}, 404)
-        asked = await _asked(request)
-        if asked is None:
+        question = await _question(request)
+        if question is None:
             return JSONResponse({"message": "expected an object in JSON"}, 400)
-        if job == "budget" and ledger is not None and "text" not in asked:
+        if job == "budget" and ledger is not None and "text" not in question:
             try:
-                asked["text"] = ledger.read_text("utf-8")
+                question["text"] = ledger.read_text("utf-8")
             except (OSError, ValueError) as bad:
                 reason = getattr(bad, "strerror", None) or "it is no text"
                 return JSONResponse({"message": f"{ledger}: expected a ledger: {reason}"}, 400)
-        found = workers.events(job, asked, _SECONDS.get(job, _USUAL_SECONDS))
-        return StreamingResponse(_lines(found), media_type="text/event-stream")
+        answers = workers.events(job, question, _SECONDS.get(job, _USUAL_SECONDS))
+        return StreamingResponse(_lines(answers), media_type="text/event-stream")
 
     routes = [
         Route("/api/opening", opening, methods=["GET"]),
@@ -112,15 +112,17 @@ def application(
         *_static_routes(),
     ]
     limits = {f"/api/{job}": _LARGE for job in ("check", "budget", "report", "import")}
-    return Guard(Starlette(routes=routes, lifespan=lifespan), token, port, limits)
+    app = Starlette(routes=routes, lifespan=lifespan)
+    app.router.redirect_slashes = False  # there is no other path to any file
+    return Guard(app, token, port, limits)
 
 
-async def _asked(request: Request) -> dict[str, Any] | None:
+async def _question(request: Request) -> dict[str, Any] | None:
     try:
-        asked = await request.json()
+        question = await request.json()
     except (ValueError, RecursionError):
         return None
-    return asked if isinstance(asked, dict) else None
+    return question if isinstance(question, dict) else None
 
 
 async def _lines(events: AsyncGenerator[tuple[str, dict[str, Any]], None]) -> AsyncIterator[str]:

@@ -51,7 +51,7 @@ def read(state: State) -> Picked:
     )
     further = tables_in(text_of(state, "further", ""), "further")
     if further.get("kind", _RUN) != _RUN:
-        return Picked(description_in(further), delta, rest=True)
+        return Picked(_alone(further), delta, rest=True)
     table = _together(_table(state), further)
     run = description_in(table)
     shape = text_of(state, "schedule", "constant")
@@ -59,6 +59,14 @@ def read(state: State) -> Picked:
         first, steps = float(table["step_size"]), run.steps
         run = replace(run, step_size=lambda k: float(first * _SHAPES[shape](k, steps)))
     return Picked(run, delta, rest=False)
+
+
+def _alone(further: dict[str, Any]) -> Description:
+    """The description that further fields hold alone, whose mistakes are theirs."""
+    try:
+        return description_in(further)
+    except InvalidInput as bad:
+        raise InvalidInput("further", str(bad)) from None
 
 
 def _table(state: State) -> dict[str, Any]:
@@ -132,8 +140,8 @@ def state_of_table(table: Mapping[str, Any], delta: float) -> dict[str, str]:
         if isinstance(value, int | float):
             state |= {"noise_kind": name, "noise": exact(value)}
             rest.pop(name)
-    if "epochs" not in state:
-        state["epochs"] = ""
+    for name in ("epochs", "noise"):
+        state.setdefault(name, "")
     state["schedule"] = "constant"
     rest = {name: value for name, value in rest.items() if value != {} and value is not None}
     return state | {"further": run_file(rest, []).strip() if rest else ""}
@@ -164,6 +172,6 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> str:
         text = after.get(control.name, control.default)
         if text == before.get(control.name, control.default) or not _shown(control, after):
             continue
-        said = dict(control.choices).get(text, text or "none")
-        texts.append(f"{control.label}: {said}")
+        words = dict(control.choices).get(text, text or "none")
+        texts.append(f"{control.label}: {words}")
     return "; ".join(texts)

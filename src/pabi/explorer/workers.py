@@ -11,7 +11,6 @@ import multiprocessing
 import signal
 import threading
 from collections.abc import AsyncGenerator
-from importlib import import_module
 from multiprocessing.connection import Connection
 from time import monotonic
 from typing import Any
@@ -26,10 +25,8 @@ END, STOP = "end", "stop"
 _LOOK = 0.05  # seconds between two looks at whether somebody left
 _PATIENCE = 0.3  # seconds that a job may take to notice that nobody waits for it
 _LEISURE = (
-    1.0  # seconds without a job, after which a process loads these, beside its next job if need be
+    1.0  # seconds without a job, after which a process loads more, beside its next job if need be
 )
-_LATER = ("scipy.fft", "scipy.optimize", "pabi.verification.theorems", "pabi.learn", "sklearn.datasets",
-          "sklearn.linear_model", "sklearn.model_selection", "tomli_w")  # fmt: skip
 
 
 class _Process:
@@ -115,10 +112,10 @@ class Workers:
 
     def _put_back(self, process: _Process, finished: bool) -> None:
         """Keeps a process that is idle; ends one that goes on working for nobody."""
-        done = finished or (not self._ended and _stopped(process.pipe))
+        free = finished or (not self._ended and _stopped(process.pipe))
         with self._lock:
             self._busy.discard(process)
-            keep = done and process.alive() and len(self._idle) < self._spare
+            keep = free and process.alive() and len(self._idle) < self._spare
             if keep and not self._ended:
                 self._idle.append(process)
                 return
@@ -187,6 +184,5 @@ def serve(pipe: Connection) -> None:
 
 def _load_rest() -> None:
     """Loads what only some jobs need, so that they do not have to wait for it."""
-    for name in _LATER:
-        with contextlib.suppress(Exception):  # whoever needs it will hear why
-            import_module(name)
+    with contextlib.suppress(Exception):  # whoever needs one of them will hear why
+        import tomli_w  # noqa: F401

@@ -18,17 +18,3 @@ export function replace(run) {
 export function runOf() {
   return Object.fromEntries(runNames.map((name) => [name, get(name)]));
 }
-
-/** A term, with what it means as the browser shows it. */
-const MEANINGS = {
-  "μ": "the parameter of Gaussian differential privacy: it says everything where there is one",
-  adjacency: "how the two data sets differ that nobody can tell apart",
-};
-
-export function glossary(term) {
-  if (!(term in MEANINGS)) return term;
-  const made = document.createElement("abbr");
-  made.title = MEANINGS[term];
-  made.textContent = term;
-  return made;
-}

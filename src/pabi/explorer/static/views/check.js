@@ -34,7 +34,7 @@ function check(text, name) {
     verdict(data) {
       const kind = data.ok ? "good" : "alarm";
       const pairs = data.epsilon
-        ? [["ε at most", `${data.epsilon} at δ = ${data.delta}`], ["μ", data.mu ?? "none"], ["protects", data.protects],
+        ? [[data.ok ? "ε at most" : "states, unproven, ε", `${data.epsilon} at δ = ${data.delta}`], ["μ", data.mu ?? "none"], ["protects", data.protects],
           ["method", data.method], ["source", data.source], ["checked", data.scope]] : [];
       const report = button("Save the report", () => save(text));
       verdict.replaceChildren(element("div", { class: "hero" },

@@ -5,7 +5,7 @@ import { button, download, dropzone, element, section, table } from "../elements
 import { clearErrors, complain, leaveAlone } from "../form.js";
 import { ask, latest } from "../server.js";
 import { all, get, link, set } from "../state.js";
-import { glossary, replace } from "../shared.js";
+import { replace } from "../shared.js";
 
 const question = latest();
 const number = element("output", { class: "number", id: "epsilon" }, "…");
@@ -60,7 +60,7 @@ function update() {
         ["adjacency", data.adjacency], ["protects", `one ${data.unit}`],
         ["steps", data.steps], ["for comparison", data.composition]];
       facts.replaceChildren(...pairs.filter(([, text]) => text).flatMap(([name, text]) =>
-        [element("dt", {}, glossary(name)), element("dd", {}, text)]));
+        [element("dt", {}, name), element("dd", {}, text)]));
       if (data.final) status.textContent = `ε is at most ${data.epsilon} at δ = ${data.delta}`;
     },
     curve: (data) => charts.add(data),

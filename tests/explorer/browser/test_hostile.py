@@ -196,7 +196,10 @@ def test_a_page_of_another_place_learns_nothing(page, server):
     text = f"""<!doctype html><title>elsewhere</title><iframe src="{own}/"></iframe>
     <script src="{own}/vega/vega.min.js"></script>"""
     with site(text) as address:
-        page.others, page.expected = [address], [own, address, "security", "javascript", "chrome-error:"]
+        page.others, page.expected = (
+            [address],
+            [own, address, "security", "javascript", "chrome-error:"],
+        )
         page.driver.get(address)
         tried = page.driver.execute_async_script(
             """

@@ -58,8 +58,8 @@ def _field(run: NoisySGD) -> str:
 
 def _legible(run: NoisySGD, name: str) -> NoisySGD:
     """The run with its noise rounded up to six digits, which people can read and copy."""
-    noise: float = getattr(run, name)
-    return replace(run, **{name: float(shown(noise))})
+    changes: dict[str, Any] = {name: float(shown(getattr(run, name)))}
+    return replace(run, **changes)
 
 
 def comparison(request: dict[str, Any]) -> Iterator[Event]:

@@ -41,6 +41,7 @@ bench: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/schedules.py
 	$(BIN)/python benchmarks/erm.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/large.py
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python benchmarks/explorer.py
 	$(BIN)/python benchmarks/reproduction.py
 
 # MNIST: a file, such as MNIST=mnist.npz; without one it is fetched.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 pytest.importorskip("starlette")
@@ -191,6 +193,6 @@ def test_the_socket_is_of_this_machine_alone():
     with listening(0) as stream:
         host, port = stream.getsockname()
         assert host == "127.0.0.1"
-        stream.listen()
+        socket.create_connection((host, port)).close()  # before anything serves
         with pytest.raises(InvalidInput, match=f"--port: {port} cannot be used"):
             listening(port)

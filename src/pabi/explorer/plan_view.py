@@ -70,7 +70,7 @@ def comparison(request: dict[str, Any]) -> Iterator[Event]:
         picked = sides[side]
         guarantee = picked.description.guarantee(picked.delta)
         readings = {
-            "at most after among the members, with 1 % false alarms": shown(
+            "members that an attacker finds at most, with 1 % false alarms": shown(
                 guarantee.tpr(0.01), decimals=2, percent=True
             ),
             "advantage of an attacker at most": shown(

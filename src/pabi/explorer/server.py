@@ -163,7 +163,7 @@ def listening(port: int) -> socket.socket:
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         stream.bind(("127.0.0.1", port))
-        stream.listen()  # so that a browser that is quicker than the server waits
+        stream.listen(128)  # whoever opens the address at once waits, and is not turned away
     except (OSError, OverflowError) as bad:
         stream.close()
         reason = getattr(bad, "strerror", None) or bad

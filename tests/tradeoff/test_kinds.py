@@ -24,6 +24,7 @@ from pabi.tradeoff import (
     PoissonSubsampled,
     PrivacyLossDistribution,
     Product,
+    SecretMixture,
     Selected,
     Subsampled,
     TradeOff,
@@ -64,6 +65,7 @@ OWN = (
     PoissonSubsampled(1.0, 0.1),
     PrivacyLossDistribution([0.75, 0.25], [0.25, 0.75]),
     Product(((BoundedRange(1.0), 2),)),
+    SecretMixture([0.5, 1.0], [0.5, 0.5]),
     Selected(Gaussian(1.0), 10.0, 0.5),
     Subsampled(Gaussian(1.0), 0.1),
 )

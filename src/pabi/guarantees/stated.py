@@ -24,6 +24,7 @@ from pabi.tradeoff import (
     PoissonSubsampled,
     PrivacyLossDistribution,
     Product,
+    SecretMixture,
     Selected,
     Subsampled,
     TradeOff,
@@ -115,7 +116,9 @@ def writable(curve: TradeOff) -> bool:
         case Best(parts=parts):
             alone = any(isinstance(part, _DRAWN) for part in parts)
             return not alone and all(map(writable, parts))
-        case PoissonReplaced() | PrivacyLossDistribution() | Selected() | Grouped():
+        case (
+            PoissonReplaced() | PrivacyLossDistribution() | SecretMixture() | Selected() | Grouped()
+        ):
             return False
         case other:
             assert_never(other)

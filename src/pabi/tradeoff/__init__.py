@@ -16,6 +16,7 @@ from pabi.tradeoff.mixture import Mixture, average
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
 from pabi.tradeoff.replaced import PoissonReplaced
+from pabi.tradeoff.secret_mixture import SecretMixture
 from pabi.tradeoff.selected import Selected, selected
 from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
 
@@ -33,6 +34,7 @@ __all__ = [
     "PoissonSubsampled",
     "PrivacyLossDistribution",
     "Product",
+    "SecretMixture",
     "Selected",
     "Subsampled",
     "TradeOff",

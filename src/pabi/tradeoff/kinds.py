@@ -23,6 +23,7 @@ from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
 from pabi.tradeoff.replaced import PoissonReplaced
+from pabi.tradeoff.secret_mixture import SecretMixture
 from pabi.tradeoff.selected import Selected
 from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
 
@@ -39,6 +40,7 @@ Curve = (
     | PoissonSubsampled
     | PrivacyLossDistribution
     | Product
+    | SecretMixture
     | Selected
     | Subsampled
 )
@@ -83,6 +85,7 @@ def _parts_are_known(curve: Curve) -> bool:
             | PoissonReplaced()
             | PoissonSubsampled()
             | PrivacyLossDistribution()
+            | SecretMixture()
         ):
             return True
         case _:

@@ -78,30 +78,33 @@ def epsilon_bound(
     sampled: Iterable[Sampled],
     delta: float,
     enough: float = 0.0,
+    others: Sequence[Callable[[float, float, bool], Law]] = (),
 ) -> float:
     """An ε with δ(ε) ≤ `delta` for the product; ∞ if none is found.
 
-    `parts`: (probability, μ) of a mixture of Gaussians, which is one factor. Finer grids are tried as long
+    `parts`: (probability, μ) of a mixture of Gaussians, which is one factor. `others`: of each further factor
+    the losses, from (tail, spacing, whether the data sets are exchanged). Finer grids are tried as long
     as the ε found is above `enough`, but so little that they may help.
     """
     factors = [f._replace(probability=_double(f.probability)) for f in sampled if f.mu > 0.0]
     if not 0.0 < delta < 1.0 or any(math.isinf(max(f.mu, *f.sizes)) for f in factors):
         return math.inf
-    if not factors and all(mu == 0.0 for _, mu in parts):
+    if not factors and not others and all(mu == 0.0 for _, mu in parts):
         return 0.0
-    tail = delta / max(1, sum(f.times for f in factors))
+    tail = delta / max(1, sum(f.times for f in factors) + len(others))
     best = math.inf
     for spacing, rise in _LEVELS:
         drawn = [f for f in factors if f.probability < 1.0]
         laws = [_law(f, tail, spacing) for f in drawn]
         plain = math.fsum(f.times * whole_mu(f) ** 2 for f in factors if f.probability == 1.0)
         epsilon = 0.0
-        for turned in (False, True) if any(law.turns for law in laws) else (False,):
+        for turned in (False, True) if others or any(law.turns for law in laws) else (False,):
             facing = laws
             if turned:
                 facing = [
                     _turned(f, law, tail, spacing) for f, law in zip(drawn, laws, strict=True)
                 ]
+            facing = [*facing, *(law(tail, spacing, turned) for law in others)]
             epsilon = max(epsilon, _Sum(facing, _mixture(parts, plain)).epsilon(delta, rise))
         best = min(best, epsilon)
         if best <= enough or best > 1.02 * enough:
@@ -174,7 +177,7 @@ def _law(factor: Sampled, tail: float, spacing: float) -> Law:
         case other:
             raise Refused(f"factors: nobody composes {other!r}")
     p, mu = float(factor.probability), factor.mu
-    reach = _reach(tail)
+    reach = reach_of(tail)
     spacing = max(spacing, (mu + 2.0 * reach) / _MOST_LOSSES)
     z = np.arange(-reach if single else 0.5 * mu, mu + reach + spacing, spacing)
     with np.errstate(under="ignore"):
@@ -194,7 +197,7 @@ def _law(factor: Sampled, tail: float, spacing: float) -> Law:
     return law if single else _mirrored(law, rest)
 
 
-def _reach(tail: float) -> float:
+def reach_of(tail: float) -> float:
     """How far from its mean a normal variable is looked at."""
     return math.sqrt(2.0 * math.log(1e7 / tail))
 
@@ -210,7 +213,7 @@ def _mirrored(law: Law, rest: float) -> Law:
 def _law_of_replaced(factor: Sampled, tail: float, spacing: float) -> Law:
     """The same of R_p, p < 1: the loss at z is log (c + e^(μz))/(c + e^(−μz)), c = e^(μ²/2)·(1 − p)/p."""
     p, mu = float(factor.probability), factor.mu
-    reach = _reach(tail)
+    reach = reach_of(tail)
     spacing = max(spacing, (mu + reach) / _MOST_LOSSES)
     z = np.arange(0.0, mu + reach + spacing, spacing)
     log_c = 0.5 * mu * mu + math.log1p(-p) - math.log(p)
@@ -287,7 +290,7 @@ class _Half(NamedTuple):
     def of(cls, a: float, factor: Sampled, tail: float, spacing: float) -> _Half:
         """That of p·N(a, 1) + (1 − p)·N(0, 1) against p·N(a − μ, 1) + (1 − p)·N(0, 1)."""
         p, b = float(factor.probability), arb(a) - factor.mu
-        origin, end = a - 0.5 * factor.mu, a + _reach(tail)
+        origin, end = a - 0.5 * factor.mu, a + reach_of(tail)
         count = math.ceil((end - origin) / max(spacing, (end - origin) / _MOST_LOSSES))
         kappa = (-a * b / 2).exp() * (1 - arb(p)) / p
         losses, cells, places = [arb(0)], [], []

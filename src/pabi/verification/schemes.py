@@ -50,6 +50,8 @@ class Epochs:
     record, given all others, is at such a position.
     `failure`: the probability that any batch is not one of its fractions, which is added to δ once wherever
     slopes or moduli are used. `keys`: what a certificate states of the batches beside the description.
+    `independent`: whether where a record is changes nothing about which other records are in which batch, but
+    for that failure.
     """
 
     size: int
@@ -60,6 +62,7 @@ class Epochs:
     last_share: Any
     failure: Fraction = Fraction(0)
     keys: tuple[str, ...] = ()
+    independent: bool = False
 
     def fractions(self, position: int) -> Fractions:
         """The fractions of a full batch that the batch at this position may be."""
@@ -235,8 +238,10 @@ def _of_size(kind: type[E]) -> Callable[[Any, int, int | None], E]:
 
 def _balls_in_bins(batches: BallsInBins, n: int, cap: int | None) -> SecretOnce:
     """Every record is in each of the bins with the same probability, wherever the others are. A bin holds any
-    number of them up to the cap, or is taken as empty. Without a cap in the description all numbers are
-    covered, or those up to the one that the certificate states, but for a failure."""
+    number of them up to the cap, or is taken as empty: then a record can empty a bin. Without a cap in the
+    description all numbers are covered, or those up to the one that the certificate states, but for a
+    failure,
+    which is at least as likely as that so many other records are in one bin."""
     size = int(batches.size)
     period = -(-n // size)
     share, covered, failure = fmpq(1, period), n, Fraction(0)
@@ -256,6 +261,7 @@ def _balls_in_bins(batches: BallsInBins, n: int, cap: int | None) -> SecretOnce:
         last_share=share,
         failure=failure,
         keys=("cap",),
+        independent=batches.cap is None,
     )
 
 

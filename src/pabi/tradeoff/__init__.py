@@ -8,6 +8,7 @@ from pabi.tradeoff.approx_dp import ApproxDP
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.bounded_range import BoundedRange
+from pabi.tradeoff.displaced import FixedSizeSubsampled
 from pabi.tradeoff.gaussian import Gaussian, Identity
 from pabi.tradeoff.grouped import Grouped, grouped
 from pabi.tradeoff.laplace import Laplace
@@ -23,6 +24,7 @@ __all__ = [
     "ApproxDP",
     "Best",
     "BoundedRange",
+    "FixedSizeSubsampled",
     "Gaussian",
     "Grouped",
     "Identity",

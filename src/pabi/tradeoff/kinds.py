@@ -15,6 +15,7 @@ from pabi.tradeoff.approx_dp import ApproxDP
 from pabi.tradeoff.base import KindTable, TradeOff
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.bounded_range import BoundedRange
+from pabi.tradeoff.displaced import FixedSizeSubsampled
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.grouped import Grouped
 from pabi.tradeoff.laplace import Laplace
@@ -30,6 +31,7 @@ Curve = (
     ApproxDP
     | Best
     | BoundedRange
+    | FixedSizeSubsampled
     | Gaussian
     | Grouped
     | Laplace
@@ -77,6 +79,7 @@ def _parts_are_known(curve: Curve) -> bool:
         case (
             ApproxDP()
             | BoundedRange()
+            | FixedSizeSubsampled()
             | Gaussian()
             | Laplace()
             | PoissonReplaced()

@@ -95,24 +95,26 @@ class Exchange(Enum):
     """What happens to a batch that the record is drawn into, on the one data set and on the other.
 
     `gradients`: how many gradients the pull of the drawn record is made of: it is added, or takes the place
-    of another. `pulls`: by how many pulls the gradient sums on the two data sets differ at most. `change`:
-    how far apart steps from one place can be on the two data sets, in pulls. `on_both`: whether a record is
-    drawn on either data set, so that another takes its place on the other.
+    of another. `change`: how far apart steps from one place can be on the two data sets, in pulls. `other`:
+    how far what is drawn on the second data set moves such a step, in pulls.
     """
 
     gradients: int
-    pulls: int
     change: Any
-    on_both: bool
+    other: Any
 
-    PRESENCE = "a record that is there or not", 1, 1, fmpq(1), False
-    EITHER = "either of two records", 1, 2, fmpq(2), True
-    DISPLACED = "fixed size", 2, 1, fmpq(1), True
-    ZEROED = "fixed size, a record zeroed", 2, 1, fmpq(1, 2), True
+    PRESENCE = "a record that is there or not", 1, fmpq(1), fmpq(0)
+    EITHER = "either of two records", 1, fmpq(2), fmpq(1)
+    DISPLACED = "fixed size", 2, fmpq(1), fmpq(1)
+    ZEROED = "fixed size, a record zeroed", 2, fmpq(1, 2), fmpq(1, 2)
 
-    def __init__(self, _: str, gradients: int, pulls: int, change: Any, on_both: bool) -> None:
-        self.gradients, self.pulls, self.change = gradients, pulls, change
-        self.on_both = on_both
+    def __init__(self, _: str, gradients: int, change: Any, other: Any) -> None:
+        self.gradients, self.change, self.other = gradients, change, other
+
+    @property
+    def on_both(self) -> bool:
+        """Whether a batch into which a record is drawn changes on the second data set as well."""
+        return bool(self.other)
 
 
 @dataclass(frozen=True)

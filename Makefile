@@ -6,7 +6,7 @@ GROUPS := dev $(if $(CI),frameworks)
 # The tests run one process a core already: more threads inside of each only wait for one another.
 test nightly: export OMP_NUM_THREADS = 1
 
-.PHONY: demo test lint docs links bench nightly clean reproduce sbom fuzz
+.PHONY: demo test lint docs links bench nightly matrix clean reproduce sbom fuzz
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
@@ -43,14 +43,19 @@ bench: .venv/ready
 reproduce: .venv/ready
 	$(BIN)/pabi reproduce --all --jobs 2 --out docs/reproduced $(if $(MNIST),--mnist $(MNIST))
 
+# PABI_DESCRIPTIONS=10000 asks fewer than a million random questions.
 nightly: .venv/ready
 	$(BIN)/python -m pytest -m "nightly or hypothesis" --hypothesis-profile nightly -n auto
 	PYTHONPATH=tests $(BIN)/python benchmarks/falsify.py --instances 1000000
 
 # Every reader of files for a minute, guided by coverage where atheris is installed (it is in no group).
 fuzz: .venv/ready
-	for target in guarantee "run file" schema ledger checkpoint model CSV Parquet Arrow; do \
+	for target in guarantee "unchecked guarantee" "run file" schema ledger checkpoint model CSV "packed CSV" Parquet Arrow "any kind"; do \
 	  PYTHONPATH=tests $(BIN)/python benchmarks/fuzz.py "$$target" --seconds 60 || exit 1; done
+
+# The tests of the core under other Pythons and with the lowest releases of what pabi needs.
+matrix: .venv/ready
+	$(BIN)/python benchmarks/matrix.py
 
 # What an installed pabi consists of, as CycloneDX, by a tool of a fixed version in an environment of its own.
 sbom:
@@ -69,4 +74,4 @@ sbom:
 	touch .venv/ready
 
 clean:
-	rm -rf .venv .sbom sbom.json .mypy_cache .ruff_cache .pytest_cache docs/_build
+	rm -rf .venv .matrix .sbom sbom.json .mypy_cache .ruff_cache .pytest_cache docs/_build

@@ -11,7 +11,13 @@ import pytest
 from scipy import stats
 
 import pabi
-from pabi.execute.column_statistics import FINENESS, column_moments, conclusions, level_counts
+from pabi.execute.column_statistics import (
+    FINENESS,
+    Question,
+    column_moments,
+    conclusions,
+    level_counts,
+)
 from pabi.numbers.errors import InvalidInput
 
 
@@ -74,7 +80,7 @@ def test_counts_are_of_values_up_to_the_threshold():
     def asking(j):
         answers = []
         for threshold in (0.5, 2.0, math.inf):
-            answers.append((yield threshold))
+            answers.append((yield Question(threshold)))
         return tuple(answers)
 
     (answers,) = conclusions(described("counts", 5, 1, questions=3), X, asking, SILENT)
@@ -84,7 +90,7 @@ def test_counts_are_of_values_up_to_the_threshold():
 def test_more_questions_than_described_are_refused():
     def asking(j):
         for _ in range(3):
-            yield 0.0
+            yield Question(0.0)
         return ()
 
     with pytest.raises(InvalidInput, match="questions"):
@@ -97,7 +103,7 @@ def test_a_search_sees_noisy_answers_only():
 
     def asking(j):
         for _ in range(2000):
-            answers.append((yield 0.0))
+            answers.append((yield Question(0.0)))
         return ()
 
     one = described("counts", 50, 2, questions=2000, noise_std=3.0)

@@ -48,6 +48,30 @@ def test_blocks_are_those_in_memory(tmp_path, bounds, step):
         assert np.array_equal(mine.scale, expected)
 
 
+@pytest.mark.parametrize("d", [1, 5, 40, 700, 4096, 4200])
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e20])
+def test_single_precision_passes_no_row_that_has_to_be_scaled(tmp_path, d, size):
+    """Rows whose norms are within some roundings of the bound, on both sides of it."""
+    rng = np.random.default_rng(d)
+    for row in rng.standard_normal((4, d)):
+        row = (size * row / np.linalg.norm(row)).astype("f4")
+        norm = float(np.sqrt(np.sum(row.astype(np.float64) ** 2)))
+        np.save(tmp_path / "X.npy", row[None])
+        for part in (-1e-3, -1e-8, -1e-15, 0.0, 1e-15, 1e-8, 2e-4, 1e-3, 2e-3):
+            large = LargeRecords(str(tmp_path / "X.npy"), norm * (1.0 + part))
+            own = Records(row[None], norm * (1.0 + part))
+            assert (large.shortened, large.scaled) == (own.shortened, own._scale is not None)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("norm", [None, 1.0, 2.0**100])
+def test_single_precision_passes_nothing_but_finite_numbers(tmp_path, bad, norm):
+    table = X.copy()
+    table[777, 3] = bad
+    with pytest.raises(InvalidInput, match="X: expected finite numbers up to 2\\^250"):
+        LargeRecords(table_in("npy", table, tmp_path), norm)
+
+
 @pytest.mark.parametrize("kind", ["i8", "u1", "?", "f8", "f2"])
 def test_numbers_of_every_type(tmp_path, kind):
     table = (10 * X).astype(kind)

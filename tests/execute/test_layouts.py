@@ -195,6 +195,26 @@ def test_a_run_goes_on_after_a_crash(tmp_path, small_buckets):
     assert_same(large_end, in_memory(run, resume=file))
 
 
+@pytest.mark.parametrize("gathered", [1, 3_000, 1 << 20])
+def test_however_many_rows_are_gathered(tmp_path, small_buckets, monkeypatch, gathered):
+    monkeypatch.setattr(module, "_GATHERED", gathered)
+    layout = Layout(LargeRecords(table_in("npy", X, tmp_path)), np.arange(N), None)
+    secret = drawn_order(N, np.random.default_rng(4))
+    layout.arrange(secret)
+    order = np.concatenate([block.target for block in layout.blocks(slice(0, N))])
+    assert np.array_equal(order, whole_order(secret, N))
+    layout.close()
+
+
+@pytest.mark.parametrize("norm", [0.5, 100.0])
+def test_factors_are_written_where_some_row_has_one(tmp_path, small_buckets, norm):
+    large = LargeRecords(table_in("npy", X, tmp_path), norm)
+    assert large.scaled == (norm < 1.0)
+    loss = pabi.Loss.logistic(feature_norm=norm)
+    own = trained(run_of(loss), LogisticGradients(Records(X, norm), Y))
+    assert_same(trained(run_of(loss), LogisticGradients(large, Y)), own)
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_rows_lie_in_the_secret_order(tmp_path, small_buckets, seed):
     records = LargeRecords(table_in("npy", X, tmp_path))
@@ -223,11 +243,15 @@ def test_nothing_is_left_where_training_fails(tmp_path, small_buckets):
     assert is_empty(tmp_path)
 
 
-def test_a_full_disk_is_one_line(tmp_path, small_buckets, monkeypatch):
-    def full(self, ordered, counts, free):
+@pytest.mark.parametrize("where", ["before anything is written", "later"])
+def test_a_full_disk_is_one_line(tmp_path, small_buckets, monkeypatch, where):
+    def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module._Shelf, "_put", full)
+    if where == "later":
+        monkeypatch.setattr(module._Shelf, "_put", full)
+    else:
+        monkeypatch.setattr(module, "reserve", full)
     gradients = LogisticGradients(
         LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0), Y
     )

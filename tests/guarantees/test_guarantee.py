@@ -293,6 +293,11 @@ class TestCompose:
             assert error.value.field == "unit"
         assert pabi.compose(b, b).unit == "user"
 
+    def test_a_list_is_to_be_unpacked(self):
+        g = make().guarantee(delta=DELTA)
+        with pytest.raises(InvalidInput, match="one by one"):
+            pabi.compose([g, g])
+
     def test_nothing(self):
         with pytest.raises(InvalidInput):
             pabi.compose()

@@ -16,12 +16,12 @@ def searched(values, shares=(0.1, 0.9), *, margin=1.0, bounds=None, noise=lambda
     """(what it concludes, the number of questions), each answered with `noise`."""
     asking = RankSearch(shares, margin, bounds).asking()
     ordered, count = np.sort(values), 0
-    threshold = next(asking)
+    threshold = next(asking).threshold
     while True:
         count += 1
         answer = float(np.searchsorted(ordered, threshold, side="right")) + noise()
         try:
-            threshold = asking.send(answer)
+            threshold = asking.send(answer).threshold
         except StopIteration as end:
             return end.value, count
 

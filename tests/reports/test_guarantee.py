@@ -296,6 +296,12 @@ def test_a_guarantee_that_is_refused_says_so_first():
     assert stated["verified"] is False
 
 
+def test_sentences_of_several_releases_are_said_to_be_of_one_each():
+    together = pabi.compose(guarantee(), guarantee("path"))
+    assert "two such sentences may differ" in together.report("md")
+    assert "two such sentences" not in guarantee().report("md")
+
+
 def test_delta_is_compared_with_the_number_of_records():
     assert "n = 20000 records: δ is 0.0201 times 1/n" in guarantee().report(delta=1e-6)
     assert "promises little" not in guarantee().report(delta=1e-6)

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from pabi.cli.table_files import STANDARD_INPUT
 from pabi.cli.tables import frames
+from pabi.execute.array_files import column_at, stamps
+from pabi.execute.array_names import is_array_file
 from pabi.execute.large_columns import LargeColumn
 from pabi.execute.large_tables import LargeTable, MadeRows
-from pabi.execute.sources import Steady, stamp
+from pabi.execute.sources import Steady
 from pabi.learn.schema import SchemaEncoder, cells_of
 from pabi.numbers.errors import InvalidInput
 
@@ -41,15 +43,23 @@ def read_encoded(
 
     Fits `encoder`, which learns nothing. In memory are 16 384 rows as they were read, and all rows as they
     are encoded: 8 bytes a number, 12 a cell beside a categorical column, twice that while they are put
-    together. Raises InvalidInput naming the file, the column or the key of the schema.
+    together. A column that is an array in a file is read from there. Raises InvalidInput naming the file, the
+    column or the key of the schema.
     """
     parts: list[Any] = []
-    cells: dict[str, list[NDArray[Any]]] = {name: [] for name in others}
-    for frame in frames(files, [*encoder.columns, *others]):
+    arrays = {name: column_at(name).whole() for name in others if is_array_file(name)}
+    cells: dict[str, list[NDArray[Any]]] = {name: [] for name in others if name not in arrays}
+    for frame in frames(files, [*encoder.columns, *cells]):
         parts.append(encoder.fit(frame).transform(frame))
         for name, column in cells.items():
             column.append(_shared(cells_of(name, frame[name])))
-    return EncodedTable(_stacked(parts), {name: _joined(some) for name, some in cells.items()})
+    table = EncodedTable(
+        _stacked(parts), arrays | {name: _joined(some) for name, some in cells.items()}
+    )
+    for name, array in arrays.items():
+        if len(array) != table.records:
+            raise InvalidInput(name, "expected as many rows as the table has")
+    return table
 
 
 @dataclass(eq=False)
@@ -73,7 +83,7 @@ class EncodedRows:
 
     def state(self) -> object:
         """Sizes and times of the files."""
-        return [stamp(file) for file in self.files]
+        return [stamps(file) for file in self.files]
 
 
 @dataclass(frozen=True)
@@ -90,19 +100,27 @@ class Cells:
 
     def state(self) -> object:
         """Sizes and times of the files."""
-        return [stamp(file) for file in self.files]
+        return [stamps(file) for file in self.files]
 
 
 def large_encoded(
     files: Sequence[str], encoder: SchemaEncoder, scratch: str
 ) -> tuple[LargeTable, Callable[[str], LargeColumn]]:
-    """(the encoded table, to be read in passes; a function that returns a column of the files by name)."""
+    """(the encoded table, to be read in passes; a function that returns a column of the files by name, or one
+    that is an array in a file)."""
     if STANDARD_INPUT in files:
         raise InvalidInput("standard input", "is read once, and --scratch takes passes: give files")
     encoder.set_params(sparse_output=False).fit(next(frames(files, list(encoder.columns))))
     rows = EncodedRows(files, encoder)
     table = LargeTable(MadeRows(rows, len(encoder.get_feature_names_out())), scratch=scratch)
-    return table, lambda name: LargeColumn(Steady(Cells(files, name), name))
+    return (
+        table,
+        lambda name: (
+            column_at(name)
+            if is_array_file(name)
+            else LargeColumn(Steady(Cells(files, name), name))
+        ),
+    )
 
 
 def _stacked(parts: list[Any]) -> Any:

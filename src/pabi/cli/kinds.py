@@ -72,7 +72,7 @@ def kind_of(raw: bytes) -> FileKind | None:
     """The kind of a file that begins with these bytes; None for what is none of them."""
     if raw.startswith(b"PK\x03\x04"):
         return MODEL if b"schema.json" in raw else None
-    if raw.startswith(b"PAR1"):
+    if raw.startswith((b"PAR1", b"\x93NUMPY")):
         return TABLE
     if raw.startswith(b"pabi.state."):
         return STATE

@@ -9,12 +9,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pabi.cli.kinds import TABLE, refuse_other_kinds
+from pabi.execute.array_names import is_zarr
 from pabi.numbers.errors import InvalidInput
 
 CSV, PARQUET, ARROW = (".csv", ".csv.gz"), (".parquet", ".pq"), (".feather", ".arrow")
+ARRAY = (".npy", ".zarr")
 STANDARD_INPUT = "-"
-_ENDINGS = (*CSV, *PARQUET, *ARROW)
-_EXPECTED = "expected a file named .csv, .csv.gz, .parquet, .pq, .feather or .arrow"
+_IN_FOLDERS = (*CSV, *PARQUET, *ARROW)  # arrays are named: one beside them may be of targets
+_ENDINGS = (*_IN_FOLDERS, ".npy")
+_EXPECTED = "expected a file named .csv, .csv.gz, .parquet, .pq, .feather, .arrow or .npy"
 _TWICE = "a record that is read twice has twice the influence that is accounted"
 
 
@@ -36,6 +39,8 @@ def ending_of(file: str) -> str:
     """How the name of a table ends, in lower case. Raises InvalidInput for a name that is not one's."""
     if file == STANDARD_INPUT:
         return ".csv"
+    if is_zarr(file):
+        return ".zarr"
     name = Path(file).name.lower()
     ending = next((e for e in _ENDINGS if name.endswith(e)), None)
     if ending is None:
@@ -45,6 +50,8 @@ def ending_of(file: str) -> str:
 
 def _files_of(name: str) -> list[str]:
     path = Path(name)
+    if is_zarr(name):
+        return [name]
     if name == STANDARD_INPUT or path.is_file():
         refuse_other_kinds(path, TABLE)
         ending_of(name)
@@ -60,7 +67,7 @@ def _files_of(name: str) -> list[str]:
 def _tables_below(folder: Path) -> Iterator[str]:
     for path in sorted(folder.rglob("*")):
         hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
-        if path.is_file() and not hidden and path.name.lower().endswith(_ENDINGS):
+        if path.is_file() and not hidden and path.name.lower().endswith(_IN_FOLDERS):
             yield str(path)
 
 
@@ -77,7 +84,7 @@ def _refuse_twice(files: list[str]) -> None:
     seen: set[object] = set()
     for file in files:
         about = os.stat(file)
-        stem = os.path.abspath(file)[: -len(ending_of(file))]
+        stem = os.path.abspath(file).removesuffix(ending_of(file))
         if seen & {(about.st_dev, about.st_ino), stem}:
             raise InvalidInput(file, f"expected every table once, got it a second time: {_TWICE}")
         seen |= {(about.st_dev, about.st_ino), stem}

@@ -1,4 +1,4 @@
-"""Tables that are read: some columns of CSV, Parquet, Feather and Arrow files, some rows at a time."""
+"""Tables that are read: some columns of CSV, Parquet, Feather and Arrow files, and of arrays, in parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pabi.cli.reading import file_name
-from pabi.cli.table_files import ARROW, CSV, STANDARD_INPUT, ending_of
+from pabi.cli.table_files import ARRAY, ARROW, CSV, STANDARD_INPUT, ending_of
 from pabi.cli.writing import one_line
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
@@ -23,6 +23,7 @@ ROWS = 1 << 14  # of a table that are in memory as they were read
 # Numbers, amounts, dates and times: no names of columns.
 _DATUM = re.compile(r"[-+]?\W{0,2}\d[\d.,:/ T+-]*(e[-+]?\d+)?\W{0,2}|.*@.*", re.IGNORECASE)
 _UNREADABLE = (ValueError, OSError, Warning, EOFError, NotImplementedError, zlib.error, csv.Error)
+_OF_ARRAYS = "NumPy or Zarr"
 _Frames = Iterator[Any]
 
 
@@ -87,6 +88,8 @@ def names_of(file: str) -> list[str]:
             return _first_line(file)
         if kind == "Parquet":
             return list(extra("pyarrow.parquet", "train").read_schema(file).names)
+        if kind == _OF_ARRAYS:
+            return _array(file)[1]
         with _arrow(file) as reader:
             return list(reader.schema.names)
 
@@ -96,6 +99,8 @@ def _reader(file: str) -> tuple[str, Callable[[str, list[str]], _Frames]]:
     ending = ending_of(file)
     if ending in CSV:
         return "CSV", _csv_frames
+    if ending in ARRAY:
+        return _OF_ARRAYS, _array_frames
     return ("Feather or Arrow", _arrow_frames) if ending in ARROW else ("Parquet", _parquet_frames)
 
 
@@ -231,3 +236,26 @@ def _arrow(file: str, fields: list[int] | None = None) -> Iterator[Any]:
             reader = ipc.open_stream(source, options=options)
         with reader:
             yield reader
+
+
+# Arrays.
+
+
+def _array_frames(file: str, columns: list[str]) -> _Frames:
+    from pabi.execute.sources import Slices
+
+    pandas = extra("pandas", "train")
+    array, names = _array(file)
+    _require(file, columns, names)
+    numbers = [names.index(column) for column in columns]
+    for rows in Slices(array).chunks():
+        for first in range(0, len(rows), ROWS):
+            yield pandas.DataFrame(rows[first : first + ROWS][:, numbers], columns=columns)
+
+
+def _array(file: str) -> tuple[Any, list[str]]:
+    """(the array, the names of its columns)."""
+    from pabi.execute.array_files import array_at, names_of_columns
+
+    array = array_at(file)
+    return array, names_of_columns(int(array.shape[1]))

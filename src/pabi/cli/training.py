@@ -24,6 +24,7 @@ from pabi.cli.reading import read_positive, read_target
 from pabi.cli.state_origin import Origin, state_file
 from pabi.cli.table_files import table_files
 from pabi.cli.writing import basis, emit, json_text, one_line, origin, reading
+from pabi.execute.array_names import is_array_file
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 from pabi.numbers.showing import shown, shown_down
@@ -38,7 +39,8 @@ Data = Annotated[
     typer.Argument(
         metavar="DATA",
         help="Tables with the same columns: CSV with a header line (also .csv.gz), Parquet, Feather or Arrow "
-        "files, folders of them, patterns in quotes; - is a CSV on standard input.",
+        "files, folders of them, patterns in quotes; .npy files and Zarr arrays, of columns x0, x1, …; - is "
+        "a CSV on standard input.",
     ),
 ]
 DECLARED = "the schema (columns, ranges, levels, settings) was declared without looking at the data"
@@ -50,7 +52,14 @@ def train(
         str,
         typer.Option("--schema", metavar="FILE", help="The schema (TOML); - is standard input."),
     ],
-    target: Annotated[str, typer.Option("--target", metavar="T", help="The column to predict.")],
+    target: Annotated[
+        str,
+        typer.Option(
+            "--target",
+            metavar="T",
+            help="The column to predict, or an .npy file or Zarr array of it.",
+        ),
+    ],
     out: Annotated[
         str, typer.Option("--out", metavar="FILE", help="Where to write the model (skops).")
     ],
@@ -163,6 +172,7 @@ def train(
         refuse_beyond(budget, limit, at, "user" if grouped else "record")
     files = table_files(data)
     used = [*files, schema, *(name for name in (ledger, key_file) if name is not None)]
+    used += [target] if is_array_file(target) else []
     chosen = {name: value for name, value in options.items() if value is not None}
     chosen |= {} if keeping is None else _forgettable(declared)
     origin_of = Origin(text, model, target, {"epsilon": limit, "delta": at, **chosen})

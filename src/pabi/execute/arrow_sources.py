@@ -13,14 +13,15 @@ from pabi.execute.sources import Chunks, storage
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 
-ROWS = 1 << 14  # of a batch
+ROWS = 1 << 13  # of a batch: columns are turned into rows while they are in the cache
 
 
 @dataclass(frozen=True)
 class ArrowColumns:
     """Columns of a dataset of pyarrow's, or one column.
 
-    `names`: a string for one column. `dtype`: of numbers, None for cells as they are.
+    `names`: a string for one column. `dtype`: of numbers, None for cells as they are, objects where there are
+    several columns.
     """
 
     dataset: Any
@@ -30,10 +31,10 @@ class ArrowColumns:
     def chunks(self) -> Chunks:
         """All rows in turn, file by file."""
         for batch in _batches(self.dataset, self._columns):
-            if self.dtype is None:
+            if isinstance(self.names, str):
                 yield batch.column(0).to_numpy(zero_copy_only=False)
             else:
-                yield _rows(batch, self.dtype)
+                yield _rows(batch, np.dtype(object) if self.dtype is None else self.dtype)
 
     @property
     def _columns(self) -> list[str]:
@@ -72,9 +73,13 @@ def numeric_columns(dataset: Any, names: Sequence[str]) -> np.dtype[Any]:
 
 def require_columns(dataset: Any, names: Sequence[str]) -> None:
     """Raises InvalidInput unless every file has these columns, once each and of one type."""
+    arrow = extra("pyarrow", "train")
     for fragment in dataset.get_fragments():
-        own = fragment.physical_schema
         where = getattr(fragment, "path", None) or "X"
+        try:
+            own = fragment.physical_schema
+        except (OSError, arrow.ArrowException):
+            raise InvalidInput(where, "cannot be read: it is damaged or gone") from None
         for name in names:
             if len(own.get_all_field_indices(name)) != 1:
                 raise InvalidInput(where, f"expected one column {name!r}, as in the first file")
@@ -108,8 +113,10 @@ def _of_fragment(fragment: Any, columns: list[str]) -> Iterator[Any]:
 
 def _rows(batch: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     """(m, d) the columns of a batch side by side; a missing number is NaN."""
-    columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
-    return np.ascontiguousarray(np.stack(columns).astype(dtype, copy=False).T)
+    rows = np.empty((batch.num_rows, batch.num_columns), dtype)
+    for j, column in enumerate(batch.columns):
+        rows[:, j] = column.to_numpy(zero_copy_only=False)
+    return rows
 
 
 def _is_number(kind: Any) -> bool:

@@ -9,61 +9,98 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.execute.hiding import on_grid
+from pabi.execute.table_passes import Cells, parts_of
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 
-Asking = Generator[float, float, tuple[float, ...]]
-"""Yields a threshold, is sent the noisy count of values up to it, and returns what it concludes."""
+
+class Question(NamedTuple):
+    """How many values of a column are at most `threshold`.
+
+    `among`: thresholds that may be asked after next, sorted; those of one pass over the table are counted
+    together.
+    """
+
+    threshold: float
+    among: Sequence[float] | Array = ()
+
+
+Asking = Generator[Question, float, tuple[float, ...]]
+"""Yields a question, is sent the noisy count, and returns what it concludes."""
+
 
 FINENESS = 1 << 20  # units of a cell in [−1, 1]: of a multiple of 2⁻²⁰ sums are exact
 _MOST = 1 << 32  # records, so that sums of units are doubles
-_BLOCK = 1 << 16  # rows at a time
 
 
 def conclusions(
     statistics: NoisyColumnStatistics,
-    values: Array,
+    values: Cells,
     asking: Callable[[int], Asking],
     generator: np.random.Generator,
 ) -> list[tuple[float, ...]]:
     """What `asking(j)` concludes of column j, for every column, from noisy counts alone.
 
-    `values`: (n, columns) float64, NaN where a value is missing. Raises InvalidInput where more is asked than
-    was described.
+    `values`: (n, columns) float64, NaN where a value is missing. There are as many passes over them as some
+    column has questions that were not `among` those of a pass before. Raises InvalidInput where more is asked
+    than was described.
     """
     _refuse_others(statistics, "counts", *values.shape)
-    return [
-        _conclusion(statistics, np.sort(column[~np.isnan(column)]), asking(j), generator)
-        for j, column in enumerate(values.T)
-    ]
+    searches = [_Search(statistics, asking(j)) for j in range(values.shape[1])]
+    while waiting := [(j, one) for j, one in enumerate(searches) if one.conclusion is None]:
+        grids = [(j, one.thresholds()) for j, one in waiting]
+        totals = [np.zeros(len(grid), dtype=np.int64) for _, grid in grids]
+        for part in parts_of(values):
+            for (j, grid), total in zip(grids, totals, strict=True):
+                ordered = np.sort(part[:, j])  # NaN is last, and beyond every threshold
+                total += np.searchsorted(ordered, grid, side="right")
+        for (_, one), (_, grid), total in zip(waiting, grids, totals, strict=True):
+            one.go_on(dict(zip(grid.tolist(), total.tolist(), strict=True)), generator)
+    return [one.conclusion for one in searches if one.conclusion is not None]
 
 
-def _conclusion(
-    statistics: NoisyColumnStatistics,
-    ordered: Array,
-    asking: Asking,
-    generator: np.random.Generator,
-) -> tuple[float, ...]:
-    noise, answer = statistics.column_noise_std, None
-    for _ in range(statistics.questions + 1):
+class _Search:
+    """What is asked of one column, and what was counted of it. Every attribute but `conclusion` is secret."""
+
+    def __init__(self, statistics: NoisyColumnStatistics, asking: Asking) -> None:
+        self._statistics, self._asking, self._asked = statistics, asking, 0
+        self._counts: dict[float, int] = {}
+        self.conclusion: tuple[float, ...] | None = None
+        self._question: Question | None = None
+        self._ask(None)
+
+    def thresholds(self) -> Array:
+        """What is to be counted in the next pass, sorted."""
+        assert self._question is not None
+        return np.unique([self._question.threshold, *self._question.among])
+
+    def go_on(self, counts: dict[float, int], generator: np.random.Generator) -> None:
+        """Answers as many questions as the counts of this pass and those before it do."""
+        self._counts |= counts
+        noise = self._statistics.column_noise_std
+        while self._question is not None and self._question.threshold in self._counts:
+            if self._asked == self._statistics.questions:
+                most = self._statistics.questions
+                raise InvalidInput("questions", f"expected at most {most} of a column")
+            self._asked += 1
+            count = self._counts[self._question.threshold]
+            self._ask(float(on_grid(count + noise * generator.standard_normal(1), noise)[0]))
+
+    def _ask(self, answer: float | None) -> None:
         try:
-            threshold = next(asking) if answer is None else asking.send(answer)
+            self._question = next(self._asking) if answer is None else self._asking.send(answer)
         except StopIteration as end:
-            conclusion: tuple[float, ...] = end.value
-            return conclusion
-        count = np.searchsorted(ordered, threshold, side="right")
-        answer = float(on_grid(count + noise * generator.standard_normal(1), noise)[0])
-    raise InvalidInput("questions", f"expected at most {statistics.questions} of a column")
+            self.conclusion, self._question = end.value, None
 
 
 def column_moments(
-    statistics: NoisyColumnStatistics, values: Array, generator: np.random.Generator
+    statistics: NoisyColumnStatistics, values: Cells, generator: np.random.Generator
 ) -> Array:
     """(3, columns): noisy sums of x and of 1 − x² over the values there are, and numbers of missing ones.
 
@@ -71,8 +108,8 @@ def column_moments(
     """
     _refuse_others(statistics, "moments", *values.shape)
     sums = np.zeros((3, values.shape[1]), dtype=np.int64)
-    for first in range(0, len(values), _BLOCK):
-        sums += _units(values[first : first + _BLOCK])
+    for part in parts_of(values):
+        sums += _units(part)
     exact = sums / np.array([[FINENESS], [FINENESS], [1]])
     noise = statistics.column_noise_std
     return on_grid(exact + noise * generator.standard_normal(exact.shape), noise)
@@ -91,25 +128,26 @@ def _units(values: Array) -> Any:
 
 def level_counts(
     statistics: NoisyColumnStatistics,
-    columns: Sequence[Sequence[str]],
+    columns: Sequence[Sequence[str] | Counter[str]],
     generator: np.random.Generator,
     *,
     levels: Sequence[Sequence[str]] | None = None,
 ) -> list[dict[str, float]]:
     """The noisy count of every level that is shown, by column, in the order of the levels.
 
-    `columns`: the level of every record. `levels`: those of each column where they are declared; otherwise
-    those that some record has, of which the ones above the threshold are shown.
+    `columns`: the level of every record, or how many records have each. `levels`: those of each column where
+    they are declared; otherwise those that some record has, of which the ones above the threshold are shown.
     """
-    _refuse_others(statistics, "levels", len(columns[0]), len(columns))
+    counters = [Counter(column) for column in columns]
+    _refuse_others(statistics, "levels", counters[0].total(), len(columns))
     if (levels is None) == (statistics.threshold is None):
         raise InvalidInput(
             "threshold", "expected one where levels are not declared, and only there"
         )
     listed: Sequence[Sequence[str] | None] = levels or [None] * len(columns)
     return [
-        _shown(statistics, Counter(column), own, generator)
-        for column, own in zip(columns, listed, strict=True)
+        _shown(statistics, counter, own, generator)
+        for counter, own in zip(counters, listed, strict=True)
     ]
 
 

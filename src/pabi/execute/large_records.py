@@ -19,6 +19,12 @@ from pabi.execute.sources import Parts, Steady, rechunked, storage
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 
+_SINGLE = (
+    2.0**80
+)  # sums of squares up to it, and inverses, are far from the ends of single precision
+_FEW_SQUARES = 1 << 12
+_WELL_WITHIN = 1.0 - 2.0**-10  # more than sums of so few squares in single precision are off by
+
 
 class LargeRecords(Records):
     """`Records` of a table that is read in passes: the same rows, to the last bit, in bounded memory.
@@ -38,6 +44,8 @@ class LargeRecords(Records):
         Rows and columns.
     shortened : bool
         Whether some row was scaled down or clipped, a fact about the data.
+    scaled : bool
+        Whether some row may have a factor other than 1, a fact about the data.
     scratch : path or None
         The folder for scratch files.
 
@@ -56,6 +64,7 @@ class LargeRecords(Records):
     """
 
     scratch: str | os.PathLike[str] | None = None
+    scaled: bool = True
 
     def __init__(
         self,
@@ -128,18 +137,35 @@ class LargeRecords(Records):
 
     def _checked_once(self) -> int:
         """How many rows there are, all of which were looked at."""
-        n = 0
+        n, self.scaled = 0, False
         for chunk in rechunked(ahead(self._source.chunks()), repeat(_length(self.d))):
             self._refuse_other_shapes(chunk)
-            features = self.as_numbers(chunk)
-            scale, _ = self._bounded(features)
+            n += len(chunk)
+            if self._plainly_within(chunk):
+                continue
+            scale, _ = self._bounded(self.as_numbers(chunk))
+            self.scaled = self.scaled or bool(np.any(scale != 1.0))
             self.shortened = (
                 self.shortened or bool(np.any(scale < SHORTENED)) or self._beyond_ranges(chunk)
             )
-            n += len(chunk)
         if n == 0:
             raise InvalidInput("X", "expected at least one row, got none")
         return n
+
+    def _plainly_within(self, rows: NDArray[Any]) -> bool:
+        """Whether single precision shows that all rows are finite and well within the norm.
+
+        Where it does not, they are looked at in double precision. A sum of d squares is off by less than a
+        relative (d + 4)·2⁻²⁴, and what underflows is nothing beside a limit of 2⁻⁸⁰.
+        """
+        if rows.dtype != np.float32 or self.reach is not None or self.d > _FEW_SQUARES:
+            return False
+        limit = _SINGLE if self.feature_norm is None else self.feature_norm**2
+        if not 1.0 / _SINGLE <= limit <= _SINGLE:
+            return False
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            squares = np.einsum("ij,ij->i", rows, rows)
+            return bool(np.max(squares, initial=0.0) <= limit * _WELL_WITHIN)  # NaN is not
 
     def _refuse_other_shapes(self, chunk: NDArray[Any]) -> None:
         if chunk.ndim != 2 or chunk.shape[1] != self.d:

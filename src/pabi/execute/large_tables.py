@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from pabi.execute.array_files import array_at
+from pabi.execute.array_names import is_array_file
 from pabi.execute.arrow_sources import (
     ArrowColumns,
     arrow_dataset,
@@ -24,7 +26,6 @@ from pabi.execute.sources import (
     Slices,
     Source,
     Steady,
-    readable,
     storage,
 )
 from pabi.numbers.errors import InvalidInput
@@ -42,8 +43,8 @@ class LargeTable:
     Parameters
     ----------
     data : path, list of paths, pyarrow dataset, memory-mapped, Zarr or dask array, or dask data frame
-        A path is a folder, a pattern such as "people/*.parquet", a Parquet, Feather or Arrow file, or an
-        .npy file. The files of a folder or a pattern are read by name.
+        A path is a folder, a pattern such as "people/*.parquet", a Parquet, Feather or Arrow file, an .npy
+        file, or the folder of a Zarr array. The files of a folder or a pattern are read by name.
     columns : sequence of str, optional
         The features, of a table with named columns. None: all columns that have no other part.
     scratch : path, optional
@@ -86,6 +87,11 @@ class LargeTable:
         for name in self._columns or ():
             self._require(name, "columns")
 
+    @property
+    def data(self) -> Any:
+        """What is read: a dataset of pyarrow's, an array, or a collection of dask's."""
+        return self._data
+
     def feature_names(self, without: Sequence[str] = ()) -> tuple[str, ...] | None:
         """The names of the features, None of an array.
 
@@ -113,13 +119,181 @@ class LargeTable:
         return left
 
     def features(self, without: Sequence[str] = ()) -> tuple[Steady, int]:
-        """(the rows, how many columns they have); see `feature_names`."""
+        """The features, which are numbers.
+
+        Parameters
+        ----------
+        without : sequence of str
+            Columns that have another part.
+
+        Returns
+        -------
+        Steady
+            The rows.
+        int
+            How many columns they have.
+
+        Raises
+        ------
+        InvalidInput
+            No column is left, a file lacks one, or one is not of numbers.
+        """
         names = self.feature_names(without)
         source, width = _features(self._data, names)
         return Steady(source, "X"), width
 
+    def width(self, without: Sequence[str] = ()) -> int:
+        """How many columns the features have.
+
+        Parameters
+        ----------
+        without : sequence of str
+            Columns that have another part.
+
+        Returns
+        -------
+        int
+            d.
+
+        Raises
+        ------
+        InvalidInput
+            No column is left.
+        """
+        names = self.feature_names(without)
+        return int(self._data.shape[1]) if names is None else len(names)
+
+    def cells(self, without: Sequence[str] = ()) -> tuple[Steady, int]:
+        """The features as they are, numbers or not.
+
+        Parameters
+        ----------
+        without : sequence of str
+            Columns that have another part.
+
+        Returns
+        -------
+        Steady
+            The rows, objects where columns are of several types.
+        int
+            How many columns they have.
+
+        Raises
+        ------
+        InvalidInput
+            No column is left, or a file lacks one.
+        """
+        names = self.feature_names(without)
+        if names is None or isinstance(self._data, MadeRows):
+            return self.features(without)
+        if _home(self._data) == "dask":
+            return Steady(DaskFrame(self._data, names, None), "X"), len(names)
+        require_columns(self._data, names)
+        return Steady(ArrowColumns(self._data, names, None), "X"), len(names)
+
+    def is_numeric(self, without: Sequence[str] = ()) -> bool:
+        """Whether all features are numbers.
+
+        Parameters
+        ----------
+        without : sequence of str
+            Columns that have another part.
+
+        Returns
+        -------
+        bool
+            It follows from the types of columns; no row is read.
+
+        Raises
+        ------
+        InvalidInput
+            No column is left.
+        """
+        self.feature_names(without)
+        try:
+            self.features(without)
+        except InvalidInput:
+            return False
+        return True
+
+    def chosen(self, names: Sequence[str]) -> LargeTable:
+        """The same table with these features.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Columns, in their order; of an array, which has no names, it takes all.
+
+        Returns
+        -------
+        LargeTable
+            It reads the same files.
+
+        Raises
+        ------
+        InvalidInput
+            A column is missing.
+        """
+        if isinstance(self._data, MadeRows):
+            if self.names is not None and self.names != tuple(names):
+                raise InvalidInput("X", f"expected the columns {list(names)!r}")
+            return self
+        missing = [name for name in names if self.names is not None and name not in self.names]
+        if missing:
+            raise InvalidInput("X", f"expected a column {missing[0]!r}, it has none")
+        return (
+            self
+            if self.names is None
+            else LargeTable(self._data, columns=names, scratch=self.scratch)
+        )
+
+    def with_rows(self, source: Source, width: int, names: Sequence[str] | None) -> LargeTable:
+        """A table of other rows beside the columns of this one.
+
+        Parameters
+        ----------
+        source : Source
+            The rows, one for each of this table.
+        width : int
+            How many columns they have.
+        names : sequence of str, optional
+            Their names. None: they have none.
+
+        Returns
+        -------
+        LargeTable
+            Its columns that are no features are those of this table.
+
+        Raises
+        ------
+        InvalidInput
+            The folder for scratch files cannot be written to any more.
+        """
+        named = None if names is None else tuple(names)
+        return LargeTable(MadeRows(source, width, named, self), scratch=self.scratch)
+
     def column(self, name: str, argument: str = "y") -> LargeColumn:
-        """One column, its cells as they are. Raises InvalidInput naming the argument that names it."""
+        """One column, its cells as they are.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+        argument : str
+            What names it, for the message of an error.
+
+        Returns
+        -------
+        LargeColumn
+            It is read where it is gone through.
+
+        Raises
+        ------
+        InvalidInput
+            There is no such column; the error names the argument.
+        """
+        if isinstance(self._data, MadeRows) and self._data.beside is not None:
+            return self._data.beside.column(name, argument)
         self._require(name, argument)
         if _home(self._data) == "dask":
             source: Source = DaskFrame(self._data[name], None, None)
@@ -139,10 +313,15 @@ class LargeTable:
 
 @dataclass(frozen=True)
 class MadeRows:
-    """Rows that are made in every pass, such as encoded ones, of `width` numbers each."""
+    """Rows that are made in every pass, such as encoded ones, of `width` numbers each.
+
+    `names`: of the numbers. `beside`: the table whose other columns stand beside them.
+    """
 
     source: Source
     width: int
+    names: tuple[str, ...] | None = None
+    beside: LargeTable | None = None
 
     @property
     def shape(self) -> tuple[int | None, int]:
@@ -199,20 +378,7 @@ def _opened(data: Any) -> Any:
 
 
 def _at(path: str) -> Any:
-    if path.endswith(".npy"):
-        with readable(path):
-            return _matrix(path)
-    return arrow_dataset(_files([path]))
-
-
-def _matrix(path: str) -> Any:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError:
-        raise InvalidInput(path, "expected an array of numbers") from None
-    if array.ndim != 2:
-        raise InvalidInput(path, f"expected shape (n, d), got {array.shape}")
-    return array
+    return array_at(path) if is_array_file(path) else arrow_dataset(_files([path]))
 
 
 def _files(paths: list[str]) -> list[str]:
@@ -243,6 +409,8 @@ def _is_table(file: Path, folder: Path) -> bool:
 
 
 def _names(data: Any) -> tuple[str, ...] | None:
+    if isinstance(data, MadeRows):
+        return data.names
     if _is_dataset(data):
         return tuple(data.schema.names)
     return tuple(map(str, data.columns)) if hasattr(data, "columns") else None

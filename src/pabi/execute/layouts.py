@@ -2,8 +2,8 @@
 
 Two passes make a secret order. The first writes every row to its bucket, each bucket to its part of one file;
 the second, which is every epoch, reads bucket after bucket and puts each into its inner order in memory
-(`pabi.execute.secret_orders`). In memory are four buckets, and the rows that are being sorted into buckets. A
-known order is the same with one bucket, read in pieces.
+(`pabi.execute.secret_orders`). In memory are four buckets, before that the rows that are being sorted into
+them. A known order is the same with one bucket, read in pieces.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from pabi.execute.large_columns import LargeColumn
 from pabi.execute.large_records import LargeRecords
 from pabi.execute.reading_ahead import Ahead
 from pabi.execute.records import MOST_ROWS, RowBlock
-from pabi.execute.scratch import Scratch, writable
+from pabi.execute.scratch import Scratch, reserve, writable
 from pabi.execute.secret_orders import BUCKET, Buckets, Secret, sorted_by
 from pabi.execute.sources import rechunked
 from pabi.numbers.errors import InvalidInput
 
-_SORTED = 1 << 24  # bytes of rows that are sorted into buckets together
+_SORTED = (
+    1 << 26
+)  # bytes of rows that are sorted into buckets together: the more, the longer are writes
+_GATHERED = 1 << 20  # bytes of rows, about, that are put beside one another before they are written
 
 
 class Layout:
@@ -71,8 +74,9 @@ class Layout:
 
     def _block(self, held: NDArray[Any], part: slice) -> RowBlock:
         features = self.records.as_numbers(held["x"])
+        beside: dict[str, Any] = {"scale": None}
         names = [name for name in held.dtype.names or () if name != "x"]
-        beside = {name: np.ascontiguousarray(held[name]) for name in names}
+        beside |= {name: np.ascontiguousarray(held[name]) for name in names}
         return RowBlock(part, features, **beside)
 
     def _rows(self) -> Iterator[NDArray[Any]]:
@@ -87,17 +91,28 @@ class Layout:
             stored = self.records.stored(first, min(first + length, n))
             cells = {name: next(parts) for name, parts in beside.items()}
             if not first:
-                room = _room(stored, cells, length)
+                room = self._room(stored, cells, length)
             held = room[filled : filled + len(stored)]
             filled += len(held)
             block = self.records.block_of(stored, slice(0, len(stored)))
-            assert block.scale is not None
-            for name, values in (cells | {"scale": block.scale, "norm": block.norm}).items():
+            for name, values in cells.items():
                 held[name] = values
-            held["x"] = stored
+            held["norm"], held["x"] = block.norm, stored
+            if self.records.scaled:
+                held["scale"] = block.scale
             if filled + length > len(room) or first + length >= n:
                 yield room[:filled]
                 filled = 0
+
+    def _room(
+        self, stored: NDArray[Any], beside: dict[str, NDArray[Any]], length: int
+    ) -> NDArray[Any]:
+        """Room for rows as they are on the disk, for some times `length` of them, or for all."""
+        fields = [(name, cells.dtype, cells.shape[1:]) for name, cells in beside.items()]
+        numbers = [("scale", np.float64)] * self.records.scaled + [("norm", np.float64)]
+        kind = np.dtype([*fields, *numbers, ("x", stored.dtype, stored.shape[1:])])
+        most = -(-self.records.n // length)
+        return np.empty(min(most, max(1, _SORTED // (kind.itemsize * length))) * length, kind)
 
 
 def in_a_row(rows: Rows) -> Rows:
@@ -117,14 +132,6 @@ def _parts(cells: Any, length: int) -> Iterator[NDArray[Any]]:
     return (cells[i : i + length] for i in range(0, len(cells), length))
 
 
-def _room(stored: NDArray[Any], beside: dict[str, NDArray[Any]], length: int) -> NDArray[Any]:
-    """Room for rows as they are on the disk, for some times `length` of them."""
-    fields = [(name, cells.dtype, cells.shape[1:]) for name, cells in beside.items()]
-    numbers = [("scale", np.float64), ("norm", np.float64)]
-    kind = np.dtype([*fields, *numbers, ("x", stored.dtype, stored.shape[1:])])
-    return np.empty(max(1, _SORTED // (kind.itemsize * length)) * length, kind)
-
-
 def _bytes(held: NDArray[Any]) -> memoryview:
     return memoryview(held.view(np.uint8).data)
 
@@ -140,6 +147,7 @@ class _Shelf:
         first = next(rows)
         self._kind, rows = first.dtype, chain([first], rows)  # the first are overwritten later
         with writable(scratch.folder):
+            reserve(self._file.fileno(), n * self._kind.itemsize)
             starts = self._write(rows, n)
             self._file.flush()
         self._starts = np.append(starts, n)
@@ -185,24 +193,38 @@ class _Shelf:
         free, lengths = starts.copy(), list[int]()
         drawn = (labels for _, labels in self._buckets.labels())
         labels = rechunked(drawn, iter(lengths.pop, None))
-        room: NDArray[Any] | None = None
         for held in rows:
             lengths.append(len(held))
             by_bucket, counts = sorted_by(next(labels), len(free))
-            room = np.empty(len(held), self._kind) if room is None else room[: len(held)]
-            # Places are 0..len − 1, and "clip" is the mode that writes to `out` directly.
-            np.take(held, by_bucket, out=room, mode="clip")
-            self._put(room, counts, free)
+            self._put(held, by_bucket, np.cumsum(counts), free)
+            free += counts
         return starts
 
-    def _put(self, ordered: NDArray[Any], counts: NDArray[np.intp], free: NDArray[np.intp]) -> None:
-        """Writes rows, bucket by bucket, to where these begin to be `free`, which is then so much later."""
-        ends = np.cumsum(counts)
-        for bucket in np.flatnonzero(counts).tolist():
-            self._file.seek(int(free[bucket]) * self._kind.itemsize)
-            own = ordered[ends[bucket] - counts[bucket] : ends[bucket]]
-            self._file.write(_bytes(own))
-        free += counts
+    def _put(
+        self,
+        held: NDArray[Any],
+        by_bucket: NDArray[np.intp],
+        ends: NDArray[np.intp],
+        free: NDArray[np.intp],
+    ) -> None:
+        """Writes the rows at the places `by_bucket`, those of each bucket to where it begins to be `free`.
+
+        `ends`: (count,) how many of the places are of a bucket or of one before it.
+        """
+        size, first = self._kind.itemsize, 0
+        while first < len(ends):
+            start = int(ends[first - 1]) if first else 0
+            # So many whole buckets that their rows are still in the cache when they are written.
+            last = max(first + 1, int(np.searchsorted(ends, start + _GATHERED // size, "right")))
+            # Places are 0..len − 1, and "clip" is the mode that does not check them again.
+            rows = _bytes(np.take(held, by_bucket[start : int(ends[last - 1])], mode="clip"))
+            begin = 0
+            for bucket in range(first, last):
+                end = (int(ends[bucket]) - start) * size
+                self._file.seek(int(free[bucket]) * size)
+                self._file.write(rows[begin:end])
+                begin = end
+            first = last
 
     def _bucket(self, number: int) -> NDArray[Any]:
         """The rows of a bucket in their inner order, in memory that the third bucket after it overwrites."""

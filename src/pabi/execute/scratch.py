@@ -77,6 +77,12 @@ def writable(folder: Path) -> Iterator[None]:
         raise InvalidInput("scratch", f"cannot write to {folder}: {reason}") from None
 
 
+def reserve(file: int, size: int) -> None:
+    """Takes so many bytes of the disk for an empty file now, where the system can. Raises OSError."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+
+
 def _locked(folder: Path) -> int:
     """A descriptor that holds the lock; under its name the file is locked from the beginning."""
     new = folder / f"{_LOCK}.new"

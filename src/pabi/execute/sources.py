@@ -75,18 +75,22 @@ def _bytes(chunk: NDArray[Any]) -> Any:
 
 
 def rechunked(chunks: Chunks, sizes: Iterator[int]) -> Chunks:
-    """The rows of `chunks` in arrays of these lengths; the last one may be shorter."""
-    held: list[NDArray[Any]] = []
+    """The rows of `chunks` in arrays of these lengths; the last one may be shorter.
+
+    They are views of chunks, but where rows of several are put together.
+    """
+    rest: NDArray[Any] | None = None
     for size in sizes:
-        count = sum(map(len, held))
-        while count < size and (chunk := next(chunks, None)) is not None:
-            held.append(chunk)
-            count += len(chunk)
-        whole = held[0] if len(held) == 1 else np.concatenate(held) if held else None
-        if whole is None or not len(whole):
+        parts: list[NDArray[Any]] = []
+        left = size
+        while left and (chunk := next(chunks, None) if rest is None else rest) is not None:
+            if len(chunk):
+                parts.append(chunk[:left])
+            rest = chunk[left:] if len(chunk) > left else None
+            left -= min(left, len(chunk))
+        if not parts:
             return
-        yield whole[:size]
-        held = [whole[size:]] if len(whole) > size else []
+        yield parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def storage(dtype: np.dtype[Any]) -> np.dtype[Any]:

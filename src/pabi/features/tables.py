@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from pabi.numbers.errors import InvalidInput
@@ -12,11 +13,22 @@ from pabi.numbers.errors import InvalidInput
 _DTYPES = (np.float64, np.float32, np.uint8, np.int8, np.int16, np.int32, np.int64)
 
 
+class TablePart(NamedTuple):
+    """Some rows of a large table, of whose columns it is known that they are the right ones.
+
+    `cells`: (m, d).
+    """
+
+    cells: NDArray[Any]
+
+
 def checked(
     estimator: Any, X: Any, *, sparse: bool = True, dtype: Any = _DTYPES, **kwargs: Any
 ) -> Any:
     """What scikit-learn's `validate_data` returns of X: an array, or with `sparse` a CSR matrix too, of real
     numbers unless `dtype` says otherwise."""
+    if isinstance(X, TablePart):
+        return _checked_part(X.cells, dtype, kwargs.get("ensure_all_finite", True))
     try:
         return validate_data(
             estimator, X, accept_sparse="csr" if sparse else False, dtype=dtype, **kwargs
@@ -32,3 +44,16 @@ def checked(
         else:
             raise
         raise InvalidInput("X", problem) from None
+
+
+def _checked_part(cells: NDArray[Any], dtype: Any, finite: bool | str) -> NDArray[Any]:
+    """The cells, of real numbers unless `dtype` is None. `finite`: as scikit-learn's `ensure_all_finite`."""
+    if dtype is not None and cells.dtype.kind not in "fiub":
+        raise InvalidInput("X", "expected numbers, got text")
+    if cells.dtype.kind == "f" and finite is True and not np.all(np.isfinite(cells)):
+        raise InvalidInput("X", "expected finite numbers, got NaN or infinity")
+    if cells.dtype.kind == "f" and finite == "allow-nan" and np.any(np.isinf(cells)):
+        raise InvalidInput(
+            "X", "expected finite numbers, or NaN where one is missing, got infinity"
+        )
+    return cells

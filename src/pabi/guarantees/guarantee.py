@@ -780,7 +780,8 @@ def _require_guarantee(value: Any) -> None:
     """InvalidInput unless `value` is a guarantee of pabi's: nobody checks what a subclass says."""
     if type(value) is not Guarantee:
         kind = type(value).__name__
-        raise InvalidInput("guarantees", f"expected pabi.Guarantee objects, got a {kind}")
+        apart = ", passed one by one" if isinstance(value, list | tuple) else ""
+        raise InvalidInput("guarantees", f"expected pabi.Guarantee objects{apart}, got a {kind}")
 
 
 def compose(*guarantees: Guarantee) -> Guarantee:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -14,8 +15,12 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from pabi.analyses.column_statistics import failure_of
 from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.execute.column_statistics import level_counts
+from pabi.execute.large_tables import LargeTable
+from pabi.execute.sources import Steady
+from pabi.execute.table_passes import Cells, parts_of
 from pabi.features.tables import checked
 from pabi.learn.documentation import documented
+from pabi.learn.large_rows import as_it_is_read
 from pabi.learn.private_columns import PrivateColumns
 from pabi.learn.schema import read_levels, text
 from pabi.learn.splitting import gaussian_mu
@@ -44,6 +49,18 @@ class LevelSearch(PrivateColumns):
         return np.asarray(
             checked(self, X, sparse=False, dtype=None, ensure_all_finite=False, reset=reset)
         )
+
+    def _source(self, table: LargeTable, without: Sequence[str] = ()) -> tuple[Steady, int]:
+        return table.cells(without)
+
+
+def level_counters(table: Cells, columns: Sequence[int]) -> list[Counter[str]]:
+    """How many records have each level of these columns."""
+    counters: list[Counter[str]] = [Counter() for _ in columns]
+    for part in parts_of(table):
+        for counter, j in zip(counters, columns, strict=True):
+            counter.update(as_levels(part[:, j]))
+    return counters
 
 
 def threshold_of(failure: float, columns: int) -> float:
@@ -128,13 +145,14 @@ class PrivateCategories(
 
     def _learnt(
         self,
-        table: NDArray[Any],
+        table: Cells,
         releases: tuple[NoisyColumnStatistics, ...],
         generator: np.random.Generator | None,
     ) -> Mapping[str, Any]:
         levels = self._levels(table.shape[1])
         if generator is not None:
-            columns = [as_levels(table[:, j]) for j, own in enumerate(levels) if own is None]
+            learnt = [j for j, own in enumerate(levels) if own is None]
+            columns = level_counters(table, learnt)
             shown = iter(level_counts(releases[0], columns, generator))
             levels = [tuple(next(shown)) if own is None else own for own in levels]
         return {"categories_": levels}
@@ -142,13 +160,14 @@ class PrivateCategories(
     def _table(self, X: Any, *, reset: bool) -> NDArray[Any]:
         return self._cells(X, reset=reset)
 
+    @as_it_is_read
     def transform(self, X: ArrayLike) -> Array:
         """The features of the cells.
 
         Parameters
         ----------
-        X : (m, d) array-like or pandas frame
-            Cells of any kind.
+        X : (m, d) array-like, pandas frame or LargeTable
+            Cells of any kind. Of a large table comes a large table, which is made anew in every pass over it.
 
         Returns
         -------

@@ -23,6 +23,7 @@ from pabi.forgetting.state_files import StateFile
 from pabi.learn.class_weights import class_weights
 from pabi.learn.documentation import documented
 from pabi.learn.estimators import PrivateLinearModel
+from pabi.learn.large_rows import large_scored, part_by_part
 from pabi.learn.plans import Size, TrainingPlan
 from pabi.learn.rows import number_or_auto
 from pabi.learn.sentences import LABELS, WEIGHTS
@@ -197,13 +198,14 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         tags.classifier_tags.poor_score = True
         return tags
 
+    @part_by_part
     def decision_function(self, X: ArrayLike) -> Array:
         """The linear predictors of rows brought within the declared bounds.
 
         Parameters
         ----------
-        X : (m, d) array-like, pandas frame or scipy sparse matrix
-            Features, real and finite.
+        X : (m, d) array-like, pandas frame, scipy sparse matrix or LargeTable
+            Features, real and finite. A large table is read once.
 
         Returns
         -------
@@ -223,13 +225,14 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         scores, _ = self._predictor(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
+    @part_by_part
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of the largest predictor of each row.
 
         Parameters
         ----------
-        X : (m, d) array-like, pandas frame or scipy sparse matrix
-            Features, real and finite.
+        X : (m, d) array-like, pandas frame, scipy sparse matrix or LargeTable
+            Features, real and finite. A large table is read once.
 
         Returns
         -------
@@ -245,6 +248,32 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         numbers = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         predicted: NDArray[Any] = self.classes_[numbers]
         return predicted
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: Any = None) -> float:
+        """The share of rows whose class is predicted.
+
+        The score of private data is another release, which `guarantee_` does not cover.
+
+        Parameters
+        ----------
+        X : (m, d) array-like, pandas frame, scipy sparse matrix or LargeTable
+            Features, real and finite. A large table is read once.
+        y : (m,) array-like, or str
+            Labels, or the name of a column of a large table.
+        sample_weight : (m,) array-like, optional
+            Weights of the records.
+
+        Returns
+        -------
+        float
+            In [0, 1].
+
+        Raises
+        ------
+        InvalidInput, NotFittedError
+            As for `predict`. scikit-learn raises other ValueErrors where y or the weights are wrong.
+        """
+        return large_scored(super().score, X, y=y, sample_weight=sample_weight)
 
 
 @documented
@@ -288,6 +317,7 @@ class PrivateLogisticRegression(_LinearClassifier):
             return Loss.one_vs_rest(size.norm, size.outputs), _SIGNAL
         return Loss.softmax(size.norm), _SIGNAL
 
+    @part_by_part
     def predict_proba(self, X: ArrayLike) -> Array:
         """The probability of each class for each row.
 
@@ -297,8 +327,8 @@ class PrivateLogisticRegression(_LinearClassifier):
 
         Parameters
         ----------
-        X : (m, d) array-like, pandas frame or scipy sparse matrix
-            Features, real and finite.
+        X : (m, d) array-like, pandas frame, scipy sparse matrix or LargeTable
+            Features, real and finite. A large table is read once.
 
         Returns
         -------
@@ -325,8 +355,8 @@ class PrivateLogisticRegression(_LinearClassifier):
 
         Parameters
         ----------
-        X : (m, d) array-like, pandas frame or scipy sparse matrix
-            Features, real and finite.
+        X : (m, d) array-like, pandas frame, scipy sparse matrix or LargeTable
+            Features, real and finite. A large table is read once.
 
         Returns
         -------
@@ -437,6 +467,7 @@ class PrivateRidgeClassifier(_LinearClassifier):
         stated = number_or_auto("threshold", self.threshold, above=0.0)
         return _THRESHOLD if stated is None else stated
 
+    @part_by_part
     def predict_proba(self, X: ArrayLike) -> Array:
         """The probability of each class for each row.
 
@@ -445,8 +476,8 @@ class PrivateRidgeClassifier(_LinearClassifier):
 
         Parameters
         ----------
-        X : (m, d) array-like, pandas frame or scipy sparse matrix
-            Features, real and finite.
+        X : (m, d) array-like, pandas frame, scipy sparse matrix or LargeTable
+            Features, real and finite. A large table is read once.
 
         Returns
         -------

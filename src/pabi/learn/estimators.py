@@ -32,8 +32,9 @@ from pabi.learn import defaults
 from pabi.learn.forgetting import ForgettingModel, refuse_unforgettable
 from pabi.learn.guards import surroundings
 from pabi.learn.hashes import parameters_of
+from pabi.learn.large_rows import LargeRows
 from pabi.learn.plans import Size, TrainingPlan
-from pabi.learn.rows import BoundedRows, LargeRows, number_or_auto, warn_if_shortened
+from pabi.learn.rows import BoundedRows, number_or_auto, warn_if_shortened
 from pabi.learn.sample_weights import sample_weights, times
 from pabi.learn.sentences import MOST_WEIGHT, ONE_FIT, PREPROCESSING
 from pabi.learn.users import CheckedRows, Given, users_of_rows

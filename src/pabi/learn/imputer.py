@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -13,8 +13,12 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.execute.column_statistics import level_counts
-from pabi.learn.categories import MISSING, LevelSearch, as_levels
+from pabi.execute.large_tables import LargeTable
+from pabi.execute.sources import Steady
+from pabi.execute.table_passes import Cells
+from pabi.learn.categories import MISSING, LevelSearch, as_levels, level_counters
 from pabi.learn.documentation import documented
+from pabi.learn.large_rows import as_it_is_read
 from pabi.learn.scaler import MomentsInRanges, means
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -96,7 +100,7 @@ class PrivateImputer(
 
     def _learnt(
         self,
-        table: NDArray[Any],
+        table: Cells,
         releases: tuple[NoisyColumnStatistics, ...],
         generator: np.random.Generator | None,
     ) -> Mapping[str, Any]:
@@ -125,7 +129,7 @@ class PrivateImputer(
                 fill = self._filler(numeric=True)
                 return [own[0] / 2.0 + own[1] / 2.0 if own else fill for own in ends]
             case _:
-                columns = [as_levels(column) for column in table.T]
+                columns = level_counters(table, range(table.shape[1]))
                 return list(map(_most_frequent, level_counts(releases[0], columns, generator)))
 
     def _filler(self, *, numeric: bool) -> Any:
@@ -143,13 +147,19 @@ class PrivateImputer(
             return np.asarray(cells, dtype=np.float64)
         return np.asarray(cells, dtype=object)
 
+    def _source(self, table: LargeTable, without: Sequence[str] = ()) -> tuple[Steady, int]:
+        if self._numeric or table.is_numeric(without):
+            return table.features(without)
+        return table.cells(without)
+
+    @as_it_is_read
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """The table with its gaps filled in, and with indicators of them if `add_indicator`.
 
         Parameters
         ----------
-        X : (m, d) array-like or pandas frame
-            The table.
+        X : (m, d) array-like, pandas frame or LargeTable
+            The table. Of a large table comes a large table, which is made anew in every pass over it.
 
         Returns
         -------

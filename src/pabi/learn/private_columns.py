@@ -7,7 +7,7 @@ reserves what the plan costs, releases what it says, and keeps what was released
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -20,12 +20,16 @@ from pabi.budget.ledger import check_ledger, reserved
 from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.neighbours import checked_adjacency
 from pabi.execute.hiding import unseen
+from pabi.execute.large_tables import LargeTable
 from pabi.execute.randomness import randomness_from
-from pabi.features.tables import checked
+from pabi.execute.sources import Steady
+from pabi.execute.table_passes import TablePasses
+from pabi.features.tables import TablePart, checked
 from pabi.guarantees.guarantee import Guarantee
 from pabi.guarantees.releases import released_notes
 from pabi.learn.guards import surroundings
 from pabi.learn.hashes import parameters_of
+from pabi.learn.large_rows import large_rows
 from pabi.learn.private_steps import PrivateStep
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
 from pabi.learn.splitting import gaussian_mu
@@ -125,10 +129,10 @@ class PrivateColumns(PrivateStep):
 
         Parameters
         ----------
-        X : (n, d) array-like or pandas frame
-            The table.
+        X : (n, d) array-like, pandas frame, or LargeTable
+            The table. What `LargeTable` takes is read in passes; paths need it.
         y : ignored
-            For pipelines.
+            For pipelines. Where it names a column of a large table, that is no feature.
 
         Returns
         -------
@@ -152,7 +156,7 @@ class PrivateColumns(PrivateStep):
             times, each once in a process.
         """
         check_ledger(self.ledger)
-        table = self._table(X, reset=True)
+        table = self._fitting_table(X, y)
         plan = self.plan(*table.shape)
         around = surroundings(self, strict=self.strict, stacklevel=2)
         if plan.guarantee is None:
@@ -190,6 +194,19 @@ class PrivateColumns(PrivateStep):
         """X as a checked array: of numbers, NaN where one is missing, unless a subclass reads others."""
         values = checked(self, X, sparse=False, ensure_all_finite="allow-nan", reset=reset)
         return np.asarray(values, dtype=np.float64)
+
+    def _fitting_table(self, X: Any, y: Any) -> Any:
+        """The table to learn from, all of which was looked at once."""
+        if (rows := large_rows(self, X, y)) is None:
+            return self._table(X, reset=True)
+        source, d = self._source(rows.table, rows.without)
+        return TablePasses.counted(
+            source, d, lambda part: self._table(TablePart(part), reset=False)
+        )
+
+    def _source(self, table: LargeTable, without: Sequence[str] = ()) -> tuple[Steady, int]:
+        """(the rows that are read of a large table, how many columns they have)."""
+        return table.features(without)
 
     def _fitted_table(self, X: Any) -> Any:
         check_is_fitted(self)

@@ -13,7 +13,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from pabi.convert.gdp import gdp_to_epsilon
 from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.execute.column_statistics import conclusions
+from pabi.execute.table_passes import Cells
 from pabi.learn.documentation import documented
+from pabi.learn.large_rows import as_it_is_read
 from pabi.learn.private_columns import PrivateColumns, onto_unit, root_share
 from pabi.learn.ranks import BOTH, RankSearch, margin_of, questions_of, spread_of
 from pabi.numbers import validate
@@ -57,7 +59,7 @@ class RangeSearch(PrivateColumns):
     def _searched(
         self,
         counts: NoisyColumnStatistics,
-        table: Array,
+        table: Cells,
         generator: np.random.Generator,
         *,
         quantiles: tuple[float, ...],
@@ -185,7 +187,7 @@ class PrivateRanges(
 
     def _learnt(
         self,
-        table: Array,
+        table: Cells,
         releases: tuple[NoisyColumnStatistics, ...],
         generator: np.random.Generator | None,
     ) -> Mapping[str, Any]:
@@ -197,13 +199,15 @@ class PrivateRanges(
         ends = self._searched(releases[0], table, generator, **how)
         return {"ranges_": self._ranges_from(releases[0], ends, **how)}
 
+    @as_it_is_read
     def transform(self, X: ArrayLike) -> Array:
         """The values within their ranges, mapped onto [−1, 1] if `scaled`.
 
         Parameters
         ----------
-        X : (m, d) array-like or pandas frame
-            Numbers, NaN where one is missing.
+        X : (m, d) array-like, pandas frame or LargeTable
+            Numbers, NaN where one is missing. Of a large table comes a large table, which is made anew in
+            every pass over it.
 
         Returns
         -------

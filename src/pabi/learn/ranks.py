@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from pabi.execute.column_statistics import Asking
+from pabi.execute.column_statistics import Asking, Question
 from pabi.numbers.rounding import Array
 
 _NEAR = (-40, 56)  # octaves with thresholds at every eighth: 10⁻¹² to 7·10¹⁶
@@ -55,7 +55,9 @@ class RankSearch:
     def asking(self) -> Asking:
         """Asks for counts; concludes (low, high) around each quantile in turn, nothing of a column with too
         few values."""
-        count = yield math.inf
+        bounds = self.bounds
+        grid = thresholds() if bounds is None else midpoints(*bounds, _HALVINGS_WITHIN)
+        count = yield Question(math.inf, grid)
         above = BOTH * self.margin  # below the number of values, which is noisy as well
         if not count > self.margin + above:
             return ()
@@ -65,7 +67,7 @@ class RankSearch:
             ends += yield from self._around(target)
         return tuple(ends)
 
-    def _around(self, target: float) -> Generator[float, float, tuple[float, float]]:
+    def _around(self, target: float) -> Generator[Question, float, tuple[float, float]]:
         """(low, high) between which the count passes the target."""
         if self.bounds is not None:
             return (yield from _halved(target, *self.bounds, _HALVINGS_WITHIN))
@@ -73,7 +75,7 @@ class RankSearch:
         first, last = 0, len(grid) - 1
         while last - first > 1:
             middle = (first + last) // 2
-            count = yield float(grid[middle])
+            count = yield Question(float(grid[middle]))
             first, last = (middle, last) if count < target else (first, middle)
         ends = (float(grid[first]), float(grid[last]))
         return (yield from _halved(target, *ends, _HALVINGS))
@@ -81,12 +83,20 @@ class RankSearch:
 
 def _halved(
     target: float, low: float, high: float, times: int
-) -> Generator[float, float, tuple[float, float]]:
-    for _ in range(times):
+) -> Generator[Question, float, tuple[float, float]]:
+    for left in range(times, 0, -1):
         middle = low / 2.0 + high / 2.0
-        count = yield middle
+        count = yield Question(middle, midpoints(low, high, left))
         low, high = (middle, high) if count < target else (low, middle)
     return low, high
+
+
+def midpoints(low: float, high: float, times: int) -> list[float]:
+    """All thresholds that so many halvings of (low, high) may ask for, in order."""
+    if times == 0:
+        return []
+    middle = low / 2.0 + high / 2.0
+    return [*midpoints(low, middle, times - 1), middle, *midpoints(middle, high, times - 1)]
 
 
 def questions_of(quantiles: int, *, bounded: bool) -> int:

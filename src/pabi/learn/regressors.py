@@ -22,6 +22,7 @@ from pabi.forgetting.state_files import StateFile
 from pabi.learn import defaults
 from pabi.learn.documentation import documented
 from pabi.learn.estimators import PrivateLinearModel
+from pabi.learn.large_rows import large_scored, part_by_part
 from pabi.learn.plans import Size, TrainingPlan
 from pabi.learn.rows import number_or_auto
 from pabi.learn.schema import read_range
@@ -263,13 +264,14 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         tags.target_tags.multi_output = self._SEVERAL
         return tags
 
+    @part_by_part
     def predict(self, X: ArrayLike) -> Array:
         """The linear predictor of rows brought within the declared bounds.
 
         Parameters
         ----------
-        X : (m, d) array-like, pandas frame or scipy sparse matrix
-            Features, real and finite.
+        X : (m, d) array-like, pandas frame, scipy sparse matrix or LargeTable
+            Features, real and finite. A large table is read once.
 
         Returns
         -------
@@ -287,6 +289,32 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         """
         predictor, _ = self._predictor(X)
         return predictor[:, 0] if np.ndim(self.coef_) == 1 else predictor
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: Any = None) -> float:
+        """R², the share of the variance of the targets that is explained.
+
+        The score of private data is another release, which `guarantee_` does not cover.
+
+        Parameters
+        ----------
+        X : (m, d) array-like, pandas frame, scipy sparse matrix or LargeTable
+            Features, real and finite. A large table is read once.
+        y : (m,) or (m, K) array-like, or str
+            Targets, or the name of a column of a large table.
+        sample_weight : (m,) array-like, optional
+            Weights of the records.
+
+        Returns
+        -------
+        float
+            At most 1; 0 for the mean of y as prediction.
+
+        Raises
+        ------
+        InvalidInput, NotFittedError
+            As for `predict`. scikit-learn raises other ValueErrors where y or the weights are wrong.
+        """
+        return large_scored(super().score, X, y=y, sample_weight=sample_weight)
 
 
 def _amounts(cells: Any, several: bool) -> Array:
@@ -453,13 +481,14 @@ class PrivatePoissonRegressor(_LinearRegressor):
     def _loss(self, size: Size) -> tuple[Loss, float]:
         return Loss.poisson(size.norm, **self._bounds()), 1.0
 
+    @part_by_part
     def predict(self, X: ArrayLike) -> Array:
         """The expected count of each row, exp of its linear predictor.
 
         Parameters
         ----------
-        X : (m, d) array-like, pandas frame or scipy sparse matrix
-            Features, real and finite.
+        X : (m, d) array-like, pandas frame, scipy sparse matrix or LargeTable
+            Features, real and finite. A large table is read once.
 
         Returns
         -------
@@ -488,8 +517,8 @@ class PrivatePoissonRegressor(_LinearRegressor):
 
         Parameters
         ----------
-        X : (m, d) array-like, pandas frame or scipy sparse matrix
-            Features, real and finite.
+        X : (m, d) array-like, pandas frame, scipy sparse matrix or LargeTable
+            Features, real and finite. A large table is read once.
         y : (m,) array-like
             Counts, ≥ 0.
         sample_weight : (m,) array-like, optional
@@ -507,4 +536,7 @@ class PrivatePoissonRegressor(_LinearRegressor):
         """
         from sklearn.metrics import d2_tweedie_score
 
-        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+        def explained(rows: Any, counts: Any, weight: Any) -> Any:
+            return d2_tweedie_score(counts, self.predict(rows), sample_weight=weight, power=1)
+
+        return large_scored(explained, X, y=y, sample_weight=sample_weight)

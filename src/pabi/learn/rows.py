@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pabi.execute.large_records import LargeRecords
-from pabi.execute.large_tables import LargeTable, large_table, names_among
+from pabi.execute.large_tables import LargeTable
 from pabi.execute.records import Records, seen_norm
+from pabi.execute.sources import Steady
 from pabi.features.tables import checked
+from pabi.learn.large_rows import LargeRows, large_rows
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import HALF_ULP
@@ -27,13 +30,6 @@ _PRIVATE = (
     "whether it is one row or all of them is private and not said; this warning depends on the data: keep it "
     "to yourself"
 )
-
-
-class LargeRows(NamedTuple):
-    """The rows of a table that is read in passes. `without`: columns that are no features."""
-
-    table: LargeTable
-    without: tuple[str, ...]
 
 
 class BoundedRows:
@@ -60,24 +56,16 @@ class BoundedRows:
             return LargeRecords(X.table, norm, constant, self._ranges(), without=X.without)
         return Records(X, norm, constant, self._ranges())
 
+    def _source(self, table: LargeTable, without: Sequence[str] = ()) -> tuple[Steady, int]:
+        """(the rows that are read of a large table, how many columns they have)."""
+        return table.features(without)
+
     def _large(self, X: Any, *beside: Any) -> LargeRows | None:
         """The rows of a table that is read in passes, None of one in memory; sets what `_checked` sets.
 
         `beside`: what stands beside the features; of it, names are those of columns.
         """
-        table = large_table(LargeTable(X) if isinstance(X, np.memmap) else X)
-        if table is None:
-            return None
-        rows = LargeRows(table, names_among(*beside))
-        names, (_, self.n_features_in_) = (
-            table.feature_names(rows.without),
-            table.features(rows.without),
-        )
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        return rows
+        return large_rows(self, LargeTable(X) if isinstance(X, np.memmap) else X, *beside)
 
     def _row_norm(self, d: int) -> float:
         """R for d columns, as stated or √d for features in [−1, 1]; without ranges 1."""

@@ -12,7 +12,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 
 from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.execute.column_statistics import column_moments
+from pabi.execute.table_passes import Cells, changed
 from pabi.learn.documentation import documented
+from pabi.learn.large_rows import as_it_is_read
 from pabi.learn.private_columns import onto_unit, root_share
 from pabi.learn.ranges import RangeSearch
 from pabi.numbers import validate
@@ -47,7 +49,7 @@ class MomentsInRanges(RangeSearch):
 
     def _moments(
         self,
-        table: Array,
+        table: Cells,
         releases: tuple[NoisyColumnStatistics, ...],
         generator: np.random.Generator,
     ) -> tuple[Array, Array]:
@@ -59,7 +61,8 @@ class MomentsInRanges(RangeSearch):
             ends = self._searched(before[0], table, generator, **how)
             ranges = self._ranges_from(before[0], ends, **how)
         assert ranges is not None
-        return ranges, column_moments(moments, onto_unit(table, ranges), generator)
+        within = changed(table, lambda cells: onto_unit(cells, ranges))
+        return ranges, column_moments(moments, within, generator)
 
 
 def values_there_are(missing: Array, moments: NoisyColumnStatistics) -> Array:
@@ -135,7 +138,7 @@ class PrivateScaler(
 
     def _learnt(
         self,
-        table: Array,
+        table: Cells,
         releases: tuple[NoisyColumnStatistics, ...],
         generator: np.random.Generator | None,
     ) -> Mapping[str, Any]:
@@ -149,13 +152,15 @@ class PrivateScaler(
         centre, reach = ranges.mean(axis=0), ranges[1] / 2.0 - ranges[0] / 2.0
         return {"ranges_": ranges, "mean_": centre + reach * mean, "scale_": reach * spread}
 
+    @as_it_is_read
     def transform(self, X: ArrayLike) -> Array:
         """The values, centred, scaled and clipped.
 
         Parameters
         ----------
-        X : (m, d) array-like or pandas frame
-            Numbers, NaN where one is missing.
+        X : (m, d) array-like, pandas frame or LargeTable
+            Numbers, NaN where one is missing. Of a large table comes a large table, which is made anew in
+            every pass over it.
 
         Returns
         -------

@@ -12,12 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 from pabi.budget.ledger import check_ledger, reserved
 from pabi.describe.second_moments import NoisySecondMoments
 from pabi.execute.groups import UserRows
+from pabi.execute.large_tables import is_large, large_column
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import LARGEST, Records
 from pabi.guarantees.releases import released_notes
 from pabi.learn.documentation import documented
 from pabi.learn.guards import surroundings
 from pabi.learn.hashes import MATRIX
+from pabi.learn.large_rows import as_it_is_read
 from pabi.learn.rows import BoundedRows, warn_if_shortened
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
 from pabi.learn.users import users_of_rows
@@ -108,12 +110,13 @@ class PrivateWhitener(
 
         Parameters
         ----------
-        X : (n, d) array-like, pandas frame or scipy sparse matrix
-            Features, real and finite.
+        X : (n, d) array-like, pandas frame, scipy sparse matrix, or LargeTable
+            Features, real and finite. What `LargeTable` takes is read in passes; paths need it.
         y : ignored
-            For pipelines.
+            For pipelines. Where it names a column of a large table, that is no feature.
         groups : (n,) array-like, optional
-            The user of every row, by any id; a user contributes the mean of x·xᵀ.
+            The user of every row, by any id, or the name of a column of a large table. A user contributes the
+            mean of x·xᵀ.
 
         Returns
         -------
@@ -140,7 +143,10 @@ class PrivateWhitener(
             times, each once in a process.
         """
         check_ledger(self.ledger)
-        records = self._records(self._checked(X))
+        rows = self._large(X, y, groups)
+        records = self._records(self._checked(X) if rows is None else rows)
+        if rows is not None and is_large(groups):
+            groups = large_column(rows.table, groups, "groups").whole()
         equal = flag("equal_norms", self.equal_norms)
         output = validate.number(
             "output_norm", self.output_norm, at_least=1.0 / LARGEST, at_most=LARGEST
@@ -189,13 +195,15 @@ class PrivateWhitener(
             least,
         )
 
+    @as_it_is_read
     def transform(self, X: ArrayLike) -> Any:
         """The rows within the declared bounds, mapped.
 
         Parameters
         ----------
-        X : (m, d) array-like, pandas frame or scipy sparse matrix
-            Features, real and finite.
+        X : (m, d) array-like, pandas frame, scipy sparse matrix or LargeTable
+            Features, real and finite. Of a large table comes a large table, which is made anew in every pass
+            over it.
 
         Returns
         -------

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pabi.describe.accounted import USUAL_DELTA
-from pabi.guarantees.guarantee import TESTING, Guarantee
+from pabi.guarantees.guarantee import INDEPENDENT, TESTING, Guarantee
 from pabi.guarantees.releases import SHA256, releases_in, stamp
 from pabi.guarantees.words import adjacent, curve_in_words, whom
 from pabi.learn.sentences import not_covered
@@ -41,6 +41,10 @@ _FORMATS: Mapping[str, Callable[[Report, Guarantee], str]] = MappingProxyType(
 )
 FORMATS = tuple(_FORMATS)
 _SEVERAL = "Where numbers are joined by “or”, every release and every setting has its own of them."
+_TOGETHER = (
+    "Several releases are promised together. A sentence about iterates, batches, noise or what is released "
+    "speaks of those releases that were computed in this way, so two such sentences may differ."
+)
 
 
 def report_on(
@@ -203,11 +207,13 @@ def _assumptions(guarantee: Guarantee) -> tuple[Block, ...]:
     every = guarantee.assumptions
     rows = tuple((text, attesting(text, every).value) for text in folded(every))
     several = () if len(rows) == len(every) else (Paragraph(_SEVERAL),)
+    together = (Paragraph(_TOGETHER),) if INDEPENDENT in every else ()
     return (
         Paragraph(
             "The promise holds if all of these are true. No proof can show that; each has somebody who "
             "stands behind it."
         ),
+        *together,
         *several,
         Table(rows, ("assumption", "who attests it")),
     )

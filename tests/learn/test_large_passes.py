@@ -1,0 +1,268 @@
+"""Predictions and private transformers on tables that are read in passes: the numbers of those in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+import pabi
+from pabi.execute import table_passes
+from pabi.execute.sources import Parts
+from pabi.learn import (
+    LargeTable,
+    PrivateCategories,
+    PrivateImputer,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateRanges,
+    PrivateRidgeClassifier,
+    PrivateScaler,
+    PrivateWhitener,
+)
+from pabi.learn import large_rows as module
+from pabi.numbers.errors import InvalidInput
+from support.large import FORMS, NAMES, features, frame_of, labels, package, table_in, write_parts
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+N = 9_500
+X = features(N)
+Y = labels(X)
+CLASSES = np.digitize(X[:, 0], [-0.2, 0.2])
+SETTINGS = {"epochs": 1, "batches": pabi.ShuffleOnce(500), "random_state": 1, "delta": 1e-6}
+
+
+@pytest.fixture(autouse=True)
+def short_parts(monkeypatch):
+    """Parts of one block of rows, of which the table has three."""
+    monkeypatch.setattr(module, "_HELD", 4096 * 6)
+    monkeypatch.setattr(table_passes, "_TOGETHER", 1000)
+
+
+def with_gaps(table):
+    gaps = np.array(table, dtype=np.float64)
+    gaps[np.random.default_rng(1).random(gaps.shape) < 0.1] = np.nan
+    return gaps
+
+
+MODELS = {
+    "logistic": (PrivateLogisticRegression(4.0, **SETTINGS), Y),
+    "one against the rest": (
+        PrivateLogisticRegression(4.0, multi_class="ovr", **SETTINGS),
+        CLASSES,
+    ),
+    "ridge": (PrivateRidgeClassifier(4.0, precondition=None, **SETTINGS), CLASSES),
+    "linear": (PrivateLinearRegression(4.0, target_range=(-2, 2), **SETTINGS), X[:, 1]),
+    "several targets": (PrivateLinearRegression(4.0, target_range=(-2, 2), **SETTINGS), X[:, 1:3]),
+    "counts": (PrivatePoissonRegressor(4.0, target_range=(0, 3), **SETTINGS), CLASSES),
+}
+METHODS = ("predict", "predict_proba", "decision_function")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_predicts_the_same(tmp_path, name):
+    model, y = MODELS[name]
+    model.fit(X, y)
+    table = table_in("npy", X, tmp_path)
+    for method in METHODS:
+        if hasattr(model, method):
+            own, large = getattr(model, method)(X), getattr(model, method)(table)
+            assert large.dtype == own.dtype
+            if own.dtype.kind == "f":
+                assert np.max(np.abs(large - own)) <= 1e-12 * np.max(np.abs(own))
+            else:
+                assert np.array_equal(large, own)
+    assert abs(model.score(table, y) - model.score(X, y)) <= 1e-12
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_source_is_predicted(tmp_path, form):
+    model = MODELS["logistic"][0].fit(X, Y)
+    scores = model.decision_function(table_in(form, X, tmp_path))
+    own = model.decision_function(X)
+    assert np.max(np.abs(scores - own)) <= 1e-12 * np.max(np.abs(own))
+
+
+def test_columns_of_a_fitted_model_are_found_by_name(tmp_path):
+    model = MODELS["logistic"][0].fit(frame_of(X), Y)
+    mixed = frame_of(X, smokes=Y)[["smokes", *NAMES[::-1]]]
+    parts = write_parts(tmp_path / "parts", mixed)
+    assert np.array_equal(model.predict(LargeTable(parts)), model.predict(frame_of(X)))
+    weights = np.linspace(0.0, 1.0, N)
+    expected = model.score(frame_of(X), Y, sample_weight=weights)
+    assert model.score(LargeTable(parts), "smokes", sample_weight=weights) == expected
+
+
+def test_dask_as_it_is():
+    model = MODELS["logistic"][0].fit(X, Y)
+    table = package("dask.array").from_array(X, chunks=(1777, 5))
+    assert np.array_equal(model.predict(table), model.predict(X))
+
+
+TRANSFORMERS = {
+    "scaler": PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1),
+    "scaler that buys ranges": PrivateScaler(8.0, random_state=1),
+    "ranges": PrivateRanges(8.0, random_state=1),
+    "ranges within bounds": PrivateRanges(4.0, bounds=(-3, 3), scaled=False, random_state=1),
+    "means": PrivateImputer(4.0, feature_ranges=(-3, 3), random_state=1),
+    "medians": PrivateImputer(8.0, strategy="median", add_indicator=True, random_state=1),
+    "constants": PrivateImputer(strategy="constant", fill_value=0.5),
+}
+
+
+def rows_of(table):
+    source, _ = table.features()
+    return np.concatenate(list(source.chunks()))
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("form", ["npy", "parquet", "dask frame"])
+def test_every_transformer_learns_the_same(tmp_path, name, form):
+    """Exactly: counts and sums of rounded cells are whole numbers, and the noise comes in one order."""
+    one, other = (type(TRANSFORMERS[name])(**TRANSFORMERS[name].get_params()) for _ in range(2))
+    table = with_gaps(X)
+    own = one.fit(table).transform(table)
+    large = other.fit(table_in(form, table, tmp_path)).transform(table_in(form, table, tmp_path))
+    assert np.array_equal(rows_of(large), own, equal_nan=True)
+    assert other.releases_ == one.releases_
+    if one.guarantee_ is not None:
+        assert other.guarantee_.assumptions == one.guarantee_.assumptions
+        assert other.guarantee_.epsilon(1e-5) == one.guarantee_.epsilon(1e-5)
+
+
+def test_rows_that_were_made_stay_what_they_are(tmp_path):
+    """Also where the transformer is fitted again before they are read."""
+    scaler = PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1).fit(X)
+    own, large = scaler.transform(X), scaler.transform(table_in("npy", X, tmp_path))
+    scaler.fit(2.0 * X)
+    assert np.array_equal(rows_of(large), own)
+
+
+@pytest.mark.parametrize("equal", [False, True])
+def test_whitened_rows_are_the_same(tmp_path, equal):
+    one, other = (PrivateWhitener(8.0, random_state=1, equal_norms=equal) for _ in range(2))
+    own = one.fit(X).transform(X)
+    large = other.fit(table_in("npy", X, tmp_path)).transform(table_in("npy", X, tmp_path))
+    # Both maps are of the same moments to 1e-12, and rows are mapped in single precision.
+    assert np.max(np.abs(rows_of(large) - own)) <= 2.0**-20
+    assert other.guarantee_.epsilon(1e-5) == one.guarantee_.epsilon(1e-5)
+
+
+def test_levels_are_the_same(tmp_path):
+    rng = np.random.default_rng(3)
+    frame = package("pandas").DataFrame(
+        {
+            "town": rng.choice(["a", "b", "c"], N, p=[0.6, 0.399, 0.001]),
+            "rooms": rng.integers(1, 4, N),
+        }
+    )
+    frame.loc[::9, "town"] = None
+    parts = write_parts(tmp_path / "parts", frame)
+    one, other = (PrivateCategories(4.0, random_state=1) for _ in range(2))
+    own = one.fit(frame).transform(frame)
+    large = other.fit(LargeTable(parts)).transform(LargeTable(parts))
+    assert other.categories_ == one.categories_
+    assert np.array_equal(rows_of(large), own)
+    assert large.names == tuple(one.get_feature_names_out())
+    imputers = [PrivateImputer(4.0, strategy="most_frequent", random_state=1) for _ in range(2)]
+    filled = imputers[0].fit(frame).transform(frame)
+    cells, _ = imputers[1].fit(LargeTable(parts)).transform(LargeTable(parts)).cells()
+    assert np.array_equal(np.concatenate(list(cells.chunks())), filled)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        PrivateScaler(8.0, feature_ranges=(-3, 3), random_state=1),
+        PrivateWhitener(8.0, random_state=1),
+    ],
+)
+def test_a_pipeline(tmp_path, step):
+    """Fitted, scored and predicted with on files, with targets and users that are columns of them."""
+    parts = write_parts(tmp_path / "parts", frame_of(X, y=Y))
+    model = make_pipeline(step, PrivateLogisticRegression(4.0, **SETTINGS))
+    own = model.fit(frame_of(X), Y)
+    coef, predicted, score = own[-1].coef_, own.predict(frame_of(X)), own.score(frame_of(X), Y)
+    table = LargeTable(parts, scratch=tmp_path)
+    model.fit(table, "y")
+    assert model[0].feature_names_in_.tolist() == NAMES
+    assert np.max(np.abs(model[-1].coef_ - coef)) <= 1e-5 * np.max(np.abs(coef))
+    assert np.mean(model.predict(table) == predicted) > 0.999
+    assert abs(model.score(table, "y") - score) < 1e-3
+    assert pabi.learn.guarantee_of(model).epsilon(1e-5) > 0.0
+
+
+def ends_in(value):
+    table = X.copy()
+    table[-1, -1] = value
+    return table
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_the_last_row_is_not_predicted(tmp_path, value):
+    model = MODELS["logistic"][0].fit(X, Y)
+    with pytest.raises(InvalidInput, match="X: expected finite numbers, got NaN or infinity"):
+        model.predict(table_in("npy", ends_in(value), tmp_path))
+
+
+def test_infinity_costs_nothing(tmp_path):
+    ledger = pabi.Ledger(tmp_path / "ledger", epsilon=10.0, delta=1e-5)
+    scaler = PrivateScaler(1.0, delta=1e-6, feature_ranges=(-3, 3), ledger=ledger)
+    before = ledger.remaining()
+    with pytest.raises(InvalidInput, match="X: expected finite numbers, or NaN .* got infinity"):
+        scaler.fit(table_in("npy", ends_in(np.inf), tmp_path))
+    assert ledger.remaining() == before
+    assert not hasattr(scaler, "mean_")
+
+
+def test_other_columns_are_refused(tmp_path):
+    model = MODELS["logistic"][0].fit(frame_of(X), Y)
+    parts = write_parts(tmp_path / "parts", frame_of(X).drop(columns="x3"))
+    with pytest.raises(InvalidInput, match="X: expected a column 'x3', it has none"):
+        model.predict(LargeTable(parts))
+    with pytest.raises(InvalidInput, match="X: expected 5 columns, got 4"):
+        model.predict(table_in("npy", X[:, :4], tmp_path))
+
+
+def test_a_large_table_is_no_frame(tmp_path):
+    table = table_in("npy", X, tmp_path)
+    scaler = PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1).fit(table)
+    with pytest.raises(InvalidInput, match='set_output: expected "default" for a large table'):
+        scaler.set_output(transform="pandas").transform(table)
+
+
+def test_files_that_change_are_refused(tmp_path):
+    """Between the pass that counts the rows and the next one, nothing is released."""
+    table = table_in("npy", X, tmp_path)
+    scaler = PrivateScaler(8.0, random_state=1)
+    fitting = scaler._fitting_table
+
+    def and_then(*arguments):
+        read = fitting(*arguments)
+        np.save(tmp_path / "X.npy", X[:-1])
+        return read
+
+    scaler._fitting_table = and_then
+    with pytest.raises(InvalidInput, match="X: it changed while it was read.*nothing was released"):
+        scaler.fit(table)
+    assert not hasattr(scaler, "mean_")
+
+
+def test_as_many_passes_as_stated(tmp_path):
+    """One to check, and for quantiles three: on public thresholds, and twice between two of them."""
+    passes = []
+
+    def chunks():
+        passes.append(1)
+        return iter(np.split(X, 5))
+
+    table = LargeTable.with_rows(LargeTable(X), Parts(chunks), 5, None)
+    PrivateRanges(8.0, random_state=1).fit(table)
+    assert len(passes) == 4
+    passes.clear()
+    PrivateRanges(8.0, bounds=(-3, 3), random_state=1).fit(table)
+    assert len(passes) == 2

@@ -6,12 +6,12 @@ GROUPS := dev $(if $(CI),frameworks)
 # The tests run one process a core already: more threads inside of each only wait for one another.
 test nightly: export OMP_NUM_THREADS = 1
 
-.PHONY: demo test lint docs links bench nightly matrix clean reproduce sbom fuzz
+.PHONY: demo test lint docs links bench nightly matrix clean reproduce sbom fuzz axe
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
 
-test: .venv/ready lint
+test: .venv/ready lint axe
 	$(BIN)/python -m pytest -m "not nightly" -n auto --dist worksteal
 
 lint: .venv/ready
@@ -19,6 +19,11 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
+
+# What looks for barriers on pages, from npm. Without npm the tests that need it are skipped, and say so.
+axe:
+	-@test -d .axe/node_modules/axe-core || ! command -v npm > /dev/null || \
+	  npm install --silent --no-save --no-audit --no-fund --prefix .axe axe-core@4.14.1
 
 docs: .venv/ready
 	$(BIN)/sphinx-build -W -n -b html docs docs/_build/html
@@ -35,8 +40,9 @@ bench: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/whitening.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/schedules.py
 	$(BIN)/python benchmarks/erm.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/tightness.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/large.py
-	$(BIN)/python benchmarks/explorer.py
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python benchmarks/explorer.py
 	$(BIN)/python benchmarks/reproduction.py
 
 # MNIST: a file, such as MNIST=mnist.npz; without one it is fetched.
@@ -74,4 +80,4 @@ sbom:
 	touch .venv/ready
 
 clean:
-	rm -rf .venv .matrix .sbom sbom.json .mypy_cache .ruff_cache .pytest_cache docs/_build
+	rm -rf .venv .axe .matrix .sbom sbom.json .mypy_cache .ruff_cache .pytest_cache docs/_build

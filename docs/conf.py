@@ -45,6 +45,7 @@ extensions = [
     "dark_pictures",
     "docstrings",
     "formulas",
+    "interactive",
 ]
 exclude_patterns = ["_build"]
 suppress_warnings = ["config.cache"]

@@ -150,9 +150,9 @@ CONTROLS: tuple[Control, ...] = (
             hint="Final steps with noise and regulariser and without data. May be empty."),
     Control("noise_kind", "noise is given as", "choice", group="Noise and clipping", default="noise_std",
             choices=(
-        ("noise_std", "standard deviation on the mean gradient"),
-        ("noise_multiplier", "multiplier of the clip norm (Opacus)"),
-    ), hint="Both say the same: the multiplier is the deviation times batch size over clip norm."),
+        ("noise_std", "standard deviation"),
+        ("noise_multiplier", "multiplier (as in Opacus)"),
+    ), hint="The deviation is of the mean gradient; times batch size over clip norm it is the multiplier."),
     Control("noise", "noise", "number", group="Noise and clipping", default="0.01", ends=(1e-5, 10),
             field="noise",
             hint="More noise is more private and less accurate."),

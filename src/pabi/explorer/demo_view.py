@@ -60,6 +60,7 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
             "records": exact(len(train[1])),
             "tested": exact(len(y)),
             "epochs": exact(run.epochs) if run.epochs is not None else exact(run.steps),
+            "before": model.moments_ is not None,
             "method": model.guarantee_.method,
             "state": state_of(run, delta),
         },

@@ -46,8 +46,8 @@ class SecretMixture(TradeOff):
 
     One number with Gaussian noise, moved by m_j standard deviations with probability w_j, and nobody sees
     by which; on the other data set it is not moved, or moved the other way. With the label j in sight it
-    would be a `Mixture`, which reveals more. Rényi divergences are computed by quadrature, with a margin of 1e-8
-    (relative).
+    would be a `Mixture`, which reveals more. Rényi divergences are computed by quadrature, with a margin of
+    1e-8 (relative).
 
     Parameters
     ----------

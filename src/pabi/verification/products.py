@@ -290,7 +290,7 @@ class _Half(NamedTuple):
     def of(cls, a: float, factor: Sampled, tail: float, spacing: float) -> _Half:
         """That of p·N(a, 1) + (1 − p)·N(0, 1) against p·N(a − μ, 1) + (1 − p)·N(0, 1)."""
         p, b = float(factor.probability), arb(a) - factor.mu
-        origin, end = a - 0.5 * factor.mu, a + _reach(tail)
+        origin, end = a - 0.5 * factor.mu, a + reach_of(tail)
         count = math.ceil((end - origin) / max(spacing, (end - origin) / _MOST_LOSSES))
         kappa = (-a * b / 2).exp() * (1 - arb(p)) / p
         losses, cells, places = [arb(0)], [], []

@@ -47,6 +47,7 @@ function train() {
         element("p", { class: "epsilon" }, "right in ", element("output", { class: "number", id: "accuracy" }, data.accuracy), ` of ${data.tested} records that it never saw`),
         element("p", {}, `ε is at most ${data.epsilon} at δ = ${data.delta}, for each of ${data.records} records. The same model without any privacy: ${data.without}.`),
         element("p", { class: "hint" }, `${data.epochs} epochs, ${data.method}. The records it was tested on are not protected.`),
+        data.before ? element("p", { class: "hint" }, "A first release of noisy second moments shares the ε. The run that the button shows is the training alone, which costs less.") : null,
         button("Show this run", () => { replace(data.state); set({ view: "run" }); }, { class: "main" })));
     },
     assumptions({ rows }) {

@@ -265,7 +265,7 @@ def test_files_of_the_command_line_are_opened(page, tmp_path):
         step_size=0.2,
         noise_std=0.05,
     )
-    book = pabi.Ledger(path, epsilon=2.0, delta=DELTA)
+    book = pabi.Ledger(path, epsilon=20.0, delta=DELTA)
     book.spend(run.guarantee(DELTA))
     with explorer(run_file, "--ledger", path) as running:
         page.others, page.expected = [f"{running.origin}/"], [f"{running.origin}/api/"]

@@ -6,12 +6,12 @@ GROUPS := dev $(if $(CI),frameworks)
 # The tests run one process a core already: more threads inside of each only wait for one another.
 test nightly: export OMP_NUM_THREADS = 1
 
-.PHONY: demo test lint docs links bench nightly clean reproduce sbom fuzz
+.PHONY: demo test lint docs links bench nightly matrix clean reproduce sbom fuzz axe
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
 
-test: .venv/ready lint
+test: .venv/ready lint axe
 	$(BIN)/python -m pytest -m "not nightly" -n auto --dist worksteal
 
 lint: .venv/ready
@@ -19,6 +19,11 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
+
+# What looks for barriers on pages, from npm. Without npm the tests that need it are skipped, and say so.
+axe:
+	-@test -d .axe/node_modules/axe-core || ! command -v npm > /dev/null || \
+	  npm install --silent --no-save --no-audit --no-fund --prefix .axe axe-core@4.14.1
 
 docs: .venv/ready
 	$(BIN)/sphinx-build -W -n -b html docs docs/_build/html
@@ -35,21 +40,28 @@ bench: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/whitening.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/schedules.py
 	$(BIN)/python benchmarks/erm.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/tightness.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/large.py
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python benchmarks/explorer.py
 	$(BIN)/python benchmarks/reproduction.py
 
 # MNIST: a file, such as MNIST=mnist.npz; without one it is fetched.
 reproduce: .venv/ready
 	$(BIN)/pabi reproduce --all --jobs 2 --out docs/reproduced $(if $(MNIST),--mnist $(MNIST))
 
+# PABI_DESCRIPTIONS=10000 asks fewer than a million random questions.
 nightly: .venv/ready
 	$(BIN)/python -m pytest -m "nightly or hypothesis" --hypothesis-profile nightly -n auto
 	PYTHONPATH=tests $(BIN)/python benchmarks/falsify.py --instances 1000000
 
 # Every reader of files for a minute, guided by coverage where atheris is installed (it is in no group).
 fuzz: .venv/ready
-	for target in guarantee "run file" schema ledger checkpoint model CSV Parquet Arrow; do \
+	for target in guarantee "unchecked guarantee" "run file" schema ledger checkpoint model CSV "packed CSV" Parquet Arrow "any kind"; do \
 	  PYTHONPATH=tests $(BIN)/python benchmarks/fuzz.py "$$target" --seconds 60 || exit 1; done
+
+# The tests of the core under other Pythons and with the lowest releases of what pabi needs.
+matrix: .venv/ready
+	$(BIN)/python benchmarks/matrix.py
 
 # What an installed pabi consists of, as CycloneDX, by a tool of a fixed version in an environment of its own.
 sbom:
@@ -68,4 +80,4 @@ sbom:
 	touch .venv/ready
 
 clean:
-	rm -rf .venv .sbom sbom.json .mypy_cache .ruff_cache .pytest_cache docs/_build
+	rm -rf .venv .axe .matrix .sbom sbom.json .mypy_cache .ruff_cache .pytest_cache docs/_build

@@ -13,12 +13,14 @@ from __future__ import annotations
 import zlib
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from pabi.analyses import nonlinear_one_sided
 
-settings.register_profile("always", max_examples=50)
-settings.register_profile("nightly", max_examples=500)
+# How long an example takes says more of what else the machine does.
+ANY_TIME = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("always", max_examples=50, **ANY_TIME)
+settings.register_profile("nightly", max_examples=500, **ANY_TIME)
 settings.load_profile("always")
 
 

@@ -3,12 +3,14 @@
     python examples/gallery/make.py [NAMES…] [--out docs/figures]
 
 A script has a function `draw()` that returns a figure. The same bytes come out every time. One that has
-a function `description()` puts its text into the file, where tests read which numbers were drawn.
+a function `description()` puts its text into the file, where tests read which numbers were drawn. What
+`readings()` returns is written to NAME.json, from which the documentation makes a figure that answers.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -44,7 +46,7 @@ def load(name: str) -> Any:
 
 
 def save(name: str, out: Path) -> None:
-    """Both pictures of a script."""
+    """Both pictures of a script, and its numbers where it has some."""
     script = load(name)
     metadata = {"Date": None, "Creator": "pabi"}
     if hasattr(script, "description"):
@@ -55,6 +57,9 @@ def save(name: str, out: Path) -> None:
             where = out / f"{name}-{theme}.svg"
             figure.savefig(where, metadata=metadata)
             plt.close(figure)
+    if hasattr(script, "readings"):
+        text = json.dumps(script.readings(), ensure_ascii=False, separators=(",", ":"))
+        (out / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 
 def main() -> None:

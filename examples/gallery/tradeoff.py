@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import pabi
-from pabi.showing import shown_down
+from pabi.showing import plain, shown_down
 
 RUN = pabi.NoisySGD(
     pabi.Loss.logistic(feature_norm=1.0, l2=0.002),
@@ -18,6 +18,33 @@ RUN = pabi.NoisySGD(
     noise_std=0.002,
 )
 ALARMS = 0.05
+
+
+def readings() -> dict[str, object]:
+    """What the figure on the page answers with: the least misses, rounded down."""
+    guarantee = RUN.guarantee(delta=1e-5)
+    shares = np.concatenate(([ALARMS], np.geomspace(1e-6, 0.01, 40), np.linspace(0.0, 1.0, 201)))
+    alarms = np.unique([float(plain(share, 3)) for share in shares])
+    curves = {"last iterate": guarantee.tradeoff, "every iterate": guarantee.composition}
+    share = {"format": ".0%", "domain": [0, 1], "ticks": [0, 0.2, 0.4, 0.6, 0.8, 1]}
+    return {
+        "control": "false alarms",
+        "reading": "Members that the best test misses, at least:",
+        "places": alarms.tolist(),
+        "texts": [plain(a, 3, percent=True) for a in alarms],
+        "start": int(np.searchsorted(alarms, ALARMS)),
+        "x": {"title": "false alarms", **share},
+        "y": {"title": "members missed (at least)", **share},
+        "curves": [
+            {
+                "name": name,
+                "look": look,
+                "values": [float(shown_down(f(a), 4)) for a in alarms],
+                "texts": [shown_down(f(a), decimals=2, percent=True) for a in alarms],
+            }
+            for look, (name, f) in enumerate(curves.items())
+        ],
+    }
 
 
 def draw() -> Figure:

@@ -215,3 +215,22 @@ def test_estimates_refuse(bad):
         total_variation_estimate(bad, np.zeros((9, 1)))
     with pytest.raises(InvalidInput, match="second"):
         total_variation_estimate(np.zeros((9, 2)), np.zeros((9, 1)))
+
+
+def test_the_bound_of_roots_covers_the_rounding_of_long_doubles(monkeypatch):
+    """On some platforms they are no longer than doubles. With those of half the length the margin is seen."""
+    from mpmath import harmonic
+
+    from pabi.account import mixing
+
+    monkeypatch.setattr(np, "longdouble", np.float32)
+    monkeypatch.setattr(mixing, "EPS_LONG", float(np.finfo(np.float32).eps))
+    square = mixing._of_root(kappa=1.0, h=1e-3, diameter=100.0, variance=1.0)
+    short = 0
+    for steps in range(1, 1024):
+        truth = 1e4 / steps + 1e-3 * float(
+            harmonic(steps)
+        )  # the least is at the end: 1e4 > 1e-3·steps
+        assert square(steps) >= truth
+        short += square(steps) / (1.0 + 3072.0 * mixing.EPS_LONG) < truth
+    assert short > 100

@@ -15,7 +15,7 @@ from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, NotApplicabl
 from pabi.account.best import outcomes
 from pabi.analyses import composition, nonlinear_one_sided, tuning
 from pabi.analyses.tuning import product
-from pabi.normal_forms.sampled import RecordFactor
+from pabi.normal_forms.sampled import Pulls, RecordFactor
 from pabi.numbers.encoding import read_floats
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -52,7 +52,7 @@ def moduli_of(run, k, cap):
 
 
 def by_hand(run, plan):
-    """(Gaussian parameter, the records' parameters) of a plan, or None where it leaves a distance."""
+    """(Gaussian parameter, the records' sizes) of a plan, or None where it leaves a distance."""
     t, data, b = run.steps, run.steps - run.cooldown_steps, run.batches.size
     eta, noise = np.broadcast_to(run.step_size, t), np.broadcast_to(run.gradient_noise_std, t)
     bound = run.record_gradient_bound
@@ -76,11 +76,24 @@ def by_hand(run, plan):
                 further = (
                     eta[k] * (1.0 if zero else 2.0) * beta / b * z if beta < math.inf else math.inf
                 )
-                pull = max(alone, min(pull + alone, pull + further))
-            records.append(pull / sigma / math.sqrt(1.0 - plan["share"]))
+                sizes = min(pull + alone, pull + further), alone, pull
+            else:
+                sizes = pull, eta[k] * bound / b, 0.0 if zero else eta[k] * bound / b
+            records.append([x / sigma / math.sqrt(1.0 - plan["share"]) for x in sizes])
         gaussian += (paid / sigma) ** 2 / plan["share"]
         z = max(0.0, moduli_of(run, k, plan["cap"])(z) - paid)
     return None if z > 0.0 else (math.sqrt(gaussian), records)
+
+
+def sizes_of(factor):
+    """(apart, norm, other) of a factor in a certificate."""
+    match factor["kind"]:
+        case "fixed_size_subsampled":
+            return factor["apart"], factor["norm"], factor["other"]
+        case "poisson_replaced":
+            return 2.0 * factor["mu"], factor["mu"], factor["mu"]
+        case _:
+            return factor["mu"], factor["mu"], factor["mu"]
 
 
 def random_run(rng):
@@ -112,7 +125,7 @@ def random_run(rng):
 
 def factor_of(run):
     if run.batches.kind != "poisson":
-        return RecordFactor.DISPLACING
+        return RecordFactor.ZEROED if run.adjacency == "zero_out" else RecordFactor.DISPLACING
     return RecordFactor.PRESENT if run.adjacency == "zero_out" else RecordFactor.REPLACED
 
 
@@ -134,13 +147,14 @@ def test_the_factors_are_those_worked_out_by_hand(all_windows, seed):
     assert math.fsum(m * m * n for m, n in claimed) >= gaussian**2 * (1.0 - 1e-12)
     # The solver's path may pay for a distance that one modulus above both of a step's leaves.
     factor = factor_of(run)
-    apart = 2.0 if factor is RecordFactor.REPLACED else 1.0  # the sums, in units of a factor's own
-    own = [f for f in claim if f["kind"] == factor.value]
-    offered = sorted(apart * f["mu"] for f in own for _ in range(f["count"]))
+    own = [f for f in claim if f["kind"] != "gaussian"]
+    offered = sorted(sizes_of(f) for f in own for _ in range(f["count"]))
     assert len(offered) == len(records)
-    assert all(a >= b * (1.0 - 1e-12) for a, b in zip(offered, sorted(records), strict=True))
+    least = np.array(sorted(map(tuple, records)))
+    assert np.all(np.array(offered) >= least * (1.0 - 1e-12))
     p = run.batches.size / run.n
-    whole = product(gaussian, [(np.array(records), np.ones(len(records)))], p, factor, 0.0)
+    pulls = Pulls(*(np.array(x) for x in zip(*records, strict=True)))
+    whole = product(gaussian, [(pulls, np.ones(len(records)))], p, factor, 0.0)
     at = DELTA - g.certificate.payload["claim"]["product"].get("failure", 0.0)
     assert whole.epsilon(at) <= g.epsilon(DELTA) * (1.0 + 2e-3)
     assert pabi.verify(g).ok
@@ -170,14 +184,15 @@ def test_records_of_unbounded_curvature_are_charged_for(all_windows, loss, adjac
         g = nonlinear_one_sided.apply(run, DELTA)
         assert g.epsilon(DELTA) >= least * (1.0 - 2e-3)
         claim = g.certificate.payload["claim"]["product"]["factors"]
-        assert sum(f["count"] for f in claim if f["kind"] == "subsampled") >= 1
+        assert sum(f["count"] for f in claim if f["kind"] == "fixed_size_subsampled") >= 1
 
 
 def test_numbers_that_are_none_hide_nothing():
     for factor in RecordFactor:
-        curve = product(0.1, [(np.array([math.nan, 0.1]), np.ones(2))], 0.1, factor, 0.0)
-        assert curve.epsilon(DELTA) == math.inf
-    undefined = product(math.nan, [(np.array([0.1]), np.ones(1))], 0.1, RecordFactor.PRESENT, 0.0)
+        pulls = Pulls.of(factor, np.array([math.nan, 0.1]))
+        assert product(0.1, [(pulls, np.ones(2))], 0.1, factor, 0.0).epsilon(DELTA) == math.inf
+    one = Pulls.of(RecordFactor.PRESENT, np.array([0.1]))
+    undefined = product(math.nan, [(one, np.ones(1))], 0.1, RecordFactor.PRESENT, 0.0)
     assert undefined.epsilon(DELTA) == math.inf
 
 

@@ -16,9 +16,10 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from pabi import FixedSize, Loss, Poisson
+from pabi import FixedSize, Loss, NoisySGD, Poisson
 from pabi.account.best import best_of, outcomes
-from pabi.tradeoff import Gaussian, Subsampled
+from pabi.analyses import composition
+from pabi.tradeoff import FixedSizeSubsampled, Gaussian, Subsampled
 from support.falsification.random_batches import (
     SAMPLERS,
     ZERO,
@@ -360,7 +361,61 @@ def test_forgetting_that_the_record_displaces_another_is_caught():
     base = ((Constant(-1.0), 9),)
     one = Instance(base, Constant(1.0), ZERO, FixedSize(1), (1.0,), (1.0,), CONVEX)
     assert violations(one, {"C for 2C": Subsampled(Gaussian(1.0), 0.1)})
+    assert violations(one, {"a little less": FixedSizeSubsampled(1.99, 0.995, 0.995, 0.1)})
+    assert not violations(one, {"both": FixedSizeSubsampled(2.0, 1.0, 1.0, 0.1)})
     assert not violations(one, {"2C": Subsampled(Gaussian(2.0), 0.1)})
+
+
+def enumerated(gradients, size, record):
+    """The means of all batches of `size` of these gradients, with that of `record` zeroed, one batch a row:
+    shape (batches, 2)."""
+    zeroed = gradients.copy()
+    zeroed[record] = 0.0
+    batches = [list(x) for x in itertools.combinations(range(gradients.size), size)]
+    return np.array([[g[x].sum() / size for g in (gradients, zeroed)] for x in batches])
+
+
+def masses(places, noise, edges):
+    """The exact masses of cells under Gaussians around `places`, all equally likely."""
+    return np.diff(ndtr((edges - places[:, None]) / noise), axis=1).mean(axis=0)
+
+
+def exceed(seed):
+    """Two steps on linear losses, every batch of a few records listed: outcomes merged to cells, so that
+    nothing is more private than it seems. Whether the last iterate, or both, exceed what is claimed."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 7))
+    size, noise = int(rng.integers(1, n)), rng.uniform(0.3, 2.0)
+    gradients = rng.choice([-1.0, 1.0, 1.0, rng.uniform(-1.0, 1.0)], n)
+    if seed % 2:
+        gradients = np.append(rng.choice([-1.0, 1.0]), np.ones(n - 1))
+    means = enumerated(gradients, size, 0)
+    run = NoisySGD(CONVEX, n=n, batches=FixedSize(size), steps=2, step_size=1.0, noise_std=noise)
+    run = replace(run, adjacency="zero_out")
+    last, path = run.guarantee(1e-4), composition.apply(run, 1e-4)
+    far = np.linspace(-2.0 - 6.0 * noise, 2.0 + 6.0 * noise, 220)
+    edges = np.concatenate([[-math.inf], far, [math.inf]])
+    steps = [masses(x, noise, edges) for x in means.T]
+    sums = [np.add.outer(x, x).ravel() for x in means.T]
+    ends = [masses(x, math.sqrt(2.0) * noise, 2.0 * edges) for x in sums]
+    both = [np.outer(x, x).ravel() for x in steps]
+    for guarantee, (one, two) in ((last, ends), (path, both)):
+        for epsilon in (0.0, 0.1, 0.5, 1.5):
+            claim = guarantee.delta(epsilon) * (1.0 + 1e-9) + 1e-12
+            for p, q in ((one, two), (two, one)):
+                if np.maximum(p - math.exp(epsilon) * q, 0.0).sum() > claim:
+                    return True
+    return False
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_run_of_which_all_batches_are_listed_tells_more(seed):
+    assert not exceed(seed)
+
+
+@pytest.mark.nightly
+def test_none_of_many_runs_of_which_all_batches_are_listed_tells_more():
+    assert not any(exceed(seed) for seed in range(20, 500))
 
 
 def test_two_pulls_accounted_as_one_are_caught():

@@ -1,18 +1,20 @@
 """Disks that are full, folders that cannot be written, writes that are cut short, clocks that jump.
 
 Of ledgers, checkpoints, models and guarantees nothing that was there is lost, and one line says what went
-wrong. The faults are the system's own where a test can bring them about: a limit on the size of files, rights
-that are missing, processes that are killed.
+wrong. The faults are the system's own where a test can bring them about: a small disk that is full, a
+limit on the size of files, rights that are missing, processes that are killed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import random
 import resource
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -26,6 +28,7 @@ from pabi.cli import main
 from pabi.cli.output_files import partial_files
 from pabi.execute import checkpoint
 from pabi.execute.checkpoint import Checkpoint, State
+from pabi.learn import PrivateLogisticRegression, StateFile, forgetting
 from support.ledgers import DELTA, release
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and flock")
@@ -68,6 +71,37 @@ def folder():
     shutil.rmtree(path)
 
 
+SMALL = 256  # KiB, of a disk
+
+
+@pytest.fixture
+def disk():
+    """A disk of its own, which soon is full. Without the right to mount one tests are skipped."""
+    path = Path(tempfile.mkdtemp(prefix="pabi-disk-"))
+    options = ["mount", "-t", "tmpfs", "-o", f"size={SMALL}k", "tmpfs", str(path)]
+    mounting = shutil.which("mount") and subprocess.run(options, capture_output=True, check=False)
+    if not mounting or mounting.returncode:
+        path.rmdir()
+        pytest.skip("needs the right to mount a disk (tmpfs)")
+    yield path
+    subprocess.run(["umount", str(path)], check=True)
+    path.rmdir()
+
+
+@contextlib.contextmanager
+def full(disk, *, but=0):
+    """Within it nothing is left of the disk but so many pages."""
+    page = 4096
+    with (disk / "filled").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(b"x" * page):
+            pass
+    os.truncate(disk / "filled", (disk / "filled").stat().st_size - but * page)
+    try:
+        yield
+    finally:
+        (disk / "filled").unlink()
+
+
 def refused(call, *words):
     """One line that has these words."""
     with pytest.raises(pabi.InvalidInput) as caught:
@@ -75,6 +109,15 @@ def refused(call, *words):
     assert "\n" not in str(caught.value)
     for word in words:
         assert word in str(caught.value)
+
+
+def refusal_of(call):
+    """What the refusal says; None if there is none."""
+    try:
+        call()
+    except pabi.InvalidInput as bad:
+        return str(bad)
+    return None
 
 
 def contents(folder):
@@ -99,6 +142,29 @@ def test_a_full_disk_grants_nothing(ledger, more):
     assert contents(ledger.path.parent) == before
     ledger.spend(release(MU))
     assert len(ledger.report().entries) == 2
+
+
+@pytest.mark.parametrize("pages", [0, 1, 3])
+def test_a_disk_that_is_full_grants_nothing(disk, pages):
+    """What still fits into the last pages is granted, the rest is not, and all that was granted is there."""
+    book, granted = pabi.Ledger(disk / "a.ledger", EPSILON, DELTA), 0
+    with full(disk, but=pages):
+        for _ in range(40):
+            before, told = contents(disk), refusal_of(lambda: book.spend(release(MU)))
+            if told is not None:
+                break
+            granted += 1
+        assert told == "ledger: cannot be written: No space left on device"
+        assert contents(disk) == before
+        assert len(pabi.Ledger(book.path, EPSILON, DELTA).report().entries) == granted
+        refused(
+            lambda: [pabi.Ledger(disk / f"{i}.ledger", EPSILON, DELTA) for i in range(40)],
+            "cannot be written: No space left on device",
+        )
+    for made in disk.glob("?.ledger"):
+        assert len(pabi.Ledger(made, EPSILON, DELTA).report().entries) in (0, granted)
+    book.spend(release(MU))
+    assert len(book.report().entries) == granted + 1
 
 
 def test_a_reservation_stays_if_its_commit_cannot_be_written(ledger):
@@ -218,6 +284,20 @@ def test_a_checkpoint_on_a_full_disk_stays_the_last_one(folder):
     assert file.read().step == 7
 
 
+def test_a_checkpoint_on_a_disk_that_is_full_stays_the_last_one(disk):
+    file = checkpointed(disk, 2_000)
+    before = (disk / "a.ckpt").read_bytes()
+    for pages in (0, 1, 3):
+        with full(disk, but=pages):
+            refused(
+                lambda: file.write(state(7, 2_000)), "checkpoint: cannot write", "No space left"
+            )
+            assert {path.name for path in disk.iterdir()} == {"a.ckpt", "filled"}
+        assert (disk / "a.ckpt").read_bytes() == before
+    file.write(state(7, 2_000))
+    assert file.read().step == 7
+
+
 def test_a_checkpoint_in_a_folder_that_is_read_only(folder):
     file = checkpointed(folder)
     before = contents(folder)
@@ -278,6 +358,71 @@ def test_models_and_guarantees_on_a_full_disk_stay_as_they_were(folder):
     with files_at_most(1000):
         refused(lambda: written(folder, b"n" * 2000), "cannot be written: File too large")
     assert contents(folder) == {"model.skops": b"old", "guarantee.json": b"old"}
+
+
+def test_models_and_guarantees_on_a_disk_that_is_full_stay_as_they_were(disk):
+    written(disk, b"old")
+    for pages in (0, 1, 3):
+        with full(disk, but=pages):
+            refused(
+                lambda: written(disk, b"n" * 20_000), "cannot be written: No space left on device"
+            )
+        assert contents(disk) == {"model.skops": b"old", "guarantee.json": b"old"}
+
+
+# Secret states.
+
+
+def forgetter(batches):
+    return PrivateLogisticRegression(
+        5.0,
+        1e-4,
+        classes=[0, 1],
+        cooldown_epochs=0,
+        precondition=None,
+        l2=0.3,
+        batches=batches,
+        epochs=2,
+        step_size=1.0,
+    )
+
+
+def test_a_secret_state_on_a_disk_that_is_full_stays_as_it_was(disk):
+    pytest.importorskip("cryptography")
+    file = StateFile(disk / "state", StateFile.new_key())
+    X, y = np.tile(np.eye(4), (250, 1)), np.arange(1000) % 2
+    model = forgetter(pabi.FullBatch())
+    model.fit(X, y, keep_state=file)
+    before = (disk / "state").read_bytes()
+    with full(disk, but=1):
+        refused(
+            lambda: model.forget(X, y, [3], 2.0, 1e-4, state=file),
+            "state: cannot write",
+            "No space",
+        )
+        assert file.requests() == ()
+    assert (disk / "state").read_bytes() == before
+    model.forget(X, y, [3], 2.0, 1e-4, state=file)
+    assert [line.rows for line in file.requests()] == [(3,)]
+
+
+def test_requests_are_in_their_order_whatever_the_clock_said(folder, monkeypatch):
+    pytest.importorskip("cryptography")
+    file = StateFile(folder / "state", StateFile.new_key())
+    X, y = np.eye(8), np.arange(8) % 2
+    model = forgetter(pabi.ShuffleOnce(4))
+    model.fit(X, y, keep_state=file)
+    for row, year in enumerate((9999, 1970, 2026)):
+
+        class Jumping(datetime.datetime):
+            @classmethod
+            def now(cls, zone=None, year=year):
+                return cls(year, 1, 1, tzinfo=zone)
+
+        monkeypatch.setattr(forgetting.datetime, "datetime", Jumping)
+        model = model.forget(X, y, [row], 5.0, 1e-4, state=file)
+    assert [line.rows for line in file.requests()] == [(0,), (1,), (2,)]
+    assert pabi.verify(model.unlearning_guarantee_).ok
 
 
 def test_models_and_guarantees_in_a_folder_that_is_read_only(folder):

@@ -1,23 +1,25 @@
-"""Random descriptions: a guarantee that verifies and is monotone, or one line that says why there is none."""
+"""Random questions to the accountant: a verified, monotone guarantee, or one line that says why not."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 import pabi
-from support.fuzzing import descriptions
+from support.fuzzing import answers, descriptions
+from support.fuzzing.kinds import KINDS, Question, question
 
-ALWAYS = 150
-# How many are tried at night; a longer search sets more, such as PABI_DESCRIPTIONS=1000000.
-NIGHTLY = int(os.environ.get("PABI_DESCRIPTIONS", "10000"))
-PARTS = 20
+ALWAYS = 100
+# How many are tried at night; PABI_DESCRIPTIONS=10000 asks for a shorter night.
+NIGHTLY = int(os.environ.get("PABI_DESCRIPTIONS", "1000000"))
+PARTS = 100
 
 
 def check(begin, end):
-    outcome = descriptions.tried(range(begin, end))
+    outcome = answers.tried(range(begin, end))
     assert not outcome["wrong"], "\n".join(outcome["wrong"][:10])
     assert outcome["counted"]["guarantee"] > (end - begin) // 3
 
@@ -32,21 +34,31 @@ def test_at_night(part):
     check(NIGHTLY * part // PARTS, NIGHTLY * (part + 1) // PARTS)
 
 
-def test_what_is_not_monotone_is_noticed(monkeypatch):
+def test_every_kind_is_asked_for():
+    asked = Counter()
+    for seed in range(2000):
+        try:
+            asked[question(seed).kind] += 1
+        except answers.REFUSALS:
+            continue
+    assert set(asked) == set(KINDS)
+
+
+def test_what_is_not_monotone_is_noticed():
     """A run that is passed off as one of more noise, and one that is passed off as longer."""
     run = pabi.NoisySGD(
         pabi.Loss.logistic(1.0, l2=0.1),
-        n=9,
+        n=10,
         batches=pabi.Cyclic(3),
         epochs=2,
         step_size=0.5,
         noise_std=1.0,
     )
-    assert descriptions.problem_of(run, 1e-3) is None
-    monkeypatch.setattr(descriptions, "more_noise", lambda run: replace(run, noise_std=0.9))
-    assert descriptions.problem_of(run, 1e-3).startswith("more noise")
-    even = replace(run, n=10)
-    monkeypatch.setattr(
-        descriptions, "longer", lambda run: replace(run, epochs=1, total_steps=None)
-    )
-    assert descriptions.problem_of(even, 1e-3).startswith("more epochs")
+    noisy, longer = descriptions.more_noise(run), descriptions.longer(run)
+    honest = (("more noise", True, noisy.guarantee), ("more epochs", False, longer.guarantee))
+    assert answers.problem_of(Question("run", run.guarantee, honest), 1e-3) is None
+    louder = replace(run, noise_std=0.9).guarantee
+    shorter = replace(run, epochs=1, total_steps=None).guarantee
+    for wrong in (("more noise", True, louder), ("more epochs", False, shorter)):
+        problem = answers.problem_of(Question("run", run.guarantee, (wrong,)), 1e-3)
+        assert problem.startswith(wrong[0])

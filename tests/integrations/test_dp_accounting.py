@@ -47,6 +47,7 @@ from pabi.tradeoff import (
     ApproxDP,
     Best,
     BoundedRange,
+    FixedSizeSubsampled,
     Gaussian,
     Laplace,
     Mixture,
@@ -126,7 +127,7 @@ MEANT: list[tuple[Any, dict[Any, TradeOff]]] = [
         SampledWithoutReplacementDpEvent(100, 25, GaussianDpEvent(2.0)),
         {
             REPLACE: Subsampled(Gaussian(1.0), 0.25),
-            SPECIAL: Subsampled(Gaussian(1.0), 0.25),
+            SPECIAL: FixedSizeSubsampled(1.0, 0.5, 0.5, 0.25),
         },
     ),
     (
@@ -338,7 +339,7 @@ SAYABLE = [
     (PoissonSubsampled(0.8, 0.1), "zero_out"),
     (PoissonReplaced(0.8, 0.1), "replace_one"),
     (Subsampled(Gaussian(0.8), 0.1), "replace_one"),
-    (Subsampled(Gaussian(0.8), 0.1), "zero_out"),
+    (FixedSizeSubsampled(0.8, 0.4, 0.4, 0.1), "zero_out"),
     (Product([(Laplace(0.7), 3), (Gaussian(0.3), 1), (ApproxDP(0.1), 2)]), "zero_out"),
 ]
 
@@ -365,7 +366,10 @@ def test_a_guarantee_that_becomes_an_event_comes_back_and_no_smaller(
         (Laplace(0.7, 0.1), "replace_one"),
         (PoissonSubsampled(0.8, 0.1), "replace_one"),
         (PoissonReplaced(0.8, 0.1), "zero_out"),
-        (Subsampled(Gaussian(0.8), 1e-12), "zero_out"),
+        (Subsampled(Gaussian(0.8), 0.1), "zero_out"),
+        (Subsampled(Gaussian(0.8), 1e-12), "replace_one"),
+        (FixedSizeSubsampled(0.8, 0.4, 0.4, 0.1), "replace_one"),
+        (FixedSizeSubsampled(0.8, 0.4, 0.5, 0.1), "zero_out"),
         (Selected(Gaussian(0.3), 10.0, 0.5), "zero_out"),
         (Product([(Gaussian(0.3), 1)], failure=1e-9), "zero_out"),
     ],
@@ -388,6 +392,7 @@ GRIDDED = [
     PoissonSubsampled(0.8, 0.1),
     PoissonReplaced(0.8, 0.1),
     Subsampled(Gaussian(0.8), 0.1),
+    FixedSizeSubsampled(0.8, 0.4, 0.5, 0.1),
     randomised_response(0.5, 3, blank=True),
     Best([Gaussian(0.4), Laplace(0.3)]),
 ]

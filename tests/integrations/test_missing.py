@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-FRAMEWORKS = ["torch", "opacus", "jax", "optax", "jax_privacy"]
+FRAMEWORKS = ["torch", "opacus", "jax", "optax", "jax_privacy", "dask", "distributed"]
 
 
 def printed(script):
@@ -33,6 +33,11 @@ def test_importing_pabi_loads_no_framework():
             "from pabi.integrations.jax import from_batch_selection as f; f(1, n=1, divisor=1)",
             "jax_privacy",
             "jax",
+        ),
+        (
+            "from pabi.integrations.dask.workers import check_client as f; f(1)",
+            "distributed",
+            "dask",
         ),
     ],
 )

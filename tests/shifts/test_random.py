@@ -49,8 +49,29 @@ def moment(mu, p, power, factor):
 
     Of the symmetrised pair, whose trade-off function is that one up to slope −1 and then its mirror image: P
     with Y and Q with −Y above z = μ/2, where the ratio is 1, and Y = 0 for what is left. Of a replaced record
-    P = (1 − p)N(0, 1) + pN(μ/2, 1), and Q is its mirror image around 0.
+    P = (1 − p)N(0, 1) + pN(μ/2, 1), and Q is its mirror image around 0. Of a zeroed one in the place of
+    another Y > 0 as of P = (1 − p)N(0, 1) + pN(2μ, 1), Q = (1 − p)N(0, 1) + pN(μ, 1), Y < 0 as minus the loss
+    of the pair first named under its Q, and Y = 0 for what is left.
     """
+    if factor is RecordFactor.ZEROED:
+
+        def ratio(z, place):
+            """Of (1 − p)N(0, 1) + pN(place, 1) over N(0, 1)."""
+            return 1.0 - p + p * math.exp(place * z - place * place / 2)
+
+        def integral(term, low):
+            ends = {"points": [2 * mu, (2 * power + 2) * mu], "limit": 400}
+            ends |= {"epsabs": 0.0, "epsrel": 1e-11}
+            density = lambda z: math.exp(-z * z / 2) / math.sqrt(2 * math.pi) * term(z)  # noqa: E731
+            return quad(density, low, 40.0, **ends)[0]
+
+        def above(e):
+            return integral(lambda z: ratio(z, 2 * mu) ** (1.0 + e) / ratio(z, mu) ** e, 1.5 * mu)
+
+        def below(e):
+            return integral(lambda z: ratio(z, mu) ** -e, 0.5 * mu)
+
+        return math.log(above(power) + below(power) + 1.0 - above(0.0) - below(0.0))
     if factor is RecordFactor.REPLACED:
 
         def density(z, place):

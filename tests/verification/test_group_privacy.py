@@ -57,6 +57,19 @@ def test_honest_certificates_are_accepted(name):
     assert guarantee.verified
 
 
+@pytest.mark.parametrize("statistic", ["counts", "moments", "levels"])
+def test_groups_of_zeroed_records_in_statistics_of_columns(statistic):
+    """The sum over a group is at most as far as its members are, one after another."""
+    threshold = 9.0 if statistic == "levels" else None
+    member = pabi.NoisyColumnStatistics(
+        100, 3, statistic, noise_std=5.0, threshold=threshold, adjacency="zero_out"
+    ).guarantee(DELTA)
+    group = member.for_groups(4)
+    assert pabi.verify(group).ok
+    if threshold is None:
+        assert group.mu == pytest.approx(4.0 * member.mu, rel=1e-12)
+
+
 def test_chains_of_sampled_batches_are_accepted():
     assert pabi.verify(honest("sampled")).ok
 

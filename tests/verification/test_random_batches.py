@@ -13,6 +13,7 @@ import json
 import math
 import re
 import time
+from collections import Counter
 from fractions import Fraction
 
 import mpmath
@@ -131,7 +132,8 @@ def constants(run, k, cap):
 
 
 def needed(run, theorem, plan):
-    """(Gaussian parameter, [record parameters]) of a plan, or None where it is not a valid one."""
+    """(Gaussian parameter, [(apart, norm, other) of each record factor]) of a plan, or None where it is not a
+    valid one."""
     with mpmath.workdps(60):
         return _needed(run, theorem, plan)
 
@@ -162,7 +164,7 @@ def _needed(run, theorem, plan):
         if not zero or fixed or not 0 <= e <= s * (1 + real(2) ** -40):
             return None
         if e > 0:
-            factors.append(e / sigma)
+            factors.append(over(sigma, e, e, real(0)))
         z = min(diameter, c * z + max(s, e) - e)
     for k, a in enumerate(map(real, payments), first - len(payments)):
         c, s, sigma, _ = steps[k]
@@ -170,8 +172,10 @@ def _needed(run, theorem, plan):
             return None
         s = max(s, a)
         if a > 0:
-            apart = a * max(1, (2 * c * z + change * s) / (c * z + s)) if fixed else 2 * a
-            factors.append(apart / sigma)
+            part = a / (c * z + s)
+            apart = part * (2 * c * z + change * s) if fixed else 2 * a
+            less = part * (c * z + (s / 2 if zero else s))
+            factors.append(over(sigma, apart, a, less))
         z = min(diameter, c * z + s - a)
     later = [real(1)]
     for k in range(t - 1, first, -1):
@@ -202,17 +206,32 @@ def _needed(run, theorem, plan):
                     return None
                 apart = change * s
                 if fixed:
-                    apart = max(s, min(s + apart, apart + sides * rho * largest))
-                factors.append(apart / sigma / mpmath.sqrt(1 - real(shares[i])))
+                    apart = min(s + apart, apart + sides * rho * largest)
+                other = s / (2 if fixed else real(1)) if zero and fixed else real(0) if zero else s
+                hidden = sigma * mpmath.sqrt(1 - real(shares[i]))
+                factors.append(over(hidden, apart, s, other))
         begin += length
     return gaussian, factors
 
 
 def constants_of_noise(run, k):
-    """The parameter of step k under composition."""
+    """The sizes of step k under composition: how far apart the sums are, and how far each is moved."""
     noise = run.gradient_noise_std
     noise = noise[k] if np.ndim(noise) else noise
-    return real(run.sensitivity) / run.batch_size / real(noise)
+    one = real(run.gradient_sensitivity or run.record_gradient_bound)
+    sizes = {
+        ("fixed_size", "replace_one"): (2 * one, 2 * one, 2 * one),
+        ("fixed_size", "zero_out"): (one, 2 * one, one),
+        ("poisson", "replace_one"): (2 * one, one, one),
+        ("poisson", "zero_out"): (one, one, real(0)),
+    }
+    if run.batches.kind == "fixed_size" and run.gradient_sensitivity:
+        sizes = dict.fromkeys(sizes, (one, one, one))
+    return over(run.batch_size * real(noise), *sizes[run.batches.kind, run.adjacency])
+
+
+def over(noise, *sizes):
+    return tuple(size / noise for size in sizes)
 
 
 def rate_of(run):
@@ -229,25 +248,44 @@ def failure_of(run, cap):
 
 def kind_of(run):
     if run.batches.kind != "poisson":
-        return "subsampled"
+        return "fixed_size_subsampled"
     return "poisson_subsampled" if run.adjacency == "zero_out" else "poisson_replaced"
 
 
-def unit_of(run):
-    """A factor's own parameter, in units of how far apart the sums are: of two records each moves one."""
-    return 0.5 if kind_of(run) == "poisson_replaced" else 1.0
+def sizes_of(run, sizes):
+    """Kind and fields of a factor for (apart, norm, other)."""
+    apart, norm, other = map(float, sizes)
+    kind = kind_of(run)
+    if kind == "fixed_size_subsampled":
+        if apart == norm == other:
+            return {"kind": "subsampled", "mu": apart}
+        return {"kind": kind, "apart": apart, "norm": norm, "other": other}
+    return {"kind": kind, "mu": norm if kind == "poisson_replaced" else apart}
+
+
+def read(run, factor):
+    """(apart, norm, other) of such a factor; None of one of another kind."""
+    kind, least = factor["kind"], run.batch_size * (1 - 1e-15)
+    if factor["probability"] * run.n < least:
+        return None
+    if kind_of(run) == "fixed_size_subsampled" and kind == "subsampled":
+        return (factor["mu"],) * 3
+    if kind != kind_of(run):
+        return None
+    if kind == "fixed_size_subsampled":
+        return factor["apart"], factor["norm"], factor["other"]
+    return (2.0 if kind == "poisson_replaced" else 1.0) * factor["mu"], factor["mu"], factor["mu"]
 
 
 def written(run, theorem, plan, slack=1e-9, delta=DELTA):
     """The payload of a certificate of this plan, which claims what it needs and `slack` more."""
     gaussian, factors = needed(run, theorem, plan)
-    kind, p = kind_of(run), float(rate_of(run))
+    p = float(rate_of(run))
     p = p if Fraction(p) >= rate_of(run) else math.nextafter(p, 2.0)
-    own = [unit_of(run) * float(m) * (1.0 + slack) for m in factors]
-    values, counts = np.unique(own, return_counts=True)
+    own = [tuple(float(x) * (1.0 + slack) for x in sizes) for sizes in factors]
     listed = [
-        {"kind": kind, "mu": float(m), "probability": p, "count": int(k)}
-        for m, k in zip(values, counts, strict=True)
+        {**sizes_of(run, sizes), "probability": p, "count": k}
+        for sizes, k in sorted(Counter(own).items())
     ]
     listed.append({"kind": "gaussian", "mu": float(gaussian) * (1.0 + slack), "count": 1})
     product = {"kind": "product", "factors": listed}
@@ -368,11 +406,12 @@ def test_a_plan_that_claims_what_it_needs_is_proven(name, theorem):
 def test_a_plan_that_claims_less_is_refused(name, theorem):
     payload = copy.deepcopy(payload_of(name, theorem))
     for factor in payload["claim"]["product"]["factors"]:
-        if factor["mu"] > 0.0:
-            lower = copy.deepcopy(payload)
-            index = payload["claim"]["product"]["factors"].index(factor)
-            lower["claim"]["product"]["factors"][index]["mu"] *= 1.0 - 3e-9
-            refused(lower, "^(factors|mu): ")
+        for name in {"mu", "norm", "other", "apart"} & factor.keys():
+            if factor[name] > 0.0:
+                lower = copy.deepcopy(payload)
+                index = payload["claim"]["product"]["factors"].index(factor)
+                lower["claim"]["product"]["factors"][index][name] *= 1.0 - 3e-9
+                refused(lower, "^(factors|mu): ")
 
 
 @pytest.mark.parametrize(
@@ -620,7 +659,8 @@ def test_forgeries_are_refused(name, theorem, path, value, reason):
 def test_numbers_that_are_none():
     for bad in (math.nan, math.inf, -math.inf):
         for path in (
-            (*F, 0, "mu"),
+            (*F, 0, "apart"),
+            (*F, 0, "norm"),
             (*F, 0, "probability"),
             ("reading", "epsilon"),
             ("reading", "delta"),
@@ -633,7 +673,7 @@ def test_numbers_that_are_none():
             for key in path[:-1]:
                 place = place[key]
             place[path[-1]] = bad
-            if bad == math.inf and path[-1] == "mu":
+            if bad == math.inf and path[-1] in ("apart", "norm"):
                 continue  # an infinite parameter claims nothing
             assert not pabi.verify(payload).ok, (path, bad)
 
@@ -656,17 +696,16 @@ def covered(payload):
     for factor in product["factors"]:
         if factor["kind"] == "gaussian":
             hides += real(factor["mu"]) ** 2 * factor["count"]
-        elif factor["kind"] == kind_of(run) and factor["probability"] * run.n >= run.batch_size * (
-            1 - 1e-15
-        ):
-            offered.extend([factor["mu"] / unit_of(run)] * factor["count"])
-    factors = sorted((m for m in factors if m > 0), reverse=True)
-    offered.sort(reverse=True)
+        elif (sizes := read(run, factor)) is not None:
+            offered.extend([sizes] * factor["count"])
     margin = 1 + real(10) ** -15
-    if len(offered) < len(factors) or gaussian**2 > hides * margin:
+    if gaussian**2 > hides * margin:
         return False
-    if any(m > o * margin for m, o in zip(factors, offered, strict=False)):
-        return False
+    for sizes in sorted((x for x in factors if x[0] > 0), reverse=True):
+        large = [x for x in offered if all(m <= o * margin for m, o in zip(sizes, x, strict=True))]
+        if not large:
+            return False
+        offered.remove(min(large, key=lambda x: (x[1], x[0])))
     failure = failure_of(run, plan["cap"]) if "cap" in plan else 0.0
     if failure > product.get("failure", 0.0) * (1 + 1e-6):
         return False
@@ -742,10 +781,12 @@ def test_random_runs_and_plans(data):
     payload["reading"]["epsilon"] = "inf"  # readings have tests of their own
     verdict = pabi.verify(payload)
     assert verdict.ok, verdict.reason
-    kind = kind_of(run)
     for i, factor in enumerate(payload["claim"]["product"]["factors"]):
-        if factor["kind"] == kind and factor["mu"] > 0.0:
-            refused(changed(payload, (*F, i, "mu"), factor["mu"] * (1 - 3e-9)), "^factors: ")
+        sizes = {"mu", "norm", "other", "apart"} & factor.keys()
+        if factor["kind"] != "gaussian" and all(factor[name] > 0.0 for name in sizes):
+            for name in sizes:
+                less = factor[name] * (1 - 3e-9)
+                refused(changed(payload, (*F, i, name), less), "^factors: ")
             refused(changed(payload, (*F, i, "count"), factor["count"] - 1), "^factors: ")
 
 
@@ -759,7 +800,7 @@ def test_more_and_larger_factors_claim_less():
     assert pabi.verify(more).ok
     more["reading"]["epsilon"] = payload["reading"]["epsilon"]
     refused(more, "reading: ")
-    infinite = changed(payload, (*F, 0, "mu"), "inf")
+    infinite = changed(payload, (*F, 0, "apart"), "inf")
     refused(infinite, "reading: no finite")
     infinite["reading"]["epsilon"] = "inf"
     verdict = pabi.verify(infinite)
@@ -890,11 +931,11 @@ def test_forged_compositions():
     data = both.to_dict(certificate=True)
     assert pabi.verify(data).ok
     proof = ("certificate", "parts")
-    refused(changed(data, (*proof, 0, *F, 0, "mu"), lambda x: x * 0.99), "part 1: factors: ")
+    refused(changed(data, (*proof, 0, *F, 0, "norm"), lambda x: x * 0.99), "part 1: factors: ")
     refused(changed(data, (*proof, 0, "reading", "epsilon"), lambda x: x * 0.9), "part 1: reading")
     gaussian = [f["kind"] for f in data["tradeoff"]["factors"]].index("gaussian")
     refused(changed(data, ("tradeoff", "factors", gaussian, "mu"), lambda x: x * 0.9999), "mu: ")
-    refused(changed(data, ("tradeoff", "factors", 0, "mu"), lambda x: x * 0.9999), "factors: |mu: ")
+    refused(changed(data, ("tradeoff", "factors", 0, "norm"), lambda x: x * 0.9999), "factors: ")
     without = copy.deepcopy(data)
     del without["certificate"]["parts"][0]
     verdict = pabi.verify(without["certificate"])

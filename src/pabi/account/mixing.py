@@ -30,7 +30,7 @@ from pabi.describe.moduli import (
 )
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import EPS_LONG, Array
 
 # Steps of one stretch, where the shifts are solved for numerically.
 _LENGTHS = tuple(sorted({int(1.25**i) for i in range(38)}))
@@ -302,7 +302,10 @@ def _of_root(*, kappa: float, h: float, diameter: float, variance: float) -> Cal
             if not kappa:
                 last = np.where(r == 1.0, 1.0, 0.0)
             f = (diameter * diameter * kappa * last + h * np.cumsum(last)) / variance
-        return np.asarray(np.minimum.accumulate(f.astype(np.float64)) * _MARGIN)
+        # A running sum loses half a unit a term, and `last` up to 2000 where a long double is a double: as
+        # many as its exponents reach, twice.
+        summed = 1.0 + (most + 2048.0) * EPS_LONG
+        return np.asarray(np.minimum.accumulate(f.astype(np.float64)) * _MARGIN * summed)
 
     def square(steps: int) -> float:
         # The least power of four ≥ `steps`: a length that does not depend on what was asked before.

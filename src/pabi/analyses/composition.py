@@ -20,7 +20,7 @@ from pabi.describe.orders import FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import check_position
-from pabi.normal_forms.sampled import RecordFactor, record_factor
+from pabi.normal_forms.sampled import Pulls, RecordFactor, record_factor
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import TINY, Array, fraction_up, up
 from pabi.tradeoff import Gaussian, TradeOff, average
@@ -30,10 +30,12 @@ _TERMS = 1.0 + 4e-15  # above the few roundings of (L/(b·ς_k))² and of their 
 SOURCE = "Dong, Roth, Su 2022, Cor. 3.3"
 SOURCE_SAMPLED = "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.8"
 SOURCE_REPLACED = f"{SOURCE}; docs, Random batches (Theorem 32a)"
+SOURCE_ZEROED = f"{SOURCE}; docs, Random batches (Theorem 40)"
 _SOURCES = {
     RecordFactor.PRESENT: SOURCE,
     RecordFactor.REPLACED: SOURCE_REPLACED,
     RecordFactor.DISPLACING: SOURCE_SAMPLED,
+    RecordFactor.ZEROED: SOURCE_ZEROED,
 }
 
 
@@ -74,20 +76,22 @@ def _sampled(
     """The guarantee under random batches: one subsampled factor a step, with equal noises together."""
     factor = record_factor(run, order)
     probability = min(1.0, fraction_up(order.probability))
-    curve = product(0.0, [every_step(run)], probability, factor, 0.0)
+    curve = product(0.0, [every_step(run, factor)], probability, factor, 0.0)
     source = _SOURCES[factor]
     proof = SampledProof(NAME, run, curve, delta or DEFAULT_DELTA)
     return Guarantee(curve, run.adjacency, NAME, source, sentences, proof=proof, unit=run.unit)
 
 
-def every_step(run: NoisySGD) -> tuple[Array, Array]:
-    """(parameters of the factors of all steps under random batches, how often each occurs), arrays of one
+def every_step(run: NoisySGD, factor: RecordFactor) -> tuple[Pulls, Array]:
+    """(sizes of the factors of all steps under random batches, how often each occurs), arrays of one
     length."""
     ratio = fraction_up(Fraction(run.sensitivity) / run.batch_size)
+    if factor is RecordFactor.REPLACED:  # of two records each adds half of that
+        ratio = max(0.5 * ratio, TINY)
     noise = run.gradient_noise_std
     if isinstance(noise, np.ndarray):
-        return ratio / noise[: run.data_steps], np.ones(run.data_steps)
-    return np.array([ratio / noise]), np.array([float(run.data_steps)])
+        return Pulls.of(factor, ratio / noise[: run.data_steps]), np.ones(run.data_steps)
+    return Pulls.of(factor, np.array([ratio / noise])), np.array([float(run.data_steps)])
 
 
 class Payment(NamedTuple):

@@ -23,7 +23,7 @@ from pabi.analyses.tuning import DEFAULT_DELTA, product, sampled_run, tuned_guar
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.sampled import SampledRun
+from pabi.normal_forms.sampled import Pulls, SampledRun
 from pabi.normal_forms.step_moduli import StepModuli
 from pabi.numbers import encoding
 from pabi.numbers.errors import NotApplicable
@@ -57,10 +57,10 @@ def apply(
 @dataclass(frozen=True)
 class Window:
     """The last steps of a run: what hiding the distance before them costs at all the noise of every step, and
-    what parameter the record's factor has in each (0 in the cool-down)."""
+    what sizes the record's factor has in each (0 in the cool-down)."""
 
     payments: StepPayments
-    pulls: Array
+    sizes: Pulls
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class SharedNoise:
         window, view = self.window, self.view
         with np.errstate(divide="ignore", over="ignore"):
             gaussian = math.sqrt(window.payments.square / self.share)
-        records = window.pulls / math.sqrt(1.0 - self.share)
-        factors = [(records, np.ones(records.size))]
+        records = window.sizes.times(1.0 / math.sqrt(1.0 - self.share) * _QUOTIENT)
+        factors = [(records, np.ones(records.apart.size))]
         return product(gaussian, factors, view.probability, view.factor, view.failure)
 
 
@@ -147,8 +147,9 @@ class _Windows:
                 bounded = np.isfinite(rho)
                 further = np.where(bounded, rho, 0.0) * payments.z[:-1]
                 apart = np.where(bounded, pull + further, np.inf)
-                pull = np.maximum(s, np.minimum((1.0 + change) * s, apart))
-            self._known[steps] = Window(payments, pull / sigma * _QUOTIENT)
+                pull = np.minimum((1.0 + change) * s, apart)
+            sizes = Pulls.of(self.view.factor, s / sigma, pull / sigma).times(_QUOTIENT)
+            self._known[steps] = Window(payments, sizes)
         return self._known[steps]
 
     def _least_energy(self, steps: int) -> float:
@@ -187,8 +188,8 @@ class _Windows:
             prices = price(factor, probability, power, np.exp(level * _CLOSE))
             return np.asarray(prices[index])
 
-        mus, counts = every_step(self.run)
-        limit = _CLEARLY * float(costs(mus) @ counts)
+        sizes, counts = every_step(self.run, factor)
+        limit = _CLEARLY * float(costs(sizes.apart) @ counts)
         s, sigma, _ = self._steps
         pulls = np.zeros_like(s)
         busy = s > 0.0
@@ -219,7 +220,7 @@ class _Windows:
             if not worth(steps):
                 return None
             window = self.window(steps)
-            records = cost()(window.pulls[:, None] / np.sqrt(1.0 - _SHARES)).sum(axis=0)
+            records = cost()(window.sizes.apart[:, None] / np.sqrt(1.0 - _SHARES)).sum(axis=0)
             totals = window.payments.square / _SHARES + records
             i = int(np.argmin(totals))
             return SharedNoise(view, window, float(_SHARES[i]), float(totals[i]))

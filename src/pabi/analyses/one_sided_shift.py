@@ -26,7 +26,7 @@ from pabi.analyses.tuning import DEFAULT_DELTA, product, sampled_run, tuned_guar
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.sampled import Blocks, SampledRun
+from pabi.normal_forms.sampled import Blocks, Pulls, SampledRun
 from pabi.numbers import encoding
 from pabi.numbers.rounding import Array
 from pabi.shifts.random import Cost, PayOff, Split, lead_in
@@ -78,7 +78,8 @@ class OneSided:
         if self.lead.size:
             last = view.run.steps - self.window
             _, _, sigma = view.columns(last - self.lead.size, last)
-            records.append((self.lead / sigma, np.ones(self.lead.size)))
+            charged = Pulls.of(view.factor, self.lead / sigma)
+            records.append((charged, np.ones(self.lead.size)))
         return product(split.gaussian, records, view.probability, view.factor, view.failure)
 
 
@@ -93,7 +94,7 @@ def planned(view: SampledRun, power: float) -> OneSided:
         busy = blocks.s > 0.0
         strongest = float(np.max(2.0 * blocks.s[busy] / blocks.sigma[busy], initial=1e-9))
     cost = Cost(view.factor, view.probability, power, 4.0 * strongest)
-    pay_off = PayOff(cost, pulls(view))
+    pay_off = PayOff(cost, pulls_apart(view))
 
     def at(window: int) -> OneSided:
         part = view.window(window, pieces=48)
@@ -158,16 +159,18 @@ def pay_off_dict(blocks: Blocks, split: Split) -> dict[str, Any]:
 
 def pay_off_factors(
     view: SampledRun, blocks: Blocks, split: Split, sides: float = 1.0
-) -> tuple[Array, Array]:
-    """(parameters, counts) of the record's factors while the distance is paid off, one of each a block."""
+) -> tuple[Pulls, Array]:
+    """(sizes, counts) of the record's factors while the distance is paid off, one of each a block."""
+    apart = pulls_apart(view, sides)(blocks, split.before)
+    sizes = Pulls.of(view.factor, blocks.s / blocks.sigma, apart)
     with np.errstate(divide="ignore", invalid="ignore"):
-        factors = pulls(view, sides)(blocks, split.before) / np.sqrt(1.0 - split.share)
-    return np.where(blocks.s > 0.0, factors, 0.0), blocks.length.astype(np.float64)
+        factors = [np.where(blocks.s > 0.0, x / np.sqrt(1.0 - split.share), 0.0) for x in sizes]
+    return Pulls(*factors), blocks.length.astype(np.float64)
 
 
-def pulls(view: SampledRun, sides: float = 1.0) -> Callable[[Blocks, Array], Array]:
-    """The parameter of the record's factor (β = 1) from the distance before a block, when each of `sides`
-    runs is that far from its shifted one."""
+def pulls_apart(view: SampledRun, sides: float = 1.0) -> Callable[[Blocks, Array], Array]:
+    """How far apart the record's pulls on the two data sets can be, over the noise (β = 1), from the distance
+    before a block, when each of `sides` runs is that far from its shifted one."""
     change = view.change
     if not view.order.displaces:
         return lambda blocks, before: change * blocks.s / blocks.sigma
@@ -175,7 +178,7 @@ def pulls(view: SampledRun, sides: float = 1.0) -> Callable[[Blocks, Array], Arr
     def of(blocks: Blocks, before: Array) -> Array:
         # Pulls of norm at most s and change·s, that at one place differ by change·s at most.
         apart = change * blocks.s + sides * blocks.rho * before
-        most = np.maximum(blocks.s, np.minimum((1.0 + change) * blocks.s, apart))
+        most = np.minimum((1.0 + change) * blocks.s, apart)
         return np.asarray(np.where(blocks.s > 0.0, most, 0.0) / blocks.sigma)
 
     return of

@@ -18,10 +18,11 @@ from pabi.analyses.writing import SampledProof
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.sampled import RecordFactor, require_sampling
+from pabi.normal_forms.sampled import Pulls, RecordFactor, require_sampling
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import TINY, Array
 from pabi.tradeoff import (
+    FixedSizeSubsampled,
     Gaussian,
     PoissonReplaced,
     PoissonSubsampled,
@@ -38,6 +39,7 @@ _MOST_MU = 100.0  # of the Gaussian part of a plan: its ε is some thousands
 _TRIALS = 5  # plans that are composed and compared
 _BETTER = 0.9995  # by so much another plan must be better to go on
 _CLOSE_TILT = 0.1  # of log λ: tilts so close give much the same plan
+_ALIKE = 1.0 + 1e-6  # times: sizes so close are rounded up to the largest
 _MANY_BINS, _BINS = 1000, 40  # distinct parameters that are looked at, and that are composed
 
 
@@ -107,20 +109,24 @@ def _reveals_all(curve: Product) -> bool:
 
 def product(
     gaussian: float,
-    records: Iterable[tuple[Array, Array]],
+    records: Iterable[tuple[Pulls, Array]],
     probability: float,
     factor: RecordFactor,
     failure: float,
 ) -> Product:
-    """G(gaussian) ⊗ the records' factors, given as arrays of parameters and counts.
+    """G(gaussian) ⊗ the records' factors, given as arrays of sizes and counts.
 
-    Parameters are rounded up to at most 48 distinct ones.
+    Sizes are rounded up to at most 48 distinct ones.
     """
-    mus = np.concatenate([m for m, _ in records] or [np.zeros(0)])
-    counts = np.concatenate([n for _, n in records] or [np.zeros(0)])
+    records = list(records)
+    columns = [
+        np.concatenate([np.zeros(0), *x]) for x in zip(*(p for p, _ in records), strict=True)
+    ]
+    counts = np.concatenate([np.zeros(0), *(n for _, n in records)])
+    sizes = np.stack(columns or [counts] * 3, axis=1) * (1.0 + _MARGIN)
     factors: list[tuple[TradeOff, int]] = []
-    for mu, count in binned(mus * (1.0 + _MARGIN), counts):
-        factors.append((_revealed(factor, mu, probability), count))
+    for size, count in binned(sizes, counts):
+        factors.append((_revealed(factor, size, probability), count))
     if math.isnan(gaussian):
         gaussian = math.inf
     if gaussian > 0.0:
@@ -130,51 +136,58 @@ def product(
     return Product(factors, failure)
 
 
-def _revealed(factor: RecordFactor, mu: float, probability: float) -> TradeOff:
-    """The trade-off function of one factor with this parameter."""
+def _revealed(factor: RecordFactor, size: Array, probability: float) -> TradeOff:
+    """The trade-off function of one factor of these sizes, as `Pulls` has them."""
+    apart, norm, other = map(float, size)
     match factor:
         case RecordFactor.PRESENT:
-            return PoissonSubsampled(mu, probability)
+            return PoissonSubsampled(apart, probability)
         case RecordFactor.REPLACED:
-            return PoissonReplaced(max(0.5 * mu, TINY), probability)
-        case RecordFactor.DISPLACING:
-            return Subsampled(Gaussian(mu), probability)
+            return PoissonReplaced(max(0.5 * apart, TINY), probability)
+        case RecordFactor.DISPLACING | RecordFactor.ZEROED:
+            if max(size) <= _ALIKE * min(size):
+                return Subsampled(Gaussian(float(max(size))), probability)
+            return FixedSizeSubsampled(max(norm, TINY), max(other, TINY), apart, probability)
         case _:
             assert_never(factor)
 
 
-def binned(mus: Array, counts: Array) -> list[tuple[float, int]]:
-    """Pairs (parameter, count): close parameters are rounded up to few distinct ones, and 0 is left out."""
-    mus = np.where(np.isnan(mus), np.inf, mus)  # what is undefined hides nothing
-    present = (mus > 0.0) & (counts > 0)
-    mus, counts = mus[present], counts[present]
-    levels, index = np.unique(np.ceil(np.log(mus) / _CLOSE), return_inverse=True)
-    values = np.zeros(levels.size)
-    np.maximum.at(values, index, mus)
-    totals = np.bincount(index, counts, values.size).astype(np.float64)
+def binned(sizes: Array, counts: Array) -> list[tuple[Array, int]]:
+    """Pairs (sizes, count): close sizes are rounded up to few distinct ones, and 0 is left out.
+
+    `sizes` is (k, m), `counts` (k,). Rows are told apart by their first entry.
+    """
+    sizes = np.where(np.isnan(sizes), np.inf, sizes)  # what is undefined hides nothing
+    present = (sizes[:, 0] > 0.0) & (counts > 0)
+    sizes, counts = sizes[present], counts[present]
+    levels, index = np.unique(np.ceil(np.log(sizes[:, 0]) / _CLOSE), return_inverse=True)
+    values = np.zeros((levels.size, sizes.shape[1]))
+    np.maximum.at(values, index, sizes)
+    totals = np.bincount(index, counts, levels.size).astype(np.float64)
     values, totals = _by_weight(values, totals, _MANY_BINS)
     values, totals = _by_cost(values, totals, _BINS)
-    return [(float(v), round(float(n))) for v, n in zip(values, totals, strict=True)]
+    return [(v, round(float(n))) for v, n in zip(values, totals, strict=True)]
 
 
 def _by_weight(values: Array, totals: Array, most: int) -> tuple[Array, Array]:
     """(values, totals) of at most `most` bins of increasing values, each bin with about an equal part of Σ
     total·value²."""
-    if values.size <= most:
+    if totals.size <= most:
         return values, totals
-    weight = np.cumsum(totals * values**2)
+    weight = np.cumsum(totals * values[:, 0] ** 2)
     bins = np.minimum((weight / weight[-1] * most).astype(np.int64), most - 1)
-    last = np.append(np.flatnonzero(np.diff(bins)), values.size - 1)
-    return values[last], np.asarray(np.diff(np.append(0.0, np.cumsum(totals)[last])))
+    first = np.append(0, np.flatnonzero(np.diff(bins)) + 1)
+    return np.maximum.reduceat(values, first, axis=0), np.asarray(np.add.reduceat(totals, first))
 
 
 def _by_cost(values: Array, totals: Array, most: int) -> tuple[Array, Array]:
     """(values, totals) of at most `most` values: time and again the one that costs least is raised to the
     next."""
     values, totals = values.copy(), totals.copy()
-    price = np.expm1(np.minimum(values * values, 100.0))  # about what one factor costs
-    while values.size > most:
+    price = np.expm1(np.minimum(values[:, 0] ** 2, 100.0))  # about what one factor costs
+    while totals.size > most:
         i = int(np.argmin(totals[:-1] * np.diff(price)))
         totals[i + 1] += totals[i]
-        values, totals, price = (np.delete(x, i) for x in (values, totals, price))
+        values[i + 1] = np.maximum(values[i], values[i + 1])
+        values, totals, price = (np.delete(x, i, axis=0) for x in (values, totals, price))
     return values, totals

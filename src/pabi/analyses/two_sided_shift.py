@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from pabi.analyses.one_sided_shift import least_window, pay_off_dict, pay_off_factors, pulls
+from pabi.analyses.one_sided_shift import least_window, pay_off_dict, pay_off_factors, pulls_apart
 from pabi.analyses.tuning import DEFAULT_DELTA, product, sampled_run, tuned_guarantee
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.sampled import Blocks, SampledRun
+from pabi.normal_forms.sampled import Blocks, Pulls, SampledRun
 from pabi.numbers import encoding
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array
@@ -75,21 +75,22 @@ class TwoSided:
         view, split, descent = self.view, self.split, self.descent
         lagging = stage(view, descent.before[:-1], descent.payments)
         final = pay_off_factors(view, self.blocks, split, 2.0)
-        records = [(lagging, np.ones(lagging.size)), final]
+        records = [(lagging, np.ones(descent.payments.size)), final]
         return product(split.gaussian, records, view.probability, view.factor, view.failure)
 
 
-def stage(view: SampledRun, z: Array, a: Array) -> Array:
-    """The parameter of the factor of a step with payment a at distance z.
+def stage(view: SampledRun, z: Array, a: Array) -> Pulls:
+    """The sizes of the factor of a step with payment a at distance z.
 
-    The two shifted pulls have norms λ(cz + s) = a. They differ by λ(2cz + change·s) under fixed size, by
-    2a under Poisson.
+    The two shifted pulls have norms λ(cz + s) = a and, of a record that is zeroed, λ(cz + s/2). They differ
+    by λ(2cz + change·s) under fixed size, by 2a under Poisson.
     """
     c, _, s, sigma, _ = view.constants
     if not view.order.displaces:
-        return np.asarray(2.0 * a / sigma)
+        return Pulls.of(view.factor, a / sigma)
     owed = c * z + s
-    return np.asarray(a * np.maximum(owed, 2.0 * c * z + view.change * s) / (owed * sigma))
+    other = a * (c * z + view.change * s) / (owed * sigma)
+    return Pulls(a * (2.0 * c * z + view.change * s) / (owed * sigma), a / sigma, other)
 
 
 def planned(view: SampledRun, power: float) -> TwoSided:
@@ -97,7 +98,7 @@ def planned(view: SampledRun, power: float) -> TwoSided:
     run = view.run
     _, _, s, sigma, _ = view.constants
     cost = Cost(view.factor, view.probability, power, 8.0 * s / sigma)
-    pay_off = PayOff(cost, pulls(view, 2.0), doubled=2.0)
+    pay_off = PayOff(cost, pulls_apart(view, 2.0), doubled=2.0)
     highest = view.distance(run.data_steps)  # with s in every step, and within the diameter
     if not math.isfinite(highest):
         raise NotApplicable("the distance between the runs overflows")
@@ -133,7 +134,7 @@ def _lagging(
         view.distance,
         view.run.steps - final.steps,
         lambda z: np.interp(z, points, costs),
-        lambda z, a: pay_off.cost(stage(view, z, a)),
+        lambda z, a: pay_off.cost(stage(view, z, a).apart),
     )
     split = pay_off.best(final, float(descent.before[-1]))
     return TwoSided(view, descent, final, split)

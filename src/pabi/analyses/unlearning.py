@@ -399,10 +399,9 @@ def composed(unlearning: Unlearning, delta: float, position: int | None = None) 
     curve: TradeOff
     if isinstance(run.order, FreshSubsets):
         view = ForgettingSampled.of(unlearning, at)
-        mus, counts = composition.every_step(run)
-        curve = product(
-            0.0, [(mus * unlearning.records, counts)], view.probability, view.factor, 0.0
-        )
+        sizes, counts = composition.every_step(run, view.factor)
+        pulls = sizes.times(float(unlearning.records))
+        curve = product(0.0, [(pulls, counts)], view.probability, view.factor, 0.0)
         proof: Proof = SampledProof(COMPOSED, unlearning, curve, at)
     else:
         curve = Gaussian(_paid(unlearning))

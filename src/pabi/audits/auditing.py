@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from pabi.audits import rates
 from pabi.audits.audit import Audit
 from pabi.audits.canaries import canary_pair, coefficients
-from pabi.audits.instances import Instance, instances
+from pabi.audits.instances import Known, instances, nearby
 from pabi.audits.laws import LawPair
 from pabi.describe.runs import NoisySGD
 from pabi.execute.progress import progress_bar
@@ -28,6 +28,8 @@ _AT_ONCE = 50_000  # models that are trained side by side
 _FEWEST = 100
 _FLAT = 1e-9  # of its largest entry: a column that varies less is constant
 _LEAST = 1e-200
+_BEGINS = 2  # instances near which worse ones are looked for,
+_ROUNDS = 4  # so often at most
 
 
 def audit(
@@ -164,29 +166,44 @@ def audit_outputs(
     return Audit(promised, name, 2 * count, at, sure, tuple(points), None, seconds)
 
 
-def worst(run: NoisySGD, delta: float) -> tuple[Instance, LawPair]:
+def worst(run: NoisySGD, delta: float) -> tuple[Known, LawPair]:
     """The instance of a run with the largest ε at `delta`, in the worse order, and its laws.
 
     Raises NotApplicable where no laws are known.
     """
-    best: tuple[float, Instance, LawPair] | None = None
-    refusal = NotApplicable("no worst instance is known")
-    for instance in instances(run):
+    costs, refusal = _costs(instances(run), delta)
+    if not costs:
+        raise refusal or NotApplicable("no worst instance is known")
+    best = costs[0]
+    for begin in costs[:_BEGINS]:
+        for _ in range(_ROUNDS):
+            better, _ = _costs(nearby(begin[1]), delta)
+            if not better or better[0][0] <= begin[0]:
+                break
+            begin = better[0]
+        best = max(best, begin, key=lambda one: one[0])
+    return best[1], best[2]
+
+
+_Found = tuple[float, Known, LawPair]
+
+
+def _costs(tried: Sequence[Known], delta: float) -> tuple[list[_Found], NotApplicable | None]:
+    """(its ε, the instance, its laws), the largest ε first, and why others have no laws."""
+    costs: list[_Found] = []
+    refusal: NotApplicable | None = None
+    for instance in tried:
         try:
             law = instance.pair()
         except NotApplicable as no:
             refusal = no
             continue
-        cost = max(law.epsilon(delta), law.swapped().epsilon(delta))
-        if best is None or cost > best[0]:
-            best = cost, instance, law
-    if best is None:
-        raise refusal
-    return best[1], best[2]
+        costs.append((max(law.epsilon(delta), law.swapped().epsilon(delta)), instance, law))
+    return sorted(costs, key=lambda one: -one[0]), refusal
 
 
 def _scores(
-    instance: Instance,
+    instance: Known,
     law: LawPair,
     count: int,
     generator: np.random.Generator,
@@ -202,7 +219,7 @@ def _scores(
 
 
 def _trained(
-    instance: Instance,
+    instance: Known,
     gradient: float,
     count: int,
     generator: np.random.Generator,

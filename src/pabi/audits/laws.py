@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -54,6 +54,8 @@ class LawPair:
         Masses, which sum to 1 but for what the tails hold.
     rounding : float
         The most that any of them may be off by.
+    beyond : float
+        The probability of what neither law tells of.
 
     References
     ----------
@@ -64,6 +66,7 @@ class LawPair:
     one: Array
     other: Array
     rounding: float = 0.0
+    beyond: float = 0.0
 
     def swapped(self) -> LawPair:
         """The pair in the other order.
@@ -77,7 +80,7 @@ class LawPair:
         ------
         Nothing.
         """
-        return LawPair(self.edges, self.other, self.one, self.rounding)
+        return LawPair(self.edges, self.other, self.one, self.rounding, self.beyond)
 
     def delta(self, epsilon: float) -> float:
         """δ(ε) in this order: the mass of the first law above e^ε times the second.
@@ -98,7 +101,7 @@ class LawPair:
         """
         factor = math.exp(min(epsilon, _MOST_EPSILON))
         sure = self.one - factor * self.other - (1.0 + factor) * self.rounding
-        return float(np.maximum(sure, 0.0).sum())
+        return max(0.0, float(np.maximum(sure, 0.0).sum()) - (1.0 + factor) * self.beyond)
 
     def epsilon(self, delta: float) -> float:
         """The ε in [0, 600] at which `delta` is met in this order.
@@ -170,24 +173,51 @@ class LawPair:
         _, fpr, fnr = self.rates
         slack = self.rounding * len(fpr)
         inside = (fpr > 1e3 * slack + _LEAST) & (fnr > 1e3 * slack + _LEAST)
-        upper = [np.minimum(_ABOVE * rate[inside] + slack, 1.0) for rate in (fpr, fnr)]
+        upper = [
+            np.minimum(_ABOVE * rate[inside] + slack + self.beyond, 1.0) for rate in (fpr, fnr)
+        ]
         gaps = -ndtri(upper[0]) - ndtri(upper[1])
         return float(np.max(gaps, initial=0.0))
 
 
+class SumCase(NamedTuple):
+    """What happens with the probability `weight`: Σ choices + N(0, std²)."""
+
+    weight: float
+    choices: Sequence[Choice]
+    std: float
+
+
 def pair_of_sums(one: Sequence[Choice], other: Sequence[Choice], std: float) -> LawPair:
     """The laws of Σ choices + N(0, std²), for the choices of two data sets."""
-    ends = [_ends(one), _ends(other)]
-    low, high = (f(end[k] for end in ends) for k, f in enumerate((min, max)))
-    start, length = low - _TAIL * std, high - low + 2.0 * _TAIL * std
-    count = min(_MOST_CELLS, 1 << math.ceil(math.log2(length / std * _FINE)))
+    return pair_of_mixtures([SumCase(1.0, one, std)], [SumCase(1.0, other, std)])
+
+
+def pair_of_mixtures(one: Sequence[SumCase], other: Sequence[SumCase]) -> LawPair:
+    """The laws of mixtures of such sums, for the cases of two data sets."""
+    cases = [*one, *other]
+    ends, least = [_ends(case.choices) for case in cases], min(case.std for case in cases)
+    tail = _TAIL * max(case.std for case in cases)
+    start = min(low for low, _ in ends) - tail
+    length = max(high for _, high in ends) + tail - start
+    count = min(_MOST_CELLS, 1 << math.ceil(math.log2(length / least * _FINE)))
     edges = np.asarray(start + length / count * np.arange(count + 1), dtype=np.float64)
-    outcomes = max(math.prod(len(c.values) for c in choices) for choices in (one, other))
-    if outcomes <= _FEW and outcomes * count <= _MOST_SUMMED:
-        return LawPair(edges[1:-1], _summed(one, std, edges), _summed(other, std, edges))
-    masses = [_transformed(choices, std, edges) for choices in (one, other)]
-    rounding = _FLOOR * max(float(mass.max()) for mass in masses)
+    outcomes = [math.prod(len(c.values) for c in case.choices) for case in cases]
+    if max(outcomes) <= _FEW and sum(outcomes) * count <= _MOST_SUMMED:
+        masses, rounding = [_mixed(_summed, law, edges) for law in (one, other)], 0.0
+    else:
+        masses = [_mixed(_transformed, law, edges) for law in (one, other)]
+        rounding = _FLOOR * max(float(mass.max()) for mass in masses)
     return LawPair(edges[1:-1], masses[0], masses[1], rounding)
+
+
+def _mixed(
+    masses: Callable[[Sequence[Choice], float, Array], Array], law: Sequence[SumCase], edges: Array
+) -> Array:
+    total = np.zeros(len(edges) - 1)
+    for case in law:
+        total += case.weight * masses(case.choices, case.std, edges)
+    return total
 
 
 def gaussian_masses(edges: Array, mean: float, std: float) -> Array:

@@ -1,8 +1,8 @@
 """The law of a walk between two walls: what a run on a bounded domain releases when it trains one number.
 
-A step is affine, then Gaussian noise, then a projection on [−D/2, D/2]. The law between the walls is followed
-at Gauss–Legendre nodes, in panels as wide as the least noise of a step, with an atom at either wall. Its
-density after a step is analytic, so that such nodes have nearly all digits of a double.
+A step is affine, then Gaussian noise, then a projection on [−D/2, D/2]. The law between
+the walls is followed at Gauss–Legendre nodes, in panels as wide as the least noise of a step, with an atom at
+either wall. Its density after a step is analytic, so that such nodes have nearly all digits of a double.
 
 All orders of batches that are drawn are followed together. Where one of the steps of an epoch has the record,
 the law with the record still to come and the law with the record behind take the same steps, so that an epoch
@@ -27,7 +27,7 @@ from pabi.numbers.rounding import Array
 
 _NODES = 10  # of a panel
 _MOST_NODES = 4_000
-_FINE = 100  # cells of the released law in a standard deviation of the last noise
+_FINE = 40  # cells of the released law in a standard deviation of the last noise
 _MOST_CELLS = 50_000
 _MOST_KERNELS = 8  # kept at once
 _BAND = 220  # nodes within nine standard deviations of a step, and some
@@ -51,7 +51,7 @@ class WalledWalk:
 
     `plain`, `moved`: each step without the record and with it. `chances`: (t, c) the probability that a step
     has it, in each of c cases of the (c,) probabilities `cases`. `epoch`: the steps of which at most one has
-    it; 1 where every step draws for itself.
+    it; 1 where every step draws for itself. `start`: where the walk begins, from the middle.
     """
 
     plain: Sequence[AffineStep]
@@ -59,6 +59,7 @@ class WalledWalk:
     chances: Array
     cases: Array
     epoch: int = 1
+    start: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +77,9 @@ class _Walls:
         """The walls and the nodes between them."""
         return np.concatenate([[-self.half], self.nodes, [self.half]])
 
-    def after(self, step: AffineStep, laws: Array, last: bool) -> Array:
+    def after(self, step: AffineStep, laws: Array, last: bool, start: float) -> Array:
         """(m, c) laws after a step; `last`: as masses of the cells of the release."""
-        points = np.zeros(1) if len(laws) == 1 else self.points
+        points = np.array([start]) if len(laws) == 1 else self.points
         if last:
             return self._cells(step, points, laws)
         if len(points) == 1:
@@ -111,7 +112,7 @@ class _Walls:
 
 
 def pair_between_walls(diameter: float, one: WalledWalk, other: WalledWalk) -> LawPair:
-    """The laws of what walks from 0 release on two data sets.
+    """The laws of what walks release on two data sets.
 
     Raises NotApplicable where the domain is so wide that there would be too many nodes.
     """
@@ -166,15 +167,15 @@ def _epoch(walls: _Walls, walk: WalledWalk, laws: Array, steps: range) -> Array:
     for k in steps:
         last, chance = k + 1 == len(walk.plain), walk.chances[k]
         cases = np.flatnonzero(chance)
-        met = walls.after(walk.moved[k], before[:, cases], last) if len(cases) else None
+        met = walls.after(walk.moved[k], before[:, cases], last, walk.start) if len(cases) else None
         behind = (
-            walls.after(walk.plain[k], behind, last)
+            walls.after(walk.plain[k], behind, last, walk.start)
             if np.any(behind)
             else np.zeros((_rows(walls, last), len(chance)))
         )
         if met is not None:
             behind[:, cases] += chance[cases] * met
-        before = walls.after(walk.plain[k], before, last)
+        before = walls.after(walk.plain[k], before, last, walk.start)
     return np.asarray(behind + (1.0 - walk.chances[steps].sum(axis=0)) * before)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pabi.cli.auditing import audit
+from pabi.cli.exploring import explore
 from pabi.cli.forgetting import forget
 from pabi.cli.ledgers import ledger
 from pabi.cli.planning import plan
@@ -42,7 +43,6 @@ from pabi.cli.writing import (
     one_line,
     origin,
     reading,
-    run_file,
 )
 from pabi.numbers.errors import (
     BudgetExceeded,
@@ -284,6 +284,7 @@ def calibrate(
     from pabi.account.calibration import calibrate as calibrated
     from pabi.describe.files import to_dict
     from pabi.describe.iteration import NoisyIteration
+    from pabi.describe.run_files import run_file
 
     target, at = read_target(epsilon, delta)
     start: Any = describe(file)
@@ -324,6 +325,7 @@ app.command()(predict)
 app.command()(forget)
 app.command()(audit)
 app.command()(ledger)
+app.command()(explore)
 app.command()(reproduce)
 
 

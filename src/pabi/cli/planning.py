@@ -16,7 +16,7 @@ from pabi.cli.options import (
 )
 from pabi.cli.output_files import partial_files
 from pabi.cli.reading import read_positive, read_target
-from pabi.cli.writing import emit, run_file
+from pabi.cli.writing import emit
 from pabi.numbers.errors import InvalidInput
 
 
@@ -58,6 +58,7 @@ def plan(
     from pabi.cli.schema_file import schema_text
     from pabi.cli.training import schema_for
     from pabi.describe.files import to_dict
+    from pabi.describe.run_files import run_file
 
     limit, at = read_target(epsilon, delta)
     size = _size(rows, users)

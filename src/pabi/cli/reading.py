@@ -62,17 +62,9 @@ def parsed_toml(file: str, what: str, kind: FileKind) -> dict[str, Any]:
 
 def toml_tables(file: str, text: str) -> dict[str, Any]:
     """The tables in the text of a TOML file."""
-    import tomllib
+    from pabi.describe.run_files import tables_in
 
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as bad:
-        reason = str(bad).replace(
-            "end of document", f"end of document, line {text.count(chr(10)) + 1}"
-        )
-        raise InvalidInput(file_name(file), f"malformed TOML: {reason}") from None
-    except (ValueError, RecursionError) as bad:  # a number or a nesting beyond what Python reads
-        raise InvalidInput(file_name(file), f"malformed TOML: {bad}") from None
+    return tables_in(text, file_name(file))
 
 
 def describe(file: str) -> Description:
@@ -82,45 +74,13 @@ def describe(file: str) -> Description:
 
 def described(file: str, text: str) -> Description:
     """The description in the text of a run file."""
+    from pabi.describe.run_files import description_in
+
     table = toml_tables(file, text)
     try:
-        return _built(table)
+        return description_in(table)
     except InvalidInput as bad:
         raise InvalidInput(file_name(file), str(bad)) from None
-
-
-def _built(table: dict[str, Any]) -> Description:
-    from pabi.describe.files import from_dict
-
-    batches = table.get("batches")
-    for where, part in (("the top level", table), ("[batches]", batches)):
-        kind = part.get("kind", "") if isinstance(part, dict) else ""
-        if not isinstance(kind, str):
-            raise InvalidInput("kind", f"expected a string in {where}, got {kind!r}")
-    try:
-        return from_dict(table)
-    except InvalidInput:
-        raise
-    except (TypeError, ValueError, ArithmeticError) as bad:
-        # A value so odd that no check foresaw it: find out which field it is.
-        raise InvalidInput(
-            _culprit(table, from_dict), f"not accepted ({type(bad).__name__}: {bad})"
-        ) from None
-
-
-def _culprit(table: dict[str, Any], build: Callable[[dict[str, Any]], Any]) -> str:
-    """The key whose value breaks `build`: with 1 in its place nothing breaks."""
-    for key in sorted(table, key=lambda k: k in ("n", "loss", "batches")):
-        if not isinstance(table[key], (int, float, list, dict)):
-            continue
-        try:
-            build(table | {key: 1})
-        except InvalidInput:
-            return key
-        except (TypeError, ValueError, ArithmeticError):
-            continue
-        return key
-    return "description"
 
 
 def _option(name: str, text: str | None, kind: str, ok: Callable[[float], bool]) -> float | None:

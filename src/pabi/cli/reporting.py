@@ -98,8 +98,7 @@ def _read(
     file: str, delta: float | None, limits: dict[str, Any]
 ) -> tuple[Guarantee | None, Verdict]:
     """The guarantee that a file holds or describes, None where its proof is refused; and the verdict."""
-    from pabi.guarantees.guarantee import FORMAT, Guarantee
-    from pabi.numbers.encoding import parse_json
+    from pabi.reports.reading import stated_in
     from pabi.verification import verify
 
     what = "a guarantee, a certificate (JSON) or a run file (TOML)"
@@ -108,31 +107,7 @@ def _read(
         guarantee = described(file, text).guarantee(delta or USUAL_DELTA)
         return guarantee, verify(guarantee, **limits)
     verdict, *_ = verdict_on_text(file, text, **limits)
-    data = parse_json(text)
-    stands_alone = data["format"] != FORMAT
-    if not verdict.ok and (stands_alone or data.get("certificate") is not None):
-        return None, verdict
-    return _of_certificate(data, verdict) if stands_alone else Guarantee.from_dict(data), verdict
-
-
-def _of_certificate(payload: dict[str, Any], verdict: Verdict) -> Guarantee:
-    """The guarantee that an accepted certificate proves."""
-    from pabi.describe.neighbours import checked_adjacency
-    from pabi.guarantees.certificate import Certificate
-    from pabi.guarantees.guarantee import Guarantee
-    from pabi.tradeoff import TradeOff
-    from pabi.verification.bounds import best_curve
-
-    method, source = verdict.names[0]
-    return Guarantee(
-        TradeOff.from_dict(best_curve(verdict.bounds)),
-        checked_adjacency(verdict.adjacency),
-        method,
-        source,
-        verdict.assumptions,
-        None if verdict.reading is None else verdict.reading[1],
-        proof=Certificate.from_dict(payload),
-    )
+    return stated_in(text, verdict), verdict
 
 
 def _write(path: Path, text: str, force: bool) -> None:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pabi.tradeoff import TradeOff
 
 _LONGEST_LINE = 700
-_WRITTEN_OUT = 10_000  # entries of a schedule that a run file still lists one by one
 
 
 def one_line(text: object) -> str:
@@ -118,26 +117,3 @@ def shape(curve: TradeOff) -> str:
         mus = [part.mu for part in curve.parts]
         return f"none (a mixture of {len(mus)} Gaussians, mu from {shown(min(mus))} to {shown(max(mus))})"
     return f"none ({curve.kind})"
-
-
-def run_file(table: dict[str, Any], comments: Sequence[str]) -> str:
-    """The text of a run file with a description's table, below comments."""
-    import tomli_w
-
-    return "".join(f"# {line}\n" for line in comments) + "\n" + tomli_w.dumps(_toml_ready(table))
-
-
-def _toml_ready(table: dict[str, Any]) -> dict[str, Any]:
-    """A description's table for TOML, which has no null, with packed schedules listed."""
-    from pabi.numbers.encoding import read_floats
-
-    ready = {}
-    for key, value in table.items():
-        if isinstance(value, dict) and set(value) == {"f8"}:
-            entries = read_floats(key, value)
-            value = entries.tolist() if len(entries) <= _WRITTEN_OUT else value
-        elif isinstance(value, dict):
-            value = _toml_ready(value)
-        if value is not None:
-            ready[key] = value
-    return ready

@@ -73,9 +73,13 @@ def numeric_columns(dataset: Any, names: Sequence[str]) -> np.dtype[Any]:
 
 def require_columns(dataset: Any, names: Sequence[str]) -> None:
     """Raises InvalidInput unless every file has these columns, once each and of one type."""
+    arrow = extra("pyarrow", "train")
     for fragment in dataset.get_fragments():
-        own = fragment.physical_schema
         where = getattr(fragment, "path", None) or "X"
+        try:
+            own = fragment.physical_schema
+        except (OSError, arrow.ArrowException):
+            raise InvalidInput(where, "cannot be read: it is damaged or gone") from None
         for name in names:
             if len(own.get_all_field_indices(name)) != 1:
                 raise InvalidInput(where, f"expected one column {name!r}, as in the first file")

@@ -39,7 +39,13 @@ from pabi.execute.precision import checked, walk_of
 from pabi.execute.progress import progress_bar
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import Records, longer_than, seen_norm
-from pabi.execute.sums import GradientSum, noise_factor, per_record_sum, stated_sum
+from pabi.execute.sums import (
+    GradientSum,
+    RemoteGradients,
+    noise_factor,
+    per_record_sum,
+    stated_sum,
+)
 from pabi.guarantees.guarantee import TESTING, Guarantee
 from pabi.guarantees.releases import released_notes
 from pabi.numbers import validate
@@ -88,7 +94,7 @@ class Trained:
 
 def train(
     run: NoisySGD,
-    per_record_gradients: PerRecordGradients | None = None,
+    per_record_gradients: PerRecordGradients | RemoteGradients | None = None,
     x0: ArrayLike | None = None,
     random_state: int | np.random.Generator | None = None,
     *,
@@ -209,7 +215,7 @@ def train(
 def train_and_keep(
     keep: Keep | None,
     run: NoisySGD,
-    per_record_gradients: PerRecordGradients | None = None,
+    per_record_gradients: PerRecordGradients | RemoteGradients | None = None,
     x0: ArrayLike | None = None,
     random_state: int | np.random.Generator | None = None,
     *,
@@ -236,6 +242,8 @@ def train_and_keep(
         raise InvalidInput("watch", 'only a run with release="path" may be watched')
     randomness = randomness_from(random_state, stacklevel=3)
     sentences = unseen(files.assumed) + ([] if clipped_gradient_sum is None else [CLIPS_ITSELF])
+    if isinstance(per_record_gradients, RemoteGradients):
+        sentences += per_record_gradients.assumed
     secret = randomness.secret and TESTING not in sentences
     # Neither depends on the data.
     proven = checked(run.guarantee(delta), *walk_of(run, start[None]))
@@ -261,7 +269,7 @@ def train_and_keep(
 
 def gradient_sum_of(
     run: NoisySGD,
-    per_record_gradients: PerRecordGradients | None,
+    per_record_gradients: PerRecordGradients | RemoteGradients | None,
     clipped_gradient_sum: ClippedGradientSum | None = None,
     groups: UserRows | ArrayLike | None = None,
 ) -> GradientSum:
@@ -277,34 +285,58 @@ def gradient_sum_of(
         ("per_record_gradients", per_record_gradients),
         ("clipped_gradient_sum", clipped_gradient_sum),
     ):
-        if value is not None and not callable(value):
+        if value is not None and not callable(value) and not isinstance(value, RemoteGradients):
             raise InvalidInput(name, f"expected a callable, got a {type(value).__name__}")
-    _refuse_other_loss(run, per_record_gradients)
+    remote, gradients = _parted(per_record_gradients)
+    _refuse_other_loss(run, gradients)
     users = _users(run, groups, clipped_gradient_sum is not None)
     if clipped_gradient_sum is not None:
         return stated_sum(clipped_gradient_sum, run)
-    assert per_record_gradients is not None
-    if isinstance(per_record_gradients, LinearGradients):
-        held = per_record_gradients.records.n
-        if users is not None:
-            checked_groups(users, run.n, held)
-        elif held != run.n:
-            raise InvalidInput("n", f"expected {held}, the rows of X, got {run.n}")
-        _refuse_longer_rows(run, per_record_gradients.records)
-        _refuse_steeper(run, per_record_gradients)
-        _refuse_weights(run, per_record_gradients)
-        if run.clipping != "coordinates":
-            return fast_sum(per_record_gradients, run, users)
-    return per_record_sum(per_record_gradients, run, users)
+    assert gradients is not None
+    if remote is not None:
+        _refuse_other_rows(run, remote.n, users)
+    elif isinstance(gradients, LinearGradients):
+        _refuse_other_rows(run, gradients.records.n, users)
+    if isinstance(gradients, LinearGradients):
+        _refuse_longer_rows(run, gradients.records)
+        _refuse_steeper(run, gradients)
+        _refuse_weights(run, gradients)
+    return clipped_sum(run, gradients, users) if remote is None else remote.sum_for(run, users)
 
 
-def _layout(gradients: PerRecordGradients | None) -> Layout | None:
+def _parted(
+    gradients: PerRecordGradients | RemoteGradients | None,
+) -> tuple[RemoteGradients | None, PerRecordGradients | None]:
+    """(those on other machines if they are, those that show what is to be refused)."""
+    if isinstance(gradients, RemoteGradients):
+        return gradients, gradients.example
+    return None, gradients
+
+
+def clipped_sum(
+    run: NoisySGD, gradients: PerRecordGradients, groups: UserRows | None = None
+) -> GradientSum:
+    """The sum of the clipped gradients of records in memory; see `per_record_sum`."""
+    if isinstance(gradients, LinearGradients) and run.clipping != "coordinates":
+        return fast_sum(gradients, run, groups)
+    return per_record_sum(gradients, run, groups)
+
+
+def _refuse_other_rows(run: NoisySGD, rows: int, users: UserRows | None) -> None:
+    """Raises InvalidInput unless the rows are those that the run describes."""
+    if users is not None:
+        checked_groups(users, run.n, rows)
+    elif rows != run.n:
+        raise InvalidInput("n", f"expected {rows}, the rows of X, got {run.n}")
+
+
+def _layout(gradients: PerRecordGradients | RemoteGradients | None) -> Layout | None:
     """Where the rows of a large table lie; None of rows in memory."""
     return gradients.layout if isinstance(gradients, LinearGradients) else None
 
 
 @contextlib.contextmanager
-def _laid_out(gradients: PerRecordGradients | None) -> Iterator[None]:
+def _laid_out(gradients: PerRecordGradients | RemoteGradients | None) -> Iterator[None]:
     """Removes the rows that are on a disk in their order, however training ends."""
     try:
         yield

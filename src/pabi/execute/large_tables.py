@@ -87,6 +87,11 @@ class LargeTable:
         for name in self._columns or ():
             self._require(name, "columns")
 
+    @property
+    def data(self) -> Any:
+        """What is read: a dataset of pyarrow's, an array, or a collection of dask's."""
+        return self._data
+
     def feature_names(self, without: Sequence[str] = ()) -> tuple[str, ...] | None:
         """The names of the features, None of an array.
 

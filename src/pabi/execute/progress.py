@@ -4,6 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+
+Listener = Callable[[int, int], None]
+
+_listener: ContextVar[Listener | None] = ContextVar("pabi_progress", default=None)
+
+
+@contextlib.contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Within it progress is shown by `listener`, called with the steps that are over and all steps."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
 
 
 @contextlib.contextmanager
@@ -14,9 +29,29 @@ def progress_bar(
 
     `first`: how many of `steps` are over at the start. `label`: the name of the bar.
     """
+    listener = _listener.get()
     if not shown:
         yield lambda: None
-        return
+    elif listener is not None:
+        yield _passed_on(listener, steps, first)
+    else:
+        with _bar(steps, first, label) as advance:
+            yield advance
+
+
+def _passed_on(listener: Listener, steps: int, first: int) -> Callable[[], None]:
+    over = first
+
+    def advance() -> None:
+        nonlocal over
+        over += 1
+        listener(over, steps)
+
+    return advance
+
+
+@contextlib.contextmanager
+def _bar(steps: int, first: int, label: str) -> Iterator[Callable[[], None]]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,

@@ -22,6 +22,7 @@ that here, too, a record's gradient must not depend on its place.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -137,6 +138,23 @@ class GradientSum(Protocol):
 
     def __call__(self, x: Array, rows: Rows) -> Array:
         """The sum at `x` over `rows`."""
+
+
+class RemoteGradients(ABC):
+    """Gradients of records that are on other machines: only clipped sums of them come here.
+
+    `n`: how many records there are. `example`: the gradients of a public record, by the code that runs there;
+    what is refused of gradients in memory is refused of them. `assumed`: what a guarantee assumes of the
+    other machines.
+    """
+
+    n: int
+    example: Any
+    assumed: tuple[str, ...]
+
+    @abstractmethod
+    def sum_for(self, run: NoisySGD, groups: UserRows | None) -> GradientSum:
+        """The sum of a batch's clipped gradients, as of the same records in memory but for roundings."""
 
 
 class Total:

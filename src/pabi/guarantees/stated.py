@@ -15,6 +15,7 @@ from pabi.tradeoff import (
     ApproxDP,
     Best,
     BoundedRange,
+    FixedSizeSubsampled,
     Gaussian,
     Grouped,
     Laplace,
@@ -23,12 +24,16 @@ from pabi.tradeoff import (
     PoissonSubsampled,
     PrivacyLossDistribution,
     Product,
+    SecretMixture,
     Selected,
     Subsampled,
     TradeOff,
 )
 from pabi.tradeoff.directions import one_order
 from pabi.tradeoff.kinds import Curve, known_curve
+
+# Of random batches: a certificate holds them in products alone.
+_DRAWN = Subsampled | PoissonSubsampled | FixedSizeSubsampled
 
 
 def stated_sentence(method: str, source: str) -> str:
@@ -70,7 +75,7 @@ def stated_curve(tradeoff: object) -> Curve:
         For anything else.
     """
     curve = known_curve(tradeoff)
-    if isinstance(curve, Subsampled | PoissonSubsampled):
+    if isinstance(curve, _DRAWN):
         curve = Product(((curve, 1),))  # as which a certificate holds it
     if one_order(curve.orientation):
         raise InvalidInput(
@@ -97,7 +102,9 @@ def sentences(field: str, values: Any) -> tuple[str, ...]:
 def writable(curve: TradeOff) -> bool:
     """Whether a certificate can hold the function: closed forms, and products and bests of them."""
     match known_curve(curve):
-        case Gaussian() | Mixture() | BoundedRange() | Subsampled() | PoissonSubsampled():
+        case Gaussian() | Mixture() | BoundedRange():
+            return True
+        case Subsampled() | PoissonSubsampled() | FixedSizeSubsampled():
             return True
         case Laplace(probability=p):
             return p == 1.0
@@ -107,9 +114,11 @@ def writable(curve: TradeOff) -> bool:
             mixtures = sum(k for factor, k in factors if isinstance(factor, Mixture))
             return mixtures <= 1 and all(writable(factor) for factor, _ in factors)
         case Best(parts=parts):
-            alone = any(isinstance(part, Subsampled | PoissonSubsampled) for part in parts)
+            alone = any(isinstance(part, _DRAWN) for part in parts)
             return not alone and all(map(writable, parts))
-        case PoissonReplaced() | PrivacyLossDistribution() | Selected() | Grouped():
+        case (
+            PoissonReplaced() | PrivacyLossDistribution() | SecretMixture() | Selected() | Grouped()
+        ):
             return False
         case other:
             assert_never(other)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn
 
 from pabi.describe.neighbours import Adjacency, changed, checked_adjacency
 from pabi.guarantees.guarantee import Guarantee
@@ -30,6 +30,7 @@ from pabi.numbers.rounding import fraction_down
 from pabi.numbers.validate import integer, number
 from pabi.tradeoff import (
     ApproxDP,
+    FixedSizeSubsampled,
     Gaussian,
     Laplace,
     PoissonReplaced,
@@ -314,20 +315,33 @@ def _event_of(curve: TradeOff, adjacency: Adjacency) -> Any:
             return events.PoissonSampledDpEvent(p, events.GaussianDpEvent(_noise(1, mu)))
         case PoissonReplaced(mu=mu, probability=p) if adjacency == "replace_one":
             return events.PoissonSampledDpEvent(p, events.GaussianDpEvent(_noise(1, mu)))
-        case Subsampled(base=Gaussian(mu=mu), probability=p):
-            size = Fraction(p).limit_denominator(_LARGEST)
-            if float(size) == p:
-                return events.SampledWithoutReplacementDpEvent(
-                    size.denominator, size.numerator, events.GaussianDpEvent(_noise(2, mu))
-                )
+        case Subsampled(base=Gaussian(mu=mu), probability=p) if adjacency == "replace_one":
+            return _without_replacement(p, _noise(2, mu)) or _refuse(curve, adjacency)
+        case FixedSizeSubsampled(norm=norm, other=mu, probability=p, direction="both") if (
+            adjacency == "zero_out" and curve.apart == mu and norm == 2.0 * mu
+        ):
+            return _without_replacement(p, _noise(1, mu)) or _refuse(curve, adjacency)
         case ApproxDP(epsilon_0=epsilon, delta_0=0.0) if 0.0 < epsilon < math.inf:
             return _answer(epsilon, adjacency)
         case Product(factors=factors, failure=0.0):
             parts = [_repeated(_event_of(factor, adjacency), k) for factor, k in factors]
             return parts[0] if len(parts) == 1 else events.ComposedDpEvent(parts)
+    return _refuse(curve, adjacency)
+
+
+def _refuse(curve: TradeOff, adjacency: Adjacency) -> NoReturn:
     raise InvalidInput(
         "guarantee", f"no event says what a {curve.kind} curve does under {adjacency!r}; use to_pld"
     )
+
+
+def _without_replacement(p: float, noise: float) -> Any:
+    """Gaussian noise on a batch of fixed size; None where `p` is no quotient of sizes."""
+    size = Fraction(p).limit_denominator(_LARGEST)
+    if float(size) != p:
+        return None
+    gaussian = events.GaussianDpEvent(noise)
+    return events.SampledWithoutReplacementDpEvent(size.denominator, size.numerator, gaussian)
 
 
 def _answer(epsilon: float, adjacency: Adjacency) -> Any:

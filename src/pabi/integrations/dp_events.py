@@ -18,6 +18,7 @@ from pabi.numbers.extras import extra
 from pabi.numbers.rounding import fraction_up
 from pabi.numbers.validate import integer, number
 from pabi.tradeoff import (
+    FixedSizeSubsampled,
     Gaussian,
     Laplace,
     PoissonReplaced,
@@ -188,9 +189,11 @@ def _fixed_size(event: Any, relation: Any) -> TradeOff:
     size = integer("sample_size", event.sample_size, at_least=0, at_most=n)
     if type(event.event) is events.NonPrivateDpEvent:
         return Gaussian(math.inf)
-    # Of a special record, too: another one comes into the batch in its place.
-    mu = _mu_of(event, event.event, relation if size == n else REPLACE_ONE)
-    return Subsampled(Gaussian(mu), fraction_up(Fraction(size, n)))
+    mu, p = _mu_of(event, event.event, relation), fraction_up(Fraction(size, n))
+    if relation is REPLACE_ONE or size == n or mu == 0.0:
+        return Subsampled(Gaussian(mu), p)
+    # Another record makes room for the one in question, and stays where that is special.
+    return FixedSizeSubsampled(2.0 * mu, other=mu, apart=mu, probability=p)
 
 
 def _mu_of(event: Any, inner: Any, relation: Any) -> float:

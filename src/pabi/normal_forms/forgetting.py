@@ -23,7 +23,7 @@ from pabi.describe.orders import FAILING, FixedSizes, Fractions, RandomSizes, fr
 from pabi.describe.runs import NoisySGD
 from pabi.describe.unlearning import Unlearning
 from pabi.normal_forms.positions import OrderedView, standing
-from pabi.normal_forms.sampled import RecordFactor, SampledRun
+from pabi.normal_forms.sampled import SampledRun
 from pabi.normal_forms.step_moduli import StepModuli
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array, fraction_up, up
@@ -218,12 +218,6 @@ class ForgettingSampled(SampledRun):
                 "every batch holds one of the forgotten records: fewer are left than a batch"
             )
         return min(1.0, fraction_up(1 - none))
-
-    @property
-    def factor(self) -> RecordFactor:
-        """What a step reveals of all of them together, some of which may be drawn."""
-        own = super().factor
-        return RecordFactor.DISPLACING if own is RecordFactor.REPLACED else own
 
     @cached_property
     def record_norm(self) -> float:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,19 +36,53 @@ _LARGEST_LOG = 700.0  # whose exponential is well within the doubles
 class RecordFactor(Enum):
     """What a step reveals of a record that may be drawn, as a kind of trade-off function.
 
-    Its parameter m is how far apart the sums can be with the record drawn on either data set, over the noise.
+    Its sizes are `Pulls`: the one, s, by which the record moves the sum on the data set that it is in; the
+    one of what takes its place on the other; and m, how far apart the two can be.
     """
 
     PRESENT = "poisson_subsampled"  # drawn or not, on one data set: O_p(m)
     REPLACED = "poisson_replaced"  # on both data sets, and nobody's place is taken: R_p(m/2)
-    DISPLACING = "subsampled"  # in place of another: C_p(G(m))
+    DISPLACING = "subsampled"  # in place of another, on both data sets: C_p(G(m)) where m = s
+    ZEROED = (
+        "fixed_size_subsampled"  # in place of another, whose place on the other data set is empty
+    )
 
 
 def record_factor(run: NoisySGD, order: FreshSubsets) -> RecordFactor:
     """That of a run with such batches."""
     if order.displaces:
-        return RecordFactor.DISPLACING
+        return RecordFactor.ZEROED if changed(run.adjacency) == 1 else RecordFactor.DISPLACING
     return RecordFactor.PRESENT if changed(run.adjacency) == 1 else RecordFactor.REPLACED
+
+
+class Pulls(NamedTuple):
+    """How far a drawn record moves the sum, over the noise: on the one data set at most `norm`, on the other
+    at most `other`, and the two at most `apart`; arrays of one shape."""
+
+    apart: Array
+    norm: Array
+    other: Array
+
+    @classmethod
+    def of(cls, factor: RecordFactor, norm: Array, apart: Array | None = None) -> Pulls:
+        """Those of a record that adds at most `norm`; `apart` is larger for two places than for one."""
+        half = 0.5 * norm
+        match factor:
+            case RecordFactor.PRESENT:
+                other, least = np.zeros_like(norm), norm
+            case RecordFactor.REPLACED:
+                other, least = norm, 2.0 * norm
+            case RecordFactor.DISPLACING:
+                other, least = norm, norm
+            case RecordFactor.ZEROED:  # norm is that of two gradients
+                other, least = half, half
+            case _:
+                assert_never(factor)
+        return cls(least if apart is None else apart, norm, other)
+
+    def times(self, factor: Array | float) -> Pulls:
+        """So many times larger."""
+        return Pulls(self.apart * factor, self.norm * factor, self.other * factor)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,18 @@ from typing import Any, Literal
 
 from pabi.numbers.errors import InvalidInput
 
-Extra = Literal["train", "zarr", "forget", "sampling", "torch", "opacus", "jax", "dp-accounting"]
+Extra = Literal[
+    "train",
+    "zarr",
+    "forget",
+    "sampling",
+    "torch",
+    "opacus",
+    "jax",
+    "dp-accounting",
+    "dask",
+    "explore",
+]
 
 
 def extra(module: str, group: Extra) -> Any:

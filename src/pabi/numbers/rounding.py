@@ -15,6 +15,9 @@ Array = NDArray[np.float64]
 # The smallest positive double that keeps full precision. A positive quantity that underflows is
 # raised to it, so that "a little" is never taken for "nothing".
 TINY = float(np.finfo(np.float64).tiny)
+# The spacing of long doubles at 1, which are doubles on some platforms; of pairs of doubles, whose spacing is
+# said to be next to nothing, what a few of their operations lose.
+EPS_LONG = max(float(np.finfo(np.longdouble).eps), 2.0**-100)
 
 # The least norm that vectors are scaled down to: entries far smaller than the norm still keep all digits
 # of a double, so that rounding them cannot carry the norm past it.

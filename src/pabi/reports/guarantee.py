@@ -66,7 +66,7 @@ def contents(guarantee: Guarantee, delta: float, verdict: Verdict) -> Report:
     sections = (
         Section("What is promised", _promise(guarantee, delta, verdict)),
         Section("Why this δ", _about_delta(guarantee, delta, sizes_of(guarantee, verdict))),
-        Section("What an attacker can do", _attacks(guarantee)),
+        Section("What an attacker can do", attacks(guarantee)),
         Section("The whole curve", _curve(guarantee, delta)),
         Section("What must stay hidden", _about_hidden(guarantee)),
         Section("What it rests on", _assumptions(guarantee)),
@@ -160,7 +160,8 @@ def _against(delta: float, n: int, counted: str) -> Paragraph:
     return Paragraph(f"{about}, which promises little.", alarming=True)
 
 
-def _attacks(guarantee: Guarantee) -> tuple[Block, ...]:
+def attacks(guarantee: Guarantee) -> tuple[Paragraph, Items]:
+    """What an attacker gains at most: who that is, and a sentence for each reading."""
     few, fewer = (shown(guarantee.tpr(r), decimals=2, percent=True) for r in (0.01, 0.001))
     advantage = shown(guarantee.advantage, decimals=2, percent=True)
     success = shown(guarantee.bayes_success(), decimals=2, percent=True)

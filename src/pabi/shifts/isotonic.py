@@ -20,12 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.numbers.rounding import TINY, Array
+from pabi.numbers.rounding import EPS_LONG, TINY, Array
 
 LongArray = NDArray[np.longdouble]
 
 _RANGE = 400.0  # |log2 W| within a segment; W² then stays far inside the range of doubles
-_EPS_LONG = float(np.finfo(np.longdouble).eps)
 _EPS = float(np.finfo(np.float64).eps)
 _SUM = 1.0 + 4.0 * _EPS  # above the roundings of a product and a sum
 
@@ -307,7 +306,7 @@ def _finish(segments: list[Segment], blocks: _Blocks, n: int) -> BlockPayments:
     # Products and sums of n terms in long double are off by at most n/2 units each; the payments
     # need 3n units of slack to cover every demand for sure, and their cost is known to 2.5n.
     factor = _shortfall(segments, blocks, slopes)
-    factor *= 1.0 + 3.5 * n * _EPS_LONG + 64.0 * _EPS
+    factor *= 1.0 + 3.5 * n * EPS_LONG + 64.0 * _EPS
     q, shift = np.empty_like(slopes), np.zeros(len(slopes), dtype=np.int64)
     stop = len(slopes)
     for segment in segments:  # from the end
@@ -318,7 +317,7 @@ def _finish(segments: list[Segment], blocks: _Blocks, n: int) -> BlockPayments:
         q[own], exponent = np.frexp(mantissa)
         shift[own] = exponent + (segment.scale.exponent - blocks.exponent[own])
         stop = begin
-    cost_slack = 1.0 + 3.0 * n * _EPS_LONG + 64.0 * _EPS
+    cost_slack = 1.0 + 3.0 * n * EPS_LONG + 64.0 * _EPS
     energy = float(np.sum(costs, dtype=np.longdouble)) * factor * factor * cost_slack
     plain = (shift >= -1021) & (shift < 1000)  # normal doubles
     q = np.where(plain, np.ldexp(q, np.where(plain, shift, 0).astype(np.int32)), q)

@@ -19,6 +19,7 @@ import numpy as np
 from pabi.normal_forms.sampled import Blocks, RecordFactor
 from pabi.numbers.rounding import Array
 from pabi.numbers.waiting import tick
+from pabi.tradeoff.displaced_losses import log_moments as displaced_log_moments
 from pabi.tradeoff.pairs import log_moments
 from pabi.tradeoff.replaced_losses import log_moments as replaced_log_moments
 
@@ -32,13 +33,16 @@ _RANGE, _KNOTS, _TABLE = 7.0, 100, 4000  # of log μ, where moments are computed
 
 
 def price(factor: RecordFactor, probability: float, power: float, mus: Array) -> Array:
-    """2·log-moment/(λ(λ+1)) of the factor with each parameter μ > 0, shape (m,)."""
+    """2·log-moment/(λ(λ+1)) of the factor, shape (m,), at one place, where with the record drawn the sums
+    are μ > 0 apart."""
     match factor:
         case RecordFactor.PRESENT | RecordFactor.DISPLACING:
             symmetrised = factor is RecordFactor.DISPLACING
             moments = log_moments(mus, probability, power, symmetrised)
         case RecordFactor.REPLACED:
             moments = replaced_log_moments(0.5 * mus, probability, power)
+        case RecordFactor.ZEROED:
+            moments = displaced_log_moments(mus, probability, power)
         case _:
             assert_never(factor)
     return 2.0 / (power * (power + 1.0)) * moments
@@ -79,8 +83,8 @@ class Split(NamedTuple):
 class PayOff:
     """Paying a distance to zero over the blocks, while every step with data costs a record factor.
 
-    `pulls(before)`: the parameter of the record's factor at β = 1, one per block, from the distance
-    before the block. `doubled`: 2 where both runs are shifted, each by its own payment.
+    `pulls(before)`: how far apart the record's pulls can be at β = 1, over the noise, one per block, from the
+    distance before the block. `doubled`: 2 where both runs are shifted, each by its own payment.
     """
 
     cost: Cost

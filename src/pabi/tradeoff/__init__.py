@@ -8,6 +8,7 @@ from pabi.tradeoff.approx_dp import ApproxDP
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.bounded_range import BoundedRange
+from pabi.tradeoff.displaced import FixedSizeSubsampled
 from pabi.tradeoff.gaussian import Gaussian, Identity
 from pabi.tradeoff.grouped import Grouped, grouped
 from pabi.tradeoff.laplace import Laplace
@@ -15,6 +16,7 @@ from pabi.tradeoff.mixture import Mixture, average
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
 from pabi.tradeoff.replaced import PoissonReplaced
+from pabi.tradeoff.secret_mixture import SecretMixture
 from pabi.tradeoff.selected import Selected, selected
 from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
 
@@ -22,6 +24,7 @@ __all__ = [
     "ApproxDP",
     "Best",
     "BoundedRange",
+    "FixedSizeSubsampled",
     "Gaussian",
     "Grouped",
     "Identity",
@@ -31,6 +34,7 @@ __all__ = [
     "PoissonSubsampled",
     "PrivacyLossDistribution",
     "Product",
+    "SecretMixture",
     "Selected",
     "Subsampled",
     "TradeOff",

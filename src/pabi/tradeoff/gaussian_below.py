@@ -18,12 +18,14 @@ from pabi.tradeoff.approx_dp import ApproxDP
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.bounded_range import BoundedRange
+from pabi.tradeoff.displaced import FixedSizeSubsampled
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.kinds import known_curve
 from pabi.tradeoff.laplace import Laplace
 from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.product import Product
 from pabi.tradeoff.replaced import PoissonReplaced
+from pabi.tradeoff.secret_mixture import SecretMixture
 from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
 
 _BITS = 200
@@ -41,9 +43,9 @@ def gaussian_below(curve: TradeOff) -> float:
     Returns
     -------
     float
-        μ in [0, ∞]: that of a Gaussian, the largest of a mixture and of a sampled Gaussian, twice that of one
-        of which a record is replaced, the least of several bounds, of a product the root of the sum of
-        squares.
+        μ in [0, ∞]: that of a Gaussian, the largest of a mixture, secret or not, and of a sampled Gaussian,
+        twice that of one of which a record is replaced or whose means are opposite, the largest size of one
+        that displaces others, the least of several bounds, of a product the root of the sum of squares.
 
     Raises
     ------
@@ -65,6 +67,10 @@ def gaussian_below(curve: TradeOff) -> float:
             return mu if p > 0.0 else 0.0
         case PoissonReplaced(mu=mu, probability=p):
             return 2.0 * mu if p > 0.0 else 0.0
+        case SecretMixture(means=means, opposite=opposite):
+            return 2.0 * means[-1] if opposite else means[-1]
+        case FixedSizeSubsampled(norm=norm, other=other, apart=apart, probability=p):
+            return max(norm, other, apart) if p > 0.0 else 0.0
         case Laplace(epsilon_0=epsilon, probability=p):
             return _between_halves(epsilon) if p > 0.0 else 0.0
         case BoundedRange(epsilon_0=length):

@@ -15,6 +15,7 @@ from pabi.tradeoff.approx_dp import ApproxDP
 from pabi.tradeoff.base import KindTable, TradeOff
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.bounded_range import BoundedRange
+from pabi.tradeoff.displaced import FixedSizeSubsampled
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.grouped import Grouped
 from pabi.tradeoff.laplace import Laplace
@@ -22,6 +23,7 @@ from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
 from pabi.tradeoff.replaced import PoissonReplaced
+from pabi.tradeoff.secret_mixture import SecretMixture
 from pabi.tradeoff.selected import Selected
 from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
 
@@ -29,6 +31,7 @@ Curve = (
     ApproxDP
     | Best
     | BoundedRange
+    | FixedSizeSubsampled
     | Gaussian
     | Grouped
     | Laplace
@@ -37,6 +40,7 @@ Curve = (
     | PoissonSubsampled
     | PrivacyLossDistribution
     | Product
+    | SecretMixture
     | Selected
     | Subsampled
 )
@@ -75,11 +79,13 @@ def _parts_are_known(curve: Curve) -> bool:
         case (
             ApproxDP()
             | BoundedRange()
+            | FixedSizeSubsampled()
             | Gaussian()
             | Laplace()
             | PoissonReplaced()
             | PoissonSubsampled()
             | PrivacyLossDistribution()
+            | SecretMixture()
         ):
             return True
         case _:

@@ -83,6 +83,12 @@ class ComposedLoss:
         log_power, epsilon = _near_least(bound, max(start, 1e-8))
         return math.exp(log_power), max(0.0, epsilon + MOMENT * abs(epsilon))
 
+    def by_moments(self, delta: float) -> float:
+        """An upper value of the least ε ≥ 0 with δ(ε) ≤ `delta`, at no cost of a grid; ∞ if none is shown."""
+        if delta <= 0.0 or self.infinity > 0.0:
+            return math.inf
+        return self.guess(delta)[1] * (1.0 + _BEYOND)
+
     def guess_power(self, epsilon: float) -> float:
         """The λ ≥ 0 that minimises K(λ) - λε: where the tilted mean is ε."""
 

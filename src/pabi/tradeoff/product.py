@@ -137,13 +137,18 @@ class Product(TradeOff):
 
     def _upper(self, delta: float, rtol: float) -> float:
         """An upper value of the losses' ε at `delta` in [0, 1)."""
-        return self._uppers(
-            (delta, rtol),
-            lambda: max(
-                loss.epsilon_bounds(delta, rtol, both=False, floor=self._floor(delta))[1]
-                for loss in self._losses
-            ),
-        )
+
+        def worst() -> float:
+            most = 0.0
+            for loss in self._losses:
+                # Moments may show that this direction is the better one.
+                if most == 0.0 or loss.by_moments(delta) > most:
+                    floor = self._floor(delta)
+                    value = loss.epsilon_bounds(delta, rtol, both=False, floor=floor)[1]
+                    most = max(most, value)
+            return most
+
+        return self._uppers((delta, rtol), worst)
 
     def _floor(self, delta: float) -> float:
         """A lower value of ε: no factor alone reveals more than all of them, and a large Gaussian nearly as

@@ -225,7 +225,7 @@ def _acceptance(finding: Finding) -> Verdict:
         if (gaussians := one.only(Gaussians)) is not None and finding.reading is None:
             mu, parts = gaussians.mu, gaussians.parts
         else:
-            what, product = f"product of {one.size} factors", one
+            what, product = one.text, one
     return Verdict(
         ok=True,
         reason=_proven(finding.reading, what),

@@ -17,8 +17,10 @@ from pabi.verification.factors import Factor, nothing
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians, Part
 from pabi.verification.factors.sampled import SampledGaussians
+from pabi.verification.factors.secret_mixtures import SecretMixtures
 from pabi.verification.limits import timed
 from pabi.verification.products import epsilon_bound
+from pabi.verification.secret_laws import epsilon_alone, laws_of
 
 _MOST_BOUNDS = 1024
 
@@ -124,7 +126,11 @@ class JointBound:
         if left <= 0 or not self.composed:
             return math.inf
         sampled = self.get(SampledGaussians).entries
-        return epsilon_bound(self.parts, sampled, double_below(left), enough)
+        secret = self.get(SecretMixtures).entries
+        if len(secret) == self.size == 1:
+            return epsilon_alone(secret[0], double_below(left), enough)
+        others = [laws_of(mixture) for mixture in secret]
+        return epsilon_bound(self.parts, sampled, double_below(left), enough, others)
 
     def curve(self) -> dict[str, Any]:
         """The trade-off function that the bound proves, in JSON."""
@@ -139,7 +145,7 @@ class JointBound:
         return {key: value for key, value in first.items() if key != "count"}
 
 
-_COMPOSED = (Gaussians, SampledGaussians, Failure)
+_COMPOSED = (Gaussians, SampledGaussians, SecretMixtures, Failure)
 
 # Several bounds on one release, all of which hold.
 Bounds = tuple[JointBound, ...]

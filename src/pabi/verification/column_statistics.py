@@ -18,6 +18,7 @@ class ColumnStatistics(About):
     """A release of noisy counts, moments or levels of columns."""
 
     CALLED = "of statistics of columns"
+    nulls = True  # numbers add up: what one record moves does not depend on what the others add
 
     def __init__(self, description: NoisyColumnStatistics) -> None:
         self.description = description

@@ -32,7 +32,28 @@ from pabi.verification.theorem import Names
 _MOST_FOLLOWED = 100_000  # steps whose moduli are gone through one by one if there is a diameter
 _MOST_KNOWN = 100_000  # different steps that are kept
 
-Needed = tuple[float, int]  # the parameter of sampled factors, and how many
+
+class Needed(NamedTuple):
+    """What `times` steps reveal of a record that may be drawn: over the noise, it moves the sum by `norm` on
+    the one data set, what takes its place by `other` on the second, and the two sums are `apart`."""
+
+    apart: float
+    norm: float
+    other: float
+    times: int
+
+
+class Moved(NamedTuple):
+    """The same before noise, as balls or rationals."""
+
+    apart: Any
+    norm: Any
+    other: Any
+
+    def over(self, noise: Any, times: int, share: Any = 1) -> Needed:
+        """Over the part `share` of a noise variance, rounded up."""
+        apart, norm, other = (root_above((x / noise) ** 2 / share) for x in self)
+        return Needed(apart, norm, other, times)
 
 
 class DrawnRun(Derived):
@@ -73,6 +94,22 @@ class DrawnRun(Derived):
             case _:
                 assert_never(self.exchange)
 
+    def _sampled(self, needed: Needed) -> Sampled:
+        kind, p = self.factor, self.probability
+        apart, norm, other, times = needed
+        match kind:
+            case "poisson_subsampled":
+                return Sampled(kind, p, apart, times)
+            case "poisson_replaced":
+                return Sampled(kind, p, norm, times)
+            case _:
+                return Sampled(kind, p, apart, times, norm, other)
+
+    def moved(self) -> Moved:
+        """How far apart gradient sums can be at one place, and what their records add to each."""
+        exchange = self.exchange
+        return Moved(self.pull * exchange.change, self.pull, self.pull * exchange.other)
+
     def left(self, fractions: Fractions) -> tuple[Fractions, Fractions]:
         """The parts of a full batch that a step is on that may use the record, and one that uses none."""
         return fractions, NO_DATA
@@ -80,14 +117,8 @@ class DrawnRun(Derived):
     def bound(
         self, needed: Sequence[Needed], *, gaussian: float = 0.0, failure: Fraction = Fraction(0)
     ) -> JointBound:
-        """A Gaussian, the sampled factors that are needed beside it, and a failure, together.
-
-        `needed`: how far apart the sums are with the record drawn on either data set, over the noise.
-        """
-        kind, p = self.factor, self.probability
-        if kind == REPLACED:  # each of two records moves its sum by half of that
-            needed = [(max(0.5 * mu, math.ulp(0.0)) if mu > 0.0 else mu, n) for mu, n in needed]
-        sampled = tuple(Sampled(kind, p, mu, count) for mu, count in needed)
+        """A Gaussian, the sampled factors that are needed beside it, and a failure, together."""
+        sampled = tuple(self._sampled(one) for one in needed)
         return JointBound.of(
             Gaussians.single(gaussian), SampledGaussians(sampled), Failure(failure)
         )
@@ -199,23 +230,23 @@ class Capped:
             k, w = (min(count, data) if settled else k + 1), after
         return w
 
-    def apart(self, step: Step, distance: Any) -> Any:
-        """How far apart the record's pulls on two runs can be, or its pull on one.
+    def moved(self, step: Step, distance: Any) -> Moved:
+        """The record's pulls on two runs so far apart.
 
         Within a block the distance is at most the larger of those at its ends. If c ≤ 1 it falls. If c > 1,
         it is A·c^i + B·c^−i with B ≥ 0 after i steps, which falls if A ≤ 0 and is convex otherwise.
         """
-        change = self.exchange.change
+        apart, other = self.exchange.change * step.s, self.exchange.other * step.s
         match self.exchange:
             case Exchange.PRESENCE | Exchange.EITHER:
-                return change * step.s
+                pass
             case Exchange.DISPLACED | Exchange.ZEROED:
-                most = (1 + change) * step.s
-                if not step.rho.is_finite():
-                    return most
-                return step.s.max(most.min(change * step.s + step.rho * distance))
+                most = step.s + other
+                further = step.rho.is_finite()
+                apart = most.min(apart + step.rho * distance) if further else most
             case _:
                 assert_never(self.exchange)
+        return Moved(apart, step.s, other)
 
 
 def root_above(square: Any) -> float:

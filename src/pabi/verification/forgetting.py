@@ -29,12 +29,10 @@ from pabi.verification.derivation import Derived, hides_its_path, takes_plain_st
 from pabi.verification.drawn_runs import DrawnRun
 from pabi.verification.limits import positions, timed
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.products import DISPLACING, PRESENT
 from pabi.verification.reading import integer
 from pabi.verification.refusal import Refused
 from pabi.verification.schemes import (
     Drawn,
-    Exchange,
     FixedDraws,
     Fractions,
     IndependentDraws,
@@ -224,11 +222,6 @@ class ForgettingDraws(Forgetting, DrawnRun):
         if none == 0:
             raise Refused("requests: every batch holds a record that is withdrawn")
         return 1 - none
-
-    @property
-    def factor(self) -> str:
-        """What a step reveals of all of them together, some of which may be drawn."""
-        return PRESENT if self.exchange is Exchange.PRESENCE else DISPLACING
 
     @property
     def drawn(self) -> int:

@@ -48,13 +48,29 @@ PRESENT, REPLACED, DISPLACING = "poisson_subsampled", "poisson_replaced", "subsa
 
 
 class Sampled(NamedTuple):
-    """`times` factors of a kind: C_p(G(μ)) ("subsampled"), O_p(μ) ("poisson_subsampled") or R_p(μ)
-    ("poisson_replaced")."""
+    """`times` factors of a kind: O_p(μ) ("poisson_subsampled"), R_p(μ) ("poisson_replaced"), or that of a
+    record that displaces others ("subsampled").
+
+    Of the latter μ is how far apart the sums are, `norm` how far the record moves the one sum, and `other`
+    how far the other is moved; None: no more than μ, which is C_p(G(μ)).
+    """
 
     kind: str
     probability: Fraction | float
     mu: float
     times: int
+    norm: float | None = None
+    other: float | None = None
+
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """(norm, other)."""
+        norm = self.mu if self.norm is None else self.norm
+        return norm, self.mu if self.other is None else self.other
+
+    def turned(self) -> Sampled:
+        """The same with the data sets exchanged, of a record that displaces others."""
+        return self._replace(norm=self.sizes[1], other=self.sizes[0])
 
 
 def epsilon_bound(
@@ -62,25 +78,33 @@ def epsilon_bound(
     sampled: Iterable[Sampled],
     delta: float,
     enough: float = 0.0,
+    others: Sequence[Callable[[float, float, bool], Law]] = (),
 ) -> float:
     """An ε with δ(ε) ≤ `delta` for the product; ∞ if none is found.
 
-    `parts`: (probability, μ) of a mixture of Gaussians, which is one factor. Finer grids are tried as long
+    `parts`: (probability, μ) of a mixture of Gaussians, which is one factor. `others`: of each further factor
+    the losses, from (tail, spacing, whether the data sets are exchanged). Finer grids are tried as long
     as the ε found is above `enough`, but so little that they may help.
     """
     factors = [f._replace(probability=_double(f.probability)) for f in sampled if f.mu > 0.0]
-    if not 0.0 < delta < 1.0 or any(math.isinf(f.mu) for f in factors):
+    if not 0.0 < delta < 1.0 or any(math.isinf(max(f.mu, *f.sizes)) for f in factors):
         return math.inf
-    if not factors and all(mu == 0.0 for _, mu in parts):
+    if not factors and not others and all(mu == 0.0 for _, mu in parts):
         return 0.0
-    tail = delta / max(1, sum(f.times for f in factors))
+    tail = delta / max(1, sum(f.times for f in factors) + len(others))
     best = math.inf
     for spacing, rise in _LEVELS:
-        laws = [_law(f, tail, spacing) for f in factors if f.probability < 1.0]
+        drawn = [f for f in factors if f.probability < 1.0]
+        laws = [_law(f, tail, spacing) for f in drawn]
         plain = math.fsum(f.times * whole_mu(f) ** 2 for f in factors if f.probability == 1.0)
         epsilon = 0.0
-        for turned in (False, True) if any(law.turns for law in laws) else (False,):
-            facing = [law.turned(1e-6 * tail) for law in laws] if turned else laws
+        for turned in (False, True) if others or any(law.turns for law in laws) else (False,):
+            facing = laws
+            if turned:
+                facing = [
+                    _turned(f, law, tail, spacing) for f, law in zip(drawn, laws, strict=True)
+                ]
+            facing = [*facing, *(law(tail, spacing, turned) for law in others)]
             epsilon = max(epsilon, _Sum(facing, _mixture(parts, plain)).epsilon(delta, rise))
         best = min(best, epsilon)
         if best <= enough or best > 1.02 * enough:
@@ -126,6 +150,13 @@ def _reversed(law: Law) -> Array:
         return _up(law.p * np.exp(-law.y))
 
 
+def _turned(factor: Sampled, law: Law, tail: float, spacing: float) -> Law:
+    """The law of (Q, P) for a factor whose (P, Q) has `law`."""
+    if law.turns and factor.kind == DISPLACING:
+        return _law(factor.turned(), tail, spacing)
+    return law.turned(1e-6 * tail)
+
+
 def _law(factor: Sampled, tail: float, spacing: float) -> Law:
     """Finitely many losses that reveal no less than one factor, p < 1.
 
@@ -138,13 +169,15 @@ def _law(factor: Sampled, tail: float, spacing: float) -> Law:
         case "poisson_subsampled":
             single = True
         case "subsampled":
+            if factor.sizes != (factor.mu, factor.mu):
+                return _law_of_displaced(factor, tail, spacing)
             single = False
         case "poisson_replaced":
             return _law_of_replaced(factor, tail, spacing)
         case other:
             raise Refused(f"factors: nobody composes {other!r}")
     p, mu = float(factor.probability), factor.mu
-    reach = _reach(tail)
+    reach = reach_of(tail)
     spacing = max(spacing, (mu + 2.0 * reach) / _MOST_LOSSES)
     z = np.arange(-reach if single else 0.5 * mu, mu + reach + spacing, spacing)
     with np.errstate(under="ignore"):
@@ -164,7 +197,7 @@ def _law(factor: Sampled, tail: float, spacing: float) -> Law:
     return law if single else _mirrored(law, rest)
 
 
-def _reach(tail: float) -> float:
+def reach_of(tail: float) -> float:
     """How far from its mean a normal variable is looked at."""
     return math.sqrt(2.0 * math.log(1e7 / tail))
 
@@ -180,7 +213,7 @@ def _mirrored(law: Law, rest: float) -> Law:
 def _law_of_replaced(factor: Sampled, tail: float, spacing: float) -> Law:
     """The same of R_p, p < 1: the loss at z is log (c + e^(μz))/(c + e^(−μz)), c = e^(μ²/2)·(1 − p)/p."""
     p, mu = float(factor.probability), factor.mu
-    reach = _reach(tail)
+    reach = reach_of(tail)
     spacing = max(spacing, (mu + reach) / _MOST_LOSSES)
     z = np.arange(0.0, mu + reach + spacing, spacing)
     log_c = 0.5 * mu * mu + math.log1p(-p) - math.log(p)
@@ -213,6 +246,104 @@ def _split_replaced(mu: float, p: float, edges: Sequence[float]) -> tuple[Array,
     masses[-1] += finite
     infinity = share * towards + (1 - share) * plain - finite
     return np.array([_above(m) for m in masses]), _above(infinity)
+
+
+def _law_of_displaced(factor: Sampled, tail: float, spacing: float) -> Law:
+    """The same of a record that displaces others, p < 1.
+
+    The losses above 0 are those of p·N(a, 1) + (1 − p)·N(0, 1) against p·N(a − m, 1) + (1 − p)·N(0, 1) with
+    a = `norm` and m = μ; those below are such losses with `other` for a, seen from their second law; the rest
+    lies at 0. Losses are raised, by roundings.
+    """
+    norm, other = factor.sizes
+    with ctx.workprec(BITS):
+        upper, lower = (_Half.of(a, factor, tail, spacing) for a in (norm, other))
+        above, infinity = upper.split_above()
+        below = lower.split_below()
+        rest = 1 - upper.first.p - lower.first.q
+        y = np.array([*(-lower.floors[::-1]), *upper.ceilings[1:]])
+        above[0] += _above(rest)
+    p = np.concatenate([below[::-1], above[1:]])
+    p[below.size - 1] += above[0]
+    return Law(y, _up(p), infinity, factor.times, norm != other)
+
+
+class _Tail(NamedTuple):
+    """What lies above a place under P and under Q."""
+
+    p: Any
+    q: Any
+
+
+class _Half(NamedTuple):
+    """The losses from 0 on of P against Q: at increasing places, from that of the loss 0 on, balls of the
+    losses, doubles above and below them, and what lies between places and above the last."""
+
+    losses: list[Any]
+    ceilings: Array
+    floors: Array
+    cells: list[_Tail]
+    first: _Tail
+    last: _Tail
+
+    @classmethod
+    def of(cls, a: float, factor: Sampled, tail: float, spacing: float) -> _Half:
+        """That of p·N(a, 1) + (1 − p)·N(0, 1) against p·N(a − μ, 1) + (1 − p)·N(0, 1)."""
+        p, b = float(factor.probability), arb(a) - factor.mu
+        origin, end = a - 0.5 * factor.mu, a + reach_of(tail)
+        count = math.ceil((end - origin) / max(spacing, (end - origin) / _MOST_LOSSES))
+        kappa = (-a * b / 2).exp() * (1 - arb(p)) / p
+        losses, cells, places = [arb(0)], [], []
+        for i in range(count + 1):
+            t = arb((end - origin) * i / count)
+            z = (arb(a) + b) / 2 + t
+            places.append((_place(z), _place(z - a), _place(z - b)))
+            if i:
+                losses.append(((kappa + (a * t).exp()) / (kappa + (b * t).exp())).log())
+                plain, own, other = map(_between, places[-2], places[-1])
+                cells.append(_mixed(p, plain, own, other))
+        first, last = (_mixed(p, *(x.above for x in places[i])) for i in (0, -1))
+        ceilings = np.array([0.0, *(_above(y) for y in losses[1:])])
+        floors = np.array([0.0, *(max(0.0, -_above_any(-y)) for y in losses[1:])])
+        return cls(losses, ceilings, floors, cells, first, last)
+
+    def split_above(self) -> tuple[Array, float]:
+        """(P-mass at the ceilings, that of the infinite loss)."""
+        masses = [arb(0)] * len(self.losses)
+        for i, cell in enumerate(self.cells):
+            upper = _upper(cell, self.losses[i].lower(), arb(self.ceilings[i + 1]))
+            masses[i] += cell.p - upper
+            masses[i + 1] += upper
+        finite = self.losses[-1].lower().exp() * self.last.q
+        masses[-1] += finite
+        return np.array([_above(m) for m in masses]), _above(self.last.p - finite)
+
+    def split_below(self) -> Array:
+        """Q-mass at minus the floors, where Q and P have changed roles."""
+        masses = [arb(0)] * len(self.losses)
+        for i, cell in enumerate(self.cells):
+            seen = _Tail(cell.q, cell.p)
+            upper = _upper(seen, -self.losses[i + 1].upper(), -arb(self.floors[i]))
+            masses[i + 1] += seen.p - upper
+            masses[i] += upper
+        masses[-1] += self.last.q
+        return np.array([_above(m) for m in masses])
+
+
+def _mixed(p: float, plain: Any, own: Any, other: Any) -> _Tail:
+    """P's and Q's part of masses under N(0, 1), N(a, 1) and N(b, 1)."""
+    return _Tail(p * own + (1 - arb(p)) * plain, p * other + (1 - arb(p)) * plain)
+
+
+def _upper(cell: _Tail, low: Any, high: Any) -> Any:
+    """P's mass at the upper of two losses between which a cell's are; the rest is at the lower."""
+    return (cell.p - low.exp() * cell.q) / -(low - high).expm1()
+
+
+def _above_any(ball: Any) -> float:
+    """A double not below a ball; ∞ if it is no number."""
+    value = math.nextafter(float(arb(ball).upper()), math.inf)
+    return value if value == value else math.inf
 
 
 def _around(z: Any, mu: float) -> tuple[_Place, _Place, _Place]:

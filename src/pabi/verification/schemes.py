@@ -50,6 +50,8 @@ class Epochs:
     record, given all others, is at such a position.
     `failure`: the probability that any batch is not one of its fractions, which is added to δ once wherever
     slopes or moduli are used. `keys`: what a certificate states of the batches beside the description.
+    `independent`: whether where a record is changes nothing about which other records are in which batch, but
+    for that failure.
     """
 
     size: int
@@ -60,6 +62,7 @@ class Epochs:
     last_share: Any
     failure: Fraction = Fraction(0)
     keys: tuple[str, ...] = ()
+    independent: bool = False
 
     def fractions(self, position: int) -> Fractions:
         """The fractions of a full batch that the batch at this position may be."""
@@ -92,24 +95,26 @@ class Exchange(Enum):
     """What happens to a batch that the record is drawn into, on the one data set and on the other.
 
     `gradients`: how many gradients the pull of the drawn record is made of: it is added, or takes the place
-    of another. `pulls`: by how many pulls the gradient sums on the two data sets differ at most. `change`:
-    how far apart steps from one place can be on the two data sets, in pulls. `on_both`: whether a record is
-    drawn on either data set, so that another takes its place on the other.
+    of another. `change`: how far apart steps from one place can be on the two data sets, in pulls. `other`:
+    how far what is drawn on the second data set moves such a step, in pulls.
     """
 
     gradients: int
-    pulls: int
     change: Any
-    on_both: bool
+    other: Any
 
-    PRESENCE = "a record that is there or not", 1, 1, fmpq(1), False
-    EITHER = "either of two records", 1, 2, fmpq(2), True
-    DISPLACED = "fixed size", 2, 1, fmpq(1), True
-    ZEROED = "fixed size, a record zeroed", 2, 1, fmpq(1, 2), True
+    PRESENCE = "a record that is there or not", 1, fmpq(1), fmpq(0)
+    EITHER = "either of two records", 1, fmpq(2), fmpq(1)
+    DISPLACED = "fixed size", 2, fmpq(1), fmpq(1)
+    ZEROED = "fixed size, a record zeroed", 2, fmpq(1, 2), fmpq(1, 2)
 
-    def __init__(self, _: str, gradients: int, pulls: int, change: Any, on_both: bool) -> None:
-        self.gradients, self.pulls, self.change = gradients, pulls, change
-        self.on_both = on_both
+    def __init__(self, _: str, gradients: int, change: Any, other: Any) -> None:
+        self.gradients, self.change, self.other = gradients, change, other
+
+    @property
+    def on_both(self) -> bool:
+        """Whether a batch into which a record is drawn changes on the second data set as well."""
+        return bool(self.other)
 
 
 @dataclass(frozen=True)
@@ -233,8 +238,10 @@ def _of_size(kind: type[E]) -> Callable[[Any, int, int | None], E]:
 
 def _balls_in_bins(batches: BallsInBins, n: int, cap: int | None) -> SecretOnce:
     """Every record is in each of the bins with the same probability, wherever the others are. A bin holds any
-    number of them up to the cap, or is taken as empty. Without a cap in the description all numbers are
-    covered, or those up to the one that the certificate states, but for a failure."""
+    number of them up to the cap, or is taken as empty: then a record can empty a bin. Without a cap in the
+    description all numbers are covered, or those up to the one that the certificate states, but for a
+    failure,
+    which is at least as likely as that so many other records are in one bin."""
     size = int(batches.size)
     period = -(-n // size)
     share, covered, failure = fmpq(1, period), n, Fraction(0)
@@ -254,6 +261,7 @@ def _balls_in_bins(batches: BallsInBins, n: int, cap: int | None) -> SecretOnce:
         last_share=share,
         failure=failure,
         keys=("cap",),
+        independent=batches.cap is None,
     )
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.integrate import trapezoid
 
 from pabi import Cyclic, FullBatch, Loss, Modulus, NoisyIteration, NoisySGD, ShuffleOnce
 from support.falsification.random_batches import (
@@ -73,7 +74,7 @@ class Walk:
         grid = np.linspace(p.range()[0], p.range()[1], 4001)
         dp, dq = p.pdf(grid), q.pdf(grid)
         fine = (dp > 1e-9 * dp.max()) & (dq > 1e-9 * dq.max())
-        total = np.trapezoid(
+        total = trapezoid(
             np.where(fine, dp**order * np.where(fine, dq, 1.0) ** (1.0 - order), 0.0), grid
         )
         return math.log(total) / (order - 1.0) if total > 0.0 else -math.inf

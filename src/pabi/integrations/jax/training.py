@@ -181,7 +181,8 @@ def _flat(jax: Any, params: Any) -> tuple[Array, Callable[[Any], Any]]:
     if not leaves or any(np.asarray(leaf).dtype.kind != "f" for leaf in leaves):
         raise InvalidInput("params", "expected a pytree of arrays of floating-point numbers")
     doubles = jax.tree.map(partial(np.asarray, dtype=np.float64), params)
-    flat, unravel = jax.flatten_util.ravel_pytree(doubles)
+    # A module of its own, which `import jax` alone does not load.
+    flat, unravel = extra("jax.flatten_util", "jax").ravel_pytree(doubles)
     return starting_point(flat), unravel
 
 

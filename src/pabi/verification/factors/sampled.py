@@ -1,11 +1,14 @@
-"""Sampled Gaussians: C_p(G(μ)) ("subsampled"), O_p(μ) ("poisson_subsampled"), R_p(μ) ("poisson_replaced").
+"""Sampled Gaussians: O_p(μ) ("poisson_subsampled"), R_p(μ) ("poisson_replaced"), and those of records that
+displace others ("fixed_size_subsampled"), of which C_p(G(μ)) ("subsampled") is the one with all sizes μ.
 
-Larger parameters and probabilities, and more factors, reveal more. R_p(μ) reveals no more than C_p(G(2μ)).
+Larger sizes and probabilities, and more factors, reveal more. R_p(μ) reveals no more than C_p(G(2μ)).
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, insort
+from collections.abc import Sequence
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Self
@@ -19,6 +22,8 @@ from pabi.verification.products import DISPLACING, REPLACED, Sampled
 from pabi.verification.reading import nonnegative
 from pabi.verification.refusal import Refused
 
+_FIXED_SIZE = "fixed_size_subsampled"
+
 
 class SampledGaussians(Listed[Sampled]):
     """Any number of sampled Gaussians."""
@@ -28,6 +33,7 @@ class SampledGaussians(Listed[Sampled]):
             "subsampled": ("mu", "probability"),
             "poisson_subsampled": ("mu", "probability", "direction"),
             "poisson_replaced": ("mu", "probability"),
+            "fixed_size_subsampled": ("norm", "other", "apart", "probability", "direction"),
         }
     )
     ALONE = False
@@ -41,7 +47,11 @@ class SampledGaussians(Listed[Sampled]):
         probability = nonnegative("probability", curve["probability"])
         if probability > 1.0:
             raise Refused(f"probability: expected at most 1, got {probability!r}")
-        return cls((Sampled(curve["kind"], probability, read_mu(curve["mu"]), count),))
+        kind = curve["kind"]
+        if kind == _FIXED_SIZE:
+            apart, norm, other = (read_mu(curve[name]) for name in ("apart", "norm", "other"))
+            return cls((Sampled(DISPLACING, probability, apart, count, norm, other),))
+        return cls((Sampled(kind, probability, read_mu(curve["mu"]), count),))
 
     def missing(self, claimed: Self) -> str | None:
         """A sentence if the claim has too few factors as large as some that are needed; else None."""
@@ -52,12 +62,12 @@ class SampledGaussians(Listed[Sampled]):
             ceiling: Fraction | float = math.inf
             for p in timed(sorted({f.probability for f in needed}, reverse=True)):
                 # Claimed factors of probability p or more serve those of p, but serve only once.
-                here = [_weighted(f) for f in needed if f.probability == p]
-                serving = [_weighted(f) for f in offered if p <= f.probability < ceiling]
+                here = [f for f in needed if f.probability == p]
+                serving = [f for f in offered if p <= f.probability < ceiling]
                 ceiling = p
-                if not dominated(here, serving):
-                    worst = max(mu for _, mu in here)
-                    total, offered_count = sum(n for n, _ in here), sum(n for n, _ in serving)
+                if not _cover(serving, here):
+                    worst = max(f.mu for f in here)
+                    total, offered_count = (sum(f.times for f in x) for x in (here, serving))
                     return (
                         f"factors: {total} of {kind!r} with p = {float(p)!r} and μ up to {worst!r} are "
                         f"needed, which the {offered_count} claimed ones do not cover"
@@ -65,22 +75,28 @@ class SampledGaussians(Listed[Sampled]):
         return None
 
     def _as_claimed(self, claimed: Self) -> list[Sampled]:
-        """The factors, with C_p(G(2μ)) in place of R_p(μ) where the claim knows no R_p: so do older files."""
+        """The factors, with two records that displace others in place of R_p(μ) where the claim knows no R_p:
+        so do older files."""
         if any(f.kind == REPLACED for f in claimed.entries):
             return list(self.entries)
         return [
-            f._replace(kind=DISPLACING, mu=2.0 * f.mu) if f.kind == REPLACED else f
+            f._replace(kind=DISPLACING, mu=2.0 * f.mu, norm=f.mu, other=f.mu)
+            if f.kind == REPLACED
+            else f
             for f in self.entries
         ]
 
     def write(self, product: dict[str, Any]) -> None:
         """Adds an entry for each to a product in JSON, its probability rounded up."""
-        for kind, probability, mu, times in self.entries:
-            if times:
-                p = min(1.0, double_above(Fraction(probability)))
-                written = "inf" if math.isinf(mu) else mu
-                curve = {"kind": kind, "mu": written, "probability": p, "count": times}
-                product["factors"].append(curve)
+        for f in self.entries:
+            if f.times:
+                p = min(1.0, double_above(Fraction(f.probability)))
+                curve: dict[str, Any] = {"kind": f.kind, "mu": _written(f.mu)}
+                if f.kind == DISPLACING and f.sizes != (f.mu, f.mu):
+                    norm, other = map(_written, f.sizes)
+                    curve = {"kind": _FIXED_SIZE, "norm": norm, "other": other}
+                    curve["apart"] = _written(f.mu)
+                product["factors"].append(curve | {"probability": p, "count": f.times})
 
     @property
     def size(self) -> int:
@@ -96,6 +112,44 @@ class SampledGaussians(Listed[Sampled]):
     def text(self) -> str:
         """The number of factors, in words."""
         return f"product of {self.size} factors"
+
+
+def _written(size: float) -> float | str:
+    return "inf" if math.isinf(size) else size
+
+
+def _cover(claimed: Sequence[Sampled], needed: Sequence[Sampled]) -> bool:
+    """Whether for every factor that is needed there is a claimed one of its own, no smaller in any size."""
+    sizes = {f.sizes for f in (*claimed, *needed)}
+    if len(sizes) > 1 and any(f.kind == DISPLACING for f in needed):
+        return _matched(claimed, needed)
+    return dominated([_weighted(f) for f in needed], [_weighted(f) for f in claimed])
+
+
+def _matched(claimed: Sequence[Sampled], needed: Sequence[Sampled]) -> bool:
+    """The same by three sizes: from the largest m down, each takes the claimed one of the least norm that is
+    large enough. No other way serves more of them where `other` is in proportion to `norm`."""
+    waiting = sorted(claimed, key=lambda f: f.mu)
+    pool: list[tuple[tuple[float, float], int]] = []
+    for factor in timed(sorted(needed, key=lambda f: -f.mu)):
+        while waiting and waiting[-1].mu >= factor.mu:
+            one = waiting.pop()
+            insort(pool, (one.sizes, one.times))
+        left, (norm, other) = factor.times, factor.sizes
+        i = bisect_left(pool, ((norm, -math.inf), 0))
+        while left and i < len(pool):
+            sizes, times = pool[i]
+            if sizes[1] >= other:
+                part = min(left, times)
+                left -= part
+                if part == times:
+                    pool.pop(i)
+                    continue
+                pool[i] = sizes, times - part
+            i += 1
+        if left:
+            return False
+    return True
 
 
 def _weighted(factor: Sampled) -> Weighted:

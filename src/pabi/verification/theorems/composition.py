@@ -11,7 +11,7 @@ from flint import arb, fmpq
 from pabi.verification.arithmetic import check_cost, fraction_of, root_up
 from pabi.verification.bounds import JointBound
 from pabi.verification.chains import of_runs
-from pabi.verification.drawn_runs import DrawnRun, root_above
+from pabi.verification.drawn_runs import DrawnRun
 from pabi.verification.factors.gaussians import Gaussians, Part, read_mu
 from pabi.verification.iterations import KEYS, claimed_mu, named_with_cells
 from pabi.verification.iterations import proven as proven_of_iteration
@@ -19,13 +19,14 @@ from pabi.verification.limits import positions, timed
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.reading import closed, columns, groups
 from pabi.verification.refusal import Refused
-from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
+from pabi.verification.schemes import Exchange, KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import Iteration
 from pabi.verification.theorem import Names, Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.diffusions import PATH
 
 _GAUSSIANS = "Dong, Roth, Su 2022, Cor. 3.3"
 _REPLACED = f"{_GAUSSIANS}; docs, Random batches (Theorem 32a)"
+_ZEROED = f"{_GAUSSIANS}; docs, Random batches (Theorem 40)"
 _EXCHANGED = "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.8"
 
 
@@ -93,9 +94,8 @@ def _constant_totals(run: OrderedRun, epochs: int, rest: int) -> list[tuple[Any,
 
 
 def _drawn(run: DrawnRun, payload: Payload) -> Proven:
-    """One factor of parameter (largest change of the gradient sum)/(b·ς) for every step with data."""
+    """One factor for every step with data, of what the record adds to the gradient sum over b·ς."""
     closed("the plan", payload["plan"], ())
-    change = run.pull * run.exchange.pulls
     stated = run.run.noise_std if run.run.noise_std is not None else run.run.noise_multiplier
     if isinstance(stated, np.ndarray):
         _, places, counts = np.unique(stated[: run.data], return_index=True, return_counts=True)
@@ -103,19 +103,23 @@ def _drawn(run: DrawnRun, payload: Payload) -> Proven:
     else:
         steps = [(0, run.data)]
     positions("noises", len(steps))
-    needed = [(root_above((change / (run.size * run.noise(k))) ** 2), n) for k, n in steps]
+    needed = [run.moved().over(run.size * run.noise(k), n) for k, n in steps]
     return Proven(run.assumptions(hidden=False), (run.bound(needed),))
 
 
 def _named(run: DrawnRun) -> tuple[Names, ...]:
-    """The method, and what it rests on; of replaced records also what files of 0.1.0 say."""
-    match run.factor:
-        case "poisson_subsampled":
+    """The method, and what it rests on; of two kinds of records also what older files say."""
+    match run.exchange:
+        case Exchange.PRESENCE:
             sources: tuple[str, ...] = (_GAUSSIANS,)
-        case "poisson_replaced":
+        case Exchange.EITHER:
             sources = _REPLACED, _EXCHANGED
-        case _:
+        case Exchange.ZEROED:
+            sources = _ZEROED, _EXCHANGED
+        case Exchange.DISPLACED:
             sources = (_EXCHANGED,)
+        case _:
+            assert_never(run.exchange)
     return tuple(Names("composition", source) for source in sources)
 
 

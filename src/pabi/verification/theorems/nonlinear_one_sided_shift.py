@@ -34,8 +34,7 @@ def _check(run: DrawnRun, payload: Payload) -> Proven:
     for k, a in timed(enumerate(paid, first)):
         step, omega = steps.at(k, bent=True), steps.modulus(k)
         if not step.s.is_zero():
-            pull = steps.apart(step, z)
-            needed.append((root_above((pull / step.sigma) ** 2 / (1 - arb(share))), 1))
+            needed.append(steps.moved(step, z).over(step.sigma, 1, 1 - arb(share)))
         cost, z = pay_once(omega, arb(0), step.sigma, z, a, k)
         total += cost
     check_paid_off(z, run.total)

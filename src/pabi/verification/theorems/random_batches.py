@@ -20,6 +20,7 @@ from pabi.verification.chains import of_runs
 from pabi.verification.drawn_runs import (
     Capped,
     DrawnRun,
+    Moved,
     Needed,
     Step,
     named_by_exchange,
@@ -98,7 +99,7 @@ def _leading(steps: Capped, first: int, plan: Any) -> tuple[Any, list[Needed]]:
         c, s, sigma, _ = steps.at(k)
         e = _part("pulls", k, pull, s)
         if pull > 0.0:
-            needed.append((root_above((e / sigma) ** 2), 1))
+            needed.append(Moved(e, e, 0 * e).over(sigma, 1))
         z = steps.within(c * z + s.max(e) - e)
     return z, needed
 
@@ -118,20 +119,20 @@ def _lagging(steps: Capped, first: int, plan: Any) -> tuple[Any, list[Needed]]:
         s = s.max(a)
         owed = c * z + s
         if pay > 0.0:
-            apart = _shifted_apart(steps.exchange, a, owed=owed, moved=c * z, s=s)
-            needed.append((root_above((apart / sigma) ** 2), 1))
+            needed.append(_shifted(steps.exchange, a, owed=owed, carried=c * z, s=s).over(sigma, 1))
         z = steps.within(owed - a)
     return z, needed
 
 
-def _shifted_apart(exchange: Exchange, a: Any, *, owed: Any, moved: Any, s: Any) -> Any:
-    """How far apart the two shifted pulls, of norm a, can be: by a/owed·(2cz + change·s), or they oppose
-    each other."""
+def _shifted(exchange: Exchange, a: Any, *, owed: Any, carried: Any, s: Any) -> Moved:
+    """The two shifted pulls: a/owed·(cz + s) = a, the other with less than s where less is drawn. They are
+    apart by a/owed·(2cz + change·s), unless they may oppose each other."""
     match exchange:
         case Exchange.EITHER:
-            return 2 * a
+            return Moved(2 * a, a, a)
         case Exchange.DISPLACED | Exchange.ZEROED:
-            return a * owed.max(2 * moved + exchange.change * s) / owed
+            other = a * (carried + exchange.other * s) / owed
+            return Moved(a * (2 * carried + exchange.change * s) / owed, a, other)
         case Exchange.PRESENCE:
             raise Refused("theorem: no other record takes the place of one that is zeroed")
         case _:
@@ -179,8 +180,8 @@ def _proven(
         if not step.s.is_zero():
             if not share < 1:
                 raise Refused("shares: a step with data needs noise for the record as well")
-            pull = steps.apart(step, sides * here.max(after))
-            needed.append((root_above((pull / step.sigma) ** 2 / (1 - share)), length))
+            pulls = steps.moved(step, sides * here.max(after))
+            needed.append(pulls.over(step.sigma, length, 1 - share))
         here = after
     gaussian = 0.0 if hidden else root_above(demand**2 / room)
     bound = steps.run.bound(needed, gaussian=gaussian, failure=steps.failure)

@@ -23,7 +23,7 @@ from pabi.verification.cases import (
     read_range,
     worst_position,
 )
-from pabi.verification.drawn_runs import Capped, root_above
+from pabi.verification.drawn_runs import Capped
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians, Part, read_mu
 from pabi.verification.forgetting import ForgettingDraws, ForgettingOrder, weights_of
@@ -354,7 +354,6 @@ def _composed_drawn(run: ForgettingDraws, payload: Payload) -> Proven:
     if run.published:
         raise Refused("published: composition is about no model handed out")
     closed("the plan", payload["plan"], ())
-    change = run.pull * run.exchange.pulls
     counts: dict[Any, int] = {}
     positions("steps", 1 if run.constant else run.data)
     if run.constant:
@@ -363,7 +362,7 @@ def _composed_drawn(run: ForgettingDraws, payload: Payload) -> Proven:
         for k in timed(range(run.data)):
             counts[run.noise(k)] = counts.get(run.noise(k), 0) + 1
     in_time()
-    needed = [(root_above((change / (run.size * x)) ** 2), n) for x, n in counts.items()]
+    needed = [run.moved().over(run.size * x, n) for x, n in counts.items()]
     return Proven(run.assumptions(hidden=False), (run.bound(needed),))
 
 

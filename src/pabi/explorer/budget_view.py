@@ -1,0 +1,118 @@
+"""A ledger as a timeline, and what one more release would take of its budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+from pabi.budget.filters import GaussianFilter
+from pabi.budget.ledger import refuse_another_unit
+from pabi.budget.lines import Book, book_of
+from pabi.budget.reports import LedgerReport, report_of
+from pabi.explorer.curves import Event, point
+from pabi.explorer.request import state_in, text_in
+from pabi.explorer.state import read
+from pabi.explorer.texts import number, text_of
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.showing import exact, shown, shown_down
+
+
+def events(request: dict[str, Any]) -> Iterator[Event]:
+    """The events of a ledger. `request`: {"text": its file's, "what": "target", "run" or "", "state"}."""
+    text = text_in(request)
+    whole = text if text.endswith("\n") else f"{text}\n"
+    try:
+        book = book_of(whole.encode())
+    except InvalidInput as bad:
+        raise InvalidInput("ledger", str(bad)) from None
+    report = report_of(book)
+    yield "ledger", _ledger(report)
+    yield "curve", {"chart": "ledger", "series": "spent so far", "points": _timeline(report)}
+    if request.get("what") in ("target", "run"):
+        yield "what", _what_if(book, report, request)
+
+
+def _ledger(report: LedgerReport) -> dict[str, Any]:
+    return {
+        "epsilon": exact(report.epsilon),
+        "limit": report.epsilon,
+        "delta": exact(report.delta),
+        "spent": shown(report.spent),
+        "left": shown_down(report.epsilon_left),
+        "unit": report.unit,
+        "adjacency": report.adjacency,
+        "symbol": report.symbol,
+        "entries": [
+            {
+                "number": exact(entry.number),
+                "at": entry.at,
+                "method": entry.method,
+                "charge": shown(entry.charge),
+                "epsilon": shown(entry.epsilon),
+                "remark": _remark(entry.committed, entry.testing),
+            }
+            for entry in report.entries
+        ],
+    }
+
+
+def _remark(committed: bool, testing: bool) -> str:
+    texts = ([] if committed else ["reserved, not released yet"]) + ["a test"] * testing
+    return ", ".join(texts)
+
+
+def _timeline(report: LedgerReport) -> list[Any]:
+    rows = [point(0.0, 0.0, "0", "opened")]
+    for entry in report.entries:
+        text = f"{exact(entry.number)}: {entry.at}"
+        rows.append(point(float(entry.number), entry.epsilon, shown(entry.epsilon), text))
+    return rows
+
+
+def _what_if(book: Book, report: LedgerReport, request: dict[str, Any]) -> dict[str, Any]:
+    """Whether one more release is granted, and what is left then. Nothing is entered."""
+    filters, delta = book.opening.filter, book.opening.delta
+    state = state_in(request)
+    if request["what"] == "run":
+        picked = read(state)
+        guarantee = picked.description.guarantee(delta)
+        refuse_another_unit(report.unit, guarantee.unit)
+        charge = filters.charge(guarantee.curve)
+        what = f"the run of this page, ε = {shown(guarantee.epsilon(delta))} at δ = {exact(delta)}"
+        unlike = report.adjacency not in (None, guarantee.adjacency)
+    else:
+        epsilon = number("what_epsilon", text_of(state, "what_epsilon", "0.5"))
+        at = number("what_delta", text_of(state, "what_delta", "1e-5"))
+        validate.number("what_epsilon", epsilon, above=0.0)
+        validate.number("what_delta", at, above=0.0, below=1.0)
+        # Of all mechanisms with this ε a Gaussian one: others may be charged more.
+        charge = filters.charge(_gaussian(epsilon, at))
+        what = f"a Gaussian release with ε = {exact(epsilon)} at δ = {exact(at)}"
+        unlike = False
+    fits = book.spent + filters.size(charge) <= filters.limit if charge < float("inf") else False
+    after = book.spent + filters.size(charge) if fits else book.spent
+    answer = {
+        "what": what,
+        "fits": fits and not unlike,
+        "charge": f"{filters.symbol} = {shown(charge)}",
+        "left": shown_down(filters.epsilon_left(after, delta)),
+        "spent": shown(filters.epsilon(after, delta)),
+        "more": _more(filters, book.spent, charge) if fits else "0",
+    }
+    if unlike:
+        answer["reason"] = f"the ledger is about {report.adjacency}, and the run is not"
+    return answer
+
+
+def _gaussian(epsilon: float, delta: float) -> Any:
+    from pabi.tradeoff import Gaussian
+
+    return Gaussian(GaussianFilter.of(epsilon, delta).mu)
+
+
+def _more(filters: Any, spent: Fraction, charge: float) -> str:
+    """How many such releases fit."""
+    size = filters.size(charge)
+    return "any number of" if size == 0 else exact((filters.limit - spent) // size)

@@ -1,0 +1,224 @@
+"""What can be set on the page: one row for each control, with its label and what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, asdict, dataclass
+from typing import Any, Literal
+
+from pabi.describe.loss_kinds import KINDS
+
+Choices = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Control:
+    """One control.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the page's address.
+    label : str
+        What stands before it.
+    kind : str
+        "number", "whole", "choice" or "lines".
+    group : str
+        The heading it stands under.
+    default : str
+        What it holds at first; "" for nothing.
+    choices : tuple of (str, str)
+        Value and text of each choice.
+    ends : (float, float) or None
+        Those of its slider, which is logarithmic; None for a control without one.
+    only : tuple of (str, tuple of str)
+        The controls, and their values, with which it means something.
+    hint : str
+        What it means, in a sentence.
+    table, field : str
+        Where a run file has it: the table, "" for the top level, and the key.
+    """
+
+    name: str
+    label: str
+    kind: Literal["number", "whole", "choice", "lines"]
+    _: KW_ONLY
+    group: str
+    default: str = ""
+    choices: Choices = ()
+    ends: tuple[float, float] | None = None
+    only: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    hint: str = ""
+    table: str = ""
+    field: str = ""
+
+
+_LOSSES: Choices = (
+    ("logistic", "logistic (two classes)"),
+    ("softmax", "softmax (several classes)"),
+    ("one_vs_rest", "one against the rest"),
+    ("squared", "squared"),
+    ("huber", "Huber"),
+    ("smoothed_hinge", "smoothed hinge (linear SVM)"),
+    ("poisson", "Poisson (counts)"),
+    ("convex", "any smooth convex loss"),
+    ("strongly_convex", "any smooth, strongly convex loss"),
+    ("nonconvex", "any smooth loss, such as a network's"),
+    ("weakly_convex", "any smooth, weakly convex loss"),
+    ("lipschitz", "any convex Lipschitz loss, with kinks"),
+    ("holder", "any loss with a Hölder gradient"),
+    ("dissipative", "any dissipative loss"),
+    ("unknown", "nothing is known of the loss"),
+)
+# Of the parameters of losses: label, what is in the box at first, slider, meaning.
+_PARAMETERS: Mapping[str, tuple[str, str, tuple[float, float] | None, str]] = {
+    "feature_norm": ("feature norm", "1", (0.1, 100), "The largest norm of a record's features."),
+    "classes": ("classes", "10", None, "How many classes there are."),
+    "residual_bound": ("residual bound", "1", (0.1, 100), "The largest error of a prediction."),
+    "threshold": ("threshold", "1", (0.01, 100), "Where Huber's loss turns from a square to a line."),
+    "smoothing": ("smoothing", "0.5", (0.01, 10), "The width over which the kink is rounded off."),
+    "predictor_bound": ("predictor bound", "2", (0.1, 10), "Beyond it the loss goes on as a line."),
+    "count_bound": ("largest count", "10", (1, 1000), "The largest count of a record."),
+    "strong_convexity": ("strong convexity", "0.1", (1e-4, 10), "The least curvature of a record's loss."),
+    "smoothness": ("smoothness", "1", (0.01, 100), "The largest curvature of a record's loss."),
+    "weak_convexity": ("weak convexity", "0.1", (1e-4, 10), "How far below zero the curvature may lie."),
+    "constant": ("gradient constant", "1", (0.01, 100), "The bound that the loss's kind speaks of."),
+    "exponent": ("Hölder exponent", "0.5", None, "Between 0 (kinks) and 1 (smooth)."),
+    "offset": ("offset", "0.1", (1e-4, 10), "λ of the dissipativity."),
+    "rate": ("rate", "0.1", (1e-4, 10), "κ of the dissipativity."),
+    "residual_cap": ("residual cap", "", None, "Residuals are clipped at it. Empty: they are not."),
+    "gradient_bound": ("gradient bound", "", None, "A bound on every record's gradient, if one is known."),
+}  # fmt: skip
+
+
+def _loss_controls() -> tuple[Control, ...]:
+    controls = []
+    for name, (label, default, ends, hint) in _PARAMETERS.items():
+        having = tuple(
+            kind
+            for kind, _ in _LOSSES
+            if name in KINDS[kind].required or name in KINDS[kind].optional
+        )
+        kind: Literal["number", "whole"] = "whole" if name == "classes" else "number"
+        only = (("loss", having),)
+        row = Control(
+            name, label, kind, group="Loss", default=default, ends=ends, only=only, hint=hint,
+            table="loss", field=name,
+        )  # fmt: skip
+        controls.append(row)
+    return tuple(controls)
+
+
+_SIZED = ("cyclic", "shuffle_once", "reshuffle", "balls_in_bins", "fixed_size", "poisson")
+
+CONTROLS: tuple[Control, ...] = (
+    Control("loss", "loss", "choice", group="Loss", default="logistic", choices=_LOSSES, table="loss",
+            field="kind",
+            hint="What one record adds to what is minimised."),
+    *_loss_controls(),
+    Control("l2", "ℓ2 regularisation", "number", group="Loss", default="0.01", ends=(1e-5, 1),
+            table="loss", field="l2",
+            hint="λ: it pulls models together, so that more is forgotten. May be empty."),
+    Control("n", "records", "whole", group="Data and batches", default="60000", ends=(100, 1e7), field="n",
+            hint="n: how many records, or users, there are."),
+    Control("batches", "batches", "choice", group="Data and batches", default="cyclic", choices=(
+        ("cyclic", "the same batches in the same order"),
+        ("shuffle_once", "shuffled once, secretly"),
+        ("reshuffle", "shuffled anew every epoch"),
+        ("balls_in_bins", "every record into a batch at random, once"),
+        ("fixed_size", "a random batch of fixed size every step"),
+        ("poisson", "every record at random every step (Poisson)"),
+        ("full_batch", "all records at every step"),
+    ), table="batches", field="kind", hint="How the records of a step are chosen."),
+    Control("size", "batch size", "whole", group="Data and batches", default="1500", ends=(1, 1e5),
+            table="batches",
+            field="size", only=(("batches", _SIZED),), hint="Every sum is divided by it."),
+    Control("cap", "batch cap", "whole", group="Data and batches", table="batches", field="cap",
+            only=(("batches", ("poisson", "balls_in_bins")),),
+            hint="The most records of a random batch. May be empty."),
+    Control("epochs", "epochs", "number", group="Training", default="50", ends=(1, 1000), field="epochs",
+            hint="Passes over the data."),
+    Control("step_size", "step size", "number", group="Training", default="0.5", ends=(1e-4, 10),
+            field="step_size",
+            hint="η: how far a step goes along the gradient."),
+    Control("schedule", "schedule", "choice", group="Training", default="constant", choices=(
+        ("constant", "the same at every step"),
+        ("linear", "falls in a line to a tenth"),
+        ("root", "falls as 1/√k"),
+    ), hint="How the step size changes during the training."),
+    Control("cooldown_steps", "cool-down steps", "whole", group="Training", field="cooldown_steps",
+            hint="Final steps with noise and regulariser and without data. May be empty."),
+    Control("noise_kind", "noise is given as", "choice", group="Noise and clipping", default="noise_std",
+            choices=(
+        ("noise_std", "standard deviation"),
+        ("noise_multiplier", "multiplier (as in Opacus)"),
+    ), hint="The deviation is of the mean gradient; times batch size over clip norm it is the multiplier."),
+    Control("noise", "noise", "number", group="Noise and clipping", default="0.01", ends=(1e-5, 10),
+            field="noise",
+            hint="More noise is more private and less accurate."),
+    Control("clip_norm", "clip norm", "number", group="Noise and clipping", field="clip_norm",
+            hint="Longer gradients of a record are scaled down to it. Empty: they are not."),
+    Control("clipping", "clipping", "choice", group="Noise and clipping", default="norm", choices=(
+        ("norm", "of the gradient's norm"),
+        ("coordinates", "of every coordinate"),
+        ("residual", "of the residual (convex clipping)"),
+        ("ball", "of the residuals' norm (softmax)"),
+    ), field="clipping", hint="What is scaled down where there is a clip norm."),
+    Control("diameter", "diameter", "number", group="Noise and clipping", field="diameter",
+            hint="A bound on the distance of any two models, if any. May be empty."),
+    Control("adjacency", "adjacency", "choice", group="What is promised", default="replace_one", choices=(
+        ("replace_one", "one record is replaced"),
+        ("zero_out", "one record is left out (its gradient is zero)"),
+    ), field="adjacency", hint="How the two data sets differ that nobody can tell apart."),
+    Control("release", "what is released", "choice", group="What is promised", default="last", choices=(
+        ("last", "the last model alone"),
+        ("path", "every model on the way"),
+    ), field="release", hint="The proofs that hide the way need that nobody sees it."),
+    Control("delta", "δ", "number", group="What is promised", default="1e-5", ends=(1e-12, 1e-2),
+            hint="What the promise of ε may leave out. Far below 1/n."),
+    Control("further", "further fields (TOML)", "lines", group="More",
+            hint="What a run file can say and no control here does. It counts more than the controls."),
+)  # fmt: skip
+
+BESIDES: tuple[Control, ...] = (
+    Control("target", "target ε", "number", group="Target", default="1", ends=(0.05, 10),
+            hint="The ε that shall be met."),
+    Control("parameter", "what to change", "choice", group="Target", default="noise", choices=(
+        ("noise", "noise"), ("epochs", "epochs"), ("size", "batch size"), ("clip_norm", "clip norm"),
+    ), hint="The rest of the run stays as it is."),
+    Control("records", "people to forget", "whole", group="Request", default="50", ends=(1, 1000),
+            hint="How many records are withdrawn together."),
+    Control("forget_target", "target ε of forgetting", "number", group="Request", default="1",
+            ends=(0.05, 10),
+            hint="How near the model has to be to one retrained without them."),
+    Control("what_epsilon", "ε of one more release", "number", group="What if", default="0.5",
+            ends=(0.01, 10)),
+    Control("what_delta", "δ of one more release", "number", group="What if", default="1e-5",
+            ends=(1e-12, 1e-2)),
+    Control("demo_data", "data", "choice", group="Demo", default="cancer", choices=(
+        ("cancer", "breast cancer (569 records, 2 classes)"),
+        ("digits", "handwritten digits (1797 records, 10 classes)"),
+    ), hint="Both come with scikit-learn and are public."),
+    Control("demo_epsilon", "ε", "number", group="Demo", default="1", ends=(0.1, 10),
+            hint="What is planned for."),
+    Control("demo_delta", "δ", "number", group="Demo", default="1e-5", ends=(1e-9, 1e-3),
+            hint="What the promise of ε may leave out. Far below one over the number of records."),
+)  # fmt: skip
+
+_LABELS = {control.name: control.label for control in (*CONTROLS, *BESIDES)}
+_NAMES = {"kind": "further", "noise_std": "noise", "noise_multiplier": "noise", "epsilon": "target"}
+
+
+def label_of(field: str) -> tuple[str | None, str]:
+    """The control that a field of the library is set with, None where there is none, and its label."""
+    name = _NAMES.get(field, field)
+    label = _LABELS.get(name)
+    return (None, field) if label is None else (name, label)
+
+
+def page() -> dict[str, list[dict[str, Any]]]:
+    """All controls for the page, in JSON."""
+    return {
+        "run": [asdict(control) for control in CONTROLS],
+        "besides": [asdict(control) for control in BESIDES],
+    }

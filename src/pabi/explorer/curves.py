@@ -1,0 +1,86 @@
+"""Points of curves, finer with every event, until a second is over.
+
+A point's number is rounded as the page shows it, so that what is drawn is what stands in the table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from pabi.guarantees.guarantee import Guarantee
+from pabi.numbers.showing import exact, plain, shown, shown_down
+from pabi.tradeoff import TradeOff
+
+Event = tuple[str, dict[str, Any]]
+OURS, EVERY = "the guarantee", "every model released"
+Point = dict[str, float | str | None]
+
+_SECONDS = 0.6  # that refining one curve may take
+_DELTAS = (-12.0, -2.0)  # powers of ten
+_COARSE, _REFINEMENTS = 11, 3
+
+
+def point(x: float, y: float, y_text: str, x_text: str | None = None) -> Point:
+    """A point and its texts; y is None where it is not finite."""
+    drawn = float(y_text) if math.isfinite(y) else None
+    return {"x": x, "y": drawn, "xText": plain(x) if x_text is None else x_text, "yText": y_text}
+
+
+def refined(
+    value: Callable[[float], Point], xs: Callable[[int], list[float]]
+) -> Iterator[list[Point]]:
+    """Points at the grids `xs(0)`, `xs(1)`, …, each of which contains the one before, while there is time."""
+    begin, points = perf_counter(), dict[float, Point]()
+    for level in range(_REFINEMENTS):
+        grid = xs(level)
+        for x in grid:
+            if x not in points:
+                points[x] = value(x)
+                if level and perf_counter() - begin > _SECONDS:
+                    yield [points[x] for x in sorted(points)]
+                    return
+        yield [points[x] for x in grid]
+
+
+def named_curves(guarantee: Guarantee) -> list[tuple[str, TradeOff]]:
+    """The curves of one picture: that of the guarantee, and composition where it is another one."""
+    curves = [(OURS, guarantee.curve)]
+    if guarantee.composition is not None and guarantee.method != "composition":
+        curves.append((EVERY, guarantee.composition))
+    return curves
+
+
+def epsilon_curves(guarantee: Guarantee) -> Iterator[Event]:
+    """ε against δ."""
+    for name, curve in named_curves(guarantee):
+        for points in refined(partial(_epsilon, curve), _deltas):
+            yield "curve", {"chart": "epsilon", "series": name, "points": points}
+
+
+def _deltas(level: int) -> list[float]:
+    number = (_COARSE - 1) * 2**level + 1
+    return [float(plain(10.0**power, 3)) for power in np.linspace(*_DELTAS, number)]
+
+
+def _epsilon(curve: TradeOff, delta: float) -> Point:
+    epsilon = curve.epsilon(delta)
+    return point(delta, epsilon, shown(epsilon), exact(delta))
+
+
+def tradeoff_curves(guarantee: Guarantee) -> Iterator[Event]:
+    """The least rate of false negatives against that of false positives."""
+    # The curve is convex: so fine that the lines between points are above it by less than they are wide.
+    rates = np.concatenate(([0.0], np.geomspace(1e-6, 1e-2, 61), np.linspace(0.015, 1.0, 198)))
+    for name, curve in named_curves(guarantee):
+        errors = np.asarray(curve(rates))
+        points = [
+            point(float(a), float(b), shown_down(b), plain(a))
+            for a, b in zip(rates, errors, strict=True)
+        ]
+        yield "curve", {"chart": "tradeoff", "series": name, "points": points}

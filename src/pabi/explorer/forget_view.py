@@ -1,0 +1,68 @@
+"""What forgetting takes: epochs after a request against ε."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pabi.describe.runs import NoisySGD
+from pabi.explorer.curves import Event, point
+from pabi.explorer.request import state_in
+from pabi.explorer.state import read
+from pabi.explorer.texts import number, text_of, whole
+from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable
+from pabi.numbers.showing import exact, shown
+
+_MOST = 16  # numbers of epochs that are drawn
+
+
+def events(request: dict[str, Any]) -> Iterator[Event]:
+    """The events of a request to forget. `request`: {"state": what the controls hold}."""
+    state = state_in(request)
+    picked = read(state)
+    run, delta = picked.description, picked.delta
+    if not isinstance(run, NoisySGD):
+        raise InvalidInput("further", "expected a run of noisy SGD: nothing else forgets here")
+    records = whole("records", text_of(state, "records", "50"))
+    target = number("forget_target", text_of(state, "forget_target", "1"))
+    fewest: int | None = None
+    try:
+        fewest = run.epochs_to_forget(target, delta, records)
+    except TargetUnreachable as no:
+        text = f"no number of epochs reaches it; the best is ε = {shown(no.best)}"
+    else:
+        cost = run.unlearning(delta, epochs=fewest, records=records).epsilon(delta)
+        text = _sentence(fewest, cost)
+    yield (
+        "forget",
+        {
+            "epochs": None if fewest is None else exact(fewest),
+            "text": text,
+            "records": exact(records),
+            "target": exact(target),
+            "limit": target,
+            "delta": exact(delta),
+            "steps": None if fewest is None else exact(fewest * run.steps_per_epoch),
+        },
+    )
+    points = []
+    for epochs in _grid(fewest):
+        try:
+            epsilon = run.unlearning(delta, epochs=epochs, records=records).epsilon(delta)
+        except NotApplicable:
+            continue
+        points.append(point(float(epochs), epsilon, shown(epsilon), exact(epochs)))
+        yield "curve", {"chart": "forget", "series": "after the request", "points": points}
+
+
+def _sentence(epochs: int, cost: float) -> str:
+    if epochs == 0:
+        return f"the model is as good as retrained already: ε = {shown(cost)}"
+    return f"then the model is as good as retrained up to ε = {shown(cost)}"
+
+
+def _grid(fewest: int | None) -> list[int]:
+    """Numbers of epochs from 0 to twice those that are enough."""
+    top = 2 * max(fewest or 10, 4)
+    every = max(1, -(-top // _MOST))
+    return sorted({*range(0, top + 1, every), *([] if fewest is None else [fewest])})

@@ -1,0 +1,207 @@
+"""What a run costs: ε first, then the curves and all else, as fast as each is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+from pabi.account.best import Outcome, best_of, outcomes
+from pabi.account.explanation import Explanation
+from pabi.analyses import analyses_of
+from pabi.describe.accounted import warn_of_large_delta
+from pabi.describe.langevin import LangevinChain, LangevinDiffusion
+from pabi.describe.mechanisms import ExponentialMechanism
+from pabi.describe.runs import NoisySGD
+from pabi.explorer.curves import EVERY, OURS, Event, Point, epsilon_curves, point, tradeoff_curves
+from pabi.explorer.request import state_in
+from pabi.explorer.state import Picked, differences, read, state_of
+from pabi.guarantees.guarantee import Guarantee
+from pabi.literature.comparison import compare
+from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.showing import exact, plain, shown, shown_down
+from pabi.reports.attesting import attesting
+from pabi.reports.guarantee import attacks
+
+_LENGTH_SECONDS = 1.0  # for ε at other numbers of epochs
+_LENGTHS = (3, 5, 9, 17)  # how many there are of them, finer with time
+_COMPARED = (NoisySGD, LangevinChain, LangevinDiffusion, ExponentialMechanism)
+
+
+def events(request: dict[str, Any]) -> Iterator[Event]:
+    """The events of the page's first view. `request`: {"state": what the controls hold}."""
+    picked = read(state_in(request))
+    answers: list[Outcome] = []
+    started, guarantee = perf_counter(), None
+    for best, last in growing(picked, answers):
+        guarantee = best
+        yield "number", number(best, picked, final=last)
+    seconds = perf_counter() - started
+    assert guarantee is not None
+    yield "assumptions", {"rows": assumptions(guarantee)}
+    yield "attacks", {"texts": attack_texts(guarantee)}
+    yield from tradeoff_curves(guarantee)
+    yield from epsilon_curves(guarantee)
+    yield from _lengths(picked, seconds)
+    if isinstance(picked.description, _COMPARED) and picked.delta > 0.0:
+        yield "peers", {"rows": _peers(picked)}
+    yield from _explained(picked, answers, guarantee, seconds)
+
+
+def growing(picked: Picked, answers: list[Outcome]) -> Iterator[tuple[Guarantee, bool]]:
+    """The best guarantee so far after each analysis, and whether all were asked; `answers` gets them all.
+
+    Every one of them is a guarantee. Raises NotApplicable where there is none.
+    """
+    description, delta = picked.description, picked.delta
+    if isinstance(description, NoisySGD):
+        warn_of_large_delta(description.n, delta)
+    names = [analysis.name for analysis in analyses_of(description)]
+    least = math.inf
+    for name in names:
+        answers.extend(outcomes(description, delta, only=name))
+        proven = answers[-1].guarantee
+        if proven is not None and (epsilon := proven.epsilon(delta)) < least:
+            least = epsilon
+            yield best_of(answers, delta), False
+    yield best_of(answers, delta), True
+
+
+def number(guarantee: Guarantee, picked: Picked, *, final: bool) -> dict[str, Any]:
+    """What stands on top of the page."""
+    delta = picked.delta
+    epsilon = guarantee.epsilon(delta)
+    run = picked.description
+    return {
+        "epsilon": shown(epsilon),
+        "delta": exact(delta),
+        "mu": None if guarantee.mu is None else shown(guarantee.mu),
+        "method": guarantee.method,
+        "source": guarantee.source,
+        "adjacency": guarantee.adjacency,
+        "unit": guarantee.unit,
+        "steps": exact(run.steps) if isinstance(run, NoisySGD) else None,
+        "composition": _composition(guarantee, epsilon, delta),
+        "final": final,
+        "rest": picked.rest,
+    }
+
+
+def _composition(guarantee: Guarantee, epsilon: float, delta: float) -> str | None:
+    """What releasing every model would cost."""
+    if guarantee.composition is None:
+        return None
+    every = guarantee.composition.epsilon(delta)
+    text = f"ε = {shown(every)} if every model on the way were released"
+    if 0.0 < epsilon < every < math.inf:
+        text += f", {shown_down(every / epsilon, 3)} times as much"
+    return text
+
+
+def assumptions(guarantee: Guarantee) -> list[dict[str, str]]:
+    """Every assumption, and who stands behind it."""
+    every = guarantee.assumptions
+    return [{"text": text, "who": attesting(text, every).value} for text in every]
+
+
+def attack_texts(guarantee: Guarantee) -> list[str]:
+    """What an attacker gains at most, in sentences: those of reports."""
+    opening, items = attacks(guarantee)
+    return [opening.text, *items.texts]
+
+
+def _lengths(picked: Picked, seconds: float) -> Iterator[Event]:
+    """ε against the number of epochs, the run's own among them."""
+    run = picked.description
+    if not isinstance(run, NoisySGD) or not run.constant or run.epochs is None:
+        return
+    begin, rows = perf_counter(), dict[float, tuple[Point, Point | None]]()
+    for number_of in _LENGTHS:
+        for epochs in _epochs(run.epochs, number_of):
+            spent = perf_counter() - begin
+            if rows and spent + seconds > max(_LENGTH_SECONDS, 2.0 * seconds):
+                yield from _length_curves(rows)
+                return
+            if epochs not in rows:
+                rows[epochs] = _at(run, epochs, picked.delta)
+        yield from _length_curves(rows)
+
+
+def _length_curves(rows: dict[float, tuple[Point, Point | None]]) -> Iterator[Event]:
+    ordered = [rows[epochs] for epochs in sorted(rows)]
+    ours, every = [own for own, _ in ordered], [other for _, other in ordered if other is not None]
+    yield "curve", {"chart": "epochs", "series": OURS, "points": ours}
+    if every:
+        yield "curve", {"chart": "epochs", "series": EVERY, "points": every}
+
+
+def _epochs(own: float, number_of: int) -> list[float]:
+    """Numbers of epochs around a run's own, which is among them."""
+    half = number_of // 2
+    factors = [4.0 ** (k / half) for k in range(-half, half + 1)]
+    return sorted({own if f == 1.0 else float(max(1, round(own * f))) for f in factors})
+
+
+def _at(run: Any, epochs: float, delta: float) -> tuple[Point, Point | None]:
+    """ε of the run with so many epochs, and of composition where that is another one."""
+    text = plain(epochs)
+    try:
+        other = replace(run, epochs=epochs, steps=None)
+        best = best_of(outcomes(other, delta), delta)
+    except (InvalidInput, NotApplicable):
+        return point(epochs, math.inf, shown(math.inf), text), None
+    epsilon = best.epsilon(delta)
+    own = point(epochs, epsilon, shown(epsilon), text)
+    if best.composition is None or best.method == "composition":
+        return own, None
+    every = best.composition.epsilon(delta)
+    return own, point(epochs, every, shown(every), text)
+
+
+def _peers(picked: Picked) -> list[dict[str, Any]]:
+    """Every bound that applies, as published, beside pabi's."""
+    return [
+        {
+            "source": row.source,
+            "status": row.status,
+            "epsilon": "none" if row.epsilon is None else shown(row.epsilon),
+            "note": row.note,
+            "ours": row.name == "pabi",
+        }
+        for row in compare(picked.description, picked.delta)  # type: ignore[arg-type]
+        if row.applies
+    ]
+
+
+def _explained(
+    picked: Picked, answers: list[Outcome], guarantee: Guarantee, seconds: float
+) -> Iterator[Event]:
+    """Every analysis, and the changes that would lower ε most."""
+    delta, rows = picked.delta, []
+    for answer in answers:
+        proven = answer.guarantee
+        rows.append(
+            {
+                "method": answer.name,
+                "epsilon": None if proven is None else shown(proven.epsilon(delta)),
+                "reason": answer.reason,
+                "best": answer.name == guarantee.method,
+            }
+        )
+    rows.sort(key=lambda row: (not row["best"], row["epsilon"] is None))
+    yield "analyses", {"rows": rows}
+    explanation = Explanation((), delta, guarantee, picked.description, seconds)
+    before, changes = state_of(picked.description, delta), []
+    for change in explanation.changes:
+        after = state_of(change.description, delta)
+        changes.append(
+            {
+                "what": differences(before, after) or change.what,
+                "epsilon": shown(change.epsilon),
+                "training": change.training,
+                "state": after,
+            }
+        )
+    yield "changes", {"rows": changes, "advice": list(explanation.advice)}

@@ -1,0 +1,181 @@
+// Charts, drawn by Vega-Lite, each with its data as a table and as files.
+
+import { button, download, element, table } from "./elements.js";
+
+const KINDS = {
+  epsilon: { title: "ε at every δ", x: "δ", y: "ε at most", logX: true, logY: true, formatX: ".0e" },
+  tradeoff: { title: "What an attacker must accept", x: "share of false alarms", y: "members missed, at least" },
+  epochs: { title: "ε after so many epochs", x: "epochs", y: "ε at most", logX: true, logY: true },
+  ledger: { title: "What was spent", x: "release", y: "ε of all so far", steps: true },
+  forget: { title: "ε of forgetting", x: "epochs after the request", y: "ε at most", logY: true },
+};
+const PAUSE = 120; // ms between two drawings of one chart
+const charts = new Set();
+
+/** A chart of one kind. `series(name, points)` adds or replaces a curve, `clear()` takes all off. */
+export class Chart {
+  constructor(kind, { rule = null } = {}) {
+    this.kind = { ...KINDS[kind] };
+    this.name = kind;
+    this.rule = rule;
+    this.curves = new Map();
+    this.plot = element("div", { class: "plot" });
+    this.rows = element("div");
+    this.element = element("figure", { class: "chart", "data-chart": kind, hidden: true },
+      element("figcaption", {}, this.kind.title), this.plot,
+      element("details", { ontoggle: () => this.tabulate() }, element("summary", {}, "The numbers as a table"), this.rows),
+      element("p", { class: "actions" },
+        button("SVG", () => this.save("svg"), { "aria-label": `${this.kind.title}: save as SVG` }),
+        button("PNG", () => this.save("png"), { "aria-label": `${this.kind.title}: save as PNG` })));
+    charts.add(this);
+  }
+
+  series(name, points) {
+    this.curves.set(name, points);
+    this.stale = false;
+    this.element.hidden = false;
+    this.element.classList.remove("stale");
+    this.later();
+  }
+
+  /** What is drawn belongs to an earlier question until the next points arrive. */
+  age() {
+    this.element.classList.add("stale");
+    this.stale = true;
+    this.old = new Set(this.curves.keys());
+  }
+
+  /** Takes off what no answer has renewed. */
+  settle(names) {
+    for (const name of [...this.curves.keys()]) if (!names.has(name)) this.curves.delete(name);
+    this.element.hidden = this.curves.size === 0;
+    if (this.curves.size) this.later();
+  }
+
+  clear() {
+    this.curves.clear();
+    this.element.hidden = true;
+  }
+
+  later() {
+    this.timer ??= setTimeout(() => {
+      this.timer = null;
+      this.draw();
+    }, PAUSE);
+  }
+
+  draw() {
+    if (!this.plot.isConnected || this.element.hidden || this.plot.clientWidth === 0) return;
+    const view = new vega.View(vega.parse(vegaLite.compile(this.spec(this.plot.clientWidth)).spec, null, { ast: true }),
+      { renderer: "svg", expr: vega.expressionInterpreter, logLevel: vega.Error });
+    this.view?.finalize();
+    this.view = view;
+    view.initialize(this.plot).runAsync();
+    this.plot.setAttribute("role", "img");
+    this.plot.setAttribute("aria-label", this.words());
+    if (this.element.querySelector("details").open) this.tabulate();
+  }
+
+  /** The chart in a sentence. */
+  words() {
+    const each = [...this.curves].map(([name, points]) => {
+      const first = points[0], last = points[points.length - 1];
+      return `${name}: from ${first.yText} at ${first.xText} to ${last.yText} at ${last.xText}`;
+    });
+    return `${this.kind.title}. ${this.kind.y} against ${this.kind.x}. ${each.join("; ")}.`;
+  }
+
+  spec(width, colours = palette()) {
+    const { x, y, logX, logY, steps, formatX = "~g" } = this.kind;
+    const names = [...this.curves.keys()];
+    const drawable = (p) => p.y !== null && (!logX || p.x > 0) && (!logY || p.y > 0);
+    const values = names.flatMap((series) => this.curves.get(series).filter(drawable).map((p) => ({ ...p, series })));
+    const narrow = width < 420;
+    const axis = {
+      grid: true, labelColor: colours.ink, titleColor: colours.ink, gridColor: colours.line,
+      domainColor: colours.neutral, tickColor: colours.neutral, labelOverlap: true,
+    };
+    const key = {
+      title: null, orient: "top", direction: narrow ? "vertical" : "horizontal", labelColor: colours.ink, labelLimit: 400,
+      symbolType: "stroke", symbolStrokeWidth: 2.5, symbolSize: 600, columns: narrow ? 1 : 2,
+    };
+    const legend = names.length > 1 ? key : null;
+    const of = { field: "series", type: "nominal", sort: names };
+    const across = {
+      field: "x", type: "quantitative", title: x, scale: { nice: false, ...(logX ? { type: "log" } : {}) },
+      axis: { ...axis, tickCount: narrow ? 4 : 7, format: steps ? "d" : formatX, ...(steps ? { tickMinStep: 1 } : {}) },
+    };
+    const up = {
+      field: "y", type: "quantitative", title: y, scale: logY ? { type: "log" } : { zero: true },
+      axis: { ...axis, format: "~g", tickCount: 6 },
+    };
+    const colour = { ...of, scale: { domain: names, range: colours.cycle }, legend };
+    const dash = { ...of, scale: { domain: names, range: [[1, 0], [6, 4], [2, 3]] }, legend };
+    const tooltip = [{ field: "xText", title: x }, { field: "yText", title: y }];
+    const mark = { type: "line", strokeWidth: 2.5, interpolate: steps ? "step-after" : "linear" };
+    mark.point = steps || values.length < 40 ? { filled: true, size: 45 } : "transparent"; // where a pointer finds the numbers
+    const layer = [{ mark, encoding: { x: across, y: up, color: colour, strokeDash: dash, tooltip } }];
+    if (this.rule !== null) {
+      const line = { type: "rule", strokeDash: [4, 3], color: colours.ink };
+      layer.push({ data: { values: [{ y: this.rule }] }, mark: line, encoding: { y: { field: "y", type: "quantitative" } } });
+    }
+    return {
+      data: { values }, width, height: Math.min(360, Math.max(270, width * 0.66)), background: colours.paper, layer,
+      autosize: { type: "fit", contains: "padding" }, padding: 4,
+      config: {
+        font: "system-ui, sans-serif", view: { stroke: null }, legend: { labelFontSize: 12.5 },
+        axis: { labelFontSize: 12, titleFontSize: 13, titleFontWeight: "normal" },
+      },
+    };
+  }
+
+  tabulate() {
+    if (!this.element.querySelector("details").open) return;
+    this.rows.replaceChildren(...[...this.curves].map(([name, points]) =>
+      table([this.kind.x, this.kind.y], points.map((p) => [p.xText, p.yText]), name)));
+  }
+
+  async save(form) {
+    if (!this.view) return;
+    if (form === "svg") download(`pabi-${this.name}.svg`, await this.view.toSVG(), "image/svg+xml");
+    else (await this.view.toCanvas(2)).toBlob((blob) => download(`pabi-${this.name}.png`, blob));
+  }
+}
+
+function palette() {
+  const style = getComputedStyle(document.documentElement);
+  const of = (name) => style.getPropertyValue(`--${name}`).trim();
+  return { paper: of("paper"), ink: of("ink"), neutral: of("neutral"), line: of("line"), cycle: [of("ours"), of("other"), of("third")] };
+}
+
+const again = () => { for (const chart of charts) chart.later(); };
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+let widths = null;
+addEventListener("resize", () => { clearTimeout(widths); widths = setTimeout(again, 150); });
+document.addEventListener("toggle", again, true);
+
+/** Charts of several kinds, filled by "curve" events of one question after another. */
+export class Charts {
+  constructor(...kinds) {
+    this.all = new Map(kinds.map((kind) => [kind, new Chart(kind)]));
+    this.element = element("div", { class: "charts" }, ...[...this.all.values()].map((chart) => chart.element));
+  }
+
+  begin() {
+    this.seen = new Map([...this.all.keys()].map((kind) => [kind, new Set()]));
+    for (const chart of this.all.values()) chart.age();
+  }
+
+  add({ chart, series, points }) {
+    this.seen.get(chart)?.add(series);
+    this.all.get(chart)?.series(series, points);
+  }
+
+  end() {
+    for (const [kind, chart] of this.all) chart.settle(this.seen.get(kind));
+  }
+
+  redraw() {
+    for (const chart of this.all.values()) chart.later();
+  }
+}

@@ -1,0 +1,73 @@
+// Whether a file is to be trusted.
+
+import { Charts } from "../charts.js";
+import { button, download, dropzone, element, section } from "../elements.js";
+import { ask, latest } from "../server.js";
+
+const question = latest();
+const charts = new Charts("epsilon", "tradeoff");
+const verdict = element("div", { "aria-live": "polite" });
+const attest = element("div");
+const attacks = element("ul");
+const rest = element("div", { hidden: true },
+  section("To be attested by people", true,
+    element("p", {}, "A proof cannot show these. Tick what you know to be true; nothing is stored."), attest),
+  charts.element, section("What an attacker gains", true, attacks));
+
+export const view = {
+  name: "check",
+  title: "Check",
+  element: element("section", { "aria-labelledby": "check-title" },
+    element("h2", { id: "check-title" }, "Is this file to be trusted?"),
+    element("p", {}, "A guarantee (JSON) says what a model reveals, and carries a proof. The proof is checked here, by code that shares nothing with what found it."),
+    dropzone("Drop a guarantee here, or choose it:", ".json,application/json", check), verdict, rest),
+  update() {},
+  shown: () => charts.redraw(),
+};
+view.element.querySelector(".drop").classList.add("large");
+
+function check(text, name) {
+  verdict.replaceChildren(element("p", { class: "status" }, `checking ${name}`));
+  rest.hidden = true;
+  charts.begin();
+  question("check", { text }, {
+    verdict(data) {
+      const kind = data.ok ? "good" : "alarm";
+      const pairs = data.epsilon
+        ? [[data.ok ? "ε at most" : "states, unproven, ε", `${data.epsilon} at δ = ${data.delta}`], ["μ", data.mu ?? "none"], ["protects", data.protects],
+          ["method", data.method], ["source", data.source], ["checked", data.scope]] : [];
+      const report = button("Save the report", () => save(text));
+      verdict.replaceChildren(element("div", { class: "hero" },
+        element("p", { class: kind, id: "verdict" }, data.ok ? `The proof in ${name} is accepted.` : `The proof in ${name} is refused: ${data.reason}`),
+        data.ok ? element("p", {}, "What it promises holds if everything below that people have to attest is true. A file is not signed: ask whom you have it from.") : null,
+        element("dl", { class: "facts" }, pairs.flatMap(([term, text]) => [element("dt", {}, term), element("dd", {}, text)])),
+        data.epsilon ? element("p", { class: "actions" }, report) : null));
+    },
+    assumptions: ({ rows }) => { rest.hidden = false; showAssumptions(rows); },
+    attacks: ({ texts }) => attacks.replaceChildren(...texts.map((text) => element("li", {}, text))),
+    curve: (data) => charts.add(data),
+    error: (problem) => verdict.replaceChildren(element("p", { class: "alarm", role: "alert" }, problem.message)),
+  }).then(() => charts.end());
+}
+
+function save(text) {
+  ask("report", { text }, {
+    file: (file) => download(file.name, file.text, "text/html"),
+    error: (problem) => verdict.append(element("p", { class: "alarm", role: "alert" }, problem.message)),
+  });
+}
+
+function showAssumptions(rows) {
+  const left = element("p", { role: "status" });
+  const boxes = rows.map(({ text, who }, k) => {
+    const box = element("input", { type: "checkbox", id: `attest-${k}`, onchange: count });
+    return element("li", {}, box, element("label", { for: `attest-${k}` }, text, element("span", { class: "hint" }, ` (${who})`)));
+  });
+  const list = element("ul", { class: "attest" }, boxes);
+  function count() {
+    const open = list.querySelectorAll("input:not(:checked)").length;
+    left.textContent = open ? `${open} of ${rows.length} not attested yet` : "All are attested.";
+  }
+  count();
+  attest.replaceChildren(list, left);
+}

@@ -1,0 +1,47 @@
+// What forgetting takes: epochs after a request against ε.
+
+import { Chart } from "../charts.js";
+import { element } from "../elements.js";
+import { clearErrors, complain, controls } from "../form.js";
+import { latest } from "../server.js";
+import { all } from "../state.js";
+
+const question = latest();
+const chart = new Chart("forget");
+const answer = element("div", { "aria-live": "polite" });
+const form = element("form", { novalidate: true, onsubmit: (event) => event.preventDefault() });
+
+export const view = {
+  name: "forget",
+  title: "Forget",
+  element: element("section", { "aria-labelledby": "forget-title" },
+    element("h2", { id: "forget-title" }, "What does forgetting people take?"),
+    element("p", {}, "Some people withdraw. Training goes on without their records until nobody can tell the model from one that was retrained without them, up to an ε."),
+    form, answer, chart.element),
+  prepare({ controls: { besides } }) {
+    form.append(...controls(besides.filter((control) => control.group === "Request")));
+  },
+  update,
+  shown: () => chart.later(),
+};
+
+function update() {
+  chart.age();
+  question("forget", { state: all() }, {
+    forget(data) {
+      clearErrors();
+      const people = `${data.records} records`;
+      chart.rule = data.limit;
+      answer.replaceChildren(element("div", { class: "hero" },
+        element("p", { class: "epsilon" }, data.epochs === null ? "Not possible: " : [element("output", { class: "number", id: "forgetting" }, data.epochs), " epochs "],
+          data.epochs === null ? data.text : `to forget ${people} at ε = ${data.target}, δ = ${data.delta}`),
+        data.epochs === null ? null : element("p", {}, `That is ${data.steps} steps; ${data.text}.`)));
+    },
+    curve: ({ series, points }) => chart.series(series, points),
+    error(problem) {
+      complain(problem);
+      chart.clear();
+      answer.replaceChildren(element("p", { class: "alarm", role: "alert" }, problem.message));
+    },
+  });
+}

@@ -1,0 +1,188 @@
+"""Processes that calculate, each one job at a time, so that a slow one neither blocks others nor has to end.
+
+A job is a generator of events. Where nobody waits for it any more it stops at its next event, or its process
+is ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import signal
+import threading
+from collections.abc import AsyncGenerator
+from multiprocessing.connection import Connection
+from time import monotonic
+from typing import Any
+
+import anyio
+from anyio.to_thread import run_sync
+
+Event = tuple[str, dict[str, Any]]
+
+_PRELOAD = "pabi.explorer.jobs"
+END, STOP = "end", "stop"
+_LOOK = 0.05  # seconds between two looks at whether somebody left
+_PATIENCE = 0.3  # seconds that a job may take to notice that nobody waits for it
+_LEISURE = (
+    1.0  # seconds without a job, after which a process loads more, beside its next job if need be
+)
+
+
+class _Process:
+    """One process, and the pipe to it."""
+
+    def __init__(self, context: Any) -> None:
+        self.pipe, other = context.Pipe()
+        self._process = context.Process(target=serve, args=(other,), daemon=True)
+        self._process.start()
+        other.close()
+
+    def alive(self) -> bool:
+        return bool(self._process.is_alive())
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()  # the pipe closes when nobody waits at it any more
+
+
+class Workers:
+    """Processes on demand, at most `most`; idle ones wait for the next job."""
+
+    def __init__(self, most: int = 6, spare: int = 2) -> None:
+        methods = multiprocessing.get_all_start_methods()
+        # A server that has the library loaded and forks: a new process then takes hundredths of a second.
+        self._context = multiprocessing.get_context(
+            "forkserver" if "forkserver" in methods else "spawn"
+        )
+        if "forkserver" in methods:
+            self._context.set_forkserver_preload(["__main__", _PRELOAD])
+        self._idle: list[_Process] = []
+        self._busy: set[_Process] = set()
+        self._lock = threading.Lock()
+        self._places = anyio.Semaphore(most)
+        self._spare, self._ended = spare, False
+
+    def warm(self) -> None:
+        """Starts the spare processes, in the background."""
+        threading.Thread(target=self._fill, daemon=True).start()
+
+    def _fill(self) -> None:
+        while not self._ended and len(self._idle) < self._spare:
+            process = _Process(self._context)
+            with self._lock:
+                self._idle.append(process)
+
+    def _taken(self) -> _Process:
+        with self._lock:
+            while self._idle:
+                process = self._idle.pop()
+                if process.alive():
+                    self._busy.add(process)
+                    return process
+        process = _Process(self._context)
+        with self._lock:
+            self._busy.add(process)
+        return process
+
+    async def events(
+        self, job: str, request: dict[str, Any], seconds: float
+    ) -> AsyncGenerator[Event, None]:
+        """What the job of this name yields for a request; it ends after so many seconds, come what may.
+
+        Whoever leaves the iteration ends the job.
+        """
+        async with self._places:
+            with anyio.CancelScope(shield=True):
+                process = await run_sync(self._taken)
+            finished = False
+            try:
+                process.pipe.send((job, request))
+                deadline = anyio.current_time() + seconds
+                while not finished:
+                    event = await _received(process.pipe, deadline)
+                    if isinstance(event, str):
+                        yield "error", {"message": event}
+                        return
+                    finished = event[0] == END
+                    yield event
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await run_sync(self._put_back, process, finished)
+
+    def _put_back(self, process: _Process, finished: bool) -> None:
+        """Keeps a process that is idle; ends one that goes on working for nobody."""
+        free = finished or (not self._ended and _stopped(process.pipe))
+        with self._lock:
+            self._busy.discard(process)
+            keep = free and process.alive() and len(self._idle) < self._spare
+            if keep and not self._ended:
+                self._idle.append(process)
+                return
+        process.end()
+        if not self._ended:
+            self.warm()
+
+    def end(self) -> None:
+        """Ends all processes."""
+        self._ended = True
+        with self._lock:
+            processes = [*self._idle, *self._busy]
+            self._idle.clear()
+        for process in processes:
+            with contextlib.suppress(Exception):
+                process.end()
+
+
+async def _received(pipe: Connection, deadline: float) -> Event | str:
+    """The next event from a process, or why there is none."""
+    try:
+        while not await run_sync(pipe.poll, _LOOK):
+            if anyio.current_time() > deadline:
+                return "this took too long and was stopped"
+        event: Event = await run_sync(pipe.recv)
+    except (EOFError, OSError):
+        return "the calculation ended early, perhaps for want of memory"
+    return event
+
+
+def _stopped(pipe: Connection) -> bool:
+    """Whether a process that was asked to stop has done so."""
+    deadline = monotonic() + _PATIENCE
+    try:
+        pipe.send(STOP)
+        while pipe.poll(max(0.0, deadline - monotonic())):
+            if pipe.recv()[0] == END:
+                return True
+    except (EOFError, OSError):
+        pass
+    return False
+
+
+def serve(pipe: Connection) -> None:
+    """What a process does: one job after another, until the pipe closes."""
+    from pabi.explorer.jobs import events
+
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is for the server, which ends its processes
+    idle = False
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        while True:
+            if not idle and not pipe.poll(_LEISURE):
+                idle = True
+                threading.Thread(target=_load_rest, daemon=True).start()
+            message = pipe.recv()
+            if message == STOP:  # it came after the end of what it was to stop
+                continue
+            for event in events(*message):
+                pipe.send(event)
+                if pipe.poll():
+                    break
+            pipe.send((END, {}))
+
+
+def _load_rest() -> None:
+    """Loads what only some jobs need, so that they do not have to wait for it."""
+    with contextlib.suppress(Exception):  # whoever needs one of them will hear why
+        import tomli_w  # noqa: F401

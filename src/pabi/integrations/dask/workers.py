@@ -1,0 +1,81 @@
+"""What workers compute with: all of them alike, so that it does not matter which one makes a sum.
+
+Two data sets that differ in one record must share the gradients of all others to the last bit (docs,
+"Theory", 9). Other processors, versions or numbers of threads may round in other ways. So every result says
+what it was made with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pydoc import locate
+from typing import Any
+
+import numpy as np
+
+from pabi.describe.linear_losses import executable
+from pabi.execute.linear_gradients import LossGradients
+from pabi.execute.records import Records
+from pabi.execute.sums import Limit
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.extras import extra
+from pabi.numbers.version import __version__
+
+_PATIENCE = 30  # seconds
+_ROWS, _COLUMNS, _CLASSES = 4096, 40, 3  # enough for several threads to share a product
+
+
+@cache
+def arithmetic() -> str:
+    """The versions of pabi and numpy here, and a hash of sums over public rows."""
+    rng = np.random.Generator(np.random.PCG64(0))
+    records = Records(rng.standard_normal((_ROWS, _COLUMNS)), 1.0)
+    labels = rng.integers(0, _CLASSES, _ROWS)
+    digest = hashlib.sha256()
+    for loss, targets, classes in (
+        (executable("logistic"), labels > 0, None),
+        (executable("softmax"), labels, _CLASSES),
+    ):
+        gradients = LossGradients(loss, records, targets, classes)
+        point = rng.standard_normal(gradients.shape)
+        for anywhere in (False, True):
+            limit = Limit(1.0, 1.0, anywhere)
+            digest.update(gradients.clipped_sum(point, slice(0, _ROWS), limit).tobytes())
+    return f"pabi {__version__}, numpy {np.__version__}, sums {digest.hexdigest()[:12]}"
+
+
+def check_client(client: Any) -> None:
+    """Raises InvalidInput unless it is a client of Dask that waits, whose workers have this pabi."""
+    distributed = extra("distributed", "dask")
+    if not isinstance(client, distributed.Client):
+        kind = type(client).__name__
+        raise InvalidInput("client", f"expected a distributed.Client, got a {kind}")
+    if client.asynchronous:
+        raise InvalidInput("client", "expected one that waits, got one with asynchronous=True")
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+        # A function of the standard library: workers without pabi know it, too.
+        versions = client.run(locate, "pabi.numbers.version.__version__", on_error="return")
+    except TimeoutError:
+        raise InvalidInput(
+            "client", f"expected a worker within {_PATIENCE} seconds, got none"
+        ) from None
+    except Exception as bad:
+        raise InvalidInput("client", f"cannot ask its workers: {type(bad).__name__}") from None
+    for worker, version in versions.items():
+        if version != __version__ and not isinstance(version, OSError):  # of one that is gone
+            present = f"pabi {version}" if isinstance(version, str) else "none that loads"
+            raise InvalidInput(
+                "client", f"expected pabi {__version__} on every worker, got {present} at {worker}"
+            )
+
+
+def check_alike(one: str, other: str) -> None:
+    """Raises InvalidInput where workers compute in different ways."""
+    if one != other:
+        raise InvalidInput(
+            "client",
+            f"expected workers that compute alike, got one with {one} and one with {other}: take one kind of "
+            "processor, one number of threads for products (OMP_NUM_THREADS), and the same packages",
+        )

@@ -1,0 +1,308 @@
+"""Privacy losses of mixtures of Gaussians whose label stays secret.
+
+P = Σ w_j·N(m_j, 1), m_j ≥ 0, against Q = N(0, 1), or against Q = Σ w_j·N(-m_j, 1), the mirror image of P. The
+loss log dP/dQ grows with z, so that cells of losses are intervals of z (docs, "Theory", 6.1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy  # its parts are loaded on first use
+
+from pabi.numbers.rounding import Array
+from pabi.tradeoff.pairs import BEYOND, RULES, SQRT_2PI, LossCells, Pair, convex_part, normal_mass
+
+FAR = 60.0  # Φ(-60) is below every positive double
+_TABLE = 0.05  # spacing of the places between which Newton's method begins
+_ROUNDS = 6  # of Newton's method, which ends at the precision of a loss
+_ENTRIES = 1 << 20  # of a working array
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_MATTERS = 50.0  # nats below the largest value of an integrand that are left out
+_LEAST_DEPTH = 1e-12  # where the doubling starts that finds the least loss
+_LARGEST_EXPONENT = 700.0  # whose power of e is a double
+
+
+@dataclass(frozen=True)
+class SecretLoss(Pair):
+    """P = Σ w_j·N(m_j, 1) against Q = N(0, 1). `means`: 0 ≤ m_1 < m_2 < …, the last above 0; `weights` add
+    to 1."""
+
+    means: tuple[float, ...]
+    weights: tuple[float, ...]
+
+    @property
+    def edge(self) -> float | None:
+        """The least loss, if there is one, near which much of the mass lies."""
+        return None if self.means[0] > 0.0 else math.log(self.weights[0])
+
+    # What differs if Q is the mirror image of P.
+
+    def log_q(self, z: Array) -> Array:
+        """log of the density of Q over that of N(0, 1)."""
+        return np.zeros_like(z)
+
+    def mass_q(self, left: Array, right: Array) -> Array:
+        """Q(left < z < right)."""
+        return normal_mass(left, right)
+
+    def slope_q(self, z: Array) -> Array:
+        """The derivative of `log_q`."""
+        return np.zeros_like(z)
+
+    def rise_q(self, z: Array, step: Array) -> Array:
+        """`log_q` at z + step less that at z."""
+        return np.zeros_like(z)
+
+    # Places and losses.
+
+    def log_p(self, z: Array) -> Array:
+        """log of the density of P over that of N(0, 1)."""
+        return self._by_rows(z, lambda part: _log_sum(self._exponents(part)))
+
+    def mass_p(self, left: Array, right: Array) -> Array:
+        """P(left < z < right)."""
+        total = np.zeros_like(left)
+        for m, w in zip(self.means, self.weights, strict=True):
+            total += w * normal_mass(left - m, right - m)
+        return total
+
+    def slope_p(self, z: Array) -> Array:
+        """The derivative of `log_p`: the mean of the m_j given z."""
+        means = np.array(self.means)
+        return self._by_rows(z, lambda part: np.asarray(self._shares(part) @ means))
+
+    def rise_p(self, z: Array, step: Array) -> Array:
+        """`log_p` at z + step less that at z, without cancellation."""
+        means = np.array(self.means)
+
+        def rise(part: Array) -> Array:
+            at, by = part.T
+            return np.asarray(
+                np.log1p((self._shares(at) * np.expm1(means * by[:, None])).sum(axis=1))
+            )
+
+        return self._by_rows(np.stack([z, step], axis=1), rise)
+
+    def losses_at(self, z: Array) -> Array:
+        """The loss at every z."""
+        return self.log_p(z) - self.log_q(z)
+
+    def places(self, losses: Array) -> Array:
+        """The z of these losses; -60 below the least, and 60 beyond the largest mean for larger ones."""
+        grid, values = self._table
+        index = np.clip(np.searchsorted(values, losses) - 1, 0, grid.size - 2)
+        low, high = grid[index], grid[index + 1]
+        z = 0.5 * (low + high)
+        for _ in range(_ROUNDS):
+            slope = np.maximum(self.slope_p(z) - self.slope_q(z), 1e-300)
+            gap = self.losses_at(z) - losses
+            low, high = np.where(gap < 0.0, z, low), np.where(gap > 0.0, z, high)
+            with np.errstate(over="ignore"):
+                nearer = z - gap / slope
+            z = np.where((nearer >= low) & (nearer <= high), nearer, 0.5 * (low + high))
+        return np.where(losses <= values[0], grid[0], np.where(losses >= values[-1], grid[-1], z))
+
+    @cached_property
+    def _table(self) -> tuple[Array, Array]:
+        grid = np.arange(-FAR, FAR + self.means[-1] + _TABLE, _TABLE)
+        return grid, np.maximum.accumulate(self.losses_at(grid))
+
+    def _exponents(self, z: Array) -> Array:
+        means = np.array(self.means)
+        exponents: Array = np.log(np.array(self.weights)) + z[:, None] * means - 0.5 * means * means
+        return exponents
+
+    def _shares(self, z: Array) -> Array:
+        """(z, parts) the probability of every label given z."""
+        exponents = self._exponents(z)
+        powers = np.exp(exponents - exponents.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+    def _by_rows(self, rows: Array, of: Callable[[Array], Array]) -> Array:
+        size = max(1, _ENTRIES // len(self.means))
+        with np.errstate(under="ignore"):
+            parts = [of(rows[i : i + size]) for i in range(0, len(rows), size)]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    # As a pair.
+
+    def cells(self, edges: Array) -> LossCells:
+        """The cells by quadrature, wide ones by differences of normal probabilities."""
+        z = self.places(edges)
+        left, width = z[:-1], np.diff(z)
+        size = width * (np.maximum(np.abs(left), np.abs(z[1:])) + 2.0 * self.means[-1] + 1.0)
+        mass, excess = np.zeros(width.size), np.zeros(width.size)
+        wide = np.ones(width.size, dtype=bool)
+        for limit, nodes, weights in RULES:
+            now = wide & (size <= limit)
+            if now.any():
+                mass[now], excess[now] = self._by_quadrature(
+                    left[now], width[now], nodes=nodes, weights=weights
+                )
+                wide &= ~now
+        if wide.any():
+            inner = left[wide], z[1:][wide]
+            mass[wide] = self.mass_p(*inner)
+            excess[wide] = _less(mass[wide], edges[:-1][wide], self.mass_q(*inner))
+        return LossCells(mass, excess)
+
+    def _by_quadrature(
+        self, left: Array, width: Array, *, nodes: Array, weights: Array
+    ) -> tuple[Array, Array]:
+        mass, excess = np.zeros_like(left), np.zeros_like(left)
+        for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True):
+            step = 0.5 * (1.0 + node) * width
+            z = left + step
+            with np.errstate(under="ignore"):
+                density = weight * np.exp(self.log_p(z) - 0.5 * z * z)
+            mass += density
+            excess -= density * np.expm1(self.rise_q(left, step) - self.rise_p(left, step))
+        share = 0.5 * width / SQRT_2PI
+        return mass * share, excess * share
+
+    def above(self, y: float) -> tuple[float, float]:
+        """(mass, excess) of the losses above `y`."""
+        z, end = self.places(np.array([y])), np.array([np.inf])
+        mass = self.mass_p(z, end)
+        return float(mass[0]), float(_less(mass, np.array([y]), self.mass_q(z, end))[0])
+
+    def reach(self, tail: float, slack: float) -> tuple[float, float]:
+        """(low, high): the loss that N(0, 1) is rarely below, and that which N(m, 1) is rarely above, m the
+        largest mean."""
+        rare = float(scipy.special.ndtri(min(0.5, max(tail, 1e-305))))
+        low = float(scipy.special.ndtri(min(0.5, max(slack / (1.0 + self.means[-1]), 1e-305))))
+        ends = self.losses_at(np.array([low - 1.0, self.means[-1] - rare]))
+        return float(ends[0]), max(0.0, float(ends[1]))
+
+    def finite_log_moment(self, power: float) -> float:
+        """log E e^(power·Y), by quadrature."""
+        return self.log_moment_of_q(1.0 + power)
+
+    def log_moment_of_q(self, order: float) -> float:
+        """log E_Q L^order, L the likelihood ratio: Gauss-Legendre on panels over which it is analytic."""
+        z, weight = self._panels(order)
+        y = self.losses_at(z)
+        log_q = self.log_q(z) - 0.5 * z * z
+        exponent = order * y + log_q
+        top = float(exponent.max())
+        with np.errstate(under="ignore", over="ignore"):
+            if top > 1.0:
+                return top + math.log(float(weight @ np.exp(exponent - top)))
+            low = np.minimum(y, _LARGEST_EXPONENT)
+            terms = convex_part(np.expm1(low), low, order)
+            return math.log1p(float(weight @ (np.exp(log_q) * terms)))
+
+    def _panels(self, order: float) -> tuple[Array, Array]:
+        """Nodes and weights (over √2π) of panels that cover where the integrand matters."""
+        far = (2.0 + abs(order)) * self.means[-1] + 40.0
+        scan = np.linspace(-far, far, 4001)
+        y, log_q = self.losses_at(scan), self.log_q(scan) - 0.5 * scan * scan
+        exponent = np.maximum(order * y, 0.0) + log_q
+        near = np.flatnonzero(exponent >= max(0.0, float(exponent.max())) - _MATTERS)
+        begin, end = scan[max(0, near[0] - 1)], scan[min(near[-1] + 1, scan.size - 1)]
+        panels = max(16, math.ceil((end - begin) * max(1.0, 2.0 * self.means[-1])))
+        half = 0.5 * (end - begin) / panels
+        left = begin + 2.0 * half * np.arange(panels)
+        nodes = (left[:, None] + half * (1.0 + _NODES)).ravel()
+        return nodes, np.tile(half * _WEIGHTS, panels) / SQRT_2PI
+
+
+@dataclass(frozen=True)
+class OppositeLoss(SecretLoss):
+    """P = Σ w_j·N(m_j, 1) against Q = Σ w_j·N(-m_j, 1): the loss is odd in z."""
+
+    symmetric = True
+
+    @property
+    def edge(self) -> None:
+        """None: the losses below 0 are the mirror image of those above."""
+
+    def log_q(self, z: Array) -> Array:
+        """log of the density of Q over that of N(0, 1)."""
+        return self.log_p(-z)
+
+    def mass_q(self, left: Array, right: Array) -> Array:
+        """Q(left < z < right)."""
+        return self.mass_p(-right, -left)
+
+    def slope_q(self, z: Array) -> Array:
+        """The derivative of `log_q`."""
+        return -self.slope_p(-z)
+
+    def rise_q(self, z: Array, step: Array) -> Array:
+        """`log_q` at z + step less that at z."""
+        return self.rise_p(-z, -step)
+
+    def reach(self, tail: float, slack: float) -> tuple[float, float]:
+        """(0, high): losses below 0 follow from those above."""
+        return 0.0, super().reach(tail, slack)[1]
+
+
+@dataclass(frozen=True)
+class SwappedLoss(Pair):
+    """N(0, 1) against Σ w_j·N(m_j, 1): the loss is minus that of the pair in the other order."""
+
+    pair: SecretLoss
+
+    @property
+    def most(self) -> float:
+        """The largest loss, -log w_1 if m_1 is 0."""
+        return math.inf if self.pair.edge is None else -self.pair.edge
+
+    @property
+    def edge(self) -> float | None:
+        """The largest loss, if there is one, near which much of the mass lies."""
+        return None if self.pair.edge is None else -self.pair.edge
+
+    def cells(self, edges: Array) -> LossCells:
+        """The cells of the pair at the negated edges, weighted by e^-Y."""
+        mass, excess = self.pair.cells(-edges[::-1])
+        left, width = -edges[::-1][:-1], np.diff(edges)[::-1]
+        # Swapped, the mass is Q's, and the excess what is left of P's over the other end.
+        scale = np.exp(np.where(mass > 0.0, -left, 0.0))
+        swapped = scale * (mass * -np.expm1(-width) - excess)
+        return LossCells((scale * (mass - excess))[::-1], np.maximum(swapped, 0.0)[::-1])
+
+    def above(self, y: float) -> tuple[float, float]:
+        """(mass, excess) of the losses above `y`."""
+        if y >= self.most:
+            return 0.0, 0.0
+        if math.isfinite(self.most):
+            cell = self.cells(np.array([y, self.most + BEYOND * (1.0 + self.most)]))
+            return float(cell.mass[0]), float(cell.excess[0])
+        z, begin = self.pair.places(np.array([-y])), np.array([-np.inf])
+        mass = self.pair.mass_q(begin, z)
+        return float(mass[0]), float(_less(mass, np.array([y]), self.pair.mass_p(begin, z))[0])
+
+    def reach(self, tail: float, slack: float) -> tuple[float, float]:
+        """(low, high), low found by doubling; high the largest loss, or that which is rarely exceeded."""
+        m, depth = self.pair.means[-1], _LEAST_DEPTH
+        while (1.0 + m) * float(
+            scipy.special.ndtr(-self.pair.places(np.array([depth]))[0])
+        ) > slack:
+            depth *= 2.0
+        rare = float(scipy.special.ndtri(min(0.5, max(tail, 1e-305))))
+        high = -float(self.pair.losses_at(np.array([rare]))[0])
+        return -depth, min(self.most, max(0.0, high)) if math.isinf(self.most) else self.most
+
+    def finite_log_moment(self, power: float) -> float:
+        """log E e^(power·Y), a moment of the pair of a negative order."""
+        return self.pair.log_moment_of_q(-power)
+
+
+def _log_sum(exponents: Array) -> Array:
+    """log Σ e^x over every row."""
+    top = exponents.max(axis=1)
+    return np.asarray(top + np.log(np.exp(exponents - top[:, None]).sum(axis=1)))
+
+
+def _less(mass: Array, loss: Array, other: Array) -> Array:
+    """`mass` - e^loss·`other`, between 0 and `mass`."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+        level = np.where(other > 0.0, np.exp(loss + np.log(other)), 0.0)
+    return np.clip(mass - level, 0.0, mass)

@@ -1,0 +1,193 @@
+"""Losses of secret mixtures, finitely many in place of all, computed anew (see `products`, 1).
+
+In either order the pair is P = Σ w·N(m, 1) against Q = Σ v·N(n, 1) with every n below every m, perhaps after
+turning the line around. So the likelihood ratio grows with z. What lies between two places is replaced by two
+outcomes of the ratios there, with the same P and the same Q together. Below the first place all mass is given
+the loss there; beyond the last one what is above e^l·Q has the loss ∞.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from flint import arb, ctx, fmpq
+
+from pabi.verification.arithmetic import BITS
+from pabi.verification.factors.secret_mixtures import SecretParts
+from pabi.verification.limits import in_time, timed
+from pabi.verification.products import Law, reach_of
+
+_MOST_PLACES = 4_000
+
+Part = tuple[Any, float]  # weight, mean
+
+
+def laws_of(mixture: SecretParts) -> Callable[[float, float, bool], Law]:
+    """(tail, spacing of the places, whether Q comes first) ↦ the losses of the mixture."""
+    there = [(_ball(w), m) for w, m in mixture.parts if w > 0]
+    back = [(w, -m) for w, m in there]
+    still: list[Part] = [(arb(1), 0.0)]
+
+    def law(tail: float, spacing: float, turned: bool) -> Law:
+        if mixture.opposite:
+            return _law(there, back, tail=tail, spacing=spacing)
+        first, second = (still, back) if turned else (there, still)
+        return _law(first, second, tail=tail, spacing=spacing)
+
+    return law
+
+
+def _law(first: Sequence[Part], second: Sequence[Part], *, tail: float, spacing: float) -> Law:
+    reach = reach_of(tail)
+    low, high = min(m for _, m in second) - reach, max(m for _, m in first) + reach
+    spacing = max(spacing, (high - low) / _MOST_PLACES)
+    places = np.arange(low, high + spacing, spacing).tolist()
+    with ctx.workprec(BITS):
+        losses: list[float] = []
+        masses: list[Any] = []
+        y = _loss(first, second, places[0])
+        losses.append(_up(y))
+        masses.append(_mass(first, None, places[0]))
+        for a, b in timed(list(pairwise(places))):
+            in_time()
+            p, q = _mass(first, a, b), _mass(second, a, b)
+            least, y = _down(y), _loss(first, second, b)
+            most = _up(y)
+            # u at the upper end, where Q has e^-most·u, and the rest at the lower.
+            u = (p - arb(least).exp() * q) / -(arb(least) - arb(most)).expm1()
+            losses += [least, most]
+            masses += [p - u, u]
+        last, p = _down(y), _mass(first, places[-1], None)
+        finite = arb(last).exp() * _mass(second, places[-1], None)
+        losses.append(last)
+        masses.append(finite)
+        return Law(
+            np.array(losses),
+            np.array([_mass_up(m) for m in masses]),
+            _mass_up(p - finite),
+            1,
+            turns=True,
+        )
+
+
+def _loss(first: Sequence[Part], second: Sequence[Part], z: Any) -> Any:
+    """A ball around log dP/dQ at z."""
+    return _density(first, z).log() - _density(second, z).log()
+
+
+def _density(parts: Sequence[Part], z: Any) -> Any:
+    """The density over that of N(0, 1)."""
+    return sum((w * (arb(m) * z - arb(m) * m / 2).exp() for w, m in parts), arb(0))
+
+
+def _mass(parts: Sequence[Part], a: Any, b: Any) -> Any:
+    """The mass between two places, None for an end of the line."""
+    return sum((w * _normal(m, a, b) for w, m in parts), arb(0))
+
+
+def _normal(mean: float, a: Any, b: Any) -> Any:
+    if b is None:
+        return _tail(arb(a) - mean)
+    if a is None:
+        return _tail(mean - arb(b))
+    if a > mean:
+        return _tail(arb(a) - mean) - _tail(arb(b) - mean)
+    return _tail(mean - arb(b)) - _tail(mean - arb(a))
+
+
+def _tail(z: Any) -> Any:
+    """A ball of Φ(-z)."""
+    return (z / arb(2).sqrt()).erfc() / 2
+
+
+def _ball(weight: Fraction) -> Any:
+    return arb(fmpq(weight.numerator, weight.denominator))
+
+
+def _up(ball: Any) -> float:
+    return math.nextafter(float(arb(ball).upper()), math.inf)
+
+
+def _down(ball: Any) -> float:
+    return math.nextafter(float(arb(ball).lower()), -math.inf)
+
+
+def _mass_up(ball: Any) -> float:
+    """A double ≥ 0 not below a ball; ∞ if it is no number."""
+    value = _up(ball)
+    return max(0.0, value) if value == value else math.inf
+
+
+# One mixture alone, in closed form.
+
+_CLOSE = 1e-9  # relative: how near to the least ε
+_LARGEST = 1024.0
+_FAR = 64  # Φ(-64) is below every positive double
+_BELOW = 2.0**-30
+_NARROW = 2.0**-70  # relative: the interval of places that holds one of a given ratio
+
+
+def epsilon_alone(mixture: SecretParts, delta: float, enough: float = 0.0) -> float:
+    """An ε with δ(ε) ≤ `delta` for one mixture in both orders, or ∞; `enough` if that will do."""
+    there = [(_ball(w), m) for w, m in mixture.parts if w > 0]
+    back = [(w, -m) for w, m in there]
+    orders = [(there, back)] if mixture.opposite else _both(there, back)
+    with ctx.workprec(2 * BITS):
+
+        def holds(epsilon: float) -> bool:
+            in_time()
+            return all(bool(_delta(p, q, epsilon) <= delta) for p, q in orders)
+
+        if holds(enough):
+            return enough
+        low, high = enough, max(enough * (1.0 + _CLOSE), _CLOSE)
+        while not holds(high):
+            low, high = high, high + 4.0 * (high - low)
+            if high > _LARGEST:
+                return math.inf
+        while high - low > _CLOSE * high:
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if holds(middle) else (middle, high)
+        return high
+
+
+def _both(there: list[Part], back: list[Part]) -> list[tuple[list[Part], list[Part]]]:
+    still: list[Part] = [(arb(1), 0.0)]
+    return [(there, still), (still, back)]
+
+
+def _delta(first: Sequence[Part], second: Sequence[Part], epsilon: float) -> Any:
+    """A ball not below sup_z P(> z) - e^ε·Q(> z), which is reached where the loss is ε."""
+    level = arb(epsilon).exp()
+    means = [m for _, m in (*first, *second)]
+    low, high = arb(min(means) - _FAR), arb(max(means) + _FAR)
+    if not _density(first, low) < level * _density(second, low):
+        return arb(1)  # nothing is told apart there
+    if _density(first, high) < level * _density(second, high):
+        return _mass(first, high, None)  # it is reached beyond, if at all
+    if not _density(first, high) > level * _density(second, high):
+        return _delta(first, second, epsilon * (1.0 - _BELOW))  # which is no less
+    while high - low > _NARROW * (1 + abs(low)):
+        middle = arb(((low + high) / 2).mid())
+        if _density(first, middle) < level * _density(second, middle):
+            low = middle
+        elif _density(first, middle) > level * _density(second, middle):
+            high = middle
+        else:
+            break
+    # On the way from `low` to the place δ grows by the integral of e^ε·q - p ≤ φ·(e^ε·Q' - P'), primes for
+    # what stands over φ; it falls along the way, and φ ≤ 2/5.
+    rest = level * _density(second, low) - _density(first, low)
+    beyond = _mass(first, low, None) - level * _mass(second, low, None)
+    return beyond + (high - low) * rest * _largest_density(low, high)
+
+
+def _largest_density(low: Any, high: Any) -> Any:
+    """Not below the density of N(0, 1) between two places."""
+    nearest = low if low > 0 else -high if high < 0 else arb(0)
+    return (-(nearest**2) / 2).exp() * arb(2) / 5

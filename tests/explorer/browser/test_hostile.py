@@ -1,0 +1,320 @@
+"""What wants to do harm: texts with scripts in them, pages of other places, paths out of the folder."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+import pabi
+from support.browsers import needs_chromium
+from support.explorers import VIEWS
+
+pytestmark = needs_chromium
+
+# Each would run in one place or another: in HTML, an attribute, an address, a script, a template, SVG.
+SCRIPTS = (
+    '<img src=x onerror="window.harm=1">',
+    '"><svg onload=window.harm=1>',
+    "'};window.harm=1;//",
+    "</script><script>window.harm=1</script>",
+    "javascript:window.harm=1",
+    "{{constructor.constructor('window.harm=1')()}}",
+    "${window.harm=1}",
+)
+ALL = " ".join(SCRIPTS)
+
+
+def harmless(page):
+    """Whether nothing of it ran or became an element of the page."""
+    return page.driver.execute_script(
+        "return window.harm === undefined && !document.querySelector('img[src=x], [onerror], [onload]')"
+        " && document.querySelectorAll('script:not([src])').length === 0"
+    )
+
+
+def test_no_script_comes_in_through_a_box(opened):
+    boxes = [
+        b.get_attribute("name") for b in opened.all("#controls input[name], #controls textarea")
+    ]
+    assert len(boxes) > 12
+    for name in boxes:
+        opened.write(name, ALL)
+    for name in boxes:
+        # The sentence is about one of them after another.
+        opened.wait(lambda: "window.harm" in opened.text("main .alarm"))
+        assert harmless(opened)
+        opened.write(name, "")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_no_script_comes_in_through_a_link(page, server, view):
+    names = (
+        "loss",
+        "batches",
+        "n",
+        "adjacency",
+        "further",
+        "delta",
+        "target",
+        "a",
+        "b",
+        "records",
+        "zzz",
+    )
+    page.open(server.at(view=view, **dict.fromkeys(names, ALL)))
+    page.wait(lambda: page.one("body").get_attribute("data-view") == view)
+    if view in ("run", "forget"):
+        page.wait(lambda: page.text(".alarm"))
+    assert harmless(page)
+
+
+def test_an_unknown_view_is_the_first_one(page, server):
+    page.open(server.at(view=SCRIPTS[0]))
+    page.wait(lambda: page.one("#tabs a[aria-current]").get_attribute("data-view") == "run")
+    assert harmless(page)
+
+
+def strings_replaced(thing):
+    """The same, with harm in every text whose meaning nothing depends on, and in names."""
+    if isinstance(thing, dict):
+        return {key: strings_replaced(value) for key, value in thing.items()} | {ALL: ALL}
+    if isinstance(thing, list):
+        return [strings_replaced(value) for value in thing] + [ALL]
+    return f"{thing} {ALL}" if isinstance(thing, str) else thing
+
+
+def guarantee():
+    return pabi.NoisySGD(
+        pabi.Loss.logistic(feature_norm=1.0, l2=0.01),
+        n=6_000,
+        batches=pabi.Cyclic(size=1_500),
+        epochs=5,
+        step_size=0.5,
+        noise_std=0.01,
+    ).guarantee(1e-5)
+
+
+def test_no_script_comes_in_through_a_file(page, server, tmp_path):
+    honest = guarantee().to_dict(certificate=True)
+    assumed = dict(honest)
+    assumed["assumptions"] = [
+        *honest["assumptions"],
+        *SCRIPTS,
+    ]  # an honest proof, and words of its author
+    noted = json.loads(guarantee().noting({"name": ALL}).to_json())
+    files = [assumed, noted, strings_replaced(honest), {**honest, "source": ALL, "method": ALL}]
+    for k, content in enumerate(files):
+        path = tmp_path / f"{k} <img src=x onerror=window.harm=1>.json"
+        path.write_text(json.dumps(content), encoding="utf-8")
+        page.open(server.at(view="check"))
+        page.one("main input[type=file]").send_keys(str(path))
+        page.wait(lambda: page.text("main .alarm, #verdict"))
+        page.wait(lambda: page.text("main .alarm") or page.all(".attest li"))
+        assert harmless(page)
+
+
+def test_no_script_is_in_the_report_of_a_file(page, server, tmp_path):
+    honest = guarantee().to_dict(certificate=True)
+    honest["assumptions"] = [*honest["assumptions"], *SCRIPTS]
+    path = tmp_path / "guarantee.json"
+    path.write_text(json.dumps(honest), encoding="utf-8")
+    page.open(server.at(view="check"))
+    page.one("main input[type=file]").send_keys(str(path))
+    page.wait(lambda: page.text("#verdict"))
+    page.button("Save the report").send_keys("\ue007")
+    text = page.download("report.html")
+    assert "window.harm" in text  # it is said, as text
+    (tmp_path / "report.html").write_text(text, encoding="utf-8")
+    page.others = [tmp_path.as_uri()]
+    page.driver.get((tmp_path / "report.html").as_uri())
+    assert harmless(page)
+
+
+def test_no_script_comes_in_through_a_ledger(page, server, tmp_path):
+    path = tmp_path / "people.ledger"
+    pabi.Ledger(path, epsilon=2.0, delta=1e-5).spend(guarantee())
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    for k, changed in enumerate(
+        (strings_replaced(lines[0]), strings_replaced(lines[-1]), {ALL: ALL})
+    ):
+        content = [*lines[: min(k, 1)], changed, *lines[1:]]
+        path.write_text("".join(json.dumps(line) + "\n" for line in content), encoding="utf-8")
+        page.open(server.at(view="budget"))
+        page.one("main input[type=file]").send_keys(str(path))
+        page.wait(lambda: page.text("main .alarm, main .facts"))
+        assert harmless(page)
+
+
+def test_no_script_comes_in_through_a_run_file(opened, tmp_path):
+    text = json.dumps(ALL)  # which is TOML's way as well
+    texts = [f"n = {text}\n", f"{text} = 1\n", f"[loss]\nkind = {text}\n", ALL]
+    for k, text in enumerate(texts):
+        (tmp_path / f"{k}.toml").write_text(text, encoding="utf-8")
+        opened.driver.execute_script("document.querySelector('main .alarm').textContent = ''")
+        opened.one("main input[type=file]").send_keys(str(tmp_path / f"{k}.toml"))
+        opened.wait(lambda: opened.text("main .alarm"))
+        assert harmless(opened)
+
+
+# Who may ask the server
+
+
+@contextmanager
+def site(page_text: str) -> Iterator[str]:
+    """A page of another origin, on another port."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(page_text.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Answer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_page_of_another_place_learns_nothing(page, server):
+    """It cannot read answers, embed the page, or take its scripts, even if it knew the token."""
+    own = server.origin
+    text = f"""<!doctype html><title>elsewhere</title><iframe src="{own}/"></iframe>
+    <script src="{own}/vega/vega.min.js"></script>"""
+    with site(text) as address:
+        page.others, page.expected = (
+            [address],
+            [own, address, "security", "javascript", "chrome-error:"],
+        )
+        page.driver.get(address)
+        tried = page.driver.execute_async_script(
+            """
+            const [own, token, done] = arguments;
+            const tries = [];
+            for (const mode of ["cors", "no-cors"]) {
+              for (const headers of [{}, {authorization: `Bearer ${token}`}]) {
+                for (const path of ["/", "/api/opening"]) {
+                  tries.push(fetch(own + path, {mode, headers})
+                    .then((answer) => answer.text()).then((text) => text, () => "refused"));
+                }
+              }
+              tries.push(fetch(own + "/api/run", {mode, method: "POST", body: "{}",
+                headers: {"content-type": "text/plain"}})
+                .then((answer) => answer.text()).then((text) => text, () => "refused"));
+            }
+            Promise.all(tries).then((texts) => done(texts));
+            """,
+            own,
+            server.token,
+        )
+        assert set(tried) <= {"refused", ""}
+        assert page.driver.execute_script("return typeof window.vega") == "undefined"
+        frame = page.one("iframe")
+        page.driver.switch_to.frame(frame)
+        assert not page.all("#tabs")
+        page.driver.switch_to.default_content()
+
+
+def ask(server, method, path, headers=None, body=None):
+    """(status, body) of a request that no browser would send so."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    try:
+        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        for name, value in {"Host": f"127.0.0.1:{server.port}", **(headers or {})}.items():
+            connection.putheader(name, value)
+        if body is not None:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../../../../etc/passwd",
+        "/..%2f..%2f..%2fetc/passwd",
+        "/%2e%2e/%2e%2e/pyproject.toml",
+        "/views/../../server.py",
+        "/views/..%5c..%5cserver.py",
+        "//etc/passwd",
+        "/server.py",
+        "/static/index.html",
+        "/vega/../../guard.py",
+        "/file:///etc/passwd",
+        "/index.html%00.py",
+        "/views/",
+    ],
+)
+def test_no_path_leads_out(server, path):
+    status, body = ask(server, "GET", path, {"Authorization": f"Bearer {server.token}"})
+    assert status in (400, 404, 405)
+    assert b"root:" not in body
+    assert b"import " not in body
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": "Bearer "}, 401),
+        ({"Cookie": "token={token}"}, 401),
+        ({"Authorization": "Bearer {token}", "Host": "evil.example"}, 421),
+        ({"Authorization": "Bearer {token}", "Host": "evil.example:{port}"}, 421),
+        ({"Authorization": "Bearer {token}", "Origin": "http://evil.example"}, 403),
+        ({"Authorization": "Bearer {token}", "Origin": "null"}, 403),
+        ({"Authorization": "Bearer {token}", "Origin": "http://127.0.0.1:1"}, 403),
+        ({"Authorization": "Bearer {token}", "Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Authorization": "Bearer {token}", "Sec-Fetch-Site": "same-site"}, 403),
+        ({"Authorization": "Bearer {token}"}, 200),
+    ],
+)
+def test_only_its_own_page_with_its_token_is_answered(server, headers, status):
+    filled = {
+        k: v.replace("{token}", server.token).replace("{port}", str(server.port))
+        for k, v in headers.items()
+    }
+    answer, body = ask(server, "GET", "/api/opening", filled)
+    assert answer == status
+    assert server.token.encode() not in body
+    assert (b"controls" in body) == (status == 200)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a network of 127.0.0.0/8")
+def test_it_listens_to_one_address_alone(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60):
+        pass
+    for other in ("127.0.0.2", socket.gethostbyname(socket.gethostname())):
+        if other != "127.0.0.1":
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((other, server.port), timeout=60)
+
+
+def test_the_policy_lets_no_other_script_run(server):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection.request("GET", "/")
+    policy = connection.getresponse().getheader("content-security-policy")
+    connection.close()
+    rules = {words[0]: words[1:] for words in (rule.split() for rule in policy.split(";"))}
+    assert rules["default-src"] == ["'none'"]
+    assert rules["script-src"] == ["'self'"]
+    assert rules["connect-src"] == ["'self'"]
+    assert rules["frame-ancestors"] == ["'none'"]
+    assert "unsafe" not in policy

@@ -1,0 +1,178 @@
+"""The view of one run, in a browser: numbers are the library's, wrong input is said in its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import pabi
+from pabi.showing import shown
+from support.browsers import needs_chromium
+
+pytestmark = needs_chromium
+
+# What the page opens with.
+RUN = pabi.NoisySGD(
+    pabi.Loss.logistic(feature_norm=1.0, l2=0.01),
+    n=60_000,
+    batches=pabi.Cyclic(size=1_500),
+    epochs=50,
+    step_size=0.5,
+    noise_std=0.01,
+)
+
+
+def epsilon(run, delta=1e-5):
+    return shown(run.guarantee(delta).epsilon(delta))
+
+
+def asked(page, **texts):
+    """ε after some boxes were filled in."""
+    before = page.text(".status")
+    for name, text in texts.items():
+        page.write(name, text)
+    page.wait(lambda: page.text(".status") != before)
+    return page.answered()
+
+
+def test_numbers_are_those_of_the_library(opened):
+    guarantee = RUN.guarantee(1e-5)
+    assert opened.text("#epsilon") == shown(guarantee.epsilon(1e-5))
+    facts = opened.text(".facts")
+    assert guarantee.source in facts
+    assert shown(guarantee.mu) in facts
+    assert f"ε = {shown(guarantee.composition.epsilon(1e-5))} if every model" in facts
+
+
+@pytest.mark.parametrize(
+    ("texts", "change", "delta"),
+    [
+        ({"epochs": "7"}, {"epochs": 7}, 1e-5),
+        ({"noise": "0,02"}, {"noise_std": 0.02}, 1e-5),
+        ({"n": "30 000", "size": "500"}, {"n": 30_000, "batches": pabi.Cyclic(500)}, 1e-5),
+        ({"delta": "1e-7"}, {}, 1e-7),
+        ({"batches": "reshuffle"}, {"batches": pabi.Reshuffle(1_500)}, 1e-5),
+        ({"adjacency": "zero_out"}, {"adjacency": "zero_out"}, 1e-5),
+        (
+            {"l2": "", "epochs": "3"},
+            {"loss": pabi.Loss.logistic(feature_norm=1.0), "epochs": 3},
+            1e-5,
+        ),
+        ({"cooldown_steps": "40"}, {"cooldown_steps": 40}, 1e-5),
+        ({"release": "path", "epochs": "4"}, {"release": "path", "epochs": 4}, 1e-5),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
+)
+def test_a_change_gives_the_library_s_number(opened, texts, change, delta):
+    assert asked(opened, **texts) == epsilon(replace(RUN, **change), delta)
+
+
+def test_a_slider_moves_the_box_and_the_number(opened):
+    from selenium.webdriver.common.keys import Keys
+
+    before = opened.text(".status")
+    slider = opened.one("[name=epochs] ~ input[type=range]")
+    slider.send_keys(Keys.PAGE_UP)
+    opened.wait(lambda: opened.text(".status") != before)
+    epochs = float(opened.box("epochs").get_attribute("value"))
+    assert epochs > 50
+    assert opened.answered() == epsilon(replace(RUN, epochs=epochs))
+
+
+def test_the_table_of_a_chart_has_the_library_s_numbers(opened):
+    opened.wait(lambda: opened.shown("[data-chart=epsilon] .plot svg"))
+    opened.one("[data-chart=epsilon] summary").send_keys("\ue007")  # Enter
+    rows = opened.wait(
+        lambda: [r.text.split() for r in opened.all("[data-chart=epsilon] tbody tr")]
+    )
+    guarantee = RUN.guarantee(1e-5)
+    checked = {}
+    for delta, value in rows:
+        if delta in ("1e-05", "1e-06", "1e-08"):
+            checked.setdefault(delta, []).append(value)
+    for delta, values in checked.items():
+        at = float(delta)
+        both = [guarantee.epsilon(at), guarantee.composition.epsilon(at)]
+        assert values == [shown(value) for value in both]
+    assert len(checked) == 3
+
+
+def test_a_button_applies_the_change_that_it_names(opened):
+    opened.wait(lambda: opened.all(".changes button"))
+    button = opened.one(".changes button")
+    text = button.text
+    before = opened.text(".status")
+    button.send_keys("\ue007")
+    opened.wait(lambda: opened.text(".status") != before)
+    assert f"ε at most {opened.answered()} " in text
+
+
+WRONG = {
+    ("epochs", "many"): "expected a number",
+    ("noise", "-1"): "noise",
+    ("n", "12.5"): "whole number",
+    ("n", "1,500"): "read in two ways",
+    ("delta", "2"): "δ",
+    ("size", "90000"): "batch size",
+    ("further", "x = ["): "TOML",
+    ("step_size", "1e999"): "finite",
+}
+
+
+def test_wrong_input_is_one_sentence_in_its_place(opened):
+    right = opened.text("#epsilon")
+    for (name, text), sentence in WRONG.items():
+        before = opened.box(name).get_attribute("value")
+        opened.write(name, text)
+        opened.wait(lambda name=name: opened.text(f"#c-{name}-error"))
+        error = opened.text(f"#c-{name}-error")
+        assert sentence in error
+        assert "\n" not in error
+        assert "Traceback" not in error
+        assert opened.box(name).get_attribute("aria-invalid") == "true"
+        assert f"c-{name}-error" in opened.box(name).get_attribute("aria-describedby")
+        assert opened.text("#epsilon") == "–"  # and no number of another run
+        opened.write(name, before)
+        opened.wait(lambda name=name: not opened.text(f"#c-{name}-error"))
+        assert opened.answered() == right
+
+
+def test_an_exported_run_file_is_the_run(opened, tmp_path):
+    asked(opened, epochs="9", noise="0,03", batches="shuffle_once")
+    opened.button("Run file").send_keys("\ue007")
+    text = opened.download("run.toml")
+    run = replace(RUN, epochs=9, noise_std=0.03, batches=pabi.ShuffleOnce(1_500))
+    (tmp_path / "run.toml").write_text(text, encoding="utf-8")
+    import tomllib
+
+    from pabi.describe.files import from_dict
+
+    assert from_dict(tomllib.loads(text)) == run
+    # And back: the page takes its own file.
+    asked(opened, epochs="50", noise="0.01", batches="cyclic")
+    before = opened.text(".status")
+    opened.one("main input[type=file]").send_keys(str(tmp_path / "run.toml"))
+    opened.wait(lambda: opened.text(".status") != before)
+    assert opened.answered() == epsilon(run)
+    assert opened.box("epochs").get_attribute("value") == "9"
+
+
+def test_an_exported_guarantee_is_proven(opened):
+    opened.button("Guarantee").send_keys("\ue007")
+    guarantee = pabi.Guarantee.from_json(opened.download("guarantee.json"))
+    assert pabi.verify(guarantee).ok
+    assert shown(guarantee.epsilon(1e-5)) == opened.text("#epsilon")
+
+
+def test_a_report_says_the_same_number(opened):
+    opened.button("Report").send_keys("\ue007")
+    report = opened.download("report.html")
+    assert "<html" in report
+    assert "<script" not in report
+
+
+def test_pictures_are_saved(opened):
+    opened.wait(lambda: opened.shown("[data-chart=tradeoff] .plot svg"))
+    opened.one("[data-chart=tradeoff] button").send_keys("\ue007")
+    assert opened.download("pabi-tradeoff.svg").startswith("<svg")

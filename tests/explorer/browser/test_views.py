@@ -1,0 +1,283 @@
+"""The other views, in a browser: each journey to its end, with the library's numbers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+import pabi
+from pabi.showing import exact, shown, shown_down
+from support.browsers import needs_chromium
+from support.explorers import explorer
+
+pytestmark = needs_chromium
+
+DELTA = 1e-5
+# What the page opens with.
+RUN = pabi.NoisySGD(
+    pabi.Loss.logistic(feature_norm=1.0, l2=0.01),
+    n=60_000,
+    batches=pabi.Cyclic(size=1_500),
+    epochs=50,
+    step_size=0.5,
+    noise_std=0.01,
+)
+
+
+def press(page, text):
+    page.button(text).send_keys("\ue007")  # Enter
+
+
+@pytest.fixture
+def view(page, server):
+    """Opens one of the views."""
+
+    def go(name):
+        page.open(server.at(view=name))
+        page.wait(lambda: page.one("body").get_attribute("data-view") == name)
+        return page
+
+    return go
+
+
+# Plan
+
+
+def test_the_noise_for_a_target_goes_into_the_run(view):
+    page = view("plan")
+    page.write("target", "0,75")
+    press(page, "Find it")
+    page.wait(lambda: page.shown("#planned"))
+    noise = float(page.text("#planned"))
+    epsilon = replace(RUN, noise_std=noise).guarantee(DELTA).epsilon(DELTA)
+    assert 0.749 < epsilon <= 0.75
+    assert f"ε is at most {shown(epsilon)}" in page.text("main")
+    press(page, "Put it into the run")
+    page.wait(lambda: page.one("body").get_attribute("data-view") == "run")
+    assert page.answered() == shown(epsilon)
+
+
+def test_how_many_epochs_a_target_affords(view):
+    page = view("plan")
+    page.write("l2", "").write("target", "2").write("parameter", "epochs")
+    press(page, "Find it")
+    page.wait(lambda: page.shown("#planned"))
+    epochs = float(page.text("#planned"))
+    run = replace(RUN, loss=pabi.Loss.logistic(feature_norm=1.0))
+    assert replace(run, epochs=epochs).guarantee(DELTA).epsilon(DELTA) <= 2.0
+    assert replace(run, epochs=epochs + 1).guarantee(DELTA).epsilon(DELTA) > 2.0
+
+
+def test_a_target_that_cannot_be_met_is_one_sentence(view):
+    page = view("plan")
+    page.write("target", "-1")
+    press(page, "Find it")
+    page.wait(lambda: page.text("#c-target-error"))
+    assert "target ε" in page.text("main .alarm")
+    page.write("target", "0.0001").write("parameter", "epochs")
+    press(page, "Find it")
+    page.wait(lambda: "best" in page.text("main .alarm"))
+    assert "Traceback" not in page.text("main")
+
+
+def test_two_runs_side_by_side_survive_a_reload(view):
+    page = view("plan")
+    press(page, "Keep the controls as run A")
+    page.write("batches", "shuffle_once")
+    press(page, "Keep the controls as run B")
+    page.wait(lambda: "what differs" in page.text("main table"))
+    other = replace(RUN, batches=pabi.ShuffleOnce(1_500))
+    numbers = [shown(run.guarantee(DELTA).epsilon(DELTA)) for run in (RUN, other)]
+
+    def compared():
+        rows = [row.text for row in page.all("main table tbody tr")]
+        return any(row.startswith("ε at most") and all(n in row for n in numbers) for row in rows)
+
+    page.wait(compared)
+    page.wait(lambda: "b=" in page.driver.execute_script("return location.search"))
+    page.driver.refresh()
+    page.wait(compared)
+
+
+# Check
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    path = tmp_path_factory.mktemp("files") / "guarantee.json"
+    guarantee = replace(RUN, batches=pabi.ShuffleOnce(1_500)).guarantee(DELTA)
+    path.write_text(json.dumps(guarantee.to_dict(certificate=True)), encoding="utf-8")
+    return path
+
+
+def drop(page, path):
+    page.one("main input[type=file]").send_keys(str(path))
+
+
+def test_a_proven_file_is_accepted_and_its_assumptions_are_attested(view, certificate):
+    page = view("check")
+    drop(page, certificate)
+    page.wait(lambda: page.shown("#verdict"))
+    guarantee = pabi.Guarantee.from_json(certificate.read_text("utf-8"))
+    assert page.text("#verdict").endswith("is accepted.")
+    assert f"{shown(guarantee.epsilon(DELTA))} at δ = {exact(DELTA)}" in page.text(".facts")
+    page.wait(lambda: page.all(".attest li"))
+    told = [label.text for label in page.all(".attest label")]
+    assert len(told) == len(guarantee.assumptions)
+    assert all(
+        text.startswith(assumption)
+        for text, assumption in zip(told, guarantee.assumptions, strict=True)
+    )
+    for box in page.all(".attest input"):
+        box.send_keys(" ")
+    page.wait(lambda: "All are attested." in page.text("main"))
+    press(page, "Save the report")
+    assert "<html" in page.download("report.html")
+
+
+def test_a_forged_file_is_refused_with_the_reason(view, certificate, tmp_path):
+    forged = json.loads(certificate.read_text("utf-8"))
+    text = json.dumps(forged).replace('"noise_std": 0.01', '"noise_std": 0.005')
+    assert text != json.dumps(forged)
+    (tmp_path / "forged.json").write_text(text, encoding="utf-8")
+    page = view("check")
+    drop(page, tmp_path / "forged.json")
+    page.wait(lambda: page.shown("#verdict"))
+    reason = pabi.verify(text).reason
+    assert not pabi.verify(text).ok
+    assert page.text("#verdict") == f"The proof in forged.json is refused: {reason}"
+    assert not page.all(".attest li") or not page.shown(".attest")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\x00\xff\xfe", b"[1, 2]", b"{", b'{"format": 1}', b"kind = 'noisy_sgd'", b"[" * 99_999],
+)
+def test_what_is_no_guarantee_is_one_sentence(view, tmp_path, content):
+    (tmp_path / "file.json").write_bytes(content)
+    page = view("check")
+    drop(page, tmp_path / "file.json")
+    page.wait(lambda: page.text("main .alarm"))
+    told = page.text("main .alarm")
+    assert "guarantee" in told
+    assert "defect" not in told
+    assert len(told) < 400
+
+
+# Budget
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory):
+    path = tmp_path_factory.mktemp("ledger") / "people.ledger"
+    book = pabi.Ledger(path, epsilon=2.0, delta=DELTA)
+    for _ in range(2):
+        book.spend(RUN.guarantee(DELTA))
+    return path
+
+
+def test_a_ledger_and_one_more_release(view, ledger):
+    page = view("budget")
+    drop(page, ledger)
+    page.wait(lambda: page.text(".facts"))
+    report = pabi.Ledger(ledger, epsilon=2.0, delta=DELTA).report()
+    assert f"ε = {shown(report.spent)} so far" in page.text(".facts")
+    assert f"ε = {shown_down(report.epsilon_left)} for one" in page.text(".facts")
+    assert len(page.all("main tbody tr")) >= 2
+    before = ledger.read_bytes()
+    press(page, "The run of this page")
+    page.wait(lambda: page.text("#what"))
+    assert page.text("#what").startswith("It fits")
+    third = pabi.Ledger(ledger, epsilon=2.0, delta=DELTA)
+    assert ledger.read_bytes() == before  # nothing is entered
+    page.write("what_epsilon", "5")
+    press(page, "A release like this")
+    page.wait(lambda: page.text("#what").startswith("It does not fit"))
+    assert shown_down(third.remaining()) in page.text("main")
+
+
+@pytest.mark.parametrize("content", [b"", b"no ledger\n", b"\x00\xff", b"{}\n", b"[[[[\n"])
+def test_what_is_no_ledger_is_one_sentence(view, tmp_path, content):
+    (tmp_path / "book.ledger").write_bytes(content)
+    page = view("budget")
+    drop(page, tmp_path / "book.ledger")
+    page.wait(lambda: page.text("main .alarm"))
+    assert "defect" not in page.text("main .alarm")
+    assert len(page.text("main .alarm")) < 400
+
+
+# Forget
+
+
+def test_forgetting_takes_the_library_s_epochs(view):
+    page = view("forget")
+    page.wait(lambda: page.text("#forgetting"))
+    epochs = RUN.epochs_to_forget(1.0, DELTA, 50)
+    assert page.text("#forgetting") == exact(epochs)
+    epsilon = RUN.unlearning(DELTA, epochs=epochs, records=50).epsilon(DELTA)
+    assert f"ε = {shown(epsilon)}" in page.text("main")
+    page.write("records", "5")
+    fewer = RUN.epochs_to_forget(1.0, DELTA, 5)
+    page.wait(lambda: page.text("#forgetting") == exact(fewer))
+    page.write("records", "5,5")
+    page.wait(lambda: "whole number" in page.text("#c-records-error"))
+
+
+# Demo
+
+
+def test_a_model_is_trained_at_the_epsilon_that_was_asked(view):
+    page = view("demo")
+    page.write("demo_epsilon", "2")
+    press(page, "Train")
+    page.wait(lambda: page.shown("#accuracy"))
+    assert page.text("#accuracy").endswith("%")
+    sentence = next(p.text for p in page.all("main p") if p.text.startswith("ε is at most"))
+    epsilon = float(sentence.split()[4])
+    assert 1.9 < epsilon <= 2.0
+    # What is trained is what is accounted: the same run, the same number or a smaller one for it alone.
+    press(page, "Show this run")
+    page.wait(lambda: page.one("body").get_attribute("data-view") == "run")
+    assert float(page.answered()) <= epsilon
+
+
+def test_wrong_input_of_the_demo_is_one_sentence(view):
+    page = view("demo")
+    page.write("demo_epsilon", "lots")
+    press(page, "Train")
+    page.wait(lambda: "expected a number" in page.text("#c-demo_epsilon-error"))
+
+
+def test_files_of_the_command_line_are_opened(page, tmp_path):
+    path, run_file = tmp_path / "people.ledger", tmp_path / "run.toml"
+    run_file.write_text(
+        'n = 4000\nepochs = 5\nstep_size = 0.2\nnoise_std = 0.05\n\n[loss]\nkind = "logistic"\n'
+        'feature_norm = 1.0\nl2 = 0.02\n\n[batches]\nkind = "reshuffle"\nsize = 100\n',
+        encoding="utf-8",
+    )
+    run = pabi.NoisySGD(
+        pabi.Loss.logistic(feature_norm=1.0, l2=0.02),
+        n=4000,
+        batches=pabi.Reshuffle(100),
+        epochs=5,
+        step_size=0.2,
+        noise_std=0.05,
+    )
+    book = pabi.Ledger(path, epsilon=20.0, delta=DELTA)
+    book.spend(run.guarantee(DELTA))
+    with explorer(run_file, "--ledger", path) as running:
+        page.others, page.expected = [f"{running.origin}/"], [f"{running.origin}/api/"]
+        page.open(running.address)
+        assert page.answered() == shown(run.guarantee(DELTA).epsilon(DELTA))
+        assert page.box("n").get_attribute("value") == "4000"
+        assert page.box("batches").get_attribute("value") == "reshuffle"
+        page.go("budget")
+        first = shown(book.report().spent)
+        page.wait(lambda: f"ε = {first} so far" in page.text(".facts"))
+        book.spend(run.guarantee(DELTA))  # by another program
+        page.driver.refresh()
+        second = shown(book.report().spent)
+        page.wait(lambda: f"ε = {second} so far" in page.text(".facts"))
+        assert first != second

@@ -1,0 +1,382 @@
+"""Numbers on the page are the library's, as the library formats them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.describe.files import from_dict, to_dict
+from pabi.explorer.jobs import events
+from pabi.literature import compare
+from pabi.showing import exact, shown, shown_down
+
+DELTA = 1e-6
+STATE = {"batches": "shuffle_once", "n": "6000", "size": "600", "epochs": "8", "delta": "1e-6"}
+RUN = pabi.NoisySGD(
+    pabi.Loss.logistic(1.0, l2=0.01),
+    n=6000,
+    batches=pabi.ShuffleOnce(600),
+    epochs=8,
+    step_size=0.5,
+    noise_std=0.01,
+)
+
+
+def answers(job, request):
+    """The events of a job by their names, in order; none of them is an error."""
+    found = {}
+    for name, data in events(job, request):
+        assert name != "error", data
+        json.dumps(data, allow_nan=False)
+        found.setdefault(name, []).append(data)
+    return found
+
+
+def refusal(job, request):
+    """The one sentence of an error, which is the last event."""
+    *_, (name, data) = events(job, request)
+    assert name == "error"
+    assert "\n" not in data["message"]
+    return data
+
+
+@pytest.fixture(scope="module")
+def guarantee():
+    return RUN.guarantee(DELTA)
+
+
+@pytest.fixture(scope="module")
+def seen():
+    return answers("run", {"state": STATE})
+
+
+def test_the_number_on_top(seen, guarantee):
+    last = seen["number"][-1]
+    assert last["final"]
+    assert last["epsilon"] == shown(guarantee.epsilon(DELTA))
+    assert last["mu"] is None
+    assert guarantee.mu is None
+    assert last["method"] == guarantee.method
+    assert last["delta"] == exact(DELTA)
+    assert last["steps"] == exact(RUN.steps)
+    assert shown(guarantee.composition.epsilon(DELTA)) in last["composition"]
+
+
+def test_numbers_on_the_way_are_guarantees(seen, guarantee):
+    """What is shown before the best proof is found is never too small."""
+    early = [float(data["epsilon"]) for data in seen["number"]]
+    assert early == sorted(early, reverse=True)
+    assert min(early) == float(shown(guarantee.epsilon(DELTA)))
+    rows = {row.epsilon for row in RUN.explain(DELTA) if row.applies}
+    assert {data["epsilon"] for data in seen["number"]} <= set(map(shown, rows))
+
+
+def last_curve(seen, chart, series="the guarantee"):
+    curves = [c for c in seen["curve"] if c["chart"] == chart and c["series"] == series]
+    return curves[-1]["points"]
+
+
+def test_epsilon_at_every_delta(seen, guarantee):
+    points = last_curve(seen, "epsilon")
+    assert len(points) >= 11
+    for p in points:
+        assert p["yText"] == shown(guarantee.epsilon(p["x"]))
+        assert p["y"] >= guarantee.epsilon(p["x"])
+        # The δ that is read beside it is not below the one that was asked, so that the pair is proven.
+        assert float(p["xText"]) >= p["x"] or p["xText"] == exact(p["x"])
+        assert float(p["yText"]) >= guarantee.epsilon(float(p["xText"]))
+    every = last_curve(seen, "epsilon", "every model released")
+    for p in every:
+        assert p["yText"] == shown(guarantee.composition.epsilon(p["x"]))
+
+
+def test_what_an_attacker_must_accept(seen, guarantee):
+    points = last_curve(seen, "tradeoff")
+    for p in points:
+        assert p["yText"] == shown_down(guarantee.tradeoff(p["x"]))
+        assert p["y"] <= guarantee.tradeoff(p["x"])
+        assert float(p["yText"]) <= guarantee.tradeoff(float(p["xText"]))
+
+
+def test_epsilon_after_so_many_epochs(seen):
+    points = last_curve(seen, "epochs")
+    assert len(points) >= 3
+    assert 8.0 in {p["x"] for p in points}
+    for p in points:
+        other = dataclasses.replace(RUN, epochs=p["x"], steps=None)
+        assert p["yText"] == shown(other.guarantee(DELTA).epsilon(DELTA))
+
+
+def test_what_an_attacker_gains(seen, guarantee):
+    text = " ".join(seen["attacks"][0]["texts"])
+    for value in (guarantee.tpr(0.01), guarantee.advantage, guarantee.bayes_success()):
+        assert shown(value, decimals=2, percent=True) in text
+    report = guarantee.report("md")
+    assert all(sentence in report for sentence in seen["attacks"][0]["texts"])
+
+
+def test_assumptions_are_all_there_with_who_attests_them(seen, guarantee):
+    rows = seen["assumptions"][0]["rows"]
+    assert [row["text"] for row in rows] == list(guarantee.assumptions)
+    assert all(row["who"] for row in rows)
+
+
+def test_proofs_and_published_bounds(seen):
+    rows = {row["method"]: row for row in seen["analyses"][0]["rows"]}
+    for row in RUN.explain(DELTA):
+        told = rows[row.method]
+        assert told["epsilon"] == (None if row.epsilon is None else shown(row.epsilon))
+        assert told["reason"] == row.reason
+    peers = {row["source"]: row for row in seen["peers"][0]["rows"]}
+    for row in compare(RUN, DELTA):
+        if row.applies:
+            assert peers[row.source]["epsilon"] == shown(row.epsilon)
+            assert peers[row.source]["status"] == row.status
+
+
+def test_a_change_is_the_run_that_it_says():
+    seen = answers("run", {"state": STATE | {"batches": "cyclic"}})
+    rows = seen["changes"][0]["rows"]
+    assert "batches: shuffled once, secretly" in {row["what"] for row in rows}
+    for row in rows:
+        (last,) = (d for d in answers("run", {"state": row["state"]})["number"] if d["final"])
+        assert last["epsilon"] == row["epsilon"]
+        assert float(row["epsilon"]) < float(seen["number"][-1]["epsilon"])
+
+
+def test_sampled_batches_show_a_first_bound_before_the_best():
+    state = {"batches": "poisson", "n": "400", "size": "40", "epochs": "1", "noise": "0.2"}
+    found = []
+    for name, data in events("run", {"state": state}):
+        if name == "number":
+            found.append(data)
+        elif found:
+            break
+    batches = pabi.Poisson(40)
+    run = dataclasses.replace(RUN, n=400, batches=batches, epochs=1, steps=None, noise_std=0.2)
+    assert len(found) > 1
+    assert not found[0]["final"]
+    assert found[-1]["epsilon"] == shown(run.guarantee(1e-5).epsilon(1e-5))
+
+
+def test_the_run_file_is_read_by_the_command_line(tmp_path, capsys, guarantee):
+    from pabi.cli import main
+
+    files = {f["name"]: f["text"] for f in answers("export", {"state": STATE})["file"]}
+    assert to_dict(from_dict(tomllib.loads(files["run.toml"]))) == to_dict(RUN)
+    (tmp_path / "run.toml").write_text(files["run.toml"], encoding="utf-8")
+    assert main(["account", str(tmp_path / "run.toml"), "--delta", "1e-6"]) == 0
+    assert shown(guarantee.epsilon(DELTA)) in capsys.readouterr().out
+    assert pabi.verify(files["guarantee.json"]).ok
+    (state,) = answers("import", {"text": files["run.toml"]})["state"]
+    again = {
+        f["name"]: f["text"]
+        for f in answers("export", {"state": state["state"] | {"delta": "1e-6"}})["file"]
+    }
+    assert again == files
+
+
+@pytest.mark.parametrize("parameter", ["noise", "size"])
+def test_a_plan_is_that_of_calibrate(parameter):
+    state = STATE | {"target": "0,7", "parameter": parameter}
+    (plan,) = answers("plan", {"state": state})["plan"]
+    field = "noise_std" if parameter == "noise" else parameter
+    met = pabi.calibrate(RUN, 0.7, DELTA, field)
+    if parameter == "noise":  # more of it, up to what people can copy
+        assert met.noise_std <= float(plan["value"]) <= met.noise_std * (1 + 1e-5)
+        assert len(plan["value"]) <= 10
+        met = dataclasses.replace(met, noise_std=float(plan["value"]))
+    else:
+        assert plan["value"] == exact(met.batches.size)
+    assert plan["epsilon"] == shown(met.guarantee(DELTA).epsilon(DELTA))
+    assert float(plan["epsilon"]) <= 0.7
+    (last,) = (d for d in answers("run", {"state": plan["state"]})["number"] if d["final"])
+    assert last["epsilon"] == plan["epsilon"]
+
+
+def test_a_plan_that_cannot_be_met_says_so():
+    problem = refusal("plan", {"state": STATE | {"target": "1e-9", "parameter": "epochs"}})
+    assert "1e-09" in problem["message"]
+    assert "best" in problem["message"]
+
+
+def test_two_runs_side_by_side():
+    other = STATE | {"noise": "0.02"}
+    found = answers("compare", {"a": STATE, "b": other})
+    a, b = found["side"]
+    noisier = dataclasses.replace(RUN, noise_std=0.02)
+    assert a["number"]["epsilon"] == shown(RUN.guarantee(DELTA).epsilon(DELTA))
+    assert b["number"]["epsilon"] == shown(noisier.guarantee(DELTA).epsilon(DELTA))
+    assert (a["differs"], b["differs"]) == ("noise: 0.01", "noise: 0.02")
+    assert {c["series"] for c in found["curve"]} == {"A", "B"}
+
+
+def test_forgetting(guarantee):
+    state = STATE | {"records": "5", "forget_target": "1.5"}
+    found = answers("forget", {"state": state})
+    fewest = RUN.epochs_to_forget(1.5, DELTA, 5)
+    assert found["forget"][0]["epochs"] == exact(fewest)
+    points = found["curve"][-1]["points"]
+    assert float(fewest) in {p["x"] for p in points}
+    for p in points[:: max(1, len(points) // 4)]:
+        promised = RUN.unlearning(DELTA, epochs=int(p["x"]), records=5)
+        assert p["yText"] == shown(promised.epsilon(DELTA))
+    for problem in (
+        refusal("forget", {"state": state | {"records": "0"}}),
+        refusal("forget", {"state": state | {"forget_target": "0"}}),
+    ):
+        assert problem["control"] in ("records", "forget_target", "target")
+
+
+# Files.
+
+
+def test_an_honest_file_is_accepted(guarantee):
+    found = answers("check", {"text": guarantee.to_json()})
+    (verdict,) = found["verdict"]
+    assert verdict["ok"]
+    assert verdict["epsilon"] == shown(guarantee.epsilon(DELTA))
+    assert verdict["delta"] == exact(DELTA)
+    assert [row["text"] for row in found["assumptions"][0]["rows"]] == list(guarantee.assumptions)
+    (report,) = answers("report", {"text": guarantee.to_json()})["file"]
+    assert shown(guarantee.epsilon(DELTA)) in report["text"]
+
+
+def test_a_file_that_claims_too_much_is_refused_and_shows_no_number(guarantee):
+    data = json.loads(guarantee.to_json())
+    data["certificate"]["run"]["noise_std"] = 1e-3
+    for changed in (data, json.loads(guarantee.to_json()) | {"epsilon": 1e-3}):
+        found = answers("check", {"text": json.dumps(changed)})
+        (verdict,) = found["verdict"]
+        assert not verdict["ok"]
+        assert set(found) == {"verdict"}
+        assert "epsilon" not in verdict
+        assert "refused" in refusal("report", {"text": json.dumps(changed)})["message"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", "n = 1", '{"format": "x"}', "<script>", "\x00"]
+)
+def test_what_is_no_guarantee_is_refused_in_a_sentence(text):
+    assert refusal("check", {"text": text})["message"].startswith("file: expected")
+
+
+def test_what_is_nested_without_end_is_refused():
+    (verdict,) = answers("check", {"text": '{"a":' * 5000})["verdict"]
+    assert not verdict["ok"]
+
+
+def test_a_guarantee_without_a_proof_is_called_unproven(guarantee):
+    """Its numbers are what it states; the verdict says that nothing is proven."""
+    data = json.loads(guarantee.to_json())
+    data["certificate"] = None
+    (verdict,) = answers("check", {"text": json.dumps(data)})["verdict"]
+    assert not verdict["ok"]
+
+
+def test_odd_requests_are_refused_in_a_sentence():
+    for job in ("check", "budget", "import"):
+        for request in ({}, {"text": 7}, {"text": None}, {"text": ["a"]}):
+            assert refusal(job, request)["message"]
+    for job in ("run", "plan", "forget", "export", "report", "demo"):
+        assert refusal(job, {"state": [1]})["message"] == "state: expected an object"
+        assert refusal(job, {"state": {"noise": {}, "demo_epsilon": {}}})["message"].endswith(
+            "expected a text"
+        )
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    book = pabi.Ledger(tmp_path / "people.ledger", 2.0, 1e-5)
+    for target in (0.4, 0.6):
+        book.spend(pabi.calibrate(RUN, target, 1e-5).guarantee(1e-5))
+    return book
+
+
+def test_a_ledger_is_shown_as_it_reports(ledger):
+    text = ledger.path.read_text("utf-8")
+    found = answers("budget", {"text": text})
+    (shown_ledger,), report = found["ledger"], ledger.report()
+    assert shown_ledger["left"] == shown_down(ledger.remaining())
+    assert shown_ledger["spent"] == shown(report.spent)
+    assert [e["epsilon"] for e in shown_ledger["entries"]] == [
+        shown(e.epsilon) for e in report.entries
+    ]
+    assert "what" not in found
+
+
+def test_what_if_agrees_with_the_ledger(ledger):
+    """What it says would be left is left once the release is spent; the file is not touched before."""
+    text = ledger.path.read_text("utf-8")
+    state = STATE | {"noise": "0.02", "delta": "1e-5"}
+    (what,) = answers("budget", {"text": text, "what": "run", "state": state})["what"]
+    assert what["fits"]
+    assert ledger.path.read_text("utf-8") == text
+    ledger.spend(dataclasses.replace(RUN, noise_std=0.02).guarantee(1e-5))
+    assert what["left"] == shown_down(ledger.remaining())
+    assert what["spent"] == shown(ledger.report().spent)
+
+
+def test_what_does_not_fit_is_refused_by_the_ledger_as_well(ledger):
+    text = ledger.path.read_text("utf-8")
+    left = ledger.remaining()
+    for factor, fits in ((0.999, True), (1.001, False)):
+        state = {"what_epsilon": exact(left * factor), "what_delta": "1e-5"}
+        (what,) = answers("budget", {"text": text, "what": "target", "state": state})["what"]
+        assert what["fits"] is fits
+        assert what["more"] == ("1" if fits else "0")
+    dear = dataclasses.replace(RUN, noise_std=1e-4)
+    (what,) = answers("budget", {"text": text, "what": "run", "state": STATE | {"noise": "1e-4"}})[
+        "what"
+    ]
+    assert not what["fits"]
+    with pytest.raises(pabi.BudgetExceeded):
+        ledger.spend(dear.guarantee(1e-5))
+
+
+def test_a_ledger_that_was_changed_is_refused(ledger):
+    text = ledger.path.read_text("utf-8").replace('"charge":', '"charge": ', 1)
+    assert "changed" in refusal("budget", {"text": text})["message"]
+
+
+# The demonstration.
+
+
+def test_a_demo_shows_steps_and_nothing_of_the_model():
+    found = answers("demo", {"state": {"demo_epsilon": "2", "demo_delta": "1e-4"}})
+    assert set(found) <= {"progress", "trained", "assumptions", "warning"}
+    for data in found["progress"]:
+        assert set(data) == {"over", "steps", "text"}
+        assert isinstance(data["over"], int)
+    last = found["progress"][-1]
+    assert last["over"] == last["steps"] > 0
+    (trained,) = found["trained"]
+    assert float(trained["epsilon"]) <= 2.0
+    # No model at all is right in 63 % of these records, whatever it is trained on.
+    assert 0.7 < float(trained["accuracy"].rstrip("%")) / 100 <= 1.0
+    run = from_dict(
+        tomllib.loads(answers("export", {"state": trained["state"]})["file"][0]["text"])
+    )
+    assert isinstance(run, pabi.NoisySGD)
+
+
+def test_nothing_of_an_unexpected_error_is_lost(monkeypatch):
+    from pabi.explorer import jobs
+
+    def broken(_):
+        yield "number", {}
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr(jobs, "_JOBS", {"run": broken})
+    assert "report this as a defect" in refusal("run", {})["message"]
+
+
+def test_a_large_delta_is_warned_of():
+    found = answers("run", {"state": STATE | {"delta": "1e-3"}})
+    assert "1/n" in found["warning"][0]["messages"][0] or "n" in found["warning"][0]["messages"][0]
+    assert np.isfinite(float(found["number"][-1]["epsilon"]))

@@ -1,0 +1,198 @@
+"""Who may speak to the server, and what its answers forbid the browser."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from pabi.explorer.guard import Guard
+from pabi.explorer.server import application, listening
+from pabi.numbers.errors import InvalidInput
+
+PORT, TOKEN = 8123, "a token of this test"
+HERE = f"http://127.0.0.1:{PORT}"
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+
+
+async def _length(request):
+    return PlainTextResponse(str(len(await request.body())))
+
+
+@pytest.fixture(scope="module")
+def client():
+    inner = Starlette(routes=[Route("/api/length", _length, methods=["GET", "POST"])])
+    return TestClient(Guard(inner, TOKEN, PORT, {"/api/length": 1000}), base_url=HERE)
+
+
+@pytest.fixture(scope="module")
+def page():
+    """The real application; nothing in these tests makes it calculate."""
+    return TestClient(application(PORT, TOKEN), base_url=HERE)
+
+
+def test_whoever_has_the_token_passes(client):
+    assert client.get("/api/length", headers=BEARER).text == "0"
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        None,
+        "",
+        "Bearer ",
+        "Bearer a token of this tesu",
+        TOKEN,
+        "Basic YTpi",
+        f"bearer {TOKEN}",
+        "ä",
+    ],
+)
+def test_nobody_else_does(client, authorization):
+    headers = {} if authorization is None else {"authorization": authorization.encode("latin-1")}
+    answer = client.get("/api/length", headers=headers)
+    assert answer.status_code == 401
+    assert "pabi explore printed" in answer.json()["message"]
+
+
+def test_a_token_in_the_address_is_no_token(client):
+    assert client.get(f"/api/length?token={TOKEN}").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        f"evil.example:{PORT}",
+        "127.0.0.1",
+        "127.0.0.1:80",
+        "",
+        "[::1]:8123",
+        "0.0.0.0:8123",
+    ],
+)
+def test_another_name_for_the_machine_is_refused(client, host):
+    """Else a page elsewhere could have its name resolve to this machine, and read the answers."""
+    assert client.get("/api/length", headers=BEARER | {"host": host}).status_code == 421
+
+
+def test_the_machine_has_two_names(client):
+    for host in (f"localhost:{PORT}", f"LOCALHOST:{PORT}", f"127.0.0.1:{PORT}"):
+        assert client.get("/api/length", headers=BEARER | {"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["https://evil.example", "null", f"https://127.0.0.1:{PORT}", "http://127.0.0.1:9",
+     f"{HERE}.evil.example", f"http://localhost:{PORT}"],
+)  # fmt: skip
+def test_other_origins_are_refused(client, origin):
+    """`localhost` is another origin than the number, although it is the same machine."""
+    assert client.get("/api/length", headers=BEARER | {"origin": origin}).status_code == 403
+
+
+def test_its_own_origin_passes(client):
+    assert client.get("/api/length", headers=BEARER | {"origin": HERE}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 200)]
+)
+def test_what_browsers_say_of_the_asking_page(client, site, status):
+    """Another port of this machine is the same site, and still another page."""
+    assert (
+        client.get("/api/length", headers=BEARER | {"sec-fetch-site": site}).status_code == status
+    )
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH"])
+def test_other_methods_are_refused(client, method):
+    assert client.request(method, "/api/length", headers=BEARER).status_code == 405
+
+
+def test_a_large_body_is_refused(client):
+    assert client.post("/api/length", headers=BEARER, content=b"x" * 1000).text == "1000"
+    assert client.post("/api/length", headers=BEARER, content=b"x" * 1001).status_code == 413
+    lying = BEARER | {"content-length": "12"}
+    assert client.post("/api/length", headers=lying, content=b"x" * 1001).status_code == 413
+
+
+def test_a_large_body_in_pieces_is_refused(client):
+    """It has no length beforehand."""
+
+    def pieces():
+        for _ in range(5):
+            yield b"x" * 250
+
+    assert client.post("/api/length", headers=BEARER, content=pieces()).status_code == 413
+
+
+def test_answers_and_refusals_forbid_the_browser_what_they_should(client, page):
+    for answer in (
+        client.get("/api/length"),
+        client.get("/api/length", headers=BEARER),
+        page.get("/"),
+    ):
+        policy = dict(
+            part.strip().split(" ", 1)
+            for part in answer.headers["content-security-policy"].split(";")
+        )
+        assert policy["default-src"] == "'none'"
+        assert policy["script-src"] == policy["connect-src"] == policy["style-src"] == "'self'"
+        assert policy["frame-ancestors"] == policy["form-action"] == policy["base-uri"] == "'none'"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cache-control"] == "no-store"
+        assert "access-control-allow-origin" not in answer.headers
+        assert "set-cookie" not in answer.headers
+
+
+def test_the_page_is_served_and_holds_no_secret(page):
+    answer = page.get("/")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert TOKEN not in answer.text
+    for path in ("/main.js", "/views/run.js", "/style.css", "/vega/vega.min.js"):
+        assert page.get(path).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/../server.py", "/..%2fserver.py", "/views/../../server.py", "/%2e%2e/guard.py", "//etc/passwd",
+     "/etc/passwd", "/vega/LICENSE", "/static/index.html", "/views", "/views/", "/..\\server.py",
+     "/views/run.js%00.html", "/main.js/", "/index.html"],
+)  # fmt: skip
+def test_no_other_path_is_a_file(page, path):
+    answer = page.get(path)
+    assert answer.status_code in (404, 405)
+    assert "def " not in answer.text
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/opening", "/api/run", "/api/nothing", "/api/../api/opening"]
+)
+def test_every_calculation_needs_the_token(page, path):
+    assert page.get(path).status_code == page.post(path, json={}).status_code == 401
+
+
+def test_what_is_no_calculation_and_no_object(page):
+    assert page.post("/api/eval", headers=BEARER, json={}).status_code == 404
+    for body in (b"", b"[]", b"{", b"[" * 100_000, b'"a"', b"\xff"):
+        assert page.post("/api/run", headers=BEARER, content=body).status_code == 400
+
+
+def test_the_socket_is_of_this_machine_alone():
+    with listening(0) as stream:
+        host, port = stream.getsockname()
+        assert host == "127.0.0.1"
+        socket.create_connection((host, port)).close()  # before anything serves
+        with pytest.raises(InvalidInput, match=f"--port: {port} cannot be used"):
+            listening(port)

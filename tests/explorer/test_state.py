@@ -1,0 +1,161 @@
+"""What stands in the controls and the description that it means say the same."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.describe.files import to_dict
+from pabi.describe.loss_kinds import KINDS
+from pabi.explorer.controls import BESIDES, CONTROLS, label_of, page
+from pabi.explorer.state import differences, read, state_of
+from pabi.numbers.errors import InvalidInput
+
+LOGISTIC = pabi.Loss.logistic(1.0, l2=0.01)
+
+
+def run(**changes):
+    usual = {"n": 60_000, "batches": pabi.Cyclic(1500), "epochs": 50, "step_size": 0.5}
+    return pabi.NoisySGD(changes.pop("loss", LOGISTIC), **usual | {"noise_std": 0.01} | changes)
+
+
+RUNS = {
+    "usual": run(),
+    "steps": run(epochs=None, steps=77),
+    "multiplier": run(noise_std=None, noise_multiplier=2.0, clip_norm=0.5),
+    "no noise yet": run(noise_std=None),
+    "schedule": run(epochs=None, steps=4, step_size=np.array([0.5, 0.4, 0.3, 0.2])),
+    "noise schedule": run(epochs=None, steps=2, noise_std=np.array([0.5, 0.4])),
+    "prox": run(prox=pabi.prox.ball(2.0)),
+    "cool-down": run(cooldown_steps=40),
+    "path": run(release="path", adjacency="zero_out"),
+    "user": run(unit="user"),
+    "momentum": run(update=pabi.updates.Momentum(0.9)),
+    "sensitivity": run(gradient_sensitivity=1.5),
+    "coordinates": run(clip_norm=0.1, clipping="coordinates"),
+    "poisson": run(batches=pabi.Poisson(1500, cap=2000)),
+    "poisson with its own probability": run(batches=pabi.Poisson(1500, probability=0.03)),
+    "full batches": run(batches=pabi.FullBatch(), diameter=3.0),
+    "softmax": run(loss=pabi.Loss.softmax(2.0, l2=0.1, residual_cap=0.5)),
+    "no regulariser": run(loss=pabi.Loss.logistic(1.0)),
+    "stated flags": run(loss=pabi.Loss.convex(1.0, gradient_bound=2.0, glm=True)),
+    "kinds of its own": run(loss=pabi.Loss.weakly_smooth([(0.5, 1.0)], gradient_bound=1.0)),
+    "unknown": run(loss=pabi.Loss.unknown(), clip_norm=1.0),
+    "huber": run(loss=pabi.Loss.huber(1.0, 0.5)),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_goes_into_the_controls_and_comes_back(name):
+    description = RUNS[name]
+    state = state_of(description, 1e-6)
+    assert all(isinstance(text, str) for text in state.values())
+    picked = read(state)
+    assert to_dict(picked.description) == to_dict(description)
+    assert picked.delta == 1e-6
+    assert not picked.rest
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_controls_that_a_run_does_not_name_do_not_count(name):
+    """A run replaces another one in the page: what stood in a control that means nothing now stays there."""
+    stale = {"threshold": "oops", "classes": "?", "size": "7", "cap": "9999"}
+    state = state_of(RUNS[name], 1e-6)
+    kept = {k: v for k, v in stale.items() if k not in state}
+    assert to_dict(read(kept | state).description) == to_dict(RUNS[name])
+
+
+def test_other_descriptions_stand_under_further_fields():
+    chain = pabi.LangevinChain(
+        LOGISTIC, n=1000, inverse_temperature=1000.0, step_size=1e-4, steps=50
+    )
+    picked = read(state_of(chain, 1e-5))
+    assert picked.rest
+    assert to_dict(picked.description) == to_dict(chain)
+
+
+def test_nothing_at_all_is_the_run_that_the_page_opens_with():
+    assert to_dict(read({}).description) == to_dict(run())
+    assert read({}).delta == 1e-5
+
+
+@pytest.mark.parametrize("kind", [value for value, _ in CONTROLS[0].choices])
+def test_every_loss_of_the_list_is_one(kind):
+    """Its parameters are offered, and what stands in them at first is accepted."""
+    picked = read({"loss": kind, "clip_norm": "1"})
+    assert picked.description.loss.kind == kind
+    needed = set(KINDS[kind].required)
+    assert needed <= {c.name for c in CONTROLS if c.table == "loss"}
+
+
+@pytest.mark.parametrize(
+    "choice", [(c.name, v) for c in CONTROLS if c.kind == "choice" for v, _ in c.choices]
+)
+def test_every_choice_is_accepted(choice):
+    name, value = choice
+    softmax = {"loss": "softmax"} if value == "ball" else {}
+    read({"clip_norm": "0.5"} | softmax | {name: value})
+
+
+def test_schedules_fall():
+    linear, root = (read({"schedule": s}).description.step_size for s in ("linear", "root"))
+    assert linear[0] == root[0] == 0.5
+    assert linear[-1] == pytest.approx(0.05)
+    np.testing.assert_allclose(root, 0.5 / np.sqrt(np.arange(2000) + 1.0))
+    assert np.all(np.diff(linear) < 0.0)
+    assert np.all(np.diff(root) < 0.0)
+
+
+@pytest.mark.parametrize(
+    ("state", "control"),
+    [
+        ({"noise": "abc"}, "noise"),
+        ({"n": "1.5"}, "n"),
+        ({"size": "70000"}, "size"),
+        ({"size": ""}, "size"),
+        ({"delta": "0"}, "delta"),
+        ({"delta": "1"}, "delta"),
+        ({"loss": "<script>"}, "loss"),
+        ({"epochs": ""}, "epochs"),
+        ({"noise": "-1"}, "noise"),
+        ({"noise": "0"}, "noise"),
+        ({"step_size": "0"}, "step_size"),
+        ({"n": ""}, "n"),
+        ({"further": "a = "}, "further"),
+        ({"further": "nois_std = 1"}, None),
+        ({"further": 'kind = "x"'}, "further"),
+        ({"further": 'kind = "langevin_chain"'}, "further"),
+        ({"n": 7}, "n"),
+        ({"feature_norm": "-2"}, "feature_norm"),
+        ({"adjacency": "add_or_remove_one"}, "adjacency"),
+        ({"l2": "-1"}, "l2"),
+    ],
+)
+def test_mistakes_name_the_control(state, control):
+    with pytest.raises(InvalidInput) as problem:
+        read(state)
+    assert label_of(problem.value.field)[0] == control
+    assert "\n" not in str(problem.value)
+
+
+def test_differences_are_said_in_the_words_of_the_controls():
+    before, after = state_of(run(), 1e-5), state_of(run(batches=pabi.ShuffleOnce(1500)), 1e-5)
+    assert differences(before, after) == "batches: shuffled once, secretly"
+    assert differences(before, before) == ""
+    longer = state_of(run(epochs=60, cooldown_steps=4), 1e-5)
+    assert differences(before, longer) == "epochs: 60; cool-down steps: 4"
+
+
+def test_controls_have_names_labels_and_meanings_of_their_own():
+    every = [*CONTROLS, *BESIDES]
+    assert len({c.name for c in every}) == len(every)
+    assert all(c.label for c in every)
+    shown = {c.name: c for c in every}
+    for c, other in itertools.product(every, shown.values()):
+        if any(name == other.name for name, _ in c.only):
+            values = next(values for name, values in c.only if name == other.name)
+            assert set(values) <= {value for value, _ in other.choices}
+    assert {c["name"] for group in page().values() for c in group} == set(shown)

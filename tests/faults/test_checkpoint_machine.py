@@ -1,0 +1,227 @@
+"""Random sequences of what may happen to a long training: crashes, kills, resumptions, copies of its file.
+
+All gradients are zero, so that a step adds its noise and nothing else. No two steps that were ever taken may
+have added the same; a file is an old state or a new one; the secret order stays; and who finishes leaves no
+file behind.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+import pabi
+from pabi.execute import engine, secret_files
+from pabi.learn import train
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked"),
+]
+START = np.full(3, 0.5)
+ROWS, STEPS = 7, 12
+BATCHES = {
+    "once": pabi.ShuffleOnce(3),
+    "anew": pabi.Reshuffle(3),
+    "drawn": pabi.Poisson(3),
+    "known": pabi.Cyclic(3),
+}
+
+
+class Crash(BaseException):
+    """What no sensible handler catches."""
+
+
+class Training:
+    """Gradients of zero that note where they were asked for, and crash at a call."""
+
+    def __init__(self, crash_at):
+        self.points, self.rows, self.left = [], [], crash_at
+
+    def __call__(self, x, rows):
+        if self.left == 0:
+            raise Crash
+        self.left -= 1
+        self.points.append(np.array(x))
+        self.rows.append(frozenset(rows.tolist()))
+        return np.zeros((len(rows), *x.shape))
+
+
+class CheckpointMachine(RuleBasedStateMachine):
+    """The model is the number of steps that the file has, and every point that was ever seen."""
+
+    def __init__(self):
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="pabi-checkpoint-"))
+        self.path = self.folder / "run.ckpt"
+        self.seen, self.kept = {}, {}
+
+    def teardown(self):
+        shutil.rmtree(self.folder)
+
+    @initialize(name=st.sampled_from(sorted(BATCHES)))
+    def described(self, name):
+        self.run = pabi.NoisySGD(
+            pabi.Loss.convex(1.0),
+            n=ROWS,
+            batches=BATCHES[name],
+            total_steps=STEPS,
+            epochs=None,
+            step_size=0.3,
+            noise_std=1.0,
+            clip_norm=1.0,
+        )
+
+    # What a file says, and what was seen of a training.
+
+    def content(self, path):
+        with np.load(path, allow_pickle=False) as held:
+            return {name: np.array(held[name]) for name in ("step", "x", "order") if name in held}
+
+    def saw(self, training):
+        """No iterate but one that a file had is ever seen twice: the noise of a step is never another's."""
+        for point in training.points:
+            key = point.tobytes()
+            if key not in self.kept and not np.array_equal(point, START):
+                assert key not in self.seen, "a step was taken twice with one noise"
+            self.seen[key] = True
+
+    def keep(self, path):
+        """What the file has may be seen again: it is where a resumption begins."""
+        held = self.content(path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        self.kept[held["x"].tobytes()] = int(held["step"])
+        return held
+
+    # Trainings.
+
+    def trained(self, path, crash_at, **options):
+        """A training that crashes at this call, or ends; what the file has, None if it ended."""
+        training = Training(crash_at)
+        before = self.content(path) if path.exists() else None
+        try:
+            train(self.run, training, START, checkpoint_seconds=0.0, **options)
+            ended = True
+        except Crash:
+            ended = False
+        self.saw(training)
+        if ended:
+            assert not path.exists()
+            return
+        if path.exists():
+            held = self.keep(path)
+            if before is not None:
+                assert held["step"] >= before["step"]
+                if self.run.order.__class__.__name__ == "SecretOrder" and "order" in before:
+                    same = np.array_equal(held["order"], before["order"])
+                    assert same or not self.run.order.once, "another order"
+
+    @precondition(lambda self: not self.path.exists())
+    @rule(crash_at=st.integers(0, STEPS + 2))
+    def begun(self, crash_at):
+        self.trained(self.path, crash_at, checkpoint=self.path)
+
+    @precondition(lambda self: self.path.exists())
+    @rule(crash_at=st.integers(0, STEPS + 2))
+    def resumed(self, crash_at):
+        self.trained(self.path, crash_at, resume=self.path)
+
+    @precondition(lambda self: self.path.exists())
+    @rule(crash_at=st.integers(0, STEPS + 2))
+    def resumed_in_a_copy(self, crash_at):
+        """Two trainings go on from one state: with noise of their own."""
+        other = self.folder / "copy.ckpt"
+        shutil.copy(self.path, other)
+        os.chmod(other, 0o600)
+        self.trained(other, crash_at, resume=other)
+        other.unlink(missing_ok=True)
+
+    @precondition(lambda self: self.path.exists())
+    @rule()
+    def begun_over_a_file(self):
+        before = self.path.read_bytes()
+        with pytest.raises(pabi.InvalidInput):
+            train(self.run, Training(-1), START, checkpoint=self.path)
+        assert self.path.read_bytes() == before
+
+    @precondition(lambda self: self.path.exists())
+    @rule(call=st.sampled_from(["open", "fsync", "replace"]), after=st.integers(0, 4))
+    def killed(self, call, after):
+        """At a call of the system that writes: the file has the old state or a newer one, whole."""
+        before = self.content(self.path)
+        process = os.fork()
+        if process == 0:
+            try:
+                original, left = getattr(secret_files.os, call), [after]
+
+                def deadly(*arguments, **options):
+                    if left[0] == 0:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    left[0] -= 1
+                    return original(*arguments, **options)
+
+                setattr(secret_files.os, call, deadly)
+                train(self.run, Training(-1), START, resume=self.path, checkpoint_seconds=0.0)
+            finally:
+                os._exit(0)
+        os.waitpid(process, 0)
+        if self.path.exists():
+            held = self.keep(self.path)
+            assert held["step"] >= before["step"]
+            assert held["step"] > before["step"] or np.array_equal(held["x"], before["x"])
+
+    @precondition(lambda self: self.path.exists())
+    @rule(place=st.floats(0.0, 1.0, exclude_max=True), bit=st.integers(0, 7))
+    def changed(self, place, bit):
+        """A bit of the file: one line says so, or nothing depends on it."""
+        whole, held = self.path.read_bytes(), self.content(self.path)
+        at = int(place * len(whole))
+        self.path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
+        try:
+            state, told = engine.Checkpoint(self.path, self.run, START, 0.0).read(), ""
+        except pabi.InvalidInput as bad:
+            state, told = None, str(bad)
+        assert "\n" not in told
+        assert state is None or np.array_equal(state.x, held["x"])
+        assert state is None or state.step == held["step"]
+        self.path.write_bytes(whole)
+
+
+TestCheckpointMachine = CheckpointMachine.TestCase
+TestCheckpointMachine.settings = settings(
+    max_examples=settings().max_examples // 5, stateful_step_count=12, deadline=None
+)
+
+
+@pytest.mark.nightly
+def test_the_machine_notices_noise_that_is_used_again(monkeypatch):
+    class Fixed:
+        secret = True
+
+        def generator(self):
+            return np.random.default_rng(7)
+
+    monkeypatch.setattr(engine, "randomness_from", lambda state, **_: Fixed())
+    with pytest.raises(AssertionError, match="twice with one noise"):
+        run_state_machine_as_test(
+            CheckpointMachine,
+            settings=settings(
+                max_examples=30, deadline=None, database=None, phases=[Phase.generate]
+            ),
+        )

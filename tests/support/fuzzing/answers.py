@@ -1,0 +1,121 @@
+"""What comes of random questions: a guarantee that verifies, or one line that says why there is none.
+
+More noise must not cost more, nor less of the same epochs (`support.fuzzing.kinds` has all such pairs). What
+a solver finds may be short of its optimum by the tolerances that the theory states.
+
+`python -m support.fuzzing.answers BEGIN END [SECONDS]`, run in `tests`, tries the questions of these seeds,
+as far as there is time, and prints what came of them as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+import pabi
+from pabi.numbers.errors import NotApplicable, TargetUnreachable
+from pabi.tradeoff import Gaussian
+from support.fuzzing.kinds import Question, question
+
+# Relative, of ε: Gaussians of linear moduli, readings of products, optima of nonlinear moduli.
+EXACT, READ, BENT = 1e-9, 2e-3, 2e-2
+MOST_SECONDS = 60.0  # of processor time, for one question: what takes longer is wrong
+REFUSALS = (pabi.InvalidInput, NotApplicable, TargetUnreachable)
+
+
+def problem_of(asked: Question, delta: float) -> str | None:
+    """What is wrong with the answer to a question, or None."""
+    guarantee = asked.ask(delta)
+    epsilon = guarantee.epsilon(delta)
+    if math.isnan(epsilon) or epsilon < 0.0:
+        return f"ε = {epsilon!r}"
+    if guarantee.certificate is not None:
+        verdict = pabi.verify(guarantee)
+        if not verdict.ok:
+            return f"not verified: {verdict.reason}"
+        if verdict.reading is not None and verdict.reading[0] < epsilon * (1 - 1e-12):
+            return f"the verdict proves {verdict.reading}, the guarantee says {epsilon}"
+    elif asked.certified:
+        return f"no certificate of {guarantee.method}"
+    return _not_monotone(asked, guarantee, delta)
+
+
+def _not_monotone(asked: Question, guarantee: pabi.Guarantee, delta: float) -> str | None:
+    """Where a neighbour that must not costs more, or less."""
+    for what, cheaper, ask in asked.neighbours:
+        try:
+            other = ask(delta)
+        except REFUSALS:
+            if cheaper:
+                return f"{what}: refused, unlike what costs no less"
+            continue
+        low, high = (other, guarantee) if cheaper else (guarantee, other)
+        if low.epsilon(delta) > high.epsilon(delta) * (1 + _tolerance(low, high)):
+            ends = [f"{g.epsilon(delta)!r} ({g.method})" for g in (low, high)]
+            return f"{what}: {', '.join(ends)}"
+    return None
+
+
+def _tolerance(*guarantees: pabi.Guarantee) -> float:
+    if any("nonlinear" in g.method or "sided" in g.method for g in guarantees):
+        return BENT
+    return EXACT if all(isinstance(g.curve, Gaussian) for g in guarantees) else READ
+
+
+def outcome(seed: int) -> tuple[str, str | None]:
+    """("guarantee", "refused" or "wrong"; what is wrong)."""
+    delta = 10.0 ** -random.Random(~seed).randint(1, 8)
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            asked = question(seed)
+            problem = problem_of(asked, delta)
+    except REFUSALS as no:
+        text = str(no)
+        clear = bool(text) and "\n" not in text
+        return ("refused", None) if clear else ("wrong", f"no line, or several: {text!r}")
+    except Exception:  # of whatever kind: that is what is looked for
+        return "wrong", traceback.format_exc(limit=-4)
+    return (
+        ("guarantee", None)
+        if problem is None
+        else ("wrong", f"{asked.kind}: {problem} at δ = {delta}")
+    )
+
+
+def _too_long(*_: object) -> None:
+    raise TimeoutError(f"took more than {MOST_SECONDS} s")
+
+
+def tried(seeds: Iterable[int], seconds: float = math.inf) -> dict:
+    """What came of the questions of these seeds: counts, what was wrong, and the slowest."""
+    signal.signal(signal.SIGPROF, _too_long)
+    counted, wrong, slowest, until = Counter(), [], (0.0, -1), time.monotonic() + seconds
+    for seed in seeds:
+        if time.monotonic() > until:
+            break
+        begin = time.process_time()
+        print(f"question {seed}", file=sys.stderr)  # the last line says what does not end
+        signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
+        kind, problem = outcome(seed)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        counted[kind] += 1
+        slowest = max(slowest, (time.process_time() - begin, seed))
+        if problem is not None:
+            wrong.append(f"seed {seed}: {problem}")
+    return {"counted": counted, "wrong": wrong, "slowest": slowest}
+
+
+if __name__ == "__main__":
+    first, last, *limit = sys.argv[1:]
+    print(json.dumps(tried(range(int(first), int(last)), *map(float, limit))))

@@ -1,0 +1,259 @@
+"""Gaussians on batches that a record joins in the place of another: against quadrature, under attack."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pytest
+from mpmath import mp
+from scipy.special import ndtr
+
+from pabi.numbers.errors import InvalidInput
+from pabi.tradeoff import (
+    FixedSizeSubsampled,
+    Gaussian,
+    PoissonReplaced,
+    Product,
+    Subsampled,
+    TradeOff,
+)
+from pabi.tradeoff.displaced_losses import DisplacedLoss, Half
+
+CASES = [
+    (1.0, 0.5, 0.5, 0.1),
+    (2.0, 1.0, 1.7, 0.02),
+    (0.2, 0.1, 0.1, 0.01),
+    (1.0, 0.5, 1.5, 0.3),
+    (6.0, 3.0, 3.0, 0.3),
+    (0.7, 0.7, 0.9, 0.9),
+]
+
+
+def exactly(norm: float, apart: float, p: float, e: float) -> float:
+    """δ(e) at e ≥ 0 in 40 digits: the excess of P over e^e·Q beyond where they are equal."""
+    with mp.workdps(40):
+        a, share, level = mp.mpf(norm), mp.mpf(p), mp.exp(mp.mpf(e))
+        b = a - mp.mpf(apart)
+
+        def ratio(z: float) -> float:
+            one = share * mp.exp(a * z - a * a / 2) + 1 - share
+            return one / (share * mp.exp(b * z - b * b / 2) + 1 - share)
+
+        low, high = (a + b) / 2, mp.mpf(300)
+        for _ in range(150):
+            middle = (low + high) / 2
+            low, high = (middle, high) if ratio(middle) < level else (low, middle)
+        first = share * mp.ncdf(a - high) + (1 - share) * mp.ncdf(-high)
+        second = share * mp.ncdf(b - high) + (1 - share) * mp.ncdf(-high)
+        return float(first - level * second)
+
+
+@pytest.mark.parametrize(("norm", "other", "apart", "p"), CASES)
+def test_delta_is_that_of_the_worst_line_in_either_order(norm, other, apart, p):
+    removal = FixedSizeSubsampled(norm, other, apart, p, "remove")
+    for e in (0.0, 0.1 * p * norm, 0.5 * norm, 2.0 * norm):
+        forward, backward = exactly(norm, apart, p, e), exactly(other, apart, p, e)
+        below = 1.0 - math.exp(-e) * (1.0 - backward)
+        for curve, at, truth in (
+            (removal, e, forward),
+            (removal, -e, below if e else forward),
+            (removal.inverse(), e, backward),
+            (removal.symmetrised(), e, forward),
+        ):
+            value = curve.delta(at)
+            # `below` is 1 less a double.
+            assert truth * (1.0 - 1e-15) - 3e-16 <= value <= truth * (1.0 + 1e-12) + 1e-15
+            assert truth - 3e-16 <= curve.delta(np.array([at]))[0] <= truth * (1.0 + 1e-8) + 1e-10
+    low, high = removal.symmetrised().epsilon_bounds(1e-5)
+    assert exactly(norm, apart, p, high) <= 1e-5 <= exactly(norm, apart, p, max(0.0, low - 1e-9))
+
+
+def test_what_is_known_already():
+    """D(μ, μ) is C_p(G(μ)), D(μ, 2μ) is R_p(μ), and without chance it is a Gaussian."""
+    for p, mu in ((0.1, 1.0), (0.01, 0.4), (0.7, 3.0)):
+        pairs = [
+            (FixedSizeSubsampled(mu, mu, mu, p), Subsampled(Gaussian(mu), p)),
+            (FixedSizeSubsampled(mu, mu, 2.0 * mu, p), PoissonReplaced(mu, p)),
+        ]
+        for curve, known in pairs:
+            assert curve.orientation == "symmetric"
+            assert curve.delta(0.3) == pytest.approx(known.delta(0.3), rel=1e-12)
+            assert curve.rdp(3.0) == pytest.approx(known.rdp(3.0), rel=1e-9)
+            many, likewise = Product([(curve, 60)]), Product([(known, 60)])
+            assert many.epsilon(1e-6) == pytest.approx(likewise.epsilon(1e-6), rel=1e-3)
+            alpha = np.array([0.0, 0.01, 0.3, 0.9])
+            assert curve(alpha) == pytest.approx(known(alpha), abs=1e-3)
+    assert FixedSizeSubsampled(2.0, 1.0, 1.0, 1.0).epsilon(1e-5) == Gaussian(1.0).epsilon(1e-5)
+    assert FixedSizeSubsampled(2.0, 1.0, 1.0, 0.0).epsilon(0.0) == 0.0
+    assert FixedSizeSubsampled(math.inf, 1.0, 1.0, 0.3).delta(9.0) == pytest.approx(0.3)
+    assert FixedSizeSubsampled(1.0, 1.0, 9.0, 0.3).delta(0.5) == pytest.approx(
+        PoissonReplaced(1.0, 0.3).delta(0.5)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"), [("norm", (0.0, 1, 1)), ("other", (1, -1, 1)), ("apart", (1, 1, "x"))]
+)
+def test_sizes_that_are_none_are_refused(name, sizes):
+    with pytest.raises(InvalidInput, match=f"^{name}: expected"):
+        FixedSizeSubsampled(*sizes, 0.1)
+
+
+def test_it_is_written_and_read():
+    for direction in ("both", "remove", "add"):
+        curve = FixedSizeSubsampled(2.0, 1.0, math.inf, 0.1, direction)
+        assert TradeOff.from_dict(curve.to_dict()) == curve == pickle.loads(pickle.dumps(curve))
+
+
+@pytest.mark.parametrize(("norm", "other", "apart", "p"), CASES)
+def test_moments_are_those_of_quadrature(norm, other, apart, p):
+    """E e^(λY) over the three parts of the law: losses above 0, below 0, and 0."""
+
+    def density(z, place):
+        return p * mp.npdf(z - place) + (1 - p) * mp.npdf(z)
+
+    def over(a, power, of_second):
+        b = a - apart
+        origin = (a + b) / 2
+        ends = [origin + k * (a * (3 + 2 * abs(power)) + 30) / 40 for k in range(41)]
+
+        def term(z):
+            one, two = density(z, a), density(z, b)
+            return two * (two / one) ** power if of_second else one * (one / two) ** power
+
+        return mp.quad(term, ends)
+
+    for power in (0.5, 3.0):
+        moved = over(norm, 0, False) + over(other, 0, True)
+        truth = over(norm, power, False) + over(other, power, True) + 1 - moved
+        pair = DisplacedLoss(Half(norm, apart, p), Half(other, apart, p))
+        assert pair.finite_log_moment(power) == pytest.approx(float(mp.log(truth)), rel=1e-9)
+
+
+@pytest.mark.parametrize(("norm", "other", "apart", "p"), CASES)
+def test_cells_hold_what_lies_between_two_losses(norm, other, apart, p):
+    """Mass and excess of every cell from δ at its ends: E(1 - e^(l - Y))⁺ = δ(l)."""
+    pair = DisplacedLoss(Half(norm, apart, p), Half(other, apart, p))
+    curve = FixedSizeSubsampled(norm, other, apart, p, "remove")
+    size = curve.epsilon(1e-3) + 0.1
+    edges = size * np.array([-1.0, -0.31, -0.1, 0.04, 0.3, 0.32, 1.5])  # 0 is inside a cell
+    cells = pair.cells(edges)
+    for left, right, mass, excess in zip(edges, edges[1:], *cells, strict=False):
+        above, _ = pair.above(float(left))
+        beyond, _ = pair.above(float(right))
+        assert mass == pytest.approx(above - beyond, abs=1e-10)
+        # δ(l) = the cell's excess + what lies beyond it, of which e^(l - r) is left at least.
+        rest = beyond - math.exp(left - right) * (beyond - curve.delta(float(right)))
+        assert excess == pytest.approx(curve.delta(float(left)) - rest, abs=1e-9)
+
+
+def coarse(w, v, p, e, cells):
+    """A lower bound on both orders' δ(e) of two mixtures in the plane, moved by `w` and by `v`: exact masses
+    of squares, of which each is one outcome."""
+    edges = np.linspace(-8.0, 8.0, cells + 1)
+
+    def masses(place):
+        x, y = (np.diff(ndtr(np.concatenate([[-50.0], edges, [50.0]]) - c)) for c in place)
+        return np.outer(x, y)
+
+    none = masses((0.0, 0.0))
+    one, two = (p * masses(place) + (1.0 - p) * none for place in (w, v))
+    level = math.exp(e)
+    return (
+        float(np.maximum(one - level * two, 0.0).sum()),
+        float(np.maximum(two - level * one, 0.0).sum()),
+    )
+
+
+def attack(seed, cells):
+    """Two gradients in the plane (three points span no more): that which comes, and that which makes room.
+    Their pulls never exceed the price in either order, and collinear ones attain it."""
+    rng = np.random.default_rng(seed)
+    size, p = rng.uniform(0.1, 1.5), rng.uniform(0.01, 0.7)
+    comes, goes = (
+        size * rng.uniform() ** 0.3 * x / np.linalg.norm(x) for x in rng.normal(size=(2, 2))
+    )
+    if seed % 3 == 1:
+        comes = -size * goes / np.linalg.norm(goes)
+        goes = -comes
+    if seed % 3 == 2:
+        comes = goes = size * np.array([1.0, 0.0])
+    place = goes + rng.uniform(0.0, 1.0) * rng.normal(size=2) * (seed % 6 == 0)
+    place *= min(1.0, size / np.linalg.norm(place))
+    # At another iterate the record that makes room may pull otherwise: `place`.
+    apart = max(size, float(np.linalg.norm(comes - goes + place)))
+    curve = FixedSizeSubsampled(2.0 * size, size, apart, p, "remove")
+    for e in (0.0, 0.05 * size, 0.4 * size, size, 3.0 * size):
+        forward, backward = coarse(comes - goes, -place, p, e, cells)
+        assert forward <= curve.delta(e) * (1.0 + 1e-12) + 1e-14
+        assert backward <= curve.inverse().delta(e) * (1.0 + 1e-12) + 1e-14
+        if seed % 3 == 1 and e <= size:
+            assert forward >= curve.delta(e) * 0.99 - 1e-7
+        if seed % 3 == 2 and e <= 0.4 * size:
+            assert backward >= curve.inverse().delta(e) * 0.98 - 1e-7
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_two_gradients_tell_more(seed):
+    attack(seed, 300)
+
+
+@pytest.mark.nightly
+def test_no_two_gradients_tell_more_of_many():
+    for seed in range(60, 10_000):
+        attack(seed, 160)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_no_geometries_tell_more_together(seed):
+    """Three releases whose gradients change from one to the next, worst ones of either order among them,
+    against the composed price: outcomes merged to few, so that their product can be listed."""
+    rng = np.random.default_rng(seed)
+    size, p, cells = rng.uniform(0.2, 1.2), rng.uniform(0.05, 0.6), 34
+    edges = np.concatenate([[-50.0], np.linspace(-4.0, 4.0 + 2.0 * size, cells - 1), [50.0]])
+
+    def masses(place):
+        return p * np.diff(ndtr(edges - place)) + (1.0 - p) * np.diff(ndtr(edges))
+
+    one = two = np.ones(1)
+    for _ in range(3):
+        w, v = [(2.0 * size, size), (0.0, -size), (0.0, size)][rng.integers(3)]
+        if rng.uniform() < 0.3:
+            goes, comes = rng.uniform(-size, size, 2)
+            w, v = comes - goes, -goes
+        one, two = (np.multiply.outer(x, masses(y)).ravel() for x, y in ((one, w), (two, v)))
+    for direction, (first, second) in (("remove", (one, two)), ("add", (two, one))):
+        price = Product([(FixedSizeSubsampled(2.0 * size, size, size, p, direction), 3)])
+        for e in (0.1 * size, size):
+            exact = float(np.maximum(first - math.exp(e) * second, 0.0).sum())
+            assert exact <= price.delta(e) * (1.0 + 1e-12)
+
+
+def test_a_price_one_part_in_a_hundred_too_small_is_found_out():
+    """The attack has teeth: the worst line beats smaller sizes."""
+    size, p, e = 1.0, 0.2, 0.3
+    forward, backward = coarse((2.0 * size, 0.0), (size, 0.0), p, e, 1200)
+    _, other = coarse((0.0, 0.0), (size, 0.0), p, e, 1200)
+    assert forward > FixedSizeSubsampled(1.98, 0.99, 0.99, p, "remove").delta(e)
+    assert forward > FixedSizeSubsampled(1.96, 1.0, 1.0, p, "remove").delta(e)
+    assert other > FixedSizeSubsampled(1.98, 0.99, 0.99, p, "add").delta(e) > backward
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_larger_sizes_reveal_more(seed):
+    rng = np.random.default_rng(seed)
+    norm, other, p = rng.uniform(0.1, 3.0), rng.uniform(0.1, 3.0), rng.uniform(0.01, 0.99)
+    apart = rng.uniform(0.05, 1.0) * (norm + other)
+    curve = FixedSizeSubsampled(norm, other, apart, p, "remove")
+    more = [
+        FixedSizeSubsampled(1.1 * norm, other, apart, p, "remove"),
+        FixedSizeSubsampled(norm, 1.1 * other, apart, p, "remove"),
+        FixedSizeSubsampled(norm, other, 1.1 * apart, p, "remove"),
+        FixedSizeSubsampled(norm, other, apart, min(1.0, 1.1 * p), "remove"),
+        Subsampled(Gaussian(max(norm, other, apart)), p),
+    ]
+    for larger, e in itertools.product(more, (-1.0, -0.1, 0.0, 0.2, 1.0, 4.0)):
+        assert curve.delta(e) <= larger.delta(e) * (1.0 + 1e-12) + 1e-300

@@ -1,0 +1,189 @@
+"""Secret places: what the checker asks for, what it refuses, and what it makes of the mixtures."""
+
+from __future__ import annotations
+
+import copy
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.analyses import secret_place
+from pabi.tradeoff import Gaussian, Product, SecretMixture
+from pabi.verification.bounds import JointBound
+from pabi.verification.factors.gaussians import Gaussians
+from pabi.verification.factors.secret_mixtures import SecretMixtures
+
+DELTA = 1e-5
+
+
+def run(**changes):
+    fields = {
+        "loss": pabi.Loss.convex(1.0, gradient_bound=1.0),
+        "n": 100,
+        "batches": pabi.BallsInBins(20),
+        "epochs": 4,
+        "step_size": 0.5,
+        "noise_multiplier": 1.5,
+        "adjacency": "zero_out",
+    }
+    return pabi.NoisySGD(**{**fields, **changes})
+
+
+RUNS = {
+    "zero out": {},
+    "replace one": {"adjacency": "replace_one"},
+    "part of an epoch": {"epochs": 2.6},
+    "cool-down": {"cooldown_steps": 3},
+    "varied": {"epochs": None, "steps": 20, "step_size": np.linspace(0.5, 0.2, 20)},
+    "diameter": {"diameter": 0.05, "epochs": 30},
+    "diameter, replace one": {"diameter": 0.05, "epochs": 30, "adjacency": "replace_one"},
+    "sizes matter": {"loss": pabi.Loss.logistic(1.0, l2=0.05), "step_size": 3.0, "n": 300},
+    "never reached": {"epochs": 0.4},
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_is_proven_is_accepted(name):
+    guarantee = secret_place.apply(run(**RUNS[name]), DELTA)
+    assert isinstance(guarantee.curve, SecretMixture | Product)
+    verdict = pabi.verify(guarantee.to_json())
+    assert verdict.ok, verdict.reason
+    assert verdict.adjacency == guarantee.adjacency
+    assert verdict.assumptions == guarantee.assumptions
+
+
+def payload_of(**changes):
+    return json.loads(run(**changes).guarantee(DELTA).certificate.to_json())
+
+
+def mixture_of(payload):
+    """The claimed mixture, alone or in a product."""
+    curve = payload["claim"]["tradeoff"]
+    return curve if curve["kind"] == "secret_mixture" else curve["factors"][0]
+
+
+def smaller_mean(payload):
+    mixture_of(payload)["means"][-1] *= 1.0 - 1e-9
+
+
+def rarer(payload):
+    mixture = mixture_of(payload)
+    mixture["weights"][-1] -= 1e-6
+    mixture["weights"][0] += 1e-6
+
+
+def one_sided(payload):
+    mixture_of(payload)["opposite"] = not mixture_of(payload)["opposite"]
+
+
+def fewer_places(payload):
+    for key in ("means", "weights"):
+        mixture_of(payload)[key].pop()
+
+
+def another_order(payload):
+    payload["run"]["batches"] = {"kind": "shuffle_once", "size": 20}
+
+
+def with_cap(payload):
+    payload["run"]["batches"]["cap"] = payload["cap"] = 60
+
+
+def known_change(payload):
+    payload["run"]["gradient_sensitivity"] = 2.0
+
+
+def other_neighbours(payload):
+    payload["run"]["adjacency"] = payload["adjacency"] = "replace_one"
+
+
+def as_average(payload):
+    payload["theorem"] = "secret order"
+
+
+CHANGES = (
+    smaller_mean,
+    rarer,
+    one_sided,
+    fewer_places,
+    another_order,
+    with_cap,
+    other_neighbours,
+    as_average,
+)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_not_proven_is_refused(change):
+    payload = payload_of()
+    assert pabi.verify(payload).ok
+    change(payload)
+    assert not pabi.verify(payload).ok
+
+
+@pytest.mark.parametrize("change", [smaller_mean, rarer, one_sided, another_order, known_change])
+def test_what_is_not_proven_of_replaced_records_is_refused(change):
+    payload = payload_of(adjacency="replace_one")
+    assert pabi.verify(payload).ok
+    change(payload)
+    assert not pabi.verify(payload).ok
+
+
+def test_the_failure_cannot_be_left_out():
+    payload = payload_of(**RUNS["sizes matter"])
+    assert pabi.verify(payload).ok
+    for failure in (0.0, payload["claim"]["tradeoff"]["failure"] / 2.0):
+        changed = copy.deepcopy(payload)
+        changed["claim"]["tradeoff"]["failure"] = failure
+        assert not pabi.verify(changed).ok
+
+
+def test_orders_that_move_others_prove_nothing_secret():
+    shuffled = json.loads(run(batches=pabi.ShuffleOnce(20)).guarantee(DELTA).certificate.to_json())
+    shuffled["theorem"] = "secret place"
+    assert "those of others" in pabi.verify(shuffled).reason
+    cyclic = json.loads(run(batches=pabi.Cyclic(20)).guarantee(DELTA).certificate.to_json())
+    cyclic["theorem"] = "secret place"
+    assert not pabi.verify(cyclic).ok
+
+
+PARTS = [(Fraction(1, 4), m) for m in (0.7, 0.8, 1.0, 1.6)]
+
+
+@pytest.mark.parametrize("opposite", [False, True])
+@pytest.mark.parametrize("delta", [0.3, 1e-3, 1e-9])
+def test_one_mixture_against_the_accountant(opposite, delta):
+    """Which finds places by Newton's method in doubles, and shares no code with the checker."""
+    curve = SecretMixture([m for _, m in PARTS], [0.25] * 4, opposite)
+    bound = JointBound.of(SecretMixtures.single(PARTS, opposite))
+    epsilon = curve.epsilon(delta)
+    assert bound.epsilon(delta) == pytest.approx(epsilon, rel=3e-9, abs=3e-9)
+    assert epsilon <= bound.epsilon(delta, epsilon) <= epsilon * (1.0 + 1e-8) + 1e-8
+    assert bound.epsilon(delta, 0.99 * epsilon) >= epsilon * (1.0 - 1e-8)
+
+
+@pytest.mark.parametrize("opposite", [False, True])
+def test_several_mixtures_against_the_accountant(opposite):
+    one = SecretMixtures.single(PARTS, opposite)
+    curve = SecretMixture([m for _, m in PARTS], [0.25] * 4, opposite)
+    low, high = Product([(curve, 2), (Gaussian(0.5), 1)]).epsilon_bounds(DELTA)
+    found = JointBound.of(one, one, Gaussians.single(0.5)).epsilon(DELTA)
+    assert low <= found <= 1.002 * high
+
+
+def test_every_mixture_needs_one_of_its_own():
+    small = SecretMixtures.single(PARTS, False)
+    large = SecretMixtures.single([(Fraction(1), 2.0)], False)
+    assert SecretMixtures.merged([small, small]).missing(small) is not None
+    assert (
+        SecretMixtures.merged([small, small]).missing(SecretMixtures.merged([large, small])) is None
+    )
+    assert large.missing(small) is not None
+    assert SecretMixtures.single(PARTS, True).missing(large) is not None
+    product = {"factors": []}
+    SecretMixtures.merged([small, large]).write(product)
+    again = [SecretMixtures.read(curve, curve["count"]) for curve in product["factors"]]
+    assert SecretMixtures.merged([small, large]).missing(SecretMixtures.merged(again)) is None

@@ -55,7 +55,8 @@ nitpick_ignore_regex = [
     ("py:.*", r"(numpy|np|scipy|matplotlib|sklearn|pandas|typer|xarray|flint)\b.*"),
     (
         "py:class",
-        r"Array|Fraction|Kind|Part|Status|pabi\.account\.calibration\.Calibrated|pabi\.execute\.groups\.UserRows",
+        r"Array|Fraction|Kind|Part|Status|pabi\.account\.calibration\.Calibrated|pabi\.execute\.groups\.UserRows"
+        r"|pabi\.execute\.sums\.RemoteGradients|OwnGradients",
     ),  # not classes
     ("py:.*", r"(collections|typing|typing_extensions|fractions|pathlib|abc|os)\..*"),
 ]

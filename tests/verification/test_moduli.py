@@ -1014,7 +1014,7 @@ def factors_needed(payload):
                 apart = change * s[k]
                 if fixed:
                     further = eta[k] * spread / b * z if spread < mpmath.inf else mpmath.inf
-                    apart = max(s[k], min((1 + change) * s[k], apart + further))
+                    apart = min((1 + change) * s[k], apart + further)
                 records.append(apart / sigma / mpmath.sqrt(1 - share))
             square += (a / sigma) ** 2 / share
             z = max(real(0), omega(k)(z) - a)
@@ -1037,7 +1037,7 @@ def test_random_batches_are_accepted_and_claim_all_factors(name):
     assert float(needed[0]) <= math.sqrt(gaussian) * (1 + 1e-14)
     apart = {"poisson_replaced": 2.0}  # how far apart the sums are, in a factor's own parameter
     offered = [
-        f["mu"] * apart.get(f["kind"], 1.0)
+        (f["apart"] if "apart" in f else f["mu"]) * apart.get(f["kind"], 1.0)
         for f in claim
         if f["kind"] != "gaussian"
         for _ in range(f["count"])
@@ -1047,8 +1047,9 @@ def test_random_batches_are_accepted_and_claim_all_factors(name):
     for have, want in zip(sorted(offered, reverse=True), wanted, strict=True):
         assert want <= have * (1 + 1e-14)
     poisson = {"zero_out": "poisson_subsampled", "replace_one": "poisson_replaced"}
-    kind = poisson[run.adjacency] if run.batches.kind == "poisson" else "subsampled"
-    assert {f["kind"] for f in claim} - {"gaussian"} <= {kind}
+    fixed = {"subsampled", "fixed_size_subsampled"}
+    kinds = {poisson[run.adjacency]} if run.batches.kind == "poisson" else fixed
+    assert {f["kind"] for f in claim} - {"gaussian"} <= kinds
     failing = payload["claim"]["product"].get("failure", 0.0)
     assert (failing > 0.0) == (run.batches.kind == "poisson" and run.batches.cap is None)
 
@@ -1120,9 +1121,11 @@ def test_forgeries_of_random_batches_are_refused(name, path, value, pattern):
 def test_every_factor_of_random_batches_matters(name):
     payload = sampled_payload(name)
     for i, factor in list(enumerate(payload["claim"]["product"]["factors"]))[::4]:
-        if factor["mu"]:
-            lower = changed(payload, (*FACTORS, i, "mu"), lambda x: x * (1 - 1e-6))
-            refused(lower, "factors: |mu: ")
+        sizes = sorted({"mu", "norm", "other", "apart"} & factor.keys())
+        if factor[sizes[0]]:
+            for size in sizes:
+                lower = changed(payload, (*FACTORS, i, size), lambda x: x * (1 - 1e-6))
+                refused(lower, "factors: |mu: ")
             fewer = changed(payload, (*FACTORS, i, "count"), lambda n: n - 1)
             refused(fewer, "factors: |mu: ")
     for k, a in enumerate(payload["plan"]["payments"]):

@@ -171,11 +171,11 @@ def worst(run: NoisySGD, delta: float) -> tuple[Known, LawPair]:
 
     Raises NotApplicable where no laws are known.
     """
-    found, refusal = _costs(instances(run), delta)
-    if not found:
+    costs, refusal = _costs(instances(run), delta)
+    if not costs:
         raise refusal or NotApplicable("no worst instance is known")
-    best = found[0]
-    for begin in found[:_BEGINS]:
+    best = costs[0]
+    for begin in costs[:_BEGINS]:
         for _ in range(_ROUNDS):
             better, _ = _costs(nearby(begin[1]), delta)
             if not better or better[0][0] <= begin[0]:
@@ -190,7 +190,7 @@ _Found = tuple[float, Known, LawPair]
 
 def _costs(tried: Sequence[Known], delta: float) -> tuple[list[_Found], NotApplicable | None]:
     """(its ε, the instance, its laws), the largest ε first, and why others have no laws."""
-    found: list[_Found] = []
+    costs: list[_Found] = []
     refusal: NotApplicable | None = None
     for instance in tried:
         try:
@@ -198,8 +198,8 @@ def _costs(tried: Sequence[Known], delta: float) -> tuple[list[_Found], NotAppli
         except NotApplicable as no:
             refusal = no
             continue
-        found.append((max(law.epsilon(delta), law.swapped().epsilon(delta)), instance, law))
-    return sorted(found, key=lambda one: -one[0]), refusal
+        costs.append((max(law.epsilon(delta), law.swapped().epsilon(delta)), instance, law))
+    return sorted(costs, key=lambda one: -one[0]), refusal
 
 
 def _scores(

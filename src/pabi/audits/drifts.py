@@ -14,10 +14,10 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.audits.laws import Case, Choice, LawPair, pair_of_mixtures
+from pabi.audits.laws import Choice, LawPair, SumCase, pair_of_mixtures
 from pabi.audits.places import by_place, drawn_places, places
 from pabi.audits.slopes import best_weights
-from pabi.audits.strips import Limits, Strips, Visit, strips
+from pabi.audits.strips import GradientRange, Strips, Visit, strips
 from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.rounding import Array
@@ -33,7 +33,7 @@ _EQUAL = 1e-9
 
 
 @dataclass(frozen=True)
-class Kind:
+class LossClass:
     """What the losses may be.
 
     `low`, `high`: the ends of their curvature. `bound`: the longest gradient, ∞ where none is stated.
@@ -63,7 +63,7 @@ class Drift:
     name: str
     record: float
     other: float
-    kind: Kind
+    kind: LossClass
     curvature: Array
     others: Strips
 
@@ -79,7 +79,7 @@ class Drift:
         one, other = (list(self._cases(g)) for g in (self.record, self.other))
         return replace(pair_of_mixtures(one, other), beyond=self.others.beyond)
 
-    def _cases(self, gradient: float) -> Iterator[Case]:
+    def _cases(self, gradient: float) -> Iterator[SumCase]:
         match self.run.order:
             case KnownUses() as order:
                 yield self._case(1.0, gradient, self._uses([last_place(self.run)] * self._epochs))
@@ -98,7 +98,7 @@ class Drift:
 
     def _case(
         self, chance: float, gradient: float, uses: Array, order: SecretOrder | None = None
-    ) -> Case:
+    ) -> SumCase:
         """`uses`: (t,) 1 in steps that surely have the record; `order`: that of the other epochs."""
         slopes = slopes_of(self.run, self.kind, self.curvature, uses)
         later = np.append(np.cumprod(slopes[:0:-1])[::-1], 1.0)
@@ -108,7 +108,7 @@ class Drift:
         if order is not None:
             epochs = by_place(moved[:data], order.period)[:-1]
             choices += [Choice(places(order), epoch) for epoch in epochs]
-        return Case(chance, choices, math.sqrt(float(np.square(later) @ np.square(eta * noise))))
+        return SumCase(chance, choices, math.sqrt(float(np.square(later) @ np.square(eta * noise))))
 
     def _moves(self, gradient: float) -> Array:
         """(t,) what the record adds where it is; in a secret order another one would have been there."""
@@ -189,7 +189,7 @@ def owner_of(run: NoisySGD, step: int) -> int:
     return step % run.batches.per_epoch(run.n) if isinstance(run.order, KnownUses) else 0
 
 
-def floor_of(kind: Kind) -> float:
+def floor_of(kind: LossClass) -> float:
     """The curvature that all losses have everywhere."""
     return max(kind.low, 0.0)
 
@@ -204,7 +204,7 @@ def batch_sizes(run: NoisySGD) -> Array:
     return counts
 
 
-def slopes_of(run: NoisySGD, kind: Kind, curvature: Array, uses: Array) -> Array:
+def slopes_of(run: NoisySGD, kind: LossClass, curvature: Array, uses: Array) -> Array:
     """(t,) what steps multiply the iterate with, where the record is in those with `uses` 1."""
     eta, _ = run.schedule(0, run.steps)
     curved = np.maximum(batch_sizes(run) - kind.flat * uses, 0.0) / run.batch_size
@@ -214,7 +214,7 @@ def slopes_of(run: NoisySGD, kind: Kind, curvature: Array, uses: Array) -> Array
 # Which there are.
 
 
-def drifts(run: NoisySGD, kind: Kind) -> Iterator[Drift]:
+def drifts(run: NoisySGD, kind: LossClass) -> Iterator[Drift]:
     """Those that a run has room for, for losses of a kind."""
     order, data = run.order, data_steps(run)
     if (
@@ -237,7 +237,7 @@ def drifts(run: NoisySGD, kind: Kind) -> Iterator[Drift]:
                 yield Drift(run, name, record, other, kind, curvature, others)
 
 
-def _pulls(run: NoisySGD, kind: Kind) -> Iterator[tuple[str, float, float]]:
+def _pulls(run: NoisySGD, kind: LossClass) -> Iterator[tuple[str, float, float]]:
     if not kind.flat:
         yield "others pulling along", 0.5 * kind.change, -0.5 * kind.change
         return
@@ -247,30 +247,30 @@ def _pulls(run: NoisySGD, kind: Kind) -> Iterator[tuple[str, float, float]]:
         yield "others pulling the other way", kind.bound, other
 
 
-def _curvatures(run: NoisySGD, kind: Kind) -> Iterator[Array]:
+def _curvatures(run: NoisySGD, kind: LossClass) -> Iterator[Array]:
     """(t,) curvatures, beside the floor, that show the most of a record in some place."""
     period, data = run.batches.per_epoch(run.n), data_steps(run)
-    known, steps = isinstance(run.order, KnownUses), np.arange(run.steps)
+    public, steps = isinstance(run.order, KnownUses), np.arange(run.steps)
     first_of_last = (data - 1) // period * period
     spans = [steps >= first_of_last + period - 1 - q for q in _LATE if q < period]
     spans.append(steps >= first_of_last)
-    if known:
+    if public:
         spans += [span | (steps < period) for span in spans[-3:]]
-    if known or (isinstance(run.order, SecretOrder) and run.order.once):
+    if public or (isinstance(run.order, SecretOrder) and run.order.once):
         spans.append(steps >= 0)
-    ends = {last_place(run)} if known else {last_place(run) - q for q in (0, 1, 2, 4, 8)}
+    ends = {last_place(run)} if public else {last_place(run) - q for q in (0, 1, 2, 4, 8)}
     for place in sorted(end for end in ends if end >= 0):
         for span in spans:
             # Where there is no room for stretches that are all curved, there may be for half of it.
-            for share in _SHARES if known and not kind.width else (1.0,):
+            for share in _SHARES if public and not kind.width else (1.0,):
                 yield _curvature(run, _less_curved(kind, share), place, span & (steps < data))
 
 
-def _less_curved(kind: Kind, share: float) -> Kind:
+def _less_curved(kind: LossClass, share: float) -> LossClass:
     return replace(kind, high=floor_of(kind) + share * (kind.high - floor_of(kind)))
 
 
-def _curvature(run: NoisySGD, kind: Kind, place: int, span: NDArray[np.bool_]) -> Array:
+def _curvature(run: NoisySGD, kind: LossClass, place: int, span: NDArray[np.bool_]) -> Array:
     """(t,) that with the best slopes for a record in `place`, in steps of the `span` alone."""
     eta, noise = run.schedule(0, run.steps)
     period, data = run.batches.per_epoch(run.n), data_steps(run)
@@ -303,21 +303,21 @@ def _curvature(run: NoisySGD, kind: Kind, place: int, span: NDArray[np.bool_]) -
     return np.where(np.abs(curvature) < _EQUAL * most, 0.0, curvature)
 
 
-def _others(run: NoisySGD, kind: Kind, curvature: Array) -> Strips | None:
+def _others(run: NoisySGD, kind: LossClass, curvature: Array) -> Strips | None:
     """Gradients with these curvatures, over the widest stretches that there is room for."""
     bound = kind.bound
-    limits = Limits(-bound, min(bound, kind.top), -bound, 0.0, kind.width)
+    limits = GradientRange(-bound, min(bound, kind.top), -bound, 0.0, kind.width)
     if math.isinf(bound):
-        limits = Limits(-bound, bound, 0.0, floor_of(kind))
+        limits = GradientRange(-bound, bound, 0.0, floor_of(kind))
     for reach in _REACHES:
         for begin in _starts(run, kind):
-            found = strips(_visits(run, kind, curvature), limits, begin, reach)
-            if found is not None:
-                return found
+            others = strips(_visits(run, kind, curvature), limits, begin, reach)
+            if others is not None:
+                return others
     return None
 
 
-def _starts(run: NoisySGD, kind: Kind) -> Iterator[float]:
+def _starts(run: NoisySGD, kind: LossClass) -> Iterator[float]:
     """Where the iterate may start: further and further out, where the regulariser pulls it back."""
     yield 0.0
     if run.loss.l2 + floor_of(kind) > 0.0:
@@ -328,20 +328,20 @@ def _starts(run: NoisySGD, kind: Kind) -> Iterator[float]:
             yield -unit * _FURTHER**power
 
 
-def _visits(run: NoisySGD, kind: Kind, curvature: Array) -> list[Visit]:
+def _visits(run: NoisySGD, kind: LossClass, curvature: Array) -> list[Visit]:
     eta, noise = run.schedule(0, run.steps)
     period, data = run.batches.per_epoch(run.n), data_steps(run)
-    known = isinstance(run.order, KnownUses)
+    public = isinstance(run.order, KnownUses)
     steps = np.arange(run.steps)
     own = ((steps % period == last_place(run)) & (steps < data)).astype(float)
-    sure = own if known else 0.0 * own
+    sure = own if public else 0.0 * own
     fraction = np.maximum(batch_sizes(run) - kind.flat * sure, 0.0) / run.batch_size
     slopes = np.maximum(
         slopes_of(run, kind, curvature, sure), slopes_of(run, kind, curvature, np.ones(run.steps))
     )
     # The record adds −η(g − r)/b with |g| and |r| at most the bound, and r only in a secret order.
-    most = kind.bound * (1.0 if known else 2.0) if kind.flat else 0.5 * kind.change
-    moves = eta * most / run.batch_size * (own if known else (steps < data))
+    most = kind.bound * (1.0 if public else 2.0) if kind.flat else 0.5 * kind.change
+    moves = eta * most / run.batch_size * (own if public else (steps < data))
     return [
         Visit(
             owner=owner_of(run, k) if k < data else period,

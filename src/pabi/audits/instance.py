@@ -20,7 +20,7 @@ import numpy as np
 
 from pabi.audits.counted import Membership, counted_share
 from pabi.audits.laws import Choice, LawPair, pair_of_sums
-from pabi.audits.line import Line, line_of
+from pabi.audits.line import WalkLine, line_of
 from pabi.audits.places import by_place, places
 from pabi.audits.walks import AffineStep, WalledWalk, pair_between_walls
 from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
@@ -83,7 +83,7 @@ class Instance:
         return np.asarray(self.shrink * plain)
 
     @cached_property
-    def line(self) -> Line:
+    def line(self) -> WalkLine:
         """What the proximal map does."""
         return line_of(self.run)
 

@@ -14,10 +14,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from pabi.audits.drifts import Drift, Kind, drifts
+from pabi.audits.drifts import Drift, LossClass, drifts
 from pabi.audits.instance import Instance
 from pabi.audits.line import line_of
-from pabi.audits.sums import Summed
+from pabi.audits.sums import SumInstance
 from pabi.describe.neighbours import changed
 from pabi.describe.orders import FixedSizes, KnownUses, RandomSizes
 from pabi.describe.runs import NoisySGD
@@ -85,7 +85,7 @@ def _meets_walls(instance: Instance) -> bool:
 
 def _sums(run: NoisySGD) -> Iterator[Instance]:
     for name, record, other, rest in _pulls(run):
-        yield Summed(run, name, record, other, rest)
+        yield SumInstance(run, name, record, other, rest)
 
 
 def _refuse_unknown(run: NoisySGD) -> None:
@@ -145,18 +145,18 @@ def _is_unbounded(run: NoisySGD) -> bool:
     return run.clip_norm is None and run.loss.gradient_bound is None
 
 
-def _kind(run: NoisySGD) -> Kind:
+def _kind(run: NoisySGD) -> LossClass:
     """What the losses may be of an instance that is pulled along: linear where curvatures do not say all."""
     loss, bound = run.loss, _bound(run)
     # Where a kink is, targets say. Margins have none: an intercept far out says, which a regulariser moves.
     still = loss.kind in _FAR_TARGETS or loss.l2 == 0.0
     if loss.kind in _SLANTED and loss.curvature is not None and still:
         high, top = loss.curvature[1], 0.0 if loss.kind == "smoothed_hinge" else bound
-        return Kind(0.0, high, bound, run.sensitivity, True, (bound + top) / high, top)
+        return LossClass(0.0, high, bound, run.sensitivity, True, (bound + top) / high, top)
     low, high = _curvature(run)
     if low > 0.0:
-        return Kind(low, high, math.inf, run.sensitivity, False)
-    return Kind(low, high, bound, run.sensitivity, True)
+        return LossClass(low, high, math.inf, run.sensitivity, False)
+    return LossClass(low, high, bound, run.sensitivity, True)
 
 
 def _is_flat(run: NoisySGD) -> bool:

@@ -180,7 +180,7 @@ class LawPair:
         return float(np.max(gaps, initial=0.0))
 
 
-class Case(NamedTuple):
+class SumCase(NamedTuple):
     """What happens with the probability `weight`: Σ choices + N(0, std²)."""
 
     weight: float
@@ -190,10 +190,10 @@ class Case(NamedTuple):
 
 def pair_of_sums(one: Sequence[Choice], other: Sequence[Choice], std: float) -> LawPair:
     """The laws of Σ choices + N(0, std²), for the choices of two data sets."""
-    return pair_of_mixtures([Case(1.0, one, std)], [Case(1.0, other, std)])
+    return pair_of_mixtures([SumCase(1.0, one, std)], [SumCase(1.0, other, std)])
 
 
-def pair_of_mixtures(one: Sequence[Case], other: Sequence[Case]) -> LawPair:
+def pair_of_mixtures(one: Sequence[SumCase], other: Sequence[SumCase]) -> LawPair:
     """The laws of mixtures of such sums, for the cases of two data sets."""
     cases = [*one, *other]
     ends, least = [_ends(case.choices) for case in cases], min(case.std for case in cases)
@@ -212,7 +212,7 @@ def pair_of_mixtures(one: Sequence[Case], other: Sequence[Case]) -> LawPair:
 
 
 def _mixed(
-    masses: Callable[[Sequence[Choice], float, Array], Array], law: Sequence[Case], edges: Array
+    masses: Callable[[Sequence[Choice], float, Array], Array], law: Sequence[SumCase], edges: Array
 ) -> Array:
     total = np.zeros(len(edges) - 1)
     for case in law:

@@ -12,7 +12,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import NotApplicable
 
 
-class Line(NamedTuple):
+class WalkLine(NamedTuple):
     """`width`: the distance of the walls that iterates are projected between, ∞ without walls. `ridge`: the
     weight of the squared norm that the proximal map shrinks iterates for."""
 
@@ -20,7 +20,7 @@ class Line(NamedTuple):
     ridge: float
 
 
-def line_of(run: NoisySGD) -> Line:
+def line_of(run: NoisySGD) -> WalkLine:
     """What the proximal map of a run does along some line.
 
     Soft thresholding moves what is far out by a constant, a halfspace nothing that is far inside. Of a box
@@ -28,20 +28,20 @@ def line_of(run: NoisySGD) -> Line:
     that pabi does not know.
     """
     width, ridge = _of_prox(run)
-    return Line(min(width, math.inf if run.diameter is None else run.diameter), ridge)
+    return WalkLine(min(width, math.inf if run.diameter is None else run.diameter), ridge)
 
 
-def _of_prox(run: NoisySGD) -> Line:
+def _of_prox(run: NoisySGD) -> WalkLine:
     match run.prox:
         case None | l1() | nuclear_norm() | halfspace():
-            return Line(math.inf, 0.0)
+            return WalkLine(math.inf, 0.0)
         case l2(strength=strength):
-            return Line(math.inf, strength)
+            return WalkLine(math.inf, strength)
         case elastic_net(l2=strength):
-            return Line(math.inf, strength)
+            return WalkLine(math.inf, strength)
         case ball() | simplex():
-            return Line(run.prox.diameter, 0.0)
+            return WalkLine(run.prox.diameter, 0.0)
         case box(lower=lower, upper=upper):
-            return Line(float(np.max(np.subtract(upper, lower))), 0.0)
+            return WalkLine(float(np.max(np.subtract(upper, lower))), 0.0)
         case _:
             raise NotApplicable("no worst instance is known under a proximal map of your own")

@@ -41,8 +41,11 @@ class _Derivative:
         points = np.append(self.points[left] / high, root / high)
         values = np.append(high * self.values[left], 0.0)
         if low > 0.0:
-            points = np.concatenate([points, [root / low], self.points[right] / low])
-            values = np.concatenate([values, [0.0], low * self.values[right]])
+            with np.errstate(over="ignore"):
+                further = np.append(root / low, self.points[right] / low)
+            near = np.isfinite(further)  # no weight is as large as the others
+            points = np.append(points, further[near])
+            values = np.append(values, np.append(0.0, low * self.values[right])[near])
         return _Derivative(points, values, self.end * low**2)
 
     def plus(self, variance: float, move: float) -> _Derivative:

@@ -108,7 +108,7 @@ class Strips:
 
 
 @dataclass(frozen=True)
-class Limits:
+class GradientRange:
     """What the gradients of others may be: in [`least`, `most`], `start` at the far left; `floor`: the
     curvature that all of them have beside that of their stretches. A stretch that has curvature is `width`
     wide, or just as wide as it has to be where that is 0."""
@@ -120,7 +120,9 @@ class Limits:
     width: float = 0.0
 
 
-def strips(visits: Sequence[Visit], limits: Limits, begin: float, reach: float) -> Strips | None:
+def strips(
+    visits: Sequence[Visit], limits: GradientRange, begin: float, reach: float
+) -> Strips | None:
     """Gradients that have the curvature of every visit, for `reach` standard deviations about the way.
 
     `begin`: where the iterate starts. None where there is no room for them.

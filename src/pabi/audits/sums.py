@@ -20,7 +20,7 @@ from pabi.numbers.rounding import Array
 
 
 @dataclass(frozen=True)
-class Summed(Instance):
+class SumInstance(Instance):
     """An instance of linear losses, of which a weighted sum of steps is released.
 
     The other records are at rest or pull alike, which moves the release by a constant.

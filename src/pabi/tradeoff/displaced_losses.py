@@ -75,8 +75,10 @@ class Half:
         # Near 0 the loss is a line, beyond the table nobody asks.
         b, k = self.other, self.log_kappa
         line = rise - math.log(self.apart) + float(np.logaddexp(0.0, k))
-        known, table = _table(self)
-        guess = np.where(rise < known[0], np.minimum(line, table[0]), np.interp(rise, known, table))
+        levels, table = _table(self)
+        guess = np.where(
+            rise < levels[0], np.minimum(line, table[0]), np.interp(rise, levels, table)
+        )
         finite = rise > -math.inf
         x = np.where(finite, guess, 0.0)
         for _ in range(_NEWTON):

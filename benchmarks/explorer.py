@@ -144,14 +144,15 @@ def idle(server: Explorer) -> float:
     return now
 
 
-def asked(server: Explorer, state: dict[str, str]) -> tuple[float, float]:
-    """Seconds of processors to the first number, and to the last of the two curves."""
+def asked(server: Explorer, state: dict[str, str]) -> tuple[float, float, float]:
+    """Seconds of processors to the first number, to the first curves in both charts, and to the last ones."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
     headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
     begin = idle(server)
     connection.request("POST", "/api/run", json.dumps({"state": state}), headers)
     answer = connection.getresponse()
-    number, curves, name = 0.0, 0.0, ""
+    number, curves, last, name = 0.0, 0.0, 0.0, ""
+    charts = set()
     for line in iter(answer.readline, b""):
         if line.startswith(b"event: "):
             name = line[7:].strip().decode()
@@ -160,13 +161,16 @@ def asked(server: Explorer, state: dict[str, str]) -> tuple[float, float]:
             if name == "number" and not number:
                 number = now
             if name == "curve":
-                if json.loads(line[6:])["chart"] not in ("epsilon", "tradeoff"):
+                charts.add(json.loads(line[6:])["chart"])
+                if not charts <= {"epsilon", "tradeoff"}:
                     break
-                curves = now
+                last = now
+                if len(charts) == 2 and not curves:
+                    curves = now
             if name in ("peers", "analyses", "error"):
                 break
     connection.close()
-    return number, curves
+    return number, curves, last
 
 
 def texts(state: dict[str, str], slider: str, count: int) -> list[str]:
@@ -176,8 +180,8 @@ def texts(state: dict[str, str], slider: str, count: int) -> list[str]:
     return [plain(round(v) if slider == "epochs" else v, 3) for v in values]
 
 
-def by_processors(server: Explorer, count: int) -> Iterator[tuple[str, tuple[float, float]]]:
-    """(description, seconds of processors to the number and to the curves) of every move."""
+def by_processors(server: Explorer, count: int) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """(description, seconds of processors to the number, the first and the last curves) of every move."""
     for name, (state, slider) in DESCRIPTIONS.items():
         for text in texts(state, slider, count):
             yield name, asked(server, {**state, slider: text})
@@ -185,7 +189,7 @@ def by_processors(server: Explorer, count: int) -> Iterator[tuple[str, tuple[flo
 
 def by_the_clock(
     page: Page, server: Explorer, count: int
-) -> Iterator[tuple[str, tuple[float, float]]]:
+) -> Iterator[tuple[str, tuple[float, ...]]]:
     """(description, seconds by the clock to the number and to the curves, in the browser) of every move."""
     for name, (state, slider) in DESCRIPTIONS.items():
         page.open(server.at(**state))
@@ -236,13 +240,15 @@ def load() -> str:
     return "load " + ", ".join(plain(x, 3) for x in os.getloadavg())
 
 
-def listed(how: str, rows: Iterator[tuple[str, tuple[float, float]]]) -> list[tuple[float, float]]:
+def listed(how: str, rows: Iterator[tuple[str, tuple[float, ...]]]) -> list[tuple[float, ...]]:
     """The rows, after each was printed."""
-    print(f"\n| description | number, s {how} | curves, s {how} |\n|---|---|---|")
+    print(
+        f"\n{how}\n\n| description | number, s | first curves, s | last curves, s |\n|---|---|---|---|"
+    )
     every = []
-    for name, (number, curves) in rows:
-        print(f"| {name} | {plain(number, 3)} | {plain(curves, 3)} |", flush=True)
-        every.append((number, curves))
+    for name, row in rows:
+        print(f"| {name} | {' | '.join(plain(x, 3) for x in row)} |", flush=True)
+        every.append(row)
     return every
 
 

@@ -155,7 +155,7 @@ def test_sampled_batches_show_a_first_bound_before_the_best():
     for name, data in events("run", {"state": state}):
         if name == "number":
             found.append(data)
-        elif found:
+        elif name == "assumptions":
             break
     batches = pabi.Poisson(40)
     run = dataclasses.replace(RUN, n=400, batches=batches, epochs=1, steps=None, noise_std=0.2)

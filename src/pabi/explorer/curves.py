@@ -56,6 +56,14 @@ def named_curves(guarantee: Guarantee) -> list[tuple[str, TradeOff]]:
     return curves
 
 
+def first_curves(guarantee: Guarantee) -> Iterator[Event]:
+    """Both pictures of a guarantee that a better one may replace, with few points."""
+    yield from tradeoff_curves(guarantee)
+    for name, curve in named_curves(guarantee):
+        points = [_epsilon(curve, delta) for delta in _deltas(0)]
+        yield "curve", {"chart": "epsilon", "series": name, "points": points}
+
+
 def epsilon_curves(guarantee: Guarantee) -> Iterator[Event]:
     """ε against δ."""
     for name, curve in named_curves(guarantee):

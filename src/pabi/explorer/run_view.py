@@ -15,7 +15,16 @@ from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.describe.runs import NoisySGD
-from pabi.explorer.curves import EVERY, OURS, Event, Point, epsilon_curves, point, tradeoff_curves
+from pabi.explorer.curves import (
+    EVERY,
+    OURS,
+    Event,
+    Point,
+    epsilon_curves,
+    first_curves,
+    point,
+    tradeoff_curves,
+)
 from pabi.explorer.request import state_in
 from pabi.explorer.state import Picked, differences, read, state_of
 from pabi.guarantees.guarantee import Guarantee
@@ -38,6 +47,8 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
     for best, last in growing(picked, answers):
         guarantee = best
         yield "number", number(best, picked, final=last)
+        if not last:
+            yield from first_curves(best)  # better proofs may take seconds
     seconds = perf_counter() - started
     assert guarantee is not None
     yield "assumptions", {"rows": assumptions(guarantee)}

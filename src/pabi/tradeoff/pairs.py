@@ -560,12 +560,17 @@ def _log_moment_apart(p: float, power: float, whole: float, symmetrised: bool) -
 
 
 def _nodes(mu: float, p: float, *, order: float, low: float) -> tuple[Array, Array]:
-    """Nodes and weights (over √2π) of panels that cover where L^order·φ matters."""
+    """Nodes and weights (over √2π) of panels that cover where L^order·φ matters, and L·φ and φ beside it.
+
+    What is taken from L^order so that small moments do not cancel has to be seen whole: of a negative order
+    L^order·φ alone ends where L·φ begins.
+    """
     far = max(61.0, abs(order) * mu + 12.0)
     outer = np.geomspace(60.0, far, 60)
     scan = np.concatenate([-outer[::-1], np.linspace(-60.0, 60.0, 161), outer])
     scan = scan[scan > low]
-    exponent = order * log_ratio(mu, p, scan) - 0.5 * scan * scan
+    ratio = log_ratio(mu, p, scan)
+    exponent = np.maximum(np.maximum(order * ratio, ratio), 0.0) - 0.5 * scan * scan
     near = np.flatnonzero(exponent >= max(0.0, float(exponent.max())) - 50.0)
     first, last = max(0, near[0] - 1), min(scan.size - 1, near[-1] + 1)
     begin, end = (max(float(scan[first]), low) if near[0] else low), float(scan[last])

@@ -21,6 +21,7 @@ APART = 100.0
 _LARGE = 20.0  # sinh(x) is e^x/2 to 17 digits
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _MOST_PANELS = 40_000
+_FARTHEST = 5_000.0  # λμ: how far out modes are told apart by 2 000 places
 _MATTERS = 50.0  # nats below the largest value of an integrand that are left out
 _FAR = 700.0  # whose power of e is a double
 _ONE = 20.0  # log of a moment beyond which it is far from 1
@@ -149,7 +150,10 @@ def _log_moment(mu: float, p: float, power: float) -> float:
     """log E_P e^(λY) of the pair, λ = `power` > 0.
 
     Beyond 1 it is the integral over z > 0 of Q·(1 - e^(-λY))·(e^((λ + 1)Y) - 1), which has no negative part.
+    Where it lies too far out for the nodes it is that of G(2μ), which is never less.
     """
+    if power * mu > _FARTHEST:
+        return 2.0 * power * (power + 1.0) * mu * mu
     z, weight = _nodes(mu, p, power)
     y, log_q = loss_at(z, mu, p), _log_q(z, mu, p)
     low = np.minimum((power + 1.0) * y, _FAR)

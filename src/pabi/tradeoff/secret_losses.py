@@ -25,6 +25,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _MATTERS = 50.0  # nats below the largest value of an integrand that are left out
 _LEAST_DEPTH = 1e-12  # where the doubling starts that finds the least loss
 _LARGEST_EXPONENT = 700.0  # whose power of e is a double
+_SPACING = 0.1  # of the places at which an integrand is looked at first
+_FARTHEST = 2_000.0  # the widest range of them
 
 
 @dataclass(frozen=True)
@@ -184,8 +186,14 @@ class SecretLoss(Pair):
         return self.log_moment_of_q(1.0 + power)
 
     def log_moment_of_q(self, order: float) -> float:
-        """log E_Q L^order, L the likelihood ratio: Gauss-Legendre on panels over which it is analytic."""
-        z, weight = self._panels(order)
+        """log E_Q L^order, L the likelihood ratio: Gauss-Legendre on panels over which it is analytic.
+
+        Where these would be too many it is that of the largest mean alone, which is never less.
+        """
+        far = self._far(order)
+        if far > _FARTHEST:
+            return 0.5 * order * (order - 1.0) * self.widest**2
+        z, weight = self._panels(order, far)
         y = self.losses_at(z)
         log_q = self.log_q(z) - 0.5 * z * z
         exponent = order * y + log_q
@@ -197,15 +205,29 @@ class SecretLoss(Pair):
             terms = convex_part(np.expm1(low), low, order)
             return math.log1p(float(weight @ (np.exp(log_q) * terms)))
 
-    def _panels(self, order: float) -> tuple[Array, Array]:
-        """Nodes and weights (over √2π) of panels that cover where the integrand matters."""
-        far = (2.0 + abs(order)) * self.means[-1] + 40.0
-        scan = np.linspace(-far, far, 4001)
+    @property
+    def widest(self) -> float:
+        """The distance of the two Gaussians that are farthest apart."""
+        return self.means[-1]
+
+    def _far(self, order: float) -> float:
+        """Beyond ± this the integrand does not matter: Q·L^order is largest within |order| times `widest`."""
+        return (1.0 + abs(order)) * self.widest + self.means[-1] + 40.0
+
+    def _panels(self, order: float, far: float) -> tuple[Array, Array]:
+        """Nodes and weights (over √2π) of panels that cover where the integrand matters.
+
+        Between two means of weights in balance the log of Q may bend by (m/2)², |order| times which makes the
+        integrand as narrow as 2/(m√|order|): several panels hold that.
+        """
+        scan = np.linspace(-far, far, 2 * math.ceil(far / _SPACING) + 1)
         y, log_q = self.losses_at(scan), self.log_q(scan) - 0.5 * scan * scan
-        exponent = np.maximum(order * y, 0.0) + log_q
+        # L·Q and Q matter as well: they are taken from L^order·Q so that small moments do not cancel.
+        exponent = np.maximum(np.maximum(order * y, y), 0.0) + log_q
         near = np.flatnonzero(exponent >= max(0.0, float(exponent.max())) - _MATTERS)
         begin, end = scan[max(0, near[0] - 1)], scan[min(near[-1] + 1, scan.size - 1)]
-        panels = max(16, math.ceil((end - begin) * max(1.0, 2.0 * self.means[-1])))
+        narrow = self.means[-1] * max(2.0, math.sqrt(abs(order)))
+        panels = max(16, math.ceil((end - begin) * max(1.0, narrow)))
         half = 0.5 * (end - begin) / panels
         left = begin + 2.0 * half * np.arange(panels)
         nodes = (left[:, None] + half * (1.0 + _NODES)).ravel()
@@ -221,6 +243,11 @@ class OppositeLoss(SecretLoss):
     @property
     def edge(self) -> None:
         """None: the losses below 0 are the mirror image of those above."""
+
+    @property
+    def widest(self) -> float:
+        """The distance of the two Gaussians that are farthest apart."""
+        return 2.0 * self.means[-1]
 
     def log_q(self, z: Array) -> Array:
         """log of the density of Q over that of N(0, 1)."""

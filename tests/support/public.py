@@ -41,6 +41,10 @@ INNER = {
     "column",
     "features",
     "width",
+    "cells",
+    "is_numeric",
+    "chosen",
+    "with_rows",
 }
 
 

@@ -20,7 +20,7 @@ RUN = pabi.NoisySGD(
     noise_std=0.002,
 )
 DELTA = 1e-5
-DELTAS = [float(plain(delta, 3)) for delta in np.geomspace(1e-12, 1e-2, 121)]
+DELTAS = [float(plain(power, 3)) for power in np.geomspace(1e-12, 1e-2, 121)]
 
 
 @cache

@@ -22,7 +22,7 @@ def test_no_other_weights_show_more(seed):
     moves[-1] = 1.0
     low = rng.uniform(0.0, 0.7, count) * (rng.random(count) < 0.8)
     high = low + rng.uniform(0.05, 0.8, count)
-    best = best_weights(moves, stds, low, high)
+    best = best_weights(moves, stds, low=low, high=high)
     assert (low[1:] * best[1:] <= best[:-1] * (1 + 1e-12)).all()
     assert (best[:-1] <= high[1:] * best[1:] * (1 + 1e-12)).all()
     for _ in range(2_000):
@@ -48,6 +48,6 @@ def test_slopes_that_may_vanish_reach_what_is_proven():
     """Ten epochs of ten steps: 1 + 9/10 of a step's cost, against 1 of linear losses."""
     moves = np.zeros(100)
     moves[9::10] = 1.0
-    best = best_weights(moves, np.ones(100), np.zeros(100), np.ones(100))
+    best = best_weights(moves, np.ones(100), low=np.zeros(100), high=np.ones(100))
     assert mu(best, moves, np.ones(100)) ** 2 == pytest.approx(1.9)
     assert mu(np.ones(100), moves, np.ones(100)) ** 2 == pytest.approx(1.0)

@@ -52,7 +52,7 @@ def test_a_slow_job_does_not_hold_up_another(workers):
                 async for event, data in events:
                     if event == "number" and data["final"]:
                         order.append(name)
-                        return
+                        break
 
         async with anyio.create_task_group() as group:
             group.start_soon(one, "slow", SLOW)

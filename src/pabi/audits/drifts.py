@@ -285,7 +285,7 @@ def _curvature(run: NoisySGD, kind: LossClass, place: int, span: NDArray[np.bool
     low = np.maximum(low, 0.0)
     if np.any(high <= 0.0):
         return np.zeros(run.steps)
-    weights = best_weights(eta / run.batch_size * uses, eta * noise, low, high)
+    weights = best_weights(eta / run.batch_size * uses, eta * noise, low=low, high=high)
     with np.errstate(divide="ignore", invalid="ignore"):
         slopes = np.where(weights[1:] > 0.0, weights[:-1] / weights[1:], low[1:])
     slopes = np.append(usual[0], np.clip(slopes, low[1:], high[1:]))
@@ -306,9 +306,9 @@ def _curvature(run: NoisySGD, kind: LossClass, place: int, span: NDArray[np.bool
 def _others(run: NoisySGD, kind: LossClass, curvature: Array) -> Strips | None:
     """Gradients with these curvatures, over the widest stretches that there is room for."""
     bound = kind.bound
-    limits = GradientRange(-bound, min(bound, kind.top), -bound, 0.0, kind.width)
+    limits = GradientRange(least=-bound, most=min(bound, kind.top), start=-bound, width=kind.width)
     if math.isinf(bound):
-        limits = GradientRange(-bound, bound, 0.0, floor_of(kind))
+        limits = GradientRange(least=-bound, most=bound, start=0.0, floor=floor_of(kind))
     for reach in _REACHES:
         for begin in _starts(run, kind):
             others = strips(_visits(run, kind, curvature), limits, begin, reach)

@@ -76,7 +76,9 @@ def _walks(run: NoisySGD) -> Iterator[Instance]:
         for start in starts:
             for curvature in _curvatures(run):
                 if math.isinf(width) or len(curvature) == 1:
-                    yield Instance(run, name, record, other, rest, curvature, _is_flat(run), start)
+                    yield Instance(
+                        run, name, record, other, rest, curvature, _is_flat(run), start=start
+                    )
 
 
 def _meets_walls(instance: Instance) -> bool:
@@ -152,11 +154,19 @@ def _kind(run: NoisySGD) -> LossClass:
     still = loss.kind in _FAR_TARGETS or loss.l2 == 0.0
     if loss.kind in _SLANTED and loss.curvature is not None and still:
         high, top = loss.curvature[1], 0.0 if loss.kind == "smoothed_hinge" else bound
-        return LossClass(0.0, high, bound, run.sensitivity, True, (bound + top) / high, top)
+        return LossClass(
+            low=0.0,
+            high=high,
+            bound=bound,
+            change=run.sensitivity,
+            flat=True,
+            width=(bound + top) / high,
+            top=top,
+        )
     low, high = _curvature(run)
     if low > 0.0:
-        return LossClass(low, high, math.inf, run.sensitivity, False)
-    return LossClass(low, high, bound, run.sensitivity, True)
+        return LossClass(low=low, high=high, bound=math.inf, change=run.sensitivity, flat=False)
+    return LossClass(low=low, high=high, bound=bound, change=run.sensitivity, flat=True)
 
 
 def _is_flat(run: NoisySGD) -> bool:

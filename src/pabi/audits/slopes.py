@@ -55,7 +55,7 @@ class _Derivative:
         )
 
 
-def best_weights(moves: Array, stds: Array, low: Array, high: Array) -> Array:
+def best_weights(moves: Array, stds: Array, *, low: Array, high: Array) -> Array:
     """(t,) what every step should count in the release, 1 the last step of which any counts.
 
     `moves`: (t,) what the record adds, ≥ 0 and somewhere positive. `stds`: (t,) of the noise, > 0. `low`,

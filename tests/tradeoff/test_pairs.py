@@ -38,6 +38,28 @@ def test_moments_are_those_of_a_fine_sum(mu, p, power):
     assert log_moment(mu, p, power) == pytest.approx(truth, rel=1e-6, abs=1e-12)
 
 
+@pytest.mark.parametrize("mu", [0.5, 2.0, 3.0, 8.0, 40.0])
+@pytest.mark.parametrize("p", [1e-3, 0.05, 0.3])
+@pytest.mark.parametrize("power", [-1.1, -4.0, -9.0, -40.0])
+def test_moments_of_the_other_order_are_those_of_a_fine_sum(mu, p, power):
+    truth = integrated(mu, p, 1.0 + power)
+    assert log_moment(mu, p, power) == pytest.approx(truth, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize(("mu", "p", "times"), [(8.0, 0.01, 50), (5.0, 0.05, 10), (3.0, 0.3, 3)])
+def test_releases_without_the_record_claim_no_less_than_one_event_shows(mu, p, times):
+    """How likely it is without the record, and with it, that every outcome is at most μ/2 + 1."""
+    without = stats.norm.cdf(0.5 * mu + 1.0) ** times
+    with_it = (
+        p * stats.norm.cdf(1.0 - 0.5 * mu) + (1.0 - p) * stats.norm.cdf(0.5 * mu + 1.0)
+    ) ** times
+    delta = 1e-3
+    shown = math.log((without - delta) / with_it)
+    assert (
+        Product([(PoissonSubsampled(mu, p, direction="add"), times)]).epsilon(delta) >= shown > 0.0
+    )
+
+
 @pytest.mark.parametrize("mu", [5.0, 40.0, 99.0, 101.0, 400.0, 1e4])
 @pytest.mark.parametrize("p", [1e-6, 1e-2, 0.9])
 @pytest.mark.parametrize("power", [1e-6, 1e-4, 0.1])

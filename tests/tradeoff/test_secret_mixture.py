@@ -245,3 +245,29 @@ def test_files():
 def test_numbers_out_of_range_are_refused(arguments, field):
     with pytest.raises(InvalidInput, match=rf"^{field}: "):
         SecretMixture(*arguments)
+
+
+@pytest.mark.parametrize("opposite", [False, True])
+@pytest.mark.parametrize("order", [1.5, 8.0, 41.0, 120.0])
+@pytest.mark.parametrize(
+    ("means", "weights"), [*CASES, ((1.5, 4.3, 1.6), (0.6, 0.2, 0.2)), ((2.0, 6.0), (0.4, 0.6))]
+)
+def test_divergences_are_those_of_a_fine_sum(means, weights, opposite, order):
+    """At orders where what matters lies beyond all means."""
+    far = 2.0 * order * max(means) + 12.0
+    z = np.linspace(-far, far, 400_001)
+
+    def log_density(places):
+        parts = [math.log(w) - 0.5 * (z - m) ** 2 for m, w in zip(places, weights, strict=True)]
+        return np.logaddexp.reduce(parts) - 0.5 * math.log(2.0 * math.pi)
+
+    p = log_density(means)
+    q = log_density([-m for m in means] if opposite else [0.0] * len(means))
+
+    def divergence(a, b):
+        moment = np.logaddexp.reduce(order * a + (1.0 - order) * b) + math.log(z[1] - z[0])
+        return float(moment) / (order - 1.0)
+
+    truth = max(divergence(p, q), divergence(q, p))
+    found = SecretMixture(means, weights, opposite).rdp(order)
+    assert truth * (1.0 - 1e-9) - 1e-9 <= found <= truth * (1.0 + 1e-6) + 1e-9

@@ -9,6 +9,7 @@ import pytest
 
 import pabi
 from pabi import (
+    BallsInBins,
     Cyclic,
     FixedSize,
     Loss,
@@ -42,6 +43,7 @@ def run_of(batches, loss=None, **changes):
 DESCRIPTIONS = {
     "cyclic": run_of(Cyclic(5)),
     "shuffled once": run_of(ShuffleOnce(4)),
+    "balls in bins": run_of(BallsInBins(4)),
     "reshuffled": run_of(Reshuffle(4), step_size=np.linspace(0.5, 0.1, 9)),
     "fixed size": run_of(FixedSize(4), diameter=2.0),
     "poisson": run_of(Poisson(4, cap=8), adjacency="zero_out"),

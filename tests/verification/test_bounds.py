@@ -20,6 +20,7 @@ from pabi.verification.factors.groups import AdjacentChain, GroupFactors
 from pabi.verification.factors.laplaces import Laplaces
 from pabi.verification.factors.pure import PureFactors
 from pabi.verification.factors.sampled import SampledGaussians
+from pabi.verification.factors.secret_mixtures import SecretMixtures
 from pabi.verification.factors.selections import Selection, Selections
 from pabi.verification.products import Sampled
 
@@ -34,6 +35,7 @@ ONE = {
     Failure: Failure(Fraction(1, 1024)),
     Selections: Selections((Selection(GAUSSIAN, 10.0, 0.5, 1),)),
     GroupFactors: GroupFactors((AdjacentChain(LINK, 3, 1),)),
+    SecretMixtures: SecretMixtures.single(((Fraction(1, 2), 0.5), (Fraction(1, 2), 1.0)), False),
 }
 MORE = {
     Gaussians: Gaussians(((Fraction(1, 2), 0.5), (Fraction(1, 2), 2.0))),
@@ -44,6 +46,7 @@ MORE = {
     Failure: Failure(Fraction(1, 16)),
     Selections: Selections((Selection(GAUSSIAN, 20.0, 0.75, 2),)),
     GroupFactors: GroupFactors((AdjacentChain(LINK, 4, 2),)),
+    SecretMixtures: SecretMixtures.single(((Fraction(1, 4), 0.25), (Fraction(3, 4), 2.0)), True),
 }
 
 
@@ -63,7 +66,7 @@ def test_every_kind_is_tried_here():
 
 
 def test_what_is_written_is_what_is_read():
-    """Each of 256 bounds covers what it is written as, and is covered by it; the accountant reads it too."""
+    """Each of 512 bounds covers what it is written as, and is covered by it; the accountant reads it too."""
     for chosen in subsets():
         bound = JointBound.of(*chosen)
         curve = best_curve((bound,))

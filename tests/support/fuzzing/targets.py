@@ -147,7 +147,7 @@ def _unchecked(data: bytes) -> object:
 def _run_files() -> tuple[bytes, ...]:
     import tomli_w
 
-    from pabi.cli.writing import _toml_ready
+    from pabi.describe.run_files import _toml_ready
 
     tables = [_toml_ready(to_dict(run)) for run in _descriptions().values()]
     return tuple(tomli_w.dumps(table).encode() for table in tables)

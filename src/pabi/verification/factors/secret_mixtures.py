@@ -70,7 +70,7 @@ class SecretMixtures(Listed[SecretParts]):
                 left -= share
                 means.append(mean)
                 weights.append(double_above(share))
-            curve = {"kind": "secret_mixture", "means": means, "weights": weights}
+            curve = {"kind": "secret_mixture", "means": means[::-1], "weights": weights[::-1]}
             product["factors"].append(curve | {"opposite": opposite, "count": 1})
 
     @property

@@ -215,14 +215,29 @@ def test_a_guarantee_of_a_cluster_verifies(client):
     assert pabi.verify(train(run, array(X), Y, client=client).guarantee).ok
 
 
-def test_what_workers_hold_is_gone_afterwards(client):
-    train(run_of(), array(X), Y, client=client, random_state=3)
+def assert_forgotten(client):
+    """Workers are told when to forget, and do so a little later."""
     deadline = time.monotonic() + 20.0
     while (
         held := [keys for keys in client.has_what().values() if keys]
     ) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not held
+
+
+def test_what_workers_hold_is_gone_afterwards(client):
+    train(run_of(), array(X), Y, client=client, random_state=3)
+    assert_forgotten(client)
+
+
+def test_what_workers_hold_is_gone_while_somebody_looks_at_the_refusal(client):
+    """The frames of its traceback still know what they asked the workers for."""
+    broken = X.copy()
+    broken[-1] = np.nan
+    with pytest.raises(InvalidInput) as refusal:
+        train(run_of(), array(broken), Y, client=client)
+    assert_forgotten(client)
+    assert refusal.tb is not None
 
 
 def test_parts_are_added_as_exactly_as_the_proof_says():

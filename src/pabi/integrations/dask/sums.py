@@ -59,10 +59,14 @@ class ClusterGradients(RemoteGradients):
     def __init__(self, client: Any, recipe: Recipe, blocks: PartitionedTable) -> None:
         self._client, self._training = client, uuid.uuid4().hex
         self._partitions = self._held(recipe, blocks)
-        self._summaries = self._summarised()
-        self.ends = np.cumsum([one.rows for one in self._summaries])
-        self.n = int(self.ends[-1])
-        self.example = self._example(recipe)
+        try:
+            self._summaries = self._summarised()
+            self.ends = np.cumsum([one.rows for one in self._summaries])
+            self.n = int(self.ends[-1])
+            self.example = self._example(recipe)
+        except BaseException:
+            self.close()
+            raise
 
     def sum_for(self, run: NoisySGD, groups: UserRows | None) -> GradientSum:
         """The sum of a batch's clipped gradients."""
@@ -70,7 +74,7 @@ class ClusterGradients(RemoteGradients):
 
     def close(self) -> None:
         """Lets the workers forget the partitions."""
-        self._partitions = []
+        _release(self._partitions)
 
     def partial_sums(
         self, x: Array, parts: Sequence[tuple[int, Rows, Any]], number: int
@@ -155,6 +159,8 @@ class ClusterGradients(RemoteGradients):
             raise InvalidInput(
                 "client", f"the cluster failed{where}: {type(bad).__name__}"
             ) from None
+        finally:
+            _release(futures)
         for number, value in zip(partitions, values, strict=True):
             if isinstance(value, Refusal):
                 raise InvalidInput(value.field, f"{value.message} (partition {number})")
@@ -194,6 +200,12 @@ class _ClusterSum:
             first = int(self._ends[part - 1]) if part else 0
             shares = None if self._groups is None else self._groups.shares[own]
             yield part, in_a_row(own - first), shares
+
+
+def _release(futures: list[Any]) -> None:
+    """Lets the workers forget what these stand for, even while the traceback of an error holds them."""
+    for future in futures:
+        future.release()
 
 
 def _runs(

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.execute.sources import Chunks, storage
+from pabi.execute.sources import READ, Chunks, storage
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 
-ROWS = 1 << 13  # of a batch: columns are turned into rows while they are in the cache
+# Rows of a batch: whole blocks of rows, and so many that what a batch costs by itself is little.
+_FEWEST, _MOST = 1 << 12, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class ArrowColumns:
 
     def chunks(self) -> Chunks:
         """All rows in turn, file by file."""
-        for batch in _batches(self.dataset, self._columns):
+        for batch in _batches(self.dataset, self._columns, self._together):
             if isinstance(self.names, str):
                 yield batch.column(0).to_numpy(zero_copy_only=False)
             else:
@@ -39,6 +40,13 @@ class ArrowColumns:
     @property
     def _columns(self) -> list[str]:
         return [self.names] if isinstance(self.names, str) else list(self.names)
+
+    @property
+    def _together(self) -> int:
+        """How many rows are read together."""
+        cell = np.dtype(object) if self.dtype is None else self.dtype
+        rows = READ // (cell.itemsize * len(self._columns)) // _FEWEST * _FEWEST
+        return min(_MOST, max(_FEWEST, rows))
 
     def state(self) -> object:
         """Sizes and times of the files; None where the dataset is in memory."""
@@ -91,32 +99,32 @@ def require_columns(dataset: Any, names: Sequence[str]) -> None:
                 )
 
 
-def _batches(dataset: Any, columns: list[str]) -> Iterator[Any]:
+def _batches(dataset: Any, columns: list[str], rows: int) -> Iterator[Any]:
     """Record batches of these columns; of Parquet files row by row, which holds the least in memory."""
     arrow = extra("pyarrow", "train")
     try:
         for fragment in dataset.get_fragments():
-            yield from _of_fragment(fragment, columns)
+            yield from _of_fragment(fragment, columns, rows)
     except (OSError, arrow.ArrowException):
         raise InvalidInput("X", "cannot be read to its end: a file is damaged or gone") from None
 
 
-def _of_fragment(fragment: Any, columns: list[str]) -> Iterator[Any]:
+def _of_fragment(fragment: Any, columns: list[str], rows: int) -> Iterator[Any]:
     if not isinstance(fragment, extra("pyarrow.dataset", "train").ParquetFileFragment):
-        yield from fragment.to_batches(columns=columns, batch_size=ROWS, use_threads=False)
+        yield from fragment.to_batches(columns=columns, batch_size=rows, use_threads=False)
         return
     parquet = extra("pyarrow.parquet", "train")
     with fragment.open() as stream, parquet.ParquetFile(stream, pre_buffer=False) as file:
-        for batch in file.iter_batches(ROWS, columns=columns, use_threads=False):
+        for batch in file.iter_batches(rows, columns=columns, use_threads=False):
             yield batch.select(columns)
 
 
 def _rows(batch: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """(m, d) the columns of a batch side by side; a missing number is NaN."""
-    rows = np.empty((batch.num_rows, batch.num_columns), dtype)
+    """(m, d) the columns of a batch, each in one piece of memory; a missing number is NaN."""
+    columns = np.empty((batch.num_columns, batch.num_rows), dtype)
     for j, column in enumerate(batch.columns):
-        rows[:, j] = column.to_numpy(zero_copy_only=False)
-    return rows
+        columns[j] = column.to_numpy(zero_copy_only=False)
+    return columns.T
 
 
 def _is_number(kind: Any) -> bool:

@@ -14,6 +14,7 @@ Rows = NDArray[np.intp] | slice
 
 _BLOCK = 5 << 15  # entries of a block, 1.25 MB: both products read it from the cache
 _MULTIPLE = 32  # of the rows of a block, so that its strips are long (`pabi.execute.products`)
+_LONG = 1 << 8  # rows of a column that is copied by itself
 _GATHERED = 1 << 16  # entries that are gathered as they are, then converted while in the cache
 
 
@@ -49,7 +50,7 @@ def block_length(d: int, most: int) -> int:
 def _read(X: NDArray[Any], rows: Rows, block: Array) -> None:
     """Writes the rows into `block`."""
     if isinstance(rows, slice) or not X.flags.c_contiguous:  # `take` would copy all of X first
-        block[...] = X[rows]
+        copy_rows(X[rows], block)
     elif X.dtype == np.float64:
         # Rows are 0..n − 1 here, and "clip" is the mode that writes to `out` directly.
         np.take(X, rows, axis=0, out=block, mode="clip")
@@ -60,6 +61,19 @@ def _read(X: NDArray[Any], rows: Rows, block: Array) -> None:
             some = rows[first : first + together]
             np.take(X, some, axis=0, out=gathered[: len(some)], mode="clip")
             block[first : first + len(some)] = gathered[: len(some)]
+
+
+def copy_rows(rows: NDArray[Any], out: NDArray[Any]) -> None:
+    """Writes (m, d) `rows`, however they lie in memory, to `out`, where they lie one after another.
+
+    Columns in one piece are copied one by one: numpy would go from column to column for every row, which
+    takes three times as long.
+    """
+    if rows.strides[0] < rows.strides[1] and len(rows) >= _LONG:
+        for j in range(rows.shape[1]):
+            out[:, j] = rows[:, j]
+    else:
+        out[...] = rows
 
 
 def rows_in(rows: Rows) -> int:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from itertools import repeat
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.execute.dense_blocks import Rows, block_length
+from pabi.execute.dense_blocks import Rows, block_length, copy_rows
 from pabi.execute.large_columns import LargeColumn
 from pabi.execute.large_tables import LargeTable, large_column, large_table, names_among
 from pabi.execute.reading_ahead import ahead
@@ -123,7 +122,9 @@ class LargeRecords(Records):
 
     def as_numbers(self, stored: NDArray[Any]) -> Array:
         """(m, d) float64 rows within the declared ranges, in memory of their own."""
-        return self._within_ranges(stored.astype(np.float64, order="C"))
+        numbers = np.empty(stored.shape)
+        copy_rows(stored, numbers)
+        return self._within_ranges(numbers)
 
     def stored(self, first: int, last: int) -> NDArray[Any]:
         """The rows `first` to `last` as they are held: float32 or float64."""
@@ -137,20 +138,25 @@ class LargeRecords(Records):
 
     def _checked_once(self) -> int:
         """How many rows there are, all of which were looked at."""
-        n, self.scaled = 0, False
-        for chunk in rechunked(ahead(self._source.chunks()), repeat(_length(self.d))):
+        n, length, self.scaled = 0, block_length(self.d, MOST_ROWS), False
+        for chunk in ahead(self._source.chunks()):
             self._refuse_other_shapes(chunk)
             n += len(chunk)
-            if self._plainly_within(chunk):
-                continue
-            scale, _ = self._bounded(self.as_numbers(chunk))
-            self.scaled = self.scaled or bool(np.any(scale != 1.0))
-            self.shortened = (
-                self.shortened or bool(np.any(scale < SHORTENED)) or self._beyond_ranges(chunk)
-            )
+            for first in range(0, len(chunk), length):
+                self._look_at(chunk[first : first + length])
         if n == 0:
             raise InvalidInput("X", "expected at least one row, got none")
         return n
+
+    def _look_at(self, rows: NDArray[Any]) -> None:
+        """Notes whether some of the rows are scaled or shortened. Raises InvalidInput for wrong numbers."""
+        if self._plainly_within(rows):
+            return
+        scale, _ = self._bounded(self.as_numbers(rows))
+        self.scaled = self.scaled or bool(np.any(scale != 1.0))
+        self.shortened = (
+            self.shortened or bool(np.any(scale < SHORTENED)) or self._beyond_ranges(rows)
+        )
 
     def _plainly_within(self, rows: NDArray[Any]) -> bool:
         """Whether single precision shows that all rows are finite and well within the norm.
@@ -206,6 +212,3 @@ class _Pass:
         if next(self._rows, None) is not None:
             raise InvalidInput("X", "expected as many rows in every pass, got more")
 
-
-def _length(d: int) -> int:
-    return block_length(d, MOST_ROWS)

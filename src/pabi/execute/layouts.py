@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.execute.dense_blocks import Rows, block_length, rows_in
+from pabi.execute.dense_blocks import Rows, block_length, copy_rows, rows_in
 from pabi.execute.large_columns import LargeColumn
 from pabi.execute.large_records import LargeRecords
 from pabi.execute.reading_ahead import Ahead
@@ -76,7 +76,7 @@ class Layout:
         features = self.records.as_numbers(held["x"])
         beside: dict[str, Any] = {"scale": None}
         names = [name for name in held.dtype.names or () if name != "x"]
-        beside |= {name: np.ascontiguousarray(held[name]) for name in names}
+        beside |= {name: held[name].copy() for name in names}  # the rows will be overwritten
         return RowBlock(part, features, **beside)
 
     def _rows(self) -> Iterator[NDArray[Any]]:
@@ -94,10 +94,11 @@ class Layout:
                 room = self._room(stored, cells, length)
             held = room[filled : filled + len(stored)]
             filled += len(held)
-            block = self.records.block_of(stored, slice(0, len(stored)))
             for name, values in cells.items():
                 held[name] = values
-            held["norm"], held["x"] = block.norm, stored
+            copy_rows(stored, held["x"])
+            block = self.records.block_of(held["x"], slice(0, len(stored)))
+            held["norm"] = block.norm
             if self.records.scaled:
                 held["scale"] = block.scale
             if filled + length > len(room) or first + length >= n:
@@ -152,23 +153,26 @@ class _Shelf:
             self._file.flush()
         self._starts = np.append(starts, n)
         longest = int(np.max(np.diff(self._starts)))
-        self._unsorted = np.empty(longest if self._buckets else 0, self._kind)
-        self._rooms = [np.empty(longest, self._kind) for _ in range(3)]
+        self._rooms = [np.empty(longest, self._kind) for _ in range(2)]
+        self._taken = np.empty(MOST_ROWS, self._kind)
         self._read = Ahead(self._bucket, len(starts))
 
     def slice(self, first: int, last: int) -> NDArray[Any]:
-        """The rows at places `first` to `last` of the order."""
-        parts: list[NDArray[Any]] = []
+        """The at most `MOST_ROWS` rows at places `first` to `last` of the order; the next overwrite them."""
+        taken = self._taken[: last - first]
         bucket = int(np.searchsorted(self._starts, first, side="right")) - 1
-        while first < last:
+        filled = 0
+        while filled < len(taken):
             start, end = int(self._starts[bucket]), int(self._starts[bucket + 1])
-            if first < end:
-                part = self._read.part(bucket)[first - start : last - start]
-                if not parts and last <= end:
-                    return part
-                parts.append(part.copy())  # before the memory is used for another bucket
-            first, bucket = max(first, min(last, end)), bucket + 1
-        return np.concatenate(parts)
+            place = first + filled - start
+            count = min(len(taken) - filled, end - first - filled)
+            if count:
+                rows, order = self._read.part(bucket)
+                # Only these rows, so that they are still in the cache when they are used.
+                chosen = order[place : place + count]
+                np.take(rows, chosen, out=taken[filled : filled + count], mode="clip")
+            filled, bucket = filled + count, bucket + 1
+        return taken
 
     def at(self, places: NDArray[np.intp]) -> NDArray[Any]:
         """The rows at these places, of rows in no secret order."""
@@ -226,16 +230,14 @@ class _Shelf:
                 begin = end
             first = last
 
-    def _bucket(self, number: int) -> NDArray[Any]:
-        """The rows of a bucket in their inner order, in memory that the third bucket after it overwrites."""
+    def _bucket(self, number: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """(rows of a bucket, their inner order); the rows are in memory that the second after it overwrites."""
         first, last = int(self._starts[number]), int(self._starts[number + 1])
-        used, self._rooms = self._rooms[0], [*self._rooms[1:], self._rooms[0]]
-        held = (used if self._buckets is None else self._unsorted)[: last - first]
+        used, other = self._rooms
+        self._rooms, held = [other, used], used[: last - first]
         self._file.seek(first * self._kind.itemsize)
         if self._file.readinto(_bytes(held)) != held.nbytes:
             raise InvalidInput("scratch", f"{self._path} was changed while it was in use")
         if self._buckets is None:
-            return held
-        inside, room = self._buckets.inside(number, len(held)), used[: len(held)]
-        np.take(held, inside, out=room, mode="clip")
-        return room
+            return held, np.arange(len(held))
+        return held, self._buckets.inside(number, len(held))

@@ -525,21 +525,25 @@ def targets_of(
 
 
 def _column_of_targets(loss: LinearLoss, y: LargeColumn, n: int, classes: int | None) -> Any:
-    if loss.response == "sign":
-        _one_pair(y)
     targets = y.mapped(lambda cells: targets_of(loss, cells, len(cells), classes))
-    targets.checked(n)
+    checked = y.mapped(_OnePair()) if loss.response == "sign" else targets
+    checked.checked(n)
     return targets
 
 
-def _one_pair(y: LargeColumn) -> None:
-    """Raises InvalidInput unless labels are all in {0, 1} or all in {−1, 1}, over all parts."""
-    pairs: set[int] = set()
-    for cells in y.chunks():
-        signs(cells, len(cells))
-        pairs |= {int(label) for label in np.unique(cells).tolist()} - {1}
-        if len(pairs) > 1:
+class _OnePair:
+    """The signs of labels part by part, which are all in {0, 1} or all in {−1, 1} over all parts."""
+
+    def __init__(self) -> None:
+        self._negative: set[int] = set()
+
+    def __call__(self, cells: NDArray[Any]) -> Array:
+        """The signs of a part. Raises InvalidInput where it has other labels than the parts before."""
+        one_part = signs(cells, len(cells))
+        self._negative |= {int(label) for label in np.unique(cells).tolist()} - {1}
+        if len(self._negative) > 1:
             raise InvalidInput("y", _PAIRS)
+        return one_part
 
 
 def finite_vectors(y: ArrayLike, n: int) -> Array:

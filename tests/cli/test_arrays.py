@@ -147,11 +147,11 @@ def test_an_array_that_changes_between_passes(folder, monkeypatch):
     write_zarr("X.zarr", X)
     arrange = Layout.arrange
 
-    def arranged(self, secret):
+    def arranged(self, secret, again):
         chunk = next(file for file in sorted((folder / "X.zarr").rglob("*")) if "c/1" in str(file))
         chunk = chunk if chunk.is_file() else next(chunk.iterdir())
         os.utime(chunk, ns=(1, 1))
-        return arrange(self, secret)
+        return arrange(self, secret, again)
 
     monkeypatch.setattr(Layout, "arrange", arranged)
     status, _, err = train(["X.zarr"], "y.npy", "--scratch", ".")

@@ -20,8 +20,8 @@ from pabi.numbers.errors import InvalidInput
 class Arranged(Protocol):
     """Rows that lie in the order in which they are used."""
 
-    def arrange(self, secret: Secret | None) -> None:
-        """Puts them into a secret order, or into their own."""
+    def arrange(self, secret: Secret | None, again: bool = False) -> None:
+        """Puts them into a secret order, or into their own; `again`: for more than one epoch."""
 
 
 class BatchRows(ABC):
@@ -130,6 +130,7 @@ class _Permuted(_Listed):
     ) -> None:
         super().__init__(run)
         self._once, self._generator, self._arranged = once, generator, arranged
+        self._again = once and run.data_steps > run.steps_per_epoch
         self.secret, self._order = secret, None if secret is None else self._in(secret)
 
     def batch(self, step: int) -> Rows | None:
@@ -143,7 +144,7 @@ class _Permuted(_Listed):
         """The rows in this order; None where they lie in it themselves."""
         if self._arranged is None:
             return whole_order(secret, self._n)
-        self._arranged.arrange(secret)
+        self._arranged.arrange(secret, self._again)
         return None
 
 

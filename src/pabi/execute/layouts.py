@@ -1,9 +1,10 @@
 """Rows on a disk in the order in which a run takes them, with their targets and weights beside them.
 
 Two passes make a secret order. The first writes every row to its bucket, each bucket to its part of one file;
-the second, which is every epoch, reads bucket after bucket and puts each into its inner order in memory
-(`pabi.execute.secret_orders`). In memory are four buckets, before that the rows that are being sorted into
-them. A known order is the same with one bucket, read in pieces.
+the second, which is an epoch, reads bucket after bucket and puts each into its inner order in memory
+(`pabi.execute.secret_orders`). Where the same order is read again, it also writes each bucket back in that
+order, to its place. In memory are three buckets, before that the rows that are being sorted into them. A known
+order is the same with one bucket, read in pieces.
 """
 
 from __future__ import annotations
@@ -42,13 +43,17 @@ class Layout:
         self._scratch: Scratch | None = None
         self._shelf: _Shelf | None = None
 
-    def arrange(self, secret: Secret | None) -> None:
-        """Writes the rows in a secret order, or in their own; what was written before is overwritten."""
+    def arrange(self, secret: Secret | None, again: bool = False) -> None:
+        """Writes the rows in a secret order, or in their own; what was written before is overwritten.
+
+        `again`: whether they will be read more than once.
+        """
         if self._shelf is not None:
             self._shelf.close()
         if self._scratch is None:
             self._scratch = Scratch(self.records.scratch)
-        self._shelf = _Shelf(self._scratch, self._rows(), self.records.n, secret)
+        buckets = None if secret is None else Buckets(secret, self.records.n)
+        self._shelf = _Shelf(self._scratch, self._rows(), self.records.n, buckets, again)
 
     def blocks(self, rows: Rows) -> Iterator[RowBlock]:
         """The rows at some places of the order, block by block: a slice, or places in no secret order."""
@@ -141,10 +146,15 @@ class _Shelf:
     """A file of rows, bucket after bucket; rows in no secret order are cut into pieces of one size."""
 
     def __init__(
-        self, scratch: Scratch, rows: Iterator[NDArray[Any]], n: int, secret: Secret | None
+        self,
+        scratch: Scratch,
+        rows: Iterator[NDArray[Any]],
+        n: int,
+        buckets: Buckets | None,
+        again: bool,
     ) -> None:
         self._path, self._file = scratch.file("rows")
-        self._buckets = None if secret is None else Buckets(secret, n)
+        self._buckets, self._again = buckets, again
         first = next(rows)
         self._kind, rows = first.dtype, chain([first], rows)  # the first are overwritten later
         with writable(scratch.folder):
@@ -153,26 +163,23 @@ class _Shelf:
             self._file.flush()
         self._starts = np.append(starts, n)
         longest = int(np.max(np.diff(self._starts)))
-        self._rooms = [np.empty(longest, self._kind) for _ in range(2)]
-        self._taken = np.empty(MOST_ROWS, self._kind)
+        self._rooms = [np.empty(longest, self._kind) for _ in range(3)]
+        self._sorted = np.full(len(starts), buckets is None)  # whether a bucket is in its inner order
         self._read = Ahead(self._bucket, len(starts))
 
     def slice(self, first: int, last: int) -> NDArray[Any]:
-        """The at most `MOST_ROWS` rows at places `first` to `last` of the order; the next overwrite them."""
-        taken = self._taken[: last - first]
+        """The rows at places `first` to `last` of the order; the next ones overwrite them."""
+        parts: list[NDArray[Any]] = []
         bucket = int(np.searchsorted(self._starts, first, side="right")) - 1
-        filled = 0
-        while filled < len(taken):
+        while first < last:
             start, end = int(self._starts[bucket]), int(self._starts[bucket + 1])
-            place = first + filled - start
-            count = min(len(taken) - filled, end - first - filled)
-            if count:
-                rows, order = self._read.part(bucket)
-                # Only these rows, so that they are still in the cache when they are used.
-                chosen = order[place : place + count]
-                np.take(rows, chosen, out=taken[filled : filled + count], mode="clip")
-            filled, bucket = filled + count, bucket + 1
-        return taken
+            if first < end:
+                part = self._read.part(bucket)[first - start : last - start]
+                if not parts and last <= end:
+                    return part
+                parts.append(part.copy())  # before the memory is used for another bucket
+            first, bucket = max(first, min(last, end)), bucket + 1
+        return np.concatenate(parts)
 
     def at(self, places: NDArray[np.intp]) -> NDArray[Any]:
         """The rows at these places, of rows in no secret order."""
@@ -230,14 +237,27 @@ class _Shelf:
                 begin = end
             first = last
 
-    def _bucket(self, number: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """(rows of a bucket, their inner order); the rows are in memory that the second after it overwrites."""
+    def _bucket(self, number: int) -> NDArray[Any]:
+        """The rows of a bucket in their inner order, in memory that the second bucket after it overwrites."""
         first, last = int(self._starts[number]), int(self._starts[number + 1])
-        used, other = self._rooms
-        self._rooms, held = [other, used], used[: last - first]
+        held = self._room(last - first)
         self._file.seek(first * self._kind.itemsize)
         if self._file.readinto(_bytes(held)) != held.nbytes:
             raise InvalidInput("scratch", f"{self._path} was changed while it was in use")
-        if self._buckets is None:
-            return held, np.arange(len(held))
-        return held, self._buckets.inside(number, len(held))
+        if self._sorted[number]:
+            return held
+        assert self._buckets is not None
+        inside, rows = self._buckets.inside(number, len(held)), self._room(len(held))
+        np.take(held, inside, out=rows, mode="clip")
+        if self._again:
+            with writable(self._path.parent):
+                self._file.seek(first * self._kind.itemsize)
+                self._file.write(_bytes(rows))
+                self._file.flush()
+            self._sorted[number] = True
+        return rows
+
+    def _room(self, rows: int) -> NDArray[Any]:
+        """Memory for so many rows, which the third request after this one returns again."""
+        self._rooms = [*self._rooms[1:], self._rooms[0]]
+        return self._rooms[-1][:rows]

@@ -7,7 +7,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import pabi
-from pabi.execute import table_passes
+from pabi.execute import made_rows, table_passes
 from pabi.execute.sources import Parts
 from pabi.learn import (
     LargeTable,
@@ -21,7 +21,6 @@ from pabi.learn import (
     PrivateScaler,
     PrivateWhitener,
 )
-from pabi.learn import large_rows as module
 from pabi.numbers.errors import InvalidInput
 from support.large import FORMS, NAMES, features, frame_of, labels, package, table_in, write_parts
 
@@ -39,7 +38,7 @@ SETTINGS = {"epochs": 1, "batches": pabi.ShuffleOnce(500), "random_state": 1, "d
 @pytest.fixture(autouse=True)
 def short_parts(monkeypatch):
     """Parts of one block of rows, of which the table has three."""
-    monkeypatch.setattr(module, "_HELD", 4096 * 6)
+    monkeypatch.setattr(made_rows, "_HELD", 4096 * 6)
     monkeypatch.setattr(table_passes, "_TOGETHER", 1000)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from pabi.execute.arrow_sources import (
     require_columns,
 )
 from pabi.execute.large_columns import LargeColumn, column_of
+from pabi.execute.made_rows import Change, RowsOfChange, refuse_containers
 from pabi.execute.sources import (
     DaskArray,
     DaskFrame,
@@ -28,6 +29,7 @@ from pabi.execute.sources import (
     Steady,
     storage,
 )
+from pabi.features.tables import PassesTable
 from pabi.numbers.errors import InvalidInput
 
 _ENDINGS = (".parquet", ".pq", ".feather", ".arrow")
@@ -37,7 +39,7 @@ _EXPECTED = (
 )
 
 
-class LargeTable:
+class LargeTable(PassesTable):
     """A table that is read from where it lies, some rows at a time, as the X of estimators and gradients.
 
     Parameters
@@ -271,6 +273,89 @@ class LargeTable:
         """
         named = None if names is None else tuple(names)
         return LargeTable(MadeRows(source, width, named, self), scratch=self.scratch)
+
+    def introduce(self, transformer: Any, *beside: Any) -> None:
+        """Sets what scikit-learn's checks of X set.
+
+        Parameters
+        ----------
+        transformer : estimator
+            Its `n_features_in_` and `feature_names_in_` are set.
+        *beside : object
+            What stands beside the features. Of it, names are those of columns.
+
+        Raises
+        ------
+        InvalidInput
+            No column is left.
+        """
+        without = names_among(*beside)
+        names = self.feature_names(without)
+        transformer.n_features_in_ = self.width(without)
+        if names is not None:
+            transformer.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(transformer, "feature_names_in_"):
+            del transformer.feature_names_in_
+
+    def source_for(
+        self, estimator: Any, read: Callable[[LargeTable], tuple[Steady, int]] | None = None
+    ) -> Steady:
+        """The rows as an estimator was fitted to them.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted one.
+        read : callable, optional
+            What it reads of a table: rows, and how many columns they have. None: its numbers.
+
+        Returns
+        -------
+        Steady
+            The columns by their names, in the order of the fit.
+
+        Raises
+        ------
+        InvalidInput
+            There are other columns.
+        """
+        names = getattr(estimator, "feature_names_in_", None)
+        chosen = self if names is None else self.chosen([str(name) for name in names])
+        source, d = chosen.features() if read is None else read(chosen)
+        if d != estimator.n_features_in_:
+            raise InvalidInput("X", f"expected {estimator.n_features_in_} columns, got {d}")
+        return source
+
+    def made_by(
+        self, transformer: Any, change: Change, source: Steady | None = None
+    ) -> LargeTable:
+        """The table of what a transformer makes of the rows.
+
+        Parameters
+        ----------
+        transformer : transformer
+            A fitted one.
+        change : callable
+            What becomes of some rows, each by itself.
+        source : Steady, optional
+            The rows as it was fitted to them. None: the numbers of the columns.
+
+        Returns
+        -------
+        LargeTable
+            It is made anew in every pass.
+
+        Raises
+        ------
+        InvalidInput
+            There are other columns, or `set_output` asks for a frame.
+        """
+        refuse_containers(transformer)
+        own = self.source_for(transformer) if source is None else source
+        rows = RowsOfChange(own, change, transformer.n_features_in_)
+        names = transformer.get_feature_names_out()
+        named = hasattr(transformer, "feature_names_in_")
+        return self.with_rows(rows, len(names), names.tolist() if named else None)
 
     def column(self, name: str, argument: str = "y") -> LargeColumn:
         """One column, its cells as they are.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pabi.features.frequencies import frequencies
-from pabi.features.tables import checked
+from pabi.features.tables import PassesTable, checked, refuse_collection
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import flag
@@ -103,10 +104,10 @@ class RandomFeatures(
 
         Parameters
         ----------
-        X : (n, d) array-like, pandas frame or scipy sparse matrix
-            Real and finite.
+        X : (n, d) array-like, pandas frame, scipy sparse matrix or LargeTable
+            Real and finite. Of a large table no row is read.
         y : object
-            Not looked at.
+            Not looked at. Where it names a column of a large table, that is no feature.
 
         Returns
         -------
@@ -118,22 +119,28 @@ class RandomFeatures(
         InvalidInput
             A setting or X is wrong. The error, a ValueError, names the setting or X, and shows no entry.
         """
-        rows = checked(self, X)
+        refuse_collection(X)
+        rows = X
+        if isinstance(X, PassesTable):
+            X.introduce(self, y)
+        else:
+            rows = checked(self, X)
         self._settings()
         self._declared(sparse=issparse(rows))
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float32]:
+    def transform(self, X: Any) -> Any:
         """The features of rows, each from its own row and the settings alone.
 
         Parameters
         ----------
-        X : (n, d) array-like, pandas frame or scipy sparse matrix
-            Real and finite. Of a sparse matrix the features are dense.
+        X : (n, d) array-like, pandas frame, scipy sparse matrix or LargeTable
+            Real and finite. Of a sparse matrix the features are dense. Of a large table comes a large table,
+            which is made anew in every pass over it.
 
         Returns
         -------
-        array
+        array or LargeTable
             (n, n_components) float32, d columns more with the linear part: columns, cosines, sines. A data
             frame of the named features where `set_output` says so.
 
@@ -145,6 +152,14 @@ class RandomFeatures(
             `fit` was not called before.
         """
         check_is_fitted(self)
+        refuse_collection(X)
+        if isinstance(X, PassesTable):
+            fitted = copy(self)  # where this one is fitted again, rows stay what they are
+            return X.made_by(self, fitted._features)
+        return self._features(X)
+
+    def _features(self, X: Any) -> NDArray[np.float32]:
+        """The features of rows in memory."""
         cosines, sines, length, seed = self._settings()
         rows = checked(self, X, reset=False)
         drawn = frequencies(seed, self.n_features_in_, cosines)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +22,35 @@ class TablePart(NamedTuple):
     """
 
     cells: NDArray[Any]
+
+
+class PassesTable(ABC):
+    """A table that is read in passes, as transformers know it that learn nothing from its rows."""
+
+    @abstractmethod
+    def introduce(self, transformer: Any, *beside: Any) -> None:
+        """Sets what scikit-learn's checks of X set: how many columns there are, and their names.
+
+        `beside`: what stands beside the features; of it, names are those of columns.
+        """
+
+    @abstractmethod
+    def made_by(
+        self, transformer: Any, change: Callable[[TablePart], NDArray[Any]]
+    ) -> PassesTable:
+        """The table of what `change` makes of some rows, of each by itself, anew in every pass.
+
+        Raises InvalidInput where this table has other columns than the one that was introduced.
+        """
+
+
+def refuse_collection(X: Any) -> None:
+    """Raises InvalidInput for what would be read into memory as a whole before its rows are looked at."""
+    home = type(X).__module__.partition(".")[0]
+    if home in ("dask", "zarr") or (home == "pyarrow" and hasattr(X, "get_fragments")):
+        raise InvalidInput(
+            "X", f"expected pabi.learn.LargeTable(X) for a table of {home}, which is read in passes"
+        )
 
 
 def checked(

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
 from functools import wraps
-from itertools import repeat
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
 from pabi.execute.large_columns import LargeColumn
 from pabi.execute.large_tables import LargeTable, is_large, large_column, large_table, names_among
-from pabi.execute.reading_ahead import ahead
-from pabi.execute.records import MOST_ROWS
-from pabi.execute.sources import Chunks, Steady, rechunked
+from pabi.execute.made_rows import row_parts
+from pabi.execute.sources import Steady
 from pabi.features.tables import TablePart
 from pabi.numbers.errors import InvalidInput
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-
-_HELD = 1 << 22  # numbers of a part, unless one block of rows has more
 
 
 class LargeRows(NamedTuple):
@@ -42,14 +35,8 @@ def large_rows(estimator: Any, X: Any, *beside: Any) -> LargeRows | None:
     """
     if (table := large_table(X)) is None:
         return None
-    rows = LargeRows(table, names_among(*beside))
-    names = table.feature_names(rows.without)
-    estimator.n_features_in_ = table.width(rows.without)
-    if names is not None:
-        estimator.feature_names_in_ = np.array(names, dtype=object)
-    elif hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_
-    return rows
+    table.introduce(estimator, *beside)
+    return LargeRows(table, names_among(*beside))
 
 
 def part_by_part(method: Method) -> Method:
@@ -62,7 +49,8 @@ def part_by_part(method: Method) -> Method:
     def whole(self: Any, X: Any) -> Any:
         if (source := _fitted_source(self, X)) is None:
             return method(self, X)
-        results = [method(self, TablePart(part)) for part in _parts(source, self.n_features_in_)]
+        parts = row_parts(source, self.n_features_in_)
+        results = [method(self, TablePart(part)) for part in parts]
         if not results:
             raise InvalidInput("X", "expected at least one row, got none")
         return np.concatenate(results)
@@ -81,43 +69,10 @@ def as_it_is_read(method: Method) -> Method:
         table, source = large_table(X), _fitted_source(self, X)
         if table is None or source is None:
             return method(self, X)
-        _refuse_containers(self)
         fitted = copy(self)  # where this one is fitted again, rows stay what they are
-        rows = _MadeAsRead(
-            source, lambda part: method(fitted, TablePart(part)), self.n_features_in_
-        )
-        names = self.get_feature_names_out()
-        named = hasattr(self, "feature_names_in_")
-        return table.with_rows(rows, len(names), names.tolist() if named else None)
+        return table.made_by(self, lambda part: method(fitted, part), source)
 
     return whole  # type: ignore[return-value]
-
-
-def _refuse_containers(transformer: Any) -> None:
-    """Raises InvalidInput where scikit-learn would make a frame of what a transformer returns."""
-    own = getattr(transformer, "_sklearn_output_config", {})
-    container = own.get("transform", get_config()["transform_output"])
-    if container != "default":
-        raise InvalidInput(
-            "set_output", f'expected "default" for a large table, got {container!r}: it is no frame'
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _MadeAsRead:
-    """What becomes of the rows of a source, some thousand at a time."""
-
-    rows: Steady
-    change: Callable[[NDArray[Any]], NDArray[Any]]
-    d: int
-
-    def chunks(self) -> Chunks:
-        """All rows in turn."""
-        return (np.asarray(self.change(part)) for part in _parts(self.rows, self.d))
-
-    def state(self) -> object:
-        """Of what they are made from."""
-        return self.rows.source.state()
 
 
 def large_scored(score: Callable[..., Any], X: Any, *, y: Any, sample_weight: Any) -> float:
@@ -144,20 +99,5 @@ def _fitted_source(estimator: Any, X: Any) -> Steady | None:
     if (table := large_table(X)) is None:
         return None
     check_is_fitted(estimator)
-    names = getattr(estimator, "feature_names_in_", None)
-    chosen = table if names is None else table.chosen([str(name) for name in names])
-    source: Steady
-    source, d = estimator._source(chosen)
-    if d != estimator.n_features_in_:
-        raise InvalidInput("X", f"expected {estimator.n_features_in_} columns, got {d}")
+    source: Steady = table.source_for(estimator, estimator._source)
     return source
-
-
-def _parts(source: Steady, d: int) -> Iterator[NDArray[Any]]:
-    """All rows in turn, in parts of a multiple of the rows of a block."""
-    block = max(1, min(MOST_ROWS, _HELD // (d + 1)))
-    length = block * max(1, _HELD // (block * d))
-    for part in rechunked(ahead(source.chunks()), repeat(length)):
-        if part.ndim != 2 or part.shape[1] != d:
-            raise InvalidInput("X", f"expected {d} columns in every part, got {part.shape[1:]}")
-        yield part

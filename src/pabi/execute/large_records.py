@@ -211,4 +211,3 @@ class _Pass:
         self._sizes.append(1)
         if next(self._rows, None) is not None:
             raise InvalidInput("X", "expected as many rows in every pass, got more")
-

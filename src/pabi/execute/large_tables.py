@@ -326,9 +326,7 @@ class LargeTable(PassesTable):
             raise InvalidInput("X", f"expected {estimator.n_features_in_} columns, got {d}")
         return source
 
-    def made_by(
-        self, transformer: Any, change: Change, source: Steady | None = None
-    ) -> LargeTable:
+    def made_by(self, transformer: Any, change: Change, source: Steady | None = None) -> LargeTable:
         """The table of what a transformer makes of the rows.
 
         Parameters

@@ -3,8 +3,8 @@
 Two passes make a secret order. The first writes every row to its bucket, each bucket to its part of one file;
 the second, which is an epoch, reads bucket after bucket and puts each into its inner order in memory
 (`pabi.execute.secret_orders`). Where the same order is read again, it also writes each bucket back in that
-order, to its place. In memory are three buckets, before that the rows that are being sorted into them. A known
-order is the same with one bucket, read in pieces.
+order, to its place. In memory are three buckets, before that the rows that are being sorted into them. A
+known order is the same with one bucket, read in pieces.
 """
 
 from __future__ import annotations
@@ -164,7 +164,9 @@ class _Shelf:
         self._starts = np.append(starts, n)
         longest = int(np.max(np.diff(self._starts)))
         self._rooms = [np.empty(longest, self._kind) for _ in range(3)]
-        self._sorted = np.full(len(starts), buckets is None)  # whether a bucket is in its inner order
+        self._sorted = np.full(
+            len(starts), buckets is None
+        )  # whether a bucket is in its inner order
         self._read = Ahead(self._bucket, len(starts))
 
     def slice(self, first: int, last: int) -> NDArray[Any]:

@@ -22,7 +22,8 @@ from pabi.numbers.errors import InvalidInput
 
 Chunks = Iterator[NDArray[Any]]
 
-READ = 1 << 22  # bytes of rows, at least, that are read together
+READ = 1 << 22  # bytes of rows that are read together, and more where one chunk has more
+_ROWS = 1 << 18  # that are read together at most: what becomes of short ones may be much longer
 _CHANGED = (
     "it changed while it was read: expected the same rows in every pass; nothing was released"
 )
@@ -137,7 +138,7 @@ class Slices:
 
 def _rows_together(array: Any) -> int:
     """So many rows that a read is worth it; of a chunked array whole chunks."""
-    least = max(1, READ // max(1, _row_bytes(array)))
+    least = min(_ROWS, max(1, READ // max(1, _row_bytes(array))))
     chunk = int((getattr(array, "chunks", None) or (1,))[0])
     return max(chunk, least // chunk * chunk)
 

@@ -35,9 +35,7 @@ class PassesTable(ABC):
         """
 
     @abstractmethod
-    def made_by(
-        self, transformer: Any, change: Callable[[TablePart], NDArray[Any]]
-    ) -> PassesTable:
+    def made_by(self, transformer: Any, change: Callable[[TablePart], NDArray[Any]]) -> PassesTable:
         """The table of what `change` makes of some rows, of each by itself, anew in every pass.
 
         Raises InvalidInput where this table has other columns than the one that was introduced.

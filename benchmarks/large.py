@@ -108,7 +108,7 @@ READERS: dict[str, Callable[[Path], None]] = {"parquet": read_parquet, "npy": re
 
 
 def trained(source: str, folder: Path, rows: int) -> list[tuple[float, float]]:
-    """Trains; returns the clocks when rows are checked, the guarantee is known, rows are in order, and at the end."""
+    """Trains; returns the clocks after checks, the guarantee, the writing of rows in order, and all else."""
     import pabi
     from pabi.learn import LargeRecords, LargeTable, LogisticGradients, train
 

@@ -29,7 +29,7 @@ from pabi.execute.sources import (
     Steady,
     storage,
 )
-from pabi.features.tables import PassesTable
+from pabi.features.table_parts import PassesTable
 from pabi.numbers.errors import InvalidInput
 
 _ENDINGS = (".parquet", ".pq", ".feather", ".arrow")

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import get_config
 
 from pabi.execute.reading_ahead import ahead
 from pabi.execute.records import MOST_ROWS
 from pabi.execute.sources import Chunks, Steady, rechunked
-from pabi.features.tables import TablePart
+from pabi.features.table_parts import TablePart
 from pabi.numbers.errors import InvalidInput
 
 Change = Callable[[TablePart], NDArray[Any]]
@@ -52,6 +51,8 @@ def row_parts(source: Steady, d: int) -> Iterator[NDArray[Any]]:
 
 def refuse_containers(transformer: Any) -> None:
     """Raises InvalidInput where scikit-learn would make a frame of what a transformer returns."""
+    from sklearn import get_config
+
     own = getattr(transformer, "_sklearn_output_config", {})
     container = own.get("transform", get_config()["transform_output"])
     if container != "default":

@@ -14,7 +14,8 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pabi.features.frequencies import frequencies
-from pabi.features.tables import PassesTable, checked, refuse_collection
+from pabi.features.table_parts import PassesTable
+from pabi.features.tables import checked, refuse_collection
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import flag

@@ -14,7 +14,7 @@ from pabi.execute.large_columns import LargeColumn
 from pabi.execute.large_tables import LargeTable, is_large, large_column, large_table, names_among
 from pabi.execute.made_rows import row_parts
 from pabi.execute.sources import Steady
-from pabi.features.tables import TablePart
+from pabi.features.table_parts import TablePart
 from pabi.numbers.errors import InvalidInput
 
 Method = TypeVar("Method", bound=Callable[..., Any])

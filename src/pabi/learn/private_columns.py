@@ -24,7 +24,8 @@ from pabi.execute.large_tables import LargeTable
 from pabi.execute.randomness import randomness_from
 from pabi.execute.sources import Steady
 from pabi.execute.table_passes import TablePasses
-from pabi.features.tables import TablePart, checked
+from pabi.features.table_parts import TablePart
+from pabi.features.tables import checked
 from pabi.guarantees.guarantee import Guarantee
 from pabi.guarantees.releases import released_notes
 from pabi.learn.guards import surroundings

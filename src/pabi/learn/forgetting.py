@@ -22,6 +22,7 @@ from pabi.execute.checkpoint import State
 from pabi.execute.continuing import enforceable, go_on
 from pabi.execute.engine import Keep
 from pabi.execute.hiding import unseen
+from pabi.execute.large_tables import large_table
 from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.precision import checked, walk_of
 from pabi.execute.records import LARGEST, Records
@@ -301,6 +302,10 @@ class ForgettingModel:
     ) -> SeenTable:
         """The table, zeros in the rows that are forgotten. Raises InvalidInput."""
         n = held.run.n
+        if large_table(X) is not None:
+            raise InvalidInput(
+                "X", "expected the table of the fit in memory, got one that is read in passes"
+            )
         for name, part in (("X", X), ("y", y)):
             count = np.shape(part)[0] if np.ndim(part) or issparse(part) else 0
             if count != n:

@@ -21,6 +21,8 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from pabi.budget.ledger import Ledger, check_ledger, reserved
 from pabi.execute.groups import UserRows
 from pabi.execute.hiding import on_grid, unseen
+from pabi.execute.large_columns import first_of, labels_of
+from pabi.execute.large_tables import is_large, large_column, large_table, names_among
 from pabi.execute.randomness import Randomness, randomness_from
 from pabi.execute.trials import TrialLaw
 from pabi.guarantees.guarantee import Composed, Guarantee
@@ -50,19 +52,35 @@ SCORED_PUBLICLY = "the records that score the trials are public"
 
 @dataclass(frozen=True, kw_only=True)
 class _Tables:
-    """What trains, and what scores: public records, or a private part of the data."""
+    """What trains, and what scores: public records, or a private part of the data.
+
+    `rows`: how many train.
+    """
 
     X: Any
     y: Any
     X_scoring: Any
     y_scoring: Any
+    rows: int
     groups: UserRows | None = None
     groups_scoring: UserRows | None = None
 
     @property
     def trained(self) -> int:
         """How many records, or users, train."""
-        return int(_num_samples(self.X)) if self.groups is None else self.groups.users
+        return self.rows if self.groups is None else self.groups.users
+
+    @property
+    def width(self) -> int:
+        """How many columns the features have."""
+        table = large_table(self.X)
+        return int(np.shape(self.X)[1]) if table is None else table.width(names_among(self.y))
+
+    @property
+    def cells(self) -> Any:
+        """The targets: an array, or the column that is read."""
+        table = large_table(self.X)
+        return np.asarray(self.y) if table is None else large_column(table, self.y)
 
     @property
     def scored(self) -> int:
@@ -187,15 +205,17 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : (n, d) array-like
-            The private records' features, of the kind that the estimator takes.
+        X : (n, d) array-like or LargeTable
+            The private records' features, of the kind that the estimator takes. A large table is read in
+            passes, by every trial anew; it needs public records that score.
         y : (n,) array-like
-            Their targets.
+            Their targets; of a large table the name of a column, or what stands beside it.
         X_public, y_public : array-like, optional
             Public records that score. Without them `validation_share` says which private records do.
         groups : (n,) array-like, optional
-            The user of every row, by any id, for an estimator of this library that is not in a pipeline. The
-            enrolled users are those that its `users` declares. A user trains or scores with all rows.
+            The user of every row, by any id, for an estimator of this library that is not in a pipeline; of a
+            large table also the name of a column. The enrolled users are those that its `users` declares. A
+            user trains or scores with all rows.
 
         Returns
         -------
@@ -223,9 +243,18 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         source = randomness_from(self.random_state)
         public = self._scored_publicly(X_public, y_public)
         generator = source.generator()
-        users, of_users = self._users(groups, X)
+        table = large_table(X)
+        if table is not None and not public:
+            raise InvalidInput(
+                "validation_share",
+                "expected X_public and y_public for a table that is read in passes: it is not parted",
+            )
+        rows = int(_num_samples(X)) if table is None else large_column(table, y).checked()
+        if table is not None and is_large(groups):
+            groups = large_column(table, groups, "groups").whole()
+        users, of_users = self._users(groups, rows)
         tables = (
-            _Tables(X=X, y=y, X_scoring=X_public, y_scoring=y_public, groups=users)
+            _Tables(X=X, y=y, X_scoring=X_public, y_scoring=y_public, rows=rows, groups=users)
             if public
             else self._parted(X, y, generator, users)
         )
@@ -331,12 +360,12 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             )
         return share is None
 
-    def _users(self, groups: Any, X: Any) -> tuple[UserRows | None, tuple[str, ...]]:
+    def _users(self, groups: Any, rows: int) -> tuple[UserRows | None, tuple[str, ...]]:
         """The rows of every user, and what is assumed of them. Raises InvalidInput for pipelines."""
         declared = getattr(last_step(self.estimator), "users", None)
         if groups is not None and isinstance(self.estimator, Pipeline):
             raise InvalidInput("groups", "expected an estimator that is not in a pipeline")
-        return users_of_rows(groups, declared, _num_samples(X))
+        return users_of_rows(groups, declared, rows)
 
     def _parted(
         self, X: Any, y: Any, generator: np.random.Generator, users: UserRows | None
@@ -361,6 +390,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             y=labels[train],
             X_scoring=_safe_indexing(X, score),
             y_scoring=labels[score],
+            rows=len(train),
             **own,
         )
 
@@ -369,7 +399,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _sized(self, tables: _Tables, generator: np.random.Generator) -> list[Sized]:
         """Every setting, with the public numbers that its cost follows from."""
         settings = drawn_settings(self.param_distributions, self._candidates(), generator)
-        return [self._measured(one, tables) for one in settings]
+        classes = self._classes(tables)
+        return [self._measured(one, tables, classes) for one in settings]
 
     def _model(self, settings: Settings, classes: NDArray[Any] | None) -> Any:
         """The estimator with a setting; with the label set, which may be larger than that of a part."""
@@ -379,15 +410,14 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             last.set_params(classes=classes)
         return model
 
-    def _measured(self, settings: Settings, tables: _Tables) -> Sized:
-        classes = self._classes(tables)
+    def _measured(self, settings: Settings, tables: _Tables, classes: NDArray[Any] | None) -> Sized:
         model = self._model(settings, classes)
         before: tuple[Guarantee, ...] = ()
         d = None
         if isinstance(model, Pipeline):
             before, d = _preceding(model, tables)
-        width = np.shape(tables.X)[1] if d is None else d
-        outputs = _outputs(tables.y) if classes is None else len(classes)
+        width = tables.width if d is None else d
+        outputs = _outputs(tables.cells) if classes is None else len(classes)
         if tables.groups is not None:
             last_step(model).set_params(users=tables.groups.users)
         unit = "record" if tables.groups is None else "user"
@@ -406,8 +436,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             return None
         if last.classes is not None:
             return np.unique(np.asarray(last.classes))
-        labels = [tables.y] if self.validation_share is None else [tables.y, tables.y_scoring]
-        return np.unique(np.concatenate([np.asarray(one) for one in labels]))
+        if self.validation_share is None:
+            return labels_of(tables.cells)
+        return np.unique(np.concatenate([tables.cells, np.asarray(tables.y_scoring)]))
 
     # Trials.
 
@@ -542,7 +573,10 @@ def _preceding(model: Pipeline, tables: _Tables) -> tuple[tuple[Guarantee, ...],
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted.fit(tables.X, tables.y)
-    width = int(fitted.transform(_safe_indexing(tables.X, [0])).shape[1])
+    if large_table(tables.X) is None:
+        width = int(fitted.transform(_safe_indexing(tables.X, [0])).shape[1])
+    else:
+        width = _width_of(fitted.transform(tables.X), tables.y)
     try:
         whole = guarantee_of(fitted)
     except InvalidInput as no:
@@ -550,6 +584,16 @@ def _preceding(model: Pipeline, tables: _Tables) -> tuple[tuple[Guarantee, ...],
             raise
         return (), width
     return (_of_any_fit(whole),), width
+
+
+def _width_of(rows: Any, y: Any) -> int:
+    """How many columns beside `y` a large table has that a transformer made."""
+    if (table := large_table(rows)) is None:
+        raise InvalidInput(
+            "estimator",
+            "expected steps of this library for a large table, one that made an array is among them",
+        )
+    return table.width(names_among(y))
 
 
 def _refuse_before(steps: Pipeline) -> None:
@@ -587,7 +631,7 @@ def _share_of(hits: NDArray[Any], tables: _Tables) -> float:
 
 def _outputs(y: Any) -> int:
     """How many targets a record has."""
-    table = np.asarray(y)
+    table = first_of(y)
     return 1 if table.ndim == 1 else int(table.shape[1])
 
 

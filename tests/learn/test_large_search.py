@@ -1,0 +1,218 @@
+"""Searches, random features and forgetting on tables that are read in passes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import pabi
+from pabi.features import RandomFeatures
+from pabi.learn import (
+    LargeTable,
+    PrivateLogisticRegression,
+    PrivateScaler,
+    PrivateSearchCV,
+    StateFile,
+)
+from pabi.numbers.errors import InvalidInput
+from support.large import FORMS, NAMES, features, frame_of, labels, package, table_in, write_parts
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+N = 5_000
+X = features(N)
+Y = labels(X)
+PUBLIC = {"X_public": features(300, 7), "y_public": labels(features(300, 7))}
+PUBLIC_FRAME = PUBLIC | {"X_public": frame_of(PUBLIC["X_public"])}
+MODEL = PrivateLogisticRegression(
+    adjacency="zero_out", batches=pabi.ShuffleOnce(500), epochs=1, classes=[0, 1]
+)
+FEATURES = RandomFeatures((-2, 2), 20, seed=3)
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """Features and labels in some files; a column of users beside them."""
+    frame = frame_of(X, y=Y, user=np.arange(N) % 900)
+    return write_parts(tmp_path / "parts", frame)
+
+
+def search(estimator=MODEL, **fields):
+    settings = {"clip_norm": [0.2, 0.6], "precondition": [None]}
+    if hasattr(estimator, "steps"):
+        settings = {f"privatelogisticregression__{name}": x for name, x in settings.items()}
+    stated = {"epsilon": 4.0, "delta": 1e-6, "mean_trials": 3.0, "random_state": 5} | fields
+    return PrivateSearchCV(estimator, settings, **stated)
+
+
+def model_with(**fields):
+    return PrivateLogisticRegression(**MODEL.get_params() | fields)
+
+
+def coefficients(model):
+    return getattr(model, "steps", [("", model)])[-1][1].coef_
+
+
+def assert_same(one, other):
+    """The best models, and what they cost."""
+    assert one.best_params_ == other.best_params_
+    assert one.plan_.epsilon == other.plan_.epsilon
+    assert one.guarantee_.epsilon(1e-6) == other.guarantee_.epsilon(1e-6)
+    own, theirs = (coefficients(search.best_estimator_) for search in (one, other))
+    assert np.max(np.abs(own - theirs)) <= 1e-12 * np.max(np.abs(theirs))
+
+
+def test_a_search_on_files_finds_the_model_of_the_table_in_memory(parts):
+    found = search().fit(LargeTable(parts, columns=NAMES), "y", **PUBLIC)
+    assert_same(found, search().fit(frame_of(X), Y, **PUBLIC))
+    assert found.predict(LargeTable(parts, columns=NAMES)).shape == (N,)
+
+
+@pytest.mark.parametrize("form", ["npy", "dask array"])
+def test_a_search_beside_targets_in_memory(tmp_path, form):
+    """Undeclared classes are collected in one pass."""
+    undeclared = model_with(classes=None)
+    found = search(undeclared).fit(table_in(form, X, tmp_path), Y, **PUBLIC)
+    assert_same(found, search(undeclared).fit(X, Y, **PUBLIC))
+
+
+def test_users_of_a_search(parts):
+    model = model_with(users=1000, batches=pabi.ShuffleOnce(50))
+    table, users = LargeTable(parts, columns=NAMES), np.arange(N) % 900
+    assert_same(
+        search(model).fit(table, "y", groups="user", **PUBLIC),
+        search(model).fit(frame_of(X), Y, groups=users, **PUBLIC),
+    )
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        PrivateScaler(2.0, 1e-7, feature_ranges=(-3, 3), adjacency="zero_out", random_state=2),
+        FEATURES,
+    ],
+)
+def test_a_search_over_a_pipeline(parts, step):
+    found = search(make_pipeline(step, MODEL), epsilon=8.0)
+    own = search(make_pipeline(step, MODEL), epsilon=8.0)
+    assert_same(
+        found.fit(LargeTable(parts, columns=NAMES), "y", **PUBLIC_FRAME),
+        own.fit(frame_of(X), Y, **PUBLIC_FRAME),
+    )
+
+
+def test_private_records_of_a_large_table_do_not_score(parts, tmp_path):
+    ledger = pabi.Ledger(tmp_path / "ledger.json", epsilon=8.0, delta=1e-5, order=20.0)
+    untouched, asked = ledger.remaining(), search(validation_share=0.2, ledger=ledger)
+    with pytest.raises(
+        InvalidInput, match="validation_share: expected X_public and y_public for a table that is"
+    ):
+        asked.fit(LargeTable(parts, columns=NAMES), "y")
+    assert ledger.remaining() == untouched
+
+
+def test_a_step_that_makes_arrays_of_files(parts):
+    class Whole(FunctionTransformer):
+        def transform(self, table):
+            return X
+
+    asked = search(make_pipeline(Whole(), MODEL))
+    with pytest.raises(InvalidInput, match="estimator: expected steps of this library for a large"):
+        asked.fit(LargeTable(parts, columns=NAMES), "y", **PUBLIC_FRAME)
+
+
+# Random features.
+
+
+def rows_of(table):
+    return np.concatenate(list(table.features()[0].chunks()))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_random_features_of_every_source(tmp_path, form):
+    """They are those in memory, but for the order in which a product adds: some roundings to float32."""
+    fitted = RandomFeatures((-2, 2), 20, seed=3)
+    made = fitted.fit(table_in(form, X, tmp_path)).transform(table_in(form, X, tmp_path))
+    own = RandomFeatures((-2, 2), 20, seed=3).fit_transform(X)
+    assert fitted.n_features_in_ == 5
+    assert made.width() == own.shape[1]
+    assert np.max(np.abs(rows_of(made) - own)) <= 2.0**-22
+    assert np.array_equal(rows_of(made), rows_of(made))
+
+
+def test_a_target_is_no_random_feature(parts):
+    table = LargeTable(parts, columns=[*NAMES, "y"])
+    made = RandomFeatures((-2, 2), 20).fit(table, "y").transform(table)
+    assert made.names[:6] == (*NAMES, "cos0")
+    assert np.array_equal(made.column("y").whole(), Y)
+
+
+def test_columns_of_random_features_are_found_by_name(parts):
+    fitted = RandomFeatures((-2, 2), 20).fit(LargeTable(parts, columns=NAMES))
+    turned = LargeTable(parts, columns=NAMES[::-1])
+    assert np.array_equal(rows_of(fitted.transform(turned)), fitted.transform(frame_of(X)))
+
+
+def test_random_features_that_were_made_stay_what_they_are(parts):
+    fitted = RandomFeatures((-2, 2), 20).fit(LargeTable(parts, columns=NAMES))
+    made = fitted.transform(LargeTable(parts, columns=NAMES))
+    before = rows_of(made)
+    fitted.set_params(seed=9)
+    assert np.array_equal(rows_of(made), before)
+
+
+def test_a_model_of_random_features(parts):
+    settings = {"epochs": 1, "feature_norm": 1.0, "random_state": 1, "delta": 1e-6}
+    one, other = (
+        make_pipeline(FEATURES, PrivateLogisticRegression(4.0, classes=[0, 1], **settings))
+        for _ in range(2)
+    )
+    one.fit(LargeTable(parts, columns=NAMES), "y")
+    other.fit(frame_of(X), Y)
+    own, theirs = coefficients(one), coefficients(other)
+    assert np.max(np.abs(own - theirs)) <= 1e-5 * np.max(np.abs(theirs))
+
+
+@pytest.mark.parametrize("form", ["dask array", "dask frame", "zarr", "dataset"])
+def test_collections_are_not_read_into_memory(tmp_path, form):
+    collection = table_in(form, X, tmp_path).data
+    with pytest.raises(
+        InvalidInput, match=r"X: expected pabi.learn.LargeTable\(X\) for a table of"
+    ):
+        RandomFeatures().fit(collection)
+    with pytest.raises(
+        InvalidInput, match=r"X: expected pabi.learn.LargeTable\(X\) for a table of"
+    ):
+        RandomFeatures().fit(X).transform(collection)
+
+
+def test_random_features_are_no_frame_and_have_no_gaps(tmp_path):
+    table = table_in("npy", np.where(X[-1, -1] == X, np.nan, X), tmp_path)
+    fitted = RandomFeatures().fit(table)
+    with pytest.raises(InvalidInput, match="X: expected finite numbers, got NaN"):
+        rows_of(fitted.transform(table))
+    with pytest.raises(InvalidInput, match="X: expected 5 columns, got 4"):
+        fitted.transform(LargeTable(X[:, :4]))
+    with pytest.raises(InvalidInput, match='set_output: expected "default" for a large table'):
+        fitted.set_output(transform="pandas").transform(table)
+
+
+# Forgetting.
+
+
+def test_a_table_in_passes_is_not_forgotten(parts, tmp_path):
+    package("cryptography")
+    model = model_with(epsilon=4.0, precondition=None, cooldown_epochs=0, random_state=1)
+    state = StateFile(tmp_path / "state", StateFile.new_key())
+    with pytest.raises(InvalidInput, match="keep_state: expected None for a table that is read in"):
+        model.fit(LargeTable(parts, columns=NAMES), "y", keep_state=state)
+    assert not (tmp_path / "state").exists()
+    model.fit(frame_of(X), Y, keep_state=state)
+    before = (tmp_path / "state").read_bytes()
+    with pytest.raises(InvalidInput, match="X: expected the table of the fit in memory"):
+        model.forget(LargeTable(parts, columns=NAMES), "y", [3], 4.0, 1e-6, state=state)
+    assert (tmp_path / "state").read_bytes() == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pabi.execute.dense_blocks import copy_rows
 from pabi.execute.large_records import LargeRecords, records_of
 from pabi.execute.records import Records
 from pabi.execute.row_maps import RowMap
@@ -181,3 +182,18 @@ def test_rows_in_no_order_are_refused(tmp_path):
     large = LargeRecords(table_in("npy", X, tmp_path))
     with pytest.raises(InvalidInput, match="rows: expected a slice"):
         large.dense(np.array([3, 1]))
+
+
+@pytest.mark.parametrize("m", [1, 255, 256, 5000])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_rows_are_copied_however_they_lie(m, order, kind):
+    rows = np.asarray(np.random.default_rng(m).standard_normal((m, 7)), kind, order=order)
+    room = np.zeros(m, np.dtype([("other", "f8"), ("x", kind, (7,))]))
+    for source in (rows, rows[::-1], rows[: m // 2]):
+        copy_rows(source, room["x"][: len(source)])
+        assert np.array_equal(room["x"][: len(source)], source)
+    numbers = np.empty((m, 7))
+    copy_rows(rows, numbers)
+    assert np.array_equal(numbers, rows)
+    assert not room["other"].any()

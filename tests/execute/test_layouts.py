@@ -232,6 +232,69 @@ def test_rows_lie_in_the_secret_order(tmp_path, small_buckets, seed):
     layout.close()
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_rows_are_in_the_same_order_in_every_epoch(tmp_path, small_buckets, monkeypatch, again):
+    """Of an order that is read again, every bucket is put into its own once."""
+    sorted_buckets, inside = [], secret_orders.Buckets.inside
+
+    def counted(self, bucket, size):
+        sorted_buckets.append(bucket)
+        return inside(self, bucket, size)
+
+    layout = Layout(LargeRecords(table_in("npy", X, tmp_path)), np.arange(N), None)
+    secret = drawn_order(N, np.random.default_rng(5))
+    expected = whole_order(secret, N)
+    monkeypatch.setattr(secret_orders.Buckets, "inside", counted)
+    layout.arrange(secret, again)
+    for step in (N, 701, 1000, 3):
+        parts = (slice(first, min(first + step, N)) for first in range(0, N, step))
+        blocks = [block for part in parts for block in layout.blocks(part)]
+        assert np.array_equal(np.concatenate([block.target for block in blocks]), expected)
+        assert np.array_equal(np.concatenate([block.features for block in blocks]), X[expected])
+    layout.close()
+    assert sorted(sorted_buckets) == list(range(9)) if again else len(sorted_buckets) > 4 * 9 - 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_going_back_and_forth_in_an_order_that_is_read_again(tmp_path, small_buckets, seed):
+    """Buckets are read ahead into the same few arrays, whichever of them is asked for next."""
+    layout = Layout(LargeRecords(table_in("npy", X, tmp_path)), np.arange(N), None)
+    rng = np.random.default_rng(seed)
+    secret = drawn_order(N, rng)
+    expected = whole_order(secret, N)
+    layout.arrange(secret, True)
+    for _ in range(60):
+        first, length = int(rng.integers(N - 1)), int(rng.choice([1, 50, 1500, 4096]))
+        part = slice(first, min(first + length, N))
+        (block,) = layout.blocks(part)
+        assert np.array_equal(block.target, expected[part])
+        assert np.array_equal(block.features, X[expected[part]])
+    layout.close()
+
+
+@pytest.mark.parametrize(
+    ("batches", "epochs", "again"),
+    [
+        (pabi.ShuffleOnce(B), 3, True),
+        (pabi.ShuffleOnce(B), 1, False),
+        (pabi.Reshuffle(B), 3, False),
+    ],
+)
+def test_orders_that_are_read_once_are_not_written_twice(
+    tmp_path, small_buckets, monkeypatch, batches, epochs, again
+):
+    asked, arrange = [], Layout.arrange
+
+    def arranged(self, secret, *arguments):
+        asked.append(*arguments)
+        arrange(self, secret, *arguments)
+
+    monkeypatch.setattr(Layout, "arrange", arranged)
+    large = LargeRecords(table_in("npy", X, tmp_path), 1.0)
+    trained(run_of(batches=batches, epochs=epochs), LogisticGradients(large, Y))
+    assert set(asked) == {again}
+
+
 def test_nothing_is_left_where_training_fails(tmp_path, small_buckets):
     run = run_of()
     gradients = LogisticGradients(
@@ -243,13 +306,15 @@ def test_nothing_is_left_where_training_fails(tmp_path, small_buckets):
     assert is_empty(tmp_path)
 
 
-@pytest.mark.parametrize("where", ["before anything is written", "later"])
+@pytest.mark.parametrize("where", ["before anything is written", "later", "in the first epoch"])
 def test_a_full_disk_is_one_line(tmp_path, small_buckets, monkeypatch, where):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
     if where == "later":
         monkeypatch.setattr(module._Shelf, "_put", full)
+    elif where == "in the first epoch":
+        monkeypatch.setattr(module._Shelf, "_write_back", full)
     else:
         monkeypatch.setattr(module, "reserve", full)
     gradients = LogisticGradients(

@@ -253,11 +253,15 @@ class _Shelf:
         np.take(held, inside, out=rows, mode="clip")
         if self._again:
             with writable(self._path.parent):
-                self._file.seek(first * self._kind.itemsize)
-                self._file.write(_bytes(rows))
-                self._file.flush()
+                self._write_back(first, rows)
             self._sorted[number] = True
         return rows
+
+    def _write_back(self, first: int, rows: NDArray[Any]) -> None:
+        """Writes rows to the places from `first` on."""
+        self._file.seek(first * self._kind.itemsize)
+        self._file.write(_bytes(rows))
+        self._file.flush()
 
     def _room(self, rows: int) -> NDArray[Any]:
         """Memory for so many rows, which the third request after this one returns again."""

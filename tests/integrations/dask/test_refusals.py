@@ -14,8 +14,9 @@ import pytest
 import pabi
 from pabi.integrations.dask import partitions, train, workers
 from pabi.integrations.dask.blocks import blocks_of
-from pabi.integrations.dask.partitions import Declared, Hidden, PartialSum, Recipe
+from pabi.integrations.dask.partitions import Declared, PartialSum, Recipe
 from pabi.integrations.dask.sums import ClusterGradients
+from pabi.integrations.dask.values import Hidden
 from pabi.numbers.errors import InvalidInput
 from support.clusters import IN_PROCESS
 from support.large import features, frame_of, labels, package, write_parts

@@ -23,20 +23,13 @@ from pabi.execute.hiding import read_only
 from pabi.execute.linear_gradients import LossGradients
 from pabi.execute.records import Records
 from pabi.integrations.dask.blocks import Columns, Reader
+from pabi.integrations.dask.values import Hidden, Refusal
 from pabi.integrations.dask.workers import arithmetic
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 
 OwnGradients = Callable[[Array, NDArray[Any], NDArray[Any]], Any]  # (x, features, targets)
 Place = tuple[str, int, int]  # (training, number of the sum, partition)
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why a worker does not compute something, in one line without data."""
-
-    field: str
-    message: str
 
 
 @dataclass(frozen=True)
@@ -108,13 +101,6 @@ class Summary:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Hidden:
-    """A value that nobody but pabi is to see."""
-
-    value: Any
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class PartialSum:
     """The sum of the clipped gradients of some rows of a partition.
 
@@ -133,7 +119,7 @@ def held(recipe: Recipe, number: int, x: Any, y: Any) -> Partition | Refusal:
     try:
         return _held(recipe, number, x, y)
     except InvalidInput as no:
-        return _refusal(no)
+        return Refusal.of(no)
     except Exception as bad:
         return Refusal("X", f"cannot be read: {type(bad).__name__}")
 
@@ -169,15 +155,9 @@ def partial_sum(
         with np.errstate(all="ignore"):
             total = clipped_sum(partition.run, partition.gradients, groups)
             value = total(read_only(point.value), chosen)
-    except InvalidInput as no:
-        return _refusal(no)
     except Exception as bad:
-        return Refusal("client", f"a worker failed: {type(bad).__name__}")
+        return Refusal.of(bad)
     return PartialSum(place, partition.check, rows_in(chosen), arithmetic(), value)
-
-
-def _refusal(error: InvalidInput) -> Refusal:
-    return Refusal(error.field, str(error).removeprefix(f"{error.field}: "))
 
 
 def _each_its_own(rows: Rows, shares: Array, count: int) -> UserRows:

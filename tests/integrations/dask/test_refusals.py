@@ -202,6 +202,13 @@ RUNS = {
         },
         "groups: missing",
     ),
+    "weights of gradients of one's own": (
+        {"run": OWN, "per_record_gradients": len, "weights": np.ones(N)},
+        "weights: expected None",
+    ),
+    "weights above 1": ({"weights": np.full(N, 1.5)}, "weights: expected numbers in [0, 1]"),
+    "fewer weights": ({"weights": np.ones(N - 1)}, "weights: expected as many rows"),
+    "a name of weights beside an array": ({"weights": "w"}, "weights: expected cells"),
     "two ways": (
         {"run": OWN, "per_record_gradients": len, "ranges": (0, 1)},
         "ranges: expected None",

@@ -147,6 +147,43 @@ def test_users_train_the_same(client, batches):
     assert_same(trained.x, in_memory(run, groups=users))
 
 
+W = np.random.default_rng(4).uniform(0.0, 1.0, N)
+WEIGHTED = {
+    "in memory": lambda folder: (array(X), Y, W),
+    "array": lambda folder: (array(X), array(Y), array(W, 700)),
+    "column of a frame": lambda folder: (frame(y=Y, w=W), "y", "w"),
+    "series": lambda folder: (frame(y=Y), "y", frame(w=W)["w"]),
+    "column of files": lambda folder: (
+        str(write_parts(folder / "parts", frame_of(X, y=Y, w=W))),
+        "y",
+        "w",
+    ),
+    "npy": lambda folder: (
+        saved(folder, "X.npy", X),
+        saved(folder, "y.npy", Y),
+        saved(folder, "w.npy", W),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WEIGHTED)
+def test_weights_train_the_same(client, tmp_path, kind):
+    table, targets, weights = WEIGHTED[kind](tmp_path)
+    run = run_of(batches=pabi.Poisson(B))
+    trained = train(run, table, targets, client=client, weights=weights, random_state=3)
+    weighted = LogisticGradients(Records(X, 1.0), Y).weighted(W)
+    assert_same(trained.x, in_memory(run, weighted))
+    assert np.max(np.abs(trained.x - in_memory(run))) > 1e-3
+
+
+def test_weights_of_users_train_the_same(client):
+    users = np.random.default_rng(1).integers(0, 400, N)
+    run = run_of(n=400, batches=pabi.ShuffleOnce(50), unit="user")
+    trained = train(run, array(X), Y, client=client, random_state=3, groups=users, weights=W)
+    weighted = LogisticGradients(Records(X, 1.0), Y).weighted(W)
+    assert_same(trained.x, in_memory(run, weighted, groups=users))
+
+
 def own_gradients(x, rows, targets):
     return np.tanh(rows @ x - targets)[:, None] * rows
 

@@ -107,8 +107,8 @@ class ClusterGradients(RemoteGradients):
         common = dask.delayed(recipe, name=f"{name}-recipe", traverse=False)
         make = dask.delayed(held, pure=False, traverse=False)
         parts = [
-            make(common, i, x, y, dask_key_name=f"{name}-partition-{i}")
-            for i, (x, y) in enumerate(blocks.pairs)
+            make(common, i, *cells, dask_key_name=f"{name}-partition-{i}")
+            for i, cells in enumerate(blocks.parts)
         ]
         return list(self._client.compute(parts))
 
@@ -169,7 +169,8 @@ class ClusterGradients(RemoteGradients):
             return recipe.own
         if len(features) != 1 or 0 in features:
             raise InvalidInput("X", f"expected shape (n, d), got rows of shape {features}")
-        return recipe.gradients(np.zeros((1, *features)), np.zeros((1, *target), int))
+        weights = np.ones(1) if recipe.weighted else None
+        return recipe.gradients(np.zeros((1, *features)), np.zeros((1, *target), int), weights)
 
 
 class _ClusterSum:

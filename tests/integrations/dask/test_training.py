@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -20,6 +19,7 @@ from pabi.learn import (
 )
 from pabi.learn import train as train_in_memory
 from pabi.numbers.errors import InvalidInput
+from support.clusters import assert_forgotten
 from support.large import NAMES, features, frame_of, labels, package, write_parts
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -250,16 +250,6 @@ def test_the_release_is_charged(client, tmp_path):
 def test_a_guarantee_of_a_cluster_verifies(client):
     run = run_of(noise_std=1.0)
     assert pabi.verify(train(run, array(X), Y, client=client).guarantee).ok
-
-
-def assert_forgotten(client):
-    """Workers are told when to forget, and do so a little later."""
-    deadline = time.monotonic() + 20.0
-    while (
-        held := [keys for keys in client.has_what().values() if keys]
-    ) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not held
 
 
 def test_what_workers_hold_is_gone_afterwards(client):

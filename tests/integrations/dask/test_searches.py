@@ -6,7 +6,6 @@ import logging
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import pabi
@@ -160,8 +159,3 @@ def test_a_trial_is_a_function_of_its_ticket(monkeypatch):
         assert one.score == other.score
         assert np.array_equal(coefficients(one.model), coefficients(other.model))
     assert len({coefficients(one.model)[0, 0] for one, _ in trials}) == len(trials)
-
-
-def test_a_copy_without_its_ledger_is_the_same_search():
-    own = described()
-    assert own._without_ledger().get_params().keys() == clone(own).get_params().keys()

@@ -89,17 +89,17 @@ def release(futures: Iterable[Any]) -> None:
 def arithmetic_of(client: Any) -> str:
     """What its workers compute with. Raises InvalidInput where they compute in different ways."""
     try:
-        ways = client.run(arithmetic, on_error="return")
+        answers = client.run(arithmetic, on_error="return").values()
     except Exception as bad:
         raise InvalidInput("client", f"cannot ask its workers: {type(bad).__name__}") from None
-    known = [
-        way for way in ways.values() if isinstance(way, str)
+    ways = [
+        answer for answer in answers if isinstance(answer, str)
     ]  # others are of those that are gone
-    if not known:
+    if not ways:
         raise InvalidInput("client", "expected workers, got none that answers")
-    for way in known:
-        check_alike(known[0], way)
-    return known[0]
+    for way in ways:
+        check_alike(ways[0], way)
+    return ways[0]
 
 
 def check_alike(one: str, other: str) -> None:

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from pabi.analyses import nonlinear_one_sided
+from support.laws_once import laws_once
 
 # How long an example takes says more of what else the machine does.
 ANY_TIME = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -42,3 +43,10 @@ def pytest_collection_modifyitems(items):
 def all_windows(monkeypatch):
     """The nonlinear one-sided shift solves every window, whether it can win or not."""
     monkeypatch.setattr(nonlinear_one_sided, "_CLEARLY", 1e300)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _laws_once():
+    with pytest.MonkeyPatch.context() as patch:
+        laws_once(patch)
+        yield

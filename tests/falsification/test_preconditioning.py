@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from scipy.stats import beta, norm
 
-import pabi
 from pabi.describe.batches import FullBatch
 from pabi.execute import second_moments as moments_module
 from pabi.execute.row_maps import RowMap

@@ -9,7 +9,6 @@ from typing import Any
 import pabi
 from pabi.learn import estimators, forgetting, search, whitening
 
-
 _CALIBRATED: dict[bytes, Any] = {}
 
 

@@ -56,8 +56,8 @@ def _precise():
         yield
 
 
-def subsets(largest=len(ONE)):
-    for count in range(largest + 1):
+def subsets(largest=None):
+    for count in range((len(ONE) if largest is None else largest) + 1):
         yield from itertools.combinations(ONE.values(), count)
 
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from pabi.analyses import nonlinear_one_sided
-from support.laws_once import laws_once
+from support.once_a_process import commands_once, laws_once
 
 # How long an example takes says more of what else the machine does.
 ANY_TIME = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -46,7 +46,8 @@ def all_windows(monkeypatch):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _laws_once():
+def _once_a_process():
     with pytest.MonkeyPatch.context() as patch:
         laws_once(patch)
+        commands_once(patch)
         yield

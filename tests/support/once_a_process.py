@@ -1,10 +1,12 @@
-"""The laws of losses from which the checker composes, computed once a process: tests verify them often."""
+"""What tests ask for very often and what depends on nothing but its arguments, made once a process."""
 
 from __future__ import annotations
 
 import functools
 
 import pytest
+import typer.main
+import typer.testing
 
 from pabi.verification import limits, products
 
@@ -12,7 +14,7 @@ _MOST = 1000  # laws, of some kilobytes each
 
 
 def laws_once(patch: pytest.MonkeyPatch) -> None:
-    """Until the patch is undone.
+    """The laws of losses from which the checker composes, until the patch is undone.
 
     A law is a pure function of a factor, of what may be left out and of a spacing, which are its key. Time is
     checked as in what ships, and an array that is shared cannot be written to. Not for tests that plant a
@@ -28,3 +30,10 @@ def laws_once(patch: pytest.MonkeyPatch) -> None:
         return found
 
     patch.setattr(products, "_law", remembered)
+
+
+def commands_once(patch: pytest.MonkeyPatch) -> None:
+    """The command line, which typer otherwise makes anew of its functions for every command that is run."""
+    made = functools.cache(typer.main.get_command)
+    patch.setattr(typer.main, "get_command", made)
+    patch.setattr(typer.testing, "_get_command", made)

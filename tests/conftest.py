@@ -10,6 +10,7 @@ tests of the same cases keep the same ones; the others are marked nightly.
 
 from __future__ import annotations
 
+import gc
 import zlib
 
 import pytest
@@ -23,6 +24,14 @@ ANY_TIME = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("always", max_examples=50, **ANY_TIME)
 settings.register_profile("nightly", max_examples=500, **ANY_TIME)
 settings.load_profile("always")
+
+
+# A quarter of collecting tests was looking for garbage among them, of which there is none.
+gc.disable()
+
+
+def pytest_collection_finish():
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before the cases marked nightly are left out

@@ -278,6 +278,7 @@ def small_run(loss, batches, **changes):
 @pytest.mark.parametrize("batches", [FixedSize(20), Poisson(20, cap=60)], ids=lambda b: b.kind)
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.one_in(3)
 def test_no_window_costs_less_than_is_thought_possible(loss, setting, batches):
     windows = nonlinear_one_sided._Windows(small_run(loss, batches, **SETTINGS[setting]), DELTA)
     for steps in (1, 2, 7, 60, 280):
@@ -286,6 +287,7 @@ def test_no_window_costs_less_than_is_thought_possible(loss, setting, batches):
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.one_in(3)
 def test_what_is_not_solved_would_have_lost(loss, setting, monkeypatch):
     run = small_run(loss, Poisson(20, cap=60), **SETTINGS[setting])
 

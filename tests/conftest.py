@@ -5,8 +5,8 @@ chooses its profile, and runs all properties besides the tests marked nightly. T
 example than others take a share of the profile's number.
 
 Of a test marked `one_in(k)` about one case in k always runs, chosen by the names of its parameters, so that
-tests of the same cases keep the same ones; the others are marked nightly. `support.pairs` keeps enough pairs of
-two lists of cases that each entry is in one.
+tests of the same cases keep the same ones; the others are marked nightly. `support.pairs` keeps
+so many pairs of two lists of cases that each entry is in one.
 """
 
 from __future__ import annotations

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 
-def pairs(rows: Sequence[Any], columns: Sequence[Any]) -> list[Any]:
-    """All pairs, of which those on a diagonal that is wound around run always, the others at night.
+def pairs(
+    rows: Sequence[Any], columns: Sequence[Any], diagonals: Sequence[int] = (0,)
+) -> list[Any]:
+    """All pairs, of which those on diagonals that are wound around run always, the others at night.
 
     So every entry of either list is in a pair that always runs, and only what goes wrong in one pair alone is
     found at night.
@@ -20,7 +22,7 @@ def pairs(rows: Sequence[Any], columns: Sequence[Any]) -> list[Any]:
             row,
             column,
             id=f"{_name(row)}-{_name(column)}",
-            marks=() if (i - j) % least == 0 else pytest.mark.nightly,
+            marks=() if (i - j) % least in diagonals else pytest.mark.nightly,
         )
         for i, row in enumerate(rows)
         for j, column in enumerate(columns)

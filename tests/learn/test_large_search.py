@@ -16,6 +16,7 @@ from pabi.learn import (
     PrivateSearchCV,
     StateFile,
 )
+from pabi.learn.search import fit_on
 from pabi.numbers.errors import InvalidInput
 from support.large import FORMS, NAMES, features, frame_of, labels, package, table_in, write_parts
 
@@ -113,6 +114,11 @@ def test_private_records_of_a_large_table_do_not_score(parts, tmp_path):
     ):
         asked.fit(LargeTable(parts, columns=NAMES), "y")
     assert ledger.remaining() == untouched
+
+
+def test_a_search_on_other_machines_takes_a_table_in_memory(parts):
+    with pytest.raises(InvalidInput, match="X: expected a table in memory on other machines"):
+        fit_on(object(), search(), LargeTable(parts, columns=NAMES), "y", **PUBLIC)
 
 
 def test_a_step_that_makes_arrays_of_files(parts):

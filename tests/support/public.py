@@ -42,7 +42,10 @@ INNER = {
     "features",
     "width",
     "cells",
+    "introduce",
     "is_numeric",
+    "made_by",
+    "source_for",
     "chosen",
     "with_rows",
 }

@@ -1,7 +1,7 @@
 """The tests of the core under other Pythons, and with the lowest releases that `pyproject.toml` admits.
 
 `python benchmarks/matrix.py [--only NAME …] [--folder .matrix] [-- PYTEST ARGUMENTS]` makes an environment
-for each line of the matrix and runs the tests there. A line whose interpreter is not on this machine is
+for each line of the matrix and runs the tests there, with a log beside the environments. A line whose interpreter is not on this machine is
 skipped, and said to be. The last line runs the tests where a long double is a double, as on some platforms.
 """
 
@@ -118,25 +118,25 @@ def environment(line: Line, folder: Path) -> Path | None:
     return own
 
 
-def tested(line: Line, python: Path, arguments: list[str]) -> tuple[int, str, float]:
-    """(the exit status of pytest, its last line, seconds of processor time)."""
+def tested(line: Line, python: Path, log: Path, arguments: list[str]) -> tuple[int, str, float]:
+    """(the exit status of pytest, what failed and its last line, seconds of processor time)."""
     tests = arguments or [f"tests/{path}" for path in line.tests]
     command = [str(python), "-m", "pytest", "-q", "-m", "not nightly", "-p", "no:cacheprovider"]
     paths = {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}", "OMP_NUM_THREADS": "1"}
     begin = os.times()
-    done = subprocess.run(
-        [*command, *line.options, *tests],
-        cwd=ROOT,
-        env={**os.environ, **paths},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
+    with log.open("w") as out:
+        status = subprocess.run(
+            [*command, *line.options, *tests],
+            cwd=ROOT,
+            env={**os.environ, **paths},
+            stdout=out,
+            check=False,
+        ).returncode
     end = os.times()
     seconds = end.children_user + end.children_system - begin.children_user - begin.children_system
-    told = [text for text in done.stdout.splitlines() if text.startswith(("FAILED", "ERROR"))]
-    summary = (done.stdout.splitlines() or ["no output"])[-1]
-    return done.returncode, "\n".join([*told, summary]), seconds
+    lines = log.read_text("utf-8").splitlines() or ["no output"]
+    told = [text for text in lines if text.startswith(("FAILED", "ERROR"))]
+    return status, "\n".join([*told, lines[-1]]), seconds
 
 
 def rows(options: argparse.Namespace) -> Iterator[bool]:
@@ -148,7 +148,8 @@ def rows(options: argparse.Namespace) -> Iterator[bool]:
         if python is None:
             print(f"{line.name}: skipped, there is no Python {line.python} here", flush=True)
             continue
-        status, summary, seconds = tested(line, python, options.arguments)
+        log = options.folder / f"{line.name}.log"
+        status, summary, seconds = tested(line, python, log, options.arguments)
         print(f"{line.name}: {summary} ({plain(seconds, 3)} s of processor time)", flush=True)
         yield status == 0
 

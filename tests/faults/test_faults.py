@@ -441,6 +441,54 @@ def test_an_interruption_leaves_models_and_guarantees_as_they_were(folder):
     assert contents(folder) == {"model.skops": b"old", "guarantee.json": b"old"}
 
 
+def test_reports_on_a_full_disk_stay_as_they_were(folder, capsys):
+    (folder / "g.json").write_text(release(MU).to_json())
+    (folder / "report.md").write_bytes(b"old")
+    before = contents(folder)
+    words = ["report", str(folder / "g.json"), "--out", str(folder / "report.md"), "--force"]
+    with files_at_most(100):
+        assert main(words) == 2
+    assert capsys.readouterr().err.endswith("report.md: cannot be written: File too large\n")
+    assert contents(folder) == before
+    assert main(words) == 0
+
+
+def test_two_commands_at_once_do_not_write_over_one_another(folder):
+    """What was not there at the beginning may be at the end: the first one's files stay, both of them."""
+    names = [str(folder / name) for name in ("model.skops", "guarantee.json")]
+
+    def late():
+        with partial_files(names, False, unlike=()) as parts:
+            for part in parts:
+                part.write_bytes(b"late")
+            with partial_files(names[1:], False, unlike=()) as earlier:
+                earlier[0].write_bytes(b"early")
+
+    refused(late, "guarantee.json: exists already")
+    assert contents(folder) == {"guarantee.json": b"early"}
+
+
+def test_what_a_killed_command_left_stops_no_other_one_of_its_number(folder):
+    """In a container every command may be process 1."""
+    process = os.fork()
+    if process == 0:
+        with partial_files([str(folder / "a.csv")], False, unlike=()):
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(process, 0)
+    (left,) = folder.iterdir()
+    numbered = left.with_name(left.name.replace(left.name.split(".")[-2], str(os.getpid())))
+    left.rename(numbered)
+    with partial_files([str(folder / "a.csv")], False, unlike=()) as (part,):
+        part.write_bytes(b"new")
+    assert contents(folder) == {"a.csv": b"new", numbered.name: b""}
+
+
+def test_a_device_is_not_replaced_by_a_file(folder):
+    """A pipe stands for it: as the system's owner one would have lost /dev/null."""
+    os.mkfifo(folder / "a")
+    refused(lambda: partial_files([str(folder / "a")], True, unlike=()).__enter__(), "got a device")
+
+
 def test_models_and_guarantees_are_on_the_disk_before_they_take_their_names(folder, monkeypatch):
     """Or a loss of power could leave a name with nothing in it, where an old model was."""
     order, replace, sync = [], os.replace, os.fsync

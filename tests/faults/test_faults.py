@@ -208,51 +208,6 @@ def test_a_ledger_does_not_go_by_the_clock(ledger, monkeypatch):
     assert pabi.verify(ledger.guarantee).ok
 
 
-def commands(path, count, seed):
-    """How many entries so many commands made: each opens the ledger anew, as a command does."""
-    chance, guarantee, granted = random.Random(seed), release(MU), 0
-    for _ in range(count):
-        which = chance.randrange(6)
-        if which == 0:
-            pabi.Ledger(path, 9.0, DELTA).spend(guarantee)
-            granted += 1
-        elif which == 1:
-            with pabi.Ledger(path, 9.0, DELTA).reserve(guarantee):
-                granted += 1
-        elif which < 4:
-            assert pabi.Ledger(path, 9.0, DELTA).remaining() > 0.0
-        else:
-            assert main(["ledger", str(path)]) == 0
-    return granted
-
-
-@pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.nightly)])
-def test_concurrent_commands_lose_nothing(folder, count):
-    path, processes = folder / "a.ledger", 4
-    release(MU)
-    workers = {}
-    for seed in range(processes):
-        process = os.fork()
-        if process == 0:
-            status = 1
-            try:
-                null = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(null, 1)
-                granted = commands(path, count // processes, seed)
-                (folder / f"granted-{seed}").write_text(str(granted))
-                status = 0
-            finally:
-                os._exit(status)
-        workers[process] = seed
-    for process in workers:
-        assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
-    granted = sum(int((folder / f"granted-{seed}").read_text()) for seed in range(processes))
-    entries = pabi.Ledger(path, 9.0, DELTA).report().entries
-    assert granted > count // 8
-    assert [entry.number for entry in entries] == list(range(1, granted + 1))
-    assert all(entry.committed for entry in entries)
-
-
 # Checkpoints.
 
 

@@ -24,12 +24,16 @@ Extra = Literal[
 def extra(module: str, group: Extra) -> Any:
     """The module of this name, of a package that the optional dependencies `group` install.
 
-    Raises InvalidInput that says how to install it where it is missing.
+    Raises InvalidInput that says how to install it where it is missing, and why it cannot be loaded where it
+    is there, for instance since it needs a later numpy.
     """
+    package = module.partition(".")[0].replace("_", "-")
     try:
         return import_module(module)
-    except ImportError:
-        package = module.partition(".")[0].replace("_", "-")
+    except ModuleNotFoundError:
         raise InvalidInput(
             package, f"is not installed; in a checkout of pabi: pip install '.[{group}]'"
         ) from None
+    except ImportError as bad:
+        reason = " ".join(str(bad).split())
+        raise InvalidInput(package, f"is installed and cannot be loaded: {reason}") from None

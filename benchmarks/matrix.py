@@ -1,8 +1,9 @@
 """The tests of the core under other Pythons, and with the lowest releases that `pyproject.toml` admits.
 
-`python benchmarks/matrix.py [--only NAME …] [--one-case-in K] [--folder .matrix] [-- PYTEST ARGUMENTS]` makes an environment
-for each line of the matrix and runs the tests there, with a log beside the environments. A line whose interpreter is not on this machine is
-skipped, and said to be. The last line runs the tests where a long double is a double, as on some platforms.
+`python benchmarks/matrix.py [--only NAME …] [--one-case-in K] [--folder .matrix] [-- PYTEST ARGUMENTS]`
+makes an environment for each line of the matrix and runs the tests there, with a log beside the environments.
+A line whose interpreter is not on this machine is skipped, and said to be. The last line runs the tests where
+a long double is a double, as on some platforms.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -147,10 +148,11 @@ def _ledger(folder: Path, ended: Sequence[Ended]) -> Iterator[str]:
         yield "ledger: its numbers have gaps"
     if book.spent > book.opening.filter.limit:
         yield f"ledger: {book.spent} is spent of {book.opening.filter.limit}"
-    sizes = [book.opening.filter.size(line.charge) for line in book.granted]
-    if any(one.status == 1 for one in spent):
-        if sizes and book.spent + min(sizes) < 0.95 * book.opening.filter.limit:
-            yield "ledger: a training was refused, and another one is left"
+    refused = any(one.status == 1 for one in spent)
+    # What is asked before data are read is a fiftieth less than the budget's own measure of the target.
+    most = max((book.opening.filter.size(line.charge) for line in book.granted), default=0)
+    if refused and book.spent + most * Fraction(51, 50) <= book.opening.filter.limit:
+        yield "ledger: a training was refused, and there is room for another one"
     if (folder / "b.ledger").exists() and read_book(folder / "b.ledger").granted:
         yield "ledger: nobody has spent of the second one"
 

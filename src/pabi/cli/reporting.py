@@ -18,7 +18,6 @@ from pabi.cli.reading import (
     verdict_on_text,
 )
 from pabi.cli.writing import emit, one_line
-from pabi.numbers.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pabi.guarantees.guarantee import Guarantee

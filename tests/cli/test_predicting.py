@@ -6,6 +6,7 @@ import csv
 import io
 import pickle
 import zipfile
+from collections import UserList
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -309,6 +310,12 @@ def test_what_is_trusted_is_what_models_consist_of():
         cls = getattr(__import__(module, fromlist=[kind]), kind)
         assert isinstance(cls, type)
         assert cls.__module__ == module
+    for name in models.TRUSTED - models.TYPES:
+        module, _, kind = name.rpartition(".")
+        cls = getattr(
+            __import__(module, fromlist=[kind]), kind, UserList
+        )  # later releases have none
+        assert issubclass(cls, UserList)
 
 
 BATCHES = [

@@ -13,9 +13,8 @@ import numpy as np
 import pabi
 from pabi import Loss
 
-
-# Of random batches: they take most of the time of an answer, and of its check, so that fewer of them leave room
-# for many more questions of all other kinds.
+# The share of random batches. Answers and their checks take most of the time there: with fewer of them there
+# is room for many more questions of all other kinds.
 SAMPLED = 0.1
 
 

@@ -372,7 +372,7 @@ def test_nothing_of_an_unexpected_error_is_lost(monkeypatch):
         yield "number", {}
         raise RuntimeError("odd")
 
-    monkeypatch.setattr(jobs, "_JOBS", {"run": broken})
+    monkeypatch.setattr(jobs, "calculation", lambda _: broken)
     assert "report this as a defect" in refusal("run", {})["message"]
 
 

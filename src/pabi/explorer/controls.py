@@ -222,3 +222,8 @@ def page() -> dict[str, list[dict[str, Any]]]:
         "run": [asdict(control) for control in CONTROLS],
         "besides": [asdict(control) for control in BESIDES],
     }
+
+
+def names() -> frozenset[str]:
+    """What the page's address may set: the controls, the view, and the two runs that are compared."""
+    return frozenset(_LABELS) | {"view", "a", "b"}

@@ -1,4 +1,7 @@
-"""What a run costs: ε first, then the curves and all else, as fast as each is known."""
+"""What a run costs: ε first, then the curves and all else, as fast as each is known.
+
+What only later events need is loaded when they are due, so that the first number does not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from time import perf_counter
 from typing import Any
 
 from pabi.account.best import Outcome, best_of, outcomes
-from pabi.account.explanation import Explanation
 from pabi.analyses import analyses_of
 from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
@@ -28,11 +30,8 @@ from pabi.explorer.curves import (
 from pabi.explorer.request import state_in
 from pabi.explorer.state import Picked, differences, read, state_of
 from pabi.guarantees.guarantee import Guarantee
-from pabi.literature.comparison import compare
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.showing import exact, plain, shown, shown_down
-from pabi.reports.attesting import attesting
-from pabi.reports.guarantee import attacks
 
 _LENGTH_SECONDS = 1.0  # for ε at other numbers of epochs
 _LENGTHS = (3, 5, 9, 17)  # how many there are of them, finer with time
@@ -113,12 +112,16 @@ def _composition(guarantee: Guarantee, epsilon: float, delta: float) -> str | No
 
 def assumptions(guarantee: Guarantee) -> list[dict[str, str]]:
     """Every assumption, and who stands behind it."""
+    from pabi.reports.attesting import attesting
+
     every = guarantee.assumptions
     return [{"text": text, "who": attesting(text, every).value} for text in every]
 
 
 def attack_texts(guarantee: Guarantee) -> list[str]:
     """What an attacker gains at most, in sentences: those of reports."""
+    from pabi.reports.guarantee import attacks
+
     opening, items = attacks(guarantee)
     return [opening.text, *items.texts]
 
@@ -173,6 +176,8 @@ def _at(run: Any, epochs: float, delta: float) -> tuple[Point, Point | None]:
 
 def _peers(picked: Picked) -> list[dict[str, Any]]:
     """Every bound that applies, as published, beside pabi's."""
+    from pabi.literature.comparison import compare
+
     return [
         {
             "source": row.source,
@@ -190,6 +195,8 @@ def _explained(
     picked: Picked, answers: list[Outcome], guarantee: Guarantee, seconds: float
 ) -> Iterator[Event]:
     """Every analysis, and the changes that would lower ε most."""
+    from pabi.account.explanation import Explanation
+
     delta, rows = picked.delta, []
     for answer in answers:
         proven = answer.guarantee

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Literal
 
 from pabi.numbers.errors import InvalidInput
@@ -29,7 +30,17 @@ def extra(module: str, group: Extra) -> Any:
     try:
         return import_module(module)
     except ImportError:
-        package = module.partition(".")[0].replace("_", "-")
-        raise InvalidInput(
-            package, f"is not installed; in a checkout of pabi: pip install '.[{group}]'"
-        ) from None
+        raise _missing(module, group) from None
+
+
+def expect(module: str, group: Extra) -> None:
+    """Raises what `extra` raises where the module is missing, and loads nothing: for what is used later."""
+    if find_spec(module) is None:
+        raise _missing(module, group)
+
+
+def _missing(module: str, group: Extra) -> InvalidInput:
+    package = module.partition(".")[0].replace("_", "-")
+    return InvalidInput(
+        package, f"is not installed; in a checkout of pabi: pip install '.[{group}]'"
+    )

@@ -11,6 +11,18 @@ const KINDS = {
 };
 const PAUSE = 120; // ms between two drawings of one chart
 const charts = new Set();
+let library = null;
+
+/** Vega, once it is loaded: when there is something to draw, so that the first number does not wait for it. */
+function loaded() {
+  const names = ["vega", "vega-lite", "vega-interpreter"]; // each needs those before it
+  library ??= names.reduce((before, name) => before.then(() => script(`/vega/${name}.min.js`)), Promise.resolve());
+  return library;
+}
+
+function script(src) {
+  return new Promise((resolve, reject) => document.head.append(element("script", { src, onload: resolve, onerror: reject })));
+}
 
 /** A chart of one kind. `series(name, points)` adds or replaces a curve, `clear()` takes all off. */
 export class Chart {
@@ -58,7 +70,8 @@ export class Chart {
   }
 
   later() {
-    this.timer ??= setTimeout(() => {
+    this.timer ??= setTimeout(async () => {
+      await loaded();
       this.timer = null;
       this.draw();
     }, PAUSE);

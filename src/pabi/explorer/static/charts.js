@@ -5,9 +5,10 @@ import { button, download, element, table } from "./elements.js";
 const KINDS = {
   epsilon: { title: "ε at every δ", x: "δ", y: "ε at most", logX: true, logY: true, formatX: ".0e" },
   tradeoff: { title: "What an attacker must accept", x: "share of false alarms", y: "members missed, at least" },
-  epochs: { title: "ε after so many epochs", x: "epochs", y: "ε at most", logX: true, logY: true },
-  ledger: { title: "What was spent", x: "release", y: "ε of all so far", steps: true },
-  forget: { title: "ε of forgetting", x: "epochs after the request", y: "ε at most", logY: true },
+  // Nothing is drawn between the numbers of these: it is not known there.
+  epochs: { title: "ε after so many epochs", x: "epochs", y: "ε at most", logX: true, logY: true, dots: true },
+  forget: { title: "ε of forgetting", x: "epochs after the request", y: "ε at most", logY: true, dots: true },
+  ledger: { title: "What was spent", x: "release", y: "ε of all so far", dots: true, steps: true },
 };
 const PAUSE = 120; // ms between two drawings of one chart
 const charts = new Set();
@@ -31,6 +32,7 @@ export class Chart {
     this.name = kind;
     this.rule = rule;
     this.curves = new Map();
+    this.lines = new Map();
     this.plot = element("div", { class: "plot" });
     this.rows = element("div");
     this.element = element("figure", { class: "chart", "data-chart": kind, hidden: true },
@@ -42,8 +44,10 @@ export class Chart {
     charts.add(this);
   }
 
-  series(name, points) {
+  /** `line`: the corners of what is drawn between the points; without it nothing is. */
+  series(name, points, line = null) {
     this.curves.set(name, points);
+    this.lines.set(name, line);
     this.stale = false;
     this.element.hidden = false;
     this.element.classList.remove("stale");
@@ -99,10 +103,13 @@ export class Chart {
   }
 
   spec(width, colours = palette()) {
-    const { x, y, logX, logY, steps, formatX = "~g" } = this.kind;
+    const { x, y, logX, logY, dots, steps, formatX = "~g" } = this.kind;
     const names = [...this.curves.keys()];
     const drawable = (p) => p.y !== null && (!logX || p.x > 0) && (!logY || p.y > 0);
-    const values = names.flatMap((series) => this.curves.get(series).filter(drawable).map((p) => ({ ...p, series })));
+    const of = (series) => this.curves.get(series).filter(drawable).map((p) => ({ ...p, series }));
+    const points = names.flatMap(of);
+    const corners = steps ? points : names.flatMap((series) =>
+      (this.lines.get(series) ?? []).map(([x, y]) => ({ x, y, series })).filter(drawable));
     const narrow = width < 420;
     const axis = {
       grid: true, labelColor: colours.ink, titleColor: colours.ink, gridColor: colours.line,
@@ -110,10 +117,11 @@ export class Chart {
     };
     const key = {
       title: null, orient: "top", direction: narrow ? "vertical" : "horizontal", labelColor: colours.ink, labelLimit: 400,
-      symbolType: "stroke", symbolStrokeWidth: 2.5, symbolSize: 600, columns: narrow ? 1 : 2,
+      ...(dots ? { symbolSize: 90 } : { symbolType: "stroke", symbolStrokeWidth: 2.5, symbolSize: 600 }),
+      symbolOpacity: 1, columns: narrow ? 1 : 2,
     };
     const legend = names.length > 1 ? key : null;
-    const of = { field: "series", type: "nominal", sort: names };
+    const each = { field: "series", type: "nominal", sort: names };
     const across = {
       field: "x", type: "quantitative", title: x, scale: { nice: false, ...(logX ? { type: "log" } : {}) },
       axis: { ...axis, tickCount: narrow ? 4 : 7, format: steps ? "d" : formatX, ...(steps ? { tickMinStep: 1 } : {}) },
@@ -122,18 +130,21 @@ export class Chart {
       field: "y", type: "quantitative", title: y, scale: logY ? { type: "log" } : { zero: true },
       axis: { ...axis, format: "~g", tickCount: 6 },
     };
-    const colour = { ...of, scale: { domain: names, range: colours.cycle }, legend };
-    const dash = { ...of, scale: { domain: names, range: [[1, 0], [6, 4], [2, 3]] }, legend };
+    const color = { ...each, scale: { domain: names, range: colours.cycle }, legend };
+    const strokeDash = { ...each, scale: { domain: names, range: [[1, 0], [6, 4], [2, 3]] }, legend };
+    const shape = { ...each, scale: { domain: names, range: ["circle", "diamond", "square"] }, legend };
     const tooltip = [{ field: "xText", title: x }, { field: "yText", title: y }];
-    const mark = { type: "line", strokeWidth: 2.5, interpolate: steps ? "step-after" : "linear" };
-    mark.point = steps || values.length < 40 ? { filled: true, size: 45 } : "transparent"; // where a pointer finds the numbers
-    const layer = [{ mark, encoding: { x: across, y: up, color: colour, strokeDash: dash, tooltip } }];
+    const line = { type: "line", strokeWidth: 2.5, interpolate: steps ? "step-after" : "linear" };
+    // Where there is a line the points are not seen: they are where a pointer finds the numbers.
+    const point = { type: "point", filled: true, size: dots ? 55 : 45, opacity: dots ? 1 : 0 };
+    const layer = [{ data: { values: points }, mark: point, encoding: { x: across, y: up, color, tooltip, ...(dots ? { shape } : {}) } }];
+    if (corners.length) layer.unshift({ data: { values: corners }, mark: line, encoding: { x: across, y: up, color, strokeDash } });
     if (this.rule !== null) {
       const line = { type: "rule", strokeDash: [4, 3], color: colours.ink };
       layer.push({ data: { values: [{ y: this.rule }] }, mark: line, encoding: { y: { field: "y", type: "quantitative" } } });
     }
     return {
-      data: { values }, width, height: Math.min(360, Math.max(270, width * 0.66)), background: colours.paper, layer,
+      width, height: Math.min(360, Math.max(270, width * 0.66)), background: colours.paper, layer,
       autosize: { type: "fit", contains: "padding" }, padding: 4,
       config: {
         font: "system-ui, sans-serif", view: { stroke: null }, legend: { labelFontSize: 12.5 },
@@ -179,9 +190,9 @@ export class Charts {
     for (const chart of this.all.values()) chart.age();
   }
 
-  add({ chart, series, points }) {
+  add({ chart, series, points, line }) {
     this.seen.get(chart)?.add(series);
-    this.all.get(chart)?.series(series, points);
+    this.all.get(chart)?.series(series, points, line);
   }
 
   end() {

@@ -26,8 +26,8 @@ def above_epsilons(deltas: Array, epsilons: Array) -> tuple[Array, Array]:
     Returns
     -------
     (ndarray, ndarray)
-        δ and ε of the corners, to be joined where δ has a logarithmic axis, and ε one of either kind. Those of
-        the proven numbers are among them. Source: theory, Lemma 24.1.
+        δ and ε of the corners, to be joined where δ has a logarithmic axis, and ε one of either kind. The
+        proven numbers are among them. Source: theory, Lemma 24.1.
     """
     # What is proven at a δ is proven at every larger one.
     proven = np.minimum.accumulate(epsilons)

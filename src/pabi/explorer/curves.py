@@ -86,7 +86,7 @@ def _column(points: list[Point], axis: str) -> Array:
 
 
 def _corners(x: Array, y: Array) -> list[list[float]]:
-    return np.column_stack((x, y)).tolist()
+    return [[float(a), float(b)] for a, b in zip(x, y, strict=True)]
 
 
 def _deltas(level: int) -> list[float]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 from pabi.account.best import Outcome, best_of, outcomes
 from pabi.analyses import analyses_of
-from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.describe.runs import NoisySGD
+from pabi.explorer.controls import CONTROLS
 from pabi.explorer.curves import (
     EVERY,
     OURS,
@@ -28,28 +28,40 @@ from pabi.explorer.curves import (
     tradeoff_curves,
 )
 from pabi.explorer.request import state_in
-from pabi.explorer.state import Picked, differences, read, state_of
+from pabi.explorer.state import Picked, differences, read, rows_of, state_of
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.showing import exact, plain, shown, shown_down
 
 _LENGTH_SECONDS = 1.0  # for ε at other numbers of epochs
 _LENGTHS = (3, 5, 9, 17)  # how many there are of them, finer with time
+# Numbers of two tools can be compared only where they speak of the same.
+_SAYS = {value: text for c in CONTROLS if c.name == "adjacency" for value, text in c.choices}
 _COMPARED = (NoisySGD, LangevinChain, LangevinDiffusion, ExponentialMechanism)
 
 
 def events(request: dict[str, Any]) -> Iterator[Event]:
-    """The events of the page's first view. `request`: {"state": what the controls hold}."""
+    """The events of the page's first view. `request`: {"state": what the controls hold}.
+
+    {"state", "patient": true} asks for the changes alone, however long they take.
+    """
     picked = read(state_in(request))
+    patient = request.get("patient") is True
     answers: list[Outcome] = []
-    started, guarantee = perf_counter(), None
+    # Of this process: what else the machine does makes no proof slower.
+    started, spent, guarantee = perf_counter(), process_time(), None
     for best, last in growing(picked, answers):
         guarantee = best
+        if patient:
+            continue
         yield "number", number(best, picked, final=last)
         if not last:
             yield from first_curves(best)  # better proofs may take seconds
-    seconds = perf_counter() - started
+    seconds, spent = perf_counter() - started, process_time() - spent
     assert guarantee is not None
+    if patient:
+        yield _changes(picked, guarantee, 0.0)
+        return
     yield "assumptions", {"rows": assumptions(guarantee)}
     yield "attacks", {"texts": attack_texts(guarantee)}
     yield from tradeoff_curves(guarantee)
@@ -57,7 +69,8 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
     yield from _lengths(picked, seconds)
     if isinstance(picked.description, _COMPARED) and picked.delta > 0.0:
         yield "peers", {"rows": _peers(picked)}
-    yield from _explained(picked, answers, guarantee, seconds)
+    yield "analyses", {"rows": _analyses(picked, answers, guarantee)}
+    yield _changes(picked, guarantee, spent)
 
 
 def growing(picked: Picked, answers: list[Outcome]) -> Iterator[tuple[Guarantee, bool]]:
@@ -66,8 +79,6 @@ def growing(picked: Picked, answers: list[Outcome]) -> Iterator[tuple[Guarantee,
     Every one of them is a guarantee. Raises NotApplicable where there is none.
     """
     description, delta = picked.description, picked.delta
-    if isinstance(description, NoisySGD):
-        warn_of_large_delta(description.n, delta)
     names = [analysis.name for analysis in analyses_of(description)]
     least = math.inf
     for name in names:
@@ -87,6 +98,9 @@ def number(guarantee: Guarantee, picked: Picked, *, final: bool) -> dict[str, An
     return {
         "epsilon": shown(epsilon),
         "delta": exact(delta),
+        "of_one": None if not isinstance(run, NoisySGD) else shown(delta * run.n, 2),
+        "large": isinstance(run, NoisySGD) and delta * run.n > 1.0,
+        "rows": rows_of(run, delta),
         "mu": None if guarantee.mu is None else shown(guarantee.mu),
         "method": guarantee.method,
         "source": guarantee.source,
@@ -104,7 +118,8 @@ def _composition(guarantee: Guarantee, epsilon: float, delta: float) -> str | No
     if guarantee.composition is None:
         return None
     every = guarantee.composition.epsilon(delta)
-    text = f"ε = {shown(every)} if every model on the way were released"
+    whose = _SAYS.get(guarantee.adjacency, guarantee.adjacency)
+    text = f"ε = {shown(every)} if every model on the way were released ({whose})"
     if 0.0 < epsilon < every < math.inf:
         text += f", {shown_down(every / epsilon, 3)} times as much"
     return text
@@ -191,30 +206,34 @@ def _peers(picked: Picked) -> list[dict[str, Any]]:
     ]
 
 
-def _explained(
-    picked: Picked, answers: list[Outcome], guarantee: Guarantee, seconds: float
-) -> Iterator[Event]:
-    """Every analysis, and the changes that would lower ε most."""
-    from pabi.account.explanation import Explanation
-
-    delta, rows = picked.delta, []
+def _analyses(picked: Picked, answers: list[Outcome], guarantee: Guarantee) -> list[dict[str, Any]]:
+    """Every analysis, the best on top."""
+    rows = []
     for answer in answers:
         proven = answer.guarantee
         rows.append(
             {
                 "method": answer.name,
-                "epsilon": None if proven is None else shown(proven.epsilon(delta)),
+                "epsilon": None if proven is None else shown(proven.epsilon(picked.delta)),
                 "reason": answer.reason,
                 "best": answer.name == guarantee.method,
             }
         )
     rows.sort(key=lambda row: (not row["best"], row["epsilon"] is None))
-    yield "analyses", {"rows": rows}
+    return rows
+
+
+def _changes(picked: Picked, guarantee: Guarantee, seconds: float) -> Event:
+    """The changes that would lower ε most, tried unless accounting took too long."""
+    from pabi.account.changes import SLOW
+    from pabi.account.explanation import Explanation
+
+    delta = picked.delta
     explanation = Explanation((), delta, guarantee, picked.description, seconds)
-    before, changes = state_of(picked.description, delta), []
+    before, rows = state_of(picked.description, delta), []
     for change in explanation.changes:
         after = state_of(change.description, delta)
-        changes.append(
+        rows.append(
             {
                 "what": differences(before, after) or change.what,
                 "epsilon": shown(change.epsilon),
@@ -222,4 +241,5 @@ def _explained(
                 "state": after,
             }
         )
-    yield "changes", {"rows": changes, "advice": list(explanation.advice)}
+    tried = seconds <= SLOW or not isinstance(picked.description, NoisySGD)
+    return "changes", {"rows": rows, "advice": list(explanation.advice), "tried": tried}

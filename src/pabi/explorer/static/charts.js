@@ -10,6 +10,7 @@ const KINDS = {
   forget: { title: "ε of forgetting", x: "epochs after the request", y: "ε at most", logY: true, dots: true },
   ledger: { title: "What was spent", x: "release", y: "ε of all so far", dots: true, steps: true },
 };
+const WIDE = 640; // pixels of a saved picture
 const PAUSE = 120; // ms between two drawings of one chart
 const charts = new Set();
 let library = null;
@@ -31,6 +32,7 @@ export class Chart {
     this.kind = { ...KINDS[kind] };
     this.name = kind;
     this.rule = rule;
+    this.about = ""; // what it is drawn for
     this.curves = new Map();
     this.lines = new Map();
     this.plot = element("div", { class: "plot" });
@@ -83,8 +85,7 @@ export class Chart {
 
   draw() {
     if (!this.plot.isConnected || this.element.hidden || this.plot.clientWidth === 0) return;
-    const view = new vega.View(vega.parse(vegaLite.compile(this.spec(this.plot.clientWidth)).spec, null, { ast: true }),
-      { renderer: "svg", expr: vega.expressionInterpreter, logLevel: vega.Error });
+    const view = drawing(this.spec(this.plot.clientWidth), { renderer: "svg" });
     this.view?.finalize();
     this.view = view;
     view.initialize(this.plot).runAsync();
@@ -103,7 +104,7 @@ export class Chart {
   }
 
   spec(width, colours = palette()) {
-    const { x, y, logX, logY, dots, steps, formatX = "~g" } = this.kind;
+    const { x, y, logX, logY, dots, steps, formatX = logX ? "~g" : "~f" } = this.kind;
     const names = [...this.curves.keys()];
     const drawable = (p) => p.y !== null && (!logX || p.x > 0) && (!logY || p.y > 0);
     const of = (series) => this.curves.get(series).filter(drawable).map((p) => ({ ...p, series }));
@@ -128,7 +129,7 @@ export class Chart {
     };
     const up = {
       field: "y", type: "quantitative", title: y, scale: logY ? { type: "log" } : { zero: true },
-      axis: { ...axis, format: "~g", tickCount: 6 },
+      axis: { ...axis, format: logY ? "~g" : "~f", tickCount: 6 },
     };
     const color = { ...each, scale: { domain: names, range: colours.cycle }, legend };
     const strokeDash = { ...each, scale: { domain: names, range: [[1, 0], [6, 4], [2, 3]] }, legend };
@@ -161,9 +162,22 @@ export class Chart {
 
   async save(form) {
     if (!this.view) return;
-    if (form === "svg") download(`pabi-${this.name}.svg`, await this.view.toSVG(), "image/svg+xml");
-    else (await this.view.toCanvas(2)).toBlob((blob) => download(`pabi-${this.name}.png`, blob));
+    // Out of the page it has to say what it shows.
+    const spec = { ...this.spec(WIDE), title: { text: this.kind.title, subtitle: lines(this.about), anchor: "start" } };
+    const view = drawing(spec, { renderer: "none" });
+    if (form === "svg") download(`pabi-${this.name}.svg`, await view.toSVG(), "image/svg+xml");
+    else (await view.toCanvas(3)).toBlob((blob) => download(`pabi-${this.name}.png`, blob));
   }
+}
+
+function drawing(spec, how) {
+  const parsed = vega.parse(vegaLite.compile(spec).spec, null, { ast: true });
+  return new vega.View(parsed, { expr: vega.expressionInterpreter, logLevel: vega.Error, ...how });
+}
+
+/** A text in lines of a picture's width. */
+function lines(text) {
+  return text.match(/.{1,90}(?=\s|$)\s?/g) ?? [];
 }
 
 function palette() {
@@ -197,6 +211,11 @@ export class Charts {
 
   end() {
     for (const [kind, chart] of this.all) chart.settle(this.seen.get(kind));
+  }
+
+  /** Says what all of them are drawn for. */
+  describe(text) {
+    for (const chart of this.all.values()) chart.about = text;
   }
 
   redraw() {

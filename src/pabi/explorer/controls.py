@@ -169,7 +169,7 @@ CONTROLS: tuple[Control, ...] = (
     Control("adjacency", "adjacency", "choice", group="What is promised", default="replace_one", choices=(
         ("replace_one", "one record is replaced"),
         ("zero_out", "one record is left out (its gradient is zero)"),
-    ), field="adjacency", hint="Which two data sets must look alike. Opacus and most other tools count the second."),
+    ), field="adjacency", hint="Which two data sets must look alike. Numbers of Opacus compare with the second."),
     Control("release", "what is released", "choice", group="What is promised", default="last", choices=(
         ("last", "the last model alone"),
         ("path", "every model on the way"),

@@ -101,7 +101,9 @@ def _epsilon(curve: TradeOff, delta: float) -> Point:
 
 def tradeoff_curves(guarantee: Guarantee) -> Iterator[Event]:
     """The least rate of false negatives against that of false positives."""
-    rates = np.concatenate(([0.0], np.geomspace(1e-6, 1e-2, 61), np.linspace(0.0125, 1.0, 395)))
+    # Few digits each, so that a rate is what its text says.
+    small = [float(plain(rate, 3)) for rate in np.geomspace(1e-6, 1e-2, 60)]
+    rates = np.array([0.0, *small, *(k / 400 for k in range(5, 401))])
     for name, curve in named_curves(guarantee):
         errors = np.asarray(curve(rates))
         points = [

@@ -98,7 +98,7 @@ def number(guarantee: Guarantee, picked: Picked, *, final: bool) -> dict[str, An
     return {
         "epsilon": shown(epsilon),
         "delta": exact(delta),
-        "of_one": None if not isinstance(run, NoisySGD) else shown(delta * run.n, 2),
+        "of_one": None if not isinstance(run, NoisySGD) else plain(delta * run.n, 2),
         "large": isinstance(run, NoisySGD) and delta * run.n > 1.0,
         "rows": rows_of(run, delta),
         "mu": None if guarantee.mu is None else shown(guarantee.mu),

@@ -189,9 +189,7 @@ def noise_of(run: NoisySGD) -> str:
     text = f"standard deviation {exact(run.noise_std)} of the mean gradient"
     if run.clip_norm is None:
         return text
-    return (
-        f"{text}, a multiplier of {shown(run.noise_std * run.batch_size / run.clip_norm)}"
-    )
+    return f"{text}, a multiplier of {shown(run.noise_std * run.batch_size / run.clip_norm)}"
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> str:

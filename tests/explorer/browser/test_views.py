@@ -125,11 +125,12 @@ def test_a_proven_file_is_accepted_and_its_assumptions_are_attested(view, certif
     assert f"{shown(guarantee.epsilon(DELTA))} at δ = {exact(DELTA)}" in page.text(".facts")
     page.wait(lambda: page.all(".attest li"))
     told = [label.text for label in page.all(".attest label")]
-    assert len(told) == len(guarantee.assumptions)
+    assert told[0].startswith("the model was trained exactly as described")
     assert all(
         text.startswith(assumption)
-        for text, assumption in zip(told, guarantee.assumptions, strict=True)
+        for text, assumption in zip(told[1:], guarantee.assumptions, strict=True)
     )
+    assert "noise standard deviation 0.01" in page.text("main table")
     for box in page.all(".attest input"):
         box.send_keys(" ")
     page.wait(lambda: "All are attested." in page.text("main"))
@@ -206,6 +207,21 @@ def test_what_is_no_ledger_is_one_sentence(view, tmp_path, content):
     page.wait(lambda: page.text("main .alarm"))
     assert "defect" not in page.text("main .alarm")
     assert len(page.text("main .alarm")) < 400
+
+
+def test_a_ledger_is_started_on_the_page_and_saved(view, certificate, tmp_path):
+    page = view("budget")
+    page.write("budget_epsilon", "3")
+    page.one("#released").send_keys(f"{certificate}")
+    press(page, "Start a ledger")
+    page.wait(lambda: page.text(".facts"))
+    press(page, "Save the ledger")
+    (tmp_path / "people.ledger").write_text(page.download("people.ledger"), encoding="utf-8")
+    order = pabi.Ledger.order_for(
+        [pabi.Guarantee.from_json(certificate.read_text("utf-8"))], 3.0, 1e-5
+    )
+    book = pabi.Ledger(tmp_path / "people.ledger", epsilon=3.0, delta=1e-5, order=order)
+    assert f"ε = {shown_down(book.remaining())} for one" in page.text(".facts")
 
 
 # Forget

@@ -15,7 +15,7 @@ const form = element("form", { novalidate: true, onsubmit: (event) => { event.pr
 const released = element("input", { type: "file", accept: ".json,application/json", multiple: true, id: "released" });
 const opening = element("form", { novalidate: true, onsubmit: (event) => { event.preventDefault(); begin(); } });
 const begun = section("No ledger yet? Start one", true,
-  element("p", {}, "A budget, and the guarantees (JSON) of what is out already: each becomes an entry. Together they cost less than the sum of their ε."), opening);
+  element("p", {}, "A budget, and the guarantees (JSON) of what is out already: each becomes an entry. What they cost together is composed, which is another number than the sum of their ε."), opening);
 const body = element("div", { hidden: true }, chart.element,
   section("What if there were one more release?", true, form, whatIf),
   section("Entries", true, entries));
@@ -28,7 +28,7 @@ export const view = {
   title: "Budget",
   element: element("section", { "aria-labelledby": "budget-title" },
     element("h2", { id: "budget-title" }, "What was spent, and what is left"),
-    element("p", {}, "A ledger keeps what several releases from the same people may reveal together. It is only read here: nothing is entered."),
+    element("p", {}, "A ledger keeps what several releases from the same people may reveal together. One that you drop is only read: nothing is entered."),
     dropzone("Drop a ledger here, or choose it:", "", (content) => { text = content; made = null; read(); }), head, begun, body),
   prepare({ controls: { besides }, ledger }) {
     served = ledger;

@@ -72,7 +72,7 @@ _LOSSES: Choices = (
 )
 # Of the parameters of losses: label, what is in the box at first, slider, meaning.
 _PARAMETERS: Mapping[str, tuple[str, str, tuple[float, float] | None, str]] = {
-    "feature_norm": ("feature norm", "1", (0.1, 100), "The largest norm of a record's features (and its intercept's 1)."),
+    "feature_norm": ("feature norm", "1", (0.1, 100), "The largest norm of features, with an intercept's 1."),
     "classes": ("classes", "10", None, "How many classes there are."),
     "residual_bound": ("residual bound", "1", (0.1, 100), "The largest error of a prediction."),
     "threshold": ("threshold", "1", (0.01, 100), "Where Huber's loss turns from a square to a line."),
@@ -169,7 +169,7 @@ CONTROLS: tuple[Control, ...] = (
     Control("adjacency", "adjacency", "choice", group="What is promised", default="replace_one", choices=(
         ("replace_one", "one record is replaced"),
         ("zero_out", "one record is left out (its gradient is zero)"),
-    ), field="adjacency", hint="Which two data sets must look alike. Numbers of Opacus compare with the second."),
+    ), field="adjacency", hint="Which two data sets must look alike. Opacus counts the second."),
     Control("release", "what is released", "choice", group="What is promised", default="last", choices=(
         ("last", "the last model alone"),
         ("path", "every model on the way"),

@@ -56,11 +56,10 @@ def test_what_is_shared_opens_on_another_server_as_it_was(opened, page):
     words = shlex.split(opened.text("#command"))
     assert words[:3] == ["pabi", "explore", "--open"]
     with explorer(*words[2:]) as other:
-        page.others = [f"{other.origin}/"]
+        page.others, page.expected = [f"{other.origin}/"], [f"{other.origin}/api/"]
         page.open(other.address)
         assert page.answered() == epsilon
         assert page.box("l2").get_attribute("value") == ""
-        page.driver.get("about:blank")
 
 
 def test_back_returns_to_the_view_before(opened):

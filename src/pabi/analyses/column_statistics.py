@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from flint import arb, ctx
 
 from pabi.analyses.writing import claim
-from pabi.convert.balls import upper
+from pabi.convert.balls import normal_tail, upper
 from pabi.describe.column_statistics import NoisyColumnStatistics, column_statistics_sentences
 from pabi.describe.files import to_dict
 from pabi.guarantees.guarantee import Guarantee
@@ -48,7 +48,7 @@ def apply(
 def failure_of(threshold: float, columns: int) -> float:
     """δ₀ = 1 − (1 − Q(z))^d, rounded up: some level of d that one record alone has is shown."""
     with ctx.workprec(_BITS):
-        tail = (arb(threshold) / arb(2).sqrt()).erfc() / 2
+        tail = normal_tail(arb(threshold))
         return min(1.0, upper(-(columns * (-tail).log1p()).expm1()))
 
 

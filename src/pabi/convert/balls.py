@@ -34,6 +34,11 @@ def lower(ball: Ball) -> float:
     return -upper(-ball)
 
 
+def normal_tail(z: Ball) -> Ball:
+    """A ball of Φ(-z)."""
+    return (z / arb(2).sqrt()).erfc() / 2
+
+
 def tiny() -> Ball:
     """A ball that holds [0, 2^-1999]."""
     return arb(arb(2) ** -2000, arb(2) ** -2000)
@@ -54,12 +59,11 @@ def _right_half(mu: float, epsilon: float, bits: int) -> tuple[Ball, Ball]:
             if a < -FAR:
                 return 1 - tiny(), tiny()
             b = e / m + m / 2
-            root2 = arb(2).sqrt()
-            above = (a / root2).erfc() / 2
+            above = normal_tail(a)
             if b > FAR:  # e^ε and Φ(-b) would be too extreme apart
                 weighted = (-a * a / 2).exp() / (2 * arb.pi()).sqrt() * _far_mills(b, precision)
             else:
-                weighted = e.exp() * (b / root2).erfc() / 2
+                weighted = e.exp() * normal_tail(b)
             delta = above - weighted
             if delta.rel_accuracy_bits() >= bits or precision > _MAX_PRECISION:
                 return delta, weighted

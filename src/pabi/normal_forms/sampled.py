@@ -43,9 +43,7 @@ class RecordFactor(Enum):
     PRESENT = "poisson_subsampled"  # drawn or not, on one data set: O_p(m)
     REPLACED = "poisson_replaced"  # on both data sets, and nobody's place is taken: R_p(m/2)
     DISPLACING = "subsampled"  # in place of another, on both data sets: C_p(G(m)) where m = s
-    ZEROED = (
-        "fixed_size_subsampled"  # in place of another, whose place on the other data set is empty
-    )
+    ZEROED = "fixed_size_subsampled"  # in place of another, or of nobody on the other data set
 
 
 def record_factor(run: NoisySGD, order: FreshSubsets) -> RecordFactor:

@@ -211,8 +211,8 @@ class FixedSizeSubsampled(TradeOff):
             p, a, m, e = arb(self.probability), arb(norm), arb(half.apart), arb(size)
             b = a - m
             z = (a + b) / 2 + _place(a, b, kappa=(-a * b / 2).exp() * (1 - p) / p, e=e, t=guess)
-            middle = (1 - p) * e.expm1() * _tail(z)
-            value = p * (_tail(z - a) - e.exp() * _tail(z - b)) - middle
+            middle = (1 - p) * e.expm1() * balls.normal_tail(z)
+            value = p * (balls.normal_tail(z - a) - e.exp() * balls.normal_tail(z - b)) - middle
             return min(1.0, max(0.0, balls.upper(value)))
 
     def _delta_array(self, epsilon: Array) -> Array:
@@ -269,8 +269,3 @@ def _place(a: Any, b: Any, *, kappa: Any, e: Any, t: float) -> Any:
         if not radius < abs(x):
             return arb("nan")  # of which nothing is known
     return arb(x, radius)
-
-
-def _tail(z: Any) -> Any:
-    """A ball of Φ(-z)."""
-    return (z / arb(2).sqrt()).erfc() / 2

@@ -16,7 +16,16 @@ import numpy as np
 import scipy  # its parts are loaded on first use
 
 from pabi.numbers.rounding import Array
-from pabi.tradeoff.pairs import RULES, SQRT_2PI, LossCells, Pair, convex_part, normal_mass
+from pabi.tradeoff.pairs import (
+    SQRT_2PI,
+    LossCells,
+    Mask,
+    Pair,
+    Rule,
+    cells_of,
+    convex_part,
+    normal_mass,
+)
 
 APART = 100.0  # the size from which the parts are: e^(-100²/8) is less than 1e-540
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -26,9 +35,8 @@ _FAR = 700.0  # whose power of e is a double
 _LARGE = 30.0  # e^30 - 1 is e^30 to 13 digits
 _LEAST_POWER = 1e-9  # whose 1 + λ still tells λ to seven digits
 _MOST_SIZE = 2000.0  # of (λ + 1) times a size: beyond it a moment is that of a Gaussian but for 1 %
-_WINDOW = np.linspace(
-    -12.0, 12.0, 49
-)  # around a mode, which is no wider than that of a normal density
+# Around a mode, which is no wider than that of a normal density.
+_WINDOW = np.linspace(-12.0, 12.0, 49)
 _POINTS = 1500  # of a table from which a place is first guessed
 _NEWTON = 4  # steps from the guess
 
@@ -96,29 +104,21 @@ class Half:
         left, width = t[:-1], np.diff(t)
         z = self.origin + left
         size = width * (np.abs(z) + width + abs(self.norm) + abs(self.other) + 1.0)
-        mass, excess = np.zeros(width.size), np.zeros(width.size)
-        wide = np.ones(width.size, dtype=bool)
-        for limit, nodes, weights in RULES:
-            now = wide & (size <= limit)
-            if now.any():
-                mass[now], excess[now] = self._by_quadrature(
-                    left[now], width[now], nodes=nodes, weights=weights
-                )
-                wide &= ~now
-        if wide.any():
-            mass[wide], excess[wide] = self._by_difference(
-                left[wide], t[1:][wide], edges[:-1][wide]
-            )
-        return LossCells(mass, excess)
 
-    def _by_quadrature(
-        self, left: Array, width: Array, *, nodes: Array, weights: Array
-    ) -> tuple[Array, Array]:
+        def quadrature(now: Mask, rule: Rule) -> tuple[Array, Array]:
+            return self._by_quadrature(left[now], width[now], rule)
+
+        def difference(wide: Mask) -> tuple[Array, Array]:
+            return self._by_difference(left[wide], t[1:][wide], edges[:-1][wide])
+
+        return cells_of(size, quadrature, difference)
+
+    def _by_quadrature(self, left: Array, width: Array, rule: Rule) -> tuple[Array, Array]:
         a, b, p, k = self.norm, self.other, self.p, self.log_kappa
         # The shares of the record's part in the two densities, at the left end.
         own, opposite = scipy.special.expit(a * left - k), scipy.special.expit(b * left - k)
         mass, excess = np.zeros_like(left), np.zeros_like(left)
-        for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True):
+        for node, weight in rule.points:
             step = 0.5 * (1.0 + node) * width
             z = self.origin + (left + step)
             with np.errstate(under="ignore"):

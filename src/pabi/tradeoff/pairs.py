@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy  # its parts are loaded on first use
+from numpy.typing import NDArray
 
 from pabi.convert.vectorised import gaussian_delta
 from pabi.numbers.rounding import Array
 
-# Nodes, and the width·(|z| + μ + 1) up to which so many are exact to a few ulps.
-RULES = tuple((limit, *np.polynomial.legendre.leggauss(n)) for limit, n in ((0.06, 4), (2.0, 10)))
 _PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(16)
 SQRT_2PI = math.sqrt(2.0 * math.pi)
 MOMENT = 1e-8  # relative: more than the quadrature of a moment errs
@@ -38,11 +37,51 @@ _APART = 100.0
 _VAST = 1e6  # μ of a Gaussian, whose losses are about μ²/2
 
 
+Mask: TypeAlias = NDArray[np.bool_]
+
+
 class LossCells(NamedTuple):
     """Mass and excess of every interval between consecutive edges."""
 
     mass: Array
     excess: Array
+
+
+class Rule(NamedTuple):
+    """Gauss-Legendre (node, weight) on [-1, 1], and the width·(|z| + μ + 1) up to which they are exact to a
+    few ulps."""
+
+    limit: float
+    points: tuple[tuple[float, float], ...]
+
+
+def _rule(limit: float, count: int) -> Rule:
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return Rule(limit, tuple(zip(nodes.tolist(), weights.tolist(), strict=True)))
+
+
+_RULES = _rule(0.06, 4), _rule(2.0, 10)
+
+
+def cells_of(
+    size: Array,
+    quadrature: Callable[[Mask, Rule], tuple[Array, Array]],
+    difference: Callable[[Mask], tuple[Array, Array]],
+) -> LossCells:
+    """Cells of which the narrow ones are found by quadrature, the others by differences of probabilities.
+
+    `size` (k,): width·(|z| + μ + 1) of each. Both functions return (mass, excess) of the cells in a mask.
+    """
+    mass, excess = np.zeros(size.size), np.zeros(size.size)
+    wide = np.ones(size.size, dtype=bool)
+    for rule in _RULES:
+        now = wide & (size <= rule.limit)
+        if now.any():
+            mass[now], excess[now] = quadrature(now, rule)
+            wide &= ~now
+    if wide.any():
+        mass[wide], excess[wide] = difference(wide)
+    return LossCells(mass, excess)
 
 
 class Pair(ABC):
@@ -135,20 +174,14 @@ class SampledGaussian(Pair):
         with np.errstate(invalid="ignore"):
             width = np.diff(z)
             size = width * (np.maximum(np.abs(left), np.abs(z[1:])) + mu + 1.0)
-        mass, excess = np.zeros(width.size), np.zeros(width.size)
-        wide = np.ones(width.size, dtype=bool)
-        for limit, nodes, weights in RULES:
-            now = wide & (size <= limit)
-            if now.any():
-                mass[now], excess[now] = _by_quadrature(
-                    mu, p, left=left[now], width=width[now], nodes=nodes, weights=weights
-                )
-                wide &= ~now
-        if wide.any():
-            mass[wide], excess[wide] = _by_difference(
-                mu, p, left[wide], z[1:][wide], edges[:-1][wide]
-            )
-        return LossCells(mass, excess)
+
+        def quadrature(now: Mask, rule: Rule) -> tuple[Array, Array]:
+            return _by_quadrature(mu, p, left=left[now], width=width[now], rule=rule)
+
+        def difference(wide: Mask) -> tuple[Array, Array]:
+            return _by_difference(mu, p, left[wide], z[1:][wide], edges[:-1][wide])
+
+        return cells_of(size, quadrature, difference)
 
     def above(self, y: float) -> tuple[float, float]:
         """(mass, excess) of the losses above `y`: (P(Y > y), p·δ_G at the place of `y`)."""
@@ -447,11 +480,11 @@ def _place(mu: float, p: float, edges: Array) -> tuple[Array, Array]:
 
 
 def _by_quadrature(
-    mu: float, p: float, *, left: Array, width: Array, nodes: Array, weights: Array
+    mu: float, p: float, *, left: Array, width: Array, rule: Rule
 ) -> tuple[Array, Array]:
     mass, excess = np.zeros_like(left), np.zeros_like(left)
     # P's Gaussian part is φ(z - μ) = φ(z)·e^(μz - μ²/2), which neither over- nor underflows alone.
-    for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True):
+    for node, weight in rule.points:
         step = 0.5 * (1.0 + node) * width
         z = left + step
         shifted = (p * weight) * np.exp(-0.5 * np.square(z - mu))

@@ -125,8 +125,8 @@ class PoissonReplaced(TradeOff):
             mu, p, e = arb(self.mu), arb(self.probability), arb(size)
             # Where the likelihood ratio is e^ε: sinh(μz - ε/2) = sinh(ε/2)·e^(μ²/2)·(1 - p)/p.
             z = (e / 2 + ((e / 2).sinh() * (mu * mu / 2).exp() * (1 - p) / p).asinh()) / mu
-            middle = (1 - p) * e.expm1() * _tail(z)
-            value = p * (_tail(z - mu) - e.exp() * _tail(z + mu)) - middle
+            middle = (1 - p) * e.expm1() * balls.normal_tail(z)
+            value = p * (balls.normal_tail(z - mu) - e.exp() * balls.normal_tail(z + mu)) - middle
             return min(1.0, max(0.0, balls.upper(value)))
 
     def _delta_array(self, epsilon: Array) -> Array:
@@ -150,8 +150,3 @@ class PoissonReplaced(TradeOff):
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
         return cls(decode("mu", fields.pop("mu")), fields.pop("probability"))
-
-
-def _tail(z: Any) -> Any:
-    """A ball of Φ(-z)."""
-    return (z / arb(2).sqrt()).erfc() / 2

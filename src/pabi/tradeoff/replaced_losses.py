@@ -14,7 +14,7 @@ import numpy as np
 import scipy  # its parts are loaded on first use
 
 from pabi.numbers.rounding import Array
-from pabi.tradeoff.pairs import RULES, SQRT_2PI, LossCells, Pair, normal_mass
+from pabi.tradeoff.pairs import SQRT_2PI, LossCells, Mask, Pair, Rule, cells_of, normal_mass
 
 # The μ from which the parts are apart: e^(-μ²/8) is less than 1e-540.
 APART = 100.0
@@ -41,30 +41,22 @@ class ReplacedLoss(Pair):
         z = place_of(edges, self.mu, self.p)
         left, width = z[:-1], np.diff(z)
         size = width * (left + 2.0 * self.mu + 1.0)
-        mass, excess = np.zeros(width.size), np.zeros(width.size)
-        wide = np.ones(width.size, dtype=bool)
-        for limit, nodes, weights in RULES:
-            now = wide & (size <= limit)
-            if now.any():
-                mass[now], excess[now] = self._by_quadrature(
-                    left[now], width[now], nodes=nodes, weights=weights
-                )
-                wide &= ~now
-        if wide.any():
-            mass[wide], excess[wide] = self._by_difference(
-                left[wide], z[1:][wide], edges[:-1][wide]
-            )
-        return LossCells(mass, excess)
 
-    def _by_quadrature(
-        self, left: Array, width: Array, *, nodes: Array, weights: Array
-    ) -> tuple[Array, Array]:
+        def quadrature(now: Mask, rule: Rule) -> tuple[Array, Array]:
+            return self._by_quadrature(left[now], width[now], rule)
+
+        def difference(wide: Mask) -> tuple[Array, Array]:
+            return self._by_difference(left[wide], z[1:][wide], edges[:-1][wide])
+
+        return cells_of(size, quadrature, difference)
+
+    def _by_quadrature(self, left: Array, width: Array, rule: Rule) -> tuple[Array, Array]:
         mu, p = self.mu, self.p
         # The shares of the record's part in the two densities, at the left end.
         own = scipy.special.expit(mu * left - self._log_c)
         other = scipy.special.expit(-mu * left - self._log_c)
         mass, excess = np.zeros_like(left), np.zeros_like(left)
-        for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True):
+        for node, weight in rule.points:
             step = 0.5 * (1.0 + node) * width
             z = left + step
             with np.errstate(under="ignore"):

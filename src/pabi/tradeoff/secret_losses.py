@@ -15,7 +15,17 @@ import numpy as np
 import scipy  # its parts are loaded on first use
 
 from pabi.numbers.rounding import Array
-from pabi.tradeoff.pairs import BEYOND, RULES, SQRT_2PI, LossCells, Pair, convex_part, normal_mass
+from pabi.tradeoff.pairs import (
+    BEYOND,
+    SQRT_2PI,
+    LossCells,
+    Mask,
+    Pair,
+    Rule,
+    cells_of,
+    convex_part,
+    normal_mass,
+)
 
 FAR = 60.0  # Φ(-60) is below every positive double
 _TABLE = 0.05  # spacing of the places between which Newton's method begins
@@ -138,26 +148,20 @@ class SecretLoss(Pair):
         z = self.places(edges)
         left, width = z[:-1], np.diff(z)
         size = width * (np.maximum(np.abs(left), np.abs(z[1:])) + 2.0 * self.means[-1] + 1.0)
-        mass, excess = np.zeros(width.size), np.zeros(width.size)
-        wide = np.ones(width.size, dtype=bool)
-        for limit, nodes, weights in RULES:
-            now = wide & (size <= limit)
-            if now.any():
-                mass[now], excess[now] = self._by_quadrature(
-                    left[now], width[now], nodes=nodes, weights=weights
-                )
-                wide &= ~now
-        if wide.any():
-            inner = left[wide], z[1:][wide]
-            mass[wide] = self.mass_p(*inner)
-            excess[wide] = _less(mass[wide], edges[:-1][wide], self.mass_q(*inner))
-        return LossCells(mass, excess)
 
-    def _by_quadrature(
-        self, left: Array, width: Array, *, nodes: Array, weights: Array
-    ) -> tuple[Array, Array]:
+        def quadrature(now: Mask, rule: Rule) -> tuple[Array, Array]:
+            return self._by_quadrature(left[now], width[now], rule)
+
+        def difference(wide: Mask) -> tuple[Array, Array]:
+            inner = left[wide], z[1:][wide]
+            mass = self.mass_p(*inner)
+            return mass, _less(mass, edges[:-1][wide], self.mass_q(*inner))
+
+        return cells_of(size, quadrature, difference)
+
+    def _by_quadrature(self, left: Array, width: Array, rule: Rule) -> tuple[Array, Array]:
         mass, excess = np.zeros_like(left), np.zeros_like(left)
-        for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True):
+        for node, weight in rule.points:
             step = 0.5 * (1.0 + node) * width
             z = left + step
             with np.errstate(under="ignore"):

@@ -107,7 +107,7 @@ class SecretMixture(TradeOff):
 
     @property
     def orientation(self) -> Orientation:
-        """ "symmetric" where the means are opposite or nothing is secret."""
+        """Whether both orders are one, as where the means are opposite or nothing is secret."""
         return "symmetric" if self.opposite or self._plain is not None else "both"
 
     @cached_property
@@ -210,12 +210,14 @@ class SecretMixture(TradeOff):
     def _backward(self, size: Any) -> Any:
         """A ball around or above sup_z Q(< z) - e^ε·P(< z)."""
         if self._ratio(-FAR) >= (-size).exp():
-            return _tail(arb(FAR))  # and the supremum is before that
+            return balls.normal_tail(arb(FAR))  # and the supremum is before that
         low, high = self._enclosed(-size)
         value = (1 - self._above_q(low)) - size.exp() * (1 - self._above_p(low))
         if low < 0.0:  # the same without cancellation
-            below = sum((_weight(w) * _tail(m - arb(low)) for m, w in self._shares), arb(0))
-            value = _tail(-arb(low)) - size.exp() * below
+            below = sum(
+                (_weight(w) * balls.normal_tail(m - arb(low)) for m, w in self._shares), arb(0)
+            )
+            value = balls.normal_tail(-arb(low)) - size.exp() * below
         density = _density(high) if high < 0.0 else arb(_DENSITY)
         return value + (arb(high) - low) * density * (1 - size.exp() * self._ratio(low))
 
@@ -240,12 +242,12 @@ class SecretMixture(TradeOff):
         return up / down if self.opposite else up
 
     def _above_p(self, z: float) -> Any:
-        return sum((_weight(w) * _tail(arb(z) - m) for m, w in self._shares), arb(0))
+        return sum((_weight(w) * balls.normal_tail(arb(z) - m) for m, w in self._shares), arb(0))
 
     def _above_q(self, z: float) -> Any:
         if not self.opposite:
-            return _tail(arb(z))
-        return sum((_weight(w) * _tail(arb(z) + m) for m, w in self._shares), arb(0))
+            return balls.normal_tail(arb(z))
+        return sum((_weight(w) * balls.normal_tail(arb(z) + m) for m, w in self._shares), arb(0))
 
     def _fields(self) -> dict[str, Any]:
         return {
@@ -261,11 +263,6 @@ class SecretMixture(TradeOff):
 
 def _weight(w: Fraction) -> Any:
     return arb(fmpq(w.numerator, w.denominator))
-
-
-def _tail(z: Any) -> Any:
-    """A ball of Φ(-z)."""
-    return (z / arb(2).sqrt()).erfc() / 2
 
 
 def _density(z: float) -> Any:

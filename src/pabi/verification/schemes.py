@@ -240,8 +240,7 @@ def _balls_in_bins(batches: BallsInBins, n: int, cap: int | None) -> SecretOnce:
     """Every record is in each of the bins with the same probability, wherever the others are. A bin holds any
     number of them up to the cap, or is taken as empty: then a record can empty a bin. Without a cap in the
     description all numbers are covered, or those up to the one that the certificate states, but for a
-    failure,
-    which is at least as likely as that so many other records are in one bin."""
+    failure, which is at least as likely as that so many other records are in one bin."""
     size = int(batches.size)
     period = -(-n // size)
     share, covered, failure = fmpq(1, period), n, Fraction(0)

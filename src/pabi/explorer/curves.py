@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ Event = tuple[str, dict[str, Any]]
 OURS, EVERY = "the guarantee", "every model released"
 Point = dict[str, float | str | None]
 
-_SECONDS = 0.6  # that refining one curve may take
+_SECONDS = 0.6  # on a processor, that refining one curve may take
 _DELTAS = (-12.0, -2.0)  # powers of ten
 _COARSE, _REFINEMENTS = 11, 3
 _READ = slice(None, None, 4)  # of the rates of false alarms: those that stand in the table
@@ -41,13 +41,13 @@ def refined(
     value: Callable[[float], Point], xs: Callable[[int], list[float]]
 ) -> Iterator[list[Point]]:
     """Points at the grids `xs(0)`, `xs(1)`, …, each of which contains the one before, while there is time."""
-    begin, points = perf_counter(), dict[float, Point]()
+    begin, points = process_time(), dict[float, Point]()
     for level in range(_REFINEMENTS):
         grid = xs(level)
         for x in grid:
             if x not in points:
                 points[x] = value(x)
-                if level and perf_counter() - begin > _SECONDS:
+                if level and process_time() - begin > _SECONDS:
                     yield [points[x] for x in sorted(points)]
                     return
         yield [points[x] for x in grid]

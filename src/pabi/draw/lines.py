@@ -31,8 +31,8 @@ def above_epsilons(deltas: Array, epsilons: Array) -> tuple[Array, Array]:
     """
     # What is proven at a δ is proven at every larger one.
     proven = np.minimum.accumulate(epsilons)
-    kept = np.isfinite(proven) & (proven > 0.0)
-    x, y = deltas[kept], proven[kept]
+    mask = np.isfinite(proven) & (proven > 0.0)
+    x, y = deltas[mask], proven[mask]
     if x.size < 2:
         return x, y
     left, right, high, low = x[:-1], x[1:], y[:-1], y[1:]

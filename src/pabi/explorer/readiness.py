@@ -19,7 +19,7 @@ _RUNS: tuple[dict[str, str], ...] = (
 _SMALL = {"n": "1000", "size": "100", "epochs": "1", "noise": "0.1"}
 
 
-def _asked() -> None:
+def _warmth() -> None:
     """Asks for the first number and the first picture of each run, and for the whole answer of one."""
     for run in _RUNS:
         for name, data in events("run", {"state": _SMALL | run}):
@@ -32,4 +32,4 @@ with contextlib.suppress(Exception):  # whoever needs it will hear why
 for _name in sorted(NAMES):
     with contextlib.suppress(Exception):  # such as that of an extra which is not installed
         calculation(_name)
-_asked()
+_warmth()

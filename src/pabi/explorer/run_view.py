@@ -95,11 +95,14 @@ def number(guarantee: Guarantee, picked: Picked, *, final: bool) -> dict[str, An
     delta = picked.delta
     epsilon = guarantee.epsilon(delta)
     run = picked.description
+    share = (
+        delta * run.n if isinstance(run, NoisySGD) else None
+    )  # of one over the number of records
     return {
         "epsilon": shown(epsilon),
         "delta": exact(delta),
-        "of_one": None if not isinstance(run, NoisySGD) else plain(delta * run.n, 2),
-        "large": isinstance(run, NoisySGD) and delta * run.n > 1.0,
+        "of_one": None if share is None else plain(share, 2),
+        "large": share is not None and share > 1.0,
         "rows": rows_of(run, delta),
         "mu": None if guarantee.mu is None else shown(guarantee.mu),
         "method": guarantee.method,

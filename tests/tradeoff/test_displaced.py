@@ -20,7 +20,8 @@ from pabi.tradeoff import (
     Subsampled,
     TradeOff,
 )
-from pabi.tradeoff.displaced_losses import DisplacedLoss, Half
+from pabi.tradeoff.displaced_halves import Half
+from pabi.tradeoff.displaced_losses import DisplacedLoss
 
 CASES = [
     (1.0, 0.5, 0.5, 0.1),

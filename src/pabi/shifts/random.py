@@ -19,7 +19,7 @@ import numpy as np
 from pabi.normal_forms.sampled import Blocks, RecordFactor
 from pabi.numbers.rounding import Array
 from pabi.numbers.waiting import tick
-from pabi.tradeoff.displaced_losses import log_moments as displaced_log_moments
+from pabi.tradeoff.displaced import log_moments as displaced_log_moments
 from pabi.tradeoff.pairs import log_moments
 from pabi.tradeoff.replaced_losses import log_moments as replaced_log_moments
 

@@ -120,9 +120,22 @@ class ComposedLoss:
         return epsilon / self._first_moment - 0.5
 
     def _finite_moment(self, power: float) -> float:
-        return self._moments(
-            power, lambda: math.fsum(k * pair.finite_log_moment(power) for pair, k in self.terms)
-        )
+        return self._moments(power, lambda: self._summed_moments(power))
+
+    def _summed_moments(self, power: float) -> float:
+        moments: list[float] = []
+        for kind, terms in self._kinds:
+            values = kind.finite_log_moments([pair for pair, _ in terms], power)
+            moments += [k * value for (_, k), value in zip(terms, values, strict=True)]
+        return math.fsum(moments)
+
+    @cached_property
+    def _kinds(self) -> list[tuple[type[Pair], list[tuple[Pair, int]]]]:
+        """The terms of each kind of pair."""
+        kinds: dict[type[Pair], list[tuple[Pair, int]]] = {}
+        for pair, k in self.terms:
+            kinds.setdefault(type(pair), []).append((pair, k))
+        return list(kinds.items())
 
     # Readings.
 

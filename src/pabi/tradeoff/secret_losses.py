@@ -18,8 +18,8 @@ from pabi.numbers.rounding import Array
 from pabi.tradeoff.pairs import (
     BEYOND,
     SQRT_2PI,
+    Indices,
     LossCells,
-    Mask,
     Pair,
     Rule,
     cells_of,
@@ -149,10 +149,10 @@ class SecretLoss(Pair):
         left, width = z[:-1], np.diff(z)
         size = width * (np.maximum(np.abs(left), np.abs(z[1:])) + 2.0 * self.means[-1] + 1.0)
 
-        def quadrature(now: Mask, rule: Rule) -> tuple[Array, Array]:
+        def quadrature(now: Indices, rule: Rule) -> tuple[Array, Array]:
             return self._by_quadrature(left[now], width[now], rule)
 
-        def difference(wide: Mask) -> tuple[Array, Array]:
+        def difference(wide: Indices) -> tuple[Array, Array]:
             inner = left[wide], z[1:][wide]
             mass = self.mass_p(*inner)
             return mass, _less(mass, edges[:-1][wide], self.mass_q(*inner))
@@ -161,14 +161,14 @@ class SecretLoss(Pair):
 
     def _by_quadrature(self, left: Array, width: Array, rule: Rule) -> tuple[Array, Array]:
         mass, excess = np.zeros_like(left), np.zeros_like(left)
-        for node, weight in rule.points:
-            step = 0.5 * (1.0 + node) * width
+        for node, weight in zip(rule.nodes, rule.weights, strict=True):
+            step = node * width
             z = left + step
             with np.errstate(under="ignore"):
                 density = weight * np.exp(self.log_p(z) - 0.5 * z * z)
             mass += density
             excess -= density * np.expm1(self.rise_q(left, step) - self.rise_p(left, step))
-        share = 0.5 * width / SQRT_2PI
+        share = width / SQRT_2PI
         return mass * share, excess * share
 
     def above(self, y: float) -> tuple[float, float]:

@@ -48,6 +48,14 @@ def price(factor: RecordFactor, probability: float, power: float, mus: Array) ->
     return 2.0 / (power * (power + 1.0)) * moments
 
 
+def prices_below(
+    factor: RecordFactor, probability: float, power: float, mus: Array, close: float = 1e-3
+) -> Array:
+    """`price`, or a little less: that of each of `mus` (m,) > 0 rounded down by `close` of its logarithm."""
+    level, index = np.unique(np.floor(np.log(mus) / close), return_inverse=True)
+    return price(factor, probability, power, np.exp(level * close))[index]
+
+
 class Cost:
     """The price of the record's factor with parameter μ, interpolated."""
 

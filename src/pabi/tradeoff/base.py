@@ -130,6 +130,21 @@ class TradeOff(ABC):
         """
         return self._epsilon(nonnegative("delta", delta))
 
+    def underestimate(self, delta: float) -> float:
+        """A number that ε at `delta` is very likely not below, at no cost: to tell what is worth reading.
+
+        Parameters
+        ----------
+        delta : float
+            δ ≥ 0.
+
+        Returns
+        -------
+        float
+            ≥ 0; 0 where nothing is known.
+        """
+        return 0.0
+
     def epsilon_bounds(self, delta: float, rtol: float = RTOL) -> tuple[float, float]:
         """Bounds on the least ε ≥ 0 at `delta` from both sides.
 

@@ -29,7 +29,7 @@ from pabi.tradeoff.pairs import (
 
 FAR = 60.0  # Φ(-60) is below every positive double
 _TABLE = 0.05  # spacing of the places between which Newton's method begins
-_ROUNDS = 6  # of Newton's method, which ends at the precision of a loss
+_ROUNDS, _NEAR = 6, 1e-9  # of Newton's method, and by how much the last one moves
 _ENTRIES = 1 << 20  # of a working array
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _MATTERS = 50.0  # nats below the largest value of an integrand that are left out
@@ -116,7 +116,10 @@ class SecretLoss(Pair):
             low, high = np.where(gap < 0.0, z, low), np.where(gap > 0.0, z, high)
             with np.errstate(over="ignore"):
                 nearer = z - gap / slope
+            before = z
             z = np.where((nearer >= low) & (nearer <= high), nearer, 0.5 * (low + high))
+            if np.abs(z - before).max(initial=0.0) < _NEAR:  # the next would be its square
+                break
         return np.where(losses <= values[0], grid[0], np.where(losses >= values[-1], grid[-1], z))
 
     @cached_property

@@ -28,6 +28,7 @@ from pabi.tradeoff.supports import supported
 Factor = tuple[TradeOff, int]
 
 _MOST = 10**18  # of one factor
+_UNUSUAL = 0.4  # less than ¾·(1 - 1/e): a δ at which ε is what the loss usually exceeds, or more
 _SURELY = 0.97  # times a rough reading, which is 1 % above the least ε as a rule
 _MOST_POINTS = 20_000  # at which f is supported
 _LARGEST_EXPONENT = 700.0  # whose power of e is a double
@@ -217,8 +218,8 @@ class Product(TradeOff):
         return worst_divergence(sums, power)
 
     def underestimate(self, delta: float) -> float:
-        """A number that ε at `delta` is very likely not below: what `roughly` has found, less 3 %, or what
-        the Gaussian factor alone reveals.
+        """A number that ε at `delta` is very likely not below: what `roughly` has found, less 3 %. Or what
+        the Gaussian factor alone reveals, and what the total loss usually exceeds.
 
         Parameters
         ----------
@@ -231,8 +232,11 @@ class Product(TradeOff):
             ≥ 0.
         """
         found, _ = self._roughs.known(delta) or (0.0, 0.0)
-        gaussian = self._floor(self._left(delta)) if self.failure < delta < 1.0 else 0.0
-        return max(_SURELY * found, gaussian)
+        if found > 0.0 or not self.failure < delta < _UNUSUAL:
+            return _SURELY * found
+        # Of what is above ε + 1, δ(ε) is at least the part 1 - 1/e.
+        usual = 0.0 if self._alone is not None else self._losses[0].usual - 1.0
+        return max(0.0, usual, self._floor(self._left(delta)))
 
     def roughly(self, delta: float) -> tuple[float, float]:
         """A quick reading of ε in the first direction, as a rule the worse one.

@@ -43,10 +43,10 @@ def test_what_epsilon_is_not_below_is_at_most_epsilon(delta, count, failure):
         for one in (PoissonSubsampled(mu, p), FixedSizeSubsampled(mu, 0.5 * mu, 0.6 * mu, p)):
             curve = Product([(one, count), (Gaussian(beside), 1)], failure)
             epsilon = curve.epsilon(delta)
-            before = curve.underestimate(delta)
+            before = curve._underestimate(delta)
             assert before <= epsilon
             told += before > 0.1 * epsilon > 0.0
             if delta > failure:
                 curve.roughly(delta)
-                assert curve.underestimate(delta) <= epsilon
+                assert curve._underestimate(delta) <= epsilon
     assert told > 0 or failure > delta

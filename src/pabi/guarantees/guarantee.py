@@ -951,7 +951,7 @@ def least(candidates: Sequence[Guarantee], delta: float) -> Guarantee:
     """
     if not candidates:
         raise NotApplicable("no analysis applies")
-    hopes = [g.curve.underestimate(delta) for g in candidates]
+    hopes = [g.curve._underestimate(delta) for g in candidates]
     losses = [math.inf] * len(candidates)
     for i in sorted(range(len(candidates)), key=hopes.__getitem__):
         if hopes[i] <= min(losses):

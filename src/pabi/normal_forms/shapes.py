@@ -177,7 +177,7 @@ def _evaluator(
         if root == 0.0 and shift == 0.0:
             return lambda z: slope * z * _UP if slope != 1.0 else z
         return lambda z: (hypot(slope * z, root) + shift) * _UP if z > 0.0 else 0.0
-    pieces = _needed([p for p in zip(slopes, roots, shifts, strict=True) if p[2] < math.inf])
+    pieces = _essential([p for p in zip(slopes, roots, shifts, strict=True) if p[2] < math.inf])
     if not pieces:
         return lambda z: math.inf if z > 0.0 else 0.0
     if len(pieces) == 1:
@@ -202,16 +202,16 @@ def _evaluator(
     return least
 
 
-def _needed(pieces: list[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
+def _essential(pieces: list[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
     """The pieces √((cδ)² + h²) + e, as (c, h, e), less those that another one is never above: it is at most
     cδ + h + e."""
-    kept: list[tuple[float, float, float]] = []
+    least: list[tuple[float, float, float]] = []
     for c, h, e in sorted(set(pieces), key=lambda piece: (piece[0], sum(piece[1:]), -piece[1])):
-        lower = [(i, f) for d, i, f in kept if d <= c]
+        lower = [(i, f) for d, i, f in least if d <= c]
         straight = h == 0.0 and any(i + f <= e for i, f in lower)
         if not straight and not any(i <= h and f <= e for i, f in lower):
-            kept.append((c, h, e))
-    return kept
+            least.append((c, h, e))
+    return least
 
 
 def _flat_in_part(

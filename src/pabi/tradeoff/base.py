@@ -130,19 +130,9 @@ class TradeOff(ABC):
         """
         return self._epsilon(nonnegative("delta", delta))
 
-    def underestimate(self, delta: float) -> float:
-        """A number that ε at `delta` is very likely not below, at no cost: to tell what is worth reading.
-
-        Parameters
-        ----------
-        delta : float
-            δ ≥ 0.
-
-        Returns
-        -------
-        float
-            ≥ 0; 0 where nothing is known.
-        """
+    def _underestimate(self, delta: float) -> float:
+        """A number that ε at `delta` ≥ 0 is very likely not below, at hardly any cost: to tell what is worth
+        reading. 0 where nothing is known."""
         return 0.0
 
     def epsilon_bounds(self, delta: float, rtol: float = RTOL) -> tuple[float, float]:

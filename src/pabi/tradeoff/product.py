@@ -217,20 +217,9 @@ class Product(TradeOff):
         )
         return worst_divergence(sums, power)
 
-    def underestimate(self, delta: float) -> float:
+    def _underestimate(self, delta: float) -> float:
         """A number that ε at `delta` is very likely not below: what `roughly` has found, less 3 %. Or what
-        the Gaussian factor alone reveals, and what the total loss usually exceeds.
-
-        Parameters
-        ----------
-        delta : float
-            δ ≥ 0.
-
-        Returns
-        -------
-        float
-            ≥ 0.
-        """
+        the Gaussian factor alone reveals, and what the total loss usually exceeds."""
         found, _ = self._roughs.known(delta) or (0.0, 0.0)
         if found > 0.0 or not self.failure < delta < _UNUSUAL:
             return _SURELY * found

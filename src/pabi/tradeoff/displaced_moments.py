@@ -116,8 +116,8 @@ def _nodes(halves: tuple[Half, ...], level: int) -> Nodes:
     every, last = np.arange(len(halves)), scan.shape[1] - 1
     begin = scan[every, np.maximum(near.argmax(axis=1) - 1, 0)]
     end = scan[every, np.minimum(last - near[:, ::-1].argmax(axis=1) + 1, last)]
-    wanted = 0.5 * (end - begin) * np.maximum(1.0, rows.norm + size)[:, 0]
-    panels = np.clip(np.ceil(wanted), _LEAST_PANELS, _MOST_PANELS).astype(np.intp)
+    number = 0.5 * (end - begin) * np.maximum(1.0, rows.norm + size)[:, 0]
+    panels = np.clip(np.ceil(number), _LEAST_PANELS, _MOST_PANELS).astype(np.intp)
     width = 0.5 * (end - begin) / panels
     # The panels of all halves, and which each is of its half.
     which = np.arange(panels.sum()) - np.repeat(np.cumsum(panels) - panels, panels)

@@ -30,6 +30,6 @@ class Memo(Generic[Key, Value]):
             self._values[key] = value
         return self._values[key]
 
-    def known(self, key: Key) -> Value | None:
+    def value(self, key: Key) -> Value | None:
         """The value at `key` if it is kept."""
         return self._values.get(key)

@@ -220,9 +220,9 @@ class Product(TradeOff):
     def _underestimate(self, delta: float) -> float:
         """A number that ε at `delta` is very likely not below: what `roughly` has found, less 3 %. Or what
         the Gaussian factor alone reveals, and what the total loss usually exceeds."""
-        found, _ = self._roughs.known(delta) or (0.0, 0.0)
-        if found > 0.0 or not self.failure < delta < _UNUSUAL:
-            return _SURELY * found
+        rough, _ = self._roughs.value(delta) or (0.0, 0.0)
+        if rough > 0.0 or not self.failure < delta < _UNUSUAL:
+            return _SURELY * rough
         # Of what is above ε + 1, δ(ε) is at least the part 1 - 1/e.
         usual = 0.0 if self._alone is not None else self._losses[0].usual - 1.0
         return max(0.0, usual, self._floor(self._left(delta)))

@@ -83,6 +83,18 @@ class Pulls(NamedTuple):
         return Pulls(self.apart * factor, self.norm * factor, self.other * factor)
 
 
+def every_step(run: NoisySGD, factor: RecordFactor) -> tuple[Pulls, Array]:
+    """(sizes of the factors of all steps under random batches, how often each occurs), arrays of one
+    length."""
+    ratio = fraction_up(Fraction(run.sensitivity) / run.batch_size)
+    if factor is RecordFactor.REPLACED:  # of two records each adds half of that
+        ratio = max(0.5 * ratio, TINY)
+    noise = run.gradient_noise_std
+    if isinstance(noise, np.ndarray):
+        return Pulls.of(factor, ratio / noise[: run.data_steps]), np.ones(run.data_steps)
+    return Pulls.of(factor, np.array([ratio / noise])), np.array([float(run.data_steps)])
+
+
 @dataclass(frozen=True, eq=False)
 class Blocks:
     """Equal steps together, in the order of the run: how many, and their c, s, σ and ρ; arrays (blocks,)."""

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 import scipy  # its parts are loaded on first use
@@ -37,7 +37,7 @@ _APART = 100.0
 _VAST = 1e6  # μ of a Gaussian, whose losses are about μ²/2
 
 
-Mask: TypeAlias = NDArray[np.bool_]
+Indices: TypeAlias = NDArray[np.intp]
 
 
 class LossCells(NamedTuple):
@@ -48,39 +48,43 @@ class LossCells(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """Gauss-Legendre (node, weight) on [-1, 1], and the width·(|z| + μ + 1) up to which they are exact to a
+    """Gauss-Legendre nodes and weights on [0, 1], and the width·(|z| + μ + 1) up to which they are exact to a
     few ulps."""
 
     limit: float
-    points: tuple[tuple[float, float], ...]
+    nodes: Array
+    weights: Array
 
 
 def _rule(limit: float, count: int) -> Rule:
     nodes, weights = np.polynomial.legendre.leggauss(count)
-    return Rule(limit, tuple(zip(nodes.tolist(), weights.tolist(), strict=True)))
+    return Rule(limit, 0.5 * (1.0 + nodes), 0.5 * weights)
 
 
-_RULES = _rule(0.06, 4), _rule(2.0, 10)
+_AT_ONCE = 4096  # cells in one quadrature, all nodes of which stand in one array
+_RULES = _rule(0.06, 4), _rule(0.5, 6), _rule(2.0, 10)
 
 
 def cells_of(
     size: Array,
-    quadrature: Callable[[Mask, Rule], tuple[Array, Array]],
-    difference: Callable[[Mask], tuple[Array, Array]],
+    quadrature: Callable[[Indices, Rule], tuple[Array, Array]],
+    difference: Callable[[Indices], tuple[Array, Array]],
 ) -> LossCells:
     """Cells of which the narrow ones are found by quadrature, the others by differences of probabilities.
 
-    `size` (k,): width·(|z| + μ + 1) of each. Both functions return (mass, excess) of the cells in a mask.
+    `size` (k,): width·(|z| + μ + 1) of each. Both functions return (mass, excess) of the cells of these
+    indices, which for a quadrature are not many at a time.
     """
     mass, excess = np.zeros(size.size), np.zeros(size.size)
     wide = np.ones(size.size, dtype=bool)
     for rule in _RULES:
-        now = wide & (size <= rule.limit)
-        if now.any():
-            mass[now], excess[now] = quadrature(now, rule)
-            wide &= ~now
+        now = np.flatnonzero(wide & (size <= rule.limit))
+        for part in (now[i : i + _AT_ONCE] for i in range(0, now.size, _AT_ONCE)):
+            mass[part], excess[part] = quadrature(part, rule)
+        wide[now] = False
     if wide.any():
-        mass[wide], excess[wide] = difference(wide)
+        rest = np.flatnonzero(wide)
+        mass[rest], excess[rest] = difference(rest)
     return LossCells(mass, excess)
 
 
@@ -141,6 +145,11 @@ class Pair(ABC):
     def finite_log_moment(self, power: float) -> float:
         """log E[e^(power·Y); Y < ∞] for `power` > 0, to 1e-12."""
 
+    @classmethod
+    def finite_log_moments(cls, pairs: Sequence[Self], power: float) -> list[float]:
+        """Those of many pairs of one kind."""
+        return [pair.finite_log_moment(power) for pair in pairs]
+
 
 @dataclass(frozen=True)
 class SampledGaussian(Pair):
@@ -175,10 +184,10 @@ class SampledGaussian(Pair):
             width = np.diff(z)
             size = width * (np.maximum(np.abs(left), np.abs(z[1:])) + mu + 1.0)
 
-        def quadrature(now: Mask, rule: Rule) -> tuple[Array, Array]:
+        def quadrature(now: Indices, rule: Rule) -> tuple[Array, Array]:
             return _by_quadrature(mu, p, left=left[now], width=width[now], rule=rule)
 
-        def difference(wide: Mask) -> tuple[Array, Array]:
+        def difference(wide: Indices) -> tuple[Array, Array]:
             return _by_difference(mu, p, left[wide], z[1:][wide], edges[:-1][wide])
 
         return cells_of(size, quadrature, difference)
@@ -482,18 +491,13 @@ def _place(mu: float, p: float, edges: Array) -> tuple[Array, Array]:
 def _by_quadrature(
     mu: float, p: float, *, left: Array, width: Array, rule: Rule
 ) -> tuple[Array, Array]:
-    mass, excess = np.zeros_like(left), np.zeros_like(left)
+    step = rule.nodes[:, None] * width
+    z, share = left + step, width / SQRT_2PI
     # P's Gaussian part is φ(z - μ) = φ(z)·e^(μz - μ²/2), which neither over- nor underflows alone.
-    for node, weight in rule.points:
-        step = 0.5 * (1.0 + node) * width
-        z = left + step
-        shifted = (p * weight) * np.exp(-0.5 * np.square(z - mu))
-        mass += shifted
-        if p < 1.0:
-            mass += ((1.0 - p) * weight) * np.exp(-0.5 * np.square(z))
-        excess -= shifted * np.expm1(-mu * step)
-    share = 0.5 * width / SQRT_2PI
-    return mass * share, excess * share
+    shifted = p * np.exp(-0.5 * np.square(z - mu))
+    density = shifted + (1.0 - p) * np.exp(-0.5 * np.square(z)) if p < 1.0 else shifted
+    excess = shifted * -np.expm1(-mu * step)
+    return rule.weights @ density * share, rule.weights @ excess * share
 
 
 def _by_difference(

@@ -293,8 +293,10 @@ class Labelled(Pair):
         return math.fsum(w * a for w, a, _ in parts), math.fsum(w * b for w, _, b in parts)
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
-        """(0, the largest high of the parts)."""
-        return 0.0, max((pair.high(tail) for pair, _ in self._proper), default=0.0)
+        """(0, the largest high of the parts, of each for its share of the tail)."""
+        proper = self._proper
+        shares = ((pair, tail / (w * len(proper))) for pair, w in proper)
+        return 0.0, max((pair.high(share) for pair, share in shares if share < 1.0), default=0.0)
 
     @property
     def most(self) -> float:

@@ -76,5 +76,5 @@ def drawn_distance(view: SampledRun, steps: int) -> DrawnDistance | None:
     tails = np.exp(cumulant[chosen] - tilts * (values - rest)) * (1.0 + _MARGIN)
     tails = np.minimum.accumulate(np.minimum(tails, 1.0))
     weights = np.append(1.0, tails) - np.append(tails, 0.0)
-    weights[0] = fraction_up(1 - sum(map(Fraction, weights[1:].tolist())))
+    weights[0] = fraction_up(1 - sum(map(Fraction, weights[1:].tolist()), Fraction(0)))
     return DrawnDistance(blocks.length, tilts, np.append(values, largest), weights)

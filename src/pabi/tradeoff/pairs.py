@@ -34,6 +34,7 @@ _LEAST_DEPTH = 1e-12  # where the doubling starts that finds the least loss of a
 _LARGE = 30.0
 # The μ from which the two parts of a sampled Gaussian are apart: e^(-μ²/8) is less than 1e-540.
 _APART = 100.0
+_OVERFLOWS = 600.0  # nats: the square of a density times a power of e beyond it is no double
 _VAST = 1e6  # μ of a Gaussian, whose losses are about μ²/2
 
 
@@ -565,7 +566,7 @@ def _log_moment(mu: float, p: float, power: float, symmetrised: bool) -> float:
             total += (1.0 + float(weight @ rest)) * math.exp(-top)
         return top + math.log(total)
     # Far out the terms would overflow, and the difference of two great powers is taken as such.
-    far = np.abs(order * ratio) > 40.0
+    far = (np.abs(order * ratio) > 40.0) | (ratio > _OVERFLOWS)
     near = np.where(far, 0.0, ratio)
     x = np.expm1(near)
     if symmetrised:  # (1 + x)^(λ+1) - (1 + x) - 1 + (1 + x)^-λ, as a product

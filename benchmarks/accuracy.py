@@ -1,6 +1,6 @@
 """Test accuracy of the private classifiers on real data, beside their peers'.
 
-    python benchmarks/accuracy.py results.json [--datasets adult digits] [--seeds 10]
+    python benchmarks/accuracy.py results.json [--datasets adult digits] [--seeds 10] [--workers 8]
 
 For each data set and ε: the default estimator, which never sees the data before it trains, and the best
 cell of a small grid around it. Like the peers' grids in benchmarks/peers, ours is chosen by test
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 import datasets
+import sweeps
 from pabi.learn import PrivateLogisticRegression
 from pabi.numbers.errors import PrivacyWarning
 from pabi.showing import accuracy, plain
@@ -94,6 +95,22 @@ def entry(dataset: str, epsilon: float, kind: str, data: Any, seeds: int, **sett
     }
 
 
+def measure(dataset: str, epsilon: float, seeds: int, grid: bool) -> list[Any]:
+    """The entry of the default estimator, and that of the best cell of the grid."""
+    warnings.simplefilter("ignore", PrivacyWarning)
+    data = LOADERS[dataset]()
+    default = entry(dataset, epsilon, "default", data, seeds)
+    if not grid:
+        return [default]
+    best: dict[str, Any] = {}
+    best_mean = -1.0
+    for settings in around(scores(data, epsilon, range(1))[1]):
+        mean = float(np.mean(scores(data, epsilon, range(2), **settings)[0]))
+        if mean > best_mean:
+            best, best_mean = settings, mean
+    return [default, entry(dataset, epsilon, "grid", data, seeds, **best)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path)
@@ -101,25 +118,17 @@ def main() -> None:
     parser.add_argument("--epsilons", nargs="+", type=float, default=list(EPSILONS))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--no-grid", action="store_true")
+    sweeps.add_options(parser)
     given = parser.parse_args()
-    warnings.simplefilter("ignore", PrivacyWarning)
     found: list[Any] = []
-    for dataset, epsilon in itertools.product(given.datasets, given.epsilons):
-        data = LOADERS[dataset]()
-        found.append(entry(dataset, epsilon, "default", data, given.seeds))
-        if not given.no_grid:
-            _, default = scores(data, epsilon, range(1))
-            best, best_mean = {}, -1.0
-            for settings in around(default):
-                mean = float(np.mean(scores(data, epsilon, range(2), **settings)[0]))
-                if mean > best_mean:
-                    best, best_mean = settings, mean
-            found.append(entry(dataset, epsilon, "grid", data, given.seeds, **best))
-        for line in found[-2 + given.no_grid :]:
+    cells = itertools.product(given.datasets, given.epsilons, [given.seeds], [not given.no_grid])
+    for entries in sweeps.lines(given, measure, cells):
+        found += entries
+        for line in entries:
             # Of the mean; one training alone says little.
             width = line["std"] / len(line["accuracies"]) ** 0.5 or 0.01
             told = f"{accuracy(line['mean'], width)} ± {plain(line['std'], 2, percent=True)}"
-            print(f"{dataset} ε={epsilon} {line['library']}: {told}")
+            print(f"{line['dataset']} ε={line['epsilon']} {line['library']}: {told}")
         given.results.write_text(json.dumps(found, indent=1))
 
 

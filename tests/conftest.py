@@ -5,23 +5,34 @@ chooses its profile, and runs all properties besides the tests marked nightly. T
 example than others take a share of the profile's number.
 
 Of a test marked `one_in(k)` about one case in k always runs, chosen by the names of its parameters, so that
-tests of the same cases keep the same ones; the others are marked nightly.
+tests of the same cases keep the same ones; the others are marked nightly. `support.pairs` keeps
+so many pairs of two lists of cases that each entry is in one.
 """
 
 from __future__ import annotations
 
+import gc
 import zlib
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from pabi.analyses import nonlinear_one_sided
+from support.once_a_process import commands_once, laws_once
 
 # How long an example takes says more of what else the machine does.
 ANY_TIME = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("always", max_examples=50, **ANY_TIME)
 settings.register_profile("nightly", max_examples=500, **ANY_TIME)
 settings.load_profile("always")
+
+
+# A quarter of collecting tests was looking for garbage among them, of which there is none.
+gc.disable()
+
+
+def pytest_collection_finish():
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before the cases marked nightly are left out
@@ -42,3 +53,11 @@ def pytest_collection_modifyitems(items):
 def all_windows(monkeypatch):
     """The nonlinear one-sided shift solves every window, whether it can win or not."""
     monkeypatch.setattr(nonlinear_one_sided, "_CLEARLY", 1e300)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _once_a_process():
+    with pytest.MonkeyPatch.context() as patch:
+        laws_once(patch)
+        commands_once(patch)
+        yield

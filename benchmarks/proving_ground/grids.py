@@ -1,6 +1,7 @@
 """What tuned peers reach on the problems: every cell of their grids, and the best of them.
 
     python benchmarks/proving_ground/grids.py [NAME …] [--peers DP-SGD] [--epsilons 0.5 1 4] [--again]
+        [--workers 8]
 
 Each cell is tried with two seeds, of AdaSSP with ten. For each metric the cell of the best mean is then
 measured with ten other seeds. Choosing by the test set costs no privacy here, which is in the peers'
@@ -27,6 +28,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 import dp_sgd
 from metrics import METRICS, Scores, scores, sign
@@ -36,6 +38,7 @@ from problem import Problem
 from problems import PROBLEMS, load
 from sets import JUDGING, SETTING
 
+import sweeps
 from pabi.showing import plain
 
 RESULTS = Path(__file__).resolve().parent / "results" / "peers"
@@ -238,21 +241,29 @@ def store(name: str, records: list[dict[str, Any]]) -> None:
     (RESULTS / f"{name}.json").write_text(f"[\n{lines}\n]\n")
 
 
-def run(name: str, names: list[str] | None, epsilons: list[float] | None, again: bool) -> None:
-    """Adds to the records of a problem what is asked for and missing."""
+def measure_named(name: str, peer: str, epsilons: list[float]) -> list[dict[str, Any]]:
+    """The records of a problem and a peer that are known by their names."""
     problem = load(name)
-    records = stored(name)
-    for peer in peers_of(problem):
-        for epsilon in epsilons or (*FURTHER.get(name, ()), *EPSILONS):
-            key = peer.name, epsilon
-            former = [r for r in records if (r["peer"], r["epsilon"]) == key]
-            if (names and peer.name not in names) or (former and not again):
-                continue
-            record = measure(problem, peer, epsilon)
-            records = [r for r in records if r not in former] + [record]
-            store(name, records)
-            best = {m: (b["mean"], b["standard_error"]) for m, b in record["best"].items()}
-            print(name, *key, record["minutes"], best, flush=True)
+    (own,) = (one for one in peers_of(problem) if one.name == peer)
+    return [measure(problem, own, epsilon) for epsilon in epsilons]
+
+
+def missing(name: str, options: argparse.Namespace) -> Iterator[tuple[str, str, list[float]]]:
+    """(problem, peer, all ε) of the records that are asked for, and not on file."""
+    former = {(r["peer"], r["epsilon"]) for r in stored(name)}
+    for peer in peers_of(load(name)):
+        every = options.epsilons or (*FURTHER.get(name, ()), *EPSILONS)
+        new = [e for e in every if options.again or (peer.name, e) not in former]
+        if new and (not options.peers or peer.name in options.peers):
+            yield name, peer.name, new
+
+
+def add(name: str, record: dict[str, Any]) -> None:
+    """Puts a record on file, in place of a former one."""
+    key = record["peer"], record["epsilon"]
+    store(name, [r for r in stored(name) if (r["peer"], r["epsilon"]) != key] + [record])
+    best = {m: (b["mean"], b["standard_error"]) for m, b in record["best"].items()}
+    print(name, *key, record["minutes"], best, flush=True)
 
 
 def main() -> None:
@@ -261,11 +272,17 @@ def main() -> None:
     parser.add_argument("--peers", nargs="+", help="only these")
     parser.add_argument("--epsilons", nargs="+", type=float)
     parser.add_argument("--again", action="store_true", help="what is on file too")
+    sweeps.add_options(parser)
     options = parser.parse_args()
-    for name in options.names or (*SETTING, *JUDGING):
+    names = options.names or (*SETTING, *JUDGING)
+    for name in names:
         if name not in PROBLEMS:
             parser.error(f"no problem is called {name!r}")
-        run(name, options.peers, options.epsilons, options.again)
+    cells = [cell for name in names for cell in missing(name, options)]
+    several = sweeps.lines(options, measure_named, cells)
+    for (name, *_), records in zip(cells, several, strict=True):
+        for record in records:
+            add(name, record)
 
 
 if __name__ == "__main__":

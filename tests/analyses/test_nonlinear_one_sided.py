@@ -17,6 +17,7 @@ from pabi.analyses import composition, nonlinear_one_sided, tuning
 from pabi.analyses.tuning import product
 from pabi.normal_forms.sampled import Pulls, RecordFactor
 from pabi.numbers.encoding import read_floats
+from support.pairs import pairs
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -278,14 +279,14 @@ def small_run(loss, batches, **changes):
 @pytest.mark.parametrize("batches", [FixedSize(20), Poisson(20, cap=60)], ids=lambda b: b.kind)
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.one_in(3)
 def test_no_window_costs_less_than_is_thought_possible(loss, setting, batches):
     windows = nonlinear_one_sided._Windows(small_run(loss, batches, **SETTINGS[setting]), DELTA)
     for steps in (1, 2, 7, 60, 280):
         assert windows._least_energy(steps) <= windows.window(steps).payments.square * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("loss", "setting"), pairs(list(LOSSES), list(SETTINGS)))
 def test_what_is_not_solved_would_have_lost(loss, setting, monkeypatch):
     run = small_run(loss, Poisson(20, cap=60), **SETTINGS[setting])
 

@@ -15,6 +15,7 @@ from pabi.execute.precision import FINE, Walk, small_enough, walk_of
 from pabi.learn import PrivateLinearRegression, train
 from pabi.numbers.errors import InvalidInput
 from pabi.sampling import diffusion, langevin
+from support.unpriced import Unpriced
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning")
 
@@ -249,7 +250,7 @@ def test_training_refuses_bounds_near_the_least_double(run, field):
     assert refused.value.field == field
 
 
-def test_a_schedule_that_falls_to_nothing_is_told_to_end_earlier():
+def test_a_schedule_that_falls_to_nothing_is_told_to_end_earlier(monkeypatch):
     """The last steps of a cosine are a millionth of the first, and so is their noise."""
     steps = 4000
     run = NoisySGD(
@@ -262,5 +263,6 @@ def test_a_schedule_that_falls_to_nothing_is_told_to_end_earlier():
     )
     with pytest.raises(InvalidInput, match=r"^step_size: .*let the schedule end at longer steps"):
         train(run, lambda x, rows: np.zeros((len(rows), 1)), [0.0])
+    monkeypatch.setattr(NoisySGD, "guarantee", lambda *_: Unpriced())  # of thousands of lengths
     longer = replace(run, step_size=np.maximum(run.step_size, 1e-3))
     train(longer, lambda x, rows: np.zeros((len(rows), 1)), [0.0])

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from scipy.stats import beta, norm
 
-import pabi
 from pabi.describe.batches import FullBatch
 from pabi.execute import second_moments as moments_module
 from pabi.execute.row_maps import RowMap
@@ -23,6 +22,7 @@ from pabi.learn import PrivateLogisticRegression, ReleasedMoments
 from pabi.learn import estimators as estimators_module
 from pabi.learn import whitening as whitening_module
 from pabi.learn.whitening import noise_level
+from support.computed_once import computed_once
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -56,22 +56,7 @@ def estimator(random_state=None):
 @pytest.fixture
 def quick(monkeypatch):
     """Calibrations and guarantees of equal descriptions are computed once."""
-
-    def once(compute):
-        results = {}
-
-        def remembered(first, *others, **keywords):
-            key = repr((first, others))
-            if key not in results:
-                results[key] = compute(first, *others, **keywords)
-            return results[key]
-
-        return remembered
-
-    for module in (estimators_module, whitening_module):
-        monkeypatch.setattr(module, "calibrate", once(pabi.calibrate))
-    for kind in (pabi.NoisySGD, pabi.NoisySecondMoments):
-        monkeypatch.setattr(kind, "guarantee", once(kind.guarantee))
+    computed_once(monkeypatch)
 
 
 def evidence(model):

@@ -71,9 +71,12 @@ def test_discrete_noise_reveals_what_its_probabilities_say(a: float, steps: int)
     curve = discrete_laplace(a, steps)
     with mp.workdps(60):
         far = int(120 / a) + steps
+        masses, decay = [mp.tanh(mp.mpf(a) / 2)], mp.exp(-mp.mpf(a))
+        for _ in range(far + steps):
+            masses.append(masses[-1] * decay)
 
         def probability(x: int) -> float:
-            return mp.tanh(mp.mpf(a) / 2) * mp.exp(-mp.mpf(a) * abs(x))
+            return masses[abs(x)]
 
         for e in (0.0, 0.3 * a * steps, 0.9 * a * steps):
             level = mp.exp(mp.mpf(e))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +16,17 @@ from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 
 KEY_BYTES = 32
+_KEYS: ContextVar[np.random.Generator | None] = ContextVar("keys of secret streams", default=None)
 
 
 def secret_generator() -> np.random.Generator:
-    """A numpy Generator over ChaCha20, its 256-bit key fresh from the operating system.
+    """A generator whose key is fresh from the operating system, or from the stream of `drawn_from`."""
+    source = _KEYS.get()
+    return keyed_generator(os.urandom(KEY_BYTES) if source is None else source.bytes(KEY_BYTES))
+
+
+def keyed_generator(key: bytes) -> np.random.Generator:
+    """A numpy Generator over ChaCha20 under this key of 256 bits.
 
     Nobody who sees a released iterate can predict its stream, which a Mersenne Twister or a PCG
     with a recoverable state does not promise. Source: D. J. Bernstein, "ChaCha, a variant of
@@ -24,8 +34,22 @@ def secret_generator() -> np.random.Generator:
     """
     from randomgen import ChaCha
 
-    key = int.from_bytes(os.urandom(KEY_BYTES), "little")
-    return np.random.Generator(ChaCha(key=key, rounds=20))
+    return np.random.Generator(ChaCha(key=int.from_bytes(key, "little"), rounds=20))
+
+
+@contextmanager
+def drawn_from(generator: np.random.Generator) -> Iterator[None]:
+    """A context in which the keys of secret streams come from `generator`, in this thread alone.
+
+    What is computed in it is a function of that stream, so that it may be computed again: a second time it
+    gives what it gave before. `generator` has to be as secret as what it stands in for. Threads that are
+    started in it draw from the operating system.
+    """
+    token = _KEYS.set(generator)
+    try:
+        yield
+    finally:
+        _KEYS.reset(token)
 
 
 @dataclass(frozen=True)
@@ -49,6 +73,13 @@ class Randomness:
         if self.random_state is None:
             return secret_generator()
         return np.random.default_rng(self.random_state)
+
+    def keys(self, count: int) -> list[bytes]:
+        """So many keys of streams that are independent of one another, once; in place of `generator`."""
+        if self.random_state is None:
+            return [os.urandom(KEY_BYTES) for _ in range(count)]
+        generator = np.random.default_rng(self.random_state)
+        return [generator.bytes(KEY_BYTES) for _ in range(count)]
 
 
 def is_secret(random_state: Any) -> bool:

@@ -6,8 +6,9 @@ import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +22,14 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from pabi.budget.ledger import Ledger, check_ledger, reserved
 from pabi.execute.groups import UserRows
 from pabi.execute.hiding import on_grid, unseen
-from pabi.execute.randomness import Randomness, randomness_from
+from pabi.execute.machines import Machines
+from pabi.execute.randomness import (
+    KEY_BYTES,
+    Randomness,
+    drawn_from,
+    keyed_generator,
+    randomness_from,
+)
 from pabi.execute.trials import TrialLaw
 from pabi.guarantees.guarantee import Composed, Guarantee
 from pabi.guarantees.releases import released_notes
@@ -72,8 +80,22 @@ class _Tables:
         return int(_num_samples(self.y_scoring))
 
 
-class _Best(NamedTuple):
-    """The best trial so far."""
+@dataclass(frozen=True, eq=False, repr=False)
+class _Ticket:
+    """What a trial follows from: the place of its setting, and the key of all that it draws."""
+
+    place: int
+    key: bytes
+
+    @classmethod
+    def drawn(cls, generator: np.random.Generator, settings: int) -> Self:
+        """One for any of so many settings, all equally likely."""
+        return cls(int(generator.integers(settings)), generator.bytes(KEY_BYTES))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Trial:
+    """A fitted model and its score."""
 
     score: float
     settings: Settings
@@ -217,36 +239,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         PrivacyWarning
             `random_state` is not None.
         """
-        began = time.monotonic()
-        check_ledger(self.ledger)
-        slot = self._slot()
-        source = randomness_from(self.random_state)
-        public = self._scored_publicly(X_public, y_public)
-        generator = source.generator()
-        users, of_users = self._users(groups, X)
-        tables = (
-            _Tables(X=X, y=y, X_scoring=X_public, y_scoring=y_public, groups=users)
-            if public
-            else self._parted(X, y, generator, users)
-        )
-        sized = self._sized(tables, generator)
-        scored = 0 if public else tables.scored
-        self.plan_ = planned(self._target(scored), sized)
-        del generator  # it would stand in this frame while trials run
-        around = surroundings(self, strict=False, stacklevel=2)
-        certified = self._guarantee(sized, public).assuming(*of_users, *around)
-        with reserved(self.ledger, lambda: certified, secret=source.secret):
-            best = self._best(tables, sized, source)
-        guarantee = certified if source.secret else certified.for_testing()
-        guarantee = guarantee.noting(released_notes(parameters_of(best.model)))
-        keep_whole(
-            best.model, last_step(best.model), guarantee
-        )  # one trial's would promise too much
-        self.best_estimator_, self.best_params_ = best.model, dict(best.settings)
-        self.guarantee_ = guarantee
-        if hasattr(best.model, "n_features_in_"):
-            self.n_features_in_ = best.model.n_features_in_
-        _wait(began, slot)
+        fit_on(None, self, X, y, X_public=X_public, y_public=y_public, groups=groups)
         return self
 
     def plan(self, n: int, d: int, outputs: int = 2) -> SearchPlan:
@@ -411,27 +404,40 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     # Trials.
 
-    def _best(self, tables: _Tables, sized: Sequence[Sized], source: Randomness) -> _Best:
+    def _best(
+        self,
+        tables: _Tables,
+        sized: Sequence[Sized],
+        source: Randomness,
+        machines: Machines | None,
+    ) -> _Trial:
         """The best of the trials; how many there were, and all others, are gone when it returns."""
         plan = self.plan_
+        own = self if machines is None else self._without_ledger()
+        trials = _Trials(own, tables, sized, source)
 
-        def search() -> _Best:
+        def search() -> _Trial:
             generator = source.generator()
-            best: _Best | None = None
-            for _ in range(TrialLaw(plan.gamma, plan.shape).draw(generator)):
-                place = int(generator.integers(len(sized)))
-                model = self._fitted(sized[place], tables, source, generator)
-                if guarantee_of(model).curve != plan.trials[place].curve:
-                    raise InvalidInput("estimator", "a fit costs something else than its plan says")
-                score = self._score(model, tables, generator)
-                if best is None or score > best.score:
-                    best = _Best(score, sized[place].settings, model)
+            count = TrialLaw(plan.gamma, plan.shape).draw(generator)
+            tickets = (_Ticket.drawn(generator, len(sized)) for _ in range(count))
+            best: _Trial | None = None
+            for trial in (
+                map(trials, tickets) if machines is None else machines.results(trials, tickets)
+            ):
+                if best is None or trial.score > best.score:
+                    best = trial
             assert best is not None
             return best
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # how many there are, and of which setting
             return unseen(search)
+
+    def _without_ledger(self) -> Self:
+        """A copy to travel: the budget is reserved here, once."""
+        other = copy(self)
+        other.ledger = None
+        return other
 
     def _fitted(
         self, sized: Sized, tables: _Tables, source: Randomness, generator: np.random.Generator
@@ -466,7 +472,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             *((WEIGHTS,) if weighted else ()),
             *((SCORED_PUBLICLY,) if public else ()),
         )
-        return self.plan_.guarantee.assuming(*sentences)
+        certified: Guarantee = self.plan_.guarantee.assuming(*sentences)
+        return certified
 
     # The best model.
 
@@ -531,6 +538,70 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         tags.estimator_type, tags.input_tags = own.estimator_type, own.input_tags
         tags.classifier_tags, tags.regressor_tags = own.classifier_tags, own.regressor_tags
         return tags
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Trials:
+    """The trials of a search, each a function of its ticket, wherever it is made and if it is made again."""
+
+    search: PrivateSearchCV
+    tables: _Tables
+    sized: Sequence[Sized]
+    source: Randomness
+
+    def __call__(self, ticket: _Ticket) -> _Trial:
+        search, sized = self.search, self.sized[ticket.place]
+        generator = keyed_generator(ticket.key)
+        with drawn_from(generator):
+            model = search._fitted(sized, self.tables, self.source, generator)
+        if guarantee_of(model).curve != search.plan_.trials[ticket.place].curve:
+            raise InvalidInput("estimator", "a fit costs something else than its plan says")
+        return _Trial(search._score(model, self.tables, generator), sized.settings, model)
+
+
+def fit_on(
+    machines: Machines | None,
+    search: PrivateSearchCV,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    X_public: ArrayLike | None = None,
+    y_public: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+) -> PrivateSearchCV:
+    """What `search.fit` returns; the trials are made on `machines`, None for this one."""
+    began = time.monotonic()
+    check_ledger(search.ledger)
+    slot = search._slot()
+    source = randomness_from(search.random_state, stacklevel=3)
+    public = search._scored_publicly(X_public, y_public)
+    generator = source.generator()
+    users, of_users = search._users(groups, X)
+    tables = (
+        _Tables(X=X, y=y, X_scoring=X_public, y_scoring=y_public, groups=users)
+        if public
+        else search._parted(X, y, generator, users)
+    )
+    sized = search._sized(tables, generator)
+    scored = 0 if public else tables.scored
+    search.plan_ = planned(search._target(scored), sized)
+    del generator  # it would stand in this frame while trials run
+    around = surroundings(search, strict=False, stacklevel=3)
+    certified = search._guarantee(sized, public).assuming(*of_users, *around)
+    if machines is not None:
+        certified = certified.assuming(*machines.assumed)
+    with reserved(search.ledger, lambda: certified, secret=source.secret):
+        best = search._best(tables, sized, source, machines)
+    guarantee = certified if source.secret else certified.for_testing()
+    guarantee = guarantee.noting(released_notes(parameters_of(best.model)))
+    # One trial's would promise too much.
+    keep_whole(best.model, last_step(best.model), guarantee)
+    search.best_estimator_, search.best_params_ = best.model, dict(best.settings)
+    search.guarantee_ = guarantee
+    if hasattr(best.model, "n_features_in_"):
+        search.n_features_in_ = best.model.n_features_in_
+    _wait(began, slot)
+    return search
 
 
 def _preceding(model: Pipeline, tables: _Tables) -> tuple[tuple[Guarantee, ...], int | None]:

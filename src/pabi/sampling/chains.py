@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +14,7 @@ from pabi.budget.ledger import Ledger, reserved
 from pabi.describe.batches import FullBatch
 from pabi.describe.langevin import LangevinChain
 from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD, Prox
 from pabi.execute.batches import BatchRows, batch_rows
 from pabi.execute.hiding import (
     on_grid,
@@ -22,6 +24,7 @@ from pabi.execute.hiding import (
     returned,
     starting_point,
 )
+from pabi.execute.machines import Machines
 from pabi.execute.precision import checked, walk_of
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import numbers_of
@@ -31,6 +34,7 @@ from pabi.numbers.rounding import Array, fraction_up
 from pabi.sampling.draws import Draws
 from pabi.sampling.each_chain import EachChain, each_chain
 from pabi.sampling.linear_models import MeanGradient
+from pabi.sampling.parts import drawn
 
 Gradient = Callable[..., ArrayLike]
 
@@ -110,6 +114,21 @@ def langevin(
     ----------
     Bok, Su, Altschuler 2024, §5; Bravo, Flores-Mella, Guzmán, (PLA).
     """
+    return langevin_on(None, chain, gradient, x0, thin, random_state, delta=delta, ledger=ledger)
+
+
+def langevin_on(
+    machines: Machines | None,
+    chain: LangevinChain,
+    gradient: Gradient,
+    x0: ArrayLike,
+    thin: int = 1,
+    random_state: int | np.random.Generator | None = None,
+    *,
+    delta: float = 1e-5,
+    ledger: Ledger | None = None,
+) -> Draws:
+    """What `langevin` returns; the chains are run on `machines`, None for this one."""
     if not isinstance(chain, LangevinChain):
         raise InvalidInput("chain", f"expected a pabi.LangevinChain, got a {type(chain).__name__}")
     refuse_unenforceable(chain.run)
@@ -118,29 +137,32 @@ def langevin(
     start = starting_points(x0, chain.chains)
     if isinstance(gradient, MeanGradient) and start.shape[1:] != (gradient.d,):
         raise InvalidInput("x0", f"expected shape ({gradient.d},), got {np.shape(x0)}")
-    project = each_chain(chain.prox, start.shape[1:])
+    each_chain(chain.prox, start.shape[1:])  # refuses maps of other points
     # Before the data is touched: neither depends on it.
     proven = checked(chain.guarantee(delta), *walk_of(chain.run, start))
     if not enforced:
         proven = proven.assuming(TAKEN)
-    randomness = randomness_from(random_state)
+    if machines is not None:
+        proven = proven.assuming(*machines.assumed)
+    randomness = randomness_from(random_state, stacklevel=3)
     guarantee = proven if randomness.secret else proven.for_testing()
 
     # The noise of a step in doubles, not below the one that is accounted.
     noise_std = fraction_up(
         Fraction(chain.gradient_step) * Fraction(float(chain.run.gradient_noise_std))
     )
-    sizes = np.broadcast_to(chain.gradient_step, chain.steps)
-
-    def execute() -> Array:
-        generator = randomness.generator()
-        whole = isinstance(chain.batches, FullBatch)
-        order = None if whole else batch_rows(chain.run, generator)
-        mean = Mean(gradient, chain.loss.l2, order)
-        return follow(mean, project, start, sizes, noise_std, every, generator)
-
+    walks = Walks(
+        gradient=gradient,
+        l2=chain.loss.l2,
+        run=None if isinstance(chain.batches, FullBatch) else chain.run,
+        prox=chain.prox,
+        start=start,
+        sizes=np.broadcast_to(chain.gradient_step, chain.steps),
+        noise_std=noise_std,
+        thin=every,
+    )
     with reserved(ledger, lambda: proven, secret=randomness.secret):
-        values = released(execute)
+        values = released(lambda: drawn(walks, randomness, machines))
     return Draws(values, guarantee, chain, chain.release)
 
 
@@ -160,6 +182,38 @@ def starting_points(x0: ArrayLike, chains: int) -> Array:
     if start.ndim >= 2 and len(start) == chains:
         return start
     return np.broadcast_to(start, (chains, *start.shape)).copy()
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Walks:
+    """Chains from their starting points, all but their noise.
+
+    `run`: by which steps draw batches, None where every step uses all records. `start`: (chains, *shape).
+    `sizes`, `noise_std`, `thin`: as of `follow`.
+    """
+
+    gradient: Gradient
+    l2: float
+    run: NoisySGD | None
+    prox: Prox | None
+    start: Array
+    sizes: Array
+    noise_std: float
+    thin: int | None
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def part(self, some: range) -> Self:
+        """Some of the chains."""
+        return replace(self, start=self.start[some.start : some.stop])
+
+    def values(self, generator: np.random.Generator) -> Array:
+        """(chains, draws, *shape) the iterates that are released."""
+        order = None if self.run is None else batch_rows(self.run, generator)
+        mean = Mean(self.gradient, self.l2, order)
+        project = each_chain(self.prox, self.start.shape[1:])
+        return follow(mean, project, self.start, self.sizes, self.noise_std, self.thin, generator)
 
 
 class Mean:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +15,7 @@ from pabi.budget.ledger import Ledger, reserved
 from pabi.describe.losses import Loss
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.execute.hiding import GRID, on_grid, released, returned
+from pabi.execute.machines import Machines
 from pabi.execute.randomness import randomness_from
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
@@ -30,6 +32,7 @@ from pabi.sampling.envelopes import (
     expected_evaluations,
     rounding,
 )
+from pabi.sampling.parts import drawn
 from pabi.sampling.regions import Region, read_region
 
 MOST_EVALUATIONS = 10_000_000
@@ -124,6 +127,34 @@ def gibbs_rejection(
     ----------
     Ganesh, Thakurta, Upadhyay, Algorithms 2 and 3; docs, "Sampling".
     """
+    return gibbs_rejection_on(
+        None,
+        mechanism,
+        loss_value,
+        domain,
+        random_state,
+        draws=draws,
+        lipschitz=lipschitz,
+        most_evaluations=most_evaluations,
+        delta=delta,
+        ledger=ledger,
+    )
+
+
+def gibbs_rejection_on(
+    machines: Machines | None,
+    mechanism: ExponentialMechanism | IteratedExponentialMechanism,
+    loss_value: LossCallable,
+    domain: Any = None,
+    random_state: int | np.random.Generator | None = None,
+    *,
+    draws: int = 1,
+    lipschitz: float | None = None,
+    most_evaluations: int = MOST_EVALUATIONS,
+    delta: float = 1e-5,
+    ledger: Ledger | None = None,
+) -> ExactDraws:
+    """What `gibbs_rejection` returns; the draws are made on `machines`, None for this one."""
     if not isinstance(mechanism, (ExponentialMechanism, IteratedExponentialMechanism)):
         kind = type(mechanism).__name__
         raise InvalidInput("mechanism", f"expected a pabi.ExponentialMechanism, got a {kind}")
@@ -138,21 +169,13 @@ def gibbs_rejection(
     bounds = _loss_bounds(mechanism.loss, region, lipschitz)
     _refuse_long(region, rounds, bounds, most_evaluations)
     proven = repeated(mechanism.guarantee(delta), draws)  # before the data is touched
-    randomness = randomness_from(random_state)
+    if machines is not None:
+        proven = proven.assuming(*machines.assumed)
+    randomness = randomness_from(random_state, stacklevel=3)
     guarantee = proven if randomness.secret else proven.for_testing()
-
-    def execute() -> Array:
-        generator = randomness.generator()
-        parts = [draws] if len(rounds) == 1 else [1] * draws
-        points = [
-            _draw(region, rounds, loss_value, bounds, most_evaluations, part, generator)
-            for part in parts
-        ]
-        # Which doubles a box can yield depends on the box, and the boxes on the data.
-        return _released(region, np.concatenate(points))[None]
-
+    work = _Draws(region, rounds, loss_value, bounds, most_evaluations, draws)
     with reserved(ledger, lambda: proven, secret=randomness.secret):
-        values = released(execute)
+        values = released(lambda: drawn(work, randomness, machines)[None])
     return ExactDraws(values, guarantee, mechanism)
 
 
@@ -163,6 +186,37 @@ class _Round(NamedTuple):
     kappa: float
     radius: float
     rows: NDArray[np.intp] | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Draws:
+    """Exact draws of one density, all but their randomness."""
+
+    region: Region
+    rounds: list[_Round]
+    loss_value: LossCallable
+    bounds: LossBounds
+    most: int
+    draws: int
+
+    def __len__(self) -> int:
+        return self.draws
+
+    def part(self, some: range) -> Self:
+        """So many of them."""
+        return replace(self, draws=len(some))
+
+    def values(self, generator: np.random.Generator) -> Array:
+        """(draws, p) points."""
+        parts = [self.draws] if len(self.rounds) == 1 else [1] * self.draws
+        points = [
+            _draw(
+                self.region, self.rounds, self.loss_value, self.bounds, self.most, part, generator
+            )
+            for part in parts
+        ]
+        # Which doubles a box can yield depends on the box, and the boxes on the data.
+        return _released(self.region, np.concatenate(points))
 
 
 def _rounds(mechanism: ExponentialMechanism | IteratedExponentialMechanism) -> list[_Round]:

@@ -17,6 +17,7 @@ from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.moduli import Linear, Modulus
 from pabi.execute.hiding import released
+from pabi.execute.machines import Machines
 from pabi.execute.precision import Walk, checked, walk_from
 from pabi.execute.randomness import randomness_from
 from pabi.numbers import validate
@@ -25,16 +26,16 @@ from pabi.numbers.rounding import Array, times_up
 from pabi.sampling.chains import (
     TAKEN,
     Gradient,
-    Mean,
+    Walks,
     check_gradient,
-    follow,
-    langevin,
+    langevin_on,
     starting_points,
     thinned,
 )
 from pabi.sampling.costs import repeated
 from pabi.sampling.draws import Draws
 from pabi.sampling.each_chain import each_chain
+from pabi.sampling.parts import drawn
 
 if TYPE_CHECKING:
     from pabi.guarantees.guarantee import Guarantee
@@ -109,6 +110,36 @@ def diffusion(
     ----------
     Ganesh, Thakurta, Upadhyay, (2); docs, "Sampling".
     """
+    return diffusion_on(
+        None,
+        diffusion,
+        gradient,
+        x0,
+        domain,
+        steps=steps,
+        chains=chains,
+        thin=thin,
+        random_state=random_state,
+        delta=delta,
+        ledger=ledger,
+    )
+
+
+def diffusion_on(
+    machines: Machines | None,
+    diffusion: LangevinDiffusion,
+    gradient: Gradient,
+    x0: ArrayLike,
+    domain: Any = None,
+    *,
+    steps: int,
+    chains: int = 1,
+    thin: int = 1,
+    random_state: int | np.random.Generator | None = None,
+    delta: float = 1e-5,
+    ledger: Ledger | None = None,
+) -> Draws:
+    """What `diffusion` returns; the chains are run on `machines`, None for this one."""
     if not isinstance(diffusion, LangevinDiffusion):
         kind = type(diffusion).__name__
         raise InvalidInput("diffusion", f"expected a pabi.LangevinDiffusion, got a {kind}")
@@ -128,25 +159,34 @@ def diffusion(
             chains=chains,
             release=diffusion.release,
         )
-        return langevin(chain, gradient, x0, thin, random_state, delta=delta, ledger=ledger)
+        return langevin_on(
+            machines, chain, gradient, x0, thin, random_state, delta=delta, ledger=ledger
+        )
     every = thinned(diffusion.release, thin, steps)
     enforced = check_gradient(gradient, diffusion.loss, diffusion.n, diffusion.n)
     sizes, noise_std = _fine_steps(diffusion, steps)
     iteration = executed(diffusion, sizes, noise_std, getattr(domain, "diameter", None))
     start = starting_points(x0, chains)
-    project = each_chain(domain, start.shape[1:])
+    each_chain(domain, start.shape[1:])  # refuses maps of other points
     walk = _walk(diffusion, sizes, noise_std, domain, start)
     proven = _guarantee(diffusion, iteration, walk, enforced, delta)
-    randomness = randomness_from(random_state)
+    if machines is not None:
+        proven = proven.assuming(*machines.assumed)
+    randomness = randomness_from(random_state, stacklevel=3)
     guarantee = proven if randomness.secret else proven.for_testing()
 
-    def execute() -> Array:
-        generator = randomness.generator()
-        mean = Mean(gradient, diffusion.loss.l2)
-        return follow(mean, project, start, sizes, noise_std, every, generator)
-
+    walks = Walks(
+        gradient=gradient,
+        l2=diffusion.loss.l2,
+        run=None,
+        prox=domain,
+        start=start,
+        sizes=sizes,
+        noise_std=noise_std,
+        thin=every,
+    )
     with reserved(ledger, lambda: proven, secret=randomness.secret):
-        values = released(execute)
+        values = released(lambda: drawn(walks, randomness, machines))
     return Draws(values, guarantee, iteration, diffusion.release)
 
 

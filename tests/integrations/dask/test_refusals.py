@@ -14,8 +14,9 @@ import pytest
 import pabi
 from pabi.integrations.dask import partitions, train, workers
 from pabi.integrations.dask.blocks import blocks_of
-from pabi.integrations.dask.partitions import Declared, Hidden, PartialSum, Recipe
+from pabi.integrations.dask.partitions import Declared, PartialSum, Recipe
 from pabi.integrations.dask.sums import ClusterGradients
+from pabi.integrations.dask.values import Hidden
 from pabi.numbers.errors import InvalidInput
 from support.clusters import IN_PROCESS
 from support.large import features, frame_of, labels, package, write_parts
@@ -201,6 +202,13 @@ RUNS = {
         },
         "groups: missing",
     ),
+    "weights of gradients of one's own": (
+        {"run": OWN, "per_record_gradients": len, "weights": np.ones(N)},
+        "weights: expected None",
+    ),
+    "weights above 1": ({"weights": np.full(N, 1.5)}, "weights: expected numbers in [0, 1]"),
+    "fewer weights": ({"weights": np.ones(N - 1)}, "weights: expected as many rows"),
+    "a name of weights beside an array": ({"weights": "w"}, "weights: expected cells"),
     "two ways": (
         {"run": OWN, "per_record_gradients": len, "ranges": (0, 1)},
         "ranges: expected None",

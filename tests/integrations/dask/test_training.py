@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -20,6 +19,7 @@ from pabi.learn import (
 )
 from pabi.learn import train as train_in_memory
 from pabi.numbers.errors import InvalidInput
+from support.clusters import assert_forgotten
 from support.large import NAMES, features, frame_of, labels, package, write_parts
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -147,6 +147,43 @@ def test_users_train_the_same(client, batches):
     assert_same(trained.x, in_memory(run, groups=users))
 
 
+W = np.random.default_rng(4).uniform(0.0, 1.0, N)
+WEIGHTED = {
+    "in memory": lambda folder: (array(X), Y, W),
+    "array": lambda folder: (array(X), array(Y), array(W, 700)),
+    "column of a frame": lambda folder: (frame(y=Y, w=W), "y", "w"),
+    "series": lambda folder: (frame(y=Y), "y", frame(w=W)["w"]),
+    "column of files": lambda folder: (
+        str(write_parts(folder / "parts", frame_of(X, y=Y, w=W))),
+        "y",
+        "w",
+    ),
+    "npy": lambda folder: (
+        saved(folder, "X.npy", X),
+        saved(folder, "y.npy", Y),
+        saved(folder, "w.npy", W),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WEIGHTED)
+def test_weights_train_the_same(client, tmp_path, kind):
+    table, targets, weights = WEIGHTED[kind](tmp_path)
+    run = run_of(batches=pabi.Poisson(B))
+    trained = train(run, table, targets, client=client, weights=weights, random_state=3)
+    weighted = LogisticGradients(Records(X, 1.0), Y).weighted(W)
+    assert_same(trained.x, in_memory(run, weighted))
+    assert np.max(np.abs(trained.x - in_memory(run))) > 1e-3
+
+
+def test_weights_of_users_train_the_same(client):
+    users = np.random.default_rng(1).integers(0, 400, N)
+    run = run_of(n=400, batches=pabi.ShuffleOnce(50), unit="user")
+    trained = train(run, array(X), Y, client=client, random_state=3, groups=users, weights=W)
+    weighted = LogisticGradients(Records(X, 1.0), Y).weighted(W)
+    assert_same(trained.x, in_memory(run, weighted, groups=users))
+
+
 def own_gradients(x, rows, targets):
     return np.tanh(rows @ x - targets)[:, None] * rows
 
@@ -213,16 +250,6 @@ def test_the_release_is_charged(client, tmp_path):
 def test_a_guarantee_of_a_cluster_verifies(client):
     run = run_of(noise_std=1.0)
     assert pabi.verify(train(run, array(X), Y, client=client).guarantee).ok
-
-
-def assert_forgotten(client):
-    """Workers are told when to forget, and do so a little later."""
-    deadline = time.monotonic() + 20.0
-    while (
-        held := [keys for keys in client.has_what().values() if keys]
-    ) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not held
 
 
 def test_what_workers_hold_is_gone_afterwards(client):

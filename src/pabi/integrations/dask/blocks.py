@@ -74,63 +74,81 @@ class MappedRows:
 class Columns:
     """What every block has to have.
 
-    `names`: of the features, None of an array. `target`: the name of the column beside them, None where
-    targets are elsewhere. `dtype`: that of the features of a data frame, None where they are as they are.
+    `names`: of the features, None of an array. `target`, `weight`: the names of columns beside them, None
+    where these are elsewhere, or there are no weights. `dtype`: that of the features of a data frame, None
+    where they are as they are.
     """
 
     names: tuple[str, ...] | None = None
     target: str | None = None
+    weight: str | None = None
     dtype: np.dtype[Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class PartitionedTable:
-    """(features, targets) of every partition: delayed values of dask's, `Reader`s, or targets in memory."""
+    """(features, targets, weights) of every partition.
 
-    pairs: list[tuple[Any, Any]]
+    Delayed values of dask's, `Reader`s, or targets and weights in memory; None for no weights.
+    """
+
+    parts: list[tuple[Any, Any, Any]]
     columns: Columns
 
 
-def blocks_of(X: Any, y: Any) -> PartitionedTable:
-    """The blocks of a table and of what stands beside it. Raises InvalidInput naming `X` or `y`."""
+def blocks_of(X: Any, y: Any, weights: Any = None) -> PartitionedTable:
+    """The blocks of a table and of what stands beside it. Raises InvalidInput naming one of them."""
+    if y is None:
+        raise InvalidInput("y", "missing: every record has a target")
     data = X
     if isinstance(X, (LargeTable, str, os.PathLike, list, tuple)) or _is_arrow(X):
         table = X if isinstance(X, LargeTable) else LargeTable(X)
         if not _is_dask(table.data):
-            return _of_files(table, y)
+            return _of_files(table, y, weights)
         data = table.data
-        names = table.feature_names(without=(y,) if isinstance(y, str) else ())
+        beside = [name for name in (y, weights) if isinstance(name, str)]
+        names = table.feature_names(without=tuple(beside))
         if names is not None:
-            data = data[[*names, y] if isinstance(y, str) else list(names)]
+            data = data[[*names, *beside]]
     if isinstance(data, np.memmap):
-        return _of_files(LargeTable(data), y)
+        return _of_files(LargeTable(data), y, weights)
     if not _is_dask(data):
         raise InvalidInput("X", f"{_EXPECTED}; got a {type(X).__name__}")
-    return _of_frame(data, y) if hasattr(data, "columns") else _of_array(data, y)
+    return (_of_frame if hasattr(data, "columns") else _of_array)(data, y, weights)
 
 
-def _of_array(X: Any, y: Any) -> PartitionedTable:
+def _of_array(X: Any, y: Any, weights: Any) -> PartitionedTable:
     if X.ndim > 1 and any(count > 1 for count in X.numblocks[1:]):
         X = X.rechunk(dict.fromkeys(range(1, X.ndim), -1))
-    if isinstance(y, str):
-        raise InvalidInput("y", f"expected cells, got {y!r}: X is an array, without names")
+    for field, cells in (("y", y), ("weights", weights)):
+        if isinstance(cells, str):
+            raise InvalidInput(
+                field, f"expected cells, got {cells!r}: X is an array, without names"
+            )
     parts = X.to_delayed().reshape(-1).tolist()
-    return PartitionedTable(list(zip(parts, _beside(y, X.chunks[0]), strict=True)), Columns())
+    beside = _beside("y", y, X.chunks[0]), _beside("weights", weights, X.chunks[0])
+    return PartitionedTable(list(zip(parts, *beside, strict=True)), Columns())
 
 
-def _of_frame(X: Any, y: Any) -> PartitionedTable:
+def _of_frame(X: Any, y: Any, weights: Any) -> PartitionedTable:
     names = tuple(map(str, X.columns))
-    if isinstance(y, str):
-        if names.count(y) != 1:
-            raise InvalidInput("y", f"expected the name of one column of X, got {y!r}")
-        names = tuple(name for name in names if name != y)
+    for field, cells in (("y", y), ("weights", weights)):
+        if isinstance(cells, str):
+            if names.count(cells) != 1:
+                raise InvalidInput(field, f"expected the name of one column of X, got {cells!r}")
+            names = tuple(name for name in names if name != cells)
     if not names:
         raise InvalidInput("X", "expected at least one feature, got none")
     kinds = [_numeric(X.dtypes[name], name) for name in names]
-    columns = Columns(names, y if isinstance(y, str) else None, storage(np.result_type(*kinds)))
+    target, weight = (cells if isinstance(cells, str) else None for cells in (y, weights))
+    columns = Columns(names, target, weight, storage(np.result_type(*kinds)))
     parts = X.to_delayed()
-    beside = [None] * len(parts) if isinstance(y, str) else _beside(y, (math.nan,) * len(parts))
-    return PartitionedTable(list(zip(parts, beside, strict=True)), columns)
+    unknown = (math.nan,) * len(parts)
+    beside = (
+        _beside("y", None if target else y, unknown),
+        _beside("weights", None if weight else weights, unknown),
+    )
+    return PartitionedTable(list(zip(parts, *beside, strict=True)), columns)
 
 
 def _numeric(dtype: Any, name: str) -> np.dtype[Any]:
@@ -140,63 +158,85 @@ def _numeric(dtype: Any, name: str) -> np.dtype[Any]:
     return kind
 
 
-def _beside(y: Any, chunks: tuple[float, ...]) -> list[Any]:
-    """The targets of every partition, whose rows are so many, NaN where that is not known."""
+def _beside(field: str, cells: Any, chunks: tuple[float, ...]) -> list[Any]:
+    """The cells beside every partition, whose rows are so many, NaN where that is not known.
+
+    None of every partition where there are none, or they are in a column.
+    """
+    if cells is None:
+        return [None] * len(chunks)
     countable = not any(math.isnan(rows) for rows in chunks)
-    if not _is_dask(y):
-        return _cut(np.asarray(y), chunks if countable else None)
-    if hasattr(y, "chunks") and countable and y.chunks[0] != chunks:
-        if sum(y.chunks[0]) != sum(chunks):
-            raise InvalidInput("y", "expected as many rows as X has")
-        y = y.rechunk({0: chunks})
-    if hasattr(y, "chunks") and y.ndim > 1:
-        y = y.rechunk(dict.fromkeys(range(1, y.ndim), -1))
-    delayed = y.to_delayed()
+    if not _is_dask(cells):
+        return _cut(field, np.asarray(cells), chunks if countable else None)
+    if hasattr(cells, "chunks") and countable and cells.chunks[0] != chunks:
+        if sum(cells.chunks[0]) != sum(chunks):
+            raise InvalidInput(field, "expected as many rows as X has")
+        cells = cells.rechunk({0: chunks})
+    if hasattr(cells, "chunks") and cells.ndim > 1:
+        cells = cells.rechunk(dict.fromkeys(range(1, cells.ndim), -1))
+    delayed = cells.to_delayed()
     parts = delayed.reshape(-1).tolist() if isinstance(delayed, np.ndarray) else list(delayed)
     if len(parts) != len(chunks):
-        raise InvalidInput("y", f"expected {len(chunks)} partitions, those of X, got {len(parts)}")
+        raise InvalidInput(
+            field, f"expected {len(chunks)} partitions, those of X, got {len(parts)}"
+        )
     return parts
 
 
-def _cut(y: NDArray[Any], chunks: Sequence[float] | None) -> list[NDArray[Any]]:
-    """Targets in memory, partition by partition."""
+def _cut(field: str, cells: NDArray[Any], chunks: Sequence[float] | None) -> list[NDArray[Any]]:
+    """Cells in memory, partition by partition."""
     if chunks is None:
         raise InvalidInput(
-            "y", "expected the name of a column, or a collection of dask's with the partitions of X"
+            field,
+            "expected the name of a column, or a collection of dask's with the partitions of X",
         )
-    if y.ndim == 0 or len(y) != sum(chunks):
-        raise InvalidInput("y", "expected as many rows as X has")
-    return np.split(y, np.cumsum(chunks)[:-1].astype(int))
+    if cells.ndim == 0 or len(cells) != sum(chunks):
+        raise InvalidInput(field, "expected as many rows as X has")
+    return np.split(cells, np.cumsum(chunks)[:-1].astype(int))
 
 
-def _of_files(table: LargeTable, y: Any) -> PartitionedTable:
+def _of_files(table: LargeTable, y: Any, weights: Any) -> PartitionedTable:
     data = table.data
     if isinstance(data, np.ndarray):
-        return _of_mapped(data, y)
+        return _of_mapped(data, y, weights)
     files = getattr(data, "files", None)
     if files is None:
         raise InvalidInput("X", "expected files or a collection of dask's, got rows in memory")
-    if not isinstance(y, str):
-        raise InvalidInput("y", "expected the name of a column of the files")
-    table.column(y)  # every file has it
-    names = table.feature_names(without=(y,)) or ()
-    table.features(without=(y,))  # and all of these, as numbers
+    for field, cells in (("y", y), ("weights", weights)):
+        if not (isinstance(cells, str) or (field == "weights" and cells is None)):
+            raise InvalidInput(field, "expected the name of a column of the files")
+    beside = [y] if weights is None else [y, weights]
+    for name in beside:
+        table.column(name)  # every file has it
+    names = table.feature_names(without=tuple(beside)) or ()
+    table.features(without=tuple(beside))  # and all of these, as numbers
     dtype = numeric_columns(data, names)
-    pairs = [(FileRows(file, names, dtype), FileRows(file, y, None)) for file in files]
-    return PartitionedTable(pairs, Columns(dtype=dtype))
+    parts = [
+        (
+            FileRows(file, names, dtype),
+            FileRows(file, y, None),
+            None if weights is None else FileRows(file, weights, None),
+        )
+        for file in files
+    ]
+    return PartitionedTable(parts, Columns(dtype=dtype))
 
 
-def _of_mapped(data: NDArray[Any], y: Any) -> PartitionedTable:
+def _of_mapped(data: NDArray[Any], y: Any, weights: Any) -> PartitionedTable:
     rows = max(1, _TOGETHER // (data.itemsize * math.prod(data.shape[1:])))
     sizes = [min(rows, len(data) - first) for first in range(0, len(data), rows)]
-    targets = np.load(y, mmap_mode="r", allow_pickle=False) if _is_npy(y) else y
-    if isinstance(targets, np.memmap):
-        if len(targets) != len(data):
-            raise InvalidInput("y", "expected as many rows as X has")
-        beside: list[Any] = list(_mapped(targets, sizes))
-    else:
-        beside = _beside(targets, tuple(sizes))
-    return PartitionedTable(list(zip(_mapped(data, sizes), beside, strict=True)), Columns())
+    beside = _beside_mapped("y", y, sizes), _beside_mapped("weights", weights, sizes)
+    return PartitionedTable(list(zip(_mapped(data, sizes), *beside, strict=True)), Columns())
+
+
+def _beside_mapped(field: str, cells: Any, sizes: Sequence[int]) -> list[Any]:
+    """Cells in a file or in memory, in parts of these sizes."""
+    values = np.load(cells, mmap_mode="r", allow_pickle=False) if _is_npy(cells) else cells
+    if not isinstance(values, np.memmap):
+        return _beside(field, values, tuple(sizes))
+    if len(values) != sum(sizes):
+        raise InvalidInput(field, "expected as many rows as X has")
+    return list(_mapped(values, sizes))
 
 
 def _mapped(array: NDArray[Any], sizes: Sequence[int]) -> Iterator[MappedRows]:

@@ -23,20 +23,13 @@ from pabi.execute.hiding import read_only
 from pabi.execute.linear_gradients import LossGradients
 from pabi.execute.records import Records
 from pabi.integrations.dask.blocks import Columns, Reader
+from pabi.integrations.dask.values import Hidden, Refusal
 from pabi.integrations.dask.workers import arithmetic
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 
 OwnGradients = Callable[[Array, NDArray[Any], NDArray[Any]], Any]  # (x, features, targets)
 Place = tuple[str, int, int]  # (training, number of the sum, partition)
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why a worker does not compute something, in one line without data."""
-
-    field: str
-    message: str
 
 
 @dataclass(frozen=True)
@@ -52,7 +45,8 @@ class Declared:
 class Recipe:
     """How gradients follow from the rows of a partition.
 
-    `loss`: of a linear model, with so many `classes`; None where `own` computes the gradients.
+    `loss`: of a linear model, with so many `classes`; None where `own` computes the gradients. `weighted`:
+    whether records have weights.
     """
 
     run: NoisySGD
@@ -61,12 +55,16 @@ class Recipe:
     loss: LinearLoss | None = None
     classes: int | None = None
     own: OwnGradients | None = None
+    weighted: bool = False
 
-    def gradients(self, X: NDArray[Any], y: NDArray[Any]) -> PerRecordGradients:
-        """Those of some rows. Raises InvalidInput."""
+    def gradients(
+        self, X: NDArray[Any], y: NDArray[Any], weights: NDArray[Any] | None = None
+    ) -> PerRecordGradients:
+        """Those of some rows, with weights if there are some. Raises InvalidInput."""
         if self.loss is not None:
             records = Records(X, **vars(self.declared))
-            return LossGradients(self.loss, records, y, self.classes)
+            linear = LossGradients(self.loss, records, y, self.classes)
+            return linear if weights is None else linear.weighted(weights)
         assert self.own is not None
         for name, values in (("X", X), ("y", y)):
             if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
@@ -108,13 +106,6 @@ class Summary:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Hidden:
-    """A value that nobody but pabi is to see."""
-
-    value: Any
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class PartialSum:
     """The sum of the clipped gradients of some rows of a partition.
 
@@ -128,12 +119,12 @@ class PartialSum:
     value: Array
 
 
-def held(recipe: Recipe, number: int, x: Any, y: Any) -> Partition | Refusal:
-    """A partition of these features and targets, or of what a `Reader` reads."""
+def held(recipe: Recipe, number: int, *cells: Any) -> Partition | Refusal:
+    """A partition of these features, targets and weights, or of what `Reader`s read."""
     try:
-        return _held(recipe, number, x, y)
+        return _held(recipe, number, *cells)
     except InvalidInput as no:
-        return _refusal(no)
+        return Refusal.of(no)
     except Exception as bad:
         return Refusal("X", f"cannot be read: {type(bad).__name__}")
 
@@ -169,15 +160,9 @@ def partial_sum(
         with np.errstate(all="ignore"):
             total = clipped_sum(partition.run, partition.gradients, groups)
             value = total(read_only(point.value), chosen)
-    except InvalidInput as no:
-        return _refusal(no)
     except Exception as bad:
-        return Refusal("client", f"a worker failed: {type(bad).__name__}")
+        return Refusal.of(bad)
     return PartialSum(place, partition.check, rows_in(chosen), arithmetic(), value)
-
-
-def _refusal(error: InvalidInput) -> Refusal:
-    return Refusal(error.field, str(error).removeprefix(f"{error.field}: "))
 
 
 def _each_its_own(rows: Rows, shares: Array, count: int) -> UserRows:
@@ -187,41 +172,51 @@ def _each_its_own(rows: Rows, shares: Array, count: int) -> UserRows:
     return UserRows(count, np.arange(count), np.arange(count + 1), every, placed=True)
 
 
-def _held(recipe: Recipe, number: int, x: Any, y: Any) -> Partition | Refusal:
-    features, targets = (part.read() if isinstance(part, Reader) else part for part in (x, y))
-    if (names := recipe.columns.names) is not None:
-        features, targets = _cells(list(names), recipe.columns, features, targets)
-    X, y = np.ascontiguousarray(features), np.ascontiguousarray(targets)
-    if X.ndim == 0 or y.ndim == 0 or len(X) != len(y):
-        raise InvalidInput("y", "expected as many rows as X has")
-    if "O" in (X.dtype.kind, y.dtype.kind):
-        raise InvalidInput(
-            "X" if X.dtype.kind == "O" else "y", "expected numbers, got other objects"
-        )
+def _held(recipe: Recipe, number: int, *cells: Any) -> Partition:
+    features, *beside = (part.read() if isinstance(part, Reader) else part for part in cells)
+    if recipe.columns.names is not None:
+        features, *beside = _cells(recipe.columns, features, *beside)
+    X, y, *rest = (np.ascontiguousarray(part) for part in (features, *beside) if part is not None)
+    for name, part in zip(("X", "y", "weights"), (X, y, *rest), strict=False):
+        if part.ndim == 0 or len(part) != len(X):
+            raise InvalidInput("y" if name == "X" else name, "expected as many rows as X has")
+        if part.dtype.kind == "O":
+            raise InvalidInput(name, "expected numbers, got other objects")
     signed = recipe.loss is not None and recipe.loss.response == "sign"
+    check = 0
+    for part in (X, y, *rest):
+        check = zlib.crc32(_bytes(part), check)
     return Partition(
         number=number,
         rows=len(X),
-        check=zlib.crc32(_bytes(y), zlib.crc32(_bytes(X))),
-        size=X.nbytes + y.nbytes,
+        check=check,
+        size=sum(part.nbytes for part in (X, y, *rest)),
         labels=frozenset(np.unique(y).tolist()) - {1} if signed else frozenset(),
         shapes=(X.shape[1:], y.shape[1:]),
-        gradients=recipe.gradients(X, y) if len(X) else None,
+        gradients=recipe.gradients(X, y, *rest) if len(X) else None,
         run=recipe.run,
     )
 
 
-def _cells(names: list[str], columns: Columns, frame: Any, beside: Any) -> tuple[NDArray[Any], Any]:
-    """The features of these names and the targets of a part of a data frame."""
-    expected = names if columns.target is None else [*names, columns.target]
+def _cells(columns: Columns, frame: Any, targets: Any, weights: Any) -> tuple[Any, Any, Any]:
+    """The features, targets and weights of a part of a data frame."""
+    assert columns.names is not None
+    names = list(columns.names)
+    expected = [*names, *(one for one in (columns.target, columns.weight) if one is not None)]
     if sorted(map(str, frame.columns)) != sorted(expected):
         raise InvalidInput("X", f"expected the columns {expected!r} in every partition")
-    targets = beside if columns.target is None else frame[columns.target]
     try:
         numbers = frame[names].to_numpy(dtype=columns.dtype, na_value=np.nan)
     except (TypeError, ValueError):
         raise InvalidInput("X", "expected numbers in every column, got something else") from None
-    return numbers, targets.to_numpy() if hasattr(targets, "to_numpy") else targets
+    targets = targets if columns.target is None else frame[columns.target]
+    weights = weights if columns.weight is None else frame[columns.weight]
+    return numbers, _plain(targets), _plain(weights)
+
+
+def _plain(column: Any) -> Any:
+    """The cells of a series; anything else as it is."""
+    return column.to_numpy() if hasattr(column, "to_numpy") else column
 
 
 def _bytes(values: NDArray[Any]) -> Any:

@@ -24,25 +24,21 @@ from pabi.execute.records import numbers_of
 from pabi.execute.sums import GradientSum, RemoteGradients, Total
 from pabi.integrations.dask.blocks import PartitionedTable
 from pabi.integrations.dask.partitions import (
-    Hidden,
     PartialSum,
     Place,
     Recipe,
-    Refusal,
     Summary,
     held,
     partial_sum,
     summary,
 )
-from pabi.integrations.dask.workers import check_alike
+from pabi.integrations.dask.values import Hidden, Refusal
+from pabi.integrations.dask.workers import check_alike, release, trusted
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 from pabi.numbers.rounding import Array
 
-TRUSTED = (
-    "scheduler and workers of the cluster, and the network between them and this machine, compute and carry "
-    "what they are asked to and keep it to themselves: they see records, batches and hidden iterates"
-)
+TRUSTED = trusted("records, batches and hidden iterates")
 _CHANGED = (
     "it changed while it was read: expected the same rows in every pass; nothing was released"
 )
@@ -74,7 +70,7 @@ class ClusterGradients(RemoteGradients):
 
     def close(self) -> None:
         """Lets the workers forget the partitions."""
-        _release(self._partitions)
+        release(self._partitions)
 
     def partial_sums(
         self, x: Array, parts: Sequence[tuple[int, Rows, Any]], number: int
@@ -111,8 +107,8 @@ class ClusterGradients(RemoteGradients):
         common = dask.delayed(recipe, name=f"{name}-recipe", traverse=False)
         make = dask.delayed(held, pure=False, traverse=False)
         parts = [
-            make(common, i, x, y, dask_key_name=f"{name}-partition-{i}")
-            for i, (x, y) in enumerate(blocks.pairs)
+            make(common, i, *cells, dask_key_name=f"{name}-partition-{i}")
+            for i, cells in enumerate(blocks.parts)
         ]
         return list(self._client.compute(parts))
 
@@ -160,7 +156,7 @@ class ClusterGradients(RemoteGradients):
                 "client", f"the cluster failed{where}: {type(bad).__name__}"
             ) from None
         finally:
-            _release(futures)
+            release(futures)
         for number, value in zip(partitions, values, strict=True):
             if isinstance(value, Refusal):
                 raise InvalidInput(value.field, f"{value.message} (partition {number})")
@@ -173,7 +169,8 @@ class ClusterGradients(RemoteGradients):
             return recipe.own
         if len(features) != 1 or 0 in features:
             raise InvalidInput("X", f"expected shape (n, d), got rows of shape {features}")
-        return recipe.gradients(np.zeros((1, *features)), np.zeros((1, *target), int))
+        weights = np.ones(1) if recipe.weighted else None
+        return recipe.gradients(np.zeros((1, *features)), np.zeros((1, *target), int), weights)
 
 
 class _ClusterSum:
@@ -200,12 +197,6 @@ class _ClusterSum:
             first = int(self._ends[part - 1]) if part else 0
             shares = None if self._groups is None else self._groups.shares[own]
             yield part, in_a_row(own - first), shares
-
-
-def _release(futures: list[Any]) -> None:
-    """Lets the workers forget what these stand for, even while the traceback of an error holds them."""
-    for future in futures:
-        future.release()
 
 
 def _runs(

@@ -40,6 +40,7 @@ def train(
     progress: bool = False,
     ledger: Ledger | None = None,
     groups: ArrayLike | None = None,
+    weights: Any = None,
 ) -> Trained:
     """The last iterate of `run` on the records that a cluster's workers hold, with its guarantee.
 
@@ -90,6 +91,10 @@ def train(
         The budget that the release is reserved in, before the first step.
     groups : (m,) array-like
         The user of every row, for a run with `unit="user"`, in memory.
+    weights : as y, optional
+        By what the gradient of each record is multiplied, in [0, 1], as `weighted` of the gradients of
+        `pabi.learn` does. A record's weight depends on that record and public numbers alone. Not beside
+        `per_record_gradients`, which may do so by itself.
 
     Returns
     -------
@@ -120,11 +125,12 @@ def train(
     refuse_unenforceable(run)
     check_client(client)
     declared = Declared(feature_norm, intercept_scaling, ranges)
-    blocks = blocks_of(X, y)
+    blocks = blocks_of(X, y, weights)
     if per_record_gradients is None:
-        recipe = _of_loss(run, declared, blocks.columns, x0)
+        recipe = replace(_of_loss(run, declared, blocks.columns, x0), weighted=weights is not None)
     else:
-        recipe = _of_callable(run, declared, blocks.columns, per_record_gradients)
+        beside = vars(declared) | {"weights": weights}
+        recipe = _of_callable(run, beside, blocks.columns, per_record_gradients)
     gradients = ClusterGradients(client, recipe, blocks)
     try:
         return train_and_keep(
@@ -169,15 +175,15 @@ def _of_loss(run: NoisySGD, declared: Declared, columns: Columns, x0: ArrayLike 
 
 
 def _of_callable(
-    run: NoisySGD, declared: Declared, columns: Columns, gradients: OwnGradients
+    run: NoisySGD, beside: dict[str, Any], columns: Columns, gradients: OwnGradients
 ) -> Recipe:
-    """The gradients that the caller computes. Raises InvalidInput."""
+    """The gradients that the caller computes. Raises InvalidInput where anything is stated `beside` them."""
     if not callable(gradients):
         kind = type(gradients).__name__
         raise InvalidInput("per_record_gradients", f"expected a callable, got a {kind}")
-    for name, value in vars(declared).items():
+    for name, value in beside.items():
         if value is not None:
             raise InvalidInput(
                 name, "expected None beside per_record_gradients: rows go as they are"
             )
-    return Recipe(run, columns, declared, own=gradients)
+    return Recipe(run, columns, Declared(), own=gradients)

@@ -8,6 +8,7 @@ what it was made with.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from functools import cache
 from pydoc import locate
 from typing import Any
@@ -69,6 +70,36 @@ def check_client(client: Any) -> None:
             raise InvalidInput(
                 "client", f"expected pabi {__version__} on every worker, got {present} at {worker}"
             )
+
+
+def trusted(sight: str) -> str:
+    """What a guarantee assumes of a cluster that sees this."""
+    return (
+        "scheduler and workers of the cluster, and the network between them and this machine, compute and "
+        f"carry what they are asked to and keep it to themselves: they see {sight}"
+    )
+
+
+def release(futures: Iterable[Any]) -> None:
+    """Lets the workers forget what these stand for, even while the traceback of an error holds them."""
+    for future in futures:
+        future.release()
+
+
+def arithmetic_of(client: Any) -> str:
+    """What its workers compute with. Raises InvalidInput where they compute in different ways."""
+    try:
+        answers = client.run(arithmetic, on_error="return").values()
+    except Exception as bad:
+        raise InvalidInput("client", f"cannot ask its workers: {type(bad).__name__}") from None
+    ways = [
+        answer for answer in answers if isinstance(answer, str)
+    ]  # others are of those that are gone
+    if not ways:
+        raise InvalidInput("client", "expected workers, got none that answers")
+    for way in ways:
+        check_alike(ways[0], way)
+    return ways[0]
 
 
 def check_alike(one: str, other: str) -> None:

@@ -1,0 +1,244 @@
+"""Chains and exact draws on a cluster are those that the same keys give on this machine."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi import sampling
+from pabi.execute.machines import Machines
+from pabi.execute.randomness import Randomness, keyed_generator
+from pabi.guarantees.guarantee import TESTING
+from pabi.integrations.dask import diffusion, gibbs_rejection, langevin
+from pabi.integrations.dask.tasks import Answer, Cluster
+from pabi.integrations.dask.workers import trusted
+from pabi.numbers.errors import BudgetExceeded, InvalidInput
+from pabi.sampling.parts import drawn
+from support.clusters import assert_forgotten
+
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+SECRET, SEED = 4321.125, 3
+N = 200
+X = np.random.default_rng(0).uniform(-0.5, 0.5, (N, 3))
+Y = np.where(X[:, 0] > 0.0, 1, -1)
+LOSS = pabi.Loss.logistic(feature_norm=1.0, l2=0.1)
+CHAIN = pabi.LangevinChain(
+    LOSS,
+    n=N,
+    inverse_temperature=N,
+    step_size=1e-3,
+    steps=20,
+    chains=5,
+    prox=pabi.prox.ball(4.0),
+)
+STARTS = np.random.default_rng(1).normal(size=(5, 3))
+# Of five chains on the two threads of the cluster, with the keys that follow from the seed.
+PARTS = list(zip([range(2), range(2, 5)], Randomness(SEED).keys(2), strict=True))
+
+
+def gradient(size=None):
+    return sampling.mean_gradient(X, Y, LOSS, size=size)
+
+
+def assert_same(draws, parts):
+    """`parts`: the draws of each part on this machine."""
+    values = np.concatenate([one.values for one in parts])
+    assert np.max(np.abs(draws.values - values)) <= 1e-12 * np.max(np.abs(values))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"release": "path"}, {"batches": pabi.Cyclic(50), "prox": None}],
+    ids=["last", "path", "batches"],
+)
+def test_chains_are_those_of_their_keys(client, changes):
+    chain, thin = replace(CHAIN, **changes), 4 if "release" in changes else 1
+    own = gradient(50 if "batches" in changes else None)
+    draws = langevin(chain, own, STARTS, thin, SEED, client=client)
+    assert_same(
+        draws,
+        [
+            sampling.langevin(
+                replace(chain, chains=len(some)),
+                own,
+                STARTS[some.start : some.stop],
+                thin,
+                keyed_generator(key),
+            )
+            for some, key in PARTS
+        ],
+    )
+
+
+@pytest.mark.parametrize("beta", [20.0, lambda t: 20.0 * t], ids=["constant", "rising"])
+def test_fine_steps_are_those_of_their_keys(client, beta):
+    described = pabi.LangevinDiffusion(LOSS, N, beta, time=0.5, diameter=8.0)
+    given = {"domain": pabi.prox.ball(4.0), "steps": 10}
+    draws = diffusion(
+        described, gradient(), STARTS, client=client, chains=5, random_state=SEED, **given
+    )
+    assert_same(
+        draws,
+        [
+            sampling.diffusion(
+                described,
+                gradient(),
+                STARTS[some.start : some.stop],
+                chains=len(some),
+                random_state=keyed_generator(key),
+                **given,
+            )
+            for some, key in PARTS
+        ],
+    )
+
+
+@pytest.mark.parametrize("rounds", [False, True], ids=["once", "rounds"])
+def test_exact_draws_are_those_of_their_keys(client, rounds):
+    mechanism = pabi.ExponentialMechanism(LOSS, n=N, dimension=3, diameter=4.0, epsilon=1.0)
+    if rounds:
+        loss = pabi.Loss.strongly_convex(1.0, 1.0, gradient_bound=3.0)
+        mechanism = pabi.IteratedExponentialMechanism(loss, N, 3, 2.0, (0.3, 0.7), 0.1)
+    value = sampling.mean_loss(X, Y, "logistic", 0.1)
+    draws = gibbs_rejection(mechanism, value, random_state=SEED, client=client, draws=5)
+    alone = [
+        sampling.gibbs_rejection(
+            mechanism, value, random_state=keyed_generator(key), draws=len(some)
+        )
+        for some, key in PARTS
+    ]
+    assert np.array_equal(draws.values, np.concatenate([one.values for one in alone], axis=1))
+
+
+def test_the_guarantee_is_that_of_the_chains_with_one_assumption_more(client):
+    draws = langevin(CHAIN, gradient(), np.zeros(3), client=client)
+    there = trusted("records, noise and hidden iterates")
+    assert draws.values.shape == (5, 1, 3)
+    assert draws.guarantee.curve == CHAIN.guarantee(1e-5).curve
+    assert set(draws.guarantee.assumptions) == {*CHAIN.guarantee(1e-5).assumptions, there}
+    assert pabi.verify(draws.guarantee).ok
+    assert (
+        TESTING
+        in langevin(CHAIN, gradient(), np.zeros(3), 1, SEED, client=client).guarantee.assumptions
+    )
+
+
+def at_rest(x):
+    return np.zeros_like(x)
+
+
+def test_every_chain_and_every_call_has_noise_of_its_own(client):
+    values = [langevin(CHAIN, at_rest, np.zeros(3), client=client).values for _ in range(2)]
+    assert len(np.unique(values)) == 2 * 5 * 3
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_every_draw_is_in_one_part(count):
+    """As many parts as there are threads, or draws."""
+    seen = []
+
+    class Numbers:
+        def __init__(self, numbers):
+            self.numbers = numbers
+
+        def __len__(self):
+            return len(self.numbers)
+
+        def part(self, some):
+            return Numbers(some)
+
+        def values(self, generator):
+            seen.append(generator.random())
+            return np.array(self.numbers)
+
+    class InTurn(Machines):
+        assumed, together = (), 3
+
+        def results(self, function, parts):
+            return map(function, parts)
+
+    values = drawn(Numbers(range(count)), Randomness(None), InTurn())
+    assert np.array_equal(values, np.arange(count))
+    assert len(seen) == len(set(seen)) == min(count, 3)
+
+
+def test_one_reservation_is_made_before_anything_is_asked(client, tmp_path, monkeypatch):
+    ledger = pabi.Ledger(tmp_path / "ledger.jsonl", epsilon=8.0, delta=1e-3)
+    langevin(CHAIN, gradient(), np.zeros(3), client=client, ledger=ledger)
+    assert len(ledger.report().entries) == 1
+    monkeypatch.setattr(Cluster, "results", None)
+    with pytest.raises(BudgetExceeded):
+        langevin(replace(CHAIN, chains=500), gradient(), np.zeros(3), client=client, ledger=ledger)
+
+
+def test_only_the_release_comes_back(client, monkeypatch):
+    answers = []
+    value = Cluster._value
+
+    def seen(self, future, place):
+        answers.append(value(self, future, place))
+        return answers[-1]
+
+    monkeypatch.setattr(Cluster, "_value", seen)
+    draws = langevin(CHAIN, gradient(), np.zeros(3), client=client)
+    assert np.array_equal(np.concatenate(answers), draws.values)
+    assert_forgotten(client)
+
+
+def fails(x):
+    raise ValueError(f"the iterate is {SECRET + x[0, 0]}")
+
+
+def without_end(x):
+    return x * np.inf
+
+
+def locked():
+    lock = threading.Lock()
+    return lambda x: x * bool(lock)
+
+
+@pytest.mark.parametrize(
+    ("own", "line"),
+    [
+        (fails, "client: a worker failed: ValueError"),
+        (without_end, "gradient: expected finite numbers"),
+        (locked(), "client: cannot send it work: TypeError"),
+        (None, "gradient: expected a callable, got a NoneType"),
+    ],
+    ids=["raises", "not finite", "does not travel", "none"],
+)
+def test_a_refusal_is_one_line_and_shows_nothing(client, own, line, caplog, capfd):
+    start = np.full(3, SECRET)
+    with caplog.at_level(logging.DEBUG), pytest.raises(InvalidInput) as no:
+        langevin(replace(CHAIN, prox=None), own, start, client=client)
+    assert str(no.value) == line
+    shown = caplog.text + "".join(capfd.readouterr())
+    assert str(SECRET) not in shown
+    assert str(2 * SECRET) not in shown
+    assert_forgotten(client)
+
+
+def test_bad_clients_are_refused():
+    with pytest.raises(InvalidInput, match="^client: expected a distributed.Client, got a Non"):
+        langevin(CHAIN, gradient(), np.zeros(3), client=None)
+
+
+def test_the_answer_to_another_question_is_never_taken(client, monkeypatch):
+    def other(function, place, part):
+        return Answer((place[0], place[1] + 1), "", function.value(part.value))
+
+    monkeypatch.setattr("pabi.integrations.dask.tasks.answer", other)
+    with pytest.raises(InvalidInput, match="^client: a worker answered another question"):
+        langevin(CHAIN, gradient(), np.zeros(3), client=client)
+
+
+def test_workers_that_compute_in_other_ways_are_refused(client, monkeypatch):
+    monkeypatch.setattr("pabi.integrations.dask.tasks.arithmetic", lambda: "sums 2")
+    with pytest.raises(InvalidInput, match="^client: expected workers that compute alike"):
+        langevin(CHAIN, gradient(), np.zeros(3), client=client)

@@ -31,6 +31,7 @@ from pabi.shifts.random import prices_below
 from pabi.tradeoff import (
     FixedSizeSubsampled,
     Gaussian,
+    Mixture,
     PoissonReplaced,
     PoissonSubsampled,
     Product,
@@ -136,13 +137,13 @@ def _reveals_all(curve: Product) -> bool:
 
 
 def product(
-    gaussian: float,
+    hidden: float | Mixture,
     records: Iterable[tuple[Pulls, Array]],
     probability: float,
     factor: RecordFactor,
     failure: float,
 ) -> Product:
-    """G(gaussian) ⊗ the records' factors, given as arrays of sizes and counts.
+    """`hidden`, a mixture or the μ of a Gaussian, ⊗ the records' factors, given by sizes and counts.
 
     Sizes are rounded up to at most 48 distinct ones.
     """
@@ -155,13 +156,18 @@ def product(
     factors: list[tuple[TradeOff, int]] = []
     for size, count in binned(sizes, counts):
         factors.append((_revealed(factor, size, probability), count))
-    if math.isnan(gaussian):
-        gaussian = math.inf
-    if gaussian > 0.0:
-        factors.append((Gaussian(max(gaussian * (1.0 + _MARGIN), _LEAST)), 1))
+    if isinstance(hidden, Mixture):
+        factors.append((Mixture([_raised(part.mu) for part in hidden.parts], hidden.weights), 1))
+    elif not hidden <= 0.0:
+        factors.append((_raised(math.inf if math.isnan(hidden) else hidden), 1))
     if not factors:
         factors.append((Gaussian(0.0), 1))
     return Product(factors, failure)
+
+
+def _raised(mu: float) -> Gaussian:
+    """G(μ), rounded up."""
+    return Gaussian(max(mu * (1.0 + _MARGIN), _LEAST))
 
 
 def _revealed(factor: RecordFactor, size: Array, probability: float) -> TradeOff:

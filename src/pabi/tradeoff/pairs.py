@@ -34,6 +34,7 @@ _LEAST_DEPTH = 1e-12  # where the doubling starts that finds the least loss of a
 _LARGE = 30.0
 # The μ from which the two parts of a sampled Gaussian are apart: e^(-μ²/8) is less than 1e-540.
 _APART = 100.0
+_OVERFLOWS = 600.0  # nats: the square of a density times a power of e beyond it is no double
 _VAST = 1e6  # μ of a Gaussian, whose losses are about μ²/2
 
 
@@ -302,8 +303,10 @@ class Labelled(Pair):
         return math.fsum(w * a for w, a, _ in parts), math.fsum(w * b for w, _, b in parts)
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
-        """(0, the largest high of the parts)."""
-        return 0.0, max((pair.high(tail) for pair, _ in self._proper), default=0.0)
+        """(0, the largest high of the parts, of each for its share of the tail)."""
+        proper = self._proper
+        shares = ((pair, tail / (w * len(proper))) for pair, w in proper)
+        return 0.0, max((pair.high(share) for pair, share in shares if share < 1.0), default=0.0)
 
     @property
     def most(self) -> float:
@@ -567,7 +570,7 @@ def _log_moment(mu: float, p: float, power: float, symmetrised: bool) -> float:
             total += (1.0 + float(weight @ rest)) * math.exp(-top)
         return top + math.log(total)
     # Far out the terms would overflow, and the difference of two great powers is taken as such.
-    far = np.abs(order * ratio) > 40.0
+    far = (np.abs(order * ratio) > 40.0) | (ratio > _OVERFLOWS)
     near = np.where(far, 0.0, ratio)
     x = np.expm1(near)
     if symmetrised:  # (1 + x)^(λ+1) - (1 + x) - 1 + (1 + x)^-λ, as a product

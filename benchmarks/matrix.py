@@ -1,8 +1,9 @@
 """The tests of the core under other Pythons, and with the lowest releases that `pyproject.toml` admits.
 
-`python benchmarks/matrix.py [--only NAME …] [--folder .matrix] [-- PYTEST ARGUMENTS]` makes an environment
-for each line of the matrix and runs the tests there. A line whose interpreter is not on this machine is
-skipped, and said to be. The last line runs the tests where a long double is a double, as on some platforms.
+`python benchmarks/matrix.py [--only NAME …] [--one-case-in K] [--folder .matrix] [-- PYTEST ARGUMENTS]`
+makes an environment for each line of the matrix and runs the tests there, with a log beside the environments.
+A line whose interpreter is not on this machine is skipped, and said to be. The last line runs the tests where
+a long double is a double, as on some platforms.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def matrix() -> tuple[Line, ...]:
     """All lines."""
     return (
         Line("lowest", "3.11", lowest()),
-        Line("numpy-1.26", "3.12", ("numpy==1.26.*",)),
+        # A later pyarrow needs numpy 2.
+        Line("numpy-1.26", "3.12", ("numpy==1.26.*", "pyarrow==20.*")),
         Line("3.12", "3.12"),
         Line("3.13", "3.13"),
         Line("no-long-double", "3.13", (), ("-p", "support.plain_doubles"), SOUND),
@@ -118,25 +120,27 @@ def environment(line: Line, folder: Path) -> Path | None:
     return own
 
 
-def tested(line: Line, python: Path, arguments: list[str]) -> tuple[int, str, float]:
-    """(the exit status of pytest, its last line, seconds of processor time)."""
-    tests = arguments or [f"tests/{path}" for path in line.tests]
+def tested(line: Line, python: Path, options: argparse.Namespace) -> tuple[int, str, float]:
+    """(the exit status of pytest, what failed and its last line, seconds of processor time)."""
+    tests = options.arguments or [f"tests/{path}" for path in line.tests]
+    fewer = ["-p", "support.each_test", "--one-case-in", str(options.one_case_in)]
+    log = options.folder / f"{line.name}.log"
     command = [str(python), "-m", "pytest", "-q", "-m", "not nightly", "-p", "no:cacheprovider"]
     paths = {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}", "OMP_NUM_THREADS": "1"}
     begin = os.times()
-    done = subprocess.run(
-        [*command, *line.options, *tests],
-        cwd=ROOT,
-        env={**os.environ, **paths},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
+    with log.open("w") as out:
+        status = subprocess.run(
+            [*command, *line.options, *fewer, "--draw", line.name, *tests],
+            cwd=ROOT,
+            env={**os.environ, **paths},
+            stdout=out,
+            check=False,
+        ).returncode
     end = os.times()
     seconds = end.children_user + end.children_system - begin.children_user - begin.children_system
-    told = [text for text in done.stdout.splitlines() if text.startswith(("FAILED", "ERROR"))]
-    summary = (done.stdout.splitlines() or ["no output"])[-1]
-    return done.returncode, "\n".join([*told, summary]), seconds
+    lines = log.read_text("utf-8").splitlines() or ["no output"]
+    told = [text for text in lines if text.startswith(("FAILED", "ERROR"))]
+    return status, "\n".join([*told, lines[-1]]), seconds
 
 
 def rows(options: argparse.Namespace) -> Iterator[bool]:
@@ -148,7 +152,7 @@ def rows(options: argparse.Namespace) -> Iterator[bool]:
         if python is None:
             print(f"{line.name}: skipped, there is no Python {line.python} here", flush=True)
             continue
-        status, summary, seconds = tested(line, python, options.arguments)
+        status, summary, seconds = tested(line, python, options)
         print(f"{line.name}: {summary} ({plain(seconds, 3)} s of processor time)", flush=True)
         yield status == 0
 
@@ -157,6 +161,7 @@ def main() -> int:
     """Run the matrix; 1 if a line failed or none ran."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="*", help="names of lines")
+    parser.add_argument("--one-case-in", type=int, default=1, metavar="K", help="of every test")
     parser.add_argument("--folder", type=Path, default=ROOT / ".matrix")
     parser.add_argument(
         "arguments", nargs="*", help="for pytest, in place of the tests of the core"

@@ -17,7 +17,7 @@ import zlib
 import pytest
 from hypothesis import HealthCheck, settings
 
-from pabi.analyses import nonlinear_one_sided
+from pabi.analyses import nonlinear_one_sided, tuning
 from support.once_a_process import commands_once, laws_once
 
 # How long an example takes says more of what else the machine does.
@@ -52,7 +52,8 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture
 def all_windows(monkeypatch):
     """The nonlinear one-sided shift solves every window, whether it can win or not."""
-    monkeypatch.setattr(nonlinear_one_sided, "_CLEARLY", 1e300)
+    for module in (nonlinear_one_sided, tuning):
+        monkeypatch.setattr(module, "CLEARLY", 1e300)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -25,6 +25,10 @@ TRUSTED = {
     ("papers/__init__.py", "f'{__name__}.{_HOMES[name]}'"): "the room's own files",
     ("verification/discovery.py", "f'{package}.{file}'"): "a folder's own files, see below",
     ("numbers/extras.py", "module"): "other packages, see below",
+    (
+        "explorer/jobs.py",
+        "f'pabi.explorer.{module}'",
+    ): "the table of jobs above it, of its own room",
 }
 
 

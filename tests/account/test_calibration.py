@@ -233,7 +233,7 @@ def test_what_cannot_be_calibrated_of_a_sampler():
     ("changes", "target", "first", "then"),
     [
         (
-            {"batches": pabi.FixedSize(20), "loss": pabi.Loss.logistic(1.0, l2=0.05)},
+            {"batches": pabi.FixedSize(20)},
             0.5,
             "one-sided shift",
             "composition",

@@ -297,7 +297,7 @@ def test_what_is_not_solved_would_have_lost(loss, setting, monkeypatch):
             return math.inf
 
     chosen = epsilon()
-    monkeypatch.setattr(nonlinear_one_sided, "_CLEARLY", 1e300)
+    monkeypatch.setattr(nonlinear_one_sided, "CLEARLY", 1e300)
     monkeypatch.setattr(tuning, "_MOST_MU", 1e300)
     solved = epsilon()
     composed = composition.apply(run, DELTA).epsilon(DELTA)

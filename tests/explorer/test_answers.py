@@ -243,6 +243,8 @@ def test_an_honest_file_is_accepted(guarantee):
     assert verdict["epsilon"] == shown(guarantee.epsilon(DELTA))
     assert verdict["delta"] == exact(DELTA)
     assert [row["text"] for row in found["assumptions"][0]["rows"]] == list(guarantee.assumptions)
+    told = dict(found["training"][0]["rows"])
+    assert (told["epochs"], told["noise"].split()[2], told["batch size"]) == ("8", "0.01", "600")
     (report,) = answers("report", {"text": guarantee.to_json()})["file"]
     assert shown(guarantee.epsilon(DELTA)) in report["text"]
 
@@ -339,6 +341,34 @@ def test_what_does_not_fit_is_refused_by_the_ledger_as_well(ledger):
         ledger.spend(dear.guarantee(1e-5))
 
 
+def test_a_ledger_is_started_with_what_is_out(guarantee):
+    text = guarantee.to_json()
+    state = {"budget_epsilon": "3", "budget_delta": "1e-5"}
+    found = answers("budget", {"released": [["a", text], ["b", text]], "state": state})
+    (file,), (shown_ledger,) = found["file"], found["ledger"]
+    assert len(shown_ledger["entries"]) == 2
+    assert shown_ledger["epsilon"] == "3"
+    again = answers("budget", {"text": file["text"]})["ledger"][0]
+    assert again == shown_ledger
+    empty = answers("budget", {"released": [], "state": state})["ledger"][0]
+    assert (empty["entries"], float(empty["left"])) == ([], pytest.approx(3.0, rel=1e-4))
+
+
+def test_a_ledger_is_not_started_with_what_is_not_proven_or_does_not_fit(guarantee):
+    forged = guarantee.to_json().replace('"noise_std": 0.01', '"noise_std": 0.005')
+    assert forged != guarantee.to_json()
+    state = {"budget_epsilon": "0.5", "budget_delta": "1e-6"}
+    for released in (
+        [["a.json", forged]],
+        [["a.json", guarantee.to_json()]],
+        ["a.json"],
+        {},
+        [[1, 2]],
+    ):
+        assert refusal("budget", {"released": released, "state": state})["message"]
+    assert "a.json" in refusal("budget", {"released": [["a.json", forged]]})["message"]
+
+
 def test_a_ledger_that_was_changed_is_refused(ledger):
     text = ledger.path.read_text("utf-8").replace('"charge":', '"charge": ', 1)
     assert "changed" in refusal("budget", {"text": text})["message"]
@@ -372,11 +402,49 @@ def test_nothing_of_an_unexpected_error_is_lost(monkeypatch):
         yield "number", {}
         raise RuntimeError("odd")
 
-    monkeypatch.setattr(jobs, "_JOBS", {"run": broken})
+    monkeypatch.setattr(jobs, "calculation", lambda _: broken)
     assert "report this as a defect" in refusal("run", {})["message"]
 
 
 def test_a_large_delta_is_warned_of():
-    found = answers("run", {"state": STATE | {"delta": "1e-3"}})
-    assert "1/n" in found["warning"][0]["messages"][0] or "n" in found["warning"][0]["messages"][0]
-    assert np.isfinite(float(found["number"][-1]["epsilon"]))
+    """Every time, and with the first number already."""
+    for _ in range(2):
+        first = answers("run", {"state": STATE | {"delta": "1e-3"}})["number"][0]
+        assert first["large"]
+        assert first["of_one"] == "6"
+        assert np.isfinite(float(first["epsilon"]))
+    assert not answers("run", {"state": STATE})["number"][0]["large"]
+
+
+def test_an_answer_says_what_it_holds_for(seen):
+    rows = dict(seen["number"][-1]["rows"])
+    assert rows["records"] == "6000"
+    assert rows["batches"] == "shuffled once, secretly"
+    assert rows["ℓ2 regularisation"] == "0.01"
+    assert rows["δ"] == "1e-06"
+    assert rows["noise"] == "standard deviation 0.01 of the mean gradient"
+    assert "clipping" not in rows
+
+
+def test_a_multiplier_that_is_told_is_at_least_the_noise():
+    """Whoever trains with it in another tool adds no less noise than was accounted for."""
+    state = STATE | {"clip_norm": "0.7", "noise": "0.00123457", "size": "700"}
+    rows = dict(answers("plan", {"state": state | {"target": "2"}})["plan"][0]["rows"])
+    std, multiplier = (float(word) for word in rows["noise"].split() if word[0].isdigit())
+    assert std * 700 / 0.7 <= multiplier <= std * 700 / 0.7 * (1 + 1e-5)
+
+
+def test_changes_are_tried_however_long_they_take_if_somebody_asks():
+    state = STATE | {"batches": "cyclic"}
+    found = answers("run", {"state": state, "patient": True})
+    assert set(found) == {"changes"}
+    assert found["changes"] == answers("run", {"state": state})["changes"]
+
+
+def test_changes_that_were_not_tried_are_not_said_to_help_nothing(monkeypatch):
+    from pabi.account import changes
+
+    monkeypatch.setattr(changes, "SLOW", 0.0)
+    (found,) = answers("run", {"state": STATE | {"batches": "cyclic"}})["changes"]
+    assert not found["tried"]
+    assert found["rows"] == []

@@ -14,8 +14,9 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from pabi.explorer.door import listening
 from pabi.explorer.guard import Guard
-from pabi.explorer.server import application, listening
+from pabi.explorer.server import application
 from pabi.numbers.errors import InvalidInput
 
 PORT, TOKEN = 8123, "a token of this test"

@@ -150,6 +150,8 @@ def test_ctrl_c_ends_it_in_one_line(server):
         (["--ledger", "run.toml"], "run.toml: this is a run file"),
         (["people.ledger"], "people.ledger: this is a ledger"),
         (["--port", "x"], "--port"),
+        (["--open", "epoch=3"], "--open: 'epoch' is not on the page"),
+        (["run.toml", "--open", "epochs=3"], "not both"),
         (["--port", "70000"], "--port"),
     ],
 )

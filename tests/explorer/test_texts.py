@@ -27,7 +27,6 @@ from pabi.numbers.showing import exact
         ("−3", -3.0),
         ("1,5e-3", 0.0015),
         ("12,5", 12.5),
-        ("1.000", 1.0),
         ("1'000", 1000.0),
         ("1,0000", 1.0),
     ],
@@ -66,6 +65,15 @@ def test_what_is_no_number(text):
     assert problem.value.field == "noise"
     assert "\n" not in str(problem.value)
     assert len(str(problem.value)) < 250
+
+
+@pytest.mark.parametrize("text", ["1.000", "50.000", "1.000.000"])
+def test_thousands_with_points_are_refused(text):
+    with pytest.raises(InvalidInput):
+        number("epochs", text)
+    for other in (text, "1.500", "12.345"):
+        with pytest.raises(InvalidInput):
+            whole("n", other)
 
 
 @pytest.mark.parametrize("text", ["1,000", "60,000", "1,500,000", "-2,500"])

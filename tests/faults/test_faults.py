@@ -208,51 +208,6 @@ def test_a_ledger_does_not_go_by_the_clock(ledger, monkeypatch):
     assert pabi.verify(ledger.guarantee).ok
 
 
-def commands(path, count, seed):
-    """How many entries so many commands made: each opens the ledger anew, as a command does."""
-    chance, guarantee, granted = random.Random(seed), release(MU), 0
-    for _ in range(count):
-        which = chance.randrange(6)
-        if which == 0:
-            pabi.Ledger(path, 9.0, DELTA).spend(guarantee)
-            granted += 1
-        elif which == 1:
-            with pabi.Ledger(path, 9.0, DELTA).reserve(guarantee):
-                granted += 1
-        elif which < 4:
-            assert pabi.Ledger(path, 9.0, DELTA).remaining() > 0.0
-        else:
-            assert main(["ledger", str(path)]) == 0
-    return granted
-
-
-@pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.nightly)])
-def test_concurrent_commands_lose_nothing(folder, count):
-    path, processes = folder / "a.ledger", 4
-    release(MU)
-    workers = {}
-    for seed in range(processes):
-        process = os.fork()
-        if process == 0:
-            status = 1
-            try:
-                null = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(null, 1)
-                granted = commands(path, count // processes, seed)
-                (folder / f"granted-{seed}").write_text(str(granted))
-                status = 0
-            finally:
-                os._exit(status)
-        workers[process] = seed
-    for process in workers:
-        assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
-    granted = sum(int((folder / f"granted-{seed}").read_text()) for seed in range(processes))
-    entries = pabi.Ledger(path, 9.0, DELTA).report().entries
-    assert granted > count // 8
-    assert [entry.number for entry in entries] == list(range(1, granted + 1))
-    assert all(entry.committed for entry in entries)
-
-
 # Checkpoints.
 
 
@@ -439,6 +394,54 @@ def test_an_interruption_leaves_models_and_guarantees_as_they_were(folder):
         parts[0].write_bytes(b"new")
         raise KeyboardInterrupt
     assert contents(folder) == {"model.skops": b"old", "guarantee.json": b"old"}
+
+
+def test_reports_on_a_full_disk_stay_as_they_were(folder, capsys):
+    (folder / "g.json").write_text(release(MU).to_json())
+    (folder / "report.md").write_bytes(b"old")
+    before = contents(folder)
+    words = ["report", str(folder / "g.json"), "--out", str(folder / "report.md"), "--force"]
+    with files_at_most(100):
+        assert main(words) == 2
+    assert capsys.readouterr().err.endswith("report.md: cannot be written: File too large\n")
+    assert contents(folder) == before
+    assert main(words) == 0
+
+
+def test_two_commands_at_once_do_not_write_over_one_another(folder):
+    """What was not there at the beginning may be at the end: the first one's files stay, both of them."""
+    names = [str(folder / name) for name in ("model.skops", "guarantee.json")]
+
+    def late():
+        with partial_files(names, False, unlike=()) as parts:
+            for part in parts:
+                part.write_bytes(b"late")
+            with partial_files(names[1:], False, unlike=()) as earlier:
+                earlier[0].write_bytes(b"early")
+
+    refused(late, "guarantee.json: exists already")
+    assert contents(folder) == {"guarantee.json": b"early"}
+
+
+def test_what_a_killed_command_left_stops_no_other_one_of_its_number(folder):
+    """In a container every command may be process 1."""
+    process = os.fork()
+    if process == 0:
+        with partial_files([str(folder / "a.csv")], False, unlike=()):
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(process, 0)
+    (left,) = folder.iterdir()
+    numbered = left.with_name(left.name.replace(left.name.split(".")[-2], str(os.getpid())))
+    left.rename(numbered)
+    with partial_files([str(folder / "a.csv")], False, unlike=()) as (part,):
+        part.write_bytes(b"new")
+    assert contents(folder) == {"a.csv": b"new", numbered.name: b""}
+
+
+def test_a_device_is_not_replaced_by_a_file(folder):
+    """A pipe stands for it: as the system's owner one would have lost /dev/null."""
+    os.mkfifo(folder / "a")
+    refused(lambda: partial_files([str(folder / "a")], True, unlike=()).__enter__(), "got a device")
 
 
 def test_models_and_guarantees_are_on_the_disk_before_they_take_their_names(folder, monkeypatch):

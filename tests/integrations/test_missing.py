@@ -50,3 +50,14 @@ def test_a_missing_framework_is_named(use, missing, extra):
     assert "is not installed; in a checkout of pabi: pip install" in line
     assert line.endswith(f"'.[{extra}]'")
     assert "\n" not in line
+
+
+def test_a_package_that_cannot_be_loaded_says_why(tmp_path):
+    """As a pyarrow for numpy 2 does where numpy 1.26 is: to install it again would help nobody."""
+    (tmp_path / "skops.py").write_text('raise ImportError("needs numpy\\n2.0 or newer")\n')
+    line = printed(
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import pabi; from pabi.numbers.extras import extra\n"
+        "try:\n    extra('skops', 'train')\nexcept pabi.InvalidInput as error:\n    print(error)"
+    )
+    assert line == "skops: is installed and cannot be loaded: needs numpy 2.0 or newer"

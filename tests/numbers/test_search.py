@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pabi.numbers.search import bisected, bisected_arrays, descended, largest, mean
+from pabi.numbers.search import bisected, bisected_arrays, descended, largest, mean, sectioned
 
 POSITIVE = st.floats(1e-300, 1e300)
 
@@ -83,3 +83,11 @@ def test_nan_counts_as_infinite_and_the_limit_holds():
 @given(POSITIVE, POSITIVE)
 def test_the_mean_is_between(a, b):
     assert min(a, b) <= mean(a, b) <= max(a, b)
+
+
+@pytest.mark.parametrize("root", [0.0, 0.3, math.pi, 7.0, 9.0])
+def test_sections_end_at_the_root(root):
+    """Every round leaves one section of eight; all are low before the root, which may be at either end."""
+    low, high = sectioned(lambda x: x < root, 0.0, 7.0, points=7, rounds=10)
+    assert low <= min(root, 7.0) <= high or low == high == 7.0
+    assert high - low <= 7.0 / 8**10 * (1.0 + 1e-6)

@@ -73,7 +73,7 @@ def test_without_the_extra(module, monkeypatch):
 
     def missing(name, *args):
         if name == module:
-            raise ImportError(name)
+            raise ModuleNotFoundError(name)
         return real(name, *args)
 
     monkeypatch.setattr(extras, "import_module", missing)

@@ -27,7 +27,7 @@ class Explorer:
     @property
     def origin(self) -> str:
         """Scheme, host and port."""
-        return self.address.partition("/#")[0]
+        return "/".join(self.address.split("/")[:3])
 
     @property
     def port(self) -> int:
@@ -35,7 +35,7 @@ class Explorer:
 
     @property
     def token(self) -> str:
-        return self.address.partition("#token=")[2]
+        return self.address.rpartition("#token=")[2]
 
     def at(self, **query: str) -> str:
         """The address with something set, as a shared link has it."""

@@ -20,7 +20,8 @@ from pabi.tradeoff import (
     Subsampled,
     TradeOff,
 )
-from pabi.tradeoff.displaced_losses import DisplacedLoss, Half
+from pabi.tradeoff.displaced_halves import Half
+from pabi.tradeoff.displaced_losses import DisplacedLoss
 
 CASES = [
     (1.0, 0.5, 0.5, 0.1),
@@ -257,3 +258,19 @@ def test_larger_sizes_reveal_more(seed):
     ]
     for larger, e in itertools.product(more, (-1.0, -0.1, 0.0, 0.2, 1.0, 4.0)):
         assert curve.delta(e) <= larger.delta(e) * (1.0 + 1e-12) + 1e-300
+
+
+def test_moments_of_many_are_those_of_each():
+    """Whatever else is integrated with it: sizes from 1e-3 to 90 together, and more than one array holds."""
+    rng = np.random.default_rng(0)
+    for power in (1e-3, 0.7, 6.3, 40.0):
+        sizes = np.exp(rng.uniform(math.log(1e-3), math.log(90.0), (60, 3)))
+        pairs = [
+            DisplacedLoss(Half(norm, min(apart, norm + other), p), Half(other, apart, p))
+            for (norm, other, apart), p in zip(
+                sizes.tolist(), rng.uniform(0.01, 0.9, 60), strict=True
+            )
+        ]
+        together = DisplacedLoss.finite_log_moments(pairs, power)
+        alone = [pair.finite_log_moment(power) for pair in pairs]
+        assert together == pytest.approx(alone, rel=1e-12)

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pabi.tradeoff import Gaussian, Mixture, Product
+from pabi.tradeoff import FixedSizeSubsampled, Gaussian, Mixture, PoissonSubsampled, Product
 
 
 class TestOneFactorThatMayFail:
@@ -31,3 +31,22 @@ class TestOneFactorThatMayFail:
         assert product.epsilon(0.999 * failure) == math.inf
         grid = np.array([0.0, 1.0, 3.0])
         assert np.all(product.delta(grid) >= curve.delta(grid) + failure)
+
+
+@pytest.mark.parametrize("delta", [0.3, 1e-3, 1e-9])
+@pytest.mark.parametrize("count", [2, 300])
+@pytest.mark.parametrize("failure", [0.0, 1e-4])
+def test_what_epsilon_is_not_below_is_at_most_epsilon(delta, count, failure):
+    """Of rare and of frequent draws, of a Gaussian beside them, before and after a rough reading."""
+    told = 0
+    for mu, p, beside in ((3.0, 1e-3, 0.0), (3.0, 0.5, 0.0), (0.1, 0.1, 2.0), (20.0, 0.1, 0.5)):
+        for one in (PoissonSubsampled(mu, p), FixedSizeSubsampled(mu, 0.5 * mu, 0.6 * mu, p)):
+            curve = Product([(one, count), (Gaussian(beside), 1)], failure)
+            epsilon = curve.epsilon(delta)
+            before = curve._underestimate(delta)
+            assert before <= epsilon
+            told += before > 0.1 * epsilon > 0.0
+            if delta > failure:
+                curve.roughly(delta)
+                assert curve._underestimate(delta) <= epsilon
+    assert told > 0 or failure > delta

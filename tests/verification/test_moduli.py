@@ -973,7 +973,7 @@ SAMPLED_OR_LATER = [
 
 @functools.cache
 def sampled_guarantee(name):
-    with mock.patch.object(nonlinear_one_sided, "_CLEARLY", 1e300):  # whether it can win or not
+    with mock.patch.object(nonlinear_one_sided, "CLEARLY", 1e300):  # whether it can win or not
         return nonlinear_one_sided.apply(SAMPLED[name], DELTA)
 
 

@@ -8,7 +8,6 @@ every iterate is released.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any, NamedTuple, assert_never
 
 import numpy as np
@@ -20,7 +19,7 @@ from pabi.describe.orders import FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import check_position
-from pabi.normal_forms.sampled import Pulls, RecordFactor, record_factor
+from pabi.normal_forms.sampled import RecordFactor, every_step, record_factor
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import TINY, Array, fraction_up, up
 from pabi.tradeoff import Gaussian, TradeOff, average
@@ -80,18 +79,6 @@ def _sampled(
     source = _SOURCES[factor]
     proof = SampledProof(NAME, run, curve, delta or DEFAULT_DELTA)
     return Guarantee(curve, run.adjacency, NAME, source, sentences, proof=proof, unit=run.unit)
-
-
-def every_step(run: NoisySGD, factor: RecordFactor) -> tuple[Pulls, Array]:
-    """(sizes of the factors of all steps under random batches, how often each occurs), arrays of one
-    length."""
-    ratio = fraction_up(Fraction(run.sensitivity) / run.batch_size)
-    if factor is RecordFactor.REPLACED:  # of two records each adds half of that
-        ratio = max(0.5 * ratio, TINY)
-    noise = run.gradient_noise_std
-    if isinstance(noise, np.ndarray):
-        return Pulls.of(factor, ratio / noise[: run.data_steps]), np.ones(run.data_steps)
-    return Pulls.of(factor, np.array([ratio / noise])), np.array([float(run.data_steps)])
 
 
 class Payment(NamedTuple):

@@ -17,19 +17,18 @@ from typing import Any
 
 import numpy as np
 
-from pabi.analyses.composition import every_step
 from pabi.analyses.one_sided_shift import SOURCE_POISSON, least_window
-from pabi.analyses.tuning import DEFAULT_DELTA, product, sampled_run, tuned_guarantee
+from pabi.analyses.tuning import CLEARLY, DEFAULT_DELTA, product, sampled_run, tuned_guarantee
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.sampled import Pulls, SampledRun
+from pabi.normal_forms.sampled import Pulls, SampledRun, every_step
 from pabi.normal_forms.step_moduli import StepModuli
 from pabi.numbers import encoding
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.shifts.nonlinear import StepPayments, solve
-from pabi.shifts.random import Cost, price
+from pabi.shifts.random import Cost, prices_below
 from pabi.tradeoff import Product
 
 NAME = "nonlinear one-sided shift"
@@ -39,8 +38,6 @@ _SUM = 1.0 + 1e-14  # above the roundings of a modulus and of what is added to i
 _QUOTIENT = 1.0 + 1e-15  # above those of a quotient of products
 _LONGEST = 20_000  # steps of a window
 _FARTHEST = 1_000_000  # steps through which the distance is followed
-_CLOSE = 1e-3  # of log μ: how far parameters are rounded down before their moments are computed
-_CLEARLY = 2.0  # times what composition costs: a window that costs so much at one tilt wins at none
 _SHARES = np.concatenate([np.geomspace(1e-4, 0.05, 12), np.linspace(0.1, 0.95, 18)])
 
 
@@ -178,18 +175,15 @@ class _Windows:
         return distance * distance * factor if factor > 0.0 else 0.0
 
     def _worth_solving(self, power: float) -> Callable[[int], bool]:
-        """Whether a window of so many steps may cost less than `_CLEARLY` times what composition does, at
+        """Whether a window of so many steps may cost less than `CLEARLY` times what composition does, at
         the tilt λ = `power`."""
         factor, probability = self.view.factor, self.view.probability
 
         def costs(mus: Array) -> Array:
-            """A little less than the truth."""
-            level, index = np.unique(np.floor(np.log(mus) / _CLOSE), return_inverse=True)
-            prices = price(factor, probability, power, np.exp(level * _CLOSE))
-            return np.asarray(prices[index])
+            return prices_below(factor, probability, power, mus)
 
         sizes, counts = every_step(self.run, factor)
-        limit = _CLEARLY * float(costs(sizes.apart) @ counts)
+        limit = CLEARLY * float(costs(sizes.apart) @ counts)
         s, sigma, _ = self._steps
         pulls = np.zeros_like(s)
         busy = s > 0.0

@@ -3,8 +3,9 @@
 From step τ on, where the two runs are at most w_τ apart, the third run follows the second's law but for
 two things: a shift towards the first run, which costs a Gaussian factor, and the record's own pull as the
 first run feels it, which costs a subsampled factor, because whether the record is in a batch is
-independent of where the runs are. The two share each step's noise. τ = 0 is composition. (Docs, "Random
-batches".)
+independent of where the runs are. The two share each step's noise. τ = 0 is composition. How far the runs
+are apart at τ depends on which batches had the record: either w_τ is what all of them would make it, or its
+law is charged for, a mixture of Gaussian factors. (Docs, "Random batches".)
 
 Fixed size, and Poisson under replace_one: Bok, Su, Altschuler 2024, Thm 4.10, for slopes of any size,
 with the forward distance in place of the diameter and the record's pulls compared at the distance
@@ -29,8 +30,9 @@ from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.sampled import Blocks, Pulls, SampledRun
 from pabi.numbers import encoding
 from pabi.numbers.rounding import Array
+from pabi.shifts.drawn import DrawnDistance, drawn_distance
 from pabi.shifts.random import Cost, PayOff, Split, lead_in
-from pabi.tradeoff import Product
+from pabi.tradeoff import Gaussian, Mixture, Product
 
 NAME = "one-sided shift"
 SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, extended (docs, Random batches)"
@@ -38,6 +40,8 @@ SOURCE_POISSON = "docs, Random batches (Poisson batches, zero_out)"
 
 _SHORTER = 0.7  # of the best window with a sharp start
 _LONGEST_LEAD = 4000  # steps
+_UNLIKELY = 1e-3  # times δ: distances of less than this probability count as failures in a choice
+_ROUNDS = 3
 
 T = TypeVar("T")
 
@@ -56,7 +60,8 @@ def apply(
 @dataclass(frozen=True)
 class OneSided:
     """How the distance is paid off over the last `window` steps, and, for a record that is there or
-    not, which part of its pull each step right before them charges for; τ is before these."""
+    not, which part of its pull each step right before them charges for; τ is before these. `law`: that of the
+    distance, where it is not taken to be the largest."""
 
     view: SampledRun
     window: int
@@ -64,11 +69,16 @@ class OneSided:
     split: Split
     lead: Array
     cost: float
+    law: DrawnDistance | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """For a certificate: the blocks cover the last `window` steps."""
-        lead = {"pulls": encoding.floats(self.lead)} if self.lead.size else {}
-        return {"cap": self.view.cap, **lead, **pay_off_dict(self.blocks, self.split)}
+        before: dict[str, Any] = {}
+        if self.lead.size:
+            before["pulls"] = encoding.floats(self.lead)
+        if self.law is not None:
+            before["drawn"] = self.law.to_dict()
+        return {"cap": self.view.cap, **before, **pay_off_dict(self.blocks, self.split)}
 
     @cached_property
     def curve(self) -> Product:
@@ -80,7 +90,14 @@ class OneSided:
             _, _, sigma = view.columns(last - self.lead.size, last)
             charged = Pulls.of(view.factor, self.lead / sigma)
             records.append((charged, np.ones(self.lead.size)))
-        return product(split.gaussian, records, view.probability, view.factor, view.failure)
+        hidden = split.gaussian if self.law is None else _mixture(split, self.law)
+        return product(hidden, records, view.probability, view.factor, view.failure)
+
+
+def _mixture(split: Split, law: DrawnDistance) -> Mixture:
+    """What it costs to pay off a distance of this law as `split` pays off the largest one."""
+    mus = split.gaussian * (law.values / law.values[-1])
+    return Mixture([Gaussian(mu) for mu in mus.tolist()], law.weights.tolist())
 
 
 def planned(view: SampledRun, power: float) -> OneSided:
@@ -103,8 +120,49 @@ def planned(view: SampledRun, power: float) -> OneSided:
         return OneSided(view, window, part, split, np.zeros(0), split.cost)
 
     best = least_window(at, view.most, lambda plan: plan.cost)
-    led_in = _led_in(view, pay_off, best.window) if view.single else None
-    return best if led_in is None else min(best, led_in, key=lambda plan: plan.cost)
+    plans = [best]
+    if view.single and (led_in := _led_in(view, pay_off, best.window)) is not None:
+        plans.append(led_in)
+
+    def drawn(window: int) -> OneSided:
+        return _drawn(view, pay_off, window, power) or best
+
+    plans.append(least_window(drawn, min(4 * best.window, view.most), lambda plan: plan.cost))
+    return min(plans, key=lambda plan: plan.cost)
+
+
+def _drawn(view: SampledRun, pay_off: PayOff, window: int, power: float) -> OneSided | None:
+    """The best plan found that charges for the law of the distance; None where it says no more than the
+    largest one, or the distance vanishes by itself."""
+    law = drawn_distance(view, view.run.steps - window)
+    if law is None:
+        return None
+    blocks, largest = view.window(window, pieces=48), float(law.values[-1])
+    likely = law.weights[::-1].cumsum()[::-1] > _UNLIKELY * view.delta
+    values, weights = law.values[likely], law.weights[likely]
+    distance, best = float(values @ weights), None
+    for _ in range(_ROUNDS):  # the shares are right for a distance that costs what its law does
+        split = pay_off.best(blocks, distance)
+        if not 0.0 < split.gaussian < math.inf:
+            return None
+        each = split.gaussian / distance
+        hidden = _mixture_cost(each * values, weights, power)
+        whole = split._replace(gaussian=each * largest, before=split.before * (largest / distance))
+        apart, _, _ = pay_off_factors(view, blocks, whole)[0]
+        total = hidden + float(pay_off.cost(apart) @ blocks.length)
+        if best is None or total < best.cost:
+            best = OneSided(view, window, blocks, whole, np.zeros(0), total, law)
+        distance = math.sqrt(hidden) / each
+    return best
+
+
+def _mixture_cost(mus: Array, weights: Array, power: float) -> float:
+    """2·log-moment/(λ(λ + 1)) of a mixture of G(μ_j), λ = `power`; ∞ on overflow."""
+    half = 0.5 * power * (power + 1.0)
+    exponents = half * np.square(mus)
+    top = float(exponents.max())
+    with np.errstate(under="ignore"):
+        return (top + math.log(float(weights @ np.exp(exponents - top)))) / half
 
 
 def _led_in(view: SampledRun, pay_off: PayOff, window: int) -> OneSided | None:

@@ -18,12 +18,20 @@ from pabi.analyses.writing import SampledProof
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.sampled import Pulls, RecordFactor, require_sampling
+from pabi.normal_forms.sampled import (
+    Pulls,
+    RecordFactor,
+    every_step,
+    record_factor,
+    require_sampling,
+)
 from pabi.numbers.errors import NotApplicable
-from pabi.numbers.rounding import TINY, Array
+from pabi.numbers.rounding import TINY, Array, fraction_up
+from pabi.shifts.random import prices_below
 from pabi.tradeoff import (
     FixedSizeSubsampled,
     Gaussian,
+    Mixture,
     PoissonReplaced,
     PoissonSubsampled,
     Product,
@@ -38,6 +46,8 @@ _CLOSE = 2e-4  # relative: parameters so close are rounded up to the largest of 
 _MOST_MU = 100.0  # of the Gaussian part of a plan: its ε is some thousands
 _TRIALS = 5  # plans that are composed and compared
 _BETTER = 0.9995  # by so much another plan must be better to go on
+CLEARLY = 2.0  # times what composition costs: a plan that costs so much at one tilt wins at none
+_COARSELY = 0.05  # of log μ: how far sizes are rounded down for that
 _CLOSE_TILT = 0.1  # of log λ: tilts so close give much the same plan
 _ALIKE = 1.0 + 1e-6  # times: sizes so close are rounded up to the largest
 _MANY_BINS, _BINS = 1000, 40  # distinct parameters that are looked at, and that are composed
@@ -49,6 +59,10 @@ class TunedPlan(Protocol):
     @property
     def curve(self) -> Product:
         """The trade-off function that these parameters prove."""
+
+    @property
+    def cost(self) -> float:
+        """What they cost at the tilt that they are best for, as `pabi.shifts.random` has it."""
 
     def to_dict(self) -> dict[str, Any]:
         """The parameters, for a certificate."""
@@ -67,15 +81,28 @@ def tuned_guarantee(
     name: str, source: str, run: NoisySGD, plan_at: Callable[[float], TunedPlan], delta: float
 ) -> Guarantee:
     """The guarantee of the plan of least ε at `delta` > 0. `plan_at`: the best plan for a tilt."""
-    best = tuned(plan_at, delta)
+    best = tuned(plan_at, delta, lambda power: CLEARLY * _composed(run, power))
     proof = SampledProof(name, run, best.curve, delta, best.to_dict)
     return Guarantee(
         best.curve, run.adjacency, name, source, run_sentences(run), proof=proof, unit=run.unit
     )
 
 
-def tuned(plan_at: Callable[[float], TunedPlan], delta: float) -> TunedPlan:
-    """The plan of least ε at `delta` > 0 among those that are best for a few tilts λ.
+def _composed(run: NoisySGD, power: float) -> float:
+    """What composition costs at the tilt λ = `power`, or a little less."""
+    order = require_sampling(run)
+    factor, probability = record_factor(run, order), min(1.0, fraction_up(order.probability))
+    sizes, counts = every_step(run, factor)
+    return float(prices_below(factor, probability, power, sizes.apart, _COARSELY) @ counts)
+
+
+def tuned(
+    plan_at: Callable[[float], TunedPlan],
+    delta: float,
+    most: Callable[[float], float] = lambda power: math.inf,
+) -> TunedPlan:
+    """The plan of least ε at `delta` > 0 among those that are best for a few tilts λ; the first of them, if
+    it costs more than `most` at its tilt.
 
     Raises NotApplicable where the first of them reveals all.
 
@@ -87,9 +114,11 @@ def tuned(plan_at: Callable[[float], TunedPlan], delta: float) -> TunedPlan:
     best, least = plan_at(power), math.inf
     if _reveals_all(best.curve):
         raise NotApplicable("no window at the end hides the distance with less than μ = 100")
+    if best.cost > most(power):
+        return best
     plan = best
     for _ in range(_TRIALS):
-        if _reveals_all(plan.curve):
+        if _reveals_all(plan.curve) or (plan is not best and plan.curve == best.curve):
             break
         epsilon, following = plan.curve.roughly(delta)
         if epsilon >= _BETTER * least:
@@ -108,13 +137,13 @@ def _reveals_all(curve: Product) -> bool:
 
 
 def product(
-    gaussian: float,
+    hidden: float | Mixture,
     records: Iterable[tuple[Pulls, Array]],
     probability: float,
     factor: RecordFactor,
     failure: float,
 ) -> Product:
-    """G(gaussian) ⊗ the records' factors, given as arrays of sizes and counts.
+    """`hidden`, a mixture or the μ of a Gaussian, ⊗ the records' factors, given by sizes and counts.
 
     Sizes are rounded up to at most 48 distinct ones.
     """
@@ -127,13 +156,18 @@ def product(
     factors: list[tuple[TradeOff, int]] = []
     for size, count in binned(sizes, counts):
         factors.append((_revealed(factor, size, probability), count))
-    if math.isnan(gaussian):
-        gaussian = math.inf
-    if gaussian > 0.0:
-        factors.append((Gaussian(max(gaussian * (1.0 + _MARGIN), _LEAST)), 1))
+    if isinstance(hidden, Mixture):
+        factors.append((Mixture([_raised(part.mu) for part in hidden.parts], hidden.weights), 1))
+    elif not hidden <= 0.0:
+        factors.append((_raised(math.inf if math.isnan(hidden) else hidden), 1))
     if not factors:
         factors.append((Gaussian(0.0), 1))
     return Product(factors, failure)
+
+
+def _raised(mu: float) -> Gaussian:
+    """G(μ), rounded up."""
+    return Gaussian(max(mu * (1.0 + _MARGIN), _LEAST))
 
 
 def _revealed(factor: RecordFactor, size: Array, probability: float) -> TradeOff:

@@ -63,6 +63,11 @@ class TwoSided:
     blocks: Blocks
     split: Split
 
+    @property
+    def cost(self) -> float:
+        """What all of it costs at the tilt that it was planned for."""
+        return self.descent.cost
+
     def to_dict(self) -> dict[str, Any]:
         """For a certificate: the payments come right before the steps that the blocks cover."""
         payments = encoding.floats(self.descent.payments)
@@ -116,8 +121,8 @@ def planned(view: SampledRun, power: float) -> TwoSided:
     for row, n in zip(table, lengths, strict=True):
         if not row.min() > least:
             plan = _lagging(view, pay_off, finals[n], points, row)
-            if plan.descent.cost < least:
-                best, least = plan, plan.descent.cost
+            if plan.cost < least:
+                best, least = plan, plan.cost
     if best is None:
         raise NotApplicable("whatever is paid, the distance between the runs stays too large")
     return best

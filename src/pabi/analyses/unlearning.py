@@ -42,7 +42,7 @@ from pabi.normal_forms.forgetting import (
     sizes_of,
 )
 from pabi.normal_forms.positions import Uses
-from pabi.normal_forms.sampled import require_sampling
+from pabi.normal_forms.sampled import every_step, require_sampling
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array, fraction_up, up
 from pabi.shifts.nonlinear import MOST_STEPS, solve
@@ -399,7 +399,7 @@ def composed(unlearning: Unlearning, delta: float, position: int | None = None) 
     curve: TradeOff
     if isinstance(run.order, FreshSubsets):
         view = ForgettingSampled.of(unlearning, at)
-        sizes, counts = composition.every_step(run, view.factor)
+        sizes, counts = every_step(run, view.factor)
         pulls = sizes.times(float(unlearning.records))
         curve = product(0.0, [(pulls, counts)], view.probability, view.factor, 0.0)
         proof: Proof = SampledProof(COMPOSED, unlearning, curve, at)

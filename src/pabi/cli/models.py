@@ -50,6 +50,9 @@ TYPES = _ESTIMATORS | {
     "pabi.learn.schema.SchemaEncoder",
     "pabi.learn.whitener.PrivateWhitener",
 }
+# A list of columns, which transformers of columns hold in scikit-learn 1.6, and which skops does not know.
+_LISTS = frozenset({"sklearn.compose._column_transformer._RemainderColsList"})
+TRUSTED = TYPES | _LISTS
 
 
 @dataclass(frozen=True)
@@ -73,16 +76,16 @@ class LoadedModel:
 def load_model(file: str) -> LoadedModel:
     """The model in a file. Raises InvalidInput naming the file.
 
-    skops itself refuses every type that is neither its own, scikit-learn's or numpy's, nor among `TYPES`.
+    skops itself refuses every type that is neither its own, scikit-learn's or numpy's, nor among `TRUSTED`.
     """
     io = extra("skops.io", "train")
     if not Path(file).is_file():
         raise InvalidInput(file, f"{_EXPECTED}: no such file")
     try:
-        foreign = sorted(set(io.get_untrusted_types(file=file)) - TYPES)
+        foreign = sorted(set(io.get_untrusted_types(file=file)) - TRUSTED)
         if foreign:
             raise InvalidInput(file, f"{_EXPECTED}, got one that holds a {foreign[0]}: not loaded")
-        model = io.load(file, trusted=sorted(TYPES))
+        model = io.load(file, trusted=sorted(TRUSTED))
     except InvalidInput:
         raise
     except Exception as bad:  # of whatever kind: the file is a stranger's

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pabi.numbers.errors import InvalidInput
+
+try:
+    import fcntl
+except ImportError:  # Windows has no flock: two commands at once are not kept apart there
+    fcntl = None  # type: ignore[assignment]
 
 
 @contextlib.contextmanager
@@ -26,21 +32,29 @@ def partial_files(
             raise InvalidInput(str(path), "expected a file in an existing folder")
         if path.is_dir():
             raise InvalidInput(str(path), "expected a file to write, got a folder")
-        if path.exists() and not force:
-            raise InvalidInput(str(path), "exists already: expected a new name, or --force")
+        if path.exists() and not path.is_file():
+            raise InvalidInput(str(path), "expected a file to write, got a device")
+    _refuse_existing(paths, force)
     used = [os.path.realpath(name) for name in (*unlike, *files)]
     if len(set(used)) < len(used):
         raise InvalidInput("--out", "expected files of their own for all that is read or written")
-    parts = [path.with_name(f".{path.name}.{os.getpid()}.part") for path in paths]
+    # Names that nobody else has: the number of a process may be that of one which was killed before.
+    parts = [path.with_name(f".{path.name}.{secrets.token_hex(4)}.part") for path in paths]
+    folders = sorted({path.parent.resolve() for path in paths})
     try:
         for part in parts:
             part.touch(exist_ok=False)
         yield parts
         for part in parts:  # a loss of power must not leave a name without what it names
             _sync(part)
-        for part, path in zip(parts, paths, strict=True):
-            os.replace(part, path)
-            sync_folder(path.parent)
+        with contextlib.ExitStack() as alone:
+            for folder in folders:
+                alone.enter_context(_locked(folder))
+            _refuse_existing(paths, force)  # another command may have written them meanwhile
+            for part, path in zip(parts, paths, strict=True):
+                os.replace(part, path)
+        for folder in folders:
+            sync_folder(folder)
     except OSError as bad:
         raise InvalidInput(
             " and ".join(files), f"cannot be written: {bad.strerror or bad}"
@@ -48,6 +62,29 @@ def partial_files(
     finally:
         for part in parts:
             part.unlink(missing_ok=True)
+
+
+def _refuse_existing(paths: Sequence[Path], force: bool) -> None:
+    for path in paths:
+        if path.exists() and not force:
+            raise InvalidInput(str(path), "exists already: expected a new name, or --force")
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """No other command gives names in the folder meanwhile, where the system can lock one.
+
+    So files that belong together are never those of two commands.
+    """
+    if fcntl is None:
+        yield
+        return
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):  # folders that cannot be read, and disks that lock none
+            handle = os.open(folder, os.O_RDONLY)
+            held.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
 
 
 def _sync(path: Path) -> None:

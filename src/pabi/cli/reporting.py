@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pabi.cli.kinds import CERTIFICATE, GUARANTEE, RUN
+from pabi.cli.output_files import partial_files
 from pabi.cli.reading import (
     MOST_OF_A_STRANGER,
     USUAL_DELTA,
     described,
-    file_name,
     read_delta,
     read_positive,
     read_text,
     verdict_on_text,
 )
 from pabi.cli.writing import emit, one_line
-from pabi.numbers.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pabi.guarantees.guarantee import Guarantee
@@ -91,7 +89,8 @@ def report(
     if out is None:
         emit(text)
     else:
-        _write(Path(out), text, force)
+        with partial_files((out,), force, unlike=(file,)) as (part,):
+            part.write_text(text, encoding="utf-8")
 
 
 def _read(
@@ -108,14 +107,3 @@ def _read(
         return guarantee, verify(guarantee, **limits)
     verdict, *_ = verdict_on_text(file, text, **limits)
     return stated_in(text, verdict), verdict
-
-
-def _write(path: Path, text: str, force: bool) -> None:
-    if path.exists() and not force:
-        raise InvalidInput(str(path), "exists already: expected a new name, or --force")
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as bad:
-        raise InvalidInput(
-            file_name(str(path)), f"cannot be written: {bad.strerror or bad}"
-        ) from None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pabi.cli.models import TYPES
+from pabi.cli.models import TRUSTED
 from pabi.cli.reading import (
     notes_of,
     notes_text,
@@ -294,10 +294,10 @@ def _loaded(file: str) -> Any:
     skops = extra("skops.io", "train")
     try:
         types = skops.get_untrusted_types(file=file)
-        foreign = sorted(set(types) - TYPES)
+        foreign = sorted(set(types) - TRUSTED)
         if foreign:
             raise InvalidInput(file, f"expected a model of pabi's types only, got {foreign[0]}")
-        return skops.load(file, trusted=sorted(TYPES))
+        return skops.load(file, trusted=sorted(TRUSTED))
     except InvalidInput:
         raise
     except Exception as bad:  # of whatever kind: the file may be anything

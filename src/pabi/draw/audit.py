@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pabi.draw.axes import axes_for, legend_within
+from pabi.draw.lines import below_errors
 from pabi.draw.themes import palette
 from pabi.numbers.rounding import Array
 
@@ -37,7 +38,8 @@ def plot_audit(audit: Audit, ax: Any = None) -> Any:
     ax = axes_for(ax, 1, 1, figsize=(5.6, 5.2))
     colours = palette()
     fpr = np.concatenate(([0.0], np.logspace(-6, -2, 60), np.linspace(0.011, 1.0, 280)))
-    ax.plot(fpr, audit.guarantee.curve(fpr), color=colours.ours, linewidth=2, label="guarantee")
+    promised = below_errors(fpr, np.asarray(audit.guarantee.curve(fpr)))
+    ax.plot(*promised, color=colours.ours, linewidth=2, label="guarantee")
     if audit.law is not None:
         ax.plot(*exact_curve(audit.law), "--", color=colours.other, label="exact instance")
     label = f"{audit.trainings} trainings"

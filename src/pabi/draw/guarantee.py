@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pabi.draw.axes import axes_for, keep_within, legend_within
+from pabi.draw.lines import above_epsilons, below_errors
 from pabi.draw.themes import palette
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.rounding import Array
 from pabi.numbers.showing import shown
 from pabi.tradeoff import Product
 
@@ -58,10 +58,11 @@ def _curves(guarantee: Guarantee) -> list[tuple[Any, str, str, str]]:
 
 
 def _draw_tradeoff(guarantee: Guarantee, ax: Any) -> None:
-    # So fine that chords are above the curve by less than the line is wide.
+    # So fine that the line is below the curve by less than it is wide.
     fpr = np.concatenate(([0.0], np.logspace(-6, -2, 120), np.linspace(0.011, 1.0, 560)))
     for curve, label, colour, dashes in _curves(guarantee):
-        ax.plot(fpr, curve(fpr), dashes, color=colour, label=label, linewidth=2)
+        corners = below_errors(fpr, np.asarray(curve(fpr)))
+        ax.plot(*corners, dashes, color=colour, label=label, linewidth=2)
     ax.plot([0, 1], [1, 0], ":", color=palette().neutral, label="perfect privacy")
     ax.set(
         xlabel="attacker's false-positive rate",
@@ -82,8 +83,8 @@ def _draw_epsilon(guarantee: Guarantee, ax: Any) -> None:
         deltas = np.logspace(-12, -2, 31 if isinstance(curve, Product) else 161)
         epsilons = np.array([curve.epsilon(float(d)) for d in deltas])
         top = max(top, float(np.max(epsilons[np.isfinite(epsilons)], initial=0.0)))
-        drawn = epsilons + _between(epsilons)
-        ax.plot(deltas, drawn, dashes, color=colour, label=label, linewidth=2)
+        corners = above_epsilons(deltas, epsilons)
+        ax.plot(*corners, dashes, color=colour, label=label, linewidth=2)
         marks.append(_mark(guarantee, curve, colour, ax))
     ax.set_xscale("log")
     ax.set(
@@ -94,17 +95,6 @@ def _draw_epsilon(guarantee: Guarantee, ax: Any) -> None:
         if mark is not None:
             keep_within(ax, mark)
     legend_within(ax, loc="best")
-
-
-def _between(values: Array) -> Array:
-    """About how much a chord between two of these values may be off on the flattering side, and more: half
-    of the largest second difference at its ends, of which an arc rises an eighth above its chord."""
-    bend = np.zeros_like(values)
-    with np.errstate(invalid="ignore"):
-        bend[1:-1] = 0.5 * np.abs(np.diff(values, 2))
-    bend = np.where(np.isfinite(bend), bend, 0.0)
-    wider = np.concatenate(([bend[1]], bend, [bend[-2]]))
-    return np.maximum(np.maximum(wider[:-2], wider[1:-1]), wider[2:])
 
 
 def _mark(guarantee: Guarantee, curve: Any, colour: str, ax: Any) -> Any:

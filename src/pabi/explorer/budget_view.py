@@ -4,34 +4,76 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pabi.budget.filters import GaussianFilter
-from pabi.budget.ledger import refuse_another_unit
+from pabi.budget.ledger import Ledger, refuse_another_unit
 from pabi.budget.lines import Book, book_of
 from pabi.budget.reports import LedgerReport, report_of
+from pabi.explorer.check_view import checked
 from pabi.explorer.curves import Event, point
 from pabi.explorer.request import state_in, text_in
 from pabi.explorer.state import read
 from pabi.explorer.texts import number, text_of
+from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.showing import exact, shown, shown_down
 
 
 def events(request: dict[str, Any]) -> Iterator[Event]:
-    """The events of a ledger. `request`: {"text": its file's, "what": "target", "run" or "", "state"}."""
-    text = text_in(request)
+    """The events of a ledger. `request`: {"text": its file's, "what": "target", "run" or "", "state"}.
+
+    {"released": guarantees as [name, text], "state"} is a new ledger with their releases, as a file first.
+    """
+    text = _begun(request) if "released" in request else text_in(request)
+    if "released" in request:
+        yield "file", {"name": "people.ledger", "text": text}
     whole = text if text.endswith("\n") else f"{text}\n"
     try:
         book = book_of(whole.encode())
     except InvalidInput as bad:
-        raise InvalidInput("ledger", str(bad)) from None
+        raise InvalidInput(
+            "ledger", f"{bad}. A ledger is made by `pabi ledger`, or started below"
+        ) from None
     report = report_of(book)
     yield "ledger", _ledger(report)
     yield "curve", {"chart": "ledger", "series": "spent so far", "points": _timeline(report)}
     if request.get("what") in ("target", "run"):
         yield "what", _what_if(book, report, request)
+
+
+def _begun(request: dict[str, Any]) -> str:
+    """The text of a new ledger, which has an entry for each guarantee."""
+    state, released = state_in(request), request["released"]
+    if not isinstance(released, list):
+        raise InvalidInput("released", "expected a list of files")
+    epsilon = number("budget_epsilon", text_of(state, "budget_epsilon", "3"))
+    delta = number("budget_delta", text_of(state, "budget_delta", "1e-5"))
+    validate.number("budget_epsilon", epsilon, above=0.0)
+    validate.number("budget_delta", delta, above=0.0, below=1.0)
+    guarantees = [_proven(one) for one in released]
+    unit = guarantees[0].unit if guarantees else "record"
+    with TemporaryDirectory() as folder:
+        order = Ledger.order_for(guarantees, epsilon, delta) if guarantees else None
+        ledger = Ledger(Path(folder) / "people.ledger", epsilon, delta, order=order, unit=unit)
+        for guarantee in guarantees:
+            ledger.spend(guarantee)
+        return ledger.path.read_text("utf-8")
+
+
+def _proven(file: Any) -> Guarantee:
+    """The guarantee in a file, [name, text]. Raises InvalidInput where its proof is refused."""
+    match file:
+        case [str(name), str(text)]:
+            guarantee, verdict = checked(text)
+            if guarantee is None or not verdict.ok:
+                raise InvalidInput(name, f"its proof is refused: {verdict.reason}")
+            return guarantee
+        case _:
+            raise InvalidInput("released", "expected names and texts of files")
 
 
 def _ledger(report: LedgerReport) -> dict[str, Any]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pabi.describe.files import from_dict
 from pabi.explorer.curves import Event, epsilon_curves, tradeoff_curves
 from pabi.explorer.request import text_in
 from pabi.explorer.run_view import assumptions, attack_texts
+from pabi.explorer.state import rows_of
 from pabi.guarantees.guarantee import Guarantee
 from pabi.guarantees.words import whom
 from pabi.numbers.errors import InvalidInput
@@ -30,6 +32,7 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
     yield "verdict", _verdict(verdict, guarantee)
     if guarantee is None:
         return
+    yield "training", {"rows": _trained(guarantee, _delta(guarantee, verdict))}
     yield "assumptions", {"rows": assumptions(guarantee)}
     yield "attacks", {"texts": attack_texts(guarantee)}
     yield from tradeoff_curves(guarantee)
@@ -68,6 +71,14 @@ def reported(text: str) -> str:
 def _delta(guarantee: Guarantee, verdict: Verdict) -> float:
     stated = guarantee.tuned_at if verdict.reading is None else verdict.reading[1]
     return stated if stated is not None and 0.0 < stated < 1.0 else _USUAL_DELTA
+
+
+def _trained(guarantee: Guarantee, delta: float) -> list[tuple[str, str]]:
+    """What the file says was done, from which everything is proven; nothing where it describes no run."""
+    proof = guarantee.to_dict(certificate=True).get("certificate") or {}
+    if "run" not in proof:
+        return []
+    return rows_of(from_dict(proof["run"]), delta)
 
 
 def _verdict(verdict: Verdict, guarantee: Guarantee | None) -> dict[str, Any]:

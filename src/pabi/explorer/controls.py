@@ -72,7 +72,7 @@ _LOSSES: Choices = (
 )
 # Of the parameters of losses: label, what is in the box at first, slider, meaning.
 _PARAMETERS: Mapping[str, tuple[str, str, tuple[float, float] | None, str]] = {
-    "feature_norm": ("feature norm", "1", (0.1, 100), "The largest norm of a record's features."),
+    "feature_norm": ("feature norm", "1", (0.1, 100), "The largest norm of features, with an intercept's 1."),
     "classes": ("classes", "10", None, "How many classes there are."),
     "residual_bound": ("residual bound", "1", (0.1, 100), "The largest error of a prediction."),
     "threshold": ("threshold", "1", (0.01, 100), "Where Huber's loss turns from a square to a line."),
@@ -126,8 +126,8 @@ CONTROLS: tuple[Control, ...] = (
         ("shuffle_once", "shuffled once, secretly"),
         ("reshuffle", "shuffled anew every epoch"),
         ("balls_in_bins", "every record into a batch at random, once"),
-        ("fixed_size", "a random batch of fixed size every step"),
-        ("poisson", "every record at random every step (Poisson)"),
+        ("fixed_size", "fixed size: a random batch each step"),
+        ("poisson", "Poisson: every record at random, each step"),
         ("full_batch", "all records at every step"),
     ), table="batches", field="kind", hint="How the records of a step are chosen."),
     Control("size", "batch size", "whole", group="Data and batches", default="1500", ends=(1, 1e5),
@@ -169,7 +169,7 @@ CONTROLS: tuple[Control, ...] = (
     Control("adjacency", "adjacency", "choice", group="What is promised", default="replace_one", choices=(
         ("replace_one", "one record is replaced"),
         ("zero_out", "one record is left out (its gradient is zero)"),
-    ), field="adjacency", hint="How the two data sets differ that nobody can tell apart."),
+    ), field="adjacency", hint="Which two data sets must look alike. Opacus counts the second."),
     Control("release", "what is released", "choice", group="What is promised", default="last", choices=(
         ("last", "the last model alone"),
         ("path", "every model on the way"),
@@ -177,20 +177,24 @@ CONTROLS: tuple[Control, ...] = (
     Control("delta", "δ", "number", group="What is promised", default="1e-5", ends=(1e-12, 1e-2),
             hint="What the promise of ε may leave out. Far below 1/n."),
     Control("further", "further fields (TOML)", "lines", group="More",
-            hint="What a run file can say and no control here does. It counts more than the controls."),
+            hint="What a run file can say and no control here does. It wins over the controls."),
 )  # fmt: skip
 
 BESIDES: tuple[Control, ...] = (
     Control("target", "target ε", "number", group="Target", default="1", ends=(0.05, 10),
-            hint="The ε that shall be met."),
+            hint="The ε to be met."),
     Control("parameter", "what to change", "choice", group="Target", default="noise", choices=(
         ("noise", "noise"), ("epochs", "epochs"), ("size", "batch size"), ("clip_norm", "clip norm"),
     ), hint="The rest of the run stays as it is."),
-    Control("records", "people to forget", "whole", group="Request", default="50", ends=(1, 1000),
-            hint="How many records are withdrawn together."),
+    Control("records", "records to forget", "whole", group="Request", default="50", ends=(1, 1000),
+            hint="How many records are withdrawn together: all of those that the people have."),
     Control("forget_target", "target ε of forgetting", "number", group="Request", default="1",
             ends=(0.05, 10),
             hint="How near the model has to be to one retrained without them."),
+    Control("budget_epsilon", "ε of the budget", "number", group="Budget", default="3", ends=(0.1, 20),
+            hint="What all releases from the same people may cost together."),
+    Control("budget_delta", "δ of the budget", "number", group="Budget", default="1e-5",
+            ends=(1e-12, 1e-2)),
     Control("what_epsilon", "ε of one more release", "number", group="What if", default="0.5",
             ends=(0.01, 10)),
     Control("what_delta", "δ of one more release", "number", group="What if", default="1e-5",
@@ -222,3 +226,8 @@ def page() -> dict[str, list[dict[str, Any]]]:
         "run": [asdict(control) for control in CONTROLS],
         "besides": [asdict(control) for control in BESIDES],
     }
+
+
+def names() -> frozenset[str]:
+    """What the page's address may set: the controls, the view, and the two runs that are compared."""
+    return frozenset(_LABELS) | {"view", "a", "b"}

@@ -1,6 +1,8 @@
 """Points of curves, finer with every event, until a second is over.
 
-A point's number is rounded as the page shows it, so that what is drawn is what stands in the table.
+A point's number is rounded as the page shows it, so that what is drawn is what stands in the table. Where a
+line is drawn it has corners of its own (`pabi.draw.lines`): between two points it promises nothing that is
+not proven.
 """
 
 from __future__ import annotations
@@ -8,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
 
+from pabi.draw.lines import above_epsilons, below_errors
 from pabi.guarantees.guarantee import Guarantee
+from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, plain, shown, shown_down
 from pabi.tradeoff import TradeOff
 
@@ -21,9 +25,10 @@ Event = tuple[str, dict[str, Any]]
 OURS, EVERY = "the guarantee", "every model released"
 Point = dict[str, float | str | None]
 
-_SECONDS = 0.6  # that refining one curve may take
+_SECONDS = 0.6  # on a processor, that refining one curve may take
 _DELTAS = (-12.0, -2.0)  # powers of ten
 _COARSE, _REFINEMENTS = 11, 3
+_READ = slice(None, None, 4)  # of the rates of false alarms: those that stand in the table
 
 
 def point(x: float, y: float, y_text: str, x_text: str | None = None) -> Point:
@@ -36,13 +41,13 @@ def refined(
     value: Callable[[float], Point], xs: Callable[[int], list[float]]
 ) -> Iterator[list[Point]]:
     """Points at the grids `xs(0)`, `xs(1)`, …, each of which contains the one before, while there is time."""
-    begin, points = perf_counter(), dict[float, Point]()
+    begin, points = process_time(), dict[float, Point]()
     for level in range(_REFINEMENTS):
         grid = xs(level)
         for x in grid:
             if x not in points:
                 points[x] = value(x)
-                if level and perf_counter() - begin > _SECONDS:
+                if level and process_time() - begin > _SECONDS:
                     yield [points[x] for x in sorted(points)]
                     return
         yield [points[x] for x in grid]
@@ -60,15 +65,28 @@ def first_curves(guarantee: Guarantee) -> Iterator[Event]:
     """Both pictures of a guarantee that a better one may replace, with few points."""
     yield from tradeoff_curves(guarantee)
     for name, curve in named_curves(guarantee):
-        points = [_epsilon(curve, delta) for delta in _deltas(0)]
-        yield "curve", {"chart": "epsilon", "series": name, "points": points}
+        yield _epsilons(name, [_epsilon(curve, delta) for delta in _deltas(0)])
 
 
 def epsilon_curves(guarantee: Guarantee) -> Iterator[Event]:
     """ε against δ."""
     for name, curve in named_curves(guarantee):
         for points in refined(partial(_epsilon, curve), _deltas):
-            yield "curve", {"chart": "epsilon", "series": name, "points": points}
+            yield _epsilons(name, points)
+
+
+def _epsilons(name: str, points: list[Point]) -> Event:
+    deltas, epsilons = (_column(points, axis) for axis in ("x", "y"))
+    line = _corners(*above_epsilons(deltas, epsilons))
+    return "curve", {"chart": "epsilon", "series": name, "points": points, "line": line}
+
+
+def _column(points: list[Point], axis: str) -> Array:
+    return np.array([math.inf if p[axis] is None else p[axis] for p in points], dtype=np.float64)
+
+
+def _corners(x: Array, y: Array) -> list[list[float]]:
+    return [[float(a), float(b)] for a, b in zip(x, y, strict=True)]
 
 
 def _deltas(level: int) -> list[float]:
@@ -83,12 +101,14 @@ def _epsilon(curve: TradeOff, delta: float) -> Point:
 
 def tradeoff_curves(guarantee: Guarantee) -> Iterator[Event]:
     """The least rate of false negatives against that of false positives."""
-    # The curve is convex: so fine that the lines between points are above it by less than they are wide.
-    rates = np.concatenate(([0.0], np.geomspace(1e-6, 1e-2, 61), np.linspace(0.015, 1.0, 198)))
+    # Few digits each, so that a rate is what its text says.
+    small = [float(plain(rate, 3)) for rate in np.geomspace(1e-6, 1e-2, 60)]
+    rates = np.array([0.0, *small, *(k / 400 for k in range(5, 401))])
     for name, curve in named_curves(guarantee):
         errors = np.asarray(curve(rates))
         points = [
             point(float(a), float(b), shown_down(b), plain(a))
-            for a, b in zip(rates, errors, strict=True)
+            for a, b in zip(rates[_READ], errors[_READ], strict=True)
         ]
-        yield "curve", {"chart": "tradeoff", "series": name, "points": points}
+        line = _corners(*below_errors(rates, errors))
+        yield "curve", {"chart": "tradeoff", "series": name, "points": points, "line": line}

@@ -33,7 +33,9 @@ def exported(request: dict[str, Any]) -> Iterator[Event]:
         f"epsilon {shown(guarantee.epsilon(picked.delta))} at delta {exact(picked.delta)}, "
         f"{guarantee.method}",
         f"adjacency {guarantee.adjacency}",
-        f"pabi account run.toml --delta {exact(picked.delta)}",
+        f"what it costs: pabi account run.toml --delta {exact(picked.delta)}",
+        "delta is no part of a run; to train: pabi.description.from_dict reads this file, and docs, Train, "
+        "says which trainers take what it returns",
     ]
     yield "file", {"name": "run.toml", "text": run_file(to_dict(picked.description), comments)}
     table = guarantee.to_dict(certificate=True)

@@ -29,7 +29,10 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
     try:
         fewest = run.epochs_to_forget(target, delta, records)
     except TargetUnreachable as no:
-        text = f"no number of epochs reaches it; the best is ε = {shown(no.best)}"
+        text = (
+            f"no number of epochs is proven to reach it; the best is ε = {shown(no.best)}. "
+            "Training anew without them always does"
+        )
     else:
         cost = run.unlearning(delta, epochs=fewest, records=records).epsilon(delta)
         text = _sentence(fewest, cost)

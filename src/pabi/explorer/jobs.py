@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from pabi.explorer import (
-    budget_view,
-    check_view,
-    demo_view,
-    files_view,
-    forget_view,
-    plan_view,
-    run_view,
-)
 from pabi.explorer.controls import label_of
 from pabi.numbers.errors import (
     BudgetExceeded,
@@ -30,21 +22,29 @@ from pabi.numbers.showing import shown
 
 Event = tuple[str, dict[str, Any]]
 
-_JOBS: Mapping[str, Callable[[dict[str, Any]], Iterator[Event]]] = MappingProxyType(
+# The module and the function of each. A module is loaded when its job is first asked for, so that the first
+# picture does not wait for those of other views.
+_JOBS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "run": run_view.events,
-        "plan": plan_view.events,
-        "compare": plan_view.comparison,
-        "check": check_view.events,
-        "budget": budget_view.events,
-        "forget": forget_view.events,
-        "demo": demo_view.events,
-        "export": files_view.exported,
-        "report": files_view.reported,
-        "import": files_view.imported,
+        "run": ("run_view", "events"),
+        "plan": ("plan_view", "events"),
+        "compare": ("plan_view", "comparison"),
+        "check": ("check_view", "events"),
+        "budget": ("budget_view", "events"),
+        "forget": ("forget_view", "events"),
+        "demo": ("demo_view", "events"),
+        "export": ("files_view", "exported"),
+        "report": ("files_view", "reported"),
+        "import": ("files_view", "imported"),
     }
 )
 NAMES = frozenset(_JOBS)
+
+
+def calculation(job: str) -> Any:
+    """The function of a job, from a request to its events."""
+    module, function = _JOBS[job]
+    return getattr(import_module(f"pabi.explorer.{module}"), function)
 
 
 def events(job: str, request: dict[str, Any]) -> Iterator[Event]:
@@ -54,7 +54,7 @@ def events(job: str, request: dict[str, Any]) -> Iterator[Event]:
         warnings.simplefilter("always", PrivacyWarning)
         try:
             with np.errstate(all="ignore"):
-                yield from _JOBS[job](request)
+                yield from calculation(job)(request)
         except Exception as bad:
             yield "error", _problem(bad)
         texts = list(dict.fromkeys(str(warning.message) for warning in caught))

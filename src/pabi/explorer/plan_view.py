@@ -12,12 +12,12 @@ from pabi.explorer.controls import label_of
 from pabi.explorer.curves import OURS, Event, epsilon_curves, tradeoff_curves
 from pabi.explorer.request import state_in
 from pabi.explorer.run_view import number
-from pabi.explorer.state import differences, read, state_of
+from pabi.explorer.state import differences, noise_of, read, rows_of, state_of
 from pabi.explorer.texts import number as typed
 from pabi.explorer.texts import text_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.showing import shown
+from pabi.numbers.showing import shown, shown_down
 
 _PARAMETERS = ("noise", "epochs", "size", "clip_norm")
 
@@ -33,7 +33,7 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
     what = validate.choice("parameter", text_of(state, "parameter", "noise"), _PARAMETERS)
     name = _field(run) if what == "noise" else what
     met = calibrate(run, target, picked.delta, name)
-    if what == "noise":
+    if what in ("noise", "clip_norm"):
         met = _legible(met, name)
     guarantee = met.guarantee(picked.delta)
     after = state_of(met, picked.delta)
@@ -47,6 +47,8 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
             "epsilon": shown(guarantee.epsilon(picked.delta)),
             "target": shown(target),
             "method": guarantee.method,
+            "noise": noise_of(met),
+            "rows": rows_of(met, picked.delta),
             "state": after,
         },
     )
@@ -57,8 +59,10 @@ def _field(run: NoisySGD) -> str:
 
 
 def _legible(run: NoisySGD, name: str) -> NoisySGD:
-    """The run with its noise rounded up to six digits, which people can read and copy."""
-    changes: dict[str, Any] = {name: float(shown(getattr(run, name)))}
+    """The run with more noise, or a smaller clip norm, of six digits, which people can read and copy."""
+    value = getattr(run, name)
+    rounded = shown_down(value) if name == "clip_norm" else shown(value)
+    changes: dict[str, Any] = {name: float(rounded)}
     return replace(run, **changes)
 
 

@@ -1,20 +1,22 @@
-"""What a run costs: ε first, then the curves and all else, as fast as each is known."""
+"""What a run costs: ε first, then the curves and all else, as fast as each is known.
+
+What only later events need is loaded when they are due, so that the first number does not wait for it.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 from pabi.account.best import Outcome, best_of, outcomes
-from pabi.account.explanation import Explanation
 from pabi.analyses import analyses_of
-from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.describe.runs import NoisySGD
+from pabi.explorer.controls import CONTROLS
 from pabi.explorer.curves import (
     EVERY,
     OURS,
@@ -26,31 +28,40 @@ from pabi.explorer.curves import (
     tradeoff_curves,
 )
 from pabi.explorer.request import state_in
-from pabi.explorer.state import Picked, differences, read, state_of
+from pabi.explorer.state import Picked, differences, read, rows_of, state_of
 from pabi.guarantees.guarantee import Guarantee
-from pabi.literature.comparison import compare
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.showing import exact, plain, shown, shown_down
-from pabi.reports.attesting import attesting
-from pabi.reports.guarantee import attacks
 
 _LENGTH_SECONDS = 1.0  # for ε at other numbers of epochs
 _LENGTHS = (3, 5, 9, 17)  # how many there are of them, finer with time
+# Numbers of two tools can be compared only where they speak of the same.
+_SAYS = {value: text for c in CONTROLS if c.name == "adjacency" for value, text in c.choices}
 _COMPARED = (NoisySGD, LangevinChain, LangevinDiffusion, ExponentialMechanism)
 
 
 def events(request: dict[str, Any]) -> Iterator[Event]:
-    """The events of the page's first view. `request`: {"state": what the controls hold}."""
+    """The events of the page's first view. `request`: {"state": what the controls hold}.
+
+    {"state", "patient": true} asks for the changes alone, however long they take.
+    """
     picked = read(state_in(request))
+    patient = request.get("patient") is True
     answers: list[Outcome] = []
-    started, guarantee = perf_counter(), None
+    # Of this process: what else the machine does makes no proof slower.
+    started, spent, guarantee = perf_counter(), process_time(), None
     for best, last in growing(picked, answers):
         guarantee = best
+        if patient:
+            continue
         yield "number", number(best, picked, final=last)
         if not last:
             yield from first_curves(best)  # better proofs may take seconds
-    seconds = perf_counter() - started
+    seconds, spent = perf_counter() - started, process_time() - spent
     assert guarantee is not None
+    if patient:
+        yield _changes(picked, guarantee, 0.0)
+        return
     yield "assumptions", {"rows": assumptions(guarantee)}
     yield "attacks", {"texts": attack_texts(guarantee)}
     yield from tradeoff_curves(guarantee)
@@ -58,7 +69,8 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
     yield from _lengths(picked, seconds)
     if isinstance(picked.description, _COMPARED) and picked.delta > 0.0:
         yield "peers", {"rows": _peers(picked)}
-    yield from _explained(picked, answers, guarantee, seconds)
+    yield "analyses", {"rows": _analyses(picked, answers, guarantee)}
+    yield _changes(picked, guarantee, spent)
 
 
 def growing(picked: Picked, answers: list[Outcome]) -> Iterator[tuple[Guarantee, bool]]:
@@ -67,8 +79,6 @@ def growing(picked: Picked, answers: list[Outcome]) -> Iterator[tuple[Guarantee,
     Every one of them is a guarantee. Raises NotApplicable where there is none.
     """
     description, delta = picked.description, picked.delta
-    if isinstance(description, NoisySGD):
-        warn_of_large_delta(description.n, delta)
     names = [analysis.name for analysis in analyses_of(description)]
     least = math.inf
     for name in names:
@@ -85,9 +95,15 @@ def number(guarantee: Guarantee, picked: Picked, *, final: bool) -> dict[str, An
     delta = picked.delta
     epsilon = guarantee.epsilon(delta)
     run = picked.description
+    share = (
+        delta * run.n if isinstance(run, NoisySGD) else None
+    )  # of one over the number of records
     return {
         "epsilon": shown(epsilon),
         "delta": exact(delta),
+        "of_one": None if share is None else plain(share, 2),
+        "large": share is not None and share > 1.0,
+        "rows": rows_of(run, delta),
         "mu": None if guarantee.mu is None else shown(guarantee.mu),
         "method": guarantee.method,
         "source": guarantee.source,
@@ -105,7 +121,8 @@ def _composition(guarantee: Guarantee, epsilon: float, delta: float) -> str | No
     if guarantee.composition is None:
         return None
     every = guarantee.composition.epsilon(delta)
-    text = f"ε = {shown(every)} if every model on the way were released"
+    whose = _SAYS.get(guarantee.adjacency, guarantee.adjacency)
+    text = f"ε = {shown(every)} if every model on the way were released ({whose})"
     if 0.0 < epsilon < every < math.inf:
         text += f", {shown_down(every / epsilon, 3)} times as much"
     return text
@@ -113,12 +130,16 @@ def _composition(guarantee: Guarantee, epsilon: float, delta: float) -> str | No
 
 def assumptions(guarantee: Guarantee) -> list[dict[str, str]]:
     """Every assumption, and who stands behind it."""
+    from pabi.reports.attesting import attesting
+
     every = guarantee.assumptions
     return [{"text": text, "who": attesting(text, every).value} for text in every]
 
 
 def attack_texts(guarantee: Guarantee) -> list[str]:
     """What an attacker gains at most, in sentences: those of reports."""
+    from pabi.reports.guarantee import attacks
+
     opening, items = attacks(guarantee)
     return [opening.text, *items.texts]
 
@@ -173,6 +194,8 @@ def _at(run: Any, epochs: float, delta: float) -> tuple[Point, Point | None]:
 
 def _peers(picked: Picked) -> list[dict[str, Any]]:
     """Every bound that applies, as published, beside pabi's."""
+    from pabi.literature.comparison import compare
+
     return [
         {
             "source": row.source,
@@ -186,28 +209,34 @@ def _peers(picked: Picked) -> list[dict[str, Any]]:
     ]
 
 
-def _explained(
-    picked: Picked, answers: list[Outcome], guarantee: Guarantee, seconds: float
-) -> Iterator[Event]:
-    """Every analysis, and the changes that would lower ε most."""
-    delta, rows = picked.delta, []
+def _analyses(picked: Picked, answers: list[Outcome], guarantee: Guarantee) -> list[dict[str, Any]]:
+    """Every analysis, the best on top."""
+    rows = []
     for answer in answers:
         proven = answer.guarantee
         rows.append(
             {
                 "method": answer.name,
-                "epsilon": None if proven is None else shown(proven.epsilon(delta)),
+                "epsilon": None if proven is None else shown(proven.epsilon(picked.delta)),
                 "reason": answer.reason,
                 "best": answer.name == guarantee.method,
             }
         )
     rows.sort(key=lambda row: (not row["best"], row["epsilon"] is None))
-    yield "analyses", {"rows": rows}
+    return rows
+
+
+def _changes(picked: Picked, guarantee: Guarantee, seconds: float) -> Event:
+    """The changes that would lower ε most, tried unless accounting took too long."""
+    from pabi.account.changes import SLOW
+    from pabi.account.explanation import Explanation
+
+    delta = picked.delta
     explanation = Explanation((), delta, guarantee, picked.description, seconds)
-    before, changes = state_of(picked.description, delta), []
+    before, rows = state_of(picked.description, delta), []
     for change in explanation.changes:
         after = state_of(change.description, delta)
-        changes.append(
+        rows.append(
             {
                 "what": differences(before, after) or change.what,
                 "epsilon": shown(change.epsilon),
@@ -215,4 +244,5 @@ def _explained(
                 "state": after,
             }
         )
-    yield "changes", {"rows": changes, "advice": list(explanation.advice)}
+    tried = seconds <= SLOW or not isinstance(picked.description, NoisySGD)
+    return "changes", {"rows": rows, "advice": list(explanation.advice), "tried": tried}

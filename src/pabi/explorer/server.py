@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import secrets
 import socket
-import webbrowser
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from importlib.resources import files
@@ -21,7 +19,6 @@ from starlette.routing import Route
 
 from pabi.explorer.guard import Guard
 from pabi.explorer.workers import Workers
-from pabi.numbers.errors import InvalidInput
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -63,7 +60,7 @@ def application(
     token : str
         What a page has to know.
     start : dict, optional
-        What the page opens with: {"file": the name, "text": that of a run file}, or {"query": of a link}.
+        What the page opens with: {"name": that of a run file, "text": what stands in it}.
     ledger : Path, optional
         A ledger whose file is read anew for every answer.
     workers : Workers, optional
@@ -78,7 +75,6 @@ def application(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        workers.warm()
         try:
             yield
         finally:
@@ -157,59 +153,26 @@ def _constant(content: bytes, media_type: str) -> Callable[[Request], Response]:
     return answer
 
 
-def listening(port: int) -> socket.socket:
-    """A socket of this machine alone; port 0 is any free one. Raises InvalidInput."""
-    stream = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    stream.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        stream.bind(("127.0.0.1", port))
-        stream.listen(128)  # whoever opens the address at once waits, and is not turned away
-    except (OSError, OverflowError) as bad:
-        stream.close()
-        reason = getattr(bad, "strerror", None) or bad
-        raise InvalidInput("--port", f"{port} cannot be used: {reason}") from None
-    return stream
-
-
-def explore(
-    start: dict[str, Any],
+def serve(
+    stream: socket.socket,
+    token: str,
     *,
-    port: int = 0,
-    browser: bool = True,
-    ledger: Path | None = None,
-    workers: Workers | None = None,
-    say: Callable[[str], None] = print,
+    start: dict[str, Any],
+    ledger: Path | None,
+    workers: Workers,
 ) -> None:
-    """Serves the page until Ctrl-C.
-
-    Parameters
-    ----------
-    start, ledger, workers
-        As for `application`.
-    port : int
-        0 for any that is free.
-    browser : bool
-        Whether to open the page in the system's browser.
-    say : callable
-        What the address is told with.
-    """
-    stream = listening(port)
-    number = stream.getsockname()[1]
-    token = secrets.token_urlsafe(32)
-    address = f"http://127.0.0.1:{number}/#token={token}"
+    """Answers at a socket that listens, until Ctrl-C. The rest as for `application`."""
+    port = stream.getsockname()[1]
     config = uvicorn.Config(
-        application(number, token, start=start, ledger=ledger, workers=workers),
+        application(port, token, start=start, ledger=ledger, workers=workers),
         log_level="critical",
         access_log=False,
         server_header=False,
         date_header=False,
+        loop="asyncio",
+        http="h11",
         ws="none",
         timeout_graceful_shutdown=1,
     )
-    server = uvicorn.Server(config)
-    say(f"{address}\nThe page is on this machine alone. Ctrl-C ends it.")
-    if browser:
-        webbrowser.open(address)
     with suppress(KeyboardInterrupt):
-        server.run([stream])
-    say("ended")
+        uvicorn.Server(config).run([stream])

@@ -15,7 +15,7 @@ from pabi.explorer.controls import CONTROLS, Control
 from pabi.explorer.texts import number, text_of, whole
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.showing import exact
+from pabi.numbers.showing import exact, shown
 
 State = Mapping[str, Any]
 
@@ -163,6 +163,33 @@ def _move(rest: dict[str, Any], state: dict[str, str], table: str) -> None:
             state[control.name] = exact(source.pop(control.field))
         elif control.field not in source and _shown(control, state):
             state[control.name] = control.default if choices else ""
+
+
+def rows_of(description: Description, delta: float) -> list[tuple[str, str]]:
+    """What is done to the data and promised of it, line by line, in the words of the controls."""
+    state = state_of(description, delta)
+    rows = []
+    for control in CONTROLS:
+        text = state.get(control.name, "")
+        if control.name == "noise" and isinstance(description, NoisySGD):
+            rows.append((control.label, noise_of(description)))
+        elif control.name == "clipping" and getattr(description, "clip_norm", None) is None:
+            continue
+        elif text and control.name != "noise_kind" and _shown(control, state):
+            rows.append((control.label, dict(control.choices).get(text, text)))
+    return rows
+
+
+def noise_of(run: NoisySGD) -> str:
+    """The noise in both units, where it is one number; "" without any."""
+    if isinstance(run.noise_multiplier, int | float):
+        return f"multiplier {exact(run.noise_multiplier)}"
+    if not isinstance(run.noise_std, int | float):
+        return ""
+    text = f"standard deviation {exact(run.noise_std)} of the mean gradient"
+    if run.clip_norm is None:
+        return text
+    return f"{text}, a multiplier of {shown(run.noise_std * run.batch_size / run.clip_norm)}"
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> str:

@@ -2,6 +2,11 @@
 
 A job is a generator of events. Where nobody waits for it any more it stops at its next event, or its process
 is ended.
+
+The first process is made at once and loads what the first answer needs. All others are forked from a server
+(`multiprocessing.forkserver`) that has loaded everything and has accounted for runs of each kind, so that
+they have nothing left to load. That server begins when the first answer is given, because both would want
+the same processors.
 """
 
 from __future__ import annotations
@@ -9,8 +14,9 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import signal
+import sys
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from multiprocessing.connection import Connection
 from time import monotonic
 from typing import Any
@@ -20,22 +26,24 @@ from anyio.to_thread import run_sync
 
 Event = tuple[str, dict[str, Any]]
 
-_PRELOAD = "pabi.explorer.jobs"
+# A new process imports again what was started; that is free where it was preloaded.
+_PRELOAD = ["__main__", "pabi.cli", "pabi.explorer.readiness"]
 END, STOP = "end", "stop"
 _LOOK = 0.05  # seconds between two looks at whether somebody left
 _PATIENCE = 0.3  # seconds that a job may take to notice that nobody waits for it
-_LEISURE = (
-    1.0  # seconds without a job, after which a process loads more, beside its next job if need be
-)
 
 
 class _Process:
     """One process, and the pipe to it."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: Any, *, knows_all: bool = True) -> None:
+        self.knows_all = knows_all
         self.pipe, other = context.Pipe()
-        self._process = context.Process(target=serve, args=(other,), daemon=True)
-        self._process.start()
+        # A fork has this side of the pipe as well, and would never see it close.
+        extra = (self.pipe,) if context.get_start_method() == "fork" else ()
+        self._process = context.Process(target=serve, args=(other, *extra), daemon=True)
+        with _deaf():
+            self._process.start()
         other.close()
 
     def alive(self) -> bool:
@@ -51,27 +59,44 @@ class Workers:
 
     def __init__(self, most: int = 6, spare: int = 2) -> None:
         methods = multiprocessing.get_all_start_methods()
-        # A server that has the library loaded and forks: a new process then takes hundredths of a second.
         self._context = multiprocessing.get_context(
             "forkserver" if "forkserver" in methods else "spawn"
         )
         if "forkserver" in methods:
-            self._context.set_forkserver_preload(["__main__", _PRELOAD])
+            self._context.set_forkserver_preload(_PRELOAD)
         self._idle: list[_Process] = []
         self._busy: set[_Process] = set()
-        self._lock = threading.Lock()
+        self._lock, self._filling = threading.Lock(), threading.Lock()
         self._places = anyio.Semaphore(most)
         self._spare, self._ended = spare, False
 
+    def begin(self) -> None:
+        """Makes the first process, out of this one where that can be done, before there are threads."""
+        # Elsewhere system libraries do not survive a fork.
+        method = "fork" if sys.platform == "linux" else "spawn"
+        self._idle.append(_Process(multiprocessing.get_context(method), knows_all=False))
+
     def warm(self) -> None:
         """Starts the spare processes, in the background."""
-        threading.Thread(target=self._fill, daemon=True).start()
+        if not self._filling.locked():
+            threading.Thread(target=self._fill, daemon=True).start()
 
     def _fill(self) -> None:
-        while not self._ended and len(self._idle) < self._spare:
-            process = _Process(self._context)
-            with self._lock:
-                self._idle.append(process)
+        with self._filling:
+            while not self._ended and self._wanting():
+                process = _Process(self._context)
+                with self._lock:
+                    self._idle.append(process)
+        with self._lock:
+            first = [process for process in self._idle if not process.knows_all]
+            self._idle = [process for process in self._idle if process.knows_all]
+        for process in first:
+            process.end()
+
+    def _wanting(self) -> bool:
+        """Whether there are fewer idle processes that know all than there shall be."""
+        with self._lock:
+            return sum(process.knows_all for process in self._idle) < self._spare
 
     def _taken(self) -> _Process:
         with self._lock:
@@ -101,6 +126,8 @@ class Workers:
                 deadline = anyio.current_time() + seconds
                 while not finished:
                     event = await _received(process.pipe, deadline)
+                    if not process.knows_all:
+                        self.warm()
                     if isinstance(event, str):
                         yield "error", {"message": event}
                         return
@@ -115,8 +142,8 @@ class Workers:
         free = finished or (not self._ended and _stopped(process.pipe))
         with self._lock:
             self._busy.discard(process)
-            keep = free and process.alive() and len(self._idle) < self._spare
-            if keep and not self._ended:
+            room = len(self._idle) < self._spare if process.knows_all else not self._idle
+            if free and room and process.alive() and not self._ended:
                 self._idle.append(process)
                 return
         process.end()
@@ -132,6 +159,19 @@ class Workers:
         for process in processes:
             with contextlib.suppress(Exception):
                 process.end()
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes that are made meanwhile do not hear Ctrl-C: it is for the server, which ends them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 async def _received(pipe: Connection, deadline: float) -> Event | str:
@@ -159,19 +199,15 @@ def _stopped(pipe: Connection) -> bool:
     return False
 
 
-def serve(pipe: Connection) -> None:
-    """What a process does: one job after another, until the pipe closes."""
+def serve(pipe: Connection, other: Connection | None = None) -> None:
+    """What a process does: one job after another, until the pipe closes. `other`: the far side of it."""
+    if other is not None:
+        other.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where `_deaf` can do nothing
     from pabi.explorer.jobs import events
 
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C is for the server, which ends its processes
-    idle = False
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
-            if not idle and not pipe.poll(_LEISURE):
-                idle = True
-                threading.Thread(target=_load_rest, daemon=True).start()
             message = pipe.recv()
             if message == STOP:  # it came after the end of what it was to stop
                 continue
@@ -180,9 +216,3 @@ def serve(pipe: Connection) -> None:
                 if pipe.poll():
                     break
             pipe.send((END, {}))
-
-
-def _load_rest() -> None:
-    """Loads what only some jobs need, so that they do not have to wait for it."""
-    with contextlib.suppress(Exception):  # whoever needs one of them will hear why
-        import tomli_w  # noqa: F401

@@ -945,8 +945,15 @@ def _read_curve(field: str, data: Any) -> TradeOff:
 
 
 def least(candidates: Sequence[Guarantee], delta: float) -> Guarantee:
-    """The candidate with the least ε at `delta`, the first of those that are equal but for roundings."""
+    """The candidate with the least ε at `delta`, the first of those that are equal but for roundings.
+
+    One that costs more than another by all that is known of it is not read.
+    """
     if not candidates:
         raise NotApplicable("no analysis applies")
-    losses = [g.epsilon(delta) for g in candidates]
+    hopes = [g.curve._underestimate(delta) for g in candidates]
+    losses = [math.inf] * len(candidates)
+    for i in sorted(range(len(candidates)), key=hopes.__getitem__):
+        if hopes[i] <= min(losses):
+            losses[i] = candidates[i].epsilon(delta)
     return next(g for g, e in zip(candidates, losses, strict=True) if e <= min(losses) * _EQUAL)

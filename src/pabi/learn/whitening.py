@@ -127,9 +127,7 @@ def whitening(values: Array, moments: NoisySecondMoments, *, norm: float, equal:
         square = np.maximum(mean, 0.0)
         matrix = 1.0 / np.sqrt(square + noise)
     else:
-        from scipy.linalg import eigh
-
-        eigenvalues, vectors = eigh(mean, driver="evd")
+        eigenvalues, vectors = np.linalg.eigh(mean)
         square = np.maximum(eigenvalues, 0.0)
         matrix = (vectors / np.sqrt(square + noise)) @ vectors.T
     if not equal:

@@ -24,6 +24,8 @@ from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import TINY, Array, fraction_up, up
 
 _VARIATION = 0.08  # of log c² within a block
+_LITTLE = 0.02  # of log c within a block of which every draw counts
+_MOST_DRAWN = 1000  # such blocks: what lies further back is e^-20 of the whole where steps contract
 _NEGLIGIBLE = 40.0  # c²ⁿ below e^-40 of the last step's weight is nothing
 _MOST_WRITTEN = 50_000  # steps of a varying schedule that a window may hold
 _MARGIN = 1e-12  # relative, over the roundings of sums and powers
@@ -81,6 +83,18 @@ class Pulls(NamedTuple):
     def times(self, factor: Array | float) -> Pulls:
         """So many times larger."""
         return Pulls(self.apart * factor, self.norm * factor, self.other * factor)
+
+
+def every_step(run: NoisySGD, factor: RecordFactor) -> tuple[Pulls, Array]:
+    """(sizes of the factors of all steps under random batches, how often each occurs), arrays of one
+    length."""
+    ratio = fraction_up(Fraction(run.sensitivity) / run.batch_size)
+    if factor is RecordFactor.REPLACED:  # of two records each adds half of that
+        ratio = max(0.5 * ratio, TINY)
+    noise = run.gradient_noise_std
+    if isinstance(noise, np.ndarray):
+        return Pulls.of(factor, ratio / noise[: run.data_steps]), np.ones(run.data_steps)
+    return Pulls.of(factor, np.array([ratio / noise])), np.array([float(run.data_steps)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,6 +280,32 @@ class SampledRun:
         n, m = len(data_lengths), len(idle_lengths)
         return Blocks(
             np.array([*data_lengths[::-1], *idle_lengths[::-1]], dtype=np.int64),
+            c=np.repeat([c, cool], [n, m]),
+            s=np.repeat([s, 0.0], [n, m]),
+            sigma=np.full(n + m, sigma),
+            rho=np.repeat([rho, 0.0], [n, m]),
+        )
+
+    def before(self, steps: int) -> Blocks:
+        """The last of the first `steps` steps: as many as matter, in blocks that contract very little."""
+        if not self.run.constant:
+            first = max(0, steps - _MOST_DRAWN)
+            columns = {
+                name: x[first:steps]
+                for name, x in zip(("c", "s", "sigma", "rho"), self._arrays, strict=True)
+            }
+            return Blocks(np.ones(steps - first, dtype=np.int64), **columns)
+        c, cool, s, sigma, rho = self.constants
+        busy = min(steps, self.run.data_steps)
+        rate = abs(math.log(c)) if c > 0.0 else math.inf
+        longest = max(1, min(busy, int(_LITTLE / rate) if rate > 0.0 else busy))
+        whole = min(busy // longest, _MOST_DRAWN)
+        rest = busy - whole * longest if whole < _MOST_DRAWN else 0
+        data = [*([rest] if rest else []), *[longest] * whole]
+        idle = [steps - busy] if steps > busy else []
+        n, m = len(data), len(idle)
+        return Blocks(
+            np.array([*data, *idle], dtype=np.int64),
             c=np.repeat([c, cool], [n, m]),
             s=np.repeat([s, 0.0], [n, m]),
             sigma=np.full(n + m, sigma),

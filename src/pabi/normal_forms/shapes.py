@@ -177,19 +177,19 @@ def _evaluator(
         if root == 0.0 and shift == 0.0:
             return lambda z: slope * z * _UP if slope != 1.0 else z
         return lambda z: (hypot(slope * z, root) + shift) * _UP if z > 0.0 else 0.0
-    pieces = [p for p in zip(slopes, roots, shifts, strict=True) if p[2] < math.inf]
+    pieces = _essential([p for p in zip(slopes, roots, shifts, strict=True) if p[2] < math.inf])
     if not pieces:
         return lambda z: math.inf if z > 0.0 else 0.0
     if len(pieces) == 1:
         return _evaluator(*((x,) for x in pieces[0]))
 
     if len(pieces) == 2:
-        (c, h, e), (d, i, f) = pieces
+        (c, h, e), (d, i, f) = sorted(pieces, key=lambda piece: piece[1])
 
         def lesser(z: float) -> float:
             if z == 0.0:
                 return 0.0
-            one, other = hypot(c * z, h) + e, hypot(d * z, i) + f
+            one, other = (hypot(c * z, h) if h else c * z) + e, hypot(d * z, i) + f
             return (one if one < other else other) * _UP
 
         return lesser
@@ -199,6 +199,18 @@ def _evaluator(
             return 0.0
         return min([hypot(slope * z, root) + shift for slope, root, shift in pieces]) * _UP
 
+    return least
+
+
+def _essential(pieces: list[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
+    """The pieces √((cδ)² + h²) + e, as (c, h, e), less those that another one is never above: it is at most
+    cδ + h + e."""
+    least: list[tuple[float, float, float]] = []
+    for c, h, e in sorted(set(pieces), key=lambda piece: (piece[0], sum(piece[1:]), -piece[1])):
+        lower = [(i, f) for d, i, f in least if d <= c]
+        straight = h == 0.0 and any(i + f <= e for i, f in lower)
+        if not straight and not any(i <= h and f <= e for i, f in lower):
+            least.append((c, h, e))
     return least
 
 

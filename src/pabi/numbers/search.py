@@ -59,6 +59,26 @@ def bisected_arrays(
     return low, high
 
 
+def sectioned(
+    is_low: Callable[[Array], NDArray[np.bool_]],
+    low: float,
+    high: float,
+    *,
+    points: int,
+    rounds: int,
+) -> tuple[float, float]:
+    """(low, high) of a shorter bracket of the point up to which `is_low` is true.
+
+    In every round so many points inside are tried at once, as one array. `low` stays or is one that is low,
+    and all before it are; `high` stays or is one that is not.
+    """
+    for _ in range(rounds):
+        inside = np.linspace(low, high, points + 2)
+        k = int(np.argmin(np.append(is_low(inside[1:-1]), False)))
+        low, high = float(inside[k]), float(inside[k + 1])
+    return low, high
+
+
 def largest(
     function: Callable[[float], float], low: float, high: float, *, points: int, rounds: int
 ) -> float:

@@ -19,7 +19,7 @@ import numpy as np
 from pabi.normal_forms.sampled import Blocks, RecordFactor
 from pabi.numbers.rounding import Array
 from pabi.numbers.waiting import tick
-from pabi.tradeoff.displaced_losses import log_moments as displaced_log_moments
+from pabi.tradeoff.displaced import log_moments as displaced_log_moments
 from pabi.tradeoff.pairs import log_moments
 from pabi.tradeoff.replaced_losses import log_moments as replaced_log_moments
 
@@ -46,6 +46,14 @@ def price(factor: RecordFactor, probability: float, power: float, mus: Array) ->
         case _:
             assert_never(factor)
     return 2.0 / (power * (power + 1.0)) * moments
+
+
+def prices_below(
+    factor: RecordFactor, probability: float, power: float, mus: Array, close: float = 1e-3
+) -> Array:
+    """`price`, or a little less: that of each of `mus` (m,) > 0 rounded down by `close` of its logarithm."""
+    level, index = np.unique(np.floor(np.log(mus) / close), return_inverse=True)
+    return price(factor, probability, power, np.exp(level * close))[index]
 
 
 class Cost:

@@ -130,6 +130,11 @@ class TradeOff(ABC):
         """
         return self._epsilon(nonnegative("delta", delta))
 
+    def _underestimate(self, delta: float) -> float:
+        """A number that ε at `delta` ≥ 0 is very likely not below, at hardly any cost: to tell what is worth
+        reading. 0 where nothing is known."""
+        return 0.0
+
     def epsilon_bounds(self, delta: float, rtol: float = RTOL) -> tuple[float, float]:
         """Bounds on the least ε ≥ 0 at `delta` from both sides.
 

@@ -22,7 +22,8 @@ from pabi.numbers.search import bisected
 from pabi.numbers.validate import number
 from pabi.tradeoff.base import TradeOff, decode, encode
 from pabi.tradeoff.directions import DIRECTIONS, Direction, Orientation, chosen, opposite
-from pabi.tradeoff.displaced_losses import APART, DisplacedLoss, Half, SymmetricDisplacedLoss
+from pabi.tradeoff.displaced_halves import APART, Half
+from pabi.tradeoff.displaced_losses import DisplacedLoss, SymmetricDisplacedLoss
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.pairs import Labelled, Pair, Symmetrised, worst_divergence
 from pabi.tradeoff.supports import supported
@@ -249,6 +250,22 @@ class FixedSizeSubsampled(TradeOff):
         sizes = {name: decode(name, fields.pop(name)) for name in ("norm", "other", "apart")}
         p = fields.pop("probability")
         return cls(**sizes, probability=p, direction=fields.pop("direction", "both"))
+
+
+def log_moments(aparts: Array, probability: float, power: float) -> Array:
+    """log E e^(power·Y), power > 0, for each m of `aparts` (k,) > 0, of sizes 2m and m in the order of the
+    larger; where the parts are apart, that of G(2m), which is never less."""
+    if probability == 1.0:
+        return np.asarray(0.5 * power * (power + 1.0) * aparts * aparts)
+    moments = np.asarray(2.0 * power * (power + 1.0) * aparts * aparts)
+    near = np.flatnonzero(2.0 * aparts <= APART)
+    if near.size:
+        pairs = [
+            DisplacedLoss(Half(2.0 * m, m, probability), Half(m, m, probability))
+            for m in aparts[near].tolist()
+        ]
+        moments[near] = DisplacedLoss.finite_log_moments(pairs, power)
+    return moments
 
 
 def _place(a: Any, b: Any, *, kappa: Any, e: Any, t: float) -> Any:

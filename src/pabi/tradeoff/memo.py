@@ -29,3 +29,7 @@ class Memo(Generic[Key, Value]):
                 del self._values[next(iter(self._values))]
             self._values[key] = value
         return self._values[key]
+
+    def value(self, key: Key) -> Value | None:
+        """The value at `key` if it is kept."""
+        return self._values.get(key)

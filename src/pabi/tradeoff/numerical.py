@@ -25,6 +25,7 @@ _NEAR = 3.0  # standard deviations from the tilted mean within which one ε is s
 _LARGEST = 1e-14  # relative: more than the sum of the largest losses errs
 _BEYOND = 1e-9  # relative: by how much a bound by moments is raised to stay above the other bounds
 _ROUGHLY = 1e-6  # relative: more than an excess errs
+_STRIDE = 0.01  # of a scale: where moments show mean and variance
 _FEW = 64  # releases: that many are read from both sides at hardly any cost
 _LEAST_MOMENT, _GREATEST_MOMENT = 1e-300, 1e12  # between which a moment says where λ is sought
 
@@ -120,9 +121,22 @@ class ComposedLoss:
         return epsilon / self._first_moment - 0.5
 
     def _finite_moment(self, power: float) -> float:
-        return self._moments(
-            power, lambda: math.fsum(k * pair.finite_log_moment(power) for pair, k in self.terms)
-        )
+        return self._moments(power, lambda: self._summed_moments(power))
+
+    def _summed_moments(self, power: float) -> float:
+        moments: list[float] = []
+        for kind, terms in self._kinds:
+            values = kind.finite_log_moments([pair for pair, _ in terms], power)
+            moments += [k * value for (_, k), value in zip(terms, values, strict=True)]
+        return math.fsum(moments)
+
+    @cached_property
+    def _kinds(self) -> list[tuple[type[Pair], list[tuple[Pair, int]]]]:
+        """The terms of each kind of pair."""
+        kinds: dict[type[Pair], list[tuple[Pair, int]]] = {}
+        for pair, k in self.terms:
+            kinds.setdefault(type(pair), []).append((pair, k))
+        return list(kinds.items())
 
     # Readings.
 
@@ -250,6 +264,17 @@ class ComposedLoss:
         finite = math.log1p(-self.infinity) if self.infinity < 1.0 else 0.0
         mean = abs(self._finite_moment(1e-3) - finite) / 1e-3
         return max(mean, math.sqrt(2.0 * mean), 1e-150)
+
+    @property
+    def usual(self) -> float:
+        """About the mean less two standard deviations, which the sum is above with probability ¾ or more, by
+        Chebyshev; 0 where a loss may be infinite."""
+        if self.infinity > 0.0:
+            return 0.0
+        x = _STRIDE / self.scale
+        once, twice = self._finite_moment(x), self._finite_moment(2.0 * x)
+        bend = max(twice - 2.0 * once, 0.0)  # x² times the variance
+        return (once - 0.5 * bend - 2.0 * math.sqrt(bend)) / x
 
     @property
     def _most(self) -> float:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 import scipy  # its parts are loaded on first use
@@ -34,10 +34,11 @@ _LEAST_DEPTH = 1e-12  # where the doubling starts that finds the least loss of a
 _LARGE = 30.0
 # The μ from which the two parts of a sampled Gaussian are apart: e^(-μ²/8) is less than 1e-540.
 _APART = 100.0
+_OVERFLOWS = 600.0  # nats: the square of a density times a power of e beyond it is no double
 _VAST = 1e6  # μ of a Gaussian, whose losses are about μ²/2
 
 
-Mask: TypeAlias = NDArray[np.bool_]
+Indices: TypeAlias = NDArray[np.intp]
 
 
 class LossCells(NamedTuple):
@@ -48,39 +49,43 @@ class LossCells(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """Gauss-Legendre (node, weight) on [-1, 1], and the width·(|z| + μ + 1) up to which they are exact to a
+    """Gauss-Legendre nodes and weights on [0, 1], and the width·(|z| + μ + 1) up to which they are exact to a
     few ulps."""
 
     limit: float
-    points: tuple[tuple[float, float], ...]
+    nodes: Array
+    weights: Array
 
 
 def _rule(limit: float, count: int) -> Rule:
     nodes, weights = np.polynomial.legendre.leggauss(count)
-    return Rule(limit, tuple(zip(nodes.tolist(), weights.tolist(), strict=True)))
+    return Rule(limit, 0.5 * (1.0 + nodes), 0.5 * weights)
 
 
-_RULES = _rule(0.06, 4), _rule(2.0, 10)
+_AT_ONCE = 4096  # cells in one quadrature, all nodes of which stand in one array
+_RULES = _rule(0.06, 4), _rule(0.5, 6), _rule(2.0, 10)
 
 
 def cells_of(
     size: Array,
-    quadrature: Callable[[Mask, Rule], tuple[Array, Array]],
-    difference: Callable[[Mask], tuple[Array, Array]],
+    quadrature: Callable[[Indices, Rule], tuple[Array, Array]],
+    difference: Callable[[Indices], tuple[Array, Array]],
 ) -> LossCells:
     """Cells of which the narrow ones are found by quadrature, the others by differences of probabilities.
 
-    `size` (k,): width·(|z| + μ + 1) of each. Both functions return (mass, excess) of the cells in a mask.
+    `size` (k,): width·(|z| + μ + 1) of each. Both functions return (mass, excess) of the cells of these
+    indices, which for a quadrature are not many at a time.
     """
     mass, excess = np.zeros(size.size), np.zeros(size.size)
     wide = np.ones(size.size, dtype=bool)
     for rule in _RULES:
-        now = wide & (size <= rule.limit)
-        if now.any():
-            mass[now], excess[now] = quadrature(now, rule)
-            wide &= ~now
+        now = np.flatnonzero(wide & (size <= rule.limit))
+        for part in (now[i : i + _AT_ONCE] for i in range(0, now.size, _AT_ONCE)):
+            mass[part], excess[part] = quadrature(part, rule)
+        wide[now] = False
     if wide.any():
-        mass[wide], excess[wide] = difference(wide)
+        rest = np.flatnonzero(wide)
+        mass[rest], excess[rest] = difference(rest)
     return LossCells(mass, excess)
 
 
@@ -141,6 +146,11 @@ class Pair(ABC):
     def finite_log_moment(self, power: float) -> float:
         """log E[e^(power·Y); Y < ∞] for `power` > 0, to 1e-12."""
 
+    @classmethod
+    def finite_log_moments(cls, pairs: Sequence[Self], power: float) -> list[float]:
+        """Those of many pairs of one kind."""
+        return [pair.finite_log_moment(power) for pair in pairs]
+
 
 @dataclass(frozen=True)
 class SampledGaussian(Pair):
@@ -175,10 +185,10 @@ class SampledGaussian(Pair):
             width = np.diff(z)
             size = width * (np.maximum(np.abs(left), np.abs(z[1:])) + mu + 1.0)
 
-        def quadrature(now: Mask, rule: Rule) -> tuple[Array, Array]:
+        def quadrature(now: Indices, rule: Rule) -> tuple[Array, Array]:
             return _by_quadrature(mu, p, left=left[now], width=width[now], rule=rule)
 
-        def difference(wide: Mask) -> tuple[Array, Array]:
+        def difference(wide: Indices) -> tuple[Array, Array]:
             return _by_difference(mu, p, left[wide], z[1:][wide], edges[:-1][wide])
 
         return cells_of(size, quadrature, difference)
@@ -293,8 +303,10 @@ class Labelled(Pair):
         return math.fsum(w * a for w, a, _ in parts), math.fsum(w * b for w, _, b in parts)
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
-        """(0, the largest high of the parts)."""
-        return 0.0, max((pair.high(tail) for pair, _ in self._proper), default=0.0)
+        """(0, the largest high of the parts, of each for its share of the tail)."""
+        proper = self._proper
+        shares = ((pair, tail / (w * len(proper))) for pair, w in proper)
+        return 0.0, max((pair.high(share) for pair, share in shares if share < 1.0), default=0.0)
 
     @property
     def most(self) -> float:
@@ -482,18 +494,13 @@ def _place(mu: float, p: float, edges: Array) -> tuple[Array, Array]:
 def _by_quadrature(
     mu: float, p: float, *, left: Array, width: Array, rule: Rule
 ) -> tuple[Array, Array]:
-    mass, excess = np.zeros_like(left), np.zeros_like(left)
+    step = rule.nodes[:, None] * width
+    z, share = left + step, width / SQRT_2PI
     # P's Gaussian part is φ(z - μ) = φ(z)·e^(μz - μ²/2), which neither over- nor underflows alone.
-    for node, weight in rule.points:
-        step = 0.5 * (1.0 + node) * width
-        z = left + step
-        shifted = (p * weight) * np.exp(-0.5 * np.square(z - mu))
-        mass += shifted
-        if p < 1.0:
-            mass += ((1.0 - p) * weight) * np.exp(-0.5 * np.square(z))
-        excess -= shifted * np.expm1(-mu * step)
-    share = 0.5 * width / SQRT_2PI
-    return mass * share, excess * share
+    shifted = p * np.exp(-0.5 * np.square(z - mu))
+    density = shifted + (1.0 - p) * np.exp(-0.5 * np.square(z)) if p < 1.0 else shifted
+    excess = shifted * -np.expm1(-mu * step)
+    return rule.weights @ density * share, rule.weights @ excess * share
 
 
 def _by_difference(
@@ -563,7 +570,7 @@ def _log_moment(mu: float, p: float, power: float, symmetrised: bool) -> float:
             total += (1.0 + float(weight @ rest)) * math.exp(-top)
         return top + math.log(total)
     # Far out the terms would overflow, and the difference of two great powers is taken as such.
-    far = np.abs(order * ratio) > 40.0
+    far = (np.abs(order * ratio) > 40.0) | (ratio > _OVERFLOWS)
     near = np.where(far, 0.0, ratio)
     x = np.expm1(near)
     if symmetrised:  # (1 + x)^(λ+1) - (1 + x) - 1 + (1 + x)^-λ, as a product

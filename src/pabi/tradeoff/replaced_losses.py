@@ -14,7 +14,7 @@ import numpy as np
 import scipy  # its parts are loaded on first use
 
 from pabi.numbers.rounding import Array
-from pabi.tradeoff.pairs import SQRT_2PI, LossCells, Mask, Pair, Rule, cells_of, normal_mass
+from pabi.tradeoff.pairs import SQRT_2PI, Indices, LossCells, Pair, Rule, cells_of, normal_mass
 
 # The μ from which the parts are apart: e^(-μ²/8) is less than 1e-540.
 APART = 100.0
@@ -42,10 +42,10 @@ class ReplacedLoss(Pair):
         left, width = z[:-1], np.diff(z)
         size = width * (left + 2.0 * self.mu + 1.0)
 
-        def quadrature(now: Mask, rule: Rule) -> tuple[Array, Array]:
+        def quadrature(now: Indices, rule: Rule) -> tuple[Array, Array]:
             return self._by_quadrature(left[now], width[now], rule)
 
-        def difference(wide: Mask) -> tuple[Array, Array]:
+        def difference(wide: Indices) -> tuple[Array, Array]:
             return self._by_difference(left[wide], z[1:][wide], edges[:-1][wide])
 
         return cells_of(size, quadrature, difference)
@@ -55,17 +55,15 @@ class ReplacedLoss(Pair):
         # The shares of the record's part in the two densities, at the left end.
         own = scipy.special.expit(mu * left - self._log_c)
         other = scipy.special.expit(-mu * left - self._log_c)
-        mass, excess = np.zeros_like(left), np.zeros_like(left)
-        for node, weight in rule.points:
-            step = 0.5 * (1.0 + node) * width
-            z = left + step
-            with np.errstate(under="ignore"):
-                density = p * np.exp(-0.5 * np.square(z - mu)) + (1.0 - p) * np.exp(-0.5 * z * z)
-            rise = np.log1p(own * np.expm1(mu * step)) - np.log1p(other * np.expm1(-mu * step))
-            mass += weight * density
-            excess -= weight * density * np.expm1(-rise)
-        share = 0.5 * width / SQRT_2PI
-        return mass * share, excess * share
+        step = rule.nodes[:, None] * width
+        with np.errstate(under="ignore"):
+            density = p * np.exp(-0.5 * np.square(left - mu)) + (1.0 - p) * np.exp(-0.5 * left**2)
+            fall = np.exp(-step * (left + 0.5 * step))
+        # P over `density` is (1 + grown)·fall, and P less e^l·Q, l the loss at the left end, is the rest.
+        grown = own * np.expm1(mu * step)
+        rest = grown - other * np.expm1(-mu * step)
+        share = density * width / SQRT_2PI
+        return rule.weights @ (fall * (1.0 + grown)) * share, rule.weights @ (fall * rest) * share
 
     def _by_difference(self, left: Array, right: Array, edges: Array) -> tuple[Array, Array]:
         mu, p = self.mu, self.p

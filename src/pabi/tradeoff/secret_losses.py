@@ -18,8 +18,8 @@ from pabi.numbers.rounding import Array
 from pabi.tradeoff.pairs import (
     BEYOND,
     SQRT_2PI,
+    Indices,
     LossCells,
-    Mask,
     Pair,
     Rule,
     cells_of,
@@ -29,7 +29,7 @@ from pabi.tradeoff.pairs import (
 
 FAR = 60.0  # Φ(-60) is below every positive double
 _TABLE = 0.05  # spacing of the places between which Newton's method begins
-_ROUNDS = 6  # of Newton's method, which ends at the precision of a loss
+_ROUNDS, _NEAR = 6, 1e-9  # of Newton's method, and by how much the last one moves
 _ENTRIES = 1 << 20  # of a working array
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _MATTERS = 50.0  # nats below the largest value of an integrand that are left out
@@ -116,7 +116,10 @@ class SecretLoss(Pair):
             low, high = np.where(gap < 0.0, z, low), np.where(gap > 0.0, z, high)
             with np.errstate(over="ignore"):
                 nearer = z - gap / slope
+            before = z
             z = np.where((nearer >= low) & (nearer <= high), nearer, 0.5 * (low + high))
+            if np.abs(z - before).max(initial=0.0) < _NEAR:  # the next would be its square
+                break
         return np.where(losses <= values[0], grid[0], np.where(losses >= values[-1], grid[-1], z))
 
     @cached_property
@@ -149,10 +152,10 @@ class SecretLoss(Pair):
         left, width = z[:-1], np.diff(z)
         size = width * (np.maximum(np.abs(left), np.abs(z[1:])) + 2.0 * self.means[-1] + 1.0)
 
-        def quadrature(now: Mask, rule: Rule) -> tuple[Array, Array]:
+        def quadrature(now: Indices, rule: Rule) -> tuple[Array, Array]:
             return self._by_quadrature(left[now], width[now], rule)
 
-        def difference(wide: Mask) -> tuple[Array, Array]:
+        def difference(wide: Indices) -> tuple[Array, Array]:
             inner = left[wide], z[1:][wide]
             mass = self.mass_p(*inner)
             return mass, _less(mass, edges[:-1][wide], self.mass_q(*inner))
@@ -161,14 +164,14 @@ class SecretLoss(Pair):
 
     def _by_quadrature(self, left: Array, width: Array, rule: Rule) -> tuple[Array, Array]:
         mass, excess = np.zeros_like(left), np.zeros_like(left)
-        for node, weight in rule.points:
-            step = 0.5 * (1.0 + node) * width
+        for node, weight in zip(rule.nodes, rule.weights, strict=True):
+            step = node * width
             z = left + step
             with np.errstate(under="ignore"):
                 density = weight * np.exp(self.log_p(z) - 0.5 * z * z)
             mass += density
             excess -= density * np.expm1(self.rise_q(left, step) - self.rise_p(left, step))
-        share = 0.5 * width / SQRT_2PI
+        share = width / SQRT_2PI
         return mass * share, excess * share
 
     def above(self, y: float) -> tuple[float, float]:

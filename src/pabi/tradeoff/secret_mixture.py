@@ -21,7 +21,7 @@ from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import NONNEGATIVE, keep
 from pabi.numbers.margins import EIGHT_ROUNDINGS
 from pabi.numbers.rounding import Array, fraction_up
-from pabi.numbers.search import bisected_arrays
+from pabi.numbers.search import sectioned
 from pabi.numbers.validate import number
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.directions import Orientation
@@ -139,16 +139,18 @@ class SecretMixture(TradeOff):
             return math.inf, math.inf
         # With the label in sight, and the largest mean for sure, δ is never less.
         most = Gaussian((2.0 if self.opposite else 1.0) * self.means[-1]).epsilon(delta)
-        ends = np.zeros(1), np.array([min(most, _FARTHEST)])
-        low, high = bisected_arrays(lambda e: self._delta_array(e) > delta, *ends, rounds=60)
+        # Twelve rounds of 32 sections are 60 halvings.
+        low, high = sectioned(
+            lambda e: self._delta_array(e) > delta, 0.0, min(most, _FARTHEST), points=31, rounds=12
+        )
         step = _CLOSE
-        epsilon = float(high[0])
+        epsilon = high
         while self._delta(epsilon) > delta:
-            epsilon = float(high[0]) * (1.0 + step)
+            epsilon = high * (1.0 + step)
             if epsilon >= _FARTHEST:
                 return 0.0, most
             step *= 2.0
-        return float(low[0]) * (1.0 - 1e3 * _CLOSE), min(most, epsilon)
+        return low * (1.0 - 1e3 * _CLOSE), min(most, epsilon)
 
     def _rdp(self, order: float) -> float:
         power = number("order", order, above=1.0) - 1.0

@@ -31,6 +31,7 @@ from pabi.verification.theorem import Names
 
 _MOST_FOLLOWED = 100_000  # steps whose moduli are gone through one by one if there is a diameter
 _MOST_KNOWN = 100_000  # different steps that are kept
+_NOTHING = Gaussians()
 
 
 class Needed(NamedTuple):
@@ -115,13 +116,15 @@ class DrawnRun(Derived):
         return fractions, NO_DATA
 
     def bound(
-        self, needed: Sequence[Needed], *, gaussian: float = 0.0, failure: Fraction = Fraction(0)
+        self,
+        needed: Sequence[Needed],
+        *,
+        hidden: Gaussians = _NOTHING,
+        failure: Fraction = Fraction(0),
     ) -> JointBound:
-        """A Gaussian, the sampled factors that are needed beside it, and a failure, together."""
+        """Gaussians, the sampled factors that are needed beside them, and a failure, together."""
         sampled = tuple(self._sampled(one) for one in needed)
-        return JointBound.of(
-            Gaussians.single(gaussian), SampledGaussians(sampled), Failure(failure)
-        )
+        return JointBound.of(hidden, SampledGaussians(sampled), Failure(failure))
 
 
 def named_by_exchange(method: str, on_both: str, on_one: str) -> Callable[[DrawnRun], tuple[Names]]:

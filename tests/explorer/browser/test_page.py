@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 
 from support.browsers import chromium, needs_chromium
@@ -45,6 +46,32 @@ def test_a_link_opens_the_same_in_another_browser_with_the_token_alone(opened, s
         page.open(f"{server.origin}/{query(opened)}#token={server.token}")
         assert page.answered() == epsilon
         assert page.box("batches").get_attribute("value") == "reshuffle"
+
+
+def test_what_is_shared_opens_on_another_server_as_it_was(opened, page):
+    """The command that the page gives, given to a new `pabi explore`."""
+    epsilon = asked(opened, batches="reshuffle", epochs="12", l2="")
+    opened.one("#share summary").click()
+    opened.wait(lambda: "epochs=12" in opened.text("#command"))
+    words = shlex.split(opened.text("#command"))
+    assert words[:3] == ["pabi", "explore", "--open"]
+    with explorer(*words[2:]) as other:
+        page.others, page.expected = [f"{other.origin}/"], [f"{other.origin}/api/"]
+        page.open(other.address)
+        assert page.answered() == epsilon
+        assert page.box("l2").get_attribute("value") == ""
+
+
+def test_back_returns_to_the_view_before(opened):
+    opened.go("plan")
+    opened.write("epochs", "33").go("forget")
+    opened.driver.back()
+    opened.wait(lambda: opened.one("body").get_attribute("data-view") == "plan")
+    assert opened.box("epochs").get_attribute("value") == "33"
+    opened.driver.back()
+    opened.wait(lambda: opened.one("body").get_attribute("data-view") == "run")
+    opened.driver.forward()
+    opened.wait(lambda: opened.one("body").get_attribute("data-view") == "plan")
 
 
 def test_two_tabs_do_not_disturb_each_other(opened, server):

@@ -365,7 +365,7 @@ def _times(guarantee, k):
 @functools.lru_cache(512)
 def _of_description(text, delta, position):
     # Files hold proofs that lose against composition, too.
-    with mock.patch.object(nonlinear_one_sided, "_CLEARLY", 1e300):
+    with mock.patch.object(nonlinear_one_sided, "CLEARLY", 1e300):
         found = outcomes(from_dict(json.loads(text)), delta, position)
     return [o.guarantee for o in found if o.guarantee is not None]
 

@@ -5,12 +5,26 @@ import { button, download, element, table } from "./elements.js";
 const KINDS = {
   epsilon: { title: "ε at every δ", x: "δ", y: "ε at most", logX: true, logY: true, formatX: ".0e" },
   tradeoff: { title: "What an attacker must accept", x: "share of false alarms", y: "members missed, at least" },
-  epochs: { title: "ε after so many epochs", x: "epochs", y: "ε at most", logX: true, logY: true },
-  ledger: { title: "What was spent", x: "release", y: "ε of all so far", steps: true },
-  forget: { title: "ε of forgetting", x: "epochs after the request", y: "ε at most", logY: true },
+  // Nothing is drawn between the numbers of these: it is not known there.
+  epochs: { title: "ε after so many epochs", x: "epochs", y: "ε at most", logX: true, logY: true, dots: true },
+  forget: { title: "ε of forgetting", x: "epochs after the request", y: "ε at most", logY: true, dots: true },
+  ledger: { title: "What was spent", x: "release", y: "ε of all so far", dots: true, steps: true },
 };
+const WIDE = 640; // pixels of a saved picture
 const PAUSE = 120; // ms between two drawings of one chart
 const charts = new Set();
+let library = null;
+
+/** Vega, once it is loaded: when there is something to draw, so that the first number does not wait for it. */
+function loaded() {
+  const names = ["vega", "vega-lite", "vega-interpreter"]; // each needs those before it
+  library ??= names.reduce((before, name) => before.then(() => script(`/vega/${name}.min.js`)), Promise.resolve());
+  return library;
+}
+
+function script(src) {
+  return new Promise((resolve, reject) => document.head.append(element("script", { src, onload: resolve, onerror: reject })));
+}
 
 /** A chart of one kind. `series(name, points)` adds or replaces a curve, `clear()` takes all off. */
 export class Chart {
@@ -18,7 +32,9 @@ export class Chart {
     this.kind = { ...KINDS[kind] };
     this.name = kind;
     this.rule = rule;
+    this.about = ""; // what it is drawn for
     this.curves = new Map();
+    this.lines = new Map();
     this.plot = element("div", { class: "plot" });
     this.rows = element("div");
     this.element = element("figure", { class: "chart", "data-chart": kind, hidden: true },
@@ -30,8 +46,10 @@ export class Chart {
     charts.add(this);
   }
 
-  series(name, points) {
+  /** `line`: the corners of what is drawn between the points; without it nothing is. */
+  series(name, points, line = null) {
     this.curves.set(name, points);
+    this.lines.set(name, line);
     this.stale = false;
     this.element.hidden = false;
     this.element.classList.remove("stale");
@@ -58,7 +76,8 @@ export class Chart {
   }
 
   later() {
-    this.timer ??= setTimeout(() => {
+    this.timer ??= setTimeout(async () => {
+      await loaded();
       this.timer = null;
       this.draw();
     }, PAUSE);
@@ -66,8 +85,7 @@ export class Chart {
 
   draw() {
     if (!this.plot.isConnected || this.element.hidden || this.plot.clientWidth === 0) return;
-    const view = new vega.View(vega.parse(vegaLite.compile(this.spec(this.plot.clientWidth)).spec, null, { ast: true }),
-      { renderer: "svg", expr: vega.expressionInterpreter, logLevel: vega.Error });
+    const view = drawing(this.spec(this.plot.clientWidth), { renderer: "svg" });
     this.view?.finalize();
     this.view = view;
     view.initialize(this.plot).runAsync();
@@ -86,10 +104,13 @@ export class Chart {
   }
 
   spec(width, colours = palette()) {
-    const { x, y, logX, logY, steps, formatX = "~g" } = this.kind;
+    const { x, y, logX, logY, dots, steps, formatX = logX ? "~g" : "~f" } = this.kind;
     const names = [...this.curves.keys()];
     const drawable = (p) => p.y !== null && (!logX || p.x > 0) && (!logY || p.y > 0);
-    const values = names.flatMap((series) => this.curves.get(series).filter(drawable).map((p) => ({ ...p, series })));
+    const of = (series) => this.curves.get(series).filter(drawable).map((p) => ({ ...p, series }));
+    const points = names.flatMap(of);
+    const corners = steps ? points : names.flatMap((series) =>
+      (this.lines.get(series) ?? []).map(([x, y]) => ({ x, y, series })).filter(drawable));
     const narrow = width < 420;
     const axis = {
       grid: true, labelColor: colours.ink, titleColor: colours.ink, gridColor: colours.line,
@@ -97,30 +118,34 @@ export class Chart {
     };
     const key = {
       title: null, orient: "top", direction: narrow ? "vertical" : "horizontal", labelColor: colours.ink, labelLimit: 400,
-      symbolType: "stroke", symbolStrokeWidth: 2.5, symbolSize: 600, columns: narrow ? 1 : 2,
+      ...(dots ? { symbolSize: 90 } : { symbolType: "stroke", symbolStrokeWidth: 2.5, symbolSize: 600 }),
+      symbolOpacity: 1, columns: narrow ? 1 : 2,
     };
     const legend = names.length > 1 ? key : null;
-    const of = { field: "series", type: "nominal", sort: names };
+    const each = { field: "series", type: "nominal", sort: names };
     const across = {
       field: "x", type: "quantitative", title: x, scale: { nice: false, ...(logX ? { type: "log" } : {}) },
       axis: { ...axis, tickCount: narrow ? 4 : 7, format: steps ? "d" : formatX, ...(steps ? { tickMinStep: 1 } : {}) },
     };
     const up = {
       field: "y", type: "quantitative", title: y, scale: logY ? { type: "log" } : { zero: true },
-      axis: { ...axis, format: "~g", tickCount: 6 },
+      axis: { ...axis, format: logY ? "~g" : "~f", tickCount: 6 },
     };
-    const colour = { ...of, scale: { domain: names, range: colours.cycle }, legend };
-    const dash = { ...of, scale: { domain: names, range: [[1, 0], [6, 4], [2, 3]] }, legend };
+    const color = { ...each, scale: { domain: names, range: colours.cycle }, legend };
+    const strokeDash = { ...each, scale: { domain: names, range: [[1, 0], [6, 4], [2, 3]] }, legend };
+    const shape = { ...each, scale: { domain: names, range: ["circle", "diamond", "square"] }, legend };
     const tooltip = [{ field: "xText", title: x }, { field: "yText", title: y }];
-    const mark = { type: "line", strokeWidth: 2.5, interpolate: steps ? "step-after" : "linear" };
-    mark.point = steps || values.length < 40 ? { filled: true, size: 45 } : "transparent"; // where a pointer finds the numbers
-    const layer = [{ mark, encoding: { x: across, y: up, color: colour, strokeDash: dash, tooltip } }];
+    const line = { type: "line", strokeWidth: 2.5, interpolate: steps ? "step-after" : "linear" };
+    // Where there is a line the points are not seen: they are where a pointer finds the numbers.
+    const point = { type: "point", filled: true, size: dots ? 55 : 45, opacity: dots ? 1 : 0 };
+    const layer = [{ data: { values: points }, mark: point, encoding: { x: across, y: up, color, tooltip, ...(dots ? { shape } : {}) } }];
+    if (corners.length) layer.unshift({ data: { values: corners }, mark: line, encoding: { x: across, y: up, color, strokeDash } });
     if (this.rule !== null) {
       const line = { type: "rule", strokeDash: [4, 3], color: colours.ink };
       layer.push({ data: { values: [{ y: this.rule }] }, mark: line, encoding: { y: { field: "y", type: "quantitative" } } });
     }
     return {
-      data: { values }, width, height: Math.min(360, Math.max(270, width * 0.66)), background: colours.paper, layer,
+      width, height: Math.min(360, Math.max(270, width * 0.66)), background: colours.paper, layer,
       autosize: { type: "fit", contains: "padding" }, padding: 4,
       config: {
         font: "system-ui, sans-serif", view: { stroke: null }, legend: { labelFontSize: 12.5 },
@@ -137,9 +162,22 @@ export class Chart {
 
   async save(form) {
     if (!this.view) return;
-    if (form === "svg") download(`pabi-${this.name}.svg`, await this.view.toSVG(), "image/svg+xml");
-    else (await this.view.toCanvas(2)).toBlob((blob) => download(`pabi-${this.name}.png`, blob));
+    // Out of the page it has to say what it shows.
+    const spec = { ...this.spec(WIDE), title: { text: this.kind.title, subtitle: lines(this.about), anchor: "start" } };
+    const view = drawing(spec, { renderer: "none" });
+    if (form === "svg") download(`pabi-${this.name}.svg`, await view.toSVG(), "image/svg+xml");
+    else (await view.toCanvas(3)).toBlob((blob) => download(`pabi-${this.name}.png`, blob));
   }
+}
+
+function drawing(spec, how) {
+  const parsed = vega.parse(vegaLite.compile(spec).spec, null, { ast: true });
+  return new vega.View(parsed, { expr: vega.expressionInterpreter, logLevel: vega.Error, ...how });
+}
+
+/** A text in lines of a picture's width. */
+function lines(text) {
+  return text.match(/.{1,90}(?=\s|$)\s?/g) ?? [];
 }
 
 function palette() {
@@ -166,13 +204,18 @@ export class Charts {
     for (const chart of this.all.values()) chart.age();
   }
 
-  add({ chart, series, points }) {
+  add({ chart, series, points, line }) {
     this.seen.get(chart)?.add(series);
-    this.all.get(chart)?.series(series, points);
+    this.all.get(chart)?.series(series, points, line);
   }
 
   end() {
     for (const [kind, chart] of this.all) chart.settle(this.seen.get(kind));
+  }
+
+  /** Says what all of them are drawn for. */
+  describe(text) {
+    for (const chart of this.all.values()) chart.about = text;
   }
 
   redraw() {

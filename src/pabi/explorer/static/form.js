@@ -83,6 +83,11 @@ export function refresh(origin = null) {
   }
 }
 
+/** The names of the controls that are on the page and mean something now. */
+export function meant() {
+  return [...fields].filter(([, { row }]) => row.isConnected && !row.hidden).map(([name]) => name);
+}
+
 let alone = false;
 
 /** Whether further fields alone say what is done: then the other controls mean nothing, and are hidden. */

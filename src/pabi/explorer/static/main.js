@@ -4,6 +4,7 @@ import { element } from "./elements.js";
 import { controls, refresh } from "./form.js";
 import { setRunNames } from "./shared.js";
 import { ask, opening } from "./server.js";
+import { share } from "./share.js";
 import { begin, get, listen, set } from "./state.js";
 import { view as budget } from "./views/budget.js";
 import { view as check } from "./views/check.js";
@@ -24,6 +25,7 @@ function tab(view) {
     onclick: (event) => {
       event.preventDefault();
       set({ view: view.name });
+      scrollTo(0, 0);
       main.focus({ preventScroll: true });
     },
   }, view.title));
@@ -42,6 +44,7 @@ function show() {
   document.title = `${now.title} – pabi explore`;
   if (main.firstElementChild !== now.element) main.replaceChildren(now.element);
   document.body.dataset.view = now.name;
+  share.open = false;
   now.shown?.();
 }
 
@@ -61,6 +64,7 @@ async function start() {
   document.querySelector("#controls").append(...controls(given.controls.run));
   for (const view of VIEWS) view.prepare?.(given);
   tabs.append(...VIEWS.map(tab));
+  document.querySelector("header").append(share);
   refresh();
   show();
   current().update();

@@ -1,5 +1,6 @@
 // What several views need.
 
+import { element } from "./elements.js";
 import { get, replaceRun } from "./state.js";
 
 let runNames = [];
@@ -17,4 +18,23 @@ export function replace(run) {
 /** What stands in the run's controls, without the empty ones. */
 export function runOf() {
   return Object.fromEntries(runNames.map((name) => [name, get(name)]));
+}
+
+/** Whether parts of a view belong to an earlier question: then they are pale, and no button in them works. */
+export function age(parts, whether = true) {
+  for (const part of parts) {
+    part.classList.toggle("stale", whether);
+    part.inert = whether;
+  }
+}
+
+/** Fills a part with what belongs to the newest question. */
+export function renew(part, ...children) {
+  age([part], false);
+  part.replaceChildren(...children);
+}
+
+/** What an answer holds for, in a sentence. */
+export function basis(rows) {
+  return element("p", { class: "hint basis" }, rows.length ? `For: ${rows.map(([label, text]) => `${label} ${text}`).join("; ")}.` : null);
 }

@@ -4,14 +4,19 @@
 const listeners = new Set();
 const values = new Map();
 const defaults = new Map();
-const LONGEST = 6000; // characters of an address
+export const LONGEST = 6000; // characters of an address
+const PAUSE = 120; // ms: browsers refuse addresses that change a hundred times a second
 
 /** Sets the defaults, and reads the address on top of `start`. */
 export function begin(controls, start) {
   for (const { name, default: text } of controls) defaults.set(name, text);
   for (const [name, text] of Object.entries(start)) values.set(name, text);
-  for (const [name, text] of new URLSearchParams(location.search)) values.set(name, text);
   defaults.set("view", "run");
+  read();
+}
+
+function read() {
+  for (const [name, text] of new URLSearchParams(location.search)) values.set(name, text);
 }
 
 export const get = (name) => values.get(name) ?? defaults.get(name) ?? "";
@@ -23,8 +28,11 @@ export function all() {
 
 /** Changes some values, writes the address, and tells everybody who listens. */
 export function set(changes, origin = null) {
+  const turned = changes.view !== undefined && changes.view !== get("view");
+  if (turned) write(0); // what the view before it had is what Back returns to
   for (const [name, text] of Object.entries(changes)) values.set(name, text);
-  write();
+  if (turned) history.pushState(null, "", location.pathname + location.search);
+  write(turned ? 0 : PAUSE);
   for (const listener of listeners) listener(Object.keys(changes), origin);
 }
 
@@ -44,18 +52,27 @@ function query() {
   return kept.toString();
 }
 
-/** The address of this page as it is set. */
-export function link() {
+function link() {
   const text = query();
   return location.origin + location.pathname + (text ? `?${text}` : "");
 }
 
 let timer = null;
 
-function write() {
+/** Writes the address after so many milliseconds, at once after none. */
+function write(pause) {
   clearTimeout(timer);
-  timer = setTimeout(() => {
-    const address = link();
-    if (address.length <= LONGEST) history.replaceState(null, "", address);
-  }, 120); // browsers refuse addresses that change a hundred times a second
+  if (pause) {
+    timer = setTimeout(write, pause, 0);
+    return;
+  }
+  const address = link();
+  if (address.length <= LONGEST) history.replaceState(null, "", address);
 }
+
+addEventListener("popstate", () => {
+  const names = [...new Set([...defaults.keys(), ...values.keys()])];
+  values.clear();
+  read();
+  for (const listener of listeners) listener(names, null);
+});

@@ -7,6 +7,7 @@ from flint import arb
 from pabi.numbers.encoding import read_floats
 from pabi.verification.chains import of_runs
 from pabi.verification.drawn_runs import Capped, DrawnRun, Needed, named_by_exchange, root_above
+from pabi.verification.factors.gaussians import Gaussians
 from pabi.verification.limits import timed
 from pabi.verification.moduli import check_paid_off, pay_once
 from pabi.verification.reading import closed, integer
@@ -39,7 +40,9 @@ def _check(run: DrawnRun, payload: Payload) -> Proven:
         total += cost
     check_paid_off(z, run.total)
     gaussian = root_above(total / arb(share))
-    return Proven(assumptions, (run.bound(needed, gaussian=gaussian, failure=steps.failure),))
+    return Proven(
+        assumptions, (run.bound(needed, hidden=Gaussians.single(gaussian), failure=steps.failure),)
+    )
 
 
 _NAMED = named_by_exchange("nonlinear one-sided shift", _SOURCE, PRESENCE_SOURCE)

@@ -2,20 +2,22 @@
 record adds to it.
 
 They share the blocks at the end of the run. One-sided, the distance of one run from where it would be without
-the record is hidden; two-sided, that of either of two runs.
+the record is hidden; two-sided, that of either of two runs. A one-sided distance is the largest there may be,
+or one of a law that is at least as large as that of what was drawn.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple, assert_never
 
-from flint import arb
+from flint import arb, fmpq
 
 from pabi.numbers.encoding import read_floats
-from pabi.verification.arithmetic import geometric
+from pabi.verification.arithmetic import above, fraction_of, geometric
 from pabi.verification.chains import of_runs
 from pabi.verification.drawn_runs import (
     Capped,
@@ -26,6 +28,7 @@ from pabi.verification.drawn_runs import (
     named_by_exchange,
     root_above,
 )
+from pabi.verification.factors.gaussians import Gaussians, Part
 from pabi.verification.limits import positions, timed
 from pabi.verification.reading import closed, integer
 from pabi.verification.refusal import Refused
@@ -39,21 +42,32 @@ PRESENCE_SOURCE = "docs, Random batches (Poisson batches, zero_out)"
 _ONE = "Bok, Su, Altschuler 2024, Thm 4.10, extended (docs, Random batches)"
 _TWO = "Bok, Su, Altschuler 2024, Thm C.13, sharpened (docs, Random batches)"
 _MORE = 1 + arb(2) ** -40  # by so much a payment may exceed s, which is then raised to it
+_MOST_TILTS = 256
 
 
-_Lead = Callable[[Capped, int, Any], tuple[Any, list[Needed]]]
+class _Start(NamedTuple):
+    """What there is before the blocks: the largest distance; the records' factors; and the law of the
+    distance, (probability, part of the largest) for each of its values."""
+
+    distance: Any
+    needed: list[Needed]
+    law: Sequence[tuple[Fraction, Any]] = ((Fraction(1), arb(1)),)
 
 
-def _check(run: DrawnRun, payload: Payload, *, key: str, before: _Lead, sides: int) -> Proven:
-    """What the blocks prove after the steps `before` them, which the plan states under `key`, if they hide
+_Before = Callable[[Capped, int, Any], _Start]
+
+
+def _check(
+    run: DrawnRun, payload: Payload, *, keys: Sequence[str], before: _Before, sides: int
+) -> Proven:
+    """What the blocks prove after the steps `before` them, which the plan states under `keys`, if they hide
     the distance of so many `sides`."""
     plan = payload["plan"]
-    closed("the plan", plan, ("cap", key, "lengths", "shares"))
+    closed("the plan", plan, ("cap", *keys, "lengths", "shares"))
     steps = Capped(run, integer("cap", plan["cap"]))
     blocks = _blocks(steps, plan)
     first = run.total - sum(block.length for block in blocks)  # 0-based, of the blocks
-    distance, needed = before(steps, first, plan)
-    return _proven(steps, blocks, distance, sides, needed)
+    return _proven(steps, blocks, before(steps, first, plan), sides)
 
 
 class _Block(NamedTuple):
@@ -66,31 +80,82 @@ class _Block(NamedTuple):
 
 def _blocks(steps: Capped, plan: Any) -> list[_Block]:
     """The blocks, which cover the last steps."""
-    run = steps.run
-    positions("lengths", len(plan["lengths"]))
-    lengths = [integer("lengths", n) for n in plan["lengths"]]
+    alike = _alike(steps, plan, steps.run.total)
     shares = read_floats("shares", plan["shares"]).tolist()
-    if not lengths or 0 in lengths or len(shares) != len(lengths):
+    if len(shares) != len(alike):
         raise Refused("lengths: expected at least one block, and a share for every one")
-    if sum(lengths) > run.total:
-        raise Refused(f"lengths: the blocks are {sum(lengths)} steps, the run {run.total}")
-    k = run.total - sum(lengths)
-    blocks = []
-    for n, share in timed(zip(lengths, shares, strict=True)):
+    for share in shares:
         if not 0.0 <= share <= 1.0:
-            raise Refused(f"shares: step {k + 1}: expected a number in [0, 1], got {share!r}")
+            raise Refused(f"shares: expected a number in [0, 1], got {share!r}")
+    return [_Block(n, arb(share), step) for (n, step), share in zip(alike, shares, strict=True)]
+
+
+def _alike(steps: Capped, table: Any, last: int) -> list[tuple[int, Step]]:
+    """(how many, one of them) for blocks of equal steps, which end before step `last`, from 0."""
+    run = steps.run
+    positions("lengths", len(table["lengths"]))
+    lengths = [integer("lengths", n) for n in table["lengths"]]
+    if not lengths or 0 in lengths:
+        raise Refused("lengths: expected at least one block, and a share for every one")
+    if sum(lengths) > last:
+        raise Refused(f"lengths: the blocks are {sum(lengths)} steps, the run {last}")
+    k, alike = last - sum(lengths), []
+    for n in timed(lengths):
         if n > 1 and not (run.constant and (k >= run.data or k + n <= run.data)):
             raise Refused(f"lengths: step {k + 1}: the {n} steps of a block are not alike")
-        blocks.append(_Block(n, arb(share), steps.at(k)))
+        alike.append((n, steps.at(k)))
         k += n
-    return blocks
+    return alike
 
 
-def _leading(steps: Capped, first: int, plan: Any) -> tuple[Any, list[Needed]]:
-    """(distance, factors) after the steps right before step `first`, of which each charges for the part
-    e ≤ s of the record's pull and leaves s − e to the distance."""
+def _started(steps: Capped, first: int, plan: Any) -> _Start:
+    """What there is before step `first` of a one-sided shift."""
+    if "drawn" not in plan:
+        return _leading(steps, first, plan)
+    if "pulls" in plan:
+        raise Refused("drawn: of a draw that counts no part may be charged for besides")
+    distance = steps.distance(first, steps.exchange.change)
+    return _Start(distance, [], _law(steps, first, plan["drawn"], distance))
+
+
+def _law(steps: Capped, first: int, table: Any, largest: Any) -> list[tuple[Fraction, Any]]:
+    """A law of the distance before step `first`, as parts of the largest one, that is nowhere too small.
+
+    Each of the steps before, with V drawn, adds g·V to it, and with Σ over all of them
+    P(Σ g·V > y) ≤ exp(Σ log(1 − p + p·e^(tg)) − ty), t > 0. What lies further back is taken at its largest.
+    """
+    closed("drawn", table, ("lengths", "tilts", "distances"))
+    blocks = _alike(steps, table, first)
+    tilts = read_floats("tilts", table["tilts"]).tolist()
+    values = read_floats("distances", table["distances"]).tolist()
+    if not 0 < len(tilts) == len(values) <= _MOST_TILTS:
+        raise Refused(f"drawn: expected at most {_MOST_TILTS} tilts, and a distance for every one")
+    if not all(math.isfinite(x) and x > 0.0 for x in (*tilts, *values)):
+        raise Refused("drawn: expected tilts and distances > 0")
+    change, added, later = steps.exchange.change, [], arb(1)
+    for n, step in timed(reversed(blocks)):
+        most = later * (step.c ** (n - 1)).max(arb(1))
+        added.append((n, change * step.s * most))
+        later = later * step.c**n
+    rest = steps.distance(first - sum(n for n, _ in blocks), change) * later
+    p = arb(fmpq(steps.run.probability.numerator, steps.run.probability.denominator))
+    law, left = [], Fraction(1)
+    for value, tilt in sorted(zip(values, tilts, strict=True)):
+        t, cumulant = arb(tilt), arb(0)
+        for n, g in timed(added):
+            cumulant += n * (p * (t * g).expm1()).log1p()
+        tail = (cumulant - t * (arb(value) - rest)).exp()
+        beyond = min(left, fraction_of(above(tail))) if tail.is_finite() else left
+        law.append((left - beyond, arb(value).min(largest) / largest))
+        left = beyond
+    return [*law, (left, arb(1))]
+
+
+def _leading(steps: Capped, first: int, plan: Any) -> _Start:
+    """After the steps right before step `first`, of which each charges for the part e ≤ s of the record's
+    pull and leaves s − e to the distance."""
     if "pulls" not in plan:
-        return steps.distance(first, steps.exchange.change), []
+        return _Start(steps.distance(first, steps.exchange.change), [])
     if steps.exchange.on_both:
         raise Refused("pulls: only of a record that is there or not may a part be charged for")
     pulls = read_floats("pulls", plan["pulls"])
@@ -101,11 +166,11 @@ def _leading(steps: Capped, first: int, plan: Any) -> tuple[Any, list[Needed]]:
         if pull > 0.0:
             needed.append(Moved(e, e, 0 * e).over(sigma, 1))
         z = steps.within(c * z + s.max(e) - e)
-    return z, needed
+    return _Start(z, needed)
 
 
-def _lagging(steps: Capped, first: int, plan: Any) -> tuple[Any, list[Needed]]:
-    """(distance, factors) after the steps right before step `first`, of which each pays a ≤ s.
+def _lagging(steps: Capped, first: int, plan: Any) -> _Start:
+    """After the steps right before step `first`, of which each pays a ≤ s.
 
     Paying more would not help on the branch without the record, where the distance is c·z.
     """
@@ -121,7 +186,7 @@ def _lagging(steps: Capped, first: int, plan: Any) -> tuple[Any, list[Needed]]:
         if pay > 0.0:
             needed.append(_shifted(steps.exchange, a, owed=owed, carried=c * z, s=s).over(sigma, 1))
         z = steps.within(owed - a)
-    return z, needed
+    return _Start(z, needed)
 
 
 def _shifted(exchange: Exchange, a: Any, *, owed: Any, carried: Any, s: Any) -> Moved:
@@ -156,15 +221,15 @@ def _part(name: str, k: int, value: float, s: Any) -> Any:
     return arb(value)
 
 
-def _proven(
-    steps: Capped, blocks: Sequence[_Block], distance: Any, sides: int, needed: list[Needed]
-) -> Proven:
-    """The Gaussian parameter that hides `distance` of each of `sides` runs; adds the records' factors.
+def _proven(steps: Capped, blocks: Sequence[_Block], start: _Start, sides: int) -> Proven:
+    """The Gaussian parameter that hides the distance of each of `sides` runs; adds the records' factors.
 
     With W the product of the slopes of later steps, every step pays in proportion to share·σ²·W. So
     demand²/Σ share·σ²W² is the square of the parameter, and of what is left to pay, seen from the end,
-    every step takes the part that its share·σ²W² has in the sum.
+    every step takes the part that its share·σ²W² has in the sum. A smaller distance is paid off in the same
+    proportions, and pulls that are further apart cost more.
     """
+    distance, needed = start.distance, [*start.needed]
     rooms, later = [], arb(1)
     for length, share, step in reversed(blocks):
         rooms.append(share * (step.sigma * later) ** 2 * geometric(step.c**2, length))
@@ -183,14 +248,16 @@ def _proven(
             pulls = steps.moved(step, sides * here.max(after))
             needed.append(pulls.over(step.sigma, length, 1 - share))
         here = after
-    gaussian = 0.0 if hidden else root_above(demand**2 / room)
-    bound = steps.run.bound(needed, gaussian=gaussian, failure=steps.failure)
+    parts: list[Part] = [(Fraction(1), 0.0)]
+    if not hidden:
+        parts = [(weight, root_above((part * demand) ** 2 / room)) for weight, part in start.law]
+    bound = steps.run.bound(needed, hidden=Gaussians(tuple(parts)), failure=steps.failure)
     return Proven(steps.run.assumptions(hidden=True), (bound,))
 
 
 def proven_shift(run: DrawnRun, payload: Payload) -> Proven:
     """What a plan of a one-sided shift proves."""
-    return _check(run, payload, key="pulls", before=_leading, sides=1)
+    return _check(run, payload, keys=("pulls", "drawn"), before=_started, sides=1)
 
 
 THEOREMS = {
@@ -204,7 +271,7 @@ THEOREMS = {
     "two-sided shift": of_runs(
         drawn=ProofCheck(
             KEYS,
-            partial(_check, key="payments", before=_lagging, sides=2),
+            partial(_check, keys=("payments",), before=_lagging, sides=2),
             named("two-sided shift", _TWO),
         )
     ),

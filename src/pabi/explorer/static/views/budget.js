@@ -1,7 +1,7 @@
 // A ledger as a timeline, and what one more release would take.
 
 import { Chart } from "../charts.js";
-import { button, dropzone, element, section, table } from "../elements.js";
+import { button, download, dropzone, element, section, table } from "../elements.js";
 import { clearErrors, complain, controls } from "../form.js";
 import { latest } from "../server.js";
 import { all } from "../state.js";
@@ -12,10 +12,15 @@ const head = element("div", { "aria-live": "polite" });
 const entries = element("div");
 const whatIf = element("div", { "aria-live": "polite" });
 const form = element("form", { novalidate: true, onsubmit: (event) => { event.preventDefault(); read("target"); } });
+const released = element("input", { type: "file", accept: ".json,application/json", multiple: true, id: "released" });
+const opening = element("form", { novalidate: true, onsubmit: (event) => { event.preventDefault(); begin(); } });
+const begun = section("No ledger yet? Start one", true,
+  element("p", {}, "A budget, and the guarantees (JSON) of what is out already: each becomes an entry. What they cost together is composed, which is another number than the sum of their ε."), opening);
 const body = element("div", { hidden: true }, chart.element,
   section("What if there were one more release?", true, form, whatIf),
   section("Entries", true, entries));
 let text = null;
+let made = null; // the name of a ledger that was started here
 let served = null;
 
 export const view = {
@@ -23,10 +28,13 @@ export const view = {
   title: "Budget",
   element: element("section", { "aria-labelledby": "budget-title" },
     element("h2", { id: "budget-title" }, "What was spent, and what is left"),
-    element("p", {}, "A ledger keeps what several releases from the same people may reveal together. It is only read here: nothing is entered."),
-    dropzone("Drop a ledger here, or choose it:", "", (content) => { text = content; read(); }), head, body),
+    element("p", {}, "A ledger keeps what several releases from the same people may reveal together. One that you drop is only read: nothing is entered."),
+    dropzone("Drop a ledger here, or choose it:", "", (content) => { text = content; made = null; read(); }), head, begun, body),
   prepare({ controls: { besides }, ledger }) {
     served = ledger;
+    opening.append(...controls(besides.filter((control) => control.group === "Budget")),
+      element("p", {}, element("label", { for: "released" }, "guarantees of what is out (any number of files)"), released),
+      element("p", { class: "actions" }, element("button", { type: "submit", class: "main" }, "Start a ledger")));
     form.append(...controls(besides.filter((control) => control.group === "What if")),
       element("p", { class: "actions" },
         element("button", { type: "submit", class: "main" }, "A release like this"),
@@ -39,11 +47,17 @@ export const view = {
 };
 view.element.querySelector(".drop").classList.add("large");
 
-function read(what = "") {
+async function begin() {
+  const files = await Promise.all([...released.files].map(async (file) => [file.name, await file.text()]));
+  read("", { released: files });
+}
+
+function read(what = "", more = {}) {
   clearErrors();
-  const asked = { what, state: all() };
-  if (text !== null) asked.text = text;
+  const asked = { what, state: all(), ...more };
+  if (text !== null && !more.released) asked.text = text;
   question("budget", asked, {
+    file(file) { text = file.text; made = file.name; },
     ledger: show,
     curve: ({ series, points }) => chart.series(series, points),
     what: (data) => whatIf.replaceChildren(element("div", { class: "hero" },
@@ -61,13 +75,15 @@ function read(what = "") {
 
 function show(ledger) {
   body.hidden = false;
+  begun.open = false;
   chart.rule = ledger.limit;
   chart.words = () => `${ledger.entries.length} releases have spent ε = ${ledger.spent} of ${ledger.epsilon}.`;
   const pairs = [
     ["budget", `ε = ${ledger.epsilon} at δ = ${ledger.delta}`], ["spent", `ε = ${ledger.spent} so far (a reading)`],
     ["left", `ε = ${ledger.left} for one Gaussian release`], ["protects", `one ${ledger.unit}`], ["adjacency", ledger.adjacency ?? "that of the first entry"]];
   head.replaceChildren(element("div", { class: "hero" },
-    element("dl", { class: "facts" }, pairs.flatMap(([term, value]) => [element("dt", {}, term), element("dd", {}, value)]))));
+    element("dl", { class: "facts" }, pairs.flatMap(([term, value]) => [element("dt", {}, term), element("dd", {}, value)])),
+    made ? element("p", { class: "actions" }, button("Save the ledger", () => download(made, text))) : null));
   entries.replaceChildren(ledger.entries.length
     ? table(["", "when", "method", ledger.symbol, "ε of all so far", ""], ledger.entries.map((e) => [e.number, e.at, e.method, e.charge, e.epsilon, e.remark]))
     : element("p", {}, "Nothing is entered yet."));

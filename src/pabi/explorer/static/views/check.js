@@ -1,7 +1,7 @@
 // Whether a file is to be trusted.
 
 import { Charts } from "../charts.js";
-import { button, download, dropzone, element, section } from "../elements.js";
+import { button, download, dropzone, element, section, table } from "../elements.js";
 import { ask, latest } from "../server.js";
 
 const question = latest();
@@ -9,7 +9,11 @@ const charts = new Charts("epsilon", "tradeoff");
 const verdict = element("div", { "aria-live": "polite" });
 const attest = element("div");
 const attacks = element("ul");
+const training = element("div");
+let described = false;
 const rest = element("div", { hidden: true },
+  section("The training that it describes", true,
+    element("p", {}, "Everything is proven from this. Whether the model was trained so no file can show: it is the first thing to be attested."), training),
   section("To be attested by people", true,
     element("p", {}, "A proof cannot show these. Tick what you know to be true; nothing is stored."), attest),
   charts.element, section("What an attacker gains", true, attacks));
@@ -43,6 +47,7 @@ function check(text, name) {
         element("dl", { class: "facts" }, pairs.flatMap(([term, text]) => [element("dt", {}, term), element("dd", {}, text)])),
         data.epsilon ? element("p", { class: "actions" }, report) : null));
     },
+    training: ({ rows }) => showTraining(rows),
     assumptions: ({ rows }) => { rest.hidden = false; showAssumptions(rows); },
     attacks: ({ texts }) => attacks.replaceChildren(...texts.map((text) => element("li", {}, text))),
     curve: (data) => charts.add(data),
@@ -57,7 +62,15 @@ function save(text) {
   });
 }
 
-function showAssumptions(rows) {
+function showTraining(rows) {
+  described = rows.length > 0;
+  training.replaceChildren(described ? table(["", "as described"], rows)
+    : element("p", {}, "The file holds no run: only what it states of every step was checked."));
+}
+
+function showAssumptions(assumed) {
+  const trained = { text: "the model was trained exactly as described above", who: "whoever trained it" };
+  const rows = described ? [trained, ...assumed] : assumed;
   const left = element("p", { role: "status" });
   const boxes = rows.map(({ text, who }, k) => {
     const box = element("input", { type: "checkbox", id: `attest-${k}`, onchange: count });

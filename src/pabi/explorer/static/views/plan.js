@@ -5,7 +5,7 @@ import { button, element, section, table } from "../elements.js";
 import { clearErrors, complain, controls } from "../form.js";
 import { latest } from "../server.js";
 import { all, get, set } from "../state.js";
-import { replace, runOf } from "../shared.js";
+import { basis, replace, runOf } from "../shared.js";
 
 const planning = latest();
 const comparing = latest();
@@ -44,7 +44,9 @@ function plan() {
     plan(data) {
       answer.replaceChildren(element("div", { class: "hero" },
         element("p", { class: "epsilon" }, `${data.label}: `, element("output", { class: "number", id: "planned" }, data.value)),
+        data.parameter === "noise" ? element("p", {}, `That is: ${data.noise}.`) : null,
         element("p", {}, `Then ε is at most ${data.epsilon}; the target is ${data.target}. Method: ${data.method}.`),
+        basis(data.rows),
         button("Put it into the run", () => { replace(data.state); set({ view: "run" }); }, { class: "main" })));
     },
     error(problem) {

@@ -4,8 +4,8 @@ import { Charts } from "../charts.js";
 import { button, download, dropzone, element, section, table } from "../elements.js";
 import { clearErrors, complain, leaveAlone } from "../form.js";
 import { ask, latest } from "../server.js";
-import { all, get, link, set } from "../state.js";
-import { replace } from "../shared.js";
+import { all, get } from "../state.js";
+import { age, basis, renew, replace } from "../shared.js";
 
 const question = latest();
 const number = element("output", { class: "number", id: "epsilon" }, "…");
@@ -20,14 +20,17 @@ const attacks = element("ul");
 const analyses = element("div");
 const peers = element("div");
 const assumptions = element("div");
+const saved = element("p", { class: "hint", role: "status" });
+const hero = element("div", { class: "hero" },
+  element("p", { class: "epsilon" }, "ε at most ", number), beside, trouble, warnings, facts, basis([]), status);
+const parts = [changes, attacks, analyses, peers, assumptions];
 
 export const view = {
   name: "run",
   title: "Run",
   element: element("section", { "aria-labelledby": "run-title" },
     element("h2", { id: "run-title" }, "What the run costs"),
-    element("div", { class: "hero" },
-      element("p", { class: "epsilon" }, "ε at most ", number), beside, trouble, warnings, facts, status),
+    hero,
     section("What would lower it most", true, changes),
     charts.element,
     section("What an attacker gains", true, attacks),
@@ -38,47 +41,53 @@ export const view = {
       button("Run file (TOML)", () => save("export", "run.toml")),
       button("Guarantee (JSON)", () => save("export", "guarantee.json")),
       button("Report", () => save("report", "report.html")),
-      button("Copy link", copy),
-      dropzone("Open a run file", ".toml", open))),
+      dropzone("Open a run file", ".toml", open)), saved),
   update,
   shown: () => charts.redraw(),
 };
 
 function update() {
   charts.begin();
+  age([...parts, number, facts]);
   status.textContent = "calculating";
+  saved.textContent = "";
   question("run", { state: all() }, {
     number(data) {
       clearErrors();
       trouble.hidden = true;
       leaveAlone(data.rest);
-      warnings.replaceChildren();
-      number.textContent = data.epsilon;
-      beside.textContent = `at δ = ${data.delta}` + (data.final ? "" : ", so far: better proofs are tried");
+      warn(data);
+      renew(number, data.epsilon);
+      const share = data.of_one ? ` (${data.of_one} times one over the number of records)` : "";
+      beside.textContent = `at δ = ${data.delta}${share}${data.final ? "" : ", so far: better proofs are tried"}`;
       const pairs = [
         ["μ", data.mu ?? "none: the curve is not Gaussian"], ["method", data.method], ["source", data.source],
         ["adjacency", data.adjacency], ["protects", `one ${data.unit}`],
         ["steps", data.steps], ["for comparison", data.composition]];
-      facts.replaceChildren(...pairs.filter(([, text]) => text).flatMap(([name, text]) =>
+      renew(facts, ...pairs.filter(([, text]) => text).flatMap(([name, text]) =>
         [element("dt", {}, name), element("dd", {}, text)]));
+      const about = basis(data.rows);
+      facts.nextElementSibling.replaceWith(about);
+      charts.describe(`ε at most ${data.epsilon} at δ = ${data.delta}. ${about.textContent}`);
       if (data.final) status.textContent = `ε is at most ${data.epsilon} at δ = ${data.delta}`;
     },
     curve: (data) => charts.add(data),
-    attacks: ({ texts }) => attacks.replaceChildren(...texts.map((text) => element("li", {}, text))),
-    assumptions: ({ rows }) => assumptions.replaceChildren(
+    attacks: ({ texts }) => renew(attacks, ...texts.map((text) => element("li", {}, text))),
+    assumptions: ({ rows }) => renew(assumptions,
       table(["assumption", "who attests it"], rows.map((row) => [row.text, row.who]))),
-    analyses: ({ rows }) => analyses.replaceChildren(
+    analyses: ({ rows }) => renew(analyses,
       table(["proof", "ε", ""], rows.map((row) => [row.method, row.epsilon, row.best ? "the guarantee" : row.reason ?? ""]))),
-    peers: ({ rows }) => peers.replaceChildren(
+    peers: ({ rows }) => renew(peers,
       table(["bound", "status", "ε", "note"], rows.map((row) => [row.source, row.status, row.epsilon, row.note]))),
     changes: showChanges,
-    warning: ({ messages }) => warnings.replaceChildren(...messages.map((text) => element("li", {}, text))),
+    warning: ({ messages }) => warnings.append(...messages.map((text) => element("li", {}, text))),
     error(problem) {
-      number.textContent = "–";
+      renew(number, "–");
       beside.textContent = "";
-      facts.replaceChildren();
+      facts.nextElementSibling.replaceWith(basis([]));
+      warnings.replaceChildren();
       status.textContent = "";
-      for (const part of [changes, attacks, analyses, peers, assumptions]) part.replaceChildren();
+      for (const part of [facts, ...parts]) renew(part);
       const placed = complain(problem);
       trouble.textContent = problem.message;
       trouble.hidden = false;
@@ -87,34 +96,48 @@ function update() {
   }).then(() => charts.end());
 }
 
-function showChanges({ rows, advice }) {
+/** Says where δ allows that whole records are given away. */
+function warn({ large, delta }) {
+  const text = `δ = ${delta} is above one over the number of records: a release that gives somebody's record away would meet it.`;
+  warnings.replaceChildren(...(large ? [element("li", {}, text)] : []));
+}
+
+function showChanges({ rows, advice, tried }) {
   const items = rows.map((row) =>
     element("li", {}, button(`ε at most ${row.epsilon} with ${row.what}`, () => replace(row.state)),
       element("span", { class: "hint" }, ` ${row.training}`)));
   const sentences = advice.map((text) => element("li", {}, text));
-  const none = element("li", {}, "No small change lowers it by a twentieth. More noise or fewer records a step always do.");
-  changes.replaceChildren(element("ul", {}, items.length + sentences.length ? [...items, ...sentences] : none));
+  const none = element("li", {}, "None of the small changes that are tried here lowers it by 5 %. More noise does.");
+  const untried = element("li", {}, "Accounting takes so long that no change was tried. ",
+    button("Try some", () => { changes.textContent = "trying"; question("run", { state: all(), patient: true }, { changes: showChanges }); }));
+  const last = tried ? (items.length + sentences.length ? [] : [none]) : [untried];
+  renew(changes, element("ul", {}, ...items, ...sentences, ...last));
 }
 
 function save(job, name) {
+  saved.textContent = `writing ${name}`;
   ask(job, { state: all() }, {
-    file: (file) => { if (file.name === name) download(name, file.text, name.endsWith("html") ? "text/html" : "text/plain"); },
-    error: (problem) => { trouble.textContent = problem.message; trouble.hidden = false; },
+    file(file) {
+      if (file.name !== name) return;
+      download(name, file.text, name.endsWith("html") ? "text/html" : "text/plain");
+      saved.textContent = `${name} is saved.`;
+    },
+    error: refuse,
   });
 }
 
-async function copy() {
-  try {
-    await navigator.clipboard.writeText(link());
-    status.textContent = "The link is copied.";
-  } catch {
-    status.textContent = link();
-  }
+function refuse(problem) {
+  saved.textContent = `Nothing was saved: ${problem.message}`;
+  trouble.textContent = problem.message;
+  trouble.hidden = false;
 }
 
 function open(text) {
   ask("import", { text }, {
-    state: ({ state }) => replace({ ...state, delta: get("delta") }),
+    state({ state }) {
+      replace({ ...state, delta: get("delta") });
+      saved.textContent = `The run file is open. It has no δ: ε is read at δ = ${get("delta")}.`;
+    },
     error: (problem) => { trouble.textContent = problem.message; trouble.hidden = false; },
   });
 }

@@ -1,0 +1,66 @@
+"""Where the explorer is to be found, and what a link of somebody else sets there."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, urlencode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pabi.explorer.controls import names
+from pabi.explorer.door import LONGEST, address, listening, query_of
+from pabi.numbers.errors import InvalidInput
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(names())), TEXTS, min_size=1, max_size=6))
+def test_a_link_sets_what_it_set_elsewhere(state):
+    query = urlencode(state)
+    for link in (query, f"http://127.0.0.1:41235/?{query}#token=abc", f"  ?{query} "):
+        assert dict(parse_qsl(query_of(link), keep_blank_values=True)) == state
+
+
+def test_a_token_or_a_host_of_somebody_else_is_left_out():
+    assert query_of("http://127.0.0.1:1/?epochs=3#token=secret") == "epochs=3"
+    assert query_of("http://127.0.0.1:1/?") == ""
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "",
+        "run.toml",
+        "http://127.0.0.1:1/",
+        "epoch=3",
+        "?__proto__=1",
+        "epochs=3&<script>=1",
+        "token=x",
+    ],
+)
+def test_what_is_no_link_of_the_page_is_refused(link):
+    with pytest.raises(InvalidInput, match="--open: ") as problem:
+        query_of(link)
+    assert "\n" not in str(problem.value)
+
+
+def test_a_link_that_no_address_holds_is_refused():
+    with pytest.raises(InvalidInput, match="run file"):
+        query_of("further=" + "x" * LONGEST)
+
+
+def test_an_address_keeps_its_token_after_the_number_sign():
+    with listening(0) as stream:
+        port = stream.getsockname()[1]
+        assert address(stream, "t") == f"http://127.0.0.1:{port}/#token=t"
+        assert address(stream, "t", "n=5") == f"http://127.0.0.1:{port}/?n=5#token=t"
+
+
+def test_the_page_and_the_command_have_one_limit():
+    from pathlib import Path
+
+    import pabi.explorer
+
+    script = Path(pabi.explorer.__file__).parent / "static" / "state.js"
+    assert f"LONGEST = {LONGEST};" in script.read_text("utf-8")

@@ -55,7 +55,9 @@ def crowd(
     commands: Iterable[tuple[str, ...]], folder: Path, chance: random.Random
 ) -> Iterator[Ended]:
     """Runs the commands in the folder, eight at a time, and says of each how it ended."""
-    usual: dict[str, float] = {}  # seconds of the last command of a name, for kills in its middle
+    least: dict[
+        str, float
+    ] = {}  # seconds of the quickest command of a name, for kills in its middle
     running: dict[int, _Running] = {}
     with tempfile.TemporaryDirectory(prefix="pabi-crowd-") as streams:
         waiting = enumerate(commands)
@@ -63,7 +65,7 @@ def crowd(
             for i, words in waiting:
                 begin, most = time.monotonic(), MOST_SECONDS
                 if chance.random() < KILLED:
-                    most = chance.uniform(0.0, 1.2) * usual.get(words[0], 1.0)
+                    most = chance.random() * least.get(words[0], 0.2)
                 pair = (Path(streams, f"{i}.out"), Path(streams, f"{i}.err"))
                 process = _forked(words, folder, pair)
                 running[process] = _Running(words, pair, begin, begin + most)
@@ -74,7 +76,8 @@ def crowd(
             process, status = _one_that_ends(running)
             one = running.pop(process)
             if status >= 0:
-                usual[one.words[0]] = time.monotonic() - one.begin
+                took, name = time.monotonic() - one.begin, one.words[0]
+                least[name] = min(took, least.get(name, took))
             yield Ended(one.words, status, *(_taken(stream) for stream in one.streams))
 
 
@@ -87,15 +90,15 @@ def _taken(stream: Path) -> str:
 def _one_that_ends(running: dict[int, _Running]) -> tuple[int, int]:
     """(its process, its status), after killing those whose time has come."""
     while True:
-        process, status = os.waitpid(-1, os.WNOHANG)
-        if process in running:
-            return process, os.waitstatus_to_exitcode(status)
         now = time.monotonic()
         for late, one in running.items():
             if now >= one.end:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(late, signal.SIGKILL)
                 one.end = float("inf")
+        process, status = os.waitpid(-1, os.WNOHANG)
+        if process in running:
+            return process, os.waitstatus_to_exitcode(status)
         time.sleep(0.001)
 
 

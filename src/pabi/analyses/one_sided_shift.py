@@ -152,6 +152,8 @@ def _drawn(view: SampledRun, pay_off: PayOff, window: int, power: float) -> OneS
         total = hidden + float(pay_off.cost(apart) @ blocks.length)
         if best is None or total < best.cost:
             best = OneSided(view, window, blocks, whole, np.zeros(0), total, law)
+        if hidden == 0.0:
+            break
         distance = math.sqrt(hidden) / each
     return best
 
@@ -162,6 +164,8 @@ def _mixture_cost(mus: Array, weights: Array, power: float) -> float:
     exponents = half * np.square(mus)
     top = float(exponents.max())
     with np.errstate(under="ignore"):
+        if top < 1.0:
+            return math.log1p(float(weights @ np.expm1(exponents))) / half
         return (top + math.log(float(weights @ np.exp(exponents - top)))) / half
 
 

@@ -77,9 +77,9 @@ export class Chart {
 
   later() {
     this.timer ??= setTimeout(async () => {
-      await loaded();
+      const there = await loaded().then(() => true, () => false); // not where the server has ended
       this.timer = null;
-      this.draw();
+      if (there) this.draw();
     }, PAUSE);
   }
 

@@ -143,3 +143,16 @@ def test_numbers_of_numpy_are_shown_as_those_of_python():
     )
     assert "any two iterates are at most 1.0 apart (diameter)" in run.guarantee(1e-5).assumptions
     assert verify(run.guarantee(1e-5).to_json()).ok
+
+
+@pytest.mark.parametrize(
+    ("power", "exact"),
+    [
+        (-1.0000670320046037, 1.697103421357833050977765807405780277858e-6),
+        (-1.01, 2.531780798428989139045370487066760539861e-4),
+        (-0.999, -2.531780798428989789045370487066760539861e-5),
+    ],
+)
+def test_moments_of_orders_near_0_do_not_overflow(power, exact):
+    """μ = 32, p = 0.025, where L is e^700 and more within reach; by quadrature with 40 digits."""
+    assert log_moment(32.0, 0.025, power) == pytest.approx(exact, rel=1e-9)

@@ -283,7 +283,7 @@ def own_trainer(X, y):
 
 
 def test_a_trainer_from_outside_is_audited():
-    result = pabi.audit(REGRESSION, train=own_trainer, trainings=1_000, confidence=SURE)
+    result = pabi.audit(REGRESSION, train=own_trainer, trainings=2_000, confidence=SURE)
     assert not result.refuted
     assert result.mu_lower > 0.4 * result.guarantee.mu
     assert result.law is None

@@ -268,41 +268,32 @@ class SampledRun:
         """The last `steps` steps, long stretches cut into blocks that contract little, and into at
         least `pieces` unless a single step forgets everything."""
         if not self.run.constant:
-            names = ("c", "s", "sigma", "rho")
-            last = {
-                n: x[self.run.steps - steps :] for n, x in zip(names, self._arrays, strict=True)
-            }
-            return Blocks(np.ones(steps, dtype=np.int64), **last)
-        c, cool, s, sigma, rho = self.constants
+            return self._one_by_one(self.run.steps - steps, self.run.steps)
+        c, cool, *_ = self.constants
         idle = min(steps, self.run.cooldown_steps)
         data_lengths = _lengths(c, steps - idle, pieces)
-        idle_lengths = _lengths(cool, idle, 1)
-        n, m = len(data_lengths), len(idle_lengths)
-        return Blocks(
-            np.array([*data_lengths[::-1], *idle_lengths[::-1]], dtype=np.int64),
-            c=np.repeat([c, cool], [n, m]),
-            s=np.repeat([s, 0.0], [n, m]),
-            sigma=np.full(n + m, sigma),
-            rho=np.repeat([rho, 0.0], [n, m]),
-        )
+        return self._alike(data_lengths[::-1], _lengths(cool, idle, 1)[::-1])
 
     def before(self, steps: int) -> Blocks:
         """The last of the first `steps` steps: as many as matter, in blocks that contract very little."""
         if not self.run.constant:
-            first = max(0, steps - _MOST_DRAWN)
-            columns = {
-                name: x[first:steps]
-                for name, x in zip(("c", "s", "sigma", "rho"), self._arrays, strict=True)
-            }
-            return Blocks(np.ones(steps - first, dtype=np.int64), **columns)
-        c, cool, s, sigma, rho = self.constants
-        busy = min(steps, self.run.data_steps)
+            return self._one_by_one(max(0, steps - _MOST_DRAWN), steps)
+        c, busy = self.constants[0], min(steps, self.run.data_steps)
         rate = abs(math.log(c)) if c > 0.0 else math.inf
         longest = max(1, min(busy, int(_LITTLE / rate) if rate > 0.0 else busy))
         whole = min(busy // longest, _MOST_DRAWN)
         rest = busy - whole * longest if whole < _MOST_DRAWN else 0
         data = [*([rest] if rest else []), *[longest] * whole]
-        idle = [steps - busy] if steps > busy else []
+        return self._alike(data, [steps - busy] if steps > busy else [])
+
+    def _one_by_one(self, first: int, last: int) -> Blocks:
+        """The steps `first`, …, `last` - 1 of a schedule that varies."""
+        c, s, sigma, rho = (x[first:last] for x in self._arrays)
+        return Blocks(np.ones(last - first, dtype=np.int64), c, s, sigma, rho)
+
+    def _alike(self, data: list[int], idle: list[int]) -> Blocks:
+        """Blocks of so many steps of a constant schedule, those with data first."""
+        c, cool, s, sigma, rho = self.constants
         n, m = len(data), len(idle)
         return Blocks(
             np.array([*data, *idle], dtype=np.int64),

@@ -96,7 +96,7 @@ def _alike(steps: Capped, table: Any, last: int) -> list[tuple[int, Step]]:
     positions("lengths", len(table["lengths"]))
     lengths = [integer("lengths", n) for n in table["lengths"]]
     if not lengths or 0 in lengths:
-        raise Refused("lengths: expected at least one block, and a share for every one")
+        raise Refused("lengths: expected at least one block, and at least one step in every one")
     if sum(lengths) > last:
         raise Refused(f"lengths: the blocks are {sum(lengths)} steps, the run {last}")
     k, alike = last - sum(lengths), []

@@ -289,7 +289,8 @@ class SampledRun:
     def _one_by_one(self, first: int, last: int) -> Blocks:
         """The steps `first`, …, `last` - 1 of a schedule that varies."""
         c, s, sigma, rho = (x[first:last] for x in self._arrays)
-        return Blocks(np.ones(last - first, dtype=np.int64), c, s, sigma, rho)
+        lengths = np.ones(last - first, dtype=np.int64)
+        return Blocks(lengths, c=c, s=s, sigma=sigma, rho=rho)
 
     def _alike(self, data: list[int], idle: list[int]) -> Blocks:
         """Blocks of so many steps of a constant schedule, those with data first."""

@@ -9,25 +9,33 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, assert_never
 
 from pabi.budget.files import append, brought_up_to_date, named, read_book, sync_folder, writing
 from pabi.budget.filters import GaussianFilter, RenyiFilter, best_order, filter_of
 from pabi.budget.lines import START, Book, Line, Opening, book_of, budget_text, now, sealed
 from pabi.budget.reports import LedgerReport, report_of
 from pabi.describe.neighbours import RETRAINED, checked_protected, require_alike
-from pabi.guarantees.adaptive import ENTERED, AdaptivelyComposed, refusing_above
+from pabi.guarantees.adaptive import (
+    ENTERED,
+    AdaptivelyComposed,
+    AdaptivelyComposedDivergences,
+    refusing_above,
+    refusing_divergences_above,
+)
 from pabi.guarantees.guarantee import INDEPENDENT, TESTING, Guarantee
+from pabi.guarantees.proof import Proof
 from pabi.numbers import markup, validate
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
 from pabi.numbers.fields import flag
 from pabi.numbers.showing import exact, shown, shown_down
-from pabi.tradeoff import ApproxDP, Gaussian, TradeOff
+from pabi.tradeoff import Gaussian, RenyiDP, TradeOff
 
 NAME = "adaptive composition"
 SOURCE = "Smith, Thakurta 2022; docs, Theory, 16"
-_DEAR = 1.25  # times its own epsilon: what a release is charged, where another order may help
+NAME_RENYI = "adaptive composition of divergences"
 SOURCE_RENYI = "Feldman, Zrnic 2021; docs, Theory, 16"
+_DEAR = 1.25  # times its own epsilon: what a release is charged, where another order may help
 
 
 class Ledger:
@@ -254,8 +262,8 @@ class Ledger:
         """What all releases cost together, those that are still to come included: the budget.
 
         It holds however they were chosen, and whenever they end. What was spent so far is a reading: it
-        depends on what was released, and is no guarantee. Without an `order` it has a certificate, unless an
-        entry was a test.
+        depends on what was released, and is no guarantee. It has a certificate, unless an entry was a test.
+        With an `order` it is a Rényi divergence, from which ε follows at every δ, and the budget at its own.
 
         Raises
         ------
@@ -268,18 +276,22 @@ class Ledger:
         parts = [Guarantee.from_dict(line.guarantee) for line in book.granted]
         filters = book.opening.filter
         curve: TradeOff
-        if isinstance(filters, GaussianFilter):
-            curve, bound, source = Gaussian(filters.mu), refusing_above(filters.mu), SOURCE
-            proof = AdaptivelyComposed(parts, filters.mu)
-        else:
-            curve, bound = ApproxDP(self.epsilon, self.delta), _refusing(filters)
-            source, proof = SOURCE_RENYI, None
+        proof: Proof
+        match filters:
+            case GaussianFilter(mu=mu):
+                curve, bound, named_as = Gaussian(mu), refusing_above(mu), (NAME, SOURCE)
+                proof = AdaptivelyComposed(parts, mu)
+            case RenyiFilter(order=order, rho=rho):
+                curve, named_as = RenyiDP(order, rho), (NAME_RENYI, SOURCE_RENYI)
+                bound = refusing_divergences_above(order, rho)
+                proof = AdaptivelyComposedDivergences(parts, order, rho)
+            case _:
+                assert_never(filters)
         sentences = [sentence for part in parts for sentence in part.assumptions]
         whole = Guarantee(
             curve,
             parts[0].adjacency,
-            NAME,
-            source,
+            *named_as,
             tuple(dict.fromkeys((*sentences, INDEPENDENT, ENTERED, bound))),
             self.delta,
             unit=parts[0].unit,
@@ -490,12 +502,4 @@ def _way_out(book: Book, charge: float, guarantee: Guarantee) -> str:
     return (
         f"; its epsilon is {shown(own)}: a ledger opened with {order} may charge less for "
         "it (Ledger.order_for finds one)"
-    )
-
-
-def _refusing(filters: RenyiFilter) -> str:
-    """The sentence about a filter of Rényi divergences."""
-    return (
-        "the ledger refused every release that would have brought the sum of Rényi divergences of order "
-        f"{exact(filters.order)} above {exact(filters.rho)}, both fixed before the first of them"
     )

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.showing import exact
+from pabi.tradeoff import RenyiDP
 
 ENTERED = (
     "every release from the same data was entered in one ledger before its data were read, and each was "
@@ -33,6 +34,26 @@ def refusing_above(mu: float) -> str:
     )
 
 
+def refusing_divergences_above(order: float, rho: float) -> str:
+    """The sentence that a ledger refused whatever would have brought the sum of divergences above `rho`.
+
+    Parameters
+    ----------
+    order : float
+        The order of the Rényi divergences, > 1.
+    rho : float
+        The bound, ≥ 0.
+
+    Returns
+    -------
+    str
+    """
+    return (
+        "the ledger refused every release that would have brought the sum of Rényi divergences of order "
+        f"{exact(order)} above {exact(rho)}, both fixed before the first of them"
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class AdaptivelyComposed:
     """The proof of releases that were chosen one after the other: those of its parts, and the bound."""
@@ -43,8 +64,24 @@ class AdaptivelyComposed:
 
     def written(self) -> dict[str, Any]:
         """The certificate of every part, and the bound, which is the claim."""
-        every = [part.certificate for part in self.parts]
-        return {
-            "parts": [None if c is None else c.payload for c in every],
-            "claim": {"mu": self.mu},
-        }
+        return {"parts": _payloads(self.parts), "claim": {"mu": self.mu}}
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptivelyComposedDivergences:
+    """The same under a bound on the sum of Rényi divergences of one order."""
+
+    parts: Sequence[Guarantee]
+    order: float
+    rho: float
+    theorem: ClassVar[str] = "adaptive composition of divergences"
+
+    def written(self) -> dict[str, Any]:
+        """The certificate of every part, and the order and the bound, which are the claim."""
+        claim = {"tradeoff": RenyiDP(self.order, self.rho).to_dict()}
+        return {"parts": _payloads(self.parts), "claim": claim}
+
+
+def _payloads(parts: Sequence[Guarantee]) -> list[dict[str, Any] | None]:
+    every = [part.certificate for part in parts]
+    return [None if c is None else c.payload for c in every]

@@ -24,6 +24,7 @@ from pabi.tradeoff import (
     PoissonSubsampled,
     PrivacyLossDistribution,
     Product,
+    RenyiDP,
     SecretMixture,
     Selected,
     Subsampled,
@@ -102,7 +103,7 @@ def sentences(field: str, values: Any) -> tuple[str, ...]:
 def writable(curve: TradeOff) -> bool:
     """Whether a certificate can hold the function: closed forms, and products and bests of them."""
     match known_curve(curve):
-        case Gaussian() | Mixture() | BoundedRange():
+        case Gaussian() | Mixture() | BoundedRange() | RenyiDP():
             return True
         case Subsampled() | PoissonSubsampled() | FixedSizeSubsampled():
             return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pabi.describe.neighbours import RETRAINED, Compared
 from pabi.numbers.showing import exact, shown
-from pabi.tradeoff import Best, Gaussian, Grouped, Mixture, Product, Selected, TradeOff
+from pabi.tradeoff import Best, Gaussian, Grouped, Mixture, Product, RenyiDP, Selected, TradeOff
 
 _WHOM = {"record": "one record", "user": "one user, with all records of that user"}
 _WITHDRAWN = {
@@ -51,6 +51,10 @@ def curve_in_words(curve: TradeOff) -> str:
             return f"the best of {exact(selection.mean_trials)} runs, in the mean"
         case Grouped() as chain:
             return f"a chain of {chain.size}"
+        case RenyiDP() as divergence:
+            return (
+                f"a Rényi divergence of {shown(divergence.rho)} at order {exact(divergence.order)}"
+            )
         case Gaussian() as gaussian:
             return f"μ = {shown(gaussian.mu)}"
         case other:

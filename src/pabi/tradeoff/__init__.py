@@ -15,6 +15,7 @@ from pabi.tradeoff.laplace import Laplace
 from pabi.tradeoff.mixture import Mixture, average
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
+from pabi.tradeoff.renyi import RenyiDP
 from pabi.tradeoff.replaced import PoissonReplaced
 from pabi.tradeoff.secret_mixture import SecretMixture
 from pabi.tradeoff.selected import Selected, selected
@@ -34,6 +35,7 @@ __all__ = [
     "PoissonSubsampled",
     "PrivacyLossDistribution",
     "Product",
+    "RenyiDP",
     "SecretMixture",
     "Selected",
     "Subsampled",

@@ -22,6 +22,7 @@ from pabi.tradeoff.laplace import Laplace
 from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
+from pabi.tradeoff.renyi import RenyiDP
 from pabi.tradeoff.replaced import PoissonReplaced
 from pabi.tradeoff.secret_mixture import SecretMixture
 from pabi.tradeoff.selected import Selected
@@ -40,6 +41,7 @@ Curve = (
     | PoissonSubsampled
     | PrivacyLossDistribution
     | Product
+    | RenyiDP
     | SecretMixture
     | Selected
     | Subsampled
@@ -85,6 +87,7 @@ def _parts_are_known(curve: Curve) -> bool:
             | PoissonReplaced()
             | PoissonSubsampled()
             | PrivacyLossDistribution()
+            | RenyiDP()
             | SecretMixture()
         ):
             return True

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from pabi.verification.arithmetic import double_below
 from pabi.verification.factors import Factor, nothing
+from pabi.verification.factors.divergences import Divergences
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians, Part
 from pabi.verification.factors.sampled import SampledGaussians
@@ -100,7 +101,8 @@ class JointBound:
     @property
     def composed(self) -> bool:
         """Whether `epsilon` can compose its factors."""
-        return all(type(factor) in _COMPOSED for factor in self.factors)
+        alone = self.get(Divergences).size == len(self.factors) == 1
+        return alone or all(type(factor) in _COMPOSED for factor in self.factors)
 
     def epsilon(self, delta: float, enough: float = 0.0) -> float:
         """An ε that is proven at `delta`, computed anew.
@@ -125,6 +127,8 @@ class JointBound:
         left = Fraction(delta) - self.get(Failure).probability
         if left <= 0 or not self.composed:
             return math.inf
+        if (divergence := self.get(Divergences)).size:
+            return divergence.epsilon(double_below(left))
         sampled = self.get(SampledGaussians).entries
         secret = self.get(SecretMixtures).entries
         if len(secret) == self.size == 1:

@@ -1,0 +1,152 @@
+"""Rényi differential privacy of one order as a trade-off function."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from flint import arb, ctx
+
+from pabi.convert import balls
+from pabi.convert.inputs import nonnegative
+from pabi.convert.rdp import rdp_to_epsilon
+from pabi.convert.vectorised import both_signs
+from pabi.numbers.fields import keep
+from pabi.numbers.margins import EIGHT_ROUNDINGS
+from pabi.numbers.rounding import Array
+from pabi.numbers.search import bisected
+from pabi.numbers.validate import number
+from pabi.tradeoff.base import TradeOff, decode, encode
+from pabi.tradeoff.hulls import pair_above
+from pabi.tradeoff.pairs import Discrete, Pair
+from pabi.tradeoff.supports import supported
+
+_BITS = 200  # of ball arithmetic
+_POINTS = 4000  # of the grid on which the curve is drawn, and made a pair
+_LEAST_DELTA = 1e-17  # what the grid's end leaves
+_FARTHEST = 300.0  # the end of a grid: e^300 is far from the largest double
+
+
+@dataclass(frozen=True, init=False)
+class RenyiDP(TradeOff):
+    """Rényi differential privacy of one order α: a divergence of at most ρ, in both orders of the data sets.
+
+    At ε ≥ 0, δ is the lesser of e^((α-1)(ρ-ε))·(α-1)^(α-1)/α^α and (e^((α-1)ρ) - 1)/(α·(e^((α-1)ε) - 1)), or
+    what follows from them at larger ε.
+
+    Parameters
+    ----------
+    order : float
+        α > 1, finite.
+    rho : float
+        ρ in [0, ∞], in nats.
+
+    References
+    ----------
+    Mironov 2017, Def. 4; docs, "Theory", 16 (Lemma 22a).
+    """
+
+    order: float
+    rho: float
+
+    kind: ClassVar[str] = "renyi_dp"
+
+    def __init__(self, order: float, rho: float) -> None:
+        keep(self, order=number("order", order, above=1.0), rho=nonnegative("rho", rho))
+
+    def _rdp(self, order: float) -> float:
+        """ρ up to the order α, as divergences grow with their order, and ∞ beyond it."""
+        order = number("order", order, above=1.0)
+        return self.rho if order <= self.order or self.rho == 0.0 else math.inf
+
+    @property
+    def zcdp(self) -> float:
+        """∞, as nothing is known of larger orders; 0 where ρ is."""
+        return 0.0 if self.rho == 0.0 else math.inf
+
+    def losses(self) -> tuple[Pair, ...]:
+        """The loss of a pair of finitely many outcomes that reveals no less, the same in both orders."""
+        return (self._pair,)
+
+    @cached_property
+    def _pair(self) -> Discrete:
+        """A pair of finitely many outcomes that reveals no less."""
+        return pair_above(self._grid, self._delta_array(self._grid))
+
+    def _delta(self, epsilon: float) -> float:
+        return float(self._delta_array(np.array([epsilon]))[0])
+
+    def _delta_array(self, epsilon: Array) -> Array:
+        size = np.abs(epsilon)
+        value = np.array([self._converted(e) for e in size.tolist()])
+        end, level = self._kink
+        # As of a selection: (ε', δ') in both orders bounds δ at all ε below ε'.
+        line = 1.0 - (1.0 + np.exp(np.minimum(size, end))) * level * (1.0 - EIGHT_ROUNDINGS)
+        value = np.where(size <= end, np.minimum(value, np.nextafter(line, math.inf)), value)
+        return np.where(epsilon == -math.inf, 1.0, both_signs(epsilon, value))
+
+    def _converted(self, epsilon: float) -> float:
+        """The lesser of the two bounds at ε ≥ 0, rounded up."""
+        if self.rho == 0.0:
+            return 0.0
+        if self.rho == math.inf:
+            return 1.0
+        if epsilon == math.inf:
+            return 0.0
+        with ctx.workprec(_BITS):
+            a, rho, e = arb(self.order), arb(self.rho), arb(epsilon)
+            gain = (a - 1) * (a - 1).log() - a * a.log()
+            least = balls.upper(((a - 1) * (rho - e) + gain).exp())
+            if epsilon > 0.0:
+                ratio = ((a - 1) * rho).expm1() / ((a - 1) * e).expm1() / a
+                least = min(least, balls.upper(ratio) if ratio.is_finite() else 1.0)
+            return min(1.0, least)
+
+    @cached_property
+    def _kink(self) -> tuple[float, float]:
+        """(ε', a'), a' = (1 - δ')/(1 + e^ε') rounded down and about the largest: where f meets the diagonal."""
+        epsilon = self._grid
+        delta = np.array([self._converted(e) for e in epsilon.tolist()])
+        levels = (1.0 - delta) / (1.0 + np.exp(epsilon)) * (1.0 - EIGHT_ROUNDINGS)
+        best = int(np.argmax(levels))
+        return float(epsilon[best]), float(levels[best])
+
+    def _epsilon(self, delta: float) -> float:
+        if delta >= 1.0 or self.rho == 0.0:
+            return 0.0
+        if delta == 0.0 or self.rho == math.inf:
+            return math.inf
+        end, _ = self._kink
+        most = rdp_to_epsilon(orders=[self.order], rdp=[self.rho], delta=delta)
+        if most > end:
+            return most
+        if self._delta(0.0) <= delta:
+            return 0.0
+        _, least = bisected(lambda epsilon: self._delta(epsilon) <= delta, 0.0, max(most, end))
+        return min(least, most)
+
+    def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
+        """0 and the bound: how much a mechanism with this divergence may reveal depends on the mechanism."""
+        return 0.0, self._epsilon(delta)
+
+    def _tradeoff(self, alpha: Array) -> Array:
+        delta = self._delta_array(self._grid)
+        return supported(alpha, self._grid, left=delta, right=delta)
+
+    @cached_property
+    def _grid(self) -> Array:
+        """Numbers ε ≥ 0 up to where δ is about 0."""
+        end = 1e-9
+        if 0.0 < self.rho < math.inf:
+            end = max(end, rdp_to_epsilon(orders=[self.order], rdp=[self.rho], delta=_LEAST_DELTA))
+        return np.linspace(0.0, min(end, _FARTHEST), _POINTS + 1)
+
+    def _fields(self) -> dict[str, Any]:
+        return {"order": self.order, "rho": encode(self.rho)}
+
+    @classmethod
+    def _from_fields(cls, fields: dict[str, Any]) -> Self:
+        return cls(fields.pop("order"), decode("rho", fields.pop("rho")))

@@ -277,9 +277,12 @@ def test_orders(tmp_path):
     renyi.spend(guarantee)
     assert renyi.report().entries[0].charge == guarantee.rdp(12.0)
     whole = renyi.guarantee
-    assert whole.epsilon(DELTA) == 2.0
-    assert whole.certificate is None
+    assert whole.epsilon(DELTA) == pytest.approx(2.0, rel=1e-12)
+    assert whole.epsilon(DELTA) <= 2.0 < whole.epsilon(DELTA / 10.0) < math.inf
     assert "order 12 above" in whole.assumptions[-1]
+    verdict = pabi.verify(whole.to_json())
+    assert verdict.ok, verdict.reason
+    assert verdict.reading == (2.0, DELTA)
     assert 0.0 < renyi.remaining() < 2.0
     assert renyi.report().symbol == "rho"
 
@@ -571,7 +574,7 @@ def sampled(multiplier):
 def test_the_order_that_leaves_most(tmp_path, multiplier):
     """No other order that is tried grants more of these releases."""
     one = sampled(multiplier)
-    best = pabi.Ledger.order_for([one], 3.0, DELTA)
+    best = pabi.Ledger.best_order([one], 3.0, DELTA)
     granted = {}
     for order in (best, 4.0, 12.0, 20.0):
         ledger = pabi.Ledger(tmp_path / f"{order}", 3.0, DELTA, order=order)
@@ -585,10 +588,10 @@ def test_the_order_that_leaves_most(tmp_path, multiplier):
 
 
 def test_gaussian_releases_need_no_order():
-    assert pabi.Ledger.order_for([release(0.1), release(0.2)], 1.0, DELTA) is None
-    assert pabi.Ledger.order_for([], 1.0, DELTA) is None
+    assert pabi.Ledger.best_order([release(0.1), release(0.2)], 1.0, DELTA) is None
+    assert pabi.Ledger.best_order([], 1.0, DELTA) is None
     with pytest.raises(InvalidInput, match="guarantees: expected pabi.Guarantee objects"):
-        pabi.Ledger.order_for([0.5], 1.0, DELTA)
+        pabi.Ledger.best_order([0.5], 1.0, DELTA)
 
 
 @pytest.mark.parametrize(("order", "told"), [(None, "with an order"), (20.0, "with another order")])
@@ -598,7 +601,7 @@ def test_a_charge_far_above_the_cost_names_the_way_out(tmp_path, order, told):
         ledger.spend(sampled(1.1))
     with pytest.raises(BudgetExceeded) as caught:
         ledger.spend(release(50.0))
-    assert "order_for" not in str(caught.value)
+    assert "best_order" not in str(caught.value)
 
 
 def test_groups_are_read_from_the_whole_and_not_spent(ledger):

@@ -14,6 +14,7 @@ from pabi.verification.arithmetic import BITS
 from pabi.verification.bounds import JointBound, all_together, best_curve, uncovered
 from pabi.verification.claims import read_bounds
 from pabi.verification.factors.bounded_ranges import BoundedRanges
+from pabi.verification.factors.divergences import Divergence, Divergences
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians
 from pabi.verification.factors.groups import AdjacentChain, GroupFactors
@@ -32,6 +33,7 @@ ONE = {
     BoundedRanges: BoundedRanges(((0.5, 2),)),
     PureFactors: PureFactors(((0.125, 1),)),
     Laplaces: Laplaces(((0.25, 3),)),
+    Divergences: Divergences((Divergence(8.0, 0.25, 2),)),
     Failure: Failure(Fraction(1, 1024)),
     Selections: Selections((Selection(GAUSSIAN, 10.0, 0.5, 1),)),
     GroupFactors: GroupFactors((AdjacentChain(LINK, 3, 1),)),
@@ -43,6 +45,7 @@ MORE = {
     BoundedRanges: BoundedRanges(((3.0, 1),)),
     PureFactors: PureFactors(((4.0, 2),)),
     Laplaces: Laplaces(((2.0, 1),)),
+    Divergences: Divergences((Divergence(8.0, 2.0, 1),)),
     Failure: Failure(Fraction(1, 16)),
     Selections: Selections((Selection(GAUSSIAN, 20.0, 0.75, 2),)),
     GroupFactors: GroupFactors((AdjacentChain(LINK, 4, 2),)),
@@ -66,7 +69,7 @@ def test_every_kind_is_tried_here():
 
 
 def test_what_is_written_is_what_is_read():
-    """Each of 512 bounds covers what it is written as, and is covered by it; the accountant reads it too."""
+    """Each of 1024 bounds covers what it is written as, and is covered by it; the accountant reads it too."""
     for chosen in subsets():
         bound = JointBound.of(*chosen)
         curve = best_curve((bound,))

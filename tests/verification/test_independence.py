@@ -23,7 +23,11 @@ SHARED = {
     # What certificates and guarantees are called, and their text.
     "pabi.guarantees.certificate": {"FORMAT", "VERSIONS", "Certificate", "check_format"},
     "pabi.guarantees.guarantee": {"FORMAT", "VERSIONS", "INDEPENDENT", "Guarantee"},
-    "pabi.guarantees.adaptive": {"ENTERED", "refusing_above"},
+    "pabi.guarantees.adaptive": {
+        "ENTERED",
+        "refusing_above",
+        "refusing_divergences_above",
+    },
     "pabi.guarantees.stated": {"stated_sentence"},
     "pabi.numbers.encoding": {
         "nesting",

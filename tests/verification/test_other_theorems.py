@@ -16,6 +16,7 @@ OTHERS = [
     "secret order",
     "composed",
     "adaptive composition",
+    "adaptive composition of divergences",
 ]
 OTHERS += ["magic", None, [], 1]
 

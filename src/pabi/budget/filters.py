@@ -19,7 +19,7 @@ from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import fraction_down, fraction_up, root_of_fraction_up
 from pabi.numbers.search import bisected
-from pabi.tradeoff import TradeOff
+from pabi.tradeoff import Best, Grouped, Product, Selected, TradeOff
 from pabi.tradeoff.gaussian_below import gaussian_below
 
 # Between which a budget has its best order: from many nats and a large δ to few and a small one.
@@ -150,8 +150,8 @@ class RenyiFilter:
         return Fraction(self.rho)
 
     def charge(self, curve: TradeOff) -> float:
-        """The Rényi divergence of the order."""
-        return curve.rdp(self.order)
+        """The Rényi divergence of the order; ∞ of groups, whose divergence no checker derives."""
+        return math.inf if _is_of_groups(curve) else curve.rdp(self.order)
 
     def size(self, charge: float) -> Fraction:
         """The divergence itself."""
@@ -206,6 +206,21 @@ def best_order(curves: Sequence[TradeOff], epsilon: float, delta: float) -> floa
         return float(sum(map(filters.size, charges), Fraction(0)) / filters.limit)
 
     return min((None, *_ORDERS), key=share)
+
+
+def _is_of_groups(curve: TradeOff) -> bool:
+    """Whether the function, or one that it is made of, is that of a group."""
+    match curve:
+        case Grouped():
+            return True
+        case Selected(base=base):
+            return _is_of_groups(base)
+        case Product(factors=factors):
+            return any(_is_of_groups(factor) for factor, _ in factors)
+        case Best(parts=parts):
+            return any(map(_is_of_groups, parts))
+        case _:
+            return False
 
 
 def read_filter(data: Any) -> GaussianFilter | RenyiFilter:

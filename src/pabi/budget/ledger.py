@@ -114,7 +114,7 @@ class Ledger:
         return self._delta
 
     @staticmethod
-    def order_for(guarantees: Sequence[Guarantee], epsilon: float, delta: float) -> float | None:
+    def best_order(guarantees: Sequence[Guarantee], epsilon: float, delta: float) -> float | None:
         """The `order` of a new ledger that leaves most of a budget beside releases that are planned.
 
         Parameters
@@ -279,10 +279,10 @@ class Ledger:
         proof: Proof
         match filters:
             case GaussianFilter(mu=mu):
-                curve, bound, named_as = Gaussian(mu), refusing_above(mu), (NAME, SOURCE)
+                curve, bound, title = Gaussian(mu), refusing_above(mu), (NAME, SOURCE)
                 proof = AdaptivelyComposed(parts, mu)
             case RenyiFilter(order=order, rho=rho):
-                curve, named_as = RenyiDP(order, rho), (NAME_RENYI, SOURCE_RENYI)
+                curve, title = RenyiDP(order, rho), (NAME_RENYI, SOURCE_RENYI)
                 bound = refusing_divergences_above(order, rho)
                 proof = AdaptivelyComposedDivergences(parts, order, rho)
             case _:
@@ -291,7 +291,7 @@ class Ledger:
         whole = Guarantee(
             curve,
             parts[0].adjacency,
-            *named_as,
+            *title,
             tuple(dict.fromkeys((*sentences, INDEPENDENT, ENTERED, bound))),
             self.delta,
             unit=parts[0].unit,
@@ -501,5 +501,5 @@ def _way_out(book: Book, charge: float, guarantee: Guarantee) -> str:
     order = "another order" if book.opening.order is not None else "an order"
     return (
         f"; its epsilon is {shown(own)}: a ledger opened with {order} may charge less for "
-        "it (Ledger.order_for finds one)"
+        "it (Ledger.best_order finds one)"
     )

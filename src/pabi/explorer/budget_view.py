@@ -57,7 +57,7 @@ def _begun(request: dict[str, Any]) -> str:
     guarantees = [_proven(one) for one in released]
     unit = guarantees[0].unit if guarantees else "record"
     with TemporaryDirectory() as folder:
-        order = Ledger.order_for(guarantees, epsilon, delta) if guarantees else None
+        order = Ledger.best_order(guarantees, epsilon, delta) if guarantees else None
         ledger = Ledger(Path(folder) / "people.ledger", epsilon, delta, order=order, unit=unit)
         for guarantee in guarantees:
             ledger.spend(guarantee)

@@ -107,7 +107,7 @@ class RenyiDP(TradeOff):
 
     @cached_property
     def _kink(self) -> tuple[float, float]:
-        """(ε', a'), a' = (1 - δ')/(1 + e^ε') rounded down and about the largest: where f meets the diagonal."""
+        """(ε', a'), a' = (1 - δ')/(1 + e^ε') rounded down and about the largest."""
         epsilon = self._grid
         delta = np.array([self._converted(e) for e in epsilon.tolist()])
         levels = (1.0 - delta) / (1.0 + np.exp(epsilon)) * (1.0 - EIGHT_ROUNDINGS)

@@ -1,9 +1,9 @@
 """Rényi divergences of what is proven, computed anew, rounded up (docs, "Theory", 16, Lemma 22b).
 
 Of order α and of the pair (P, Q) behind a factor it is log M/(α − 1), M = E_Q (dP/dQ)^α. The M of independent
-factors multiply. Where a factor is a mixture of normal distributions, M is an integral over the line: inside it
-is computed in balls (`acb.integral`, whose error bounds are proven), beyond its ends it is below that of the
-parts, one by one, because x^α·y^(1−α) is jointly convex and homogeneous.
+factors multiply. Where a factor is a mixture of normal distributions, M is an integral over the line. Between
+two ends it is computed in balls (`acb.integral`, whose error bounds are proven). Beyond them it is at most
+that of the parts, one by one, because x^α·y^(1−α) is jointly convex and homogeneous.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from pabi.verification.factors.gaussians import Gaussians
 from pabi.verification.factors.laplaces import Laplaces
 from pabi.verification.factors.pure import PureFactors
 from pabi.verification.factors.sampled import SampledGaussians
-from pabi.verification.factors.secret_mixtures import SecretMixtures, SecretParts
 from pabi.verification.factors.selections import Selection, Selections
 from pabi.verification.limits import in_time, timed
 from pabi.verification.products import DISPLACING, REPLACED, Sampled, whole_mu
@@ -37,10 +36,12 @@ _MOST = 1e9  # an exponent beyond which nothing is integrated
 
 
 def least_divergence(bounds: Bounds, order: float) -> Any:
-    """A rational ρ that the divergence of this order does not exceed, by the best of several bounds; None where
-    no finite one is known."""
-    found = [rho for bound in timed(bounds) if (rho := divergence(bound, order)) is not None]
-    return min(found, default=None)
+    """A rational ρ that the divergence of this order does not exceed, by the best of several bounds.
+
+    None where no finite one is known.
+    """
+    every = [rho for bound in timed(bounds) if (rho := divergence(bound, order)) is not None]
+    return min(every, default=None)
 
 
 def divergence(bound: JointBound, order: float) -> Any:
@@ -64,8 +65,6 @@ def _of_factor(factor: Factor, order: float, turned: bool) -> Any:
         case SampledGaussians(entries=entries):
             used = [f for f in timed(entries) if f.times and f.probability > 0.0 and f.mu > 0.0]
             return _total((f.times, _of_sampled(f, order, turned)) for f in used)
-        case SecretMixtures(entries=entries):
-            return _total((1, _of_secret(one, order, turned)) for one in timed(entries))
         case BoundedRanges(entries=entries):
             return _total((n, _of_bounded_range(e, order)) for e, n in timed(entries))
         case PureFactors(entries=entries):
@@ -76,7 +75,7 @@ def _of_factor(factor: Factor, order: float, turned: bool) -> Any:
             return _total((d.times, exact(d.rho) if order <= d.order else None) for d in entries)
         case Selections(entries=entries):
             return _total((one.times, _of_selection(one, order)) for one in timed(entries))
-        case _:  # a probability with which nothing is promised, and groups
+        case _:  # a probability with which nothing is promised, secret places, which have one, and groups
             return None
 
 
@@ -184,22 +183,6 @@ def _of_sampled(factor: Sampled, order: float, turned: bool) -> Any:
             a, b = pair[::-1] if turned else pair
             moment = _moment([_Normals(1 - p, zero, zero), _Normals(p, a, b)], order)
         return _of_log(moment.log(), order, whole)
-
-
-def _of_secret(one: SecretParts, order: float, turned: bool) -> Any:
-    largest = max(mean for _, mean in one.parts)
-    whole = _of_gaussian(2.0 * largest if one.opposite else largest, order)
-    if sum(weight for weight, _ in one.parts) != 1:
-        return None
-    if whole is None or not order * order * largest * largest < _MOST:
-        return whole
-    with ctx.workprec(_PRECISION):
-        normals = []
-        for weight, mean in one.parts:
-            pair = arb(mean), -arb(mean) if one.opposite else arb(0)
-            a, b = pair[::-1] if turned else pair
-            normals.append(_Normals(arb(fmpq(weight.numerator, weight.denominator)), a, b))
-        return _of_log(_moment(normals, order).log(), order, whole)
 
 
 def _displaced(factor: Sampled, p: Any, order: float) -> Any:

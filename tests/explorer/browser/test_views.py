@@ -224,7 +224,7 @@ def test_a_ledger_is_started_on_the_page_and_saved(view, certificate, tmp_path):
     page.wait(lambda: page.text(".facts"))
     press(page, "Save the ledger")
     (tmp_path / "people.ledger").write_text(page.download("people.ledger"), encoding="utf-8")
-    order = pabi.Ledger.order_for(
+    order = pabi.Ledger.best_order(
         [pabi.Guarantee.from_json(certificate.read_text("utf-8"))], 3.0, 1e-5
     )
     book = pabi.Ledger(tmp_path / "people.ledger", epsilon=3.0, delta=1e-5, order=order)

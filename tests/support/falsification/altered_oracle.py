@@ -29,16 +29,17 @@ from pabi.describe.mechanisms import mechanism_sentences, rounds_sentences
 from pabi.describe.moduli import Modulus
 from pabi.describe.runs import run_sentences
 from pabi.describe.second_moments import second_moments_sentences
-from pabi.guarantees.adaptive import ENTERED, refusing_above
+from pabi.guarantees.adaptive import ENTERED, refusing_above, refusing_divergences_above
 from pabi.guarantees.guarantee import INDEPENDENT
 from pabi.numbers import encoding
-from pabi.tradeoff import Gaussian, Mixture, TradeOff
+from pabi.tradeoff import Gaussian, Mixture, RenyiDP, TradeOff
 from pabi.tradeoff.gaussian_below import gaussian_below
 from support.falsification.honest_files import certificate_in, honest_files
 
 EXACT, IMPROVABLE = 1e-9, 1e-2
 SHOWN = ("composition", "path")
 BENT = ("nonlinear shifts", "nonlinear one-sided shift", "one-sided shift", "two-sided shift")
+LEDGERS = ("adaptive composition", "adaptive composition of divergences")
 COMPOSED = "; Dong, Roth, Su 2022, Thm 3.2"
 
 
@@ -155,9 +156,9 @@ def _sentences(proof):
     if theorem == "composed":
         parts = [s for part in proof["parts"] for s in _sentences(part)]
         return [*parts, INDEPENDENT, *proof.get("assumes", ())]
-    if theorem == "adaptive composition":
+    if theorem in LEDGERS:
         parts = [s for part in proof["parts"] for s in _sentences(part)]
-        own = [INDEPENDENT, ENTERED, refusing_above(float(proof["claim"]["mu"]))]
+        own = [INDEPENDENT, ENTERED, _limit(proof["claim"])]
         return [*parts, *own, *proof.get("assumes", ())]
     if proof["run"] is None:
         d = proof["diameter"]
@@ -188,6 +189,14 @@ def _sentences(proof):
     return [*found, *proof.get("assumes", ())]
 
 
+def _limit(claim):
+    """The sentence about a ledger's bound."""
+    if "mu" in claim:
+        return refusing_above(float(claim["mu"]))
+    curve = claim["tradeoff"]
+    return refusing_divergences_above(float(curve["order"]), float(curve["rho"]))
+
+
 def _names(proof):
     """(method, source) of what proves it, as the accountant has them."""
     if proof["theorem"] == "composed":
@@ -197,8 +206,9 @@ def _names(proof):
             sources = "; ".join(dict.fromkeys(source for _, source in names))
             found.add((" + ".join(method for method, _ in names), sources + COMPOSED))
         return found
-    if proof["theorem"] == "adaptive composition":
-        return {(ledger.NAME, ledger.SOURCE)}
+    if proof["theorem"] in LEDGERS:
+        names = (ledger.NAME, ledger.SOURCE), (ledger.NAME_RENYI, ledger.SOURCE_RENYI)
+        return {names[LEDGERS.index(proof["theorem"])]}
     found = {(g.method, g.source) for g in _guarantees(proof) or () if g.method == proof["theorem"]}
     if proof["run"] is None:
         for text in honest_files().values():
@@ -242,6 +252,9 @@ def _misread(data, proof):
     if isinstance(curve, (Gaussian, Mixture)):
         least = _delta(curve, epsilon)
         return None if least <= delta else f"δ is {least} at {epsilon!r}, not {delta!r}"
+    if isinstance(curve, RenyiDP):
+        least = _delta_of_divergence(curve, epsilon)
+        return None if least <= delta else f"δ is {least} at {epsilon!r}, not {delta!r}"
     least = curve.epsilon_bounds(delta)[0]
     return None if least <= epsilon else f"ε is at least {least!r} at {delta!r}, not {epsilon!r}"
 
@@ -264,6 +277,16 @@ def _delta(curve, epsilon):
                 _below_place(-e / m + m / 2) - mpmath.exp(e) * _below_place(-e / m - m / 2)
             )
         return total
+
+
+def _delta_of_divergence(curve, epsilon):
+    """The least δ(ε) that follows from a divergence by Lemma 22a of the theory, to 40 digits."""
+    with mpmath.workdps(40):
+        a, rho, e = (mpmath.mpf(x) for x in (curve.order, curve.rho, epsilon))
+        first = mpmath.exp((a - 1) * (rho - e)) * (a - 1) ** (a - 1) / a**a
+        if e == 0:
+            return min(first, 1)
+        return min(first, mpmath.expm1((a - 1) * rho) / mpmath.expm1((a - 1) * e) / a, 1)
 
 
 def _below_place(z):
@@ -315,7 +338,7 @@ def _below(claimed, known, slack):
 
 def _curves(proof):
     """Trade-off functions that the accountant proves; None where it cannot know."""
-    if proof["theorem"] == "adaptive composition":
+    if proof["theorem"] in LEDGERS:
         return _of_ledger(proof)
     if proof["theorem"] != "composed":
         found = _guarantees(proof)
@@ -338,6 +361,10 @@ def _of_ledger(proof):
     every = [_curves(part) for part in proof["parts"]]
     if any(curves is None for curves in every):
         return None
+    if "mu" not in proof["claim"]:
+        stated = TradeOff.from_dict(proof["claim"]["tradeoff"])
+        total = sum(min(c.rdp(stated.order) for c in curves) for curves in every)
+        return [RenyiDP(stated.order, max(total * (1.0 - 2e-8), stated.rho))]
     least = math.sqrt(sum(min(map(gaussian_below, curves)) ** 2 for curves in every))
     return [Gaussian(max(least, float(proof["claim"]["mu"])))]
 

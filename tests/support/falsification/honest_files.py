@@ -101,14 +101,17 @@ def _written():
     found["new composed, one sampled"] = pabi.compose(cyclic, found["new fixed size"])
     found["new twice"] = pabi.compose(cyclic, cyclic)
     found["new ledger"] = _entered(cyclic, found["new shuffle once"], found["new exponential"])
+    found["new ledger of an order"] = _entered(
+        cyclic, found["new shuffle once"], found["new moments"], order=3.0
+    )
     found["new with more said"] = cyclic.assuming("the features are centred without the data")
     return found
 
 
-def _entered(*guarantees):
+def _entered(*guarantees, order=None):
     """What a ledger says of these."""
     with tempfile.TemporaryDirectory() as folder:
-        ledger = pabi.Ledger(Path(folder) / "a.ledger", 200.0, DELTA)
+        ledger = pabi.Ledger(Path(folder) / "a.ledger", 200.0, DELTA, order=order)
         for guarantee in guarantees:
             ledger.spend(guarantee)
         return ledger.guarantee

@@ -96,7 +96,7 @@ def read_order(value: Any) -> float:
 def epsilon_of(order: float, rho: float, delta: float) -> float:
     """An ε ≥ 0 at δ > 0 that follows from a divergence ρ of order α (docs, "Theory", 16, Lemma 22a).
 
-    With L = dP/dQ under Q, E L^α ≤ M = e^((α−1)ρ), and the lesser of two bounds on δ(ε) = E(L − e^ε)⁺ is solved
+    With L = dP/dQ under Q, E L^α ≤ M = e^((α−1)ρ). The lesser of two bounds on δ(ε) = E(L − e^ε)⁺ is solved
     for ε: e^((α−1)(ρ−ε))·(α−1)^(α−1)/α^α and (M − 1)/(α·(e^((α−1)ε) − 1)).
     """
     a, share = arb(order), arb(delta)

@@ -55,14 +55,15 @@ def _of_divergences(releases: Releases, payload: Payload) -> Proven:
 
 def _sum(releases: Releases, charge: Callable[[Bounds], Any], unknown: str) -> Any:
     """What all parts are charged with, a rational number. Refused where one has no finite charge."""
-    total, known = fmpq(0), {}
+    total: Any = fmpq(0)
+    charges: dict[Bounds, Any] = {}
     for i, finding in enumerate(timed(releases.findings)):
         bounds = finding.claimed
-        if bounds not in known:  # many releases are alike
-            known[bounds] = charge(bounds)
-        if known[bounds] is None:
+        if bounds not in charges:  # many releases are alike
+            charges[bounds] = charge(bounds)
+        if charges[bounds] is None:
             raise Refused(f"part {i + 1}: {unknown}")
-        total += known[bounds]
+        total += charges[bounds]
     return total
 
 

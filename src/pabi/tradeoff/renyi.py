@@ -25,7 +25,7 @@ from pabi.tradeoff.pairs import Discrete, Pair
 from pabi.tradeoff.supports import supported
 
 _BITS = 200  # of ball arithmetic
-_POINTS = 4000  # of the grid on which the curve is drawn, and made a pair
+_POINTS = 2000  # of the grid on which the curve is drawn, and made a pair
 _LEAST_DELTA = 1e-17  # what the grid's end leaves
 _FARTHEST = 300.0  # the end of a grid: e^300 is far from the largest double
 
@@ -74,19 +74,25 @@ class RenyiDP(TradeOff):
     @cached_property
     def _pair(self) -> Discrete:
         """A pair of finitely many outcomes that reveals no less."""
-        return pair_above(self._grid, self._delta_array(self._grid))
+        return pair_above(*self._profile)
 
     def _delta(self, epsilon: float) -> float:
         return float(self._delta_array(np.array([epsilon]))[0])
 
     def _delta_array(self, epsilon: Array) -> Array:
         size = np.abs(epsilon)
-        value = np.array([self._converted(e) for e in size.tolist()])
-        end, level = self._kink
-        # As of a selection: (ε', δ') in both orders bounds δ at all ε below ε'.
-        line = 1.0 - (1.0 + np.exp(np.minimum(size, end))) * level * (1.0 - EIGHT_ROUNDINGS)
-        value = np.where(size <= end, np.minimum(value, np.nextafter(line, math.inf)), value)
+        value = self._implied(size, np.array([self._converted(e) for e in size.tolist()]))
         return np.where(epsilon == -math.inf, 1.0, both_signs(epsilon, value))
+
+    def _implied(self, epsilon: Array, delta: Array) -> Array:
+        """The least of `delta`, bounds at `epsilon` ≥ 0, and of what follows from them at larger ε.
+
+        As of a selection: (ε', δ') in both orders bounds δ at all ε below ε'.
+        """
+        end, level = self._kink
+        line = 1.0 - (1.0 + np.exp(np.minimum(epsilon, end))) * level * (1.0 - EIGHT_ROUNDINGS)
+        line = np.nextafter(line, math.inf)
+        return np.where(epsilon <= end, np.minimum(delta, line), delta)
 
     def _converted(self, epsilon: float) -> float:
         """The lesser of the two bounds at ε ≥ 0, rounded up."""
@@ -108,11 +114,19 @@ class RenyiDP(TradeOff):
     @cached_property
     def _kink(self) -> tuple[float, float]:
         """(ε', a'), a' = (1 - δ')/(1 + e^ε') rounded down and about the largest."""
-        epsilon = self._grid
-        delta = np.array([self._converted(e) for e in epsilon.tolist()])
+        epsilon, delta = self._bounds
         levels = (1.0 - delta) / (1.0 + np.exp(epsilon)) * (1.0 - EIGHT_ROUNDINGS)
         best = int(np.argmax(levels))
         return float(epsilon[best]), float(levels[best])
+
+    @cached_property
+    def _bounds(self) -> tuple[Array, Array]:
+        """(ε, the lesser of the two bounds) for ε ≥ 0 up to where δ is about 0."""
+        end = 1e-9
+        if 0.0 < self.rho < math.inf:
+            end = max(end, rdp_to_epsilon(orders=[self.order], rdp=[self.rho], delta=_LEAST_DELTA))
+        epsilon = np.linspace(0.0, min(end, _FARTHEST), _POINTS + 1)
+        return epsilon, np.array([self._converted(e) for e in epsilon.tolist()])
 
     def _epsilon(self, delta: float) -> float:
         if delta >= 1.0 or self.rho == 0.0:
@@ -133,16 +147,14 @@ class RenyiDP(TradeOff):
         return 0.0, self._epsilon(delta)
 
     def _tradeoff(self, alpha: Array) -> Array:
-        delta = self._delta_array(self._grid)
-        return supported(alpha, self._grid, left=delta, right=delta)
+        epsilon, delta = self._profile
+        return supported(alpha, epsilon, left=delta, right=delta)
 
     @cached_property
-    def _grid(self) -> Array:
-        """Numbers ε ≥ 0 up to where δ is about 0."""
-        end = 1e-9
-        if 0.0 < self.rho < math.inf:
-            end = max(end, rdp_to_epsilon(orders=[self.order], rdp=[self.rho], delta=_LEAST_DELTA))
-        return np.linspace(0.0, min(end, _FARTHEST), _POINTS + 1)
+    def _profile(self) -> tuple[Array, Array]:
+        """(ε, δ) on a grid."""
+        epsilon, delta = self._bounds
+        return epsilon, self._implied(epsilon, delta)
 
     def _fields(self) -> dict[str, Any]:
         return {"order": self.order, "rho": encode(self.rho)}

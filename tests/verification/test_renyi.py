@@ -1,0 +1,222 @@
+"""The checker's Rényi divergences: against exact numbers, and never above what a ledger charges."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import pytest
+from flint import ctx
+
+from pabi.tradeoff import (
+    ApproxDP,
+    Best,
+    BoundedRange,
+    FixedSizeSubsampled,
+    Gaussian,
+    Grouped,
+    Laplace,
+    Mixture,
+    PoissonReplaced,
+    PoissonSubsampled,
+    Product,
+    RenyiDP,
+    SecretMixture,
+    Selected,
+    Subsampled,
+)
+from pabi.verification.arithmetic import BITS
+from pabi.verification.claims import read_bounds
+from pabi.verification.factors.divergences import epsilon_of
+from pabi.verification.renyi import least_divergence
+
+CLOSE = mpmath.mpf(10) ** -18  # relative, of what is computed in balls
+DIGITS = mpmath.mpf(10) ** -40  # what mpmath itself rounds at 50 digits
+
+
+def checked(curve, order):
+    """The checker's divergence of a trade-off function, in many digits; None where it knows none."""
+    if isinstance(curve, Subsampled | PoissonSubsampled | PoissonReplaced | FixedSizeSubsampled):
+        curve = Product([(curve, 1)])
+    with ctx.workprec(BITS):
+        rho = least_divergence(read_bounds(curve.to_dict()), order)
+    return None if rho is None else mpmath.mpf(int(rho.p)) / int(rho.q)
+
+
+@pytest.fixture(autouse=True)
+def _many_digits():
+    with mpmath.workdps(50):
+        yield
+
+
+# What a ledger charges is computed in doubles, by quadrature, and rounded up.
+
+CURVES = [
+    Gaussian(0.7),
+    Mixture([Gaussian(0.3), Gaussian(1.5)], [0.75, 0.25]),
+    BoundedRange(0.7),
+    BoundedRange(40.0),
+    ApproxDP(0.7),
+    ApproxDP(50.0),
+    Laplace(0.7),
+    Laplace(30.0),
+    PoissonSubsampled(0.9, 0.01),
+    PoissonSubsampled(3.0, 0.3),
+    PoissonSubsampled(0.02, 1e-4),
+    PoissonSubsampled(1.5, 1.0),
+    PoissonReplaced(0.9, 0.01),
+    PoissonReplaced(2.0, 0.4),
+    Subsampled(Gaussian(0.9), 0.01),
+    Subsampled(Gaussian(2.5), 0.2),
+    FixedSizeSubsampled(1.0, 0.5, 0.7, 0.1),
+    FixedSizeSubsampled(0.5, 1.0, 0.7, 0.02),
+    FixedSizeSubsampled(1.8, 0.9, 0.9, 0.05),
+    RenyiDP(50.0, 0.4),
+    Best([Gaussian(0.5), BoundedRange(1.0), ApproxDP(0.4)]),
+    Selected(Gaussian(0.5), 10.0, 0.5),
+    Selected(Product([(PoissonSubsampled(1.0, 0.01), 20)]), 5.0, 0.25),
+    Product([(Gaussian(0.4), 1), (PoissonSubsampled(1.0, 0.01), 100), (ApproxDP(0.1), 3)]),
+    Product([(FixedSizeSubsampled(1.0, 0.5, 0.7, 0.1), 7), (PoissonReplaced(0.5, 0.1), 2)]),
+]
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=repr)
+@pytest.mark.parametrize("order", [1.5, 4.0, pytest.param(32.0, marks=pytest.mark.nightly)])
+def test_a_ledger_charges_no_less_and_hardly_more(curve, order):
+    charge, own = curve.rdp(order), checked(curve, order)
+    assert own <= charge <= own * (1.0 + 1e-7) + 1e-13
+
+
+@pytest.mark.parametrize(
+    "curve",
+    [
+        Product([(Gaussian(0.3), 1)], failure=1e-9),
+        Product([(SecretMixture([0.2, 0.6], [0.5, 0.5]), 1)], failure=1e-9),
+        Grouped(Mixture([Gaussian(0.1), Gaussian(0.5)], [0.5, 0.5]), 2),
+        RenyiDP(3.0, 0.1),
+        Gaussian(math.inf),
+    ],
+    ids=lambda curve: curve.kind,
+)
+def test_what_no_finite_divergence_is_known_of(curve):
+    assert checked(curve, 4.0) is None
+
+
+# Exact numbers.
+
+
+def log_moment(order, first, second, low=-40, high=60):
+    """log ∫ P^α·Q^(1−α) of functions, by mpmath's quadrature over cells of length 1."""
+    a = mpmath.mpf(order)
+
+    def integrand(z):
+        return first(z) ** a * second(z) ** (1 - a)
+
+    with mpmath.workdps(30):
+        return mpmath.log(mpmath.quad(integrand, mpmath.arange(low, high + 1)))
+
+
+def mixed(p, m):
+    """The density of p·N(m, 1) + (1 − p)·N(0, 1)."""
+    p, m = mpmath.mpf(p), mpmath.mpf(m)
+    return lambda z: p * mpmath.npdf(z, m) + (1 - p) * mpmath.npdf(z)
+
+
+@pytest.mark.parametrize("order", [2, 5, 17])
+@pytest.mark.parametrize(("mu", "p"), [(0.9, 0.01), (2.0, 0.25), (0.05, 0.5)])
+def test_integer_orders_of_poisson_batches(order, mu, p):
+    """The binomial sum of Mironov, Talwar and Zhang 2019; the other order of the data sets reveals less."""
+    m, share = mpmath.mpf(mu), mpmath.mpf(p)
+    moment = mpmath.fsum(
+        mpmath.binomial(order, k)
+        * (1 - share) ** (order - k)
+        * share**k
+        * mpmath.exp(mpmath.mpf(k * (k - 1)) * m * m / 2)
+        for k in range(order + 1)
+    )
+    truth = mpmath.log(moment) / (order - 1)
+    own = checked(PoissonSubsampled(mu, p), float(order))
+    assert truth * (1 - DIGITS) <= own <= truth * (1 + CLOSE)
+
+
+@pytest.mark.parametrize("order", [1.5, pytest.param(6.5, marks=pytest.mark.nightly)])
+def test_integrals(order):
+    """Of both orders of the data sets, the larger one."""
+    one, none = mixed(0.1, 0.8), mixed(0, 0)
+    truth = max(log_moment(order, one, none), log_moment(order, none, one)) / (order - 1)
+    own = checked(PoissonSubsampled(0.8, 0.1), order)
+    assert truth * (1 - 1e-15) <= own <= truth * (1 + 1e-15)
+    truth = log_moment(order, one, mixed(0.1, -0.8)) / (order - 1)
+    own = checked(PoissonReplaced(0.8, 0.1), order)
+    assert truth * (1 - 1e-15) <= own <= truth * (1 + 1e-15)
+
+
+def halves(factor, order):
+    """log M of a record that displaces others, from what the losses above and below 0 are."""
+    p, m = mpmath.mpf(factor.probability), mpmath.mpf(factor.apart)
+    total, rest = mpmath.mpf(0), mpmath.mpf(1)
+    for size, power in ((factor.norm, mpmath.mpf(order)), (factor.other, 1 - mpmath.mpf(order))):
+        one, two = mixed(p, size), mixed(p, mpmath.mpf(size) - m)
+        middle = mpmath.mpf(size) - m / 2
+        cells = [middle, *(middle + k for k in range(1, 45))]
+        total += mpmath.quad(lambda z: one(z) ** power * two(z) ** (1 - power), cells)  # noqa: B023
+        rest -= mpmath.quad(one if power > 0 else two, cells)
+    return mpmath.log(total + rest)
+
+
+@pytest.mark.parametrize("order", [pytest.param(1.5, marks=pytest.mark.nightly), 6.5])
+def test_records_that_displace_others(order):
+    with mpmath.workdps(30):
+        factor = FixedSizeSubsampled(1.0, 0.5, 0.7, 0.1)
+        turned = FixedSizeSubsampled(0.5, 1.0, 0.7, 0.1)
+        truth = max(halves(factor, order), halves(turned, order)) / (order - 1)
+    for one in (factor, turned):
+        assert truth * (1 - 1e-15) <= checked(one, order) <= truth * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("order", [1.5, 3.0, 20.0])
+def test_closed_forms(order):
+    """Of pairs of finitely many outcomes, and of Laplace noise and bounded ranges by quadrature."""
+    a, e = mpmath.mpf(order), mpmath.mpf("0.75")
+    hit = mpmath.exp(e) / (1 + mpmath.exp(e))
+    pure = mpmath.log(hit**a * (1 - hit) ** (1 - a) + (1 - hit) ** a * hit ** (1 - a)) / (a - 1)
+    assert pure * (1 - DIGITS) <= checked(ApproxDP(0.75), order) <= pure * (1 + CLOSE)
+
+    def laplace(centre):
+        return lambda z: mpmath.exp(-abs(z - centre)) / 2
+
+    def moment(z):
+        return laplace(0)(z) ** a * laplace(e)(z) ** (1 - a)
+
+    truth = mpmath.log(mpmath.quad(moment, [-80, -9, 0, e, 9, 80])) / (a - 1)
+    assert truth * (1 - 1e-20) <= checked(Laplace(0.75), order) <= truth * (1 + 1e-15)
+    # δ as a function of e^ε, and M = α(α − 1)·∫ e^((α−1)x)·δ(x) dx.
+    top = mpmath.exp(e)
+
+    def excess(x):
+        t = mpmath.exp(x)
+        inside = (1 - mpmath.sqrt(t / top)) ** 2 / (1 - 1 / top) if x > -e else 1 - t
+        return mpmath.exp((a - 1) * x) * inside
+
+    truth = mpmath.log(a * (a - 1) * mpmath.quad(excess, [-200, -20, -e, 0, e])) / (a - 1)
+    assert truth * (1 - 1e-12) <= checked(BoundedRange(0.75), order) <= truth * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("order", [1.25, 2.0, 9.0, 300.0])
+@pytest.mark.parametrize("rho", [1e-9, 0.02, 1.0, 40.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.3])
+def test_the_conversion_is_that_of_the_lemma(order, rho, delta):
+    """At its ε one of the two bounds is at most δ; with a little less neither is."""
+    with ctx.workprec(BITS):
+        epsilon = epsilon_of(order, rho, delta)
+    a, r = mpmath.mpf(order), mpmath.mpf(rho)
+
+    def bound(e):
+        first = mpmath.exp((a - 1) * (r - e)) * (a - 1) ** (a - 1) / a**a
+        if e <= 0:
+            return first
+        return min(first, mpmath.expm1((a - 1) * r) / mpmath.expm1((a - 1) * e) / a)
+
+    assert bound(mpmath.mpf(epsilon)) <= delta
+    if epsilon > 0.0:
+        assert bound(mpmath.mpf(epsilon) * (1 - mpmath.mpf(10) ** -12)) > delta

@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 from pabi.budget.filters import GaussianFilter, RenyiFilter
 from pabi.convert import gdp_to_delta
-from pabi.tradeoff import ApproxDP
+from pabi.tradeoff import ApproxDP, PoissonSubsampled
 
 EPSILONS = (-0.5, 0.0, 0.2, 0.7, 1.5, 3.0)
 
@@ -178,3 +178,106 @@ def test_randomised_responses(name, filters):
             for epsilon in EPSILONS:
                 excess = sum(max(p - mpmath.exp(epsilon) * q, 0) for p, q in law)
                 assert excess <= gdp_to_delta(filters.mu, epsilon)
+
+
+# Adversaries with random batches, in a ledger of divergences, by quadrature.
+
+ORDER, TARGET, SHARE = 6.0, 3.0, 1e-4
+RENYI = RenyiFilter.of(TARGET, SHARE, ORDER)
+
+
+def log_ratio(release, y):
+    """log of p·N(μ, 1) + (1 − p)·N(0, 1) to N(0, 1)."""
+    mu, p = release
+    return np.log1p(p * np.expm1(mu * y - mu * mu / 2.0))
+
+
+def delta_of_sampled(release, epsilon, turned):
+    """δ of that pair, or of it turned round, at an array of ε; from the place where its loss is ε."""
+    mu, p = release
+    if mu == 0.0:
+        return np.maximum(0.0, -np.expm1(epsilon))
+    loss = -epsilon if turned else epsilon
+    inside = (np.exp(loss) - 1.0 + p) / p
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.where(inside > 0.0, np.log(np.maximum(inside, 1e-300)) / mu + mu / 2.0, -np.inf)
+    above = ndtr(-z), p * ndtr(mu - z) + (1.0 - p) * ndtr(-z)
+    below = ndtr(z), p * ndtr(z - mu) + (1.0 - p) * ndtr(z)
+    if turned:  # the loss of the second law is above ε below the place
+        return below[0] - np.exp(epsilon) * below[1]
+    return above[1] - np.exp(epsilon) * above[0]
+
+
+def moment_of(release, turned):
+    y, weights = quadrature((), -14.0, 14.0 + ORDER * release[0])
+    power = 1.0 - ORDER if turned else ORDER
+    density = np.exp(-0.5 * y * y + power * log_ratio(release, y)) / math.sqrt(2.0 * math.pi)
+    return float(weights @ density)
+
+
+def sampled_interaction(first, follow_ups, *, turned):
+    """(divergence, δ at the target) of a first release and of what is chosen by its output: (until, next)."""
+    breaks = [until for until, _ in follow_ups]
+    y, weights = quadrature(breaks, -14.0, 14.0 + ORDER * first[0])
+    ratio = log_ratio(first, y)
+    density = weights * np.exp(-0.5 * y * y) / math.sqrt(2.0 * math.pi)
+    power, own = (1.0 - ORDER, 0.0) if turned else (ORDER, 1.0)
+    moment = delta = 0.0
+    for i, (until, then) in enumerate(follow_ups):
+        part = (y > (-math.inf if i == 0 else breaks[i - 1])) & (y <= until)
+        moment += float(density[part] @ np.exp(power * ratio[part])) * moment_of(then, turned)
+        loss = -ratio[part] if turned else ratio[part]
+        values = delta_of_sampled(then, TARGET - loss, turned)
+        delta += float((density[part] * np.exp(own * ratio[part])) @ values)
+    return math.log(moment) / (ORDER - 1.0), delta
+
+
+def charge_of(release):
+    mu, p = release
+    return RENYI.charge(PoissonSubsampled(mu, p)) if mu else 0.0
+
+
+def largest_after(first, p):
+    """The μ of a release with this sampling rate that is still granted after the first one."""
+    low, high = 0.0, 20.0
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        spent = RENYI.size(charge_of(first)) + RENYI.size(charge_of((middle, p)))
+        low, high = (middle, high) if spent <= RENYI.limit else (low, middle)
+    return low, p
+
+
+FIRST = (1.0, 0.1)
+NOTHING = (0.0, 0.1)
+SAMPLED = {
+    "all of it, whatever comes": [(math.inf, largest_after(FIRST, 0.1))],
+    "rarer batches after a high output": [
+        (1.0, largest_after(FIRST, 0.3)),
+        (math.inf, largest_after(FIRST, 0.01)),
+    ],
+    "more after a high output": [(1.5, NOTHING), (math.inf, largest_after(FIRST, 0.05))],
+    "more after a low output": [(0.0, largest_after(FIRST, 0.05)), (math.inf, NOTHING)],
+    "every record after a high output": [
+        (2.0, largest_after(FIRST, 0.2)),
+        (math.inf, largest_after(FIRST, 1.0)),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+@pytest.mark.parametrize("turned", [False, True], ids=["present", "absent"])
+def test_random_batches(name, turned):
+    divergence, delta = sampled_interaction(FIRST, SAMPLED[name], turned=turned)
+    assert divergence <= RENYI.rho * (1.0 + 1e-9)
+    assert delta <= SHARE
+    assert turned or delta > 0.001 * SHARE  # the attack is one
+    if name == "all of it, whatever comes" and not turned:
+        assert divergence >= RENYI.rho * (1.0 - 1e-6)  # so that the quadrature is right
+
+
+def test_a_filter_of_divergences_that_grants_more_is_refuted():
+    """A follow-up that forgets the first release exceeds ρ."""
+    alone = largest_after(NOTHING, 0.1)
+    assert charge_of(alone) == pytest.approx(RENYI.rho, rel=1e-6)
+    divergence, _ = sampled_interaction(FIRST, [(math.inf, alone)], turned=False)
+    assert divergence > 1.1 * RENYI.rho

@@ -35,7 +35,7 @@ COMMANDS = {
     "explain": (("explain",), ("--delta", "1e-5"), {"run"}),
     "calibrate": (("calibrate",), TARGET, {"run"}),
     "verify": (("verify",), (), {"guarantee", "certificate"}),
-    "report": (("report",), (), {"run", "guarantee", "certificate"}),
+    "report": (("report",), (), {"run", "guarantee", "certificate", "ledger"}),
     "ledger": (("ledger",), (), {"ledger"}),
     "train": (
         ("train",),
@@ -51,7 +51,7 @@ COMMANDS = {
 USES = {
     "guarantee": "pabi verify or pabi report",
     "certificate": "pabi verify or pabi report",
-    "ledger": "pabi ledger",
+    "ledger": "pabi ledger or pabi report",
     "run": "pabi account, explain, calibrate or report",
     "schema": "pabi train --schema",
     "model": "pabi predict, or pabi verify GUARANTEE --model",
@@ -123,7 +123,8 @@ def test_every_kind_is_known(files, kind):
 
 
 @pytest.mark.parametrize(
-    ("command", "kind"), [("verify", "guarantee"), ("report", "run"), ("ledger", "ledger")]
+    ("command", "kind"),
+    [("verify", "guarantee"), ("report", "run"), ("report", "ledger"), ("ledger", "ledger")],
 )
 def test_the_right_file_is_read(files, capsys, command, kind):
     before, after, _ = COMMANDS[command]

@@ -37,6 +37,48 @@ def test_json(ledger, capsys):
     assert [entry["committed"] for entry in table["entries"]] == [True, False]
 
 
+@pytest.mark.parametrize("order", [None, 16.0])
+def test_the_guarantee_of_all_releases_is_written(tmp_path, capsys, order):
+    path, out = tmp_path / "c.ledger", tmp_path / "whole.json"
+    one = pabi.Ledger(path, 1.0, DELTA, order=order)
+    one.spend(release(0.1))
+    path.chmod(0o444)  # who may only read it needs no more
+    assert main(["ledger", str(path), "--guarantee", str(out)]) == 0
+    whole = pabi.Guarantee.from_json(out.read_text())
+    assert whole.to_dict() == one.guarantee.to_dict()
+    assert pabi.verify(whole).ok
+    capsys.readouterr()
+    assert main(["verify", str(out), "--epsilon", "1", "--delta", str(DELTA)]) == 0
+    text = capsys.readouterr().out
+    assert (order is None) != ("at order 16)" in text)
+    assert main(["ledger", str(path), "--guarantee", str(out)]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert main(["ledger", str(path), "--guarantee", str(out), "--force"]) == 0
+
+
+def test_a_report_on_a_ledger_is_one_on_its_guarantee(ledger, tmp_path, capsys):
+    assert main(["report", str(ledger.path)]) == 0
+    text = capsys.readouterr().out
+    assert "adaptive composition" in text
+    assert "the ledger refused every release" in text
+    assert main(["report", str(ledger.path), "--format", "hf"]) == 0
+    capsys.readouterr()
+    empty = pabi.Ledger(tmp_path / "empty.ledger", 1.0, DELTA)
+    for command in (["report"], ["ledger", "--guarantee", str(tmp_path / "none.json")]):
+        assert main([*command, str(empty.path)]) == 2
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1
+        assert "expected an entry" in err
+    assert not (tmp_path / "none.json").exists()
+
+
+def test_a_report_on_a_ledger_with_a_test_in_it_says_so(ledger, capsys):
+    with ledger.reserve(release(0.05), testing=True):
+        pass
+    assert main(["report", str(ledger.path)]) == 0
+    assert "testing only" in capsys.readouterr().out
+
+
 def test_reading_changes_nothing(ledger, capsys):
     with ledger.path.open("ab") as file:
         file.write(b'{"entry"')

@@ -9,32 +9,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, assert_never
+from typing import Any
 
 from pabi.budget.files import append, brought_up_to_date, named, read_book, sync_folder, writing
-from pabi.budget.filters import GaussianFilter, RenyiFilter, best_order, filter_of
+from pabi.budget.filters import best_order, filter_of
+from pabi.budget.guarantees import guarantee_of
 from pabi.budget.lines import START, Book, Line, Opening, book_of, budget_text, now, sealed
 from pabi.budget.reports import LedgerReport, report_of
 from pabi.describe.neighbours import RETRAINED, checked_protected, require_alike
-from pabi.guarantees.adaptive import (
-    ENTERED,
-    AdaptivelyComposed,
-    AdaptivelyComposedDivergences,
-    refusing_above,
-    refusing_divergences_above,
-)
-from pabi.guarantees.guarantee import INDEPENDENT, TESTING, Guarantee
-from pabi.guarantees.proof import Proof
+from pabi.guarantees.guarantee import TESTING, Guarantee
 from pabi.numbers import markup, validate
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
 from pabi.numbers.fields import flag
 from pabi.numbers.showing import exact, shown, shown_down
-from pabi.tradeoff import Gaussian, RenyiDP, TradeOff
 
-NAME = "adaptive composition"
-SOURCE = "Smith, Thakurta 2022; docs, Theory, 16"
-NAME_RENYI = "adaptive composition of divergences"
-SOURCE_RENYI = "Feldman, Zrnic 2021; docs, Theory, 16"
 _DEAR = 1.25  # times its own epsilon: what a release is charged, where another order may help
 
 
@@ -270,35 +258,7 @@ class Ledger:
         InvalidInput
             Without any entry, as adjacency is that of the first, and for a file that was changed or is gone.
         """
-        book = self._read()
-        if not book.granted:
-            raise InvalidInput("ledger", "expected an entry: without any there is no adjacency")
-        parts = [Guarantee.from_dict(line.guarantee) for line in book.granted]
-        filters = book.opening.filter
-        curve: TradeOff
-        proof: Proof
-        match filters:
-            case GaussianFilter(mu=mu):
-                curve, bound, title = Gaussian(mu), refusing_above(mu), (NAME, SOURCE)
-                proof = AdaptivelyComposed(parts, mu)
-            case RenyiFilter(order=order, rho=rho):
-                curve, title = RenyiDP(order, rho), (NAME_RENYI, SOURCE_RENYI)
-                bound = refusing_divergences_above(order, rho)
-                proof = AdaptivelyComposedDivergences(parts, order, rho)
-            case _:
-                assert_never(filters)
-        sentences = [sentence for part in parts for sentence in part.assumptions]
-        whole = Guarantee(
-            curve,
-            parts[0].adjacency,
-            *title,
-            tuple(dict.fromkeys((*sentences, INDEPENDENT, ENTERED, bound))),
-            self.delta,
-            unit=parts[0].unit,
-            besides=tuple(dict.fromkeys(s for part in parts for s in part.besides)),
-            proof=proof,
-        )
-        return whole.for_testing() if any(line.testing for line in book.granted) else whole
+        return guarantee_of(self._read())
 
     def _read(self) -> Book:
         """What the file says now, without its lock."""

@@ -25,7 +25,7 @@ class FileKind:
 
 GUARANTEE = FileKind("a guarantee", "pabi verify or pabi report")
 CERTIFICATE = FileKind("a certificate", "pabi verify or pabi report")
-LEDGER = FileKind("a ledger", "pabi ledger")
+LEDGER = FileKind("a ledger", "pabi ledger or pabi report")
 RUN = FileKind("a run file", "pabi account, explain, calibrate or report")
 SCHEMA = FileKind("a schema", "pabi train --schema")
 MODEL = FileKind("a model", "pabi predict, or pabi verify GUARANTEE --model")
@@ -58,14 +58,23 @@ def refuse_another(file: str, raw: bytes, *expected: FileKind) -> None:
 
 def refuse_other_kinds(path: Path, *expected: FileKind) -> None:
     """`refuse_another` for the file at `path`; one that cannot be read is left to whoever reads it."""
+    refuse_another(str(path), _beginning(path), *expected)
+
+
+def is_ledger(file: str) -> bool:
+    """Whether there is a ledger of this name."""
+    return kind_of(_beginning(Path(file), 1 << 10)) is LEDGER
+
+
+def _beginning(path: Path, most: int = _MOST) -> bytes:
+    """How the file at `path` begins, nothing of one that cannot be read."""
     try:
         if not path.is_file():
-            return
+            return b""
         with path.open("rb") as stream:
-            raw = stream.read(_MOST)
+            return stream.read(most)
     except (OSError, ValueError):
-        return
-    refuse_another(str(path), raw, *expected)
+        return b""
 
 
 def kind_of(raw: bytes) -> FileKind | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pabi.cli.kinds import LEDGER, refuse_other_kinds
+from pabi.cli.output_files import partial_files
 from pabi.cli.reading import read_positive, read_target
 from pabi.cli.writing import emit, emit_json, one_line
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
@@ -15,6 +16,7 @@ from pabi.numbers.showing import exact, shown, shown_down
 
 if TYPE_CHECKING:
     from pabi.budget.ledger import Ledger
+    from pabi.guarantees.guarantee import Guarantee
 
 # Calibration stops a little below its target, and so may what it is charged.
 _REACHED = 0.99
@@ -42,18 +44,29 @@ def ledger(
         typer.Option("--unit", metavar="U", help="Whom it protects: record (default) or user."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    guarantee: Annotated[
+        str | None,
+        typer.Option(
+            "--guarantee",
+            metavar="FILE",
+            help="Where to write the guarantee of all releases together (JSON).",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """What a ledger grants, what was spent, when and on what.
 
     The epsilon beside an entry is that of all entries up to it, as if they had been fixed beforehand. It is a
     reading. What is guaranteed of all releases together is the budget. With --epsilon and --delta the ledger
-    is opened, unless it is there with the same budget.
+    is opened, unless it is there with the same budget. With --guarantee that guarantee is written, with its
+    certificate, for `pabi verify` and `pabi report`.
 
     \b
     Examples:
       pabi ledger people.ledger --epsilon 2 --delta 1e-5
       pabi ledger people.ledger --epsilon 2 --delta 1e-5 --unit user
       pabi ledger people.ledger
+      pabi ledger people.ledger --guarantee whole.json
     """
     from pabi.budget.files import read_book
     from pabi.budget.reports import report_of
@@ -62,6 +75,10 @@ def ledger(
     if (epsilon, delta, order, unit) != (None, None, None, None):
         _open(file, epsilon=epsilon, delta=delta, order=order, unit=unit)
     report = report_of(read_book(Path(file)))
+    if guarantee is not None:
+        whole = whole_of(file)
+        with partial_files((guarantee,), force, unlike=(file,)) as (part,):
+            part.write_text(f"{whole.to_json()}\n", encoding="utf-8")
     if as_json:
         emit_json(report.to_dict())
     else:
@@ -78,6 +95,15 @@ def _open(
     if number is not None and number <= 1.0:
         raise InvalidInput("--order", f"expected a number > 1, got {order!r}")
     Ledger(file, budget, at, order=number, unit="record" if unit is None else unit)
+
+
+def whole_of(file: str) -> Guarantee:
+    """The guarantee of all releases of the ledger in a file, which is read and not locked."""
+    from pabi.budget.files import named, read_book
+    from pabi.budget.guarantees import guarantee_of
+
+    with named(Path(file)):
+        return guarantee_of(read_book(Path(file)))
 
 
 def opened(file: str) -> Ledger:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pabi.cli.kinds import CERTIFICATE, GUARANTEE, RUN
+from pabi.cli.kinds import CERTIFICATE, GUARANTEE, RUN, is_ledger
+from pabi.cli.ledgers import whole_of
 from pabi.cli.output_files import partial_files
 from pabi.cli.reading import (
     MOST_OF_A_STRANGER,
@@ -29,7 +30,7 @@ def report(
         str,
         typer.Argument(
             metavar="FILE",
-            help="A guarantee or certificate (JSON), or a run file (TOML); - is standard input.",
+            help="A guarantee or certificate (JSON), a run file (TOML) or a ledger; - is standard input.",
         ),
     ],
     form: Annotated[
@@ -70,6 +71,7 @@ def report(
       pabi report guarantee.json --format html --out report.html
       pabi report guarantee.json --groups 5
       pabi report run.toml --delta 1e-6
+      pabi report people.ledger
     """
     from pabi.reports.guarantee import report_on
     from pabi.verification import verify
@@ -100,7 +102,11 @@ def _read(
     from pabi.reports.reading import stated_in
     from pabi.verification import verify
 
-    what = "a guarantee, a certificate (JSON) or a run file (TOML)"
+    what = "a guarantee, a certificate (JSON), a run file (TOML) or a ledger"
+    if is_ledger(file):
+        whole = whole_of(file)
+        verdict = verify(whole, **limits)
+        return (whole if verdict.ok or whole.certificate is None else None), verdict
     text = read_text(file, what, MOST_OF_A_STRANGER, kinds=(GUARANTEE, CERTIFICATE, RUN))
     if text.lstrip()[:1] != "{":
         guarantee = described(file, text).guarantee(delta or USUAL_DELTA)

@@ -169,7 +169,7 @@ def _proven(verdict: Verdict) -> TradeOff:
 
 
 def _mu(verdict: Verdict) -> str:
-    if verdict.product is not None:
+    if verdict.product is not None and verdict.product.size > 1:
         return f"none (a product of {verdict.product.size} factors)"
     return shape(_proven(verdict))
 

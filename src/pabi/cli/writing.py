@@ -105,7 +105,7 @@ def origin(guarantee: Guarantee) -> list[str]:
 def shape(curve: TradeOff) -> str:
     """μ of a Gaussian curve; of any other kind that there is none, and what it is. Raises InvalidInput."""
     from pabi.guarantees.words import curve_in_words
-    from pabi.tradeoff import Best, Gaussian, Mixture
+    from pabi.tradeoff import Best, Gaussian, Mixture, RenyiDP
     from pabi.tradeoff.kinds import known_curve
 
     curve = known_curve(curve)
@@ -116,4 +116,6 @@ def shape(curve: TradeOff) -> str:
     if isinstance(curve, Mixture):
         mus = [part.mu for part in curve.parts]
         return f"none (a mixture of {len(mus)} Gaussians, mu from {shown(min(mus))} to {shown(max(mus))})"
+    if isinstance(curve, RenyiDP):
+        return f"none ({curve_in_words(curve)})"
     return f"none ({curve.kind})"

@@ -19,7 +19,7 @@ import numpy as np
 import pabi
 from pabi.account.best import outcomes
 from pabi.analyses import nonlinear_one_sided
-from pabi.budget import ledger
+from pabi.budget import guarantees
 from pabi.describe.accuracy import accuracy_sentences
 from pabi.describe.column_statistics import column_statistics_sentences
 from pabi.describe.files import from_dict
@@ -207,7 +207,10 @@ def _names(proof):
             found.add((" + ".join(method for method, _ in names), sources + COMPOSED))
         return found
     if proof["theorem"] in LEDGERS:
-        names = (ledger.NAME, ledger.SOURCE), (ledger.NAME_RENYI, ledger.SOURCE_RENYI)
+        names = (
+            (guarantees.NAME, guarantees.SOURCE),
+            (guarantees.NAME_RENYI, guarantees.SOURCE_RENYI),
+        )
         return {names[LEDGERS.index(proof["theorem"])]}
     found = {(g.method, g.source) for g in _guarantees(proof) or () if g.method == proof["theorem"]}
     if proof["run"] is None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from flint import arb
 
+from pabi.numbers.showing import exact, shown
 from pabi.verification.arithmetic import above, double_above, fraction_of
 from pabi.verification.dominance import dominated
 from pabi.verification.factors import Listed, several
@@ -74,7 +75,7 @@ class Divergences(Listed[Divergence]):
     def text(self) -> str:
         """The first divergence, in words."""
         order, rho, _ = self.entries[0]
-        return f"a Rényi divergence of {rho!r} at order {order!r}"
+        return f"a Rényi divergence of {shown(rho)} at order {exact(order)}"
 
     def epsilon(self, delta: float) -> float:
         """An ε at `delta` > 0 that one of them alone proves; ∞ where there are several."""

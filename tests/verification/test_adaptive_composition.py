@@ -212,6 +212,8 @@ def test_a_guarantee_of_divergences_says_its_order_and_its_bound():
     epsilon, delta = verdict.reading
     assert delta == DELTA
     assert epsilon == guarantee.epsilon(DELTA)
+    assert verdict.product.epsilon(DELTA) <= epsilon
+    assert verdict.product.epsilon(0.1 * DELTA) <= guarantee.epsilon(0.1 * DELTA)
     refused(ledger_of_order(bound=(ORDER, 0.9)), "keeps silent about: the ledger refused")
     refused(ledger_of_order(bound=(7.0, 1.0)), "keeps silent about: the ledger refused")
 

@@ -7,10 +7,10 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
-from flint import arb
+from flint import arb, ctx
 
 from pabi.numbers.showing import exact, shown
-from pabi.verification.arithmetic import above, double_above, fraction_of
+from pabi.verification.arithmetic import BITS, above, double_above, fraction_of
 from pabi.verification.dominance import dominated
 from pabi.verification.factors import Listed, several
 from pabi.verification.factors.gaussians import read_mu
@@ -100,11 +100,12 @@ def epsilon_of(order: float, rho: float, delta: float) -> float:
     With L = dP/dQ under Q, E L^α ≤ M = e^((α−1)ρ). The lesser of two bounds on δ(ε) = E(L − e^ε)⁺ is solved
     for ε: e^((α−1)(ρ−ε))·(α−1)^(α−1)/α^α and (M − 1)/(α·(e^((α−1)ε) − 1)).
     """
-    a, share = arb(order), arb(delta)
-    excess = ((a - 1) * arb(rho)).expm1()
-    first = arb(rho) + (((a - 1) * (a - 1).log() - a * a.log()) - share.log()) / (a - 1)
-    second = (excess / (a * share)).log1p() / (a - 1)
-    return max(0.0, min(_double_above(first), _double_above(second)))
+    with ctx.workprec(BITS):  # whoever asks a verdict may do so later
+        a, share = arb(order), arb(delta)
+        excess = ((a - 1) * arb(rho)).expm1()
+        first = arb(rho) + (((a - 1) * (a - 1).log() - a * a.log()) - share.log()) / (a - 1)
+        second = (excess / (a * share)).log1p() / (a - 1)
+        return max(0.0, min(_double_above(first), _double_above(second)))
 
 
 def _double_above(ball: Any) -> float:

@@ -30,7 +30,7 @@ from pabi.learn import (
     train,
 )
 from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning
-from pabi.numbers.showing import shown
+from pabi.numbers.showing import shown, shown_down
 from pabi.sampling import diffusion, gibbs_rejection, langevin, mean_gradient, mean_loss
 from support.ledgers import DELTA, release, that_may_fail
 
@@ -168,7 +168,9 @@ def test_what_is_refused(ledger):
         ledger.spend(honest, testing=1)
     assert ledger.path.read_bytes() == before
     ledger.spend(honest)
-    with pytest.raises(InvalidInput, match="^adjacency: expected 'zero_out' throughout, got 'repl"):
+    with pytest.raises(
+        InvalidInput, match="^adjacency: expected 'zero_out', that of the ledger's first"
+    ):
         ledger.spend(release(MU, "replace_one"))
 
 
@@ -217,6 +219,50 @@ def test_another_budget_is_refused_naming_both(ledger, budget):
 
 
 # What all of it costs.
+
+
+@pytest.mark.parametrize("more", [{}, {"order": 12.0}, {"unit": "user"}])
+def test_a_path_alone_opens_what_is_there_and_makes_nothing(tmp_path, more):
+    path = tmp_path / "there.ledger"
+    with pytest.raises(InvalidInput, match="state epsilon and delta to open a new one"):
+        pabi.Ledger(path)
+    assert not path.exists()
+    first = pabi.Ledger(path, 1.5, DELTA, **more)
+    again = pabi.Ledger(path)
+    assert repr(again) == repr(first)
+    assert pickle.loads(pickle.dumps(again)).remaining() == first.remaining()
+    with pytest.raises(InvalidInput, match="^epsilon: "):
+        pabi.Ledger(path, delta=DELTA)
+    with pytest.raises(InvalidInput):
+        pabi.Ledger(path, order=9.0)
+
+
+def test_a_refusal_says_what_would_fit(ledger):
+    ledger.spend(release(0.2))
+    with pytest.raises(BudgetExceeded) as caught:
+        ledger.spend(release(0.25))
+    own, left = release(0.25).epsilon(DELTA), ledger.remaining()
+    told = f"; its epsilon is {shown(own)}, and a Gaussian release fits up to {shown_down(left)}"
+    assert str(caught.value).endswith(told)
+
+
+def test_what_no_mu_bounds_says_what_takes_it(ledger, tmp_path):
+    best = pabi.select(release(0.05), 3.0)
+    with pytest.raises(InvalidInput, match=r"a ledger opened with an order charges it"):
+        ledger.spend(best)
+    order = pabi.Ledger.best_order([best], 1.0, DELTA)
+    other = pabi.Ledger(tmp_path / "b.ledger", 1.0, DELTA, order=order)
+    other.spend(best)
+    assert pabi.verify(other.guarantee).ok
+    for one in (ledger, other):
+        with pytest.raises(
+            InvalidInput, match="with a probability of up to .* it promises nothing"
+        ):
+            one.spend(that_may_fail())
+    grouped = sampled(3.0).for_groups(3)
+    of_groups = pabi.Ledger(tmp_path / "g.ledger", 90.0, DELTA, order=2.0, unit=grouped.unit)
+    with pytest.raises(InvalidInput, match="a finite rho bounds, got a grouped curve"):
+        of_groups.spend(grouped)
 
 
 def test_the_guarantee_is_the_budget_whatever_was_spent(ledger):

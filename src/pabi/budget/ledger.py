@@ -12,17 +12,18 @@ from types import TracebackType
 from typing import Any
 
 from pabi.budget.files import append, brought_up_to_date, named, read_book, sync_folder, writing
-from pabi.budget.filters import best_order, filter_of
+from pabi.budget.filters import RenyiFilter, best_order, filter_of
 from pabi.budget.guarantees import guarantee_of
 from pabi.budget.lines import START, Book, Line, Opening, book_of, budget_text, now, sealed
 from pabi.budget.reports import LedgerReport, report_of
-from pabi.describe.neighbours import RETRAINED, checked_protected, require_alike
+from pabi.describe.neighbours import RETRAINED, checked_protected
 from pabi.guarantees.guarantee import TESTING, Guarantee
 from pabi.numbers import markup, validate
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
 from pabi.numbers.fields import flag
 from pabi.numbers.showing import exact, shown, shown_down
 
+_ANY = 2.0  # an order: a divergence that is finite at it may be charged
 _DEAR = 1.25  # times its own epsilon: what a release is charged, where another order may help
 
 
@@ -38,8 +39,8 @@ class Ledger:
     path : str or path
         The file, one JSON object a line, to which entries are only appended. One that is there has to have
         the same budget.
-    epsilon, delta : float, > 0, delta below 1
-        The budget.
+    epsilon, delta : float, > 0, delta below 1, optional
+        The budget. Without it a ledger that is there is opened, and none is made.
     order : float, > 1, optional
         None: a release is charged with the μ of a Gaussian that lies below its trade-off function, and the
         sum of μ² is bounded. A number: it is charged with its Rényi divergence of that order. That is dearer
@@ -67,8 +68,8 @@ class Ledger:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        epsilon: float,
-        delta: float,
+        epsilon: float | None = None,
+        delta: float | None = None,
         *,
         order: float | None = None,
         unit: str = "record",
@@ -78,6 +79,14 @@ class Ledger:
         except TypeError:
             kind = type(path).__name__
             raise InvalidInput("path", f"expected a path, got a {kind}") from None
+        if (epsilon, delta, order, unit) == (None, None, None, "record"):
+            opening = _opening_at(self._path)
+            epsilon, delta, order, unit = (
+                opening.epsilon,
+                opening.delta,
+                opening.order,
+                opening.unit,
+            )
         self._epsilon = validate.number("epsilon", epsilon, above=0.0)
         self._delta = validate.number("delta", delta, above=0.0, below=1.0)
         self._order = None if order is None else validate.number("order", order, above=1.0)
@@ -194,7 +203,7 @@ class Ledger:
         charge = _charge(self._read(), guarantee)
         with self._writing() as (book, enter):
             if book.adjacency is not None:
-                require_alike("adjacency", book.adjacency, guarantee.adjacency)
+                _refuse_another_adjacency(book.adjacency, guarantee.adjacency)
             _refuse_above(book, charge, guarantee)
             number = len(book.granted) + 1
             enter(Line(entry, number, now(), testing, charge, table))
@@ -365,6 +374,15 @@ class Reservation:
             self.commit()
 
 
+def _opening_at(path: Path) -> Opening:
+    """The budget of the ledger that is there. Raises InvalidInput."""
+    if not path.exists():
+        raise InvalidInput(
+            str(path), "expected a ledger: no such file; state epsilon and delta to open a new one"
+        )
+    return read_book(path).opening
+
+
 def reserved(
     ledger: Ledger | None, guarantee: Callable[[], Guarantee], *, secret: bool
 ) -> AbstractContextManager[Any]:
@@ -425,16 +443,35 @@ def refuse_another_unit(own: str, other: str) -> None:
     )
 
 
+def _refuse_another_adjacency(first: str, own: str) -> None:
+    """Raises InvalidInput unless a release has the adjacency of the first entry."""
+    if own != first:
+        raise InvalidInput(
+            "adjacency", f"expected {first!r}, that of the ledger's first entry, got {own!r}"
+        )
+
+
 def _charge(book: Book, guarantee: Guarantee) -> float:
     """What the release is charged with. Raises InvalidInput where nothing finite bounds it."""
     filters = book.opening.filter
     charge = filters.charge(guarantee.curve)
     if not charge < math.inf:
-        kind = guarantee.curve.kind
+        kind, reason = guarantee.curve.kind, _reason(book, guarantee)
         raise InvalidInput(
-            "guarantee", f"expected one that a finite {filters.symbol} bounds, got a {kind} curve"
+            "guarantee",
+            f"expected one that a finite {filters.symbol} bounds, got a {kind} curve{reason}",
         )
     return charge
+
+
+def _reason(book: Book, guarantee: Guarantee) -> str:
+    """Why no finite charge bounds a release, and what to do, where there is something."""
+    failure = guarantee.delta(math.inf)
+    if failure > 0.0:
+        return f": with a probability of up to {shown(failure)} it promises nothing, which no charge covers"
+    if book.opening.order is None and RenyiFilter(_ANY, 0.0).charge(guarantee.curve) < math.inf:
+        return ": a ledger opened with an order charges it (Ledger.best_order finds one)"
+    return ""
 
 
 def _refuse_above(book: Book, charge: float, guarantee: Guarantee) -> None:
@@ -452,12 +489,14 @@ def _refuse_above(book: Book, charge: float, guarantee: Guarantee) -> None:
 
 
 def _way_out(book: Book, charge: float, guarantee: Guarantee) -> str:
-    """What to do about a release that would fit by its ε, and is charged more."""
+    """Its ε and what would fit; or what to do about one that would fit by its ε, and is charged more."""
     at, filters = book.opening.delta, book.opening.filter
-    own = guarantee.epsilon(at)
+    own, left = guarantee.epsilon(at), filters.epsilon_left(book.spent, at)
     dear = filters.epsilon(filters.size(charge), at) > _DEAR * own
-    if not dear or own > filters.epsilon_left(book.spent, at):
-        return ""
+    if not dear or own > left:
+        return (
+            f"; its epsilon is {shown(own)}, and a Gaussian release fits up to {shown_down(left)}"
+        )
     order = "another order" if book.opening.order is not None else "an order"
     return (
         f"; its epsilon is {shown(own)}: a ledger opened with {order} may charge less for "

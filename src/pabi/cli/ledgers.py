@@ -108,7 +108,6 @@ def whole_of(file: str) -> Guarantee:
 
 def opened(file: str) -> Ledger:
     """The ledger in a file that is there. Raises InvalidInput."""
-    from pabi.budget.files import read_book
     from pabi.budget.ledger import Ledger
 
     if not Path(file).exists():
@@ -116,8 +115,7 @@ def opened(file: str) -> Ledger:
             file,
             "expected a ledger: no such file; pabi ledger FILE --epsilon E --delta D opens one",
         )
-    opening = read_book(Path(file)).opening
-    return Ledger(file, opening.epsilon, opening.delta, order=opening.order, unit=opening.unit)
+    return Ledger(file)
 
 
 def refuse_beyond(ledger: Ledger, epsilon: float, delta: float, unit: str) -> None:

@@ -161,7 +161,8 @@ def _warning(private: Any, finding: StepFinding) -> str | None:
     if finding.severity == REPEATS:
         return (
             f"{type(private).__name__} is fitted within {finding.kind}, which fits more than once: "
-            "guarantee_ is that of one fit; compose all of them (pabi.compose), or search on public data"
+            "guarantee_ is that of one fit; compose all of them (pabi.compose), search on public data, or "
+            "use PrivateSearchCV"
         )
     if finding.severity == LEAK:
         return (

@@ -334,7 +334,10 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidInput("y_public", "expected X_public and y_public together")
         share = self._share()
         if (X_public is None) == (share is None):
-            raise InvalidInput("validation_share", "expected either it or X_public and y_public")
+            raise InvalidInput(
+                "validation_share",
+                "expected either it, for private records that score, or X_public and y_public of fit",
+            )
         if share is not None and (
             not is_classifier(self.estimator) or self.scoring not in (None, "accuracy")
         ):

@@ -111,12 +111,18 @@ def _readable(file: str, kind: str) -> Iterator[None]:
         yield
     except InvalidInput:
         raise
-    except _UNREADABLE as bad:
-        raise InvalidInput(file_name(file), f"expected a {kind} table: {one_line(bad)}") from None
     except MemoryError:  # a damaged file may say that it holds more than there is
         raise InvalidInput(
             file_name(file), f"expected a {kind} table: not enough memory, or it is damaged"
         ) from None
+    except (*_UNREADABLE, *_errors_of_arrow()) as bad:
+        raise InvalidInput(file_name(file), f"expected a {kind} table: {one_line(bad)}") from None
+
+
+def _errors_of_arrow() -> tuple[type[Exception], ...]:
+    """What pyarrow raises besides, where it was imported."""
+    arrow = sys.modules.get("pyarrow")
+    return () if arrow is None else (arrow.ArrowException,)
 
 
 # CSV.

@@ -122,7 +122,9 @@ def planned(view: SampledRun, power: float) -> OneSided:
     best = least_window(at, view.most, lambda plan: plan.cost)
     plans = [best]
     if view.single:
-        plans += [plan for share in _SHORTER if (plan := _led_in(view, pay_off, best.window, share))]
+        plans += [
+            plan for share in _SHORTER if (plan := _led_in(view, pay_off, best.window, share))
+        ]
 
     def drawn(window: int) -> OneSided:
         return _drawn(view, pay_off, window, power) or best
@@ -200,8 +202,8 @@ def least_window(at: Callable[[int], T], most: int, cost: Callable[[T], float]) 
         if window > 4096 and cost(plans[window]) > 4.0 * min(map(cost, plans.values())):
             break
         window *= 4
-    last = max(plans)
-    if last < most - 1 and cost(plans[last]) <= min(map(cost, plans.values())):
+    last, least = max(plans), min(map(cost, plans.values()))
+    if last < most - 1 and cost(plans[last]) <= least < math.inf:
         plans[most - 1] = at(most - 1)
     for _ in range(6):
         windows = sorted(plans)

@@ -115,14 +115,14 @@ def _readable(file: str, kind: str) -> Iterator[None]:
         raise InvalidInput(
             file_name(file), f"expected a {kind} table: not enough memory, or it is damaged"
         ) from None
-    except (*_UNREADABLE, *_errors_of_arrow()) as bad:
+    except _unreadable() as bad:
         raise InvalidInput(file_name(file), f"expected a {kind} table: {one_line(bad)}") from None
 
 
-def _errors_of_arrow() -> tuple[type[Exception], ...]:
-    """What pyarrow raises besides, where it was imported."""
+def _unreadable() -> tuple[type[Exception], ...]:
+    """What reading a damaged file may raise; pyarrow, where it was imported, has errors of no other kind."""
     arrow = sys.modules.get("pyarrow")
-    return () if arrow is None else (arrow.ArrowException,)
+    return _UNREADABLE if arrow is None else (*_UNREADABLE, arrow.ArrowException)
 
 
 # CSV.

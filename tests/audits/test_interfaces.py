@@ -136,7 +136,7 @@ def test_too_few_steps_are_caught(monkeypatch, tmp_path):
         return replace(whole, unlearning=held.unlearning(1, records))
 
     monkeypatch.setattr(forgetting, "planned_for", shorter)
-    assert audited_forgetting(tmp_path, 150).refuted
+    assert audited_forgetting(tmp_path, 220).refuted
 
 
 @pytest.mark.nightly

@@ -108,13 +108,21 @@ def test_reasons_of_tables_are_one_line(tmp_path):
         refusal(lambda path=path: list(tables.frames([str(path)], ["age", "job"])), "expected a")
 
 
-def test_an_arrow_file_that_states_more_than_there_is_memory(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        ("ArrowMemoryError", "not enough memory, or it is damaged"),
+        ("ArrowException", "expected a Feather or Arrow table: malloc"),
+    ],
+)
+def test_an_arrow_file_that_arrow_cannot_read(tmp_path, monkeypatch, error, reason):
+    """It may state more than there is memory, or raise an error of no kind."""
     pyarrow = pytest.importorskip("pyarrow")
     path = tmp_path / "a.feather"
     path.write_bytes(TARGETS["Arrow"].seeds()[0])
 
     def scarce(number):
-        raise pyarrow.lib.ArrowMemoryError("malloc of size 3472898955697861184 failed")
+        raise getattr(pyarrow.lib, error)("malloc of size 3472898955697861184 failed")
 
     def arrow(file, fields=None):
         schema = pyarrow.schema([("age", "float64")])
@@ -122,9 +130,7 @@ def test_an_arrow_file_that_states_more_than_there_is_memory(tmp_path, monkeypat
         return contextlib.nullcontext(reader)
 
     monkeypatch.setattr(tables, "_arrow", arrow)
-    refusal(
-        lambda: list(tables.frames([str(path)], ["age"])), "not enough memory, or it is damaged"
-    )
+    refusal(lambda: list(tables.frames([str(path)], ["age"])), reason)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ NAME = "one-sided shift"
 SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, extended (docs, Random batches)"
 SOURCE_POISSON = "docs, Random batches (Poisson batches, zero_out)"
 
-_SHORTER = 0.7  # of the best window with a sharp start
+_SHORTER = (0.7, 0.4, 0.2)  # of the best window with a sharp start
 _LONGEST_LEAD = 4000  # steps
 _UNLIKELY = 1e-3  # times δ: distances of less than this probability count as failures in a choice
 _ROUNDS = 3
@@ -121,8 +121,10 @@ def planned(view: SampledRun, power: float) -> OneSided:
 
     best = least_window(at, view.most, lambda plan: plan.cost)
     plans = [best]
-    if view.single and (led_in := _led_in(view, pay_off, best.window)) is not None:
-        plans.append(led_in)
+    if view.single:
+        plans += [
+            plan for share in _SHORTER if (plan := _led_in(view, pay_off, best.window, share))
+        ]
 
     def drawn(window: int) -> OneSided:
         return _drawn(view, pay_off, window, power) or best
@@ -169,11 +171,11 @@ def _mixture_cost(mus: Array, weights: Array, power: float) -> float:
         return (top + math.log(float(weights @ np.exp(exponents - top)))) / half
 
 
-def _led_in(view: SampledRun, pay_off: PayOff, window: int) -> OneSided | None:
-    """The best plan that has no sharp start: the steps before a shorter window charge for more and more of
+def _led_in(view: SampledRun, pay_off: PayOff, window: int, share: float) -> OneSided | None:
+    """The best plan that has no sharp start: the steps before `share` of a window charge for more and more of
     the record's pull. None if the distance overflows."""
     run = view.run
-    shorter = min(max(run.cooldown_steps, round(_SHORTER * window), 1), run.steps)
+    shorter = min(max(run.cooldown_steps, round(share * window), 1), run.steps)
     blocks = view.window(shorter, pieces=48)
     last = run.steps - shorter
     first = max(0, last - min(_LONGEST_LEAD, 3 * window + 100))
@@ -189,8 +191,9 @@ def _led_in(view: SampledRun, pay_off: PayOff, window: int) -> OneSided | None:
 def least_window(at: Callable[[int], T], most: int, cost: Callable[[T], float]) -> T:
     """The cheapest plan tried among at(1), …, at(most), whose cost falls and then rises with the window.
 
-    Powers of four below `most` are tried, the same ones however long the run is, and then windows between
-    those around the best. The whole run is left to composition.
+    Powers of four below `most` are tried, the same ones however long the run is, then the longest below it if
+    the last of them is the best, and windows between those around the best. The whole run is left to
+    composition.
     """
     plans = {1: at(1)}
     window = 4
@@ -199,6 +202,9 @@ def least_window(at: Callable[[int], T], most: int, cost: Callable[[T], float]) 
         if window > 4096 and cost(plans[window]) > 4.0 * min(map(cost, plans.values())):
             break
         window *= 4
+    last, least = max(plans), min(map(cost, plans.values()))
+    if last < most - 1 and cost(plans[last]) <= least < math.inf:
+        plans[most - 1] = at(most - 1)
     for _ in range(6):
         windows = sorted(plans)
         best = min(windows, key=lambda w: cost(plans[w]))

@@ -111,12 +111,18 @@ def _readable(file: str, kind: str) -> Iterator[None]:
         yield
     except InvalidInput:
         raise
-    except _UNREADABLE as bad:
-        raise InvalidInput(file_name(file), f"expected a {kind} table: {one_line(bad)}") from None
     except MemoryError:  # a damaged file may say that it holds more than there is
         raise InvalidInput(
             file_name(file), f"expected a {kind} table: not enough memory, or it is damaged"
         ) from None
+    except _unreadable() as bad:
+        raise InvalidInput(file_name(file), f"expected a {kind} table: {one_line(bad)}") from None
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    """What reading a damaged file may raise; pyarrow, where it was imported, has errors of no other kind."""
+    arrow = sys.modules.get("pyarrow")
+    return _UNREADABLE if arrow is None else (*_UNREADABLE, arrow.ArrowException)
 
 
 # CSV.

@@ -27,10 +27,11 @@ from pabi.describe.loss_facts import Constraints
 from pabi.describe.scalar_losses import Logistic, SmoothedHinge
 from pabi.numbers import validate
 from pabi.numbers.fields import POSITIVE, Check
-from pabi.numbers.rounding import Array, up
+from pabi.numbers.rounding import Array, root_above
 
 RESIDUAL: Check = partial(validate.number, above=0.0, at_most=1.0)
 CLASSES: Check = partial(validate.integer, at_least=2)
+_ROOT_TWO = root_above(Fraction(2))
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,13 @@ class Softmax(LinearLoss):
     @property
     def slope(self) -> Fraction:
         """a·√2, the norm where all that y lacks is at one other class."""
-        return Fraction(self.residual_cap) * Fraction(up(math.sqrt(2.0)))
+        return Fraction(self.residual_cap) * _ROOT_TWO
 
     def steepness_within(self, most: Fraction) -> Fraction:
         """2a(1 − a) = √2·B − B² for a = B/√2 ≤ 1/2."""
         if 2 * most * most >= 1:
             return self.steepness
-        return min(self.steepness, most * (Fraction(up(math.sqrt(2.0))) - most))
+        return min(self.steepness, most * (_ROOT_TWO - most))
 
     def in_ball(self) -> LinearLoss:
         """`BallSoftmax`; with a cap of its own it is clipped by that alone."""
@@ -195,7 +196,7 @@ class OneVsRest(LinearLoss):
     @property
     def slope(self) -> Fraction:
         """√K times that of one loss."""
-        return Fraction(up(math.sqrt(self.classes))) * self.base.slope
+        return root_above(Fraction(self.classes)) * self.base.slope
 
     def value(self, z: Array, y: NDArray[Any]) -> Array:
         """The losses, (m,)."""

@@ -138,8 +138,13 @@ def sum_of_squares(x: Array) -> Fraction:
     return Fraction(sum((int(m) << e) ** 2 for m, e in pairs), 4 ** (53 - least))
 
 
-def root_of_fraction_up(square: Fraction) -> float:
-    """The least double not below √square, ∞ beyond the range of doubles."""
+def root_above(square: Fraction) -> Fraction:
+    """A rational not below √square, and above it by less than 2^−127; exact for squares of rationals."""
     scaled = square.numerator * square.denominator << 256
     root = math.isqrt(scaled)
-    return fraction_up(Fraction(root + (root * root < scaled), square.denominator << 128))
+    return Fraction(root + (root * root < scaled), square.denominator << 128)
+
+
+def root_of_fraction_up(square: Fraction) -> float:
+    """The least double not below √square, ∞ beyond the range of doubles."""
+    return fraction_up(root_above(square))

@@ -143,8 +143,8 @@ class TradeOff(ABC):
         delta : float
             δ ≥ 0; 1 or more gives 0.
         rtol : float
-            How far apart the bounds may be, relatively, where the numerics allow; in (0, 1]. Closed forms
-            ignore it and do far better.
+            How far apart the bounds may be, relatively, where the numerics allow; in (0, 1]. Below δ/100
+            relatively to δ/100. Closed forms ignore it and do far better.
 
         Returns
         -------

@@ -18,6 +18,7 @@ from pabi.tradeoff.grids import optimistic, pessimistic
 from pabi.tradeoff.memo import Memo
 from pabi.tradeoff.pairs import MOMENT, Pair
 
+_SLIGHT = 0.01  # of δ: where ε is so small, finer grids would only tell δ(ε) from δ(0)
 _SPAN = 1e-3  # how far apart, relatively, the errors of a transform may put its two values of δ
 _SMALLEST = 1e-290  # δ below it is not resolved
 _COARSEST = 50.0  # step of a grid: e^step must not overflow
@@ -185,7 +186,7 @@ class ComposedLoss:
             if not both:
                 break
             low = max(low, self._epsilon_at(grid, power, delta, pessimist=False) or 0.0)
-            if high - low <= rtol * high:
+            if high - low <= rtol * max(high, _SLIGHT * delta):
                 break
             aim *= 0.25
         return min(low, high), high

@@ -34,7 +34,8 @@ from pabi.verification.refusal import Refused
 
 Array = NDArray[np.float64]
 
-# Spacing of the normal variable behind a loss, and by how much step 3 may raise ε, relatively.
+# Spacing of the normal variable behind a loss, and by how much step 3 may raise ε, relatively. Where ε is
+# near 0, the error of a spacing is relative to δ.
 _LEVELS = ((0.06, 8e-4), (0.03, 2e-4), (0.012, 3e-5))
 _MOST = 4_000_000_000  # terms to add up before giving up
 _MOST_FREQUENCIES = 2_000_000  # of one sum: 300 MB
@@ -107,7 +108,7 @@ def epsilon_bound(
             facing = [*facing, *(law(tail, spacing, turned) for law in others)]
             epsilon = max(epsilon, _Sum(facing, _mixture(parts, plain)).epsilon(delta, rise))
         best = min(best, epsilon)
-        if best <= enough or best > 1.02 * enough:
+        if best <= enough or best > 1.02 * enough + 0.01 * delta:
             break
     return best
 

@@ -29,6 +29,7 @@ from support.fuzzing.kinds import Question, question
 
 # Relative, of ε: Gaussians of linear moduli, readings of products, optima of nonlinear moduli.
 EXACT, READ, BENT = 1e-9, 2e-3, 2e-2
+SLIGHT = 1e-4  # of δ: where ε is so small, its error is one of δ
 MOST_SECONDS = 60.0  # of processor time, for one question: what takes longer is wrong
 REFUSALS = (pabi.InvalidInput, NotApplicable, TargetUnreachable)
 
@@ -60,7 +61,8 @@ def _not_monotone(asked: Question, guarantee: pabi.Guarantee, delta: float) -> s
                 return f"{what}: refused, unlike what costs no less"
             continue
         low, high = (other, guarantee) if cheaper else (guarantee, other)
-        if low.epsilon(delta) > high.epsilon(delta) * (1 + _tolerance(low, high)):
+        most = high.epsilon(delta) * (1 + _tolerance(low, high)) + SLIGHT * delta
+        if low.epsilon(delta) > most:
             ends = [f"{g.epsilon(delta)!r} ({g.method})" for g in (low, high)]
             return f"{what}: {', '.join(ends)}"
     return None

@@ -111,7 +111,8 @@ def _chain(seed: int, rng: random.Random) -> Question:
         release=rng.choice(("last", "last", "path")),
         batches=descriptions.batches_of(rng, shared["n"])(),
     )
-    longer = replace(chain, steps=2 * chain.steps)
+    # An epoch, at the end of which the same batches are left: other steps may only damp what is there.
+    longer = replace(chain, steps=chain.steps + chain.batches.per_epoch(chain.n))
     more: tuple[tuple[str, bool, Ask], ...] = (("more steps", False, longer.guarantee),)
     if chain.gradient_gap is not None:
         nearer = replace(chain, gradient_gap=chain.gradient_gap / 2.0)

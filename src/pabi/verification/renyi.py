@@ -223,9 +223,10 @@ def _moment(normals: Sequence[_Normals], power: float, start: Any = None) -> Any
     whole = arb(0)
     for error in _ERRORS:
         if not whole > 2:
-            whole = acb.integral(
-                integrand, begin, end, rel_tol=error, eval_limit=_MOST_CALLS
-            ).real / (2 * arb.pi()).sqrt()
+            whole = (
+                acb.integral(integrand, begin, end, rel_tol=error, eval_limit=_MOST_CALLS).real
+                / (2 * arb.pi()).sqrt()
+            )
     for n, c, size in zip(normals, centres, sizes, strict=True):
         beyond = _tail(end - c) + (_tail(c - begin) if start is None else 0)
         whole += (n.weight * size.exp() * beyond).union(arb(0))

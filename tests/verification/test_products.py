@@ -1,4 +1,4 @@
-"""The ε of mixtures in which rare outcomes reveal much, for which bounds by moments are far too large."""
+"""What the checker makes of products where moments or relative errors of ε say little."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import mpmath as mp
 import pytest
 from mpmath import mpf
 
-from pabi.verification.products import epsilon_bound
+from pabi.tradeoff import Gaussian, Product, Subsampled
+from pabi.verification.products import Sampled, epsilon_bound
 
 
 def truth(parts, delta):
@@ -25,9 +26,18 @@ def truth(parts, delta):
         return float(mp.findroot(excess, (1e-3, 300.0), solver="bisect", tol=1e-12))
 
 
+def test_a_small_epsilon_at_a_large_delta():
+    """At δ just below δ(0) an error of δ, however small, is a large part of ε: finer grids are tried."""
+    factors = [Sampled("subsampled", Fraction(5, 11), 0.0320847165402357, 3)]
+    stated = Product([(Subsampled(Gaussian(0.0320847165402357), 5 / 11), 3)]).epsilon(0.01)
+    assert 0.0 < stated < 3e-4
+    assert stated * (1 - 1e-3) <= epsilon_bound([], factors, 0.01, 1.004 * stated) <= 1.004 * stated
+
+
 @pytest.mark.parametrize("rare", [0.0, 1e-24, 1e-19, 1e-14, 1e-10])
 @pytest.mark.parametrize("delta", [1e-3, 1e-8])
-def test_mixtures_of_gaussians(rare, delta):
+def test_mixtures_in_which_rare_outcomes_reveal_much(rare, delta):
+    """Bounds by moments are far too large there."""
     parts = [(0.6, 1.5), (0.4 - 2.0**-20 - rare, 3.0), (2.0**-20, 6.0), (rare, 20.0)]
     exact = truth(parts, delta)
     stated = [(Fraction(weight), mu) for weight, mu in parts]

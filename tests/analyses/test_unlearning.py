@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -356,6 +357,24 @@ def test_more_records_and_fewer_steps_never_cost_less(batches):
     rounding = 1.0 - 1e-3  # of compositions of random batches
     assert fewer >= base * rounding
     assert more >= base * rounding
+
+
+@pytest.mark.parametrize("batches", [pabi.FixedSize(6), pabi.Poisson(6)], ids=lambda b: b.kind)
+def test_more_steps_after_a_short_run_never_cost_more(batches):
+    """Steps after the request see none of the records, so they may only hide more."""
+    run = pabi.NoisySGD(
+        pabi.Loss.logistic(feature_norm=0.17),
+        n=15,
+        batches=batches,
+        epochs=3,
+        step_size=0.02,
+        noise_std=0.9,
+        adjacency="zero_out",
+    )
+    steps = (0, 4, 8, 11, 14, 17, 24)
+    found = [run.unlearning(1e-7, steps=k, records=2).epsilon(1e-7) for k in steps]
+    assert all(more <= less * (1.0 + 2e-3) for less, more in pairwise(found))
+    assert found[-1] < 0.9 * found[0]
 
 
 @pytest.mark.parametrize("batches", SCHEMES, ids=lambda batches: batches.kind)

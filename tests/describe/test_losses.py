@@ -66,6 +66,14 @@ def test_constants_are_rounded_up_by_less_than_two_units(r, other):
     assert Fraction(Loss.softmax(r).gradient_bound) ** 2 >= 2 * exact
 
 
+@given(st.floats(1e-3, 1e3), st.integers(2, 12))
+def test_gradients_of_classes_are_bounded_by_the_least_double_above(r, classes):
+    """So a clip norm clips if and only if it is below the bound in exact numbers."""
+    for loss, square in ((Loss.softmax(r), 2), (Loss.one_vs_rest(r, classes), classes)):
+        bound, truth = loss.gradient_bound, square * Fraction(r) ** 2
+        assert Fraction(math.nextafter(bound, 0.0)) ** 2 < truth <= Fraction(bound) ** 2
+
+
 def second_derivative_of(kind):
     """Largest second derivative and slope of the scalar losses, on a fine grid."""
     z = np.linspace(-12.0, 12.0, 200_001)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pabi.tradeoff import FixedSizeSubsampled, Gaussian, Mixture, PoissonSubsampled, Product
+from pabi.tradeoff.numerical import ComposedLoss
 
 
 class TestOneFactorThatMayFail:
@@ -50,3 +51,19 @@ def test_what_epsilon_is_not_below_is_at_most_epsilon(delta, count, failure):
                 curve.roughly(delta)
                 assert curve._underestimate(delta) <= epsilon
     assert told > 0 or failure > delta
+
+
+def test_where_epsilon_is_far_below_delta_it_is_read_as_well_as_delta(monkeypatch):
+    """δ(0) is just above δ, so that any ε between is tiny: grids down to its size would take minutes."""
+    grids, read = [], ComposedLoss._epsilon_at
+
+    def counted(loss, grid, power, delta, pessimist):
+        grids.append(grid.step)
+        return read(loss, grid, power, delta, pessimist)
+
+    monkeypatch.setattr(ComposedLoss, "_epsilon_at", counted)
+    curve = Product([(PoissonSubsampled(0.0021771626848877527, 19 / 33), 4)])
+    low, high = curve.epsilon_bounds(1e-3)
+    assert 0.0 < low <= high <= 1e-6
+    assert high - low <= 1e-3 * 0.01 * 1e-3
+    assert min(grids) > 1e-7

@@ -40,6 +40,7 @@ _LEVELS = ((0.06, 8e-4), (0.03, 2e-4), (0.012, 3e-5))
 _MOST = 4_000_000_000  # terms to add up before giving up
 _MOST_FREQUENCIES = 2_000_000  # of one sum: 300 MB
 _MOST_LOSSES = 20_000  # of one factor
+_FAR = 0.8  # of the ε around which a sum was taken: one below is looked at anew
 _ULP = 2.0**-53
 _SUMMED = 1.0 + 1e-12  # more than the rounding errors of a sum of probabilities
 _ADDED = 1.0 + 1e-14  # more than the rounding errors of two additions
@@ -428,11 +429,12 @@ def _mixture(parts: Sequence[tuple[Any, float]], plain: float) -> _Mixture:
     with np.errstate(over="ignore"):
         squares = np.square(mus)
     finite = np.isfinite(squares)
-    squares = squares[finite]
-    least = float(squares.min()) if squares.size else 0.0
     infinity = float(weights[~finite].sum()) * _SUMMED
+    possible = finite & (weights > 0.0)
+    squares = squares[possible]
+    least = float(squares.min()) if squares.size else 0.0
     total = (least + plain) * _ADDED
-    return _Mixture(total, _up(squares - least), _up(weights[finite]), infinity)
+    return _Mixture(total, _up(squares - least), _up(weights[possible]), infinity)
 
 
 class _Sum:
@@ -458,11 +460,30 @@ class _Sum:
             gain = -power * math.log1p(1.0 / power) - math.log1p(power)
             return (self.log_moment(power) + gain - math.log(delta)) / power
 
+        def delta_there(power: float) -> float:
+            """log of the δ that follows at the ε found so far."""
+            return power * chernoff(power) - power * best
+
         power = _minimiser(chernoff)
-        low, high = 0.0, max(1.01 * chernoff(power), 0.1 / power)
-        bound = self._inverted(power, high, delta, rise=rise)
-        if bound is None or not bound(high) <= delta:
-            return math.inf
+        best, around = math.inf, max(1.01 * chernoff(power), 0.1 / power)
+        # Moments are far from the truth where rare outcomes reveal much: then again, around what was found.
+        while best == math.inf or best < _FAR * around:
+            around = min(around, best)
+            found = self._least(power, around, delta, rise=rise)
+            if found is None or not found < best:
+                break
+            best = found
+            if best == 0.0:
+                break
+            power = _minimiser(delta_there)
+        return best
+
+    def _least(self, power: float, most: float, delta: float, *, rise: float) -> float | None:
+        """The least ε up to `most` for which δ(ε) ≤ `delta` can be shown with one tilt; None if none can."""
+        bound = self._inverted(power, most, delta, rise=rise)
+        if bound is None or not bound(most) <= delta:
+            return None
+        low, high = 0.0, most
         if bound(low) <= delta:
             return low
         while high - low > 1e-6 * high:

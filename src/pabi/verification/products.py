@@ -469,10 +469,10 @@ class _Sum:
         # Moments are far from the truth where rare outcomes reveal much: then again, around what was found.
         while best == math.inf or best < _FAR * around:
             around = min(around, best)
-            found = self._least(power, around, delta, rise=rise)
-            if found is None or not found < best:
+            epsilon = self._least(power, around, delta, rise=rise)
+            if epsilon is None or not epsilon < best:
                 break
-            best = found
+            best = epsilon
             if best == 0.0:
                 break
             power = _minimiser(delta_there)

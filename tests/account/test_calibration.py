@@ -239,7 +239,11 @@ def test_what_cannot_be_calibrated_of_a_sampler():
             "composition",
         ),
         (
-            {"batches": pabi.Poisson(20), "adjacency": "zero_out"},
+            {
+                "loss": pabi.Loss.logistic(1.0, l2=0.01),
+                "batches": pabi.Poisson(20),
+                "adjacency": "zero_out",
+            },
             47.0,
             "composition",
             "one-sided shift",

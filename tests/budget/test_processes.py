@@ -36,7 +36,8 @@ def test_kills_lose_and_overspend_nothing(tmp_path, grants, kills):
     assert committed <= in_file
     # Of what is not committed a process died in between, at most one entry for each.
     assert grants - len(in_file) <= kills
-    assert sum(word == "refused" for word, _ in told) == 8
+    # Who was killed may have been told already that nothing is left.
+    assert 8 <= sum(word == "refused" for word, _ in told) <= 8 + kills
     with pytest.raises(pabi.BudgetExceeded):
         pabi.Ledger(path, epsilon, DELTA).reserve(release(MU))
 

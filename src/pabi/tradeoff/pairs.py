@@ -34,6 +34,7 @@ _LEAST_DEPTH = 1e-12  # where the doubling starts that finds the least loss of a
 _LARGE = 30.0
 # The μ from which the two parts of a sampled Gaussian are apart: e^(-μ²/8) is less than 1e-540.
 _APART = 100.0
+_FAINT = 1e-3  # μ below which grids down to the least loss would be empty but for a few cells
 _OVERFLOWS = 600.0  # nats: the square of a density times a power of e beyond it is no double
 _VAST = 1e6  # μ of a Gaussian, whose losses are about μ²/2
 
@@ -205,9 +206,8 @@ class SampledGaussian(Pair):
         return mass, p * float(gaussian_delta(mu, float(gaussian[0])))
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
-        """(low, high), where low is the least loss; of a Gaussian, that at z = -38."""
-        low = math.log1p(-self.p) if self.p < 1.0 else _loss(self.mu, 1.0, -38.0)
-        return low, self.high(tail)
+        """(low, high), where low is the least loss, or that at z = -38, below which hardly anything lies."""
+        return _low(self.mu, self.p), self.high(tail)
 
     def high(self, tail: float) -> float:
         """A loss above which there is about the mass `tail` at most: that of p times N(μ, 1)."""
@@ -455,13 +455,13 @@ class Reversed(Pair):
         return float(cell.mass[0]), float(cell.excess[0])
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
-        """(low, the largest loss), low found by doubling."""
+        """(low, high), low found by doubling, high the largest loss or what hardly anything lies above."""
         mu, p, depth = self.pair.mu, self.pair.p, _LEAST_DEPTH
         while (1.0 + mu) * float(
             scipy.special.ndtr(-_place(mu, p, np.array([depth]))[0][0])
         ) > slack:
             depth *= 2.0
-        return -depth, self.most
+        return -depth, -_low(mu, p)
 
     def finite_log_moment(self, power: float) -> float:
         """log E e^(power·Y), a moment of the pair of a negative order."""
@@ -477,6 +477,12 @@ def _loss(mu: float, p: float, z: float) -> float:
     if gaussian > 0.0:
         return gaussian + math.log(p + (1.0 - p) * math.exp(-gaussian))
     return math.log1p(p * math.expm1(gaussian)) if p < 1.0 else gaussian
+
+
+def _low(mu: float, p: float) -> float:
+    """The least loss, or that at z = -38 for a Gaussian, and where all losses but those of far tails are much
+    smaller than the least one."""
+    return _loss(mu, p, -38.0) if p == 1.0 or mu < _FAINT else math.log1p(-p)
 
 
 def _place(mu: float, p: float, edges: Array) -> tuple[Array, Array]:

@@ -9,6 +9,7 @@ import math
 import os
 import pickle
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import pabi
+from pabi.budget.files import read_book
+from pabi.budget.guarantees import guarantee_of
 from pabi.convert import gdp_to_delta, gdp_to_epsilon
 from pabi.guarantees.adaptive import ENTERED, refusing_above
 from pabi.guarantees.guarantee import INDEPENDENT, TESTING, Guarantee
@@ -656,3 +659,19 @@ def test_groups_are_read_from_the_whole_and_not_spent(ledger):
     ledger.spend(release(0.05))
     whole = ledger.guarantee.for_groups(3)
     assert (whole.unit, pabi.verify(whole).ok) == ("groups of 3 records", True)
+
+
+def test_what_is_no_budget_is_refused_by_name(tmp_path):
+    for wrong in (np.array([1.0, 2.0]), "2", None, [2.0]):
+        with pytest.raises(pabi.InvalidInput, match=r"^epsilon: expected a finite number > 0, got"):
+            pabi.Ledger(tmp_path / "a.ledger", wrong, DELTA)
+
+
+def test_an_entry_without_its_guarantee_is_not_passed_over(tmp_path):
+    """Whoever writes a line with a right hash may leave its content out."""
+    ledger = pabi.Ledger(tmp_path / "a.ledger", 2.0, DELTA)
+    ledger.spend(release(0.1))
+    book = read_book(ledger.path)
+    emptied = replace(book, granted=(replace(book.granted[0], guarantee={}),))
+    with pytest.raises(pabi.InvalidInput):
+        guarantee_of(emptied)

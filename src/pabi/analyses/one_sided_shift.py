@@ -122,9 +122,10 @@ def planned(view: SampledRun, power: float) -> OneSided:
     best = least_window(at, view.most, lambda plan: plan.cost)
     plans = [best]
     if view.single:
-        plans += [
-            plan for share in _SHORTER if (plan := _led_in(view, pay_off, best.window, share))
-        ]
+        least = max(run.cooldown_steps, 1)
+        shorter = {max(least, round(share * best.window)) for share in _SHORTER}
+        led_in = (_led_in(view, pay_off, best.window, min(n, run.steps)) for n in sorted(shorter))
+        plans += [plan for plan in led_in if plan is not None]
 
     def drawn(window: int) -> OneSided:
         return _drawn(view, pay_off, window, power) or best
@@ -171,11 +172,10 @@ def _mixture_cost(mus: Array, weights: Array, power: float) -> float:
         return (top + math.log(float(weights @ np.exp(exponents - top)))) / half
 
 
-def _led_in(view: SampledRun, pay_off: PayOff, window: int, share: float) -> OneSided | None:
-    """The best plan that has no sharp start: the steps before `share` of a window charge for more and more of
-    the record's pull. None if the distance overflows."""
+def _led_in(view: SampledRun, pay_off: PayOff, window: int, shorter: int) -> OneSided | None:
+    """The best plan that has no sharp start: the steps before a window of `shorter` steps charge for more and
+    more of the record's pull. None if the distance overflows."""
     run = view.run
-    shorter = min(max(run.cooldown_steps, round(share * window), 1), run.steps)
     blocks = view.window(shorter, pieces=48)
     last = run.steps - shorter
     first = max(0, last - min(_LONGEST_LEAD, 3 * window + 100))

@@ -31,7 +31,7 @@ def guarantee_of(book: Book) -> Guarantee:
     """
     if not book.granted:
         raise InvalidInput("ledger", "expected an entry: without any there is no adjacency")
-    parts = [Guarantee.from_dict(line.guarantee) for line in book.granted if line.guarantee]
+    parts = [Guarantee.from_dict(line.guarantee) for line in book.granted]
     curve: TradeOff
     proof: Proof
     match book.opening.filter:

@@ -79,14 +79,10 @@ class Ledger:
         except TypeError:
             kind = type(path).__name__
             raise InvalidInput("path", f"expected a path, got a {kind}") from None
-        if (epsilon, delta, order, unit) == (None, None, None, "record"):
+        if epsilon is None and delta is None and order is None and unit == "record":
             opening = _opening_at(self._path)
-            epsilon, delta, order, unit = (
-                opening.epsilon,
-                opening.delta,
-                opening.order,
-                opening.unit,
-            )
+            epsilon, delta = opening.epsilon, opening.delta
+            order, unit = opening.order, opening.unit
         self._epsilon = validate.number("epsilon", epsilon, above=0.0)
         self._delta = validate.number("delta", delta, above=0.0, below=1.0)
         self._order = None if order is None else validate.number("order", order, above=1.0)

@@ -15,11 +15,11 @@ from pabi.convert.inputs import nonnegative
 from pabi.convert.rdp import rdp_to_epsilon
 from pabi.convert.vectorised import both_signs
 from pabi.numbers.fields import keep
-from pabi.numbers.margins import EIGHT_ROUNDINGS
 from pabi.numbers.rounding import Array
 from pabi.numbers.search import bisected
 from pabi.numbers.validate import number
 from pabi.tradeoff.base import TradeOff, decode, encode
+from pabi.tradeoff.corners import Corner, levels
 from pabi.tradeoff.hulls import pair_above
 from pabi.tradeoff.pairs import Discrete, Pair
 from pabi.tradeoff.supports import supported
@@ -81,18 +81,8 @@ class RenyiDP(TradeOff):
 
     def _delta_array(self, epsilon: Array) -> Array:
         size = np.abs(epsilon)
-        value = self._implied(size, np.array([self._converted(e) for e in size.tolist()]))
+        value = self._corner.least(size, np.array([self._converted(e) for e in size.tolist()]))
         return np.where(epsilon == -math.inf, 1.0, both_signs(epsilon, value))
-
-    def _implied(self, epsilon: Array, delta: Array) -> Array:
-        """The least of `delta`, bounds at `epsilon` ≥ 0, and of what follows from them at larger ε.
-
-        As of a selection: (ε', δ') in both orders bounds δ at all ε below ε'.
-        """
-        end, level = self._kink
-        line = 1.0 - (1.0 + np.exp(np.minimum(epsilon, end))) * level * (1.0 - EIGHT_ROUNDINGS)
-        line = np.nextafter(line, math.inf)
-        return np.where(epsilon <= end, np.minimum(delta, line), delta)
 
     def _converted(self, epsilon: float) -> float:
         """The lesser of the two bounds at ε ≥ 0, rounded up."""
@@ -112,12 +102,12 @@ class RenyiDP(TradeOff):
             return min(1.0, least)
 
     @cached_property
-    def _kink(self) -> tuple[float, float]:
-        """(ε', a'), a' = (1 - δ')/(1 + e^ε') rounded down and about the largest."""
+    def _corner(self) -> Corner:
+        """The best corner among the points of the grid."""
         epsilon, delta = self._bounds
-        levels = (1.0 - delta) / (1.0 + np.exp(epsilon)) * (1.0 - EIGHT_ROUNDINGS)
-        best = int(np.argmax(levels))
-        return float(epsilon[best]), float(levels[best])
+        every = levels(epsilon, delta)
+        best = int(np.argmax(every))
+        return Corner(float(epsilon[best]), float(every[best]))
 
     @cached_property
     def _bounds(self) -> tuple[Array, Array]:
@@ -133,7 +123,7 @@ class RenyiDP(TradeOff):
             return 0.0
         if delta == 0.0 or self.rho == math.inf:
             return math.inf
-        end, _ = self._kink
+        end = self._corner.epsilon
         most = rdp_to_epsilon(orders=[self.order], rdp=[self.rho], delta=delta)
         if most > end:
             return most
@@ -154,7 +144,7 @@ class RenyiDP(TradeOff):
     def _profile(self) -> tuple[Array, Array]:
         """(ε, δ) on a grid."""
         epsilon, delta = self._bounds
-        return epsilon, self._implied(epsilon, delta)
+        return epsilon, self._corner.least(epsilon, delta)
 
     def _fields(self) -> dict[str, Any]:
         return {"order": self.order, "rho": encode(self.rho)}

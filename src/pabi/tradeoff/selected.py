@@ -19,6 +19,7 @@ from pabi.numbers.search import bisected
 from pabi.numbers.validate import number
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best
+from pabi.tradeoff.corners import Corner, levels
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.hulls import SLACK, checked_both_orders, pair_above
 from pabi.tradeoff.mixture import Mixture
@@ -93,7 +94,9 @@ class Selected(TradeOff):
         size = abs(epsilon)
         at = math.inf if size == math.inf else math.nextafter(size - self.log_ratio, -math.inf)
         value = np.array([min(1.0, up(self.mean_trials * self.base._delta(at)))])
-        return float(both_signs(np.array([epsilon]), self._implied(np.array([size]), value))[0])
+        return float(
+            both_signs(np.array([epsilon]), self._corner.least(np.array([size]), value))[0]
+        )
 
     def _delta_array(self, epsilon: Array) -> Array:
         size = np.abs(epsilon)
@@ -101,31 +104,19 @@ class Selected(TradeOff):
         one_by_one = TradeOff._delta_array if self._slow else type(self.base)._delta_array
         value = self.mean_trials * one_by_one(self.base, at)
         value = np.where(value > 0.0, np.nextafter(value, math.inf), 0.0)
-        value = self._implied(size, np.minimum(1.0, value))
+        value = self._corner.least(size, np.minimum(1.0, value))
         return np.where(epsilon == -math.inf, 1.0, both_signs(epsilon, value))
 
-    def _implied(self, epsilon: Array, delta: Array) -> Array:
-        """The least of `delta`, bounds at `epsilon` ≥ 0, and of what the kink implies up to where it is.
-
-        (ε', δ') in both orders means f(a) ≥ max{1 - δ' - e^ε'·a, e^-ε'·(1 - δ' - a)}, lines that meet on the
-        diagonal, at a' = (1 - δ')/(1 + e^ε'). For 0 ≤ ε ≤ ε' the slope -e^ε is between theirs, so that
-        δ(ε) = max over a of 1 - f(a) - e^ε·a is at most its value at the corner, 1 - (1 + e^ε)·a'.
-        """
-        end, level = self._kink
-        line = 1.0 - (1.0 + np.exp(np.minimum(epsilon, end))) * level * (1.0 - EIGHT_ROUNDINGS)
-        line = np.nextafter(line, math.inf)
-        return np.where(epsilon <= end, np.minimum(delta, line), delta)
-
     @cached_property
-    def _kink(self) -> tuple[float, float]:
-        """(ε', a'): a' = (1 - δ')/(1 + e^ε') for δ' = E[K]·δ_0(ε' - c), rounded down and about the largest.
+    def _corner(self) -> Corner:
+        """About the best corner, of δ' = E[K]·δ_0(ε' - c).
 
-        Any ε' is sound. δ' is convex in e^ε' where it is below 1, so that a' has one maximum, which a search
+        δ' is convex in e^ε' where it is below 1, so that a' has one maximum, which a search
         by golden sections finds. It is below h + log 3 where δ' is ½ at h: a' ≤ 1/(1 + e^ε').
         """
         half = self._epsilon(0.5)
         if half > _FARTHEST:
-            return 0.0, 0.0
+            return Corner(0.0, 0.0)
         low, high = 0.0, half + 1.1
         for _ in range(_FEWER_SHRINKS if self._slow else _SHRINKS):
             step = _GOLDEN * (high - low)
@@ -135,13 +126,14 @@ class Selected(TradeOff):
                 low = left
             else:
                 high = right
-        return max(((e, self._level(e)) for e in (0.0, low, high)), key=lambda pair: pair[1])
+        every = (Corner(e, self._level(e)) for e in (0.0, low, high))
+        return max(every, key=lambda corner: corner.level)
 
     def _level(self, epsilon: float) -> float:
-        """(1 - δ')/(1 + e^ε') rounded down, δ' = min{1, E[K]·δ_0(ε' - c)}."""
+        """a' at ε', δ' = min{1, E[K]·δ_0(ε' - c)}."""
         own = self.base._delta(math.nextafter(epsilon - self.log_ratio, -math.inf))
         delta = min(1.0, up(self.mean_trials * own))
-        return (1.0 - delta) / (1.0 + math.exp(epsilon)) * (1.0 - EIGHT_ROUNDINGS)
+        return float(levels(np.array([epsilon]), np.array([delta]))[0])
 
     def _epsilon(self, delta: float) -> float:
         if delta >= 1.0:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from pabi.verification.discovery import declared
 from pabi.verification.dominance import Weighted, dominated
@@ -90,6 +90,31 @@ class Listed(Factor, Generic[E]):
     def merged(cls, factors: Sequence[Self]) -> Self:
         """The factors of all releases in one list."""
         return cls(tuple(entry for factor in factors for entry in factor.entries))
+
+
+class Times(Protocol):
+    """An entry that stands for so many factors."""
+
+    @property
+    def times(self) -> int:
+        """How many there are."""
+
+
+T = TypeVar("T", bound=Times)
+
+
+class Repeated(Listed[T]):
+    """Factors that are listed with how many of each there are, and that all bounds on one release share."""
+
+    @property
+    def size(self) -> int:
+        """The number of factors."""
+        return sum(one.times for one in self.entries)
+
+    @property
+    def revealed(self) -> float:
+        """0, as they tell no bounds apart."""
+        return 0.0
 
 
 class Epsilons(Listed[tuple[float, int]]):

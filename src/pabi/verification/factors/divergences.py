@@ -12,7 +12,7 @@ from flint import arb, ctx
 from pabi.numbers.showing import exact, shown
 from pabi.verification.arithmetic import BITS, above, double_above, fraction_of
 from pabi.verification.dominance import dominated
-from pabi.verification.factors import Listed, several
+from pabi.verification.factors import Repeated, several
 from pabi.verification.factors.gaussians import read_mu
 from pabi.verification.refusal import Refused
 
@@ -25,7 +25,7 @@ class Divergence(NamedTuple):
     times: int
 
 
-class Divergences(Listed[Divergence]):
+class Divergences(Repeated[Divergence]):
     """Releases of which a divergence is known. Those of one order are not added up: a claim of several is
     read from a product, which may be less than what the sum alone allows."""
 
@@ -60,16 +60,6 @@ class Divergences(Listed[Divergence]):
         for order, rho, times in self.entries:
             curve = {"kind": "renyi_dp", "order": order, "rho": "inf" if math.isinf(rho) else rho}
             product["factors"].append(curve | {"count": times})
-
-    @property
-    def size(self) -> int:
-        """The number of releases."""
-        return sum(one.times for one in self.entries)
-
-    @property
-    def revealed(self) -> float:
-        """0: several bounds on one release have the same."""
-        return 0.0
 
     @property
     def text(self) -> str:

@@ -6,7 +6,7 @@ import json
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
-from pabi.verification.factors import Listed, several
+from pabi.verification.factors import Repeated, several
 from pabi.verification.reading import integer
 from pabi.verification.refusal import Refused
 
@@ -19,7 +19,7 @@ class AdjacentChain(NamedTuple):
     times: int
 
 
-class GroupFactors(Listed[AdjacentChain]):
+class GroupFactors(Repeated[AdjacentChain]):
     """Chains, each of links whose function is claimed as it is written."""
 
     CURVES = MappingProxyType({"grouped": ("base", "size")})
@@ -50,16 +50,6 @@ class GroupFactors(Listed[AdjacentChain]):
         for one in self.entries:
             curve = {"kind": "grouped", "base": json.loads(one.base), "size": one.size}
             product["factors"].append(curve | {"count": one.times})
-
-    @property
-    def size(self) -> int:
-        """The number of chains."""
-        return sum(one.times for one in self.entries)
-
-    @property
-    def revealed(self) -> float:
-        """0: several bounds on one release have the same chains."""
-        return 0.0
 
     @property
     def text(self) -> str:

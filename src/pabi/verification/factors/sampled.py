@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from pabi.verification.arithmetic import double_above
 from pabi.verification.dominance import Weighted, dominated
-from pabi.verification.factors import Listed
+from pabi.verification.factors import Repeated
 from pabi.verification.factors.gaussians import read_mu
 from pabi.verification.limits import timed
 from pabi.verification.products import DISPLACING, REPLACED, Sampled
@@ -25,7 +25,7 @@ from pabi.verification.refusal import Refused
 _FIXED_SIZE = "fixed_size_subsampled"
 
 
-class SampledGaussians(Listed[Sampled]):
+class SampledGaussians(Repeated[Sampled]):
     """Any number of sampled Gaussians."""
 
     CURVES = MappingProxyType(
@@ -97,16 +97,6 @@ class SampledGaussians(Listed[Sampled]):
                     curve = {"kind": _FIXED_SIZE, "norm": norm, "other": other}
                     curve["apart"] = _written(f.mu)
                 product["factors"].append(curve | {"probability": p, "count": f.times})
-
-    @property
-    def size(self) -> int:
-        """The number of factors."""
-        return sum(f.times for f in self.entries)
-
-    @property
-    def revealed(self) -> float:
-        """0, as sampled factors do not tell bounds on one release apart."""
-        return 0.0  # bounds on one release have the same ones
 
     @property
     def text(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
-from pabi.verification.factors import Listed, several
+from pabi.verification.factors import Repeated, several
 from pabi.verification.reading import nonnegative
 from pabi.verification.refusal import Refused
 
@@ -26,7 +26,7 @@ class Selection(NamedTuple):
         return alike and self.mean_trials <= other.mean_trials and self.log_ratio <= other.log_ratio
 
 
-class Selections(Listed[Selection]):
+class Selections(Repeated[Selection]):
     """Selections, each from runs whose function is claimed as it is written."""
 
     CURVES = MappingProxyType({"selected": ("base", "mean_trials", "log_ratio")})
@@ -65,16 +65,6 @@ class Selections(Listed[Selection]):
                 "log_ratio": one.log_ratio,
             }
             product["factors"].append(curve | {"count": one.times})
-
-    @property
-    def size(self) -> int:
-        """The number of selections."""
-        return sum(one.times for one in self.entries)
-
-    @property
-    def revealed(self) -> float:
-        """0: several bounds on one release have the same selections."""
-        return 0.0
 
     @property
     def text(self) -> str:

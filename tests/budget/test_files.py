@@ -13,10 +13,17 @@ import pytest
 import pabi
 from pabi.budget import files
 from pabi.budget.lines import START, sealed
+from pabi.numbers import locking
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.ledgers import DELTA, release
 
 EPSILON, MU = 1.0, 0.05
+
+
+@pytest.fixture(autouse=True)
+def _hurried(monkeypatch):
+    """Readers look again at once."""
+    monkeypatch.setattr(files, "_PAUSE", 0.0)
 
 
 @pytest.fixture
@@ -49,6 +56,15 @@ def refused(path, *words):
     assert path.read_bytes() == before
 
 
+def set_back(path, lines, left=b""):
+    """The ledger as it was when these were its lines, and what was left behind them."""
+    files.lock_beside(path).unlink()
+    path.write_bytes(lines)
+    if lines:
+        opened(path)
+    path.write_bytes(lines + left)
+
+
 # What a crash leaves.
 
 
@@ -58,7 +74,7 @@ def test_a_line_that_was_cut_anywhere_was_never_granted(ledger, entries):
     whole, last = b"".join(lines[:entries]), lines[entries]
     granted = sum(b'"charge"' in line for line in lines[1:entries])
     for cut in {1, 2, len(last) // 2, *range(5, len(last) - 1, 211), len(last) - 2}:
-        ledger.path.write_bytes(whole + last[:cut])
+        set_back(ledger.path, whole, last[:cut])
         if entries:  # a reader takes no notice of it, and takes nothing off
             assert len(files.read_book(ledger.path).granted) == granted
             assert ledger.path.stat().st_size == len(whole) + cut
@@ -73,6 +89,7 @@ def test_a_line_that_lacks_its_end_alone_counts(ledger, entries):
     """Editors take the end of the last line off, and nothing that was granted may be lost."""
     lines = ledger.path.read_bytes().splitlines(keepends=True)[:entries]
     granted = sum(b'"charge"' in line for line in lines)
+    set_back(ledger.path, b"".join(lines))
     ledger.path.write_bytes(b"".join(lines)[:-1])
     assert len(files.read_book(ledger.path).granted) == granted
     assert len(opened(ledger.path).report().entries) == granted
@@ -107,7 +124,7 @@ def test_blocks_that_were_never_written_are_a_line_that_was_never_granted(ledger
         b"\0" * 100 + last[100:-1] + end,
         last[:99] + b"\0" * 9 + end,
     ):
-        ledger.path.write_bytes(whole + garbage)
+        set_back(ledger.path, whole, garbage)
         assert len(files.read_book(ledger.path).granted) == 2
         with pytest.warns(PrivacyWarning, match="never granted"):
             pabi.Ledger(ledger.path, EPSILON, DELTA).spend(release(MU))
@@ -118,9 +135,112 @@ def test_an_empty_file_and_one_that_was_begun_are_new(tmp_path):
     path = tmp_path / "a.ledger"
     path.touch()
     assert opened(path).report().entries == ()
-    path.write_bytes(path.read_bytes()[:40])
+    set_back(path, b"", path.read_bytes()[:40])
     with pytest.warns(PrivacyWarning):
         assert pabi.Ledger(path, EPSILON, DELTA).report().entries == ()
+
+
+# What was granted never goes away.
+
+
+def flips(line, every):
+    """(place, bit) of all bits of the first and last bytes of a line, and of some between."""
+    near = [*range(90), *range(len(line) - 90, len(line))]
+    return [(place, bit) for place in {*near, *range(90, len(line), every)} for bit in range(8)]
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_bit_that_flips_takes_no_entry_away(tmp_path, committed):
+    ledger = pabi.Ledger(tmp_path / "a.ledger", EPSILON, DELTA)
+    if committed:
+        ledger.reserve(release(MU)).commit()
+    else:
+        ledger.spend(release(MU))
+    whole = ledger.path.read_bytes()
+    last = whole.splitlines(keepends=True)[-1]
+    noticed = 0
+    for place, bit in flips(last, 331):
+        at = len(whole) - len(last) + place
+        ledger.path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
+        try:
+            (entry,) = pabi.Ledger(ledger.path, EPSILON, DELTA).report().entries
+        except InvalidInput:
+            noticed += 1
+        else:
+            assert entry.committed
+    assert noticed > 1000
+    ledger.path.write_bytes(whole)
+    assert len(opened(ledger.path).report().entries) == 1
+
+
+def test_a_bit_that_flips_in_what_keeps_the_length_takes_no_entry_away(ledger):
+    lock = files.lock_beside(ledger.path)
+    mark = lock.read_bytes()
+    for place in range(len(mark)):
+        for bit in range(8):
+            lock.write_bytes(mark[:place] + bytes([mark[place] ^ 1 << bit]) + mark[place + 1 :])
+            try:
+                entries = len(files.read_book(ledger.path).granted)
+            except InvalidInput:
+                continue
+            assert entries == 2
+    lock.write_bytes(mark)
+    assert len(opened(ledger.path).report().entries) == 2
+
+
+@pytest.mark.parametrize("entries", [0, 1, 2, 3])
+def test_a_ledger_that_is_shorter_than_it_was_is_refused(ledger, entries):
+    """An older copy that was put back, or lines that an editor lost."""
+    lines = ledger.path.read_bytes().splitlines(keepends=True)
+    for left in (b"", lines[entries][:-2], lines[entries][:50]):
+        ledger.path.write_bytes(b"".join(lines[:entries]) + left)
+        with pytest.raises(InvalidInput, match="is missing or was changed"):
+            pabi.Ledger(ledger.path, EPSILON, DELTA)
+
+
+def test_another_ledger_of_the_same_length_is_refused(ledger, tmp_path):
+    other = pabi.Ledger(tmp_path / "b.ledger", EPSILON, DELTA)
+    reservation = other.reserve(release(MU))
+    other.spend(release(MU))
+    reservation.commit()
+    assert other.path.stat().st_size == ledger.path.stat().st_size
+    shutil.copy(other.path, ledger.path)
+    refused(ledger.path, "is missing or was changed")
+
+
+def test_a_copy_without_its_lock_file_counts_if_it_is_whole(ledger, tmp_path):
+    copy = tmp_path / "copy.ledger"
+    shutil.copy(ledger.path, copy)
+    assert len(files.read_book(copy).granted) == 2
+    assert len(opened(copy).report().entries) == 2
+    files.lock_beside(copy).unlink()
+    copy.write_bytes(ledger.path.read_bytes() + b'{"entry":"spent","numb')
+    refused(copy, "22 bytes that are no whole entry")
+
+
+# Those who may write take turns, and nobody waits for ever.
+
+
+def test_who_may_only_read_a_ledger_stops_nobody(ledger):
+    reader = os.open(ledger.path, os.O_RDONLY)
+    fcntl = pytest.importorskip("fcntl")
+    fcntl.flock(reader, fcntl.LOCK_EX)
+    ledger.spend(release(MU))
+    os.close(reader)
+    for mode, own in ((0o644, 0o600), (0o664, 0o660), (0o600, 0o600)):
+        ledger.path.chmod(mode)
+        ledger.spend(release(MU))
+        assert files.lock_beside(ledger.path).stat().st_mode & 0o777 == own
+
+
+def test_a_wait_has_an_end_and_nothing_is_charged(ledger, monkeypatch):
+    monkeypatch.setattr(locking, "PATIENCE", 0.1)
+    with (
+        files.writing(ledger.path, create=False),
+        pytest.raises(InvalidInput, match=r"a\.ledger\.lock: another process has held this lock"),
+    ):
+        ledger.spend(release(MU))
+    assert len(ledger.report().entries) == 2
 
 
 # What was changed.
@@ -287,20 +407,20 @@ def test_what_is_written_is_there_when_it_is_synced(ledger, monkeypatch):
     sizes, sync = [], os.fsync
 
     def noting(file):
-        sizes.append(os.fstat(file).st_size)
+        sizes.append(ledger.path.stat().st_size)
         sync(file)
 
     monkeypatch.setattr(files.os, "fsync", noting)
     before = ledger.path.stat().st_size
     reservation = ledger.reserve(release(MU))
-    assert sizes == [ledger.path.stat().st_size]
+    assert sizes == [ledger.path.stat().st_size] * 2  # the entry, and its mark
     assert sizes[0] > before
     reservation.commit()
-    assert sizes[1:] == [ledger.path.stat().st_size]
+    assert sizes[2:] == [ledger.path.stat().st_size] * 2
 
 
 def test_without_locks_a_ledger_is_read_only(ledger, monkeypatch):
-    monkeypatch.setattr(files, "fcntl", None)
+    monkeypatch.setattr(locking, "fcntl", None)
     assert ledger.remaining() > 0.5
     with pytest.raises(InvalidInput, match="expected a system with flock"):
         ledger.spend(release(MU))

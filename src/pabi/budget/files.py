@@ -1,87 +1,127 @@
 """A file to which whole lines are appended, by one process at a time, and from which anybody reads.
 
-Writers hold the system's advisory lock on the file itself (flock). A line is granted only after fsync. What a
-crash leaves of a line has no end, or holds bytes that were never written: it was never granted, and the next
-writer takes it off. A last line that lacks its end alone counts: an editor may have taken that off. Readers
-need no lock, because lines are only added.
+Beside a ledger NAME lies `.NAME.lock`. Who writes holds its lock. It keeps the mark: how long the ledger is, and
+the hash of its last line. A line is granted only once it and its mark are on the disk. So what a crash leaves of
+a line lies behind the mark: it was never granted, and the next writer takes it off. What lies before the mark
+can not go away: without it the ledger is refused. A last line that lacks its end alone counts: an editor may have
+taken that off. Readers need no lock, because lines are only added.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import sys
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from pabi.budget.lines import BEGINNING, Book, book_of, seal_of
+from pabi.numbers import locking
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
-
-try:
-    import fcntl
-except ImportError:  # Windows has no flock: nothing is written there
-    fcntl = None  # type: ignore[assignment]
 
 _SEAL = 67  # bytes at the end of a line: its hash and what closes it
 _LONGEST_OPENING = 1000  # bytes; an opening and an entry are longer together
+_MARK = re.compile(rb" {0,19}([0-9]{1,20}) ([0-9a-f]{64})\n")
+_LOOKS, _PAUSE = 5, 0.05  # of readers at what may just be written, and seconds between them
+
+
+class Mark(NamedTuple):
+    """How many bytes of a ledger were granted, and the hash of the last line of these."""
+
+    length: int
+    seal: str
+
+
+class Held(NamedTuple):
+    """Descriptors of a ledger and of its lock file, whose lock this process holds."""
+
+    file: int
+    lock: int
+
+
+def lock_beside(path: Path) -> Path:
+    """The lock file of a ledger."""
+    return path.with_name(f".{path.name}.lock")
 
 
 def read_book(path: Path, book: Book | None = None) -> Book:
     """What the whole lines of the file say, after those that `book` has. Raises InvalidInput."""
+    for _ in range(_LOOKS - 1):
+        with contextlib.suppress(InvalidInput):
+            return _read_book(path, book)
+        time.sleep(_PAUSE)
+    return _read_book(path, book)
+
+
+def _read_book(path: Path, book: Book | None) -> Book:
     with named(path), _opened(path, os.O_RDONLY) as file:
-        newer, rest = _read(file, book)
-        newer = _with_last(newer, rest) or newer
+        mark = _mark_beside(path)  # before the lines, of which there may be more meanwhile
+        newer, rest = _completed(*_read(file, book))
         if newer is None:
             raise InvalidInput("format", "expected a ledger, got no whole line")
+        if rest and mark is None:
+            raise _cut(path, rest)
+        _refuse_missing(file, newer, mark, path)
         return newer
 
 
 @contextlib.contextmanager
-def writing(path: Path, *, create: bool) -> Iterator[int]:
-    """A descriptor of the file, locked against all other writers.
+def writing(path: Path, *, create: bool) -> Iterator[Held]:
+    """The file, locked against all other writers.
 
-    Raises InvalidInput where the file cannot be opened or, unless `create`, is not there.
+    Raises InvalidInput where the file cannot be opened or, unless `create`, is not there, and where another
+    process holds the lock for long.
     """
-    if fcntl is None:
+    if locking.fcntl is None:
         raise InvalidInput(
             str(path), "expected a system with flock: a ledger is read here, not written"
         )
     flags = os.O_RDWR | (os.O_CREAT if create else 0)
-    with _opened(path, flags) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(_opened(path, flags))
+        beside = lock_beside(path)
         try:
-            if not _is_still(path, file):
-                raise InvalidInput(str(path), "the ledger was replaced while this process waited")
-            yield file
-        finally:
-            # Closing does not release it while a fork of this process has the file open.
-            fcntl.flock(file, fcntl.LOCK_UN)
+            lock = stack.enter_context(locking.alone(beside, os.fstat(file)))
+        except OSError as bad:
+            raise InvalidInput(str(beside), f"cannot be locked: {bad.strerror}") from None
+        if not locking.is_still(path, file):
+            raise InvalidInput(str(path), "the ledger was replaced while this process waited")
+        yield Held(file, lock)
 
 
-def brought_up_to_date(file: int, book: Book | None) -> Book | None:
+def brought_up_to_date(held: Held, book: Book | None, path: Path) -> Book | None:
     """The book of a locked file, what a crash left at its end taken off; None if nothing is left."""
-    newer, rest = _read(file, book)
+    mark = _read_mark(held.lock)
+    newer, rest = _read(held.file, book)
+    completed, left = _completed(newer, rest)
+    _refuse_missing(held.file, completed, mark, path)
     end = 0 if newer is None else newer.length
-    if not rest:
-        return newer
-    if (completed := _with_last(newer, rest)) is not None:
-        append(file, b"\n", end + len(rest))
-        return completed
-    begun = BEGINNING.startswith(rest[: len(BEGINNING)].rstrip(b"\0"))
-    if newer is None and not (begun and len(rest) < _LONGEST_OPENING):
-        raise InvalidInput("format", "expected a ledger, got another file")
-    warnings.warn(
-        f"a ledger ended in {len(rest)} bytes of an entry that a crash cut off: it was never granted, and is "
-        "taken off",
-        PrivacyWarning,
-        stacklevel=5,
-    )
-    os.ftruncate(file, end)
-    _sync(file)
-    return newer
+    if rest and not left:
+        append(held, b"\n", end + len(rest))
+    elif rest:
+        begun = BEGINNING.startswith(rest[: len(BEGINNING)].rstrip(b"\0"))
+        if newer is None and not (begun and len(rest) < _LONGEST_OPENING):
+            raise InvalidInput("format", "expected a ledger, got another file")
+        if newer is not None and mark is None:
+            raise _cut(path, rest)
+        warnings.warn(
+            f"a ledger ended in {len(rest)} bytes of an entry that a crash cut off: it was never granted, and is "
+            "taken off",
+            PrivacyWarning,
+            stacklevel=5,
+        )
+        os.ftruncate(held.file, end)
+        _sync(held.file)
+    if completed is not None and mark != (completed.length, completed.seal):
+        _write_mark(held.lock, completed.length, completed.seal)
+    return completed
 
 
-def append(file: int, line: bytes, end: int) -> None:
+def append(held: Held, line: bytes, end: int) -> None:
     """Writes a line at the end of a locked file; when it returns the line survives a loss of power.
 
     Raises InvalidInput where it cannot be written; the entry then does not count, unless taking it off failed
@@ -89,14 +129,77 @@ def append(file: int, line: bytes, end: int) -> None:
     """
     try:
         view = memoryview(line)
-        os.lseek(file, end, os.SEEK_SET)
+        os.lseek(held.file, end, os.SEEK_SET)
         while view:
-            view = view[os.write(file, view) :]
-        _sync(file)
+            view = view[os.write(held.file, view) :]
+        _sync(held.file)
     except OSError as bad:
         with contextlib.suppress(OSError):
-            os.ftruncate(file, end)
+            os.ftruncate(held.file, end)
         raise InvalidInput("ledger", f"cannot be written: {bad.strerror}") from None
+    _write_mark(held.lock, end + len(line), _seal_before(held.file, end + len(line)))
+
+
+# The mark.
+
+
+def _mark_beside(path: Path) -> Mark | None:
+    """The mark of a ledger; None where there is none, or for those who may not write the ledger."""
+    try:
+        lock = os.open(lock_beside(path), os.O_RDONLY)
+    except (FileNotFoundError, PermissionError):
+        return None
+    except OSError as bad:
+        raise InvalidInput(str(lock_beside(path)), f"cannot be read: {bad.strerror}") from None
+    try:
+        return _read_mark(lock)
+    finally:
+        os.close(lock)
+
+
+def _read_mark(lock: int) -> Mark | None:
+    content = os.pread(lock, 1000, 0)
+    if not content:
+        return None
+    parts = _MARK.fullmatch(content)
+    # What cannot be read is the mark of no ledger: it is refused like one that is too long.
+    return Mark(int(parts[1]), parts[2].decode()) if parts else Mark(sys.maxsize, "")
+
+
+def _write_mark(lock: int, length: int, seal: str) -> None:
+    """Overwrites the mark in one piece. Raises InvalidInput; the ledger then has more than its mark says."""
+    try:
+        os.pwrite(lock, f"{length:>20} {seal}\n".encode(), 0)
+        _sync(lock)
+    except OSError as bad:
+        raise InvalidInput("ledger", f"its lock file cannot be written: {bad.strerror}") from None
+
+
+def _refuse_missing(file: int, book: Book | None, mark: Mark | None, path: Path) -> None:
+    """Raises InvalidInput unless all that was granted is there."""
+    if mark is None:
+        return
+    if book is not None and book.length == mark.length and book.seal == mark.seal:
+        return
+    longer = book is not None and book.length > mark.length
+    if not longer or _seal_before(file, mark.length) != mark.seal:
+        raise InvalidInput(
+            "ledger",
+            f"an entry that was granted is missing or was changed, as {lock_beside(path).name} shows. Put back "
+            "the newest copy of both files; who removes that one file accepts the ledger as it is",
+        )
+
+
+def _cut(path: Path, rest: bytes) -> InvalidInput:
+    """What is said of a ledger without a mark that ends in a part of a line."""
+    return InvalidInput(
+        "ledger",
+        f"it ends in {len(rest)} bytes that are no whole entry, and whether that was granted cannot be told "
+        f"without {lock_beside(path).name}: copy both files",
+    )
+
+
+# The file.
 
 
 def sync_folder(folder: Path) -> None:
@@ -111,21 +214,19 @@ def sync_folder(folder: Path) -> None:
 
 def _sync(file: int) -> None:
     """fsync, and on systems whose fsync leaves the drive's own memory alone, what does not."""
-    full = getattr(fcntl, "F_FULLFSYNC", None)
+    full = getattr(locking.fcntl, "F_FULLFSYNC", None)
     if full is None:
         os.fsync(file)
     else:
-        fcntl.fcntl(file, full)
+        locking.fcntl.fcntl(file, full)
 
 
-def _with_last(book: Book | None, rest: bytes) -> Book | None:
-    """The book with a last line that lacks its end alone, None where it lacks more."""
-    if not rest or rest.endswith(b"\n"):
-        return None
-    try:
-        return _continued(book, rest + b"\n")
-    except InvalidInput:
-        return None
+def _completed(book: Book | None, rest: bytes) -> tuple[Book | None, bytes]:
+    """The book with a last line that lacks its end alone, and nothing left; both as they are otherwise."""
+    if rest and not rest.endswith(b"\n"):
+        with contextlib.suppress(InvalidInput):
+            return _continued(book, rest + b"\n"), b""
+    return book, rest
 
 
 def _continued(book: Book | None, whole: bytes) -> Book | None:
@@ -139,8 +240,7 @@ def _read(file: int, book: Book | None) -> tuple[Book | None, bytes]:
     """(the book of all whole lines, None where there is none; what is left). Raises InvalidInput."""
     start = 0 if book is None else book.length
     if book is not None:
-        before = os.pread(file, _SEAL, max(0, start - _SEAL))
-        if os.fstat(file).st_size < start or seal_of(before) != book.seal:
+        if os.fstat(file).st_size < start or _seal_before(file, start) != book.seal:
             raise InvalidInput("ledger", "it does not continue what was read of it before")
     data = _pieces(file, start)
     whole = data[: data.rfind(b"\n") + 1]
@@ -150,6 +250,11 @@ def _read(file: int, book: Book | None) -> tuple[Book | None, bytes]:
         if b"\0" not in whole[:last]:
             whole = whole[:last]
     return _continued(book, whole), data[len(whole) :]
+
+
+def _seal_before(file: int, end: int) -> str:
+    """The hash of the line that ends at a place."""
+    return seal_of(os.pread(file, _SEAL, max(0, end - _SEAL)))
 
 
 def _pieces(file: int, start: int) -> bytes:
@@ -181,11 +286,3 @@ def named(path: Path) -> Iterator[None]:
     except InvalidInput as bad:
         own = bad.field == str(path)
         raise (bad if own else InvalidInput(str(path), str(bad))) from None
-
-
-def _is_still(path: Path, file: int) -> bool:
-    """Whether the path names the very file that is open."""
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(file))
-    except OSError:
-        return False

@@ -274,16 +274,16 @@ class Ledger:
     @contextlib.contextmanager
     def _writing(self, *, create: bool = False) -> Iterator[tuple[Book, Callable[[Line], None]]]:
         """(what the locked file says now, a function that appends an entry)."""
-        with writing(self._path, create=create) as file:
+        with writing(self._path, create=create) as held:
             with named(self._path):
-                book = brought_up_to_date(file, self._book)
+                book = brought_up_to_date(held, self._book, self._path)
             if book is None:
                 if not create:
                     raise InvalidInput(str(self._path), "expected a ledger, got an empty file")
                 filters = filter_of(self._epsilon, self._delta, self._order)
                 opening = Opening(self._epsilon, self._delta, filters, unit=self._unit)
                 line = sealed(opening.body(), START)
-                append(file, line, 0)
+                append(held, line, 0)
                 sync_folder(self._path.parent)
                 book = book_of(line)
             self._refuse_another(book)
@@ -292,7 +292,7 @@ class Ledger:
             def enter(line: Line) -> None:
                 assert book is not None
                 data = sealed(line.body(), book.seal)
-                append(file, data, book.length)
+                append(held, data, book.length)
                 self._book = book.with_lines(data)
 
             yield book, enter

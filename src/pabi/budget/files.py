@@ -1,10 +1,10 @@
 """A file to which whole lines are appended, by one process at a time, and from which anybody reads.
 
-Beside a ledger NAME lies `.NAME.lock`. Who writes holds its lock. It keeps the mark: how long the ledger is, and
-the hash of its last line. A line is granted only once it and its mark are on the disk. So what a crash leaves of
-a line lies behind the mark: it was never granted, and the next writer takes it off. What lies before the mark
-can not go away: without it the ledger is refused. A last line that lacks its end alone counts: an editor may have
-taken that off. Readers need no lock, because lines are only added.
+Beside a ledger NAME lies `.NAME.lock`. Who writes holds its lock. It keeps the mark: how long the ledger is,
+and the hash of its last line. A line is granted only once it and its mark are on the disk. So what a crash
+leaves of a line lies behind the mark: it was never granted, and the next writer takes it off. What lies
+before the mark cannot go away: a ledger without it is refused. A last line that lacks its end alone counts:
+an editor may have taken that off. Readers need no lock, because lines are only added.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def brought_up_to_date(held: Held, book: Book | None, path: Path) -> Book | None
         if newer is not None and mark is None:
             raise _cut(path, rest)
         warnings.warn(
-            f"a ledger ended in {len(rest)} bytes of an entry that a crash cut off: it was never granted, and is "
-            "taken off",
+            f"a ledger ended in {len(rest)} bytes of an entry that a crash cut off: it was never granted, "
+            "and is taken off",
             PrivacyWarning,
             stacklevel=5,
         )
@@ -185,8 +185,8 @@ def _refuse_missing(file: int, book: Book | None, mark: Mark | None, path: Path)
     if not longer or _seal_before(file, mark.length) != mark.seal:
         raise InvalidInput(
             "ledger",
-            f"an entry that was granted is missing or was changed, as {lock_beside(path).name} shows. Put back "
-            "the newest copy of both files; who removes that one file accepts the ledger as it is",
+            f"an entry that was granted is missing or was changed, as {lock_beside(path).name} shows. Put "
+            "back the newest copy of both files; who removes that one file accepts the ledger as it is",
         )
 
 
@@ -239,9 +239,10 @@ def _continued(book: Book | None, whole: bytes) -> Book | None:
 def _read(file: int, book: Book | None) -> tuple[Book | None, bytes]:
     """(the book of all whole lines, None where there is none; what is left). Raises InvalidInput."""
     start = 0 if book is None else book.length
-    if book is not None:
-        if os.fstat(file).st_size < start or _seal_before(file, start) != book.seal:
-            raise InvalidInput("ledger", "it does not continue what was read of it before")
+    if book is not None and (
+        os.fstat(file).st_size < start or _seal_before(file, start) != book.seal
+    ):
+        raise InvalidInput("ledger", "it does not continue what was read of it before")
     data = _pieces(file, start)
     whole = data[: data.rfind(b"\n") + 1]
     # Blocks that a loss of power kept from the disk read as zeros. No line of ours has one.

@@ -7,6 +7,7 @@ Exit 0 is success, 1 a gate or verdict that says no, 2 bad input, with one line 
 from __future__ import annotations
 
 import math
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -337,6 +338,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    if arguments is None:  # of a process: what it must not leave behind is removed when it is ended
+        signal.signal(signal.SIGTERM, _ended)
     words = list(sys.argv[1:] if arguments is None else arguments)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
@@ -348,6 +351,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for line in dict.fromkeys(str(warning.message) for warning in caught):
         complain("warning", line)
     return status
+
+
+def _ended(number: int, _: object) -> None:
+    sys.exit(128 + number)
 
 
 def _run(arguments: list[str]) -> tuple[int, str | None]:

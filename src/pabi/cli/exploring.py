@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import webbrowser
 from pathlib import Path
@@ -54,7 +55,7 @@ def explore(
     expect("anyio", "explore")
     expect("uvicorn", "explore")
     expect("starlette", "explore")
-    from pabi.explorer.door import address, listening, query_of
+    from pabi.explorer.door import address, listening, private_page, query_of
 
     query = "" if link is None else query_of(link)
     stream = listening(port)
@@ -65,11 +66,12 @@ def explore(
     token = secrets.token_urlsafe(32)
     place = address(stream, token, query)
     emit(f"{place}\nThe page is on this machine alone. Ctrl-C ends it.")
-    if browser:
-        webbrowser.open(place)
-    from pabi.explorer.server import serve
+    with contextlib.ExitStack() as stack:
+        if browser:
+            webbrowser.open(stack.enter_context(private_page(place)))
+        from pabi.explorer.server import serve
 
-    serve(stream, token, start=start, ledger=book, workers=workers)
+        serve(stream, token, start=start, ledger=book, workers=workers)
     emit("ended")
 
 

@@ -8,12 +8,10 @@ import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pabi.numbers import locking
 from pabi.numbers.errors import InvalidInput
 
-try:
-    import fcntl
-except ImportError:  # Windows has no flock: two commands at once are not kept apart there
-    fcntl = None  # type: ignore[assignment]
+_LOCK = ".pabi-lock"
 
 
 @contextlib.contextmanager
@@ -24,8 +22,6 @@ def partial_files(
 
     `unlike`: files that are read. Raises InvalidInput naming the file.
     """
-    from pabi.budget.files import sync_folder
-
     paths = [Path(file) for file in files]
     for path in paths:
         if not path.parent.is_dir():
@@ -40,28 +36,49 @@ def partial_files(
         raise InvalidInput("--out", "expected files of their own for all that is read or written")
     # Names that nobody else has: the number of a process may be that of one which was killed before.
     parts = [path.with_name(f".{path.name}.{secrets.token_hex(4)}.part") for path in paths]
-    folders = sorted({path.parent.resolve() for path in paths})
     try:
         for part in parts:
             part.touch(exist_ok=False)
         yield parts
         for part in parts:  # a loss of power must not leave a name without what it names
             _sync(part)
+    except OSError as bad:
+        _remove(parts)
+        raise InvalidInput(
+            " and ".join(files), f"cannot be written: {bad.strerror or bad}"
+        ) from None
+    except BaseException:
+        _remove(parts)
+        raise
+    _name(parts, paths, force)
+
+
+def _name(parts: Sequence[Path], paths: Sequence[Path], force: bool) -> None:
+    """Gives complete files their names. What it took to make them may be spent: they are never removed.
+
+    Raises InvalidInput, also where it was interrupted, which says what they are called then.
+    """
+    from pabi.budget.files import sync_folder
+
+    folders = sorted({path.parent.resolve() for path in paths})
+    try:
         with contextlib.ExitStack() as alone:
             for folder in folders:
                 alone.enter_context(_locked(folder))
             _refuse_existing(paths, force)  # another command may have written them meanwhile
             for part, path in zip(parts, paths, strict=True):
                 os.replace(part, path)
-        for folder in folders:
-            sync_folder(folder)
-    except OSError as bad:
-        raise InvalidInput(
-            " and ".join(files), f"cannot be written: {bad.strerror or bad}"
-        ) from None
-    finally:
-        for part in parts:
-            part.unlink(missing_ok=True)
+    except (OSError, InvalidInput, KeyboardInterrupt) as bad:
+        kept = " and ".join(str(part) for part in parts if part.exists())
+        why = "interrupted" if isinstance(bad, KeyboardInterrupt) else bad
+        raise InvalidInput(kept, f"complete, and kept under this name: {why}") from None
+    for folder in folders:
+        sync_folder(folder)
+
+
+def _remove(parts: Sequence[Path]) -> None:
+    for part in parts:
+        part.unlink(missing_ok=True)
 
 
 def _refuse_existing(paths: Sequence[Path], force: bool) -> None:
@@ -72,18 +89,15 @@ def _refuse_existing(paths: Sequence[Path], force: bool) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """No other command gives names in the folder meanwhile, where the system can lock one.
+    """No other command gives names in the folder meanwhile, where the system can lock.
 
     So files that belong together are never those of two commands.
     """
-    if fcntl is None:
-        yield
-        return
+    lock = folder / _LOCK
     with contextlib.ExitStack() as held:
-        with contextlib.suppress(OSError):  # folders that cannot be read, and disks that lock none
-            handle = os.open(folder, os.O_RDONLY)
-            held.callback(os.close, handle)
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):  # disks that lock nothing
+            held.enter_context(locking.alone(lock, folder.stat()))
+            held.callback(lock.unlink, missing_ok=True)
         yield
 
 

@@ -207,7 +207,7 @@ def _require(file: str, columns: list[str], names: list[str]) -> None:
 def _parquet_frames(file: str, columns: list[str]) -> _Frames:
     parquet = extra("pyarrow.parquet", "train")
     extra("pandas", "train")
-    with parquet.ParquetFile(file) as table:
+    with parquet.ParquetFile(file, page_checksum_verification=True) as table:
         _require(file, columns, table.schema_arrow.names)
         for batch in table.iter_batches(ROWS, columns=columns):
             yield batch.to_pandas(ignore_metadata=True)[columns]

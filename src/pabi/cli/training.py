@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import time
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -23,8 +25,9 @@ from pabi.cli.output_files import partial_files
 from pabi.cli.reading import read_positive, read_target
 from pabi.cli.state_origin import Origin, state_file
 from pabi.cli.table_files import table_files
-from pabi.cli.writing import basis, emit, json_text, one_line, origin, reading
+from pabi.cli.writing import basis, complain, emit, json_text, one_line, origin, reading
 from pabi.execute.array_names import is_array_file
+from pabi.execute.progress import Listener, heard_by
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 from pabi.numbers.showing import shown, shown_down
@@ -43,6 +46,8 @@ Data = Annotated[
         "a CSV on standard input.",
     ),
 ]
+_PATIENCE = 2.0  # seconds of training before it is said how long it takes
+_UNITS = ((525_960.0, "years"), (1440.0, "days"), (60.0, "hours"), (1.0, "minutes"))
 DECLARED = "the schema (columns, ranges, levels, settings) was declared without looking at the data"
 
 
@@ -103,7 +108,7 @@ def train(
         typer.Option(
             "--scratch",
             metavar="FOLDER",
-            help="Keep rows in a private folder in here, not in memory; it is removed at the end.",
+            help="Keep rows in a file without a name in here, not in memory; it is gone at the end.",
         ),
     ] = None,
     keep_state: Annotated[
@@ -177,7 +182,11 @@ def train(
     chosen |= {} if keeping is None else _forgettable(declared)
     origin_of = Origin(text, model, target, {"epsilon": limit, "delta": at, **chosen})
     state = None if keeping is None else replace(keeping, note=origin_of.written())
-    with partial_files((out, guarantee), force, unlike=used) as (model_file, guarantee_file):
+    unseen = progress is None and not sys.stderr.isatty()
+    with (
+        partial_files((out, guarantee), force, unlike=used) as (model_file, guarantee_file),
+        heard_by(time_left()) if unseen else contextlib.nullcontext(),
+    ):
         fitted, records = _fit(
             declared,
             files,
@@ -188,7 +197,7 @@ def train(
             **origin_of.arguments,
             ledger=budget,
             random_state=seed,
-            verbose=sys.stderr.isatty() if progress is None else progress,
+            verbose=progress is not False,
         )
         proven = fitted[-1].guarantee_
         skops.dump(fitted, model_file)
@@ -200,6 +209,26 @@ def train(
     lines.append(f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}")
     lines += [] if budget is None else [_left(budget)]
     emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
+
+
+def time_left() -> Listener:
+    """Says once, where no bar shows it, how long a training still takes; nothing of one of a minute."""
+    begun: list[tuple[float, int]] = []
+
+    def listen(over: int, steps: int) -> None:
+        now = time.monotonic()
+        if not begun:
+            begun.append((now, over))
+        begin, first = begun[0]
+        if len(begun) > 1 or now - begin < _PATIENCE:
+            return
+        begun.append((now, over))
+        minutes = (now - begin) / (over - first) * (steps - over) / 60.0
+        if minutes >= 1.0:
+            size, unit = next((s, u) for s, u in _UNITS if minutes >= s)
+            complain("training", f"about {minutes / size:.2g} {unit} left for {steps - over} steps")
+
+    return listen
 
 
 def _left(ledger: Ledger) -> str:

@@ -37,9 +37,15 @@ def complain(kind: str, text: object) -> None:
 
 
 def emit(text: str) -> None:
-    """Print to standard output; a reader that has left early is no error."""
+    """Print to standard output; a reader that has left early is no error.
+
+    A terminal gets no control characters: what a stranger's file names could command it.
+    """
+    text = text.rstrip("\n")
+    if sys.stdout is not None and sys.stdout.isatty():
+        text = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
     try:
-        print(text.rstrip("\n"), flush=True)
+        print(text, flush=True)
     except BrokenPipeError:
         # Or the interpreter complains when it flushes at exit.
         with contextlib.suppress(OSError):

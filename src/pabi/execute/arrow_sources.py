@@ -114,7 +114,9 @@ def _of_fragment(fragment: Any, columns: list[str], rows: int) -> Iterator[Any]:
         yield from fragment.to_batches(columns=columns, batch_size=rows, use_threads=False)
         return
     parquet = extra("pyarrow.parquet", "train")
-    with fragment.open() as stream, parquet.ParquetFile(stream, pre_buffer=False) as file:
+    # Checksums of pages, where the file has them: a bit that flipped is no number.
+    options = {"pre_buffer": False, "page_checksum_verification": True}
+    with fragment.open() as stream, parquet.ParquetFile(stream, **options) as file:
         for batch in file.iter_batches(rows, columns=columns, use_threads=False):
             yield batch.select(columns)
 

@@ -9,8 +9,10 @@ known order is the same with one bucket, read in pieces.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 from itertools import chain, repeat
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from pabi.execute.large_columns import LargeColumn
 from pabi.execute.large_records import LargeRecords
 from pabi.execute.reading_ahead import Ahead
 from pabi.execute.records import MOST_ROWS, RowBlock
-from pabi.execute.scratch import Scratch, reserve, writable
+from pabi.execute.scratch import home_of, reserve, scratch_file, writable
 from pabi.execute.secret_orders import BUCKET, Buckets, Secret, sorted_by
 from pabi.execute.sources import rechunked
 from pabi.numbers.errors import InvalidInput
@@ -40,7 +42,6 @@ class Layout:
 
     def __init__(self, records: LargeRecords, targets: Any, weights: Any) -> None:
         self.records, self._targets, self._weights = records, targets, weights
-        self._scratch: Scratch | None = None
         self._shelf: _Shelf | None = None
 
     def arrange(self, secret: Secret | None, again: bool = False) -> None:
@@ -50,10 +51,9 @@ class Layout:
         """
         if self._shelf is not None:
             self._shelf.close()
-        if self._scratch is None:
-            self._scratch = Scratch(self.records.scratch)
         buckets = None if secret is None else Buckets(secret, self.records.n)
-        self._shelf = _Shelf(self._scratch, self._rows(), self.records.n, buckets, again)
+        home = home_of(self.records.scratch)
+        self._shelf = _Shelf(home, self._rows(), self.records.n, buckets, again)
 
     def blocks(self, rows: Rows) -> Iterator[RowBlock]:
         """The rows at some places of the order, block by block: a slice, or places in no secret order."""
@@ -73,9 +73,7 @@ class Layout:
         """Removes what was written."""
         if self._shelf is not None:
             self._shelf.close()
-        if self._scratch is not None:
-            self._scratch.close()
-        self._shelf = self._scratch = None
+        self._shelf = None
 
     def _block(self, held: NDArray[Any], part: slice) -> RowBlock:
         features = self.records.as_numbers(held["x"])
@@ -147,17 +145,17 @@ class _Shelf:
 
     def __init__(
         self,
-        scratch: Scratch,
+        home: Path,
         rows: Iterator[NDArray[Any]],
         n: int,
         buckets: Buckets | None,
         again: bool,
     ) -> None:
-        self._path, self._file = scratch.file("rows")
+        self._home, self._file = home, scratch_file(home)
         self._buckets, self._again = buckets, again
         first = next(rows)
         self._kind, rows = first.dtype, chain([first], rows)  # the first are overwritten later
-        with writable(scratch.folder):
+        with writable(home):
             reserve(self._file.fileno(), n * self._kind.itemsize)
             starts = self._write(rows, n)
             self._file.flush()
@@ -187,8 +185,9 @@ class _Shelf:
         """The rows at these places, of rows in no secret order."""
         assert self._buckets is None
         # Mapped for this one block: pages that stay mapped stay in memory.
-        rows = np.memmap(self._path, self._kind, "r", shape=(int(self._starts[-1]),))
-        return np.take(np.asarray(rows), places)
+        length = int(self._starts[-1]) * self._kind.itemsize
+        pages = mmap.mmap(self._file.fileno(), length, access=mmap.ACCESS_READ)
+        return np.take(np.frombuffer(pages, self._kind), places)
 
     def close(self) -> None:
         """Forgets the rows."""
@@ -245,14 +244,16 @@ class _Shelf:
         held = self._room(last - first)
         self._file.seek(first * self._kind.itemsize)
         if self._file.readinto(_bytes(held)) != held.nbytes:
-            raise InvalidInput("scratch", f"{self._path} was changed while it was in use")
+            raise InvalidInput(
+                "scratch", f"the rows in {self._home} were changed while they were in use"
+            )
         if self._sorted[number]:
             return held
         assert self._buckets is not None
         inside, rows = self._buckets.inside(number, len(held)), self._room(len(held))
         np.take(held, inside, out=rows, mode="clip")
         if self._again:
-            with writable(self._path.parent):
+            with writable(self._home):
                 self._write_back(first, rows)
             self._sorted[number] = True
         return rows

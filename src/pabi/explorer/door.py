@@ -5,7 +5,13 @@ It loads next to nothing, so that the browser can start while the server is load
 
 from __future__ import annotations
 
+import contextlib
+import html
+import os
 import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
 from pabi.numbers.errors import InvalidInput
@@ -31,6 +37,26 @@ def address(stream: socket.socket, token: str, query: str = "") -> str:
     """What the browser is given. The token stands after #, which browsers do not send."""
     port = stream.getsockname()[1]
     return f"http://127.0.0.1:{port}/{query and '?'}{query}#token={token}"
+
+
+@contextlib.contextmanager
+def private_page(place: str) -> Iterator[str]:
+    """The address of a file that sends a browser to `place`, and that its owner alone can read.
+
+    What a browser is started with is in the list of processes, which every user of the machine can read: the
+    token must not be there.
+    """
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    with tempfile.TemporaryDirectory(prefix="pabi-explore-", dir=runtime or None) as folder:
+        page = Path(folder) / "explore.html"
+        page.touch(0o600)
+        link = html.escape(place)
+        page.write_text(
+            f'<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+            f'<meta http-equiv="refresh" content="0; url={link}"><a href="{link}">pabi explore</a>\n',
+            encoding="utf-8",
+        )
+        yield page.as_uri()
 
 
 def query_of(link: str) -> str:

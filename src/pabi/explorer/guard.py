@@ -8,6 +8,7 @@ those to every port of a machine.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -34,6 +35,8 @@ _HEADERS = (
 )
 _PRIVATE = "/api/"
 _MOST = 1 << 20  # bytes of a request
+_USUAL_PORT = 80  # which browsers leave out
+_PATIENCE = 60.0  # seconds for the body of a request
 
 
 class Guard:
@@ -53,7 +56,9 @@ class Guard:
 
     def __init__(self, app: App, token: str, port: int, limits: Mapping[str, int]) -> None:
         self._app, self._token, self._limits = app, token.encode(), limits
-        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+        names = ("127.0.0.1", "localhost")
+        self._hosts = {f"{name}:{port}" for name in names}
+        self._hosts |= set(names) if port == _USUAL_PORT else set()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Passes the request on, or answers why not."""
@@ -73,7 +78,11 @@ class Guard:
         if refusal is not None:
             await _refuse(headed, *refusal)
             return
-        body = await _body(receive, self._most(scope["path"]))
+        try:
+            body = await asyncio.wait_for(_body(receive, self._most(scope["path"])), _PATIENCE)
+        except TimeoutError:
+            await _refuse(headed, 408, "the request did not come to an end")
+            return
         if body is None:
             await _refuse(headed, 413, "the file is too large for this page")
             return
@@ -92,7 +101,7 @@ class Guard:
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").lower() != f"http://{host}":
             return 403, "another page asked, and only pabi's own may"
-        if headers.get(b"sec-fetch-site", b"none") not in (b"same-origin", b"none"):
+        if not _from_here(path, headers):
             return 403, "another page asked, and only pabi's own may"
         if method not in ("GET", "HEAD", "POST"):
             return 405, "expected GET, HEAD or POST"
@@ -105,6 +114,14 @@ class Guard:
 
     def _knows_token(self, authorization: bytes) -> bool:
         return hmac.compare_digest(authorization, b"Bearer " + self._token)
+
+
+def _from_here(path: str, headers: Mapping[bytes, bytes]) -> bool:
+    """Whether this page asks, or nobody but the user does. Others may lead to it: it is no secret."""
+    if headers.get(b"sec-fetch-site", b"none") in (b"same-origin", b"none"):
+        return True
+    led = headers.get(b"sec-fetch-mode") == b"navigate"
+    return path == "/" and led and headers.get(b"sec-fetch-dest") == b"document"
 
 
 async def _refuse(send: Send, status: int, reason: str) -> None:

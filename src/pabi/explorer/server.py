@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pabi.explorer.guard import Guard
 from pabi.explorer.workers import Workers
@@ -29,6 +30,7 @@ _TYPES = {
 _LARGE = 1 << 26  # bytes of a file that somebody drops
 _SECONDS = {"demo": 600.0, "plan": 300.0}  # of a job, before it is stopped
 _USUAL_SECONDS = 120.0
+_IDLE = 10.0  # of a connection without a whole request
 _JOBS = (
     "run",
     "plan",
@@ -153,6 +155,25 @@ def _constant(content: bytes, media_type: str) -> Callable[[Request], Response]:
     return answer
 
 
+class _Impatient(H11Protocol):
+    """Closes connections on which no whole request comes for seconds: many of them would stop the others."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._expect(None)
+
+    def _expect(self, last: Any) -> None:
+        """Looks in some seconds whether there was another request than `last`."""
+        self.loop.call_later(_IDLE, self._look, last)
+
+    def _look(self, last: Any) -> None:
+        idle = self.cycle is None or self.cycle.response_complete
+        if idle and self.cycle is last:
+            self.transport.close()
+        if not self.transport.is_closing():
+            self._expect(self.cycle)
+
+
 def serve(
     stream: socket.socket,
     token: str,
@@ -170,7 +191,7 @@ def serve(
         server_header=False,
         date_header=False,
         loop="asyncio",
-        http="h11",
+        http=_Impatient,
         ws="none",
         timeout_graceful_shutdown=1,
     )

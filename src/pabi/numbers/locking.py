@@ -1,7 +1,7 @@
 """Lock files: one process at a time, and nobody waits for ever or in silence.
 
-The system's advisory lock (flock) can be held by whoever can open a file, for reading too. So what is locked is
-a file of its own, which only those can open who may write what it protects.
+The system's advisory lock (flock) can be held by whoever can open a file, for reading too. So what is locked
+is a file of its own, which only those can open who may write what it protects.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pabi.numbers.errors import InvalidInput
 from pabi.numbers.waiting import tick, waiting
 
 try:
-    import fcntl
+    import fcntl as fcntl  # also for those who write beside a lock
 except ImportError:  # Windows has no flock
     fcntl = None  # type: ignore[assignment]
 
@@ -28,8 +28,8 @@ PATIENCE = 30.0  # seconds
 def alone(path: Path, protected: os.stat_result) -> Iterator[int]:
     """A descriptor of the lock file `path`, which this process holds alone; it is made where there is none.
 
-    Those can hold it who may write what is `protected`. Raises InvalidInput where somebody else has held it for
-    30 s, and OSError where the system cannot lock it.
+    Those can hold it who may write what is `protected`. Raises InvalidInput where somebody else has held it
+    for 30 s, and OSError where the system cannot lock it.
     """
     if fcntl is None:
         raise OSError("the system has no flock")

@@ -12,7 +12,6 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 from pabi.numbers.errors import InvalidInput
 
@@ -25,7 +24,7 @@ def home_of(parent: str | os.PathLike[str] | None) -> Path:
 def scratch_file(home: Path) -> io.BufferedRandom:
     """A new file in a folder, to write to and read from. Raises InvalidInput naming `scratch`."""
     with writable(home):
-        return cast(io.BufferedRandom, tempfile.TemporaryFile(dir=home))
+        return tempfile.TemporaryFile(dir=home)
 
 
 @contextlib.contextmanager

@@ -69,9 +69,9 @@ def _name(parts: Sequence[Path], paths: Sequence[Path], force: bool) -> None:
             for part, path in zip(parts, paths, strict=True):
                 os.replace(part, path)
     except (OSError, InvalidInput, KeyboardInterrupt) as bad:
-        kept = " and ".join(str(part) for part in parts if part.exists())
+        names = " and ".join(str(part) for part in parts if part.exists())
         why = "interrupted" if isinstance(bad, KeyboardInterrupt) else bad
-        raise InvalidInput(kept, f"complete, and kept under this name: {why}") from None
+        raise InvalidInput(names, f"complete, and kept under this name: {why}") from None
     for folder in folders:
         sync_folder(folder)
 

@@ -207,9 +207,8 @@ def test_however_many_rows_are_gathered(tmp_path, small_buckets, monkeypatch, ga
 
 
 @pytest.mark.parametrize("norm", [0.5, 100.0])
-def test_factors_are_written_where_some_row_has_one(tmp_path, small_buckets, norm):
+def test_factors_are_written_beside_rows(tmp_path, small_buckets, norm):
     large = LargeRecords(table_in("npy", X, tmp_path), norm)
-    assert large.scaled == (norm < 1.0)
     loss = pabi.Loss.logistic(feature_norm=norm)
     own = trained(run_of(loss), LogisticGradients(Records(X, norm), Y))
     assert_same(trained(run_of(loss), LogisticGradients(large, Y)), own)

@@ -43,8 +43,6 @@ class LargeRecords(Records):
         Rows and columns.
     shortened : bool
         Whether some row was scaled down or clipped, a fact about the data.
-    scaled : bool
-        Whether some row may have a factor other than 1, a fact about the data.
     scratch : path or None
         The folder for scratch files.
 
@@ -63,7 +61,6 @@ class LargeRecords(Records):
     """
 
     scratch: str | os.PathLike[str] | None = None
-    scaled: bool = True
 
     def __init__(
         self,
@@ -115,6 +112,10 @@ class LargeRecords(Records):
                 self.stored(first, last), slice(first - rows.start, last - rows.start)
             )
 
+    def held(self) -> Records:
+        """These rows: they are bounded whenever they are read."""
+        return self
+
     def block_of(self, stored: NDArray[Any], part: slice) -> RowBlock:
         """The block of rows that are held as `stored` has them."""
         features = self.as_numbers(stored)
@@ -138,7 +139,7 @@ class LargeRecords(Records):
 
     def _checked_once(self) -> int:
         """How many rows there are, all of which were looked at."""
-        n, length, self.scaled = 0, block_length(self.d, MOST_ROWS), False
+        n, length = 0, block_length(self.d, MOST_ROWS)
         for chunk in ahead(self._source.chunks()):
             self._refuse_other_shapes(chunk)
             n += len(chunk)
@@ -149,11 +150,10 @@ class LargeRecords(Records):
         return n
 
     def _look_at(self, rows: NDArray[Any]) -> None:
-        """Notes whether some of the rows are scaled or shortened. Raises InvalidInput for wrong numbers."""
+        """Notes whether some of the rows are shortened. Raises InvalidInput for wrong numbers."""
         if self._plainly_within(rows):
             return
         scale, _ = self._bounded(self.as_numbers(rows))
-        self.scaled = self.scaled or bool(np.any(scale != 1.0))
         self.shortened = (
             self.shortened or bool(np.any(scale < SHORTENED)) or self._beyond_ranges(rows)
         )

@@ -77,9 +77,8 @@ class Layout:
 
     def _block(self, held: NDArray[Any], part: slice) -> RowBlock:
         features = self.records.as_numbers(held["x"])
-        beside: dict[str, Any] = {"scale": None}
         names = [name for name in held.dtype.names or () if name != "x"]
-        beside |= {name: held[name].copy() for name in names}  # the rows will be overwritten
+        beside = {name: held[name].copy() for name in names}  # the rows will be overwritten
         return RowBlock(part, features, **beside)
 
     def _rows(self) -> Iterator[NDArray[Any]]:
@@ -101,9 +100,8 @@ class Layout:
                 held[name] = values
             copy_rows(stored, held["x"])
             block = self.records.block_of(held["x"], slice(0, len(stored)))
-            held["norm"] = block.norm
-            if self.records.scaled:
-                held["scale"] = block.scale
+            # Beside the numbers they were found of: nothing that an earlier pass found says what these are.
+            held["scale"], held["norm"] = block.scale, block.norm
             if filled + length > len(room) or first + length >= n:
                 yield room[:filled]
                 filled = 0
@@ -113,7 +111,7 @@ class Layout:
     ) -> NDArray[Any]:
         """Room for rows as they are on the disk, for some times `length` of them, or for all."""
         fields = [(name, cells.dtype, cells.shape[1:]) for name, cells in beside.items()]
-        numbers = [("scale", np.float64)] * self.records.scaled + [("norm", np.float64)]
+        numbers = [("scale", np.float64), ("norm", np.float64)]
         kind = np.dtype([*fields, *numbers, ("x", stored.dtype, stored.shape[1:])])
         most = -(-self.records.n // length)
         return np.empty(min(most, max(1, _SORTED // (kind.itemsize * length))) * length, kind)

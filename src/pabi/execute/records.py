@@ -1,17 +1,31 @@
-"""Rows of bounded norm, read block by block from data that is never copied as a whole."""
+"""Rows of bounded norm: what is multiplied is what was bounded, whoever else may write to the data.
+
+Rows are brought within their norm whenever they are read, in memory of our own. Rows that are read many times
+are copied once, in the type they have, and measured there. So data that change between two readings change
+what is computed, and never by more than the norm allows.
+"""
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pabi.execute.clipping import by_row, clip_norms
-from pabi.execute.dense_blocks import Rows, dense_blocks, part_of, rows_in
+from pabi.execute.dense_blocks import (
+    Rows,
+    block_length,
+    copy_rows,
+    dense_blocks,
+    part_of,
+    rows_in,
+)
 from pabi.execute.products import add_weighted_sum, predictors
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -52,7 +66,8 @@ class Records:
     Parameters
     ----------
     X : (n, d) array, pandas frame, memory-mapped array or scipy sparse matrix
-        Real and finite. Kept by reference in the type it has; blocks are float64.
+        Real and finite. A dense one is kept by reference and bounded whenever it is read, a sparse one is
+        copied. Blocks are float64.
     feature_norm : float, optional
         R > 0, public. None: the rows are taken as they are, and R is unbounded.
     intercept_scaling : float, optional
@@ -90,11 +105,50 @@ class Records:
         intercept_scaling: float | None = None,
         ranges: Any = None,
     ) -> None:
-        self._X = _matrix(X)
-        self.n, d = (int(side) for side in self._X.shape)
-        self.sparse = not isinstance(self._X, np.ndarray)
+        matrix = _matrix(X)
+        own = not isinstance(matrix, np.ndarray)
+        self._take(matrix, feature_norm, intercept_scaling, ranges, own=own)
+
+    @classmethod
+    def made(cls, table: Any, feature_norm: float) -> Self:
+        """Rows of a table that this library made, and that nobody else knows."""
+        records = cls.__new__(cls)
+        records._take(table, feature_norm, None, None, own=True)
+        return records
+
+    def _take(
+        self,
+        matrix: Any,
+        feature_norm: float | None,
+        intercept_scaling: float | None,
+        ranges: Any,
+        *,
+        own: bool,
+    ) -> None:
+        """Looks at all rows once; what was measured is kept where `own` says that nobody else has them."""
+        self._X = matrix
+        self.n, d = (int(side) for side in matrix.shape)
+        self.sparse = not isinstance(matrix, np.ndarray)
         self._declare(d, feature_norm, intercept_scaling, ranges)
-        self._scale, self._norm = self._measured()
+        measured = self._measured()
+        # (factors or None, norms) of all rows; None where the data may change.
+        self._bounds = measured if own else None
+
+    def held(self) -> Records:
+        """The same rows, measured once, in memory that nobody else writes to.
+
+        A mapped file is not copied: its rows are bounded whenever they are read.
+        """
+        if self._bounds is not None or _is_mapped(self._X):
+            return self
+        own = copy(self)
+        own._X = np.empty(self._X.shape, self._X.dtype)
+        length = block_length(self.d, MOST_ROWS)
+        for first in range(0, self.n, length):
+            part = slice(first, min(first + length, self.n))
+            copy_rows(self._X[part], own._X[part])
+        own._bounds = own._measured()
+        return own
 
     def _declare(
         self, d: int, feature_norm: float | None, intercept_scaling: float | None, ranges: Any
@@ -119,10 +173,15 @@ class Records:
 
     def blocks(self, rows: Rows) -> Iterator[RowBlock]:
         """The requested rows in order, block by block."""
-        for part, features in self._raw(rows):
-            chosen = part_of(rows, part)
-            scale = None if self._scale is None else self._scale[chosen]
-            yield RowBlock(part, features, scale, self._norm[chosen])
+        for part, features in self._raw(rows, own=self._bounds is None):
+            yield RowBlock(part, features, *self._bounds_of(part_of(rows, part), features))
+
+    def _bounds_of(self, rows: Rows, features: Any) -> tuple[Array | None, Array]:
+        """(factors or None, norms) of rows, which are `features` where nothing is known of them yet."""
+        if self._bounds is None:
+            return self._bounded(features)
+        scale, norm = self._bounds
+        return (None if scale is None else scale[rows]), norm[rows]
 
     def dense(self, rows: Rows) -> Array:
         """(m, width) float64: the rows as the model sees them."""
@@ -186,13 +245,12 @@ class Records:
 
     # Reading.
 
-    def _raw(self, rows: Rows) -> Iterator[tuple[slice, Any]]:
-        """(part, float64 block) of the requested rows, ranges applied."""
+    def _raw(self, rows: Rows, *, own: bool) -> Iterator[tuple[slice, Any]]:
+        """(part, float64 block) of the requested rows, ranges applied; `own`: in memory of our own."""
         if self.sparse:
             yield from self._sparse_blocks(rows)
             return
-        own = self.reach is not None
-        for part, block in dense_blocks(self._X, rows, MOST_ROWS, own):
+        for part, block in dense_blocks(self._X, rows, MOST_ROWS, own or self.reach is not None):
             yield part, self._within_ranges(block)
 
     def _sparse_blocks(self, rows: Rows) -> Iterator[tuple[slice, Any]]:
@@ -233,7 +291,7 @@ class Records:
     def _measured(self) -> tuple[Array | None, Array]:
         """(factors that bring every row within the norm or None, norms rounded up), in one pass."""
         scale, norm = np.ones(self.n), np.empty(self.n)
-        for part, features in self._raw(slice(0, self.n)):
+        for part, features in self._raw(slice(0, self.n), own=False):
             scale[part], norm[part] = self._bounded(features)
         self.shortened = bool(np.any(scale < SHORTENED)) or self._out_of_range()
         return (None if np.all(scale == 1.0) else scale), norm
@@ -326,18 +384,39 @@ def numbers_of(rows: Rows) -> NDArray[np.intp]:
     return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows.copy()
 
 
+def _is_mapped(array: Any) -> bool:
+    """Whether an array lies in a file that is mapped into memory."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, mmap.mmap)
+
+
+def _own_csr(X: Any) -> Any:
+    """A copy of a sparse matrix as CSR, each entry once."""
+    from scipy.sparse import csr_matrix
+
+    given = X.tocsr()
+    if given.dtype.kind not in "fiub":
+        raise InvalidInput("X", f"expected real numbers, got dtype {given.dtype}")
+    # What the matrix says of itself is not believed: it may have been written to since it was found out.
+    parts = [np.array(part) for part in (given.data, given.indices, given.indptr)]
+    try:
+        matrix = csr_matrix(tuple(parts), shape=given.shape)
+        matrix.check_format(full_check=True)
+    except ValueError:
+        raise InvalidInput("X", "expected a sparse matrix whose indices are within it") from None
+    if not matrix.has_canonical_format:  # repeated entries would hide a row's length
+        matrix.sum_duplicates()
+    return matrix
+
+
 def _matrix(X: Any) -> Any:
-    """`X` as a real two-dimensional array or CSR matrix; arrays of numbers are not copied."""
+    """`X` as a real two-dimensional array, not copied if it has numbers, or as a CSR matrix of our own."""
     if hasattr(X, "tocsr"):
-        matrix = X.tocsr()
-        if matrix.dtype.kind not in "fiub":
-            raise InvalidInput("X", f"expected real numbers, got dtype {matrix.dtype}")
-        if not matrix.has_canonical_format:  # repeated entries would hide a row's length
-            matrix = matrix.copy()
-            matrix.sum_duplicates()
+        matrix = _own_csr(X)
     else:
         try:
-            matrix = np.asarray(X)
+            matrix = np.asarray(X).view()  # of a shape of its own
             if matrix.dtype.kind not in "fiubc":
                 matrix = matrix.astype(np.float64)
         except (TypeError, ValueError):
@@ -351,7 +430,7 @@ def _matrix(X: Any) -> Any:
 
 def as_labels(y: ArrayLike, n: int) -> NDArray[Any]:
     """`y` as a (n,) array. Raises InvalidInput naming `y`."""
-    labels = np.asarray(y)
+    labels = np.array(y)  # which is checked, and which nobody changes afterwards
     if labels.shape != (n,):
         raise InvalidInput("y", f"expected shape ({n},), one a row of X, got {labels.shape}")
     return labels

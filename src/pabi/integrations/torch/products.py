@@ -46,18 +46,18 @@ class DeviceRecords(Records):
     """Records whose rows are multiplied on a device; they are measured on the host, like all others."""
 
     def __init__(self, X: Any, feature_norm: float, scaling: float | None, device: Any) -> None:
-        super().__init__(X, feature_norm, scaling)
+        self._take(np.array(X), feature_norm, scaling, None, own=True)
         self._device = device
-        self._table = torch().as_tensor(X).to(device)
+        self._table = torch().as_tensor(self._X).to(device)
 
     def blocks(self, rows: Rows) -> Iterator[RowBlock]:
         """The requested rows in order, `MOST_ROWS` at a time; their features are on the device."""
         for first in range(0, rows_in(rows), MOST_ROWS):
             part = slice(first, min(first + MOST_ROWS, rows_in(rows)))
             chosen = part_of(rows, part)
-            scale = None if self._scale is None else self._scale[chosen]
             at = chosen if isinstance(chosen, slice) else torch().as_tensor(chosen).to(self._device)
-            yield RowBlock(part, self._table[at].double(), scale, self._norm[chosen])
+            features = self._table[at].double()
+            yield RowBlock(part, features, *self._bounds_of(chosen, features))
 
     def predictor(self, block: RowBlock, theta: Array, anywhere: bool = False) -> Array:
         """(m,) or (m, K): x·θ of the block's rows."""

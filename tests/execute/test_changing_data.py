@@ -93,7 +93,9 @@ def test_a_step_moves_by_no_more_than_was_promised():
     gradients = LogisticGradients(Records(X, 1.0), Y)
     X[0] = [LARGE, 0.0, 0.0]
     loss = pabi.Loss.logistic(feature_norm=1.0)
-    run = pabi.NoisySGD(loss, n=N, batches=pabi.FullBatch(), epochs=1, step_size=1.0, noise_std=1e-9)
+    run = pabi.NoisySGD(
+        loss, n=N, batches=pabi.FullBatch(), epochs=1, step_size=1.0, noise_std=1e-9
+    )
     moved = train(run, gradients, np.zeros(D)).x
     assert np.linalg.norm(moved) <= 1.0 + 1e-6
 

@@ -8,8 +8,10 @@ import pickle
 import time
 import warnings
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.base import clone, is_classifier
@@ -33,7 +35,7 @@ from pabi.learn import (
 from pabi.learn.search_plans import scored
 from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning, TargetUnreachable
 
-DELTA = 1e-5
+DELTA, SEED = 1e-5, 2
 GRID = {"clip_norm": [0.1, 0.5], "precondition": [None]}
 
 
@@ -333,6 +335,98 @@ def test_the_noise_on_a_score_is_what_its_guarantee_says():
     assert guarantee.mu == pytest.approx(1.0 / (500 * noise), rel=1e-12)
     cases = json.loads(fitted.guarantee_.to_json())["tradeoff"]["base"]
     assert min(cases.get("mus", [cases.get("mu")])) >= guarantee.mu * (1.0 - 1e-9)
+
+
+class Guesses:
+    """A model that predicts what it was told to."""
+
+    def __init__(self, guesses):
+        self.guesses = guesses
+
+    def predict(self, X):
+        return self.guesses
+
+
+class Odd:
+    """A label that answers comparisons with something else than yes or no."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __eq__(self, other):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    __hash__ = None
+
+
+def score_of(guesses, labels, m=40):
+    """The score of guesses, almost without noise."""
+    asked = search(validation_share=0.5)
+    asked.plan_ = SimpleNamespace(scoring_noise=1e-12)
+    cells = np.empty(m, dtype=object)
+    cells[:] = labels
+    tables = SimpleNamespace(X_scoring=None, y_scoring=cells, groups_scoring=None, scored=m)
+    return asked._score(Guesses(guesses), tables, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("label", "adds"),
+    [
+        (Odd(1000), 1), (Odd(np.array([True, True])), 0), (Odd(TypeError()), 0), (Odd(""), 0),
+        (None, 0), (float("nan"), 0), (pd.NA, 0), (pd.NaT, 0), ("1", 0), (b"1", 0), ([1, 1], 0),
+        (1.0, 1), (True, 1), (np.int64(1), 1), (1 + 0j, 1), (0, 0), (2**70, 0),
+    ],
+)  # fmt: skip
+def test_a_record_adds_nothing_or_one_hit(label, adds):
+    """Counted: 39 hits of the others, and 0 or 1 of this one, whatever its cell holds."""
+    found = score_of(np.ones(40, int), [label, *[1] * 39])
+    assert found == pytest.approx((39 + adds) / 40, abs=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(40, 1), (1, 40), (39,), (41,), (), (40, 40), (1,)])
+def test_predictions_of_another_shape_are_refused(shape):
+    with pytest.raises(InvalidInput, match=r"estimator: expected predictions of shape \(40,\)"):
+        score_of(np.ones(shape), [1] * 40)
+
+
+@pytest.mark.parametrize(
+    "form", [lambda y: y[:, None], lambda y: y[None], lambda y: y[:, None].tolist()]
+)
+def test_labels_of_another_shape_are_refused(form):
+    """(m, 1) beside (m,) made m·m hits, of which one record moved 2m."""
+    X, y = table(200)
+    with pytest.raises(InvalidInput, match=r"y: expected shape \(n,\), one label a record"):
+        search(validation_share=0.3).fit(X, form(y))
+
+
+def test_one_record_moves_a_score_by_one_part_of_all():
+    """The label of one scoring record becomes a text: the labels of all others stay what they are."""
+    X, y = table(60)
+    scores = []
+    for label in (int(y[7]), 1 - int(y[7]), "other", None):
+        changed = [int(one) for one in y]
+        changed[7] = label
+        asked = search(validation_share=0.5)
+        places = np.random.default_rng(SEED).permutation(60)[:30]
+        assert 7 in places  # it scores
+        tables = asked._parted(X, changed, np.random.default_rng(SEED), None)
+        asked.plan_ = SimpleNamespace(scoring_noise=1e-12)
+        score = asked._score(Guesses(np.ones(tables.scored, int)), tables, np.random.default_rng(0))
+        scores.append(score)
+        trained = np.asarray(tables.y)
+        assert trained.dtype.kind == "i"
+    assert max(scores) - min(scores) <= 1 / 30 + 1e-9
+
+
+def test_a_guarantee_says_what_a_prediction_depends_on():
+    X, y = table(300)
+    said = search(validation_share=0.3).fit(X, y).guarantee_.assumptions
+    assert any("depends on that record and on the trial's model alone" in one for one in said)
+    assert not any(
+        "trial's model alone" in one for one in search().fit(X, y, **PUBLIC).guarantee_.assumptions
+    )
 
 
 def test_it_waits_for_the_end_of_a_slot():

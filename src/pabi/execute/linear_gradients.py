@@ -105,7 +105,7 @@ class LinearGradients:
         point = self._point(theta)
         weights = [
             self._weighted(
-                self._residual(self.records.predictor(block, point), self._of(rows, block)),
+                self._alike(self.records.predictor(block, point), self._of(rows, block)),
                 rows,
                 block,
             )
@@ -186,7 +186,16 @@ class LinearGradients:
     def _cut(self, predictor: Array, target: Any, norm: Array, limit: Limit) -> Array:
         """The residuals of records of these norms, of the loss as `limit` clips it."""
         assert limit.residual is None  # a loss that nobody knows is not clipped (`engine`)
-        return self._residual(predictor, target)
+        return self._alike(predictor, target)
+
+    def _alike(self, predictor: Array, target: Any) -> Array:
+        """The residuals. Raises InvalidInput for others than one a predictor: rows would be mixed."""
+        residual, shape = self._residual(predictor, target), predictor.shape
+        if np.shape(residual) != shape:
+            raise InvalidInput(
+                "residual", f"expected it to return shape {shape}, got {np.shape(residual)}"
+            )
+        return residual
 
     def _weighted(self, residual: Array, rows: Rows, block: RowBlock) -> Array:
         if self._weights is not None:

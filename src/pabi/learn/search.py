@@ -56,6 +56,7 @@ from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 
 SCORED_PUBLICLY = "the records that score the trials are public"
+SCORED_ALONE = "what a trial predicts for a record that scores depends on that record and on the trial's model alone"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -371,10 +372,10 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if users is not None:
             own = {"groups": users.among(train), "groups_scoring": users.among(score)}
             score, train = users.rows(score), users.rows(train)
-        labels = np.asarray(y)
+        labels = _labels(y)
         return _Tables(
             X=_safe_indexing(X, train),
-            y=labels[train],
+            y=np.asarray(labels[train].tolist()) if isinstance(y, list | tuple) else labels[train],
             X_scoring=_safe_indexing(X, score),
             y_scoring=labels[score],
             rows=len(train),
@@ -425,7 +426,10 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             return np.unique(np.asarray(last.classes))
         if self.validation_share is None:
             return labels_of(tables.cells)
-        return np.unique(np.concatenate([tables.cells, np.asarray(tables.y_scoring)]))
+        try:
+            return np.unique(np.concatenate([tables.cells, np.asarray(tables.y_scoring)]))
+        except TypeError:
+            raise InvalidInput("y", "expected labels of one kind") from None
 
     # Trials.
 
@@ -481,7 +485,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             scorer = check_scoring(model, scoring=self.scoring)
             score = float(scorer(model, tables.X_scoring, tables.y_scoring))
             return -math.inf if math.isnan(score) else score
-        hits = np.asarray(model.predict(tables.X_scoring)) == np.asarray(tables.y_scoring)
+        hits = _hits(model.predict(tables.X_scoring), tables.y_scoring)
         noisy = np.array([_share_of(hits, tables) + noise * generator.standard_normal()])
         return float(on_grid(noisy, noise)[0])
 
@@ -495,7 +499,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             PREPROCESSING,
             *((LABELS,) if labels else ()),
             *((WEIGHTS,) if weighted else ()),
-            *((SCORED_PUBLICLY,) if public else ()),
+            SCORED_PUBLICLY if public else SCORED_ALONE,
         )
         certified: Guarantee = self.plan_.guarantee.assuming(*sentences)
         return certified
@@ -706,10 +710,43 @@ def _of_any_fit(guarantee: Guarantee) -> Guarantee:
     return replace(guarantee, assumptions=assumptions, besides=besides)
 
 
-def _share_of(hits: NDArray[Any], tables: _Tables) -> float:
+def _labels(y: Any) -> NDArray[Any]:
+    """(n,) labels, as they are where they are of several types. Raises InvalidInput for another shape.
+
+    numpy would make texts of all of them where one is a text, so that one record could change every hit.
+    """
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise InvalidInput("y", f"expected shape (n,), one label a record, got {labels.shape}")
+    if isinstance(y, list | tuple) and len({type(one) for one in y}) > 1:
+        labels = np.empty(len(y), dtype=object)
+        labels[:] = y
+    return labels
+
+
+def _hits(predicted: Any, labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """(m,) whether each record's label is the one predicted: a record adds 0 or 1, whatever it holds."""
+    guesses = np.asarray(predicted)
+    if labels.ndim != 1 or guesses.shape != labels.shape:
+        raise InvalidInput(
+            "estimator", f"expected predictions of shape {labels.shape}, got {guesses.shape}"
+        )
+    pairs = zip(guesses.tolist(), labels.tolist(), strict=True)
+    return np.fromiter((_alike(*pair) for pair in pairs), np.bool_, len(labels))
+
+
+def _alike(guess: Any, label: Any) -> bool:
+    """Whether a guess is the label; what cannot be compared is no hit."""
+    try:
+        return bool(guess == label)
+    except (TypeError, ValueError):
+        return False
+
+
+def _share_of(hits: NDArray[np.bool_], tables: _Tables) -> float:
     """The share of hits, or the mean of those of the users, 0 of one without rows."""
     if tables.groups_scoring is None:
-        return float(np.mean(hits))
+        return float(np.count_nonzero(hits)) / len(hits)
     return math.fsum((hits * tables.groups_scoring.shares).tolist()) / tables.scored
 
 

@@ -56,7 +56,7 @@ from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 
 SCORED_PUBLICLY = "the records that score the trials are public"
-SCORED_ALONE = "what a trial predicts for a record that scores depends on that record and on the trial's model alone"
+SCORED_ALONE = "what a trial predicts for a scoring record depends on that record and on the trial's model alone"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ from pabi.learn.documentation import documented
 from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.large_rows import large_scored, part_by_part
 from pabi.learn.plans import Size, TrainingPlan
+from pabi.learn.private_steps import AllOrNothing
 from pabi.learn.rows import number_or_auto
 from pabi.learn.sentences import LABELS, WEIGHTS
 from pabi.learn.users import Given
@@ -105,17 +106,18 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
                 "expected them declared with keep_state: the label set would be learnt from rows that may "
                 "have to be forgotten",
             )
-        rows, labels, beside = self._labelled(X, y, Given(groups, sample_weight, keep_state))
-        codes, sentences = self._codes_of(labels)
-        weights, of_weights = self._weights(codes)
-        self._train(
-            rows,
-            codes,
-            _outputs(len(self.classes_)),
-            beside=beside,
-            weights=weights,
-            sentences=sentences + of_weights,
-        )
+        with AllOrNothing(self):
+            rows, labels, beside = self._labelled(X, y, Given(groups, sample_weight, keep_state))
+            codes, sentences = self._codes_of(labels)
+            weights, of_weights = self._weights(codes)
+            self._train(
+                rows,
+                codes,
+                _outputs(len(self.classes_)),
+                beside=beside,
+                weights=weights,
+                sentences=sentences + of_weights,
+            )
         return self
 
     def plan(

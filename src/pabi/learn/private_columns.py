@@ -31,7 +31,7 @@ from pabi.guarantees.releases import released_notes
 from pabi.learn.guards import surroundings
 from pabi.learn.hashes import parameters_of
 from pabi.learn.large_rows import large_rows
-from pabi.learn.private_steps import PrivateStep
+from pabi.learn.private_steps import AllOrNothing, PrivateStep
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
 from pabi.learn.splitting import gaussian_mu
 from pabi.learn.whitening import together
@@ -156,24 +156,27 @@ class PrivateColumns(PrivateStep):
             `random_state` is not None. A step before this one learns from the data, or a search fits it many
             times, each once in a process.
         """
-        check_ledger(self.ledger)
-        table = self._fitting_table(X, y)
-        plan = self.plan(*table.shape)
-        around = surroundings(self, strict=self.strict, stacklevel=2)
-        if plan.guarantee is None:
-            learnt, guarantee = self._learnt(table, (), None), None
-        else:
-            randomness = randomness_from(self.random_state, stacklevel=2)
-            cost = plan.guarantee.assuming(PREPROCESSING)
-            with reserved(self.ledger, lambda: cost, secret=randomness.secret):
-                learnt = unseen(lambda: self._learnt(table, plan.releases, randomness.generator()))
-            guarantee = cost.assuming(ONE_FIT, *around)
-            guarantee = guarantee if randomness.secret else guarantee.for_testing()
-        for name, value in learnt.items():
-            setattr(self, name, value)
-        self.releases_, self.guarantee_ = plan.releases, guarantee
-        if guarantee is not None:
-            self.guarantee_ = guarantee.noting(released_notes(parameters_of(self)))
+        with AllOrNothing(self):
+            check_ledger(self.ledger)
+            table = self._fitting_table(X, y)
+            plan = self.plan(*table.shape)
+            around = surroundings(self, strict=self.strict, stacklevel=2)
+            if plan.guarantee is None:
+                learnt, guarantee = self._learnt(table, (), None), None
+            else:
+                randomness = randomness_from(self.random_state, stacklevel=2)
+                cost = plan.guarantee.assuming(PREPROCESSING)
+                with reserved(self.ledger, lambda: cost, secret=randomness.secret):
+                    learnt = unseen(
+                        lambda: self._learnt(table, plan.releases, randomness.generator())
+                    )
+                guarantee = cost.assuming(ONE_FIT, *around)
+                guarantee = guarantee if randomness.secret else guarantee.for_testing()
+            for name, value in learnt.items():
+                setattr(self, name, value)
+            self.releases_, self.guarantee_ = plan.releases, guarantee
+            if guarantee is not None:
+                self.guarantee_ = guarantee.noting(released_notes(parameters_of(self)))
         return self
 
     # What subclasses say.

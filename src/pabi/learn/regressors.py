@@ -24,6 +24,7 @@ from pabi.learn.documentation import documented
 from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.large_rows import large_scored, part_by_part
 from pabi.learn.plans import Size, TrainingPlan
+from pabi.learn.private_steps import AllOrNothing
 from pabi.learn.rows import number_or_auto
 from pabi.learn.schema import read_range
 from pabi.learn.users import Given
@@ -140,18 +141,21 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             `random_state` is not None. A step before this one learns from the data, or a search fits it many
             times, each once in a process.
         """
-        rows, targets, beside = self._with_amounts(X, y, Given(groups, sample_weight, keep_state))
-        outputs = first_of(targets).shape[1:]
-        scale, ranged = self._scale(), self.target_range is not None
-        if not ranged:
-            self._warn_of_unstated_bound()
-        self._train(
-            rows,
-            applied(targets, scale.seen),
-            *outputs,
-            beside=beside,
-            sentences=(RANGE,) * ranged,
-        )
+        with AllOrNothing(self):
+            rows, targets, beside = self._with_amounts(
+                X, y, Given(groups, sample_weight, keep_state)
+            )
+            outputs = first_of(targets).shape[1:]
+            scale, ranged = self._scale(), self.target_range is not None
+            if not ranged:
+                self._warn_of_unstated_bound()
+            self._train(
+                rows,
+                applied(targets, scale.seen),
+                *outputs,
+                beside=beside,
+                sentences=(RANGE,) * ranged,
+            )
         return self
 
     def _seen_targets(self, y: Any) -> tuple[Array, Array | None]:

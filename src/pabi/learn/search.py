@@ -39,6 +39,7 @@ from pabi.learn.categories import PrivateCategories, learns_levels
 from pabi.learn.guards import surroundings
 from pabi.learn.hashes import parameters_of
 from pabi.learn.pipelines import guarantee_of, keep_whole
+from pabi.learn.private_steps import AllOrNothing
 from pabi.learn.search_plans import (
     SearchPlan,
     Settings,
@@ -56,7 +57,9 @@ from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 
 SCORED_PUBLICLY = "the records that score the trials are public"
-SCORED_ALONE = "what a trial predicts for a scoring record depends on that record and on the trial's model alone"
+SCORED_ALONE = (
+    "a prediction for a scoring record depends on that record and on the trial's model alone"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -600,41 +603,42 @@ def fit_on(
 ) -> PrivateSearchCV:
     """What `search.fit` returns; the trials are made on `machines`, None for this one."""
     began = time.monotonic()
-    check_ledger(search.ledger)
-    slot = search._slot()
-    source = randomness_from(search.random_state, stacklevel=3)
-    public = search._scored_publicly(X_public, y_public)
-    generator = source.generator()
-    table = large_table(X)
-    if table is not None:
-        _refuse_large(machines, public)
-    rows = int(_num_samples(X)) if table is None else large_column(table, y).checked()
-    if table is not None and is_large(groups):
-        groups = large_column(table, groups, "groups").whole()
-    users, of_users = search._users(groups, rows)
-    tables = (
-        _Tables(X=X, y=y, X_scoring=X_public, y_scoring=y_public, rows=rows, groups=users)
-        if public
-        else search._parted(X, y, generator, users)
-    )
-    sized = search._sized(tables, generator)
-    scored = 0 if public else tables.scored
-    search.plan_ = planned(search._target(scored), sized)
-    del generator  # it would stand in this frame while trials run
-    around = surroundings(search, strict=False, stacklevel=3)
-    certified = search._guarantee(sized, public).assuming(*of_users, *around)
-    if machines is not None:
-        certified = certified.assuming(*machines.assumed)
-    with reserved(search.ledger, lambda: certified, secret=source.secret):
-        best = search._best(tables, sized, source, machines)
-    guarantee = certified if source.secret else certified.for_testing()
-    guarantee = guarantee.noting(released_notes(parameters_of(best.model)))
-    # One trial's would promise too much.
-    keep_whole(best.model, last_step(best.model), guarantee)
-    search.best_estimator_, search.best_params_ = best.model, dict(best.settings)
-    search.guarantee_ = guarantee
-    if hasattr(best.model, "n_features_in_"):
-        search.n_features_in_ = best.model.n_features_in_
+    with AllOrNothing(search):
+        check_ledger(search.ledger)
+        slot = search._slot()
+        source = randomness_from(search.random_state, stacklevel=3)
+        public = search._scored_publicly(X_public, y_public)
+        generator = source.generator()
+        table = large_table(X)
+        if table is not None:
+            _refuse_large(machines, public)
+        rows = _rows_of(X, y) if table is None else large_column(table, y).checked()
+        if table is not None and is_large(groups):
+            groups = large_column(table, groups, "groups").whole()
+        users, of_users = search._users(groups, rows)
+        tables = (
+            _Tables(X=X, y=y, X_scoring=X_public, y_scoring=y_public, rows=rows, groups=users)
+            if public
+            else search._parted(X, y, generator, users)
+        )
+        sized = search._sized(tables, generator)
+        scored = 0 if public else tables.scored
+        search.plan_ = planned(search._target(scored), sized)
+        del generator  # it would stand in this frame while trials run
+        around = surroundings(search, strict=False, stacklevel=3)
+        certified = search._guarantee(sized, public).assuming(*of_users, *around)
+        if machines is not None:
+            certified = certified.assuming(*machines.assumed)
+        with reserved(search.ledger, lambda: certified, secret=source.secret):
+            best = search._best(tables, sized, source, machines)
+        guarantee = certified if source.secret else certified.for_testing()
+        guarantee = guarantee.noting(released_notes(parameters_of(best.model)))
+        # One trial's would promise too much.
+        keep_whole(best.model, last_step(best.model), guarantee)
+        search.best_estimator_, search.best_params_ = best.model, dict(best.settings)
+        search.guarantee_ = guarantee
+        if hasattr(best.model, "n_features_in_"):
+            search.n_features_in_ = best.model.n_features_in_
     _wait(began, slot)
     return search
 
@@ -708,6 +712,16 @@ def _of_any_fit(guarantee: Guarantee) -> Guarantee:
         for sentences in (guarantee.assumptions, guarantee.besides)
     )
     return replace(guarantee, assumptions=assumptions, besides=besides)
+
+
+def _rows_of(X: Any, y: Any) -> int:
+    """How many rows a table in memory has. Raises InvalidInput unless it has columns, and y as many rows."""
+    shape = np.shape(X)
+    if len(shape) != 2:
+        raise InvalidInput("X", f"expected shape (n, d), got {shape}")
+    if np.shape(y)[:1] != shape[:1]:
+        raise InvalidInput("y", "expected as many rows as X has")
+    return int(shape[0])
 
 
 def _labels(y: Any) -> NDArray[Any]:

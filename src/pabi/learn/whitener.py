@@ -20,6 +20,7 @@ from pabi.learn.documentation import documented
 from pabi.learn.guards import surroundings
 from pabi.learn.hashes import MATRIX
 from pabi.learn.large_rows import as_it_is_read
+from pabi.learn.private_steps import AllOrNothing
 from pabi.learn.rows import BoundedRows, warn_if_shortened
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
 from pabi.learn.users import users_of_rows
@@ -142,31 +143,34 @@ class PrivateWhitener(
             `random_state` is not None. A step before this one learns from the data, or a search fits it many
             times, each once in a process.
         """
-        check_ledger(self.ledger)
-        rows = self._large(X, y, groups)
-        records = self._records(self._checked(X) if rows is None else rows)
-        if rows is not None and is_large(groups):
-            groups = large_column(rows.table, groups, "groups").whole()
-        equal = flag("equal_norms", self.equal_norms)
-        output = validate.number(
-            "output_norm", self.output_norm, at_least=1.0 / LARGEST, at_most=LARGEST
-        )
-        users, of_users = users_of_rows(groups, self.users, records.n)
-        moments = self._moments(records, users)
-        around = surroundings(self, strict=self.strict, stacklevel=2)
-        warn_if_shortened(records, stacklevel=3)
-        secret = randomness_from(self.random_state, stacklevel=2).secret
-        with reserved(
-            self.ledger,
-            lambda: moments.guarantee(self.delta).assuming(PREPROCESSING, *of_users),
-            secret=secret,
-        ):
-            one = released_moments(moments, records, self.random_state, self.delta, users)
-        self.preconditioner_ = whitening(one.values, moments, norm=output, equal=equal)
-        guarantee = one.guarantee.assuming(PREPROCESSING, ONE_FIT, *of_users, *around)
-        self.guarantee_ = guarantee.noting(released_notes({MATRIX: self.preconditioner_.matrix}))
-        self.moments_ = moments
-        self._n_features_out = records.width
+        with AllOrNothing(self):
+            check_ledger(self.ledger)
+            rows = self._large(X, y, groups)
+            records = self._records(self._checked(X) if rows is None else rows)
+            if rows is not None and is_large(groups):
+                groups = large_column(rows.table, groups, "groups").whole()
+            equal = flag("equal_norms", self.equal_norms)
+            output = validate.number(
+                "output_norm", self.output_norm, at_least=1.0 / LARGEST, at_most=LARGEST
+            )
+            users, of_users = users_of_rows(groups, self.users, records.n)
+            moments = self._moments(records, users)
+            around = surroundings(self, strict=self.strict, stacklevel=2)
+            warn_if_shortened(records, stacklevel=3)
+            secret = randomness_from(self.random_state, stacklevel=2).secret
+            with reserved(
+                self.ledger,
+                lambda: moments.guarantee(self.delta).assuming(PREPROCESSING, *of_users),
+                secret=secret,
+            ):
+                one = released_moments(moments, records, self.random_state, self.delta, users)
+            self.preconditioner_ = whitening(one.values, moments, norm=output, equal=equal)
+            guarantee = one.guarantee.assuming(PREPROCESSING, ONE_FIT, *of_users, *around)
+            self.guarantee_ = guarantee.noting(
+                released_notes({MATRIX: self.preconditioner_.matrix})
+            )
+            self.moments_ = moments
+            self._n_features_out = records.width
         return self
 
     def _moments(self, records: Records, users: UserRows | None) -> NoisySecondMoments:

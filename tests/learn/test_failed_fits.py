@@ -1,0 +1,151 @@
+"""A fit that fails, at whatever place, leaves what was fitted as it was; what was charged stays charged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import pabi
+from pabi.learn import (
+    PrivateCategories,
+    PrivateHuberRegressor,
+    PrivateImputer,
+    PrivateLinearRegression,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateRanges,
+    PrivateRidgeClassifier,
+    PrivateScaler,
+    PrivateSearchCV,
+    PrivateWhitener,
+    parameters_hash,
+    search,
+    whitener,
+)
+from pabi.learn import estimators as estimators_module
+from pabi.learn import private_columns as columns_module
+from pabi.numbers.errors import BudgetExceeded, InvalidInput
+
+X = np.linspace([-1.0, 1.0, 0.2], [1.0, -0.5, 0.1], 900) / 1.5
+LABELS = (X[:, 0] > 0.1).astype(int)
+CELLS = np.array([["x", "b"], ["y", "a"]] * 450, dtype=object)
+BUDGET = {"epsilon": 4.0, "delta": 1e-5}
+LINEAR = {**BUDGET, "feature_norm": 1.0, "epochs": 2}
+
+
+def classifier(kind):
+    return lambda: (kind(classes=[0, 1], **LINEAR), X, LABELS)
+
+
+def regressor(kind):
+    return lambda: (kind(target_range=(0, 2), **LINEAR), X, LABELS.astype(float))
+
+
+def searching():
+    model = PrivateLogisticRegression(classes=[0, 1], feature_norm=1.0, epochs=2)
+    grid = {"l2": [0.01, 0.1]}
+    return PrivateSearchCV(model, grid, **BUDGET, mean_trials=1.5, validation_share=0.3), X, LABELS
+
+
+FITS = {
+    "logistic": classifier(PrivateLogisticRegression),
+    "svc": classifier(PrivateLinearSVC),
+    "ridge": classifier(PrivateRidgeClassifier),
+    "linear": regressor(PrivateLinearRegression),
+    "huber": regressor(PrivateHuberRegressor),
+    "poisson": regressor(PrivatePoissonRegressor),
+    "whitener": lambda: (PrivateWhitener(**BUDGET, feature_norm=1.0), X, None),
+    "ranges": lambda: (PrivateRanges(**BUDGET), X, None),
+    "scaler": lambda: (PrivateScaler(**BUDGET), X, None),
+    "imputer": lambda: (PrivateImputer(**BUDGET), X, None),
+    "categories": lambda: (PrivateCategories(**BUDGET), CELLS, None),
+    "search": searching,
+}
+
+
+class Stop(BaseException):
+    """As Ctrl-C is: no Exception."""
+
+
+def raising(error):
+    def instead(*args, **kwargs):
+        raise error
+
+    return instead
+
+
+# Where a fit is made to fail: before anything, after the moments, after the training, at its very end.
+def at_the_table(patch, error):
+    return np.zeros(3)  # of one dimension
+
+
+def after_the_moments(patch, error):
+    patch.setattr(estimators_module, "train_and_keep", raising(error))
+    patch.setattr(whitener, "whitening", raising(error))
+    patch.setattr(search, "reserved", raising(error))
+    patch.setattr(columns_module, "unseen", raising(error))
+
+
+def at_the_end(patch, error):
+    for module in (estimators_module, whitener, columns_module, search):
+        patch.setattr(module, "released_notes", raising(error))
+
+
+PLACES = {"table": at_the_table, "moments": after_the_moments, "end": at_the_end}
+ERRORS = (KeyboardInterrupt(), Stop(), MemoryError(), InvalidInput("X", "no"))
+
+
+@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("place", PLACES)
+def test_it_is_left_as_it_was(monkeypatch, name, place):
+    model, table, y = FITS[name]()
+    model.fit(table, y)
+    before = dict(vars(model))
+    for error in ERRORS:
+        with monkeypatch.context() as patch:
+            other = PLACES[place](patch, error)
+            with pytest.raises((type(error), ValueError)):
+                model.fit(table if other is None else other, y)
+        assert vars(model).keys() == before.keys()
+        assert all(vars(model)[key] is value for key, value in before.items())
+    assert pabi.verify(model.guarantee_).ok
+    stated = [one["parameters_sha256"] for one in model.guarantee_.notes["releases"]]
+    assert stated == [parameters_hash(model)]
+
+
+@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("place", PLACES)
+def test_what_was_never_fitted_is_not_fitted_then(monkeypatch, name, place):
+    model, table, y = FITS[name]()
+    other = PLACES[place](monkeypatch, KeyboardInterrupt())
+    with pytest.raises((KeyboardInterrupt, ValueError)):
+        model.fit(table if other is None else other, y)
+    assert not [key for key in vars(model) if key.endswith("_")]
+
+
+def test_what_was_charged_stays_charged(monkeypatch, tmp_path):
+    ledger = pabi.Ledger(tmp_path / "ledger.jsonl", 20.0, 1e-5)
+    model = clone(FITS["logistic"]()[0]).set_params(ledger=ledger)
+    model.fit(X, LABELS)
+    left = ledger.remaining()
+    at_the_end(monkeypatch, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, LABELS)
+    assert 0.0 < ledger.remaining() < left
+
+
+def test_a_budget_that_is_exceeded_loses_no_model(tmp_path):
+    ledger = pabi.Ledger(tmp_path / "ledger.jsonl", 5.0, 1e-5)
+    model = clone(FITS["logistic"]()[0]).set_params(ledger=ledger).fit(X, LABELS)
+    before = dict(vars(model))
+    with pytest.raises(BudgetExceeded):
+        model.fit(X, LABELS)
+    assert all(vars(model)[key] is value for key, value in before.items())
+
+
+@pytest.mark.parametrize(("rows", "labels"), [(X[:, 0], LABELS), (X, LABELS[1:]), (X[1:], LABELS)])
+def test_a_search_takes_a_row_and_a_label_a_record(rows, labels):
+    with pytest.raises(InvalidInput, match="^(X|y): expected"):
+        searching()[0].fit(rows, labels)

@@ -110,7 +110,7 @@ class Records:
         self._take(matrix, feature_norm, intercept_scaling, ranges, own=own)
 
     @classmethod
-    def made(cls, table: Any, feature_norm: float) -> Self:
+    def of_own(cls, table: Any, feature_norm: float) -> Self:
         """Rows of a table that this library made, and that nobody else knows."""
         records = cls.__new__(cls)
         records._take(table, feature_norm, None, None, own=True)
@@ -395,13 +395,13 @@ def _own_csr(X: Any) -> Any:
     """A copy of a sparse matrix as CSR, each entry once."""
     from scipy.sparse import csr_matrix
 
-    given = X.tocsr()
-    if given.dtype.kind not in "fiub":
-        raise InvalidInput("X", f"expected real numbers, got dtype {given.dtype}")
+    rows = X.tocsr()
+    if rows.dtype.kind not in "fiub":
+        raise InvalidInput("X", f"expected real numbers, got dtype {rows.dtype}")
     # What the matrix says of itself is not believed: it may have been written to since it was found out.
-    parts = [np.array(part) for part in (given.data, given.indices, given.indptr)]
+    parts = [np.array(part) for part in (rows.data, rows.indices, rows.indptr)]
     try:
-        matrix = csr_matrix(tuple(parts), shape=given.shape)
+        matrix = csr_matrix(tuple(parts), shape=rows.shape)
         matrix.check_format(full_check=True)
     except ValueError:
         raise InvalidInput("X", "expected a sparse matrix whose indices are within it") from None

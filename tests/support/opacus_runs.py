@@ -71,6 +71,7 @@ def opacus_run(
     *,
     n=60,
     d=3,
+    outputs=1,
     batch=12,
     accountant="pabi",
     bias=False,
@@ -79,8 +80,8 @@ def opacus_run(
     settings=None,
     **private,
 ):
-    """A head of one output under an engine; `settings` are for torch's optimiser, `private` for Opacus."""
-    module = nn.Linear(d, 1, bias=bias).double()
+    """A head under an engine; `settings` are for torch's optimiser, `private` for Opacus."""
+    module = nn.Linear(d, outputs, bias=bias).double()
     first = torch.cat([p.detach().reshape(-1) for p in module.parameters()]).numpy().copy()
     inner = optimizer(module.parameters(), **{"lr": 0.5, **(settings or {})})
     loader = loader or DataLoader(records(n, d), batch_size=batch, shuffle=True)

@@ -102,6 +102,22 @@ def released(execute: Callable[[], Array]) -> Array:
     return values
 
 
+def unshown(field: str, call: Callable[[], T]) -> T:
+    """What a callable of the user's returns. Raises InvalidInput where that fails.
+
+    It says the error's type alone: its message, and what led to it, may show a record.
+    """
+    try:
+        return call()
+    except InvalidInput:
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+    raise InvalidInput(
+        field, f"fails on records of the data, with a {kind}: try it on rows that you may look at"
+    )
+
+
 def forget_frames(error: BaseException, handled_outside: BaseException | None) -> None:
     """Empties the frames that `error` came through.
 

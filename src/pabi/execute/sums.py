@@ -25,6 +25,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,7 +35,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.execute.clipping import clip_coordinates, clip_norms
 from pabi.execute.dense_blocks import Rows
 from pabi.execute.groups import UserRows
-from pabi.execute.hiding import read_only, returned
+from pabi.execute.hiding import read_only, returned, unshown
 from pabi.execute.records import MOST_ROWS, numbers_of
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import HALF_ULP
@@ -201,7 +202,7 @@ def per_record_sum(
         result = Total(x.shape)
         for first in range(0, len(indices), held):
             part = indices[first : first + held].copy()  # the callee may do as it likes
-            values = gradients(read_only(x), part)
+            values = unshown("per_record_gradients", partial(gradients, read_only(x), part))
             each = returned("per_record_gradients", values, (len(part), *x.shape), _EACH)
             if limit.shrink != 1.0:
                 each = each * limit.shrink
@@ -226,7 +227,8 @@ def stated_sum(
     bound = None if run.gradient_sensitivity is not None else run.record_gradient_bound
 
     def total(x: Array, rows: Rows) -> Array:
-        value = clipped_gradient_sum(read_only(x), numbers_of(rows), bound)
+        ask = partial(clipped_gradient_sum, read_only(x), numbers_of(rows), bound)
+        value = unshown("clipped_gradient_sum", ask)
         return returned("clipped_gradient_sum", value, x.shape, "x.shape")
 
     return total

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.integrations.dask import partitions, train, workers
+from pabi.integrations.dask import partitions, tasks, train, workers
 from pabi.integrations.dask.blocks import blocks_of
 from pabi.integrations.dask.partitions import Declared, PartialSum, Recipe
 from pabi.integrations.dask.sums import ClusterGradients
@@ -282,6 +282,49 @@ def test_a_cluster_that_is_gone_is_one_line():
         client.close()
     with pytest.raises(InvalidInput, match="^client: "):
         gradients.sum_for(RUN, None)(np.zeros(5), slice(0, N))
+
+
+@pytest.mark.parametrize("name", ["training", "chain"])
+def test_workers_that_are_all_gone_are_waited_for_so_long(name, monkeypatch):
+    """They were there when they were looked for; nobody makes the rest of the work."""
+    monkeypatch.setattr(workers, "_PATIENCE", 0.2)
+    monkeypatch.setattr(workers, "_LOOK", 0.1)
+    distributed = package("distributed")
+    with (
+        distributed.LocalCluster(n_workers=1, **IN_PROCESS) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        if name == "training":
+            ask = partial(gradients_of(client, array(X), Y).sum_for(RUN, None), np.zeros(5))
+            lose_the_holder(cluster, client)
+            with pytest.raises(InvalidInput, match=r"^client: expected workers, got none for 0.2"):
+                ask(slice(0, N))
+            return
+        parts = tasks.Cluster(client, "part", "nothing")
+        (worker,) = cluster.workers.values()
+        client.sync(worker.close, nanny=False, reason="it is lost")
+        with pytest.raises(InvalidInput, match=r"^client: expected workers, got none for 0.2"):
+            list(parts.results(abs, [1, 2]))
+
+
+def test_clients_that_are_closed_are_said_to_be():
+    distributed = package("distributed")
+    with distributed.LocalCluster(n_workers=1, **IN_PROCESS) as cluster:
+        client = distributed.Client(cluster)
+        client.close()
+        line = "client: expected one that is connected, got one that is closed"
+        assert refused(client, array(X), Y) == line
+
+
+def test_no_workers_at_all(monkeypatch):
+    monkeypatch.setattr(workers, "_PATIENCE", 0.2)
+    distributed = package("distributed")
+    with (
+        distributed.LocalCluster(n_workers=0, **IN_PROCESS) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        line = "client: expected a worker within 0.2 seconds, got none"
+        assert refused(client, array(X), Y) == line
 
 
 def fails(x, rows, targets):

@@ -27,7 +27,7 @@ from opacus.utils.batch_memory_manager import BatchMemoryManager
 from torch.optim import lr_scheduler
 
 from pabi.integrations.opacus import PabiAccountant, from_opacus
-from pabi.integrations.opacus.accountant import INSECURE, LOADER, PRECISION
+from pabi.integrations.opacus.accountant import INSECURE, LINEAR, LOADER, LOOP, PRECISION
 from support.opacus_runs import HEAD, WITH_BIAS, opacus_run
 
 DELTA = 1e-4
@@ -99,7 +99,7 @@ def test_the_guarantee_says_what_opacus_adds():
     run, description = trained()
     guarantee = run.engine.accountant.guarantee(DELTA)
     added = set(guarantee.assumptions) - set(description.guarantee(DELTA).assumptions)
-    assert added == {LOADER, PRECISION, INSECURE}
+    assert added == {LOADER, LOOP, LINEAR, PRECISION, INSECURE}
     assert guarantee.verified or guarantee.certificate is not None
     secure, _ = trained(noise_multiplier=2.0)
     for seen in secure.engine.accountant.history:
@@ -119,7 +119,7 @@ def test_schedules_are_followed():
 def test_logical_batches_of_a_memory_manager():
     run = opacus_run()
     description = from_opacus(run.optimizer, run.loader, loss=HEAD, epochs=1)
-    run.engine.accountant.describe(description)
+    run.engine.accountant.describe(description, parts=True)
     with BatchMemoryManager(
         data_loader=run.loader, max_physical_batch_size=4, optimizer=run.optimizer
     ) as parts:

@@ -150,7 +150,10 @@ def test_a_schedule_that_moves_more_than_the_rate():
 def test_a_bias_that_the_norm_does_not_count_is_refused(poisson):
     """Rows of norm R and a constant 1 have norm √(R² + 1): at most 1 is never enough, more may be."""
     run = opacus_run(bias=True, poisson_sampling=poisson)
-    for loss in (HEAD, Loss.softmax(0.5), Loss.squared(1.0, 1.0)):
+    several = opacus_run(bias=True, outputs=3, poisson_sampling=poisson)
+    with pytest.raises(InvalidInput, match="feature_norm: expected more than 1, since a bias"):
+        described(several, loss=Loss.softmax(0.5))
+    for loss in (HEAD, Loss.squared(1.0, 1.0)):
         with pytest.raises(InvalidInput, match="feature_norm: expected more than 1, since a bias"):
             described(run, loss=loss)
     assert described(run, loss=WITH_BIAS).loss == WITH_BIAS
@@ -246,7 +249,7 @@ def test_opacus_scales_gradients_down_that_are_a_little_below_the_norm():
         (norm + 1e-9, "unknown"),
         (norm + 2e-6, "softmax"),
     ):
-        run = opacus_run(max_grad_norm=bound)
+        run = opacus_run(max_grad_norm=bound, outputs=3)
         assert described(run, loss=Loss.softmax(1.0)).loss.kind == kind
     assert described(opacus_run(max_grad_norm=1.0)).loss.kind == "logistic"
 
@@ -255,7 +258,8 @@ def test_clipped_softmax_may_expand():
     """Scaling the gradient of several predictors down is no step on a convex function: all that composition
     costs, where the head of one output costs less."""
     run = opacus_run(settings={"weight_decay": 0.2, "lr": 2.0})
-    softmax = described(run, epochs=40, loss=Loss.softmax(1.0))
+    several = opacus_run(outputs=3, settings={"weight_decay": 0.2, "lr": 2.0})
+    softmax = described(several, epochs=40, loss=Loss.softmax(1.0))
     head = described(run, epochs=40)
     assert softmax.loss.effective_curvature(0.3) is None
     assert head.loss.effective_curvature(0.3) == (0.0, 0.25)

@@ -61,7 +61,7 @@ def test_gradients_are_those_of_a_backward_pass_each(chunk, frozen):
 def test_parameters_go_in_as_they_come_out():
     module, other = network(), network(seed=1)
     adapter = gradients(module)
-    adapter.set_parameters(gradients(other).start)
+    adapter.set_parameters(module, gradients(other).start)
     for name, value in module.named_parameters():
         assert torch.equal(value, other.get_parameter(name))
 
@@ -105,7 +105,7 @@ def by_hand(described, module, seed):
     adapter = gradients(module)
 
     def each(x, rows):
-        adapter.set_parameters(np.array(x))
+        adapter.set_parameters(module, np.array(x))
         return one_by_one(module, rows)
 
     return pabi.learn.train(described, each, adapter.start, seed).x

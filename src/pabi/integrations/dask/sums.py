@@ -33,7 +33,7 @@ from pabi.integrations.dask.partitions import (
     summary,
 )
 from pabi.integrations.dask.values import Hidden, Refusal
-from pabi.integrations.dask.workers import check_alike, release, trusted
+from pabi.integrations.dask.workers import check_alike, gathered, release, trusted
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 from pabi.numbers.rounding import Array
@@ -148,7 +148,9 @@ class ClusterGradients(RemoteGradients):
         futures: list[Any] = []
         try:
             futures = self._client.map(function, held, *arguments, key=keys, pure=False, **options)
-            values = list(self._client.gather(futures))
+            values = gathered(self._client, futures)
+        except InvalidInput:
+            raise
         except Exception as bad:
             lost = [p for p, f in zip(partitions, futures, strict=False) if f.status != "finished"]
             where = f" at partition {lost[0]}" if lost else ""

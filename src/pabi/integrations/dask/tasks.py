@@ -18,6 +18,7 @@ from pabi.integrations.dask.workers import (
     arithmetic_of,
     check_alike,
     check_client,
+    gathered,
     release,
     trusted,
 )
@@ -101,7 +102,9 @@ class Cluster(Machines):
 
     def _value(self, future: Any, place: tuple[str, int]) -> Any:
         try:
-            value = self._client.gather(future)
+            (value,) = gathered(self._client, [future])
+        except InvalidInput:
+            raise
         except Exception as bad:
             raise InvalidInput("client", f"the cluster failed: {type(bad).__name__}") from None
         if isinstance(value, Refusal):

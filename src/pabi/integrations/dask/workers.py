@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterable
 from functools import cache
 from pydoc import locate
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 from pabi.numbers.version import __version__
 
-_PATIENCE = 30  # seconds
+_PATIENCE = 30  # seconds without any worker
+_LOOK = 2.0  # seconds between two looks at whether there are workers
 _ROWS, _COLUMNS, _CLASSES = 4096, 40, 3  # enough for several threads to share a product
 
 
@@ -54,6 +56,7 @@ def check_client(client: Any) -> None:
         raise InvalidInput("client", f"expected a distributed.Client, got a {kind}")
     if client.asynchronous:
         raise InvalidInput("client", "expected one that waits, got one with asynchronous=True")
+    _refuse_closed(client)
     try:
         client.wait_for_workers(1, timeout=_PATIENCE)
         # A function of the standard library: workers without pabi know it, too.
@@ -69,6 +72,38 @@ def check_client(client: Any) -> None:
             present = f"pabi {version}" if isinstance(version, str) else "none that loads"
             raise InvalidInput(
                 "client", f"expected pabi {__version__} on every worker, got {present} at {worker}"
+            )
+
+
+def _refuse_closed(client: Any) -> None:
+    if client.status != "running":
+        raise InvalidInput(
+            "client", f"expected one that is connected, got one that is {client.status}"
+        )
+
+
+def gathered(client: Any, futures: list[Any]) -> list[Any]:
+    """The values of all futures. Raises what Dask does where tasks fail.
+
+    Without workers Dask's own wait never ends: InvalidInput once there have been none for a while.
+    """
+    distributed = extra("distributed", "dask")
+    alone_since: float | None = None
+    while True:
+        try:
+            distributed.wait(futures, timeout=_LOOK)
+            return list(client.gather(futures))
+        except TimeoutError:
+            _refuse_closed(client)
+        if client.scheduler_info()["workers"]:
+            alone_since = None
+        elif alone_since is None:
+            alone_since = monotonic()
+        elif monotonic() - alone_since > _PATIENCE:
+            raise InvalidInput(
+                "client",
+                f"expected workers, got none for {_PATIENCE} seconds; nothing was released: start workers "
+                "and call again",
             )
 
 

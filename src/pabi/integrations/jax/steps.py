@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from pabi.describe.updates import SGD, Adam, Momentum, Update
@@ -10,6 +10,8 @@ from pabi.execute.clipping import refuse_small
 from pabi.execute.sums import Limit
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import HALF_ULP
+
+_OUTSIDE = ("callback", "debug", "print", "infeed", "outfeed")
 
 
 class Carried(NamedTuple):
@@ -85,6 +87,29 @@ def moved(jax: Any, rule: Update, optimizer: Any) -> Callable[[Carried, Any, Any
 def _by_optax(optimizer: Any, carried: Carried, direction: Any) -> Carried:
     updates, state = optimizer.update(direction, carried.state, carried.x)
     return Carried(carried.x + updates, state)
+
+
+def refuse_callbacks(jax: Any, field: str, traced: Any) -> None:
+    """Raises InvalidInput where a traced program calls back to Python, as what prints does."""
+    for name in _operations(jax, traced.jaxpr):
+        if any(word in name for word in _OUTSIDE):
+            raise InvalidInput(
+                field,
+                f"expected what JAX computes by itself, got a call to Python ({name}), which could show a "
+                "record or a hidden iterate",
+            )
+
+
+def _operations(jax: Any, program: Any) -> Iterator[str]:
+    """The names of all operations, those of inner programs as well."""
+    for operation in program.eqns:
+        yield operation.primitive.name
+        for value in jax.tree.leaves(
+            list(operation.params.values()), is_leaf=lambda each: hasattr(each, "eqns")
+        ):
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                yield from _operations(jax, inner)
 
 
 def _along(jax: Any, rule: Update) -> Callable[[Any, Any, Any], tuple[Any, Any]]:

@@ -23,13 +23,26 @@ from pabi.describe.orders import FixedSizes
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import Other
 from pabi.execute.batches import batch_rows
-from pabi.execute.hiding import grid_of, on_grid, refuse_unenforceable, released, starting_point
+from pabi.execute.hiding import (
+    grid_of,
+    on_grid,
+    refuse_unenforceable,
+    released,
+    starting_point,
+    unshown,
+)
 from pabi.execute.precision import checked, walk_of
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import numbers_of
 from pabi.execute.sums import Limit, noise_factor
 from pabi.guarantees.guarantee import TESTING, Guarantee
-from pabi.integrations.jax.steps import Carried, direction_of, gradients_of, moved
+from pabi.integrations.jax.steps import (
+    Carried,
+    direction_of,
+    gradients_of,
+    moved,
+    refuse_callbacks,
+)
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 from pabi.numbers.rounding import Array
@@ -113,7 +126,8 @@ def train(
     ------
     InvalidInput
         JAX is not installed, `params`, `data` or `optimizer` are not what is said above, or `run` is not
-        executed here. What `pabi.learn.train` refuses is refused here.
+        executed here. Chains that need more than a noisy gradient in one vector, complex numbers, and calls
+        back to Python, such as `jax.debug.print`. What `pabi.learn.train` refuses is refused here.
     NotApplicable
         No analysis covers the run; nothing has then been computed from the data.
     BudgetExceeded
@@ -131,11 +145,13 @@ def train(
     jax = extra("jax", "jax")
     _refuse_untrained(run, optimizer)
     randomness = randomness_from(random_state, stacklevel=2)
-    with jax.enable_x64(True):
+    # JAX can be told to stop at numbers that are not finite, which would show a record.
+    with jax.enable_x64(True), jax.debug_nans(False), jax.debug_infs(False):
         start, unravel = _flat(jax, params)
         records = _records(jax, data, run.n)
         loss = _flat_loss(jax, per_example_loss, unravel)
         _refuse_vectors(jax, loss, start, records)
+        _refuse_other_chains(jax, optimizer, start)
         proven = checked(run.guarantee(delta), *walk_of(run, start[None]))
         proven = proven.assuming(OF_ITS_OWN, *([PLACES] if run.order.fresh else []))
         guarantee = proven if randomness.secret else proven.assuming(TESTING)
@@ -187,12 +203,15 @@ def _flat(jax: Any, params: Any) -> tuple[Array, Callable[[Any], Any]]:
 
 
 def _records(jax: Any, data: Any, n: int) -> Any:
-    """The data on the device. Raises InvalidInput unless every array has n rows."""
+    """The data on the device. Raises InvalidInput unless every array has n rows of real numbers."""
     lengths = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in jax.tree.leaves(data)}
     if lengths != {n}:
         seen = ", ".join(map(str, sorted(lengths))) or "no arrays"
         raise InvalidInput("data", f"expected arrays of n = {n} rows each, got {seen}")
-    return jax.tree.map(jax.numpy.asarray, data)
+    records = unshown("data", lambda: jax.tree.map(jax.numpy.asarray, data))
+    if any(leaf.dtype.kind == "c" for leaf in jax.tree.leaves(records)):
+        raise InvalidInput("data", "expected real numbers, got complex ones")
+    return records
 
 
 def _flat_loss(
@@ -205,11 +224,40 @@ def _flat_loss(
 
 
 def _refuse_vectors(jax: Any, loss: Any, start: Array, records: Any) -> None:
-    """Raises InvalidInput unless the loss of a record is a scalar; only shapes are looked at."""
+    """Raises InvalidInput unless the loss of a record is a real scalar that JAX computes by itself.
+
+    Only shapes are looked at.
+    """
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), records)
     shape = jax.eval_shape(loss, jax.ShapeDtypeStruct(start.shape, start.dtype), one)
     if getattr(shape, "shape", None) != ():
         raise InvalidInput("per_example_loss", f"expected a scalar for one record, got {shape}")
+    if shape.dtype.kind != "f":
+        raise InvalidInput("per_example_loss", f"expected a real number, got {shape.dtype}")
+    point = jax.ShapeDtypeStruct(start.shape, start.dtype)
+    refuse_callbacks(jax, "per_example_loss", jax.make_jaxpr(jax.grad(loss))(point, one))
+
+
+def _refuse_other_chains(jax: Any, optimizer: Any, start: Array) -> None:
+    """Raises InvalidInput unless a chain steps by noisy gradients alone; no record is there yet."""
+    if optimizer is None:
+        return
+    traced, failure = None, ""
+    try:
+        carried = Carried(start, optimizer.init(start))
+        step = moved(jax, Other(), optimizer)
+        several = partial(jax.lax.scan, lambda each, way: (step(each, way, None), None))
+        traced = jax.make_jaxpr(several)(carried, np.zeros((2, *start.shape)))
+    except Exception as error:
+        failure = type(error).__name__
+    if traced is None:
+        raise InvalidInput(
+            "optimizer",
+            "expected a chain that makes a step of a noisy gradient alone, all parameters in one vector, got "
+            f"one that fails ({failure}): masks for a pytree, and what follows values of the loss (plateau, "
+            "L-BFGS), are not among them",
+        )
+    refuse_callbacks(jax, "optimizer", traced)
 
 
 def _read_only(leaf: Any) -> Array:

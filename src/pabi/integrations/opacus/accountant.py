@@ -12,9 +12,12 @@ import numpy as np
 
 from pabi.describe.batches import Poisson
 from pabi.describe.files import from_dict, to_dict
+from pabi.describe.linear_losses import LINEAR_LOSSES
+from pabi.describe.orders import FixedSizes
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import Other
-from pabi.guarantees.guarantee import Guarantee
+from pabi.guarantees.guarantee import TESTING, Guarantee
+from pabi.integrations.opacus.describing import refuse_other_weights
 from pabi.integrations.opacus.loaders import (
     NOTE,
     WRONG,
@@ -24,8 +27,10 @@ from pabi.integrations.opacus.loaders import (
     within_a_number,
 )
 from pabi.integrations.opacus.optimizers import WHOLE, StepSettings, settings_of
+from pabi.integrations.opacus.watching import WatchedSteps, draws_reproducibly
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from pabi.numbers.extras import extra
+from pabi.numbers.fields import flag
 from pabi.numbers.showing import exact
 from pabi.numbers.warning import warn_once
 
@@ -36,8 +41,23 @@ LOADER = (
     "batches are drawn by the loader as the run says: the accountant saw their number, and nothing else "
     "of them"
 )
+LOOP = (
+    "between two steps the training loop computes, once, the gradients of one batch's loss, each record in "
+    "it once, and does nothing else with records; no hook changes gradients, and what is published are the "
+    "parameters that the last step left"
+)
+LINEAR = (
+    "the weight that is trained multiplies the features of a record, once, and the loss of a record is the "
+    "stated one of the product"
+)
+PARTS = "steps that were skipped had parts of one batch, as BatchMemoryManager cuts it: no record is in two"
+RESUMED = (
+    "the training went on from a stored state with the parameters and the optimiser's state that the last "
+    "step before had left: the accountant saw neither"
+)
 PRECISION = (
-    "Opacus' gradients, norms, sums and noise, in single precision, are as good as exact ones"
+    "Opacus' gradients, norms, sums and noise, in single or double precision throughout (no autocast, no "
+    "TF32), are as good as exact ones"
 )
 INSECURE = (
     "nobody can predict noise and batches of torch's generator, whose seed has 32 bits "
@@ -47,6 +67,7 @@ _UNSEEN = (
     "nobody compared the loader with the run: one that shuffles, where the run says Poisson sampling, voids "
     "this ε; describe(run, loader=loader) compares them"
 )
+_NEVER = 2.0**-100  # the probability of a batch larger than any that is taken for one
 _SAME = 1e-12  # relative: what a schedule written down in another way is off by
 
 
@@ -87,8 +108,9 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
 
     `PrivacyEngine(accountant="pabi")` makes it. It watches each step of the optimiser, and answers only for
     what it saw: noise multiplier, clipping norm, divisor, learning rate, weight decay, update, sampling rate
-    and number of steps have to be those described. It sees the loader only where `describe` is given it, and
-    never what is published.
+    and number of steps have to be those described, and the parameters before a step those that the last one
+    left. It belongs to one optimiser. It sees the loader only where `describe` is given it, and never the
+    loop that computes gradients, nor what is published: the guarantee says what it assumes of them.
 
     Attributes
     ----------
@@ -105,9 +127,11 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
     def __init__(self) -> None:
         self.history: list[SeenSteps] = []
         self.run: NoisySGD | None = None
-        self._compared_loader = False
+        self._compared_loader = self._seeded_loader = False
+        self._parts = self._resumed = False
+        self._watched: WatchedSteps | None = None
 
-    def describe(self, run: NoisySGD, loader: Any = None) -> None:
+    def describe(self, run: NoisySGD, loader: Any = None, *, parts: bool = False) -> None:
         """Says what run the engine is to do, or did. Another description takes the place of the last.
 
         Parameters
@@ -118,6 +142,9 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
             What the training loop goes through, which is compared with the run as by `check_loader`. Without
             it, or where nobody can say how it draws, `get_epsilon` warns. It is not kept: after
             `load_state_dict` say it again.
+        parts : bool
+            Whether Opacus' BatchMemoryManager cuts batches into parts. The guarantee then assumes that no
+            record is in two parts of a batch; otherwise steps that are skipped are refused.
 
         Raises
         ------
@@ -135,7 +162,9 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
             raise InvalidInput(
                 "cooldown_steps", f"expected 0: Opacus takes none, got {run.cooldown_steps}"
             )
+        self._parts = flag("parts", parts)
         self._compared_loader = loader is not None and draws_as_described(loader, run)
+        self._seeded_loader = loader is not None and draws_reproducibly(loader)
         self.run = run
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
@@ -166,7 +195,8 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
         Returns
         -------
         callable
-            A function of the optimiser. It raises InvalidInput for one that pabi cannot account for.
+            A function of the optimiser. It raises InvalidInput for one that pabi cannot account for, or that
+            is not the first one's, and for parameters that something else than steps changed.
 
         Raises
         ------
@@ -178,6 +208,8 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
             settings = replace(
                 settings_of(optimizer), accumulated=int(optimizer.accumulated_iterations)
             )
+            self._watched = self._watched or WatchedSteps(optimizer)
+            self._watched.look(optimizer, hook, parts=self._parts)
             self._note(SeenSteps(settings.noise_multiplier, float(sample_rate), 1, settings))
 
         return hook
@@ -307,6 +339,7 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
         state = {} if destination is None else destination
         state["history"] = [seen.to_dict() for seen in self.history]
         state["mechanism"] = self.mechanism()
+        state["parts"] = self._parts
         state["run"] = None if self.run is None else to_dict(self.run)
         return state
 
@@ -321,7 +354,7 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
         Raises
         ------
         InvalidInput
-            For a state of another accountant, or none.
+            For a state of another accountant, or none; after steps that it does not have.
         """
         if not state_dict or state_dict.get("mechanism") != NAME:
             kind = (state_dict or {}).get("mechanism")
@@ -335,10 +368,14 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
             raise InvalidInput(
                 "state_dict", "expected what PabiAccountant.state_dict wrote"
             ) from None
+        if self._watched is not None and history != self.history:
+            raise InvalidInput("state_dict", "expected to be loaded before the first step")
         self.run, self._compared_loader = None, False
+        parts = bool(state_dict.get("parts", True))  # earlier versions had it without a word
         if run is not None:
-            self.describe(from_dict(deepcopy(run)))  # type: ignore[arg-type]
-        self.history = history
+            self.describe(from_dict(deepcopy(run)), parts=parts)  # type: ignore[arg-type]
+        self._resumed = self._watched is None and bool(history)
+        self.history, self._parts = history, parts
 
     def _note(self, seen: SeenSteps) -> None:
         last = self.history[-1].joined(seen) if self.history else None
@@ -360,14 +397,38 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
             compare(run, first, seen)
             rate = max(rate, probability_of(seen.sample_rate))
             first += seen.count
+        self._refuse_other_steps(run)
         if isinstance(run.batches, Poisson):
             return replace(run, batches=replace(run.batches, probability=rate))
         return run
 
+    def _refuse_other_steps(self, run: NoisySGD) -> None:
+        """Raises InvalidInput for parameters changed since the last step, and steps of too many records."""
+        if self._watched is None:
+            return
+        self._watched.refuse_changed()
+        sizes = run.order.sizes
+        most = sizes.most if isinstance(sizes, FixedSizes) else sizes.covered(_NEVER)[0]
+        if self._watched.most > most:
+            raise InvalidInput(
+                "batches",
+                f"expected batches of at most {most} records, got a step with more: one that is put together "
+                "by hand may hold a record more than once",
+            )
+
     def _of(self, run: NoisySGD, delta: float) -> Guarantee:
-        secure = all(seen.settings is not None and seen.settings.secure for seen in self.history)
-        sentences = [LOADER, PRECISION, *([] if secure else [INSECURE])]
-        return run.guarantee(delta).assuming(*sentences)
+        settings = [seen.settings for seen in self.history if seen.settings is not None]
+        said = {
+            LOADER: True,
+            LOOP: True,
+            LINEAR: run.loss.kind in LINEAR_LOSSES,
+            PRECISION: True,
+            INSECURE: not all(each.secure for each in settings),
+            PARTS: self._parts,
+            RESUMED: self._resumed,
+            TESTING: self._seeded_loader or any(each.seeded for each in settings),
+        }
+        return run.guarantee(delta).assuming(*(sentence for sentence in said if said[sentence]))
 
 
 def first_steps(run: NoisySGD, count: int) -> NoisySGD:
@@ -409,6 +470,7 @@ def compare(run: NoisySGD, first: int, seen: SeenSteps) -> None:
             f"step {first + 1} was noted without one: attach the hook that the engine does",
         )
     _compare_rates(run, seen)
+    refuse_other_weights(run.loss, seen.settings.shapes)
     settings, rule, at = seen.settings, run.rule, f"step {first + 1}"
     end = min(first + seen.count, run.steps)
     sizes, _ = run.schedule(first, end)

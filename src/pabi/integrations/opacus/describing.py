@@ -23,6 +23,7 @@ from pabi.numbers.rounding import fraction_down
 from pabi.numbers.showing import exact
 
 _PASSES: Check = partial(validate.integer, at_least=1)
+Shapes = tuple[tuple[int, ...], ...]
 _ADDED = 1e-6  # to norms, by Opacus, before it divides the clipping norm by them
 
 
@@ -81,14 +82,15 @@ def from_opacus(
     InvalidInput
         For an optimiser or a loader that no description fits, naming which: adaptive clipping, distributed
         training, sampling with replacement, `drop_last=True` with a remainder under shuffling, a scheduler
-        that follows a metric, no noise. `feature_norm` of at most 1 where a bias is trained.
+        that follows a metric, no noise. Parameters of less than single precision. `loss` is that of a linear
+        model, and another module is trained; `feature_norm` of at most 1 where a bias is trained.
 
     References
     ----------
     docs, "I have an Opacus run".
     """
     step, drawn = settings_of(optimizer), drawn_by(loader)
-    _refuse_uncounted_bias(loss, optimizer)
+    refuse_other_weights(loss, step.shapes)
     passes = _PASSES("epochs", epochs)
     every = EVERY("scheduler_every", scheduler_every)
     rates, update = learning_rates(optimizer, scheduler, passes, steps=drawn.steps, every=every)
@@ -141,18 +143,40 @@ def _described(loss: Loss, decay: float, scale: Fraction, *, norm: float, how: s
     return loss.with_l2(l2)
 
 
-def _refuse_uncounted_bias(loss: Loss, optimizer: Any) -> None:
-    """Raises InvalidInput for a linear loss whose rows are too short to have a bias's constant in them."""
-    norm = dict(checked_loss(loss).parameters).get("feature_norm")
-    if loss.kind not in LINEAR_LOSSES or norm is None or norm > 1.0:
+def refuse_other_weights(loss: Loss, shapes: Shapes) -> None:
+    """Raises InvalidInput for the loss of a linear model, unless what is trained may be its weights."""
+    if checked_loss(loss).kind not in LINEAR_LOSSES:
         return
-    axes = {p.ndim for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
-    if {1, 2} <= axes:
+    weights = [shape for shape in shapes if len(shape) != 1]
+    biases = [shape for shape in shapes if len(shape) == 1]
+    if [len(shape) for shape in weights] != [2] or biases not in ([], [weights[0][:1]]):
+        shown = ", ".join(map(str, shapes)) or "none that are known"
+        raise InvalidInput(
+            "loss",
+            f"expected one weight (outputs, features), and a bias or none, for {loss.kind}, the loss of a "
+            f"linear model, got parameters of shape {shown}: of another module say Loss.unknown()",
+        )
+    _refuse_other_outputs(loss, weights[0][0])
+    norm = dict(loss.parameters).get("feature_norm")
+    if biases and norm is not None and norm <= 1.0:
         raise InvalidInput(
             "feature_norm",
             "expected more than 1, since a bias is trained: it is the weight of a constant feature 1, so "
             f"that rows of norm R count as √(R² + 1); got {exact(norm)}",
         )
+
+
+def _refuse_other_outputs(loss: Loss, outputs: int) -> None:
+    parameters = dict(loss.parameters)
+    response, classes = LINEAR_LOSSES[loss.kind].response, parameters.get("classes")
+    if response in ("sign", "number"):
+        expected, fits = "1 output", outputs == 1
+    elif classes is not None:
+        expected, fits = f"{classes} outputs", outputs == classes
+    else:
+        expected, fits = "at least 2 outputs", response == "vector" or outputs >= 2
+    if not fits:
+        raise InvalidInput("loss", f"expected {expected} for {loss.kind}, got {outputs}")
 
 
 def _nearly_clipped(loss: Loss, norm: float) -> bool:

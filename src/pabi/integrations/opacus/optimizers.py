@@ -15,6 +15,7 @@ from typing import Any
 
 from pabi.describe import updates
 from pabi.describe.updates import SGD, Adam, Momentum, Other, Update
+from pabi.integrations.opacus.watching import is_reproducible, refuse_short_numbers, shapes_of
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 from pabi.numbers.fields import one_of
@@ -49,7 +50,8 @@ class StepSettings:
     """What the next step of an optimiser does. Nothing in it depends on data.
 
     `clipping`: how gradients are clipped. `secure`: whether noise comes from Opacus' secure generator.
-    `accumulated`: batches that were summed into one step.
+    `accumulated`: batches that were summed into one step. `shapes`: of the parameters. `seeded`: whether
+    somebody may know the noise.
     """
 
     noise_multiplier: float
@@ -61,6 +63,8 @@ class StepSettings:
     clipping: str
     secure: bool
     accumulated: int = 1
+    shapes: tuple[tuple[int, ...], ...] = ()
+    seeded: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """A table of numbers and texts."""
@@ -69,7 +73,9 @@ class StepSettings:
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> StepSettings:
         """What `to_dict` wrote. Raises InvalidInput, and TypeError for other fields."""
-        return cls(**{**table, "update": updates.rule_of(updates.from_dict(table["update"]))})
+        update = updates.rule_of(updates.from_dict(table["update"]))
+        shapes = tuple(map(tuple, table.get("shapes", ())))
+        return cls(**{**table, "update": update, "shapes": shapes})
 
 
 def settings_of(optimizer: Any) -> StepSettings:
@@ -78,6 +84,7 @@ def settings_of(optimizer: Any) -> StepSettings:
     Raises InvalidInput, naming `optimizer`, for one whose steps cost what pabi cannot say.
     """
     clipping = _clipping_of(optimizer)
+    refuse_short_numbers(optimizer)
     groups = optimizer.param_groups
     return StepSettings(
         noise_multiplier=float(optimizer.noise_multiplier),
@@ -88,6 +95,8 @@ def settings_of(optimizer: Any) -> StepSettings:
         update=update_of(optimizer.original_optimizer, groups),
         clipping=clipping,
         secure=bool(optimizer.secure_mode),
+        shapes=shapes_of(optimizer),
+        seeded=is_reproducible(optimizer),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pabi.execute.hiding import unshown
 from pabi.integrations.torch.library import torch
 from pabi.numbers.errors import InvalidInput
 
@@ -46,8 +47,9 @@ class Pairs:
         if self.tensors is not None:
             inputs, targets = self.tensors
             chosen = torch().as_tensor(rows)
-            return inputs[chosen], targets[chosen]
-        return _pair(torch().utils.data.default_collate([self.dataset[int(i)] for i in rows]))
+            return _pair((inputs[chosen], targets[chosen]))
+        collate = torch().utils.data.default_collate
+        return _pair(unshown("dataset", lambda: collate([self.dataset[int(i)] for i in rows])))
 
     def in_order(self, size: int) -> Iterator[tuple[Any, Any]]:
         """(inputs, targets) of all rows, `size` at a time."""
@@ -57,7 +59,9 @@ class Pairs:
                 yield inputs[first : first + size], targets[first : first + size]
             return
         loader = torch().utils.data.DataLoader(self.dataset, size, num_workers=self.workers)
-        yield from map(_pair, loader)
+        batches = unshown("dataset", lambda: iter(loader))
+        while (batch := unshown("dataset", lambda: next(batches, None))) is not None:
+            yield _pair(batch)
 
 
 def _pair(batch: Any) -> tuple[Any, Any]:
@@ -67,6 +71,8 @@ def _pair(batch: Any) -> tuple[Any, Any]:
     if not all(isinstance(part, pytorch.Tensor) for part in batch):
         kinds = " and ".join(type(part).__name__ for part in batch)
         raise InvalidInput("dataset", f"{_PAIRS}, got {kinds}")
+    if any(part.is_complex() for part in batch):
+        raise InvalidInput("dataset", f"{_PAIRS}, both of real numbers, got complex ones")
     return batch[0], batch[1]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from pabi.integrations.torch.datasets import Pairs
 from pabi.integrations.torch.heads import Head, head_name
 from pabi.integrations.torch.library import checked_module, device_named, torch
+from pabi.integrations.torch.trials import apart
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 
@@ -49,9 +49,9 @@ def features(module: Any, dataset: Any, *, head: Any, device: Any = None, worker
     name = head_name(checked_module(module), head)
     if not name:
         raise InvalidInput("head", "expected a linear layer with others before it")
-    own = copy.deepcopy(module)
+    own = apart(module)
     last = Head(own, name)
     own.train(False).to(device_named(device, own))
-    last.refuse_unfit(pairs.some([0])[0])
+    last.refuse_unfit(pairs)
     tensors = (torch().as_tensor(part) for part in last.table(pairs))
     return torch().utils.data.TensorDataset(*tensors)

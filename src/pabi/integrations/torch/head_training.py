@@ -23,7 +23,6 @@ from pabi.execute.records import Records
 from pabi.execute.row_maps import RowMap
 from pabi.guarantees.guarantee import Guarantee
 from pabi.integrations.torch.heads import Head
-from pabi.integrations.torch.library import device_of
 from pabi.integrations.torch.products import PRODUCTS, DeviceRecords, multiplies, refuse_emulation
 from pabi.integrations.torch.tasks import BY_RECORD, FROZEN, ModuleTask, Result
 from pabi.learn.rows import warn_if_shortened
@@ -74,12 +73,10 @@ class _Seen:
         return theta if self.row_map is None else self.row_map.applied(theta)
 
 
-def train_head(head: Head, task: ModuleTask, preparation: Preparation) -> Result:
-    """Trains the layer of `head` in place."""
-    modes = {name: layer.training for name, layer in head.module.named_modules()}
-    home = device_of(head.module)
+def train_head(head: Head, task: ModuleTask, preparation: Preparation, fresh: Head) -> Result:
+    """Trains the layer of `head`, whose module the records go through, and puts the weights into `fresh`."""
     head.module.train(False).to(preparation.device)
-    head.refuse_unfit(task.pairs.some([0])[0])
+    head.refuse_unfit(task.pairs)
     loss = _executable(head, task.run.loss)
     products = multiplies(preparation.device, task.run)
     if products:
@@ -96,10 +93,7 @@ def train_head(head: Head, task: ModuleTask, preparation: Preparation) -> Result
         weights = head.weights(preparation.scaling)
         _refuse_other_targets(gradients, weights)
         result = task.execute(gradients, seen.start(weights).reshape(gradients.shape))
-    head.set_weights(seen.end(result.x.reshape(weights.shape)), preparation.scaling)
-    head.module.to(home)
-    for name, layer in head.module.named_modules():
-        layer.training = modes[name]
+    fresh.set_weights(seen.end(result.x.reshape(weights.shape)), preparation.scaling)
     return Result(result.x, together(*seen.before, result.guarantee).assuming(*sentences))
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi.execute.hiding import unshown
 from pabi.integrations.torch.datasets import Pairs
 from pabi.integrations.torch.library import array_of, torch
-from pabi.integrations.torch.trials import refuse_dependent, refuse_random, tried
+from pabi.integrations.torch.trials import Unchanged, refuse_dependent, refuse_random, tried
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 
@@ -87,17 +88,19 @@ class Head:
             )
         return *seen[0], output
 
-    def refuse_unfit(self, like: Any) -> None:
+    def refuse_unfit(self, pairs: Pairs) -> None:
         """Raises InvalidInput unless the module maps every row by itself and ends in the layer.
 
-        `like`: inputs, of which only shape and type are looked at.
+        Only shape and type of a record are looked at.
         """
+        like = pairs.some([0])[0]
         if self.bare:
             _refuse_shape(tuple(like.shape[1:]), self.width)
             return
         on = _on(self.layer.weight.device)
-        refuse_dependent(self.module, lambda x: self._pass(on(x))[0], like, "eval")
-        refuse_random(lambda x: self._pass(on(x))[0], like)
+        together = _together(pairs)
+        refuse_dependent(self.module, lambda x: self._pass(on(x))[0], like, "eval", together)
+        refuse_random(lambda x: self._pass(on(x))[0], like, together)
         tried(lambda x: self._refuse_layers_behind(on(x)), like[:1])
 
     def _refuse_layers_behind(self, rows: Any) -> None:
@@ -111,6 +114,14 @@ class Head:
                 "would change the loss",
             )
 
+    def _of(self, inputs: Any, together: int) -> Any:
+        """The features of some rows, by a call of so many."""
+        if self.bare:
+            return inputs
+        missing = together - len(inputs)
+        filled = torch().cat([inputs, inputs.new_zeros((missing, *inputs.shape[1:]))])
+        return unshown("module", lambda: self.features(filled))[: len(inputs)]
+
     def table(self, pairs: Pairs) -> tuple[NDArray[Any], NDArray[Any]]:
         """((n, width) features, (n, …) targets) of all records, row by row."""
         on = _on(self.layer.weight.device)
@@ -118,16 +129,22 @@ class Head:
             inputs, targets = pairs.tensors
             return array_of(inputs), _targets(array_of(targets))
         features, targets = None, []
-        first = 0
-        for inputs, some in pairs.in_order(AT_ONCE):
-            part = array_of(self.features(on(inputs)))
+        first, together, before = 0, _together(pairs), Unchanged(self.module)
+        for inputs, some in pairs.in_order(together):
+            part = array_of(self._of(on(inputs), together))
             if features is None:  # a table of its own: not twice in memory at the end
                 features = np.empty((len(pairs), self.width), part.dtype)
             features[first : first + len(part)] = part
             first += len(part)
             targets.append(array_of(some))
         assert features is not None
+        before.refuse_changed("eval")
         return features, _targets(np.concatenate(targets))
+
+
+def _together(pairs: Pairs) -> int:
+    """Rows of every call of a module: the last ones are filled up, so that all calls are of one shape."""
+    return min(AT_ONCE, len(pairs))
 
 
 def head_name(module: Any, head: Any) -> str | None:

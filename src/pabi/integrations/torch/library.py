@@ -16,10 +16,13 @@ def torch() -> Any:
 
 
 def checked_module(module: Any) -> Any:
-    """`module` if it is an `nn.Module`. Raises InvalidInput of anything else."""
+    """`module` if it is an `nn.Module` of real parameters. Raises InvalidInput of anything else."""
     if not isinstance(module, torch().nn.Module):
         kind = type(module).__name__
         raise InvalidInput("module", f"expected a torch.nn.Module, got a {kind}")
+    for name, parameter in module.named_parameters():
+        if parameter.is_complex():
+            raise InvalidInput("module", f"expected real parameters, got {name!r} of complex ones")
     return module
 
 

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi.execute.hiding import unshown
 from pabi.integrations.torch.datasets import Pairs, made_up
 from pabi.integrations.torch.library import array_of, device_of, torch
-from pabi.integrations.torch.trials import refuse_dependent, tried
+from pabi.integrations.torch.trials import ROWS, Unchanged, refuse_dependent, tried
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 
@@ -45,11 +46,11 @@ class ModuleGradients:
         parts = [self._of(x, rows[part]) for part in _parts(len(rows), self.chunk)]
         return np.concatenate(parts) if parts else np.zeros((0, len(x)))
 
-    def set_parameters(self, x: Array) -> None:
-        """Puts the parameters x into the module, in its own precision."""
+    def set_parameters(self, module: Any, x: Array) -> None:
+        """Puts the parameters x into a module of the same architecture, in its own precision."""
         with torch().no_grad():
             for name, value in self._parameters(x).items():
-                self._module.get_parameter(name).copy_(value)
+                module.get_parameter(name).copy_(value)
 
     def refuse_unfit(self, *, anywhere: bool) -> None:
         """Raises InvalidInput unless a record's gradient depends on that record alone, to the last bit.
@@ -58,12 +59,15 @@ class ModuleGradients:
         """
         inputs, targets = self._pairs.some([0])
         mode = "train" if self._module.training else "eval"
-        refuse_dependent(self._module, lambda rows: self._outputs(rows), inputs, mode)
+        together = max(ROWS, self.chunk)
+        refuse_dependent(self._module, lambda rows: self._outputs(rows), inputs, mode, together)
         rows, answers = made_up(inputs, self.chunk, 2), made_up(targets, self.chunk, 2)
         others = made_up(inputs, self.chunk, 3)
         others[0] = rows[0]
         first = tried(lambda x: self._flat(self.start, x, answers), rows)
+        before = Unchanged(self._module)
         beside = tried(lambda x: self._flat(self.start, x, answers), others)
+        before.refuse_changed(mode)
         if not np.array_equal(first[0], beside[0], equal_nan=True):
             raise InvalidInput("module", "a record's gradient depends on the other records")
         if not anywhere or self._draws(rows, answers):
@@ -88,21 +92,9 @@ class ModuleGradients:
 
     def _of(self, x: Array, rows: NDArray[np.intp]) -> Array:
         inputs, targets = (self._filled(part) for part in self._pairs.some(rows.tolist()))
-        gradients = self._unshown(x, inputs, targets)
-        if gradients is None:
-            raise InvalidInput(
-                "loss", "fails on records of the dataset: try it on rows that you may look at"
-            )
-        gradients = gradients[: len(rows)]
+        gradients = unshown("loss", lambda: self._flat(x, inputs, targets))[: len(rows)]
         gradients[~np.isfinite(gradients).all(axis=1)] = 0.0
         return gradients
-
-    def _unshown(self, x: Array, inputs: Any, targets: Any) -> Array | None:
-        """The gradients, None where that fails: the message may show a record, and so may what led to it."""
-        try:
-            return self._flat(x, inputs, targets)
-        except Exception:
-            return None
 
     def _flat(self, x: Array, inputs: Any, targets: Any) -> Array:
         values = self._gradients(self._parameters(x), self._input(inputs), self._input(targets))

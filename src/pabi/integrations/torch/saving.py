@@ -16,7 +16,7 @@ _KEYS = {"format", "version", "state_dict", "guarantee"}
 
 
 def save(trained: TrainedModule, path: str | os.PathLike[str]) -> None:
-    """Writes the module's state dict and the guarantee to a file, with `torch.save`.
+    """Writes the module's parameters and buffers and the guarantee to a file, with `torch.save`.
 
     `torch.load(path, weights_only=True)` reads it: a dict whose `state_dict` is that of the module, and whose
     `guarantee` is the JSON that `pabi verify` checks. The random state of the training is not in it.
@@ -31,7 +31,7 @@ def save(trained: TrainedModule, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     InvalidInput
-        `trained` is something else.
+        `trained` is something else, or its module has a state beside parameters and buffers.
     OSError
         The file cannot be written.
 
@@ -45,7 +45,7 @@ def save(trained: TrainedModule, path: str | os.PathLike[str]) -> None:
     content = {
         "format": FORMAT,
         "version": VERSION,
-        "state_dict": trained.module.state_dict(),
+        "state_dict": _state_of(trained.module),
         "guarantee": trained.guarantee.to_json(),
     }
     torch().save(content, path)
@@ -87,6 +87,21 @@ def load(path: str | os.PathLike[str], module: Any) -> Guarantee:
     except RuntimeError as error:
         raise InvalidInput("module", f"expected the architecture of the file: {error}") from None
     return guarantee
+
+
+def _state_of(module: Any) -> dict[str, Any]:
+    """Parameters and buffers by name, as a state dict has them, and what no hook has a say in."""
+    state = {}
+    for prefix, layer in module.named_modules(remove_duplicate=False):
+        if type(layer).get_extra_state is not torch().nn.Module.get_extra_state:
+            raise InvalidInput(
+                prefix or "module", "expected parameters and buffers alone, got a get_extra_state"
+            )
+        kept = (set(layer._buffers) - layer._non_persistent_buffers_set) | set(layer._parameters)
+        for name, tensor in (*layer._parameters.items(), *layer._buffers.items()):
+            if tensor is not None and name in kept:
+                state[f"{prefix}.{name}".lstrip(".")] = tensor.detach()
+    return state
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:

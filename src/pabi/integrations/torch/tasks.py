@@ -19,7 +19,7 @@ from pabi.numbers.rounding import Array
 FROZEN = "what the module holds and does not train, buffers included, was not computed from these records"
 BY_RECORD = (
     "what the dataset, the module and the loss make of a record depends, to the last bit, on that record, "
-    "the parameters and draws that are independent of all records"
+    "the parameters and draws that are independent of all records; they keep and show nothing of it"
 )
 COMPOSED = "composition"  # the method that the rounding of gradients does not harm
 

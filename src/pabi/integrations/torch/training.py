@@ -6,7 +6,6 @@ rounding are the ones that were accounted.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +23,7 @@ from pabi.integrations.torch.library import checked_module, device_named
 from pabi.integrations.torch.losses import checked_loss_of_records, is_linear, refuse_another
 from pabi.integrations.torch.module_training import train_module
 from pabi.integrations.torch.tasks import ModuleTask
+from pabi.integrations.torch.trials import apart
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -36,7 +36,8 @@ class TrainedModule:
     Attributes
     ----------
     module : torch.nn.Module
-        A copy of the module that was passed, with the trained parameters in place.
+        A copy of the module that was passed, with the trained parameters in place. No record went through
+        it: buffers and attributes are as they were.
     guarantee : Guarantee
         What its release costs, second moments for preconditioning included.
     run : NoisySGD
@@ -142,8 +143,8 @@ def train(
     ------
     InvalidInput
         An argument is wrong, naming it; PyTorch is missing; layers make of a record what depends on other
-        records or learn from batches in buffers; a head that is not linear, not the last layer or whose
-        weights are shared; a loss or an option of it that the run does not describe; whatever
+        records, keep what they see, have hooks or complex numbers; a head that is not linear, not the last
+        layer or whose weights are shared; a loss or an option of it that the run does not describe; whatever
         `pabi.learn.train` refuses. No message shows records.
     NotApplicable
         No analysis covers the run; nothing has then been computed from the data.
@@ -168,7 +169,10 @@ def train(
     if len(pairs) != run.n:
         raise InvalidInput("n", f"expected {len(pairs)}, the length of the dataset, got {run.n}")
     name = head_name(checked_module(module), head)
-    own = copy.deepcopy(module)
+    own, fresh = (
+        apart(module),
+        apart(module),
+    )  # every record goes through the first, none through the other
     place = device_named(device, own)
     task = ModuleTask(run, pairs, delta, random_state, progress=progress, ledger=ledger)
     if name is not None:
@@ -176,12 +180,13 @@ def train(
         scaling = validate.number("intercept_scaling", intercept_scaling, above=0.0)
         last = Head(own, name)
         preparation = Preparation(scaling if last.has_bias else None, precondition, place)
-        result = train_head(last, task, preparation)
+        result = train_head(last, task, preparation, Head(fresh, name))
     else:
         _refuse_without_head(run, precondition)
         at_once = None if chunk is None else validate.integer("chunk", chunk, at_least=1)
-        result = train_module(own, checked_loss_of_records(loss), task, at_once, place)
-    return TrainedModule(own, result.guarantee, run, result.x)
+        loss = checked_loss_of_records(loss)
+        result = train_module(own, fresh, loss=loss, task=task, chunk=at_once, device=place)
+    return TrainedModule(fresh, result.guarantee, run, result.x)
 
 
 def _refuse_without_loss(run: NoisySGD, loss: Any) -> None:

@@ -6,7 +6,9 @@ says nothing about any.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import collections
+import copy
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pabi.integrations.torch.datasets import made_up
@@ -15,27 +17,119 @@ from pabi.numbers.errors import InvalidInput
 
 ROWS = 4
 _TOLERANCE = 1e-5  # relative to the largest number of an output: roundings may depend on other rows
+# What torch keeps of a module; buffers are compared by their values, parameters are what is trained.
+_OWN = ("_parameters", "_buffers", "_modules")
+_HOOKS = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+)
 
 
-def refuse_dependent(module: Any, through: Callable[[Any], Any], like: Any, mode: str) -> None:
-    """Raises InvalidInput where what `through` makes of a row depends on other rows, or changes a buffer.
+def apart(module: Any) -> Any:
+    """A copy of a module that shares nothing with it. Raises InvalidInput where it does, or has hooks."""
+    refuse_hooks(module)
+    other = copy.deepcopy(module)
+    mine = {id(each) for each in (*module.modules(), *module.parameters(), *module.buffers())}
+    if any(id(each) in mine for each in (*other.modules(), *other.parameters(), *other.buffers())):
+        raise InvalidInput(
+            "module", "expected one that copy.deepcopy copies, got one that it shares"
+        )
+    return other
+
+
+def refuse_hooks(module: Any) -> None:
+    """Raises InvalidInput for hooks that see what goes through a module."""
+    for name, layer in module.named_modules():
+        if any(getattr(layer, kind) for kind in _HOOKS):
+            raise InvalidInput(
+                name or "module",
+                "expected no hooks, got one: it would see every record, and what it keeps leaves with the "
+                "module",
+            )
+
+
+class Unchanged:
+    """Buffers and attributes of a module as they are now."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self._buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
+        self._attributes = dict(_attributes(module))
+
+    def refuse_changed(self, mode: str) -> None:
+        """Raises InvalidInput for a buffer or an attribute that is another one now, naming it."""
+        self.refuse_buffers(mode)
+        now = dict(_attributes(self._module))
+        for name in sorted(now.keys() | self._attributes.keys()):
+            if not _alike(now.get(name), self._attributes.get(name)):
+                raise InvalidInput(
+                    name, "an attribute that changes with what the module sees, and would keep it"
+                )
+
+    def refuse_buffers(self, mode: str) -> None:
+        """Raises InvalidInput for a buffer that has other values now, naming it."""
+        for name, buffer in self._module.named_buffers():
+            if name not in self._buffers or not _same(buffer, self._buffers[name]):
+                raise InvalidInput(
+                    name,
+                    f"a buffer that learns from batches in {mode} mode, which nothing accounts for",
+                )
+
+
+def _attributes(module: Any) -> Iterator[tuple[str, Any]]:
+    """What a module's layers hold beside parameters and buffers, of lists and the like what is in them."""
+    for name, layer in module.named_modules():
+        for key, value in vars(layer).items():
+            if key not in _OWN:
+                yield f"{name}.{key}".lstrip("."), _held(value)
+
+
+def _held(value: Any) -> Any:
+    """What shows whether a value is the same: itself, its contents, or how often a tensor was written to."""
+    if isinstance(value, dict):
+        return value, [*value.keys(), *map(_held, value.values())]
+    if isinstance(value, list | set | tuple | collections.deque):
+        return value, [_held(each) for each in value]
+    if isinstance(value, torch().Tensor) and not value.is_inference():
+        return value, [value._version]
+    return value, []
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if not (isinstance(one, tuple) and isinstance(other, tuple)):
+        return one is other
+    (value, parts), (another, others) = one, other
+    numbers = isinstance(value, int | float | str | bool) and type(value) is type(another)
+    if value is not another and not (numbers and value == another):
+        return False
+    return len(parts) == len(others) and all(
+        _alike(p, q) if isinstance(p, tuple) else p is q or p == q
+        for p, q in zip(parts, others, strict=True)
+    )
+
+
+def refuse_dependent(
+    module: Any, through: Callable[[Any], Any], like: Any, mode: str, count: int = ROWS
+) -> None:
+    """Raises InvalidInput where what `through` makes of a row depends on other rows, or the module on rows.
 
     `like`: inputs, of which only shape and type are looked at. `mode`: the module's, for the message.
+    `count`: how many rows go through it together, as they will in earnest.
     """
     refuse_batch_statistics(module)
-    rows, others = made_up(like, ROWS, 0), made_up(like, ROWS, 1)
+    rows, others = made_up(like, count, 0), made_up(like, count, 1)
     others[0] = rows[0]
-    before = {name: buffer.clone() for name, buffer in module.named_buffers()}
-    alike = [tried(through, each) for each in (rows, others)]
-    for name, buffer in module.named_buffers():
-        if not torch().equal(buffer, before[name]):
-            raise InvalidInput(
-                name,
-                f"a buffer that learns from batches in {mode} mode, which nothing accounts for",
-            )
-    if alike[0].shape[:1] != (ROWS,):
-        raise InvalidInput("module", f"expected one output a record, got {_shape(alike[0])}")
-    if not _close(alike[0][0], alike[1][0]):
+    before = Unchanged(module)
+    one = tried(through, rows)
+    after = Unchanged(module)  # attributes that are made at first use are made of made-up rows
+    other = tried(through, others)
+    after.refuse_changed(mode)
+    before.refuse_buffers(mode)
+    if one.shape[:1] != (count,):
+        raise InvalidInput("module", f"expected one output a record, got {_shape(one)}")
+    if not _close(one[0], other[0]):
         raise InvalidInput(
             "module",
             f"what it makes of a row depends on the other rows in {mode} mode: a record would count more "
@@ -43,9 +137,9 @@ def refuse_dependent(module: Any, through: Callable[[Any], Any], like: Any, mode
         )
 
 
-def refuse_random(through: Callable[[Any], Any], like: Any) -> None:
+def refuse_random(through: Callable[[Any], Any], like: Any, count: int) -> None:
     """Raises InvalidInput where `through` makes different things of the same rows."""
-    rows = made_up(like, ROWS, 0)
+    rows = made_up(like, count, 0)
     if not _close(through(rows), through(rows)):
         raise InvalidInput(
             "module", "expected features without chance in eval mode, got others of the same rows"
@@ -76,6 +170,10 @@ def tried(through: Callable[[Any], Any], rows: Any) -> Any:
         raise InvalidInput(
             "module", f"it fails on made-up rows {_shape(rows)}, {rows.dtype}: {error}"
         ) from error
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one.shape == other.shape and bool(torch().equal(one.nan_to_num(), other.nan_to_num()))
 
 
 def _close(one: Any, other: Any) -> bool:

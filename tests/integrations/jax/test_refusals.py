@@ -1,0 +1,194 @@
+"""What a loss or a chain of JAX may not do, refused before anything is charged or computed."""
+
+# ruff: noqa: E402  (imports that need the framework come after the line that asks for it)
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi import InvalidInput, Loss, NoisySGD
+from support.frameworks import framework
+
+jax = framework("jax")
+optax = framework("optax")
+import jax.numpy as jnp
+
+from pabi.integrations.jax import train
+
+N, D = 40, 3
+X = np.random.default_rng(0).normal(size=(N, D))
+START = {"w": np.zeros(D), "b": np.zeros(())}
+SECRET = 77_123.5
+
+
+def loss(params, example):
+    return jnp.square(example @ params["w"] + params["b"] - 1.0)
+
+
+RUN = NoisySGD(
+    Loss.unknown(),
+    n=N,
+    batches=pabi.Cyclic(10),
+    epochs=1,
+    step_size=0.1,
+    clip_norm=1.0,
+    noise_multiplier=4.0,
+)
+OTHER = replace(RUN, update="other")
+
+
+def refused(tmp_path, field, *, per_example_loss=loss, data=X, params=START, run=RUN, **options):
+    """The one line; nothing was charged, and nothing hangs on the error."""
+    ledger = pabi.Ledger(tmp_path / "ledger.jsonl", epsilon=50.0, delta=1e-3)
+    with pytest.raises(InvalidInput) as caught:
+        train(params, per_example_loss, data, run, ledger=ledger, **options)
+    assert ledger.report().entries == ()
+    assert caught.value.field == field
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+CHAINS = {
+    "masked": lambda: optax.masked(optax.sgd(0.1), {"w": True, "b": False}),
+    "plateau": lambda: optax.chain(optax.sgd(0.1), optax.contrib.reduce_on_plateau()),
+    "L-BFGS": optax.lbfgs,
+    "line search": lambda: optax.chain(optax.sgd(0.1), optax.scale_by_backtracking_linesearch(5)),
+    "Polyak": optax.polyak_sgd,
+    "labels": lambda: optax.multi_transform(
+        {"a": optax.sgd(0.1), "b": optax.adam(0.1)}, {"w": "a", "b": "b"}
+    ),
+    "another shape": lambda: optax.GradientTransformation(
+        lambda x: (), lambda updates, state, params=None: (jnp.tile(updates, 2), state)
+    ),
+    "a state that grows": lambda: optax.GradientTransformation(
+        lambda x: (), lambda updates, state, params=None: (updates, (*state, updates))
+    ),
+    "a failure": lambda: optax.GradientTransformation(
+        lambda x: (), lambda updates, state, params=None: 1 / 0
+    ),
+    "an init that fails": lambda: optax.GradientTransformation(lambda x: 1 / 0, None),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_that_need_more_than_a_noisy_gradient(name, tmp_path):
+    message = refused(tmp_path, "optimizer", run=OTHER, optimizer=CHAINS[name]())
+    assert "expected a chain that makes a step of a noisy gradient alone" in message
+
+
+GOOD = {
+    "sgd": lambda: optax.sgd(0.1, momentum=0.9),
+    "adam": lambda: optax.adamw(0.1),
+    "schedule": lambda: optax.adam(optax.cosine_decay_schedule(0.1, 10)),
+    "mask of all": lambda: optax.masked(optax.sgd(0.1), lambda x: True),
+    "clipped": lambda: optax.chain(optax.clip_by_global_norm(1.0), optax.scale(-0.1)),
+    "accumulated": lambda: optax.apply_every(2),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+def test_chains_of_noisy_gradients_run(name):
+    result = train(START, loss, X, OTHER, optimizer=GOOD[name](), random_state=0)
+    assert np.isfinite(result.params["w"]).all()
+
+
+def printing(params, example):
+    jax.debug.print("{}", example)
+    return loss(params, example)
+
+
+def calling(params, example):
+    jax.debug.callback(print, params["w"])
+    return loss(params, example)
+
+
+def on_the_host(params, example):
+    """A number that has no gradient, so that nothing else refuses it."""
+    shape = jax.ShapeDtypeStruct((), jnp.float64)
+    value = jax.pure_callback(lambda e: np.zeros(()), shape, jax.lax.stop_gradient(example))
+    return loss(params, example) + jax.lax.stop_gradient(value)
+
+
+@jax.custom_vjp
+def _square(z):
+    return z * z
+
+
+def _forward(z):
+    return z * z, z
+
+
+def _backward(z, cotangent):
+    jax.debug.print("{}", z)
+    return (2.0 * z * cotangent,)
+
+
+_square.defvjp(_forward, _backward)
+
+
+def in_the_gradient(params, example):
+    return _square(example @ params["w"] + params["b"])
+
+
+def in_a_loop(params, example):
+    def body(k, z):
+        jax.debug.print("{}", z)
+        return z + 1.0
+
+    return jax.lax.fori_loop(0, 3, body, 0.0) + loss(params, example)
+
+
+def in_a_branch(params, example):
+    def shown(z):
+        jax.debug.print("{}", z)
+        return z
+
+    return jax.lax.cond(example[0] > 5.0, shown, lambda z: z, loss(params, example))
+
+
+@pytest.mark.parametrize(
+    "own", [printing, calling, on_the_host, in_the_gradient, in_a_loop, in_a_branch]
+)
+def test_losses_that_call_back_to_python(own, tmp_path, capfd):
+    message = refused(tmp_path, "per_example_loss", per_example_loss=own)
+    assert "a call to Python" in message
+    assert capfd.readouterr().out == ""
+
+
+def test_chains_that_call_back_to_python(tmp_path):
+    def update(updates, state, params=None):
+        jax.debug.print("{}", updates)
+        return updates, state
+
+    chain = optax.GradientTransformation(lambda x: (), update)
+    assert "a call to Python" in refused(tmp_path, "optimizer", run=OTHER, optimizer=chain)
+
+
+def test_complex_numbers(tmp_path):
+    refused(tmp_path, "data", data=X + 1j)
+    refused(tmp_path, "params", params={"w": np.zeros(D, complex), "b": np.zeros(())})
+    refused(tmp_path, "per_example_loss", per_example_loss=lambda p, e: loss(p, e) * 1j)
+    refused(tmp_path, "per_example_loss", per_example_loss=lambda p, e: 1)
+
+
+def test_an_error_of_the_data_shows_nothing_of_them(tmp_path):
+    rows = np.array([[SECRET, "a"]] * N, dtype=object)
+    message = refused(tmp_path, "data", data=rows)
+    assert "77" not in message
+
+
+@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+def test_numbers_that_are_not_finite_stop_nothing():
+    """Whatever JAX was told: that a record has such a gradient is nobody's business."""
+    rows = X.copy()
+    rows[3] = np.inf
+    with jax.debug_nans(True), jax.debug_infs(True):
+        result = train(START, loss, rows, RUN, random_state=0)
+    assert np.isfinite(result.params["w"]).all()

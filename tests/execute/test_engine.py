@@ -20,6 +20,7 @@ from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.execute.checkpoint import State
 from pabi.execute.clipping import clip_norms
+from pabi.execute.hiding import unseen
 from pabi.execute.randomness import randomness_from, secret_generator
 from pabi.guarantees.guarantee import TESTING
 from pabi.learn import Trained, train
@@ -592,13 +593,31 @@ def test_groups_of_exceptions_carry_no_iterate(free):
         raise ExceptionGroup("workers", [errors[0], ExceptionGroup("more", errors[1:])])
 
     try:
-        train(small_run(), gradients, [0.25, 0.25])
+        unseen(lambda: gradients(np.array([0.25, 0.25]), None))
     except ExceptionGroup as group:
         caught = [group, *group.exceptions, *group.exceptions[1].exceptions]
     frames = [f for e in caught for f, _ in traceback.walk_tb(e.__traceback__)]
     workers = [f for f in frames if f.f_code.co_name == "worker"]
     assert len(workers) == 2
     assert all(f.f_locals == {} for f in workers)
+
+
+@pytest.mark.parametrize("name", ["per_record_gradients", "clipped_gradient_sum"])
+def test_what_gradients_raise_shows_no_record(free, name):
+    """Neither the line, nor what hangs on the error: a message may quote the row that it failed on."""
+
+    def broken(x, rows, *clip_norm):
+        try:
+            raise LookupError("row 77123")
+        except LookupError as error:
+            raise ValueError("of 77123") from error
+
+    with pytest.raises(InvalidInput) as caught:
+        train(small_run(), x0=[0.5, 0.5], **{name: broken})
+    assert str(caught.value).startswith(f"{name}: fails on records of the data, with a ValueError")
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    assert "77123" not in "".join(traceback.format_exception(caught.value))
 
 
 # Where the randomness comes from.

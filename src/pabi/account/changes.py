@@ -115,8 +115,9 @@ def advice(description: Description) -> tuple[str, ...]:
     """Sentences about changes that have no number, because it depends on what only the user knows."""
     if isinstance(description, NoisySGD) and description.loss.kind == "unknown":
         return (
-            "nothing is known of this loss, so that no step is known to forget; with a loss of known "
-            "curvature, such as Loss.logistic(feature_norm), forgetting would count",
+            "nothing is known of this loss, so that no step is known to forget; forgetting would count for "
+            "another model, a linear one such as a head on frozen features (Loss.logistic(feature_norm)). Of a "
+            "network no bound on the curvature is known: state none",
         )
     if isinstance(description, NoisySGD) and _has_kinks(description.loss):
         return (

@@ -368,7 +368,9 @@ class StatedLoss:
         glm: bool = False,
         separable: bool = False,
     ) -> Self:
-        """An M-smooth loss, maybe nonconvex: curvature [−M, M].
+        """An M-smooth loss, maybe nonconvex: curvature [−M, M], for every record and every point.
+
+        No network's: with ReLU no M holds, and without it none that does not depend on the weights.
 
         Parameters
         ----------

@@ -63,12 +63,12 @@ _LOSSES: Choices = (
     ("poisson", "Poisson (counts)"),
     ("convex", "any smooth convex loss"),
     ("strongly_convex", "any smooth, strongly convex loss"),
-    ("nonconvex", "any smooth loss, such as a network's"),
+    ("nonconvex", "any smooth loss of bounded curvature (no network's)"),
     ("weakly_convex", "any smooth, weakly convex loss"),
     ("lipschitz", "any convex Lipschitz loss, with kinks"),
     ("holder", "any loss with a Hölder gradient"),
     ("dissipative", "any dissipative loss"),
-    ("unknown", "nothing is known of the loss"),
+    ("unknown", "nothing is known of the loss, as of a network's"),
 )
 # Of the parameters of losses: label, what is in the box at first, slider, meaning.
 _PARAMETERS: Mapping[str, tuple[str, str, tuple[float, float] | None, str]] = {
@@ -80,7 +80,7 @@ _PARAMETERS: Mapping[str, tuple[str, str, tuple[float, float] | None, str]] = {
     "predictor_bound": ("predictor bound", "2", (0.1, 10), "Beyond it the loss goes on as a line."),
     "count_bound": ("largest count", "10", (1, 1000), "The largest count of a record."),
     "strong_convexity": ("strong convexity", "0.1", (1e-4, 10), "The least curvature of a record's loss."),
-    "smoothness": ("smoothness", "1", (0.01, 100), "The largest curvature of a record's loss."),
+    "smoothness": ("smoothness", "1", (0.01, 100), "The largest curvature of any record's loss, anywhere."),
     "weak_convexity": ("weak convexity", "0.1", (1e-4, 10), "How far below zero the curvature may lie."),
     "constant": ("gradient constant", "1", (0.01, 100), "The bound that the loss's kind speaks of."),
     "exponent": ("Hölder exponent", "0.5", None, "Between 0 (kinks) and 1 (smooth)."),

@@ -278,8 +278,9 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
     def guarantee_so_far(self, delta: float = 1e-5) -> Guarantee:
         """What every model so far costs, all of them published: composition of the steps that were seen.
 
-        It holds whatever is shown of the training so far. The guarantee of the last iterate needs that
-        nothing else is: a model that is published on the way is charged for by this, and so are all after it.
+        It holds whichever of these models are shown. A loss or a score on the records is none of them, and no
+        guarantee covers it. The guarantee of the last iterate needs that nothing else is shown: a model that
+        is published on the way is charged for by this, and so are all after it.
 
         Parameters
         ----------

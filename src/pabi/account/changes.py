@@ -116,8 +116,8 @@ def advice(description: Description) -> tuple[str, ...]:
     if isinstance(description, NoisySGD) and description.loss.kind == "unknown":
         return (
             "nothing is known of this loss, so that no step is known to forget; forgetting would count for "
-            "another model, a linear one such as a head on frozen features (Loss.logistic(feature_norm)). Of a "
-            "network no bound on the curvature is known: state none",
+            "another model, a linear one such as a head on frozen features (Loss.logistic(feature_norm)); of "
+            "a network no bound on the curvature is known: state none",
         )
     if isinstance(description, NoisySGD) and _has_kinks(description.loss):
         return (

@@ -419,7 +419,7 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
 
     def _of(self, run: NoisySGD, delta: float) -> Guarantee:
         settings = [seen.settings for seen in self.history if seen.settings is not None]
-        said = {
+        sentences = {
             LOADER: True,
             LOOP: True,
             LINEAR: run.loss.kind in LINEAR_LOSSES,
@@ -429,7 +429,7 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
             RESUMED: self._resumed,
             TESTING: self._seeded_loader or any(each.seeded for each in settings),
         }
-        return run.guarantee(delta).assuming(*(sentence for sentence in said if said[sentence]))
+        return run.guarantee(delta).assuming(*(text for text, holds in sentences.items() if holds))
 
 
 def first_steps(run: NoisySGD, count: int) -> NoisySGD:

@@ -76,9 +76,9 @@ class WatchedSteps:
 
     def _refuse_hooks(self, optimizer: Any, hook: Any) -> None:
         inner = optimizer.original_optimizer
-        found = [f"method {name!r} of your own" for o in (optimizer, inner) for name in _own(o)]
+        strangers = [f"method {name!r} of your own" for o in (optimizer, inner) for name in _own(o)]
         if optimizer.step_hook is not hook:
-            found.append("step hook but the engine's")
+            strangers.append("step hook but the engine's")
         others = [
             *inner._optimizer_step_pre_hooks.values(),
             *(each for each in inner._optimizer_step_post_hooks.values() if each != self._keep),
@@ -86,11 +86,11 @@ class WatchedSteps:
             *_torch_optimizers._global_optimizer_post_hooks.values(),
         ]
         if others:
-            found.append("hooks before or after torch's step")
-        if found:
+            strangers.append("hooks before or after torch's step")
+        if strangers:
             raise InvalidInput(
                 "optimizer",
-                f"expected no {found[0]}: what it does to a step, no run describes",
+                f"expected no {strangers[0]}: what it does to a step, no run describes",
             )
 
     def _keep(self, *_: Any) -> None:

@@ -97,9 +97,9 @@ def _state_of(module: Any) -> dict[str, Any]:
             raise InvalidInput(
                 prefix or "module", "expected parameters and buffers alone, got a get_extra_state"
             )
-        kept = (set(layer._buffers) - layer._non_persistent_buffers_set) | set(layer._parameters)
+        passing = layer._non_persistent_buffers_set
         for name, tensor in (*layer._parameters.items(), *layer._buffers.items()):
-            if tensor is not None and name in kept:
+            if tensor is not None and name not in passing:
                 state[f"{prefix}.{name}".lstrip(".")] = tensor.detach()
     return state
 
